@@ -58,18 +58,18 @@ WORKLOAD = Workload(
     },
     # Both phases count the same non-zeros, so their rates and times agree.
     derived={
-        "non_zeros": lambda n: n.setup * n.setup_s,
-        "solved": lambda n: n.solve * n.solve_s / n.iterations,
+        "non_zeros": lambda run: run.setup * run.setup_s,
+        "solved": lambda run: run.solve * run.solve_s / run.iterations,
     },
     extra=("setup_s", "solve_s", "iterations"),
     proof={
         "relative residual below 1e-8": Within("residual", 0, 1e-8),
         "at most 100 iterations": Within("iterations", 1, 100),
         "FOM_1 consistent with its phases": Near(
-            "fom_1", lambda n: (n.setup + 3 * n.solve) / 4, 1e-5
+            "fom_1", lambda run: (run.setup + 3 * run.solve) / 4, 1e-5
         ),
         "rates of the phases consistent with their times": Near(
-            "solved", lambda n: n.non_zeros, 1e-3
+            "solved", lambda run: run.non_zeros, 1e-3
         ),
     },
 )

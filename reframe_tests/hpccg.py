@@ -91,12 +91,12 @@ WORKLOAD = Workload(
         "sparsemv_s": _of_times("SPARSEMV:"),
         "ddot_s": _of_times("DDOT    :"),
     },
-    derived={"residual_left": lambda n: n.final_residual / n.initial_residual},
+    derived={"residual_left": lambda run: run.final_residual / run.initial_residual},
     extra=("ranks", "sparsemv_s", "ddot_s", "iterations", "final_residual"),
     proof={
         "initial residual as computed from the grid": Near(
             "initial_residual",
-            lambda n: initial_residual(int(n.nx), int(n.ny), int(n.nz * n.ranks)),
+            lambda run: initial_residual(int(run.nx), int(run.ny), int(run.nz * run.ranks)),
             1e-5,
         ),
         # It runs to its 150th iteration whatever the residual, and counts from 1.

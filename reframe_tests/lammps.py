@@ -102,7 +102,7 @@ WORKLOAD = Workload(
         "deviation_at_100": _deviation_at_100,
         "energy": _last_energy,
     },
-    derived={"cpu_share": lambda n: n.cpu_percent / 100},
+    derived={"cpu_share": lambda run: run.cpu_percent / 100},
     extra=("ranks", "steps", "atoms", "cpu_share"),
     proof={
         "state at step 100 within 1 % of the known one": Within("deviation_at_100", 0, 0.01),

@@ -84,9 +84,9 @@ def known_energy(edge: int, iterations: int) -> float:
     return SHARE_LEFT[iterations] * _START_J * (edge / _START_EDGE) ** 3
 
 
-def _printed_error(n: Any) -> float:
+def _printed_error(run: Any) -> float:
     """Error of the printed time, in what two digits, or two decimals (2.0.3), may be off."""
-    return float(abs(n.printed_s - n.elapsed_s) / max(0.06 * n.elapsed_s, 0.00501))
+    return float(abs(run.printed_s - run.elapsed_s) / max(0.06 * run.elapsed_s, 0.00501))
 
 
 WORKLOAD = Workload(
@@ -106,17 +106,17 @@ WORKLOAD = Workload(
         "printed_s": "Elapsed time         =",
     },
     derived={
-        "elapsed_s": lambda n: n.grind_us * 1e-6 * n.edge**3 * n.iterations,
-        "elements": lambda n: n.edge**3 * n.ranks,
-        "zones_1_s": lambda n: n.elements * n.iterations / n.elapsed_s,
-        "mesh_edge": lambda n: round(n.edge * n.ranks ** (1 / 3)),
+        "elapsed_s": lambda run: run.grind_us * 1e-6 * run.edge**3 * run.iterations,
+        "elements": lambda run: run.edge**3 * run.ranks,
+        "zones_1_s": lambda run: run.elements * run.iterations / run.elapsed_s,
+        "mesh_edge": lambda run: round(run.edge * run.ranks ** (1 / 3)),
         "printed_error": _printed_error,
     },
     extra=("iterations", "elements", "zones_1_s"),
     proof={
         "the run completed": r"Run completed",
         "final origin energy within 1e-5 of the known one": (
-            Near("energy", lambda n: known_energy(n.mesh_edge, int(n.iterations)), 1e-5)
+            Near("energy", lambda run: known_energy(run.mesh_edge, int(run.iterations)), 1e-5)
         ),
         "energies symmetric to 1e-8": Within("asymmetry", 0, 1e-8),
         "printed time that of all iterations": Within("printed_error", 0, 1),

@@ -50,13 +50,13 @@ WORKLOAD = Workload(
         "particles": "numParticles=",
         "ranks": "nMpiTasks =",
     },
-    derived={"rate_1_s": lambda n: n.tracks / n.advance_s},
+    derived={"rate_1_s": lambda run: run.tracks / run.advance_s},
     extra=("max_error", "tracks", "particles", "ranks"),
     proof={
         "it ended ('done!')": r"^done!$",
         # 0.05 with 12 particles a zone, 0.018 with 125. It falls as one over the root of their
         # number, down to that of the zones' size.
         "largest deviation from the analytic solution at most 0.1": Within("max_error", 0, 0.1),
-        "rate consistent with its own": Near("rate_1_s", lambda n: n.printed_1_s, 1e-4),
+        "rate consistent with its own": Near("rate_1_s", lambda run: run.printed_1_s, 1e-4),
     },
 )

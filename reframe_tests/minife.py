@@ -46,10 +46,10 @@ class minife(ProgramTest, NodesMixin, WorkingSetMixin):
 short_form(minife, edge=50)
 
 
-def _share_left(n: Any) -> float:
+def _share_left(run: Any) -> float:
     """The residual as a share of what it may be: the machine's epsilon, or 1 % of the first."""
-    most = float_info.epsilon if n.iterations < _MAX_ITERATIONS else 0.01 * n.initial_residual
-    return float(n.final_residual / most)
+    most = float_info.epsilon if run.iterations < _MAX_ITERATIONS else 0.01 * run.initial_residual
+    return float(run.final_residual / most)
 
 
 WORKLOAD = Workload(
@@ -73,7 +73,7 @@ WORKLOAD = Workload(
         "solution within 6 % of the analytic one": (
             r"^solution matches analytic solution to within 0\.06 or better"
         ),
-        "a row for each node": Near("rows", lambda n: (n.nx + 1) * (n.ny + 1) * (n.nz + 1)),
+        "a row for each node": Near("rows", lambda run: (run.nx + 1) * (run.ny + 1) * (run.nz + 1)),
         "at most 200 iterations": Within("iterations", 1, _MAX_ITERATIONS),
         "residual below the machine's epsilon, or 1 % of the first after the full 200 iterations": (
             Within("residual_share", 0, 1)

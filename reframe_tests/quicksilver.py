@@ -109,13 +109,13 @@ WORKLOAD = Workload(
         "ranks": "Number of MPI ranks     :",
     },
     # As the first rank timed it.
-    derived={"rate_1_s": lambda n: n.segments / n.tracking_s},
+    derived={"rate_1_s": lambda run: run.segments / run.tracking_s},
     extra=("segments", "steps", "ranks"),
     proof={
         # Ratios of reactions, reactions and crossings, lost particles, homogeneity.
         "the program's four tests of the problem passed": Within("tests_passed", 4, 4),
-        "all steps made": Near("steps_done", lambda n: n.steps),
+        "all steps made": Near("steps_done", lambda run: run.steps),
         # That has the slowest rank's time, rounded to four digits.
-        "rate within 5 % of its own": Near("rate_1_s", lambda n: n.printed_1_s, 0.05),
+        "rate within 5 % of its own": Near("rate_1_s", lambda run: run.printed_1_s, 0.05),
     },
 )

@@ -101,8 +101,8 @@ WORKLOAD = Workload(
         "asymmetry": _asymmetry,
     },
     derived={
-        "grind_s": lambda n: n.grind_ns * 1e-9,
-        "change_epsi": lambda n: n.change / n.epsi,
+        "grind_s": lambda run: run.grind_ns * 1e-9,
+        "change_epsi": lambda run: run.change / run.epsi,
     },
     extra=("sweeps_s", "grind_s", "outers", "inners"),
     proof={

@@ -146,12 +146,12 @@ WORKLOAD = Workload(
         "maximum_s": _of_triad(3),
     },
     derived={
-        "array_b": lambda n: n.elements * n.element_b,
-        "best_b_s": lambda n: n.best_mb_s * 1e6,
+        "array_b": lambda run: run.elements * run.element_b,
+        "best_b_s": lambda run: run.best_mb_s * 1e6,
         # Triad reads two arrays and writes one.
-        "rate_b_s": lambda n: 3 * n.array_b / n.average_s,
-        "shortest": lambda n: n.minimum_s / n.average_s,
-        "longest": lambda n: n.maximum_s / n.average_s,
+        "rate_b_s": lambda run: 3 * run.array_b / run.average_s,
+        "shortest": lambda run: run.minimum_s / run.average_s,
+        "longest": lambda run: run.maximum_s / run.average_s,
     },
     extra=("best_b_s", "average_s", "minimum_s", "maximum_s", "array_b"),
     proof={

@@ -70,16 +70,16 @@ WORKLOAD = Workload(
     },
     extra=("unknowns", "cycles", "energy_balance"),
     proof={
-        "all cycles done": Near("cycles_done", lambda n: n.cycles),
-        "unknowns as many as the mesh has": Near("unknowns", lambda n: n.unknowns_of_mesh),
+        "all cycles done": Near("cycles_done", lambda run: run.cycles),
+        "unknowns as many as the mesh has": Near("unknowns", lambda run: run.unknowns_of_mesh),
         # Between the cycles that it times, it spends up to 5 %.
         "rate consistent with the cycles": (
-            Near("rate_1_s", lambda n: n.unknowns * n.cycles / n.cycles_s, 0.05)
+            Near("rate_1_s", lambda run: run.unknowns * run.cycles / run.cycles_s, 0.05)
         ),
         "UMT's energy check passed": r"^RESULT CHECK PASSED: Energy check",
         "balance within 1e-9": Within("energy_balance", -1e-9, 1e-9),
         "balance consistent with the last cycle": (
-            Near("energy_balance", lambda n: n.last_balance, 1e-3)
+            Near("energy_balance", lambda run: run.last_balance, 1e-3)
         ),
     },
 )

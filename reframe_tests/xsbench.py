@@ -78,7 +78,7 @@ WORKLOAD = Workload(
     extra=("ranks", "threads"),
     proof={
         "the first rank's verification checksum as known for the method and size (every rank runs"
-        " the whole problem)": Near("checksum", lambda n: n.known_checksum),
+        " the whole problem)": Near("checksum", lambda run: run.known_checksum),
         "found valid by XSBench": r"^Verification checksum:.*\(Valid\)",
     },
 )
