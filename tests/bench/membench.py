@@ -77,7 +77,7 @@ def _contenders(folder: Path) -> dict[str, Contender]:
 
     def ours(kernel: str) -> float:
         words = (kernel, "--cpus", cpus, "-d", str(SECONDS), "--pages", pages)
-        return membench.parse(_call(program, *words)).value
+        return membench.WORKLOAD.parse(_call(program, *words)).value
 
     found: dict[str, Contender] = {
         "triad": partial(ours, "triad"),
@@ -97,7 +97,7 @@ def _stream(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
     _call("cc", *flags, str(STREAM_C), "-o", str(program))
     places = ",".join(f"{{{cpu}}}" for cpu in cpus.split(","))
     bound = ("env", f"OMP_NUM_THREADS={cores}", f"OMP_PLACES={places}", "OMP_PROC_BIND=close")
-    return lambda: stream.parse(_call(*bound, str(program))).value
+    return lambda: stream.WORKLOAD.parse(_call(*bound, str(program))).value
 
 
 def _likwid(kernels: list[str], cores: int, total_b: int) -> dict[str, Contender]:

@@ -140,7 +140,6 @@ _PROGRAMS = [
     ),
     _tool("likwid:CYCLE_STALLS", "rank-0.csv", captures("likwid/*/*.csv")),
     _tool("mpip", "lmp.mpiP", captures("mpip/lammps/lmp.mpiP"), 2),
-    _tool("tau", "profile.0.0.0", captures("tau/mpiwork/profile.0.0.0")),
     _tool("papi:stalls", "rank-0/papi_hl_output/rank_000000.json", captures("papi/*/*/*/*.json")),
     _tool("openspeedshop:mpi", "rank-0.functions.csv", _VIEWS, **{"rank-0__err": ""}),
     Target("openspeedshop views", of_file("rank-0.csv", _view), _VIEWS, (ToolError,)),
@@ -411,10 +410,6 @@ CRASHED: dict[str, list[bytes]] = {
         _EVENTS + b'{"metric-unit": "%  TopdownL1", "metric-value": ' + _NINES + b"}"
     ],
     "tool.perf_stat": [_DEEP],
-    "tool.tau": [
-        b"1 templated_functions_MULTI_TIME\n# Name\n"
-        b'"MPI_Finalize()" ' + _NINES + b' 0 1 1 0 GROUP="MPI"\n0 aggregates\n'
-    ],
     "tool.papi:stalls": [_DEEP],
     "openspeedshop views": [b"Number of Calls,LinkedObject\n1e999,libc.so\n"],
     "ethtool": [b"rx_prio0_pause: " + _NINES, b"rx_prio0_pause: " + b"9" * 5000],
