@@ -28,7 +28,7 @@ from conductor.injectors.base import (
     Row,
     Writer,
 )
-from conductor.series import Placed
+from conductor.series import Placed, RateRow
 from conductor.watch import Meter, Watch
 from records import clock, processes
 from records.machine import host
@@ -200,11 +200,6 @@ class Agent:
         match order:
             case messages.StartEnd():
                 await self._start(order)
-            case messages.FreezeTarget():  # it spins although the writes no longer need it
-                for end in self._ends:
-                    if (end.index, end.role) == (order.writer, "target"):
-                        end.frozen = True
-                        processes.suspend(end.process)
             case messages.Control():
                 await self._control(order)
             case messages.Follow():
@@ -219,16 +214,16 @@ class Agent:
             case messages.EndWatch():
                 await self._end_watch()
             case messages.Ping():
-                self._send(messages.Pong(order.sent_s, clock.now_s()))
+                self._send(messages.Pong(clock.now_s()))
 
     async def _start(self, order: messages.StartEnd) -> None:
         injector, writer, role = INJECTORS[order.injector], order.writer, order.role
         if role == "target" and injector.target_command(writer) is None:
-            self._send(messages.Listening(writer.index))
+            self._send(messages.News(writer.index, listening=True))
             return
         process = await start_end(injector, writer, role, _PIPE)
         if isinstance(process, str):
-            self._send(messages.Ended(writer.index, role, process))
+            self._ended(writer.index, role, process)
             return
         log = open(order.log, "ab", buffering=0)  # noqa: SIM115 (closed by _watch)
         end = _End(writer, role, process, injector)
@@ -257,25 +252,26 @@ class Agent:
 
     def _report_count(self, end: _End) -> None:
         if end.meter and (samples := end.meter.taken()):
-            self._send(messages.Counted(end.index, samples))
+            self._send(messages.News(end.index, samples=samples))
+
+    def _ended(self, writer: int, role: EndRole, why: str) -> None:
+        self._send(messages.News(writer, ended=f"{role} side ended: {why}"))
 
     def _report_rate(self, end: _End, row: Row) -> None:
         before_s, end.came_s = end.came_s, clock.now_s()
-        ended_s = end.came_s - row.after_s
-        over_s = row.over_s
-        if end.last_row_s is not None:
-            if over_s is None:
-                over_s = ended_s - end.last_row_s
-            else:  # a row begins when the one before it is printed, at the latest
-                ended_s = min(ended_s, before_s + over_s)
+        ended_s, last_s, over_s = end.came_s - row.after_s, end.last_row_s, row.over_s
+        if over_s is None:
+            over_s = (end.injector.row_s or COUNT_S) if last_s is None else ended_s - last_s
+        elif last_s is not None:  # a row begins when the one before it is printed, at the latest
+            ended_s = min(ended_s, before_s + over_s)
         end.last_row_s = ended_s
         if end.meter and row.after_s:  # the program goes on to count now, for the length of a row
             end.meter.count()
             asyncio.get_running_loop().call_later(end.injector.row_s or 0.0, end.meter.count)
-        held = end.held or (over_s is not None and ended_s - over_s < end.resumed_s)
+        held = end.held or ended_s - over_s < end.resumed_s
         if end.follower is None and end.paced and not end.held:  # it has set up
             end.follow(self._throttled(end, row.rate_b_s))
-        elif end.follower and over_s is not None:
+        elif end.follower:
             end.follower.reported(None if held else row.rate_b_s * over_s, over_s)
         if held:
             return  # the interval has a part in which it was held
@@ -284,19 +280,26 @@ class Agent:
             end.meter.start()
             self._report_count(end)
         bursts = end.follower.bursts() if end.follower and end.writer.burst else row.bursts
-        self._send(messages.RateReport(end.index, ended_s, row.rate_b_s, over_s, bursts))
+        reported = RateRow(ended_s - over_s, ended_s, row.rate_b_s, bursts)
+        self._send(messages.News(end.index, row=reported))
 
     def _arrived(self, end: _End, seen: Arrived) -> None:
         if end.meter:
             end.meter.arrived(seen.bytes_b)
         if seen.transport != end.transport:
             end.transport = seen.transport
-            self._send(messages.Transport(end.index, seen.transport))
+            self._send(messages.News(end.index, transport=seen.transport))
 
     async def _control(self, order: messages.Control) -> None:
         """Stop, suspend or resume ends; those that stop say where their buffers are."""
         chosen = [end for end in self._ends if end.index in order.writers]
         origins_first = sorted(chosen, key=lambda end: end.role)
+        if order.do == "freeze":  # it spins although the writes no longer need it
+            for end in chosen:
+                if end.role == "target":
+                    end.frozen = True
+                    processes.suspend(end.process)
+            return
         if order.do == "resume":
             for end in reversed(origins_first):
                 end.resume()
@@ -349,7 +352,7 @@ class Agent:
                 why = await self._read(end, log)
                 # In case that each of them ends at once.
                 await asyncio.sleep(max(began_s + LISTEN_S - clock.now_s(), 0.0))
-        self._send(messages.Ended(end.index, end.role, why))
+        self._ended(end.index, end.role, why)
 
     def _needs_another(self, end: _End) -> bool:
         """Whether a passive side of short writes is to be replaced: it had listened, and ended."""
@@ -373,11 +376,10 @@ class Agent:
             match processes.listener(port, end.process.pid):
                 case "own":
                     end.listened = True
-                    self._send(messages.Listening(end.index))
+                    self._send(messages.News(end.index, listening=True))
                     return
                 case "other":
-                    reason = processes.TAKEN.format(port=port)
-                    self._send(messages.Ended(end.index, "target", reason))
+                    self._ended(end.index, "target", processes.TAKEN.format(port=port))
                     return
             await asyncio.sleep(LISTEN_S)
 
@@ -387,7 +389,7 @@ class Agent:
         then_s, then = clock.now_s(), counters.read(device, passed)
         if then is None:
             fault = f"device {device}: no byte counter; a writer that prints no rows needs one"
-            self._send(messages.Ended(end.index, end.role, fault))
+            self._ended(end.index, end.role, fault)
         while end.process.returncode is None and then is not None:
             await asyncio.sleep(COUNT_S)
             now_s, now = clock.now_s(), counters.read(device, passed)

@@ -19,7 +19,7 @@ from conductor.figures import passed
 from conductor.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import PASSES
-from conductor.rates import COUNTED_S, rate_alone
+from conductor.rates import COUNTED_S, rate_alone, whole_rows
 from conductor.runs import BlockError, BlockRunner
 from records.files import replace_text
 from records.plan import BlockPlan
@@ -138,7 +138,7 @@ class AloneRates:
         return states, time.monotonic() - started_s
 
     async def _rows(self, states: Sequence[WriterState], number: int) -> None:
-        row_s = states[0].row_s
+        row_s = states[0].series.row_s
         await self.hub.wait_for(
             lambda: all(len(state.rows) >= number or state.ended for state in states),
             self.plan.demand.ready_timeout_s + number * row_s,
@@ -163,14 +163,14 @@ class AloneRates:
         ready_rows = self.plan.demand.ready_rows
         needed_s = ramp_s + (ready_rows - 1) * injector.row_s
         if held:
-            are_counted = all(state.counted_s and state.samples for state in states)
+            are_counted = all(state.series.counted_s and state.series.samples for state in states)
             by_count = ready_rows == 1 and are_counted
             needed_s = COUNTED_S if by_count else (1 + ready_rows) * injector.row_s
         return Alone(
             targets=self.nodes.targets,
             origins=self.nodes.origins,
             writes=writes,
-            rates_b_s=[rate_alone(state.whole_rows) for state in states],
+            rates_b_s=[rate_alone(whole_rows(state.series)) for state in states],
             counted_b_s={
                 node: count.bytes_b / count.over_s
                 for node, count in counts.items()
@@ -187,7 +187,7 @@ class AloneRates:
             if state.ended:
                 raise BlockError("injector_never_ready", f"{who}: {state.ended}")
             if len(state.rows) < rows:
-                timeout_s = self.plan.demand.ready_timeout_s + rows * state.row_s
+                timeout_s = self.plan.demand.ready_timeout_s + rows * state.series.row_s
                 raise BlockError(
                     "injector_never_ready", f"{who} reported no rate in {timeout_s:.0f} s"
                 )

@@ -189,7 +189,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     _require_modules(plan)
     programs = program.detect_versions()
     secret = wire.new_secret()
-    hub = Hub(secret, len(nodes.nodes))
+    hub = Hub(secret)
     address = allocation.own_address(plan)
     port = await hub.listen(address)
     agents = await _start_agents(plan, nodes, f"{address}:{port}", secret, logs)

@@ -25,8 +25,8 @@ from records.clock import Offset
 from records.errors import InputError
 from records.files import replace_text
 from records.plan import BlockPlan, ShortWrites, Window
-from records.sample import MANY, ReplayRecord, TimetableRecord, WriterRecord
-from records.timetable import FinishedWrite, Staggered, Timetable
+from records.sample import MANY, TimetableRecord, WriterRecord
+from records.timetable import FinishedWrite, Followed, Staggered, Timetable
 from records.treatment import Replay, Writes
 
 #: Bytes of a write in the first rehearsal, when no rate is known yet.
@@ -161,10 +161,19 @@ class ScheduleControl:
         `window_s` is when the application started and ended, by the conductor's clock.
         """
         reports = await self._end()
-        after = await self._hub.clocks(self._origins, _CLOCKS_S)
+        after = await self._hub.clocks(self._origins)
         middle_s = sum(window_s) / 2
         offsets = {n: clock.between(begun.clocks[n], after[n], middle_s) for n in after}
-        _keep(path, begun, offsets, reports)
+        document = {
+            "zero_s": begun.zero_s,
+            "timetable": begun.table.as_dict(),
+            "clocks": {node: asdict(offset) for node, offset in offsets.items()},
+            "written": {
+                node: {"done": [write._asdict() for write in each.finished], "faults": each.faults}
+                for node, each in reports.items()
+            },
+        }
+        replace_text(path, json.dumps(document, separators=(",", ":")))
         finished = [
             write.earlier(offsets[node].offset_s)
             for node, written in reports.items()
@@ -182,7 +191,7 @@ class ScheduleControl:
     async def _begin(
         self, shape: WriteShape, run_s: float, name: str, turn: int, logs: Path
     ) -> RunningTimetable | str:
-        clocks = await self._hub.clocks(self._origins, _CLOCKS_S)
+        clocks = await self._hub.clocks(self._origins)
         try:
             table = self._table(shape, run_s, name)
         except InputError as error:
@@ -231,7 +240,6 @@ class ScheduleControl:
             length_s,
             run_s,
             int.from_bytes(digest[:8], "big"),
-            bytes_b=float(shape.messages * self._writes.message_b),
             rest_s=timetable.longest_rest_s(len(targets), self._writers, length_s),
         )
 
@@ -303,25 +311,6 @@ def _most_frequent(reports: Mapping[str, Written]) -> str:
     return next((f"{times} times: {fault}" for fault, times in faults.most_common(1)), "")
 
 
-def _keep(
-    path: Path,
-    begun: RunningTimetable,
-    offsets: Mapping[str, Offset],
-    reports: Mapping[str, Written],
-) -> None:
-    """Store the plan and every write in full; the sample has only a summary."""
-    document = {
-        "zero_s": begun.zero_s,
-        "timetable": begun.table.as_dict(),
-        "clocks": {node: asdict(offset) for node, offset in offsets.items()},
-        "written": {
-            node: {"done": [write._asdict() for write in each.finished], "faults": each.faults}
-            for node, each in reports.items()
-        },
-    }
-    replace_text(path, json.dumps(document, separators=(",", ":")))
-
-
 # Replayed traffic: writers that always write follow a window of a trace while the application runs.
 
 
@@ -341,58 +330,48 @@ class Follows:
         self._replay = replay
         self._window = window
         self._hub = hub
-        self._states = states
-        self._alone_b_s = alone_b_s
-        #: The place of each writer's target among the targets, and the writers that it has.
+        #: The place of each writer's target among the targets; writers of a target share its rates.
         self._places = [targets.index(state.writer.target) for state in states]
-        self._sharing = Counter(self._places)
-        self._from_s = self._until_s = self._order([self._plan(place) for place in self._places])
+        sharing = Counter(self._places)
+        plans = [
+            timetable.along([rate / sharing[place] for rate in window.rates_b_s[place]])
+            for place in self._places
+        ]
+        self._writers = list(zip(states, plans, alone_b_s, strict=True))
+        self._span_s = (self._order(plans), math.inf)
 
     def end(self) -> None:
         """Let them write at full rate again."""
-        self._until_s = self._order([None] * len(self._states))
+        self._span_s = self._span_s[0], self._order([None] * len(self._writers))
 
     def _order(self, plans: Sequence[Timetable | None]) -> float:
-        for state, plan, full_b_s in zip(self._states, plans, self._alone_b_s, strict=True):
+        for (state, _, full_b_s), plan in zip(self._writers, plans, strict=True):
             self._hub.send(state.writer.origin, Follow(state.writer.index, plan, full_b_s))
         return clock.now_s()
 
-    def _plan(self, place: int) -> Timetable:
-        """Writers of a target share its rates."""
-        return timetable.along(self._window.rates_b_s[place]).scaled(1 / self._sharing[place])
-
-    def compared(self, run_s: tuple[float, float]) -> tuple[list[ReplayRecord], list[str]]:
-        """What each writer did, and why the run is rejected."""
-        records, reasons = [], []
-        for state, alone_b_s in zip(self._states, self._alone_b_s, strict=True):
-            record, fault = self.of(state, alone_b_s, run_s)
-            records.append(record)
-            reasons += [f"writer {state.number} {fault}"] if fault else []
-        return records, reasons
-
-    def of(
-        self, state: WriterState, alone_b_s: float, run_s: tuple[float, float]
-    ) -> tuple[ReplayRecord, str | None]:
-        """What a writer did, and why the run is rejected; None if it is not."""
-        place = self._places[self._states.index(state)]
-        plan = self._plan(place)
-        reports = [
-            FinishedWrite(number, row.start_s, row.end_s, row.bytes_b)
-            for number, row in enumerate(state.rows)
-        ]
-        followed_s = self._from_s, self._until_s
-        bins, agreeing, fault = timetable.check_traffic(plan, reports, followed_s, run_s, alone_b_s)
-        record = ReplayRecord(
+    def compared(self, run_s: tuple[float, float]) -> tuple[TimetableRecord, list[str]]:
+        """What the writers did, and why the run is rejected."""
+        followed, reasons = list[Followed](), list[str]()
+        for state, plan, alone_b_s in self._writers:
+            reports = [
+                FinishedWrite(number, row.start_s, row.end_s, row.bytes_b)
+                for number, row in enumerate(state.rows)
+            ]
+            did = timetable.check_traffic(plan, reports, self._span_s, run_s, alone_b_s)
+            followed.append(did)
+            if did.fault:
+                beyond = max(plan.rates_b_s) > alone_b_s
+                more = "; its rates exceed the writer's rate alone: lower traffic.rate"
+                reasons.append(f"writer {state.number} {did.fault}{more if beyond else ''}")
+        record = TimetableRecord(
+            allowed_share=timetable.OFF_SHARE,
+            missing_share=max(each.off_share for each in followed),
             trace_sha256=self._replay.trace_sha256,
-            node=self._window.nodes[place],
+            nodes=list(dict.fromkeys(self._window.nodes[place] for place in self._places)),
             window_s=self._window.start_s,
             speed=self._replay.speed,
             share=self._replay.share,
-            wanted_b=sum(each.wanted_b for each in bins),
-            done_b=sum(each.done_b for each in bins),
-            agreeing_share=agreeing,
-            bins=bins,
+            wanted_b_s=sum(each.wanted_b / each.over_s for each in followed if each.over_s),
+            done_b_s=sum(each.done_b / each.over_s for each in followed if each.over_s),
         )
-        if fault and max(write.bytes_b for write in plan.writes) > alone_b_s:
-            fault += "; its rates exceed the writer's rate alone: lower traffic.rate"
-        return record, fault
+        return record, reasons

@@ -115,11 +115,11 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
     monkeypatch.setattr("records.processes.resume", lambda _: signals.append("resume"))
     agent = Agent(wire := Sent())
     agent._ends = [origin, target, other] = [end(), end(role="target"), end("target", index=2)]
-    asyncio.run(agent._execute(messages.FreezeTarget(1)))
+    asyncio.run(agent._control(messages.Control("freeze", [1])))
     assert [each.frozen for each in agent._ends] == [False, True, False]
     for each in (target, origin, other):
         each.resume()
     assert signals == ["suspend", "resume", "resume"]
     for name in ("tcp", "tcp", "shared memory"):
         agent._arrived(origin, Arrived(5, name))
-    assert wire.sent == [messages.Transport(1, name) for name in ("tcp", "shared memory")]
+    assert wire.sent == [messages.News(1, transport=name) for name in ("tcp", "shared memory")]

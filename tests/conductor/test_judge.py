@@ -11,7 +11,7 @@ from conductor.judge import faults, longest_silence_s, shows_disturbed_alone
 from conductor.rates import all_rows
 from conductor.series import CounterSample, Metered, Placed, Rails, RateRow, Series
 from records.acceptance import AcceptanceLimits
-from records.sample import MANY, ReplayRecord
+from records.sample import MANY
 from records.treatment import Burst
 from tests.conductor.planted import MEMORY, claim, counted, device, node, rows, writer
 from tests.conductor.test_rates import PERFTEST, SHORT
@@ -162,7 +162,7 @@ _TWO = rows(100, 100)
 #: Half of 100 requested is enough, although it wrote 130 alone.
 _THROTTLED = {"alone_b_s": 130.0, "of": {"rate_b_s": 100.0}}
 _CONTROL = {"injector": "spin", "alone_b_s": 0.0}
-_REPLAY = {"replay": ReplayRecord("ab", "x1", 0, 1, 1.0, 9.0, 9.0, 1.0, [])}
+_REPLAY = {"in_traffic": True}
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_a_count_that_stopped_tells_no_silence() -> None:
     stopped = Metered(0, "sent by m0", fault="device m0: its counter stopped or was set back")
     seen = writer(rows(100, 100, 100), samples=samples, meter=stopped)
     assert reasons(Series(writers=[seen]), (0.0, 3.0)) == []
-    assert all_rows(seen.rows, seen.samples, None) == seen.rows
+    assert all_rows(seen) == seen.rows
 
 
 #: Rows cover half of the window: 1000 B were written for certain, and up to 2000 B in all.

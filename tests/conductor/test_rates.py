@@ -8,16 +8,16 @@ import pytest
 from conductor.injectors.base import Bursts
 from conductor.rates import (
     achieved,
+    all_rows,
     at_speed,
     bytes_within,
     expected,
-    filled,
     in_window,
-    joined,
     most_of,
     passed_at,
     rate_alone,
     rate_before,
+    whole_rows,
 )
 from conductor.series import CounterSample, RateRow
 from records.treatment import Burst
@@ -26,7 +26,16 @@ from tests.conductor.planted import counted, rows, writer
 
 def within(reported, start_s, end_s, alone_b_s=100.0, samples=()):
     seen = writer(reported, alone_b_s=alone_b_s, samples=list(samples))
-    return in_window(seen, reported, (start_s, end_s))
+    return in_window(seen, (start_s, end_s))
+
+
+def filled(reported, samples, least_s=0.25):
+    """All rows of a writer that has its counter for itself."""
+    return all_rows(writer(reported, samples=samples, counted_s=least_s))
+
+
+def joined(reported, samples):
+    return whole_rows(writer(reported, samples=samples, counted_s=0.25))
 
 
 def test_a_steady_writer_counts_and_its_rate_is_weighted_by_time():
@@ -203,21 +212,18 @@ def test_a_window_may_have_a_burst_more():
 
 def test_the_pattern_of_a_window_by_hand():
     """Two rows of 0.3 s: bursts of 10 and 20 ms at 3 and 1.5 kB/s; a third row is before it."""
-    asked = Burst(0.01, 0.09)
     seen = [
         RateRow(8.7, 9.0, 999.0, Bursts(1, 0.2, 0.1)),
         RateRow(9.0, 9.3, 300.0, Bursts(3, 0.03, 0.27)),
         RateRow(9.3, 9.6, 300.0, Bursts(3, 0.06, 0.24)),
     ]
-    found = achieved(asked, seen, 9.1, 9.5)
-    assert (found.asked_length_s, found.asked_pause_s) == (0.01, 0.09)
+    found = achieved(seen, 9.1, 9.5)
     assert found.length_s == pytest.approx(0.015)
     assert found.pause_s == pytest.approx(0.085)
     assert found.peak_b_s == pytest.approx(180 / 0.09)
     # Without a pause, and from a program that does not say.
     for silent in (Bursts(0, 0.3, 0.0), None):
-        nothing = achieved(asked, [RateRow(9.0, 9.3, 300.0, silent)], 9.1, 9.2)
-        assert (nothing.length_s, nothing.pause_s, nothing.peak_b_s) == (None, None, None)
+        assert achieved([RateRow(9.0, 9.3, 300.0, silent)], 9.1, 9.2) is None
 
 
 def test_what_passed_between_rows_is_of_the_next_one_in_the_unit_of_rows():

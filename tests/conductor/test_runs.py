@@ -19,7 +19,7 @@ from conductor.messages import Observed
 from conductor.readers import Fom, FomError, Readers, ToolError
 from conductor.recorded import Run, node_rows, unreserved
 from conductor.runs import BlockError, BlockRunner
-from conductor.series import CounterSample, Metered, NodeSeries, RateRow, read
+from conductor.series import CounterSample, Metered, NodeSeries, RateRow, WriterSeries, read
 from records import clock
 from records.acceptance import AcceptanceLimits
 from records.errors import MachineError
@@ -128,6 +128,11 @@ def test_later_blocks_begin_with_the_longest_of_the_earlier(tmp_path):
 # The application.
 
 
+def writer_series(of=None, number=0, injector="ucx", **more):
+    of = of or Writer(0, "n1", "n1", "", 1, 64)
+    return WriterSeries(number, injector, of, "shared memory", 1.0, **more)
+
+
 class Hub:
     """Agents and writers in this process: rows of a second at this rate, from 9 s ago on."""
 
@@ -149,7 +154,10 @@ class Hub:
         quarters = [at / 4 for at in range(-36, 120)]
         passed = [CounterSample(now_s + at_s, 1e9 + self.rate_b_s * at_s) for at_s in quarters]
         self.states = [
-            WriterState(each, 1.0, rows=list(rows), samples=list(passed)) for each in writers
+            WriterState(
+                writer_series(each, injector=injector.name, rows=list(rows), samples=list(passed))
+            )
+            for each in writers
         ]
         return self.states
 
@@ -208,7 +216,7 @@ def test_how_an_application_ends(tmp_path, command, ranks, outcome, reason):
 
 def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_path):
     files = Files(*(tmp_path / name for name in Files._fields))
-    state = WriterState(Writer(7, "o", "t", "", 1, 64), 1.0, number=3, ended="exit status 1")
+    state = WriterState(writer_series(number=3), ended="exit status 1")
     for command, reason in ((["sleep", "60"], "writer 3: exit status 1"), (["true"], None)):
         result = RunResult()
         states = [state] if reason else []
@@ -219,8 +227,8 @@ def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_pat
 @pytest.mark.parametrize(("until_s", "outcome"), [(12.0, "kept"), (11.9, "injector_died")])
 def test_a_writer_that_ended_must_have_rows_until_the_application_did(tmp_path, until_s, outcome):
     runner, _ = block(tmp_path, Hub())
-    states = [WriterState(Writer(0, "n1", "n1", "", 1, 64), 1.0, ended="killed")]
-    states[0].rows = [RateRow(9.0, until_s, 1.0)]
+    rows = [RateRow(9.0, until_s, 1.0)]
+    states = [WriterState(writer_series(rows=rows), ended="killed")]
     asyncio.run(runner._last_rows(states, result := RunResult(start_s=10.0, elapsed_s=2.0)))
     assert (result.outcome, result.reason or "writer 0: killed") == (outcome, "writer 0: killed")
 
@@ -344,7 +352,8 @@ def test_what_writers_need_between_two_runs(tmp_path, held, ready_rows, counted,
 
     async def start_counted(*given):
         states = await start(*given)
-        states[0].counted_s, states[0].samples = 0.25, [CounterSample(0.0, 0.0)]
+        series = states[0].series
+        series.counted_s, series.samples = 0.25, [CounterSample(0.0, 0.0)]
         return states
 
     if counted:
@@ -490,7 +499,7 @@ def test_an_injector_that_reports_nothing_ends_the_block(tmp_path):
 
     async def start_silent(*given):
         (state,) = await start(*given)
-        state.rows, state.row_s = [], 0.01
+        state.series.rows, state.series.row_s = [], 0.01
         return [state]
 
     hub.start = start_silent

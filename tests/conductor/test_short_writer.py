@@ -12,7 +12,7 @@ from conductor.agent import Agent
 from conductor.follower import Part, ShortWriter, start_end
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Total, Writer
-from conductor.messages import Ended, StartEnd
+from conductor.messages import News, StartEnd
 from records import processes
 from records.timetable import PlannedWrite, staggered
 from tests.conductor.conftest import Sent, free_port
@@ -86,8 +86,7 @@ def part(port, starts, **changes):
         "lead_s": 0.15,
         "patience_s": 0.3,
         "writes": [
-            PlannedWrite(number, 0, start_s, start_s + 0.2, 1e5)
-            for number, start_s in enumerate(starts)
+            PlannedWrite(number, 0, start_s, start_s + 0.2) for number, start_s in enumerate(starts)
         ],
     }
     return Part(**{**given, **changes})
@@ -194,5 +193,5 @@ def test_a_passive_side_that_cannot_listen_says_why(monkeypatch, tmp_path):
         await side.tasks[0]
         return agent._wire.sent
 
-    assert asyncio.run(said()) == [Ended(0, "target", "exit status 1: no device")]
+    assert asyncio.run(said()) == [News(0, ended="target side ended: exit status 1: no device")]
     assert "no device" in (tmp_path / "side.log").read_text()

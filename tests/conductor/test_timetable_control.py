@@ -33,7 +33,7 @@ class Hub:
         self.writes, self.parts, self.listening, self.ended = writes, {}, [], 0
         self.lasts_s = []
 
-    async def clocks(self, nodes, timeout_s):
+    async def clocks(self, nodes):
         return {node: Offset(AHEAD_S[node], 0.0, 0.0) for node in nodes}
 
     async def stand_by(self, injector, passive, logs, timeout_s):
@@ -165,12 +165,14 @@ def reported(*rates_b_s):
 
 
 def test_writers_of_a_target_share_its_rates_until_the_end(monkeypatch):
-    times_s = iter((1000.0, 1010.0, 1020.0))
+    times_s = iter((1000.0, 1010.0, 1020.0, 1000.0, 1000.0))
     monkeypatch.setattr(clock, "now_s", lambda: next(times_s))
     told = []
     hub = SimpleNamespace(send=lambda node, order: told.append((node, order)))
     states = [
-        SimpleNamespace(writer=SimpleNamespace(index=index, origin=f"o{index}", target=target))
+        SimpleNamespace(
+            number=index, writer=SimpleNamespace(index=index, origin=f"o{index}", target=target)
+        )
         for index, target in enumerate(("n1", "n2", "n2"))
     ]
     window = Window(0, ["x1", "x2"], [[8.0, 0.0], [6.0, 4.0]])
@@ -184,10 +186,17 @@ def test_writers_of_a_target_share_its_rates_until_the_end(monkeypatch):
         follows.end()
     # From 1000 to 1020 s the second writer was to write 3, 2, 3, 2, ..., 50 in all.
     states[1].rows = reported(*[2.5] * 20, 9.0)
-    record, fault = follows.of(states[1], 10.0, (1000.0, 1020.0))
-    assert (record.node, record.wanted_b, record.done_b) == ("x2", 50, 50)
-    assert (record.agreeing_share, fault) == (1.0, None)
+    states[0].rows = reported(*[8.0, 0.0] * 10)
+    states[2].rows = reported(*[3.0, 2.0] * 9, 3.0, 6.0)
+    record, reasons = follows.compared((1000.0, 1020.0))
+    assert (record.nodes, record.writers, reasons) == (["x1", "x2"], None, [])
+    # 4 of the first and 2.5 of each other; the third wrote 4 more in the last of 20 seconds.
+    assert (record.wanted_b_s, record.done_b_s) == pytest.approx((9, 9.2))
+    assert record.missing_share == pytest.approx(0.05)
     states[1].rows = reported(*[9.0] * 20)
     for alone, exceeds in ((3.0, False), (2.9, True)):
-        _, fault = follows.of(states[1], alone, (1000.0, 1020.0))
-        assert str(fault).endswith("lower traffic.rate") == exceeds
+        alone_b_s = [10.0, alone, 20.0]
+        beyond = Follows(replay, window, ["n1", "n2"], hub, states, alone_b_s)
+        (fault,) = beyond.compared((1000.0, 1020.0))[1]
+        assert fault.startswith("writer 1 wrote 0.0 MB of 0.0 MB")
+        assert fault.endswith("lower traffic.rate") == exceeds
