@@ -172,7 +172,7 @@ def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, t
             successors.append(await start_end(*asked))
             return successors[0]
 
-        monkeypatch.setattr("conductor.agent.start_end", start)
+        monkeypatch.setattr("conductor.end.start_end", start)
         await stop(side.process)
         await replacing.wait()
         monkeypatch.setattr(processes, "stop", slow_stop)
@@ -190,7 +190,7 @@ def test_a_passive_side_that_cannot_listen_says_why(monkeypatch, tmp_path):
     async def said():
         agent = await passive_side(writer, tmp_path / "side.log")
         (side,) = agent._ends
-        await side.tasks[0]
+        await side._tasks[0]
         return agent._wire.sent
 
     assert asyncio.run(said()) == [News(0, ended="target side ended: exit status 1: no device")]
