@@ -152,7 +152,7 @@ class AloneRates:
         await runner.observer.begin([])
         await self._rows(states, number)
         at_target = PASSES[injector.direction][1]
-        nodes = (await runner.observer.end()).nodes
+        nodes = (await runner.observer.end()).series.nodes
         counts = {node.node: passed(node, at_target) for node in nodes}
         held, ending_s = runner.writers.holds(writes), time.monotonic()
         await runner.writers.silence(writes, states)

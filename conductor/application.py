@@ -36,7 +36,7 @@ class RunResult:
     conditions: list[NodeConditions] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     #: Node -> name -> what its counters gained.
-    node_counters: dict[str, dict[str, NodeCounter]] = field(default_factory=dict)
+    node_counters: Mapping[str, Mapping[str, NodeCounter]] = field(default_factory=dict)
 
     def fail(self, outcome: Outcome, reason: str) -> None:
         """Record the first failure; later ones follow from it and are ignored."""

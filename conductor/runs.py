@@ -183,18 +183,15 @@ class BlockRunner:
 
     def _series(self, run: Run, observed: Observation, **of_writers: Any) -> Series:
         """What was recorded of a run, with what it is measured against."""
-        treatment = run.treatment
-        return Series(
+        return replace(
+            observed.series,
             nodes=[
                 replace(node, usual_hz=usual_hz(node.node, self._accepted))
-                for node in observed.nodes
+                for node in observed.series.nodes
             ],
-            silent=silent_directions(self._plan, treatment),
+            silent=silent_directions(self._plan, run.treatment),
             alone_b_s=self._alone_b_s(),
-            rails=rails_of(self._plan, treatment, self._nodes),
-            ran=observed.ran,
-            stood_still_s=observed.stood_still_s,
-            clock_moved_s=observed.clock_moved_s,
+            rails=rails_of(self._plan, run.treatment, self._nodes),
             **of_writers,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,7 +98,7 @@ class Writers:
         self,
         writes: Writes,
         states: Sequence[WriterState],
-        meters: dict[int, Metered],
+        meters: Mapping[int, Metered],
         placed: Sequence[Placed],
     ) -> list[WriterSeries]:
         """What was recorded of each writer, with what it is measured against."""

@@ -227,17 +227,6 @@ def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
     assert used_s >= 0.7  # it goes on when it is no longer paced
 
 
-def test_a_suspended_process_hears_sigterm():
-    async def run():
-        process = await processes.spawn(BUSY, {}, [], -3, -3)
-        processes.suspend(process)
-        while state_of(process.pid) != "T":
-            await asyncio.sleep(0.01)
-        return await asyncio.wait_for(processes.stop(process), processes.GRACE_S)
-
-    assert asyncio.run(run()) == -15
-
-
 @needs("ucx")
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "burst"), [("ucx_read", None), ("ucx", Burst(0.03, 0.09))])

@@ -12,9 +12,8 @@ from conductor.agent import Agent
 from conductor.hub import AgentGoneError, Hub, _counted_s
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
-from conductor.series import CounterSample, NodeSeries, Placed, RateRow
+from conductor.series import CounterSample, Placed, RateRow
 from records.errors import MachineError
-from records.timetable import FinishedWrite
 from records.treatment import Burst
 from tests.conductor.conftest import Sent
 
@@ -72,22 +71,6 @@ def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_bursts():
     one = Writer(0, "o", "t", "", 1, 64, device="d0")
     burst = replace(one, origin="p", rate_b_s=1e9, burst=Burst(0.05, 0.15))
     assert _counted_s(INJECTORS["perftest"], [one, burst]) == pytest.approx([0.25, 0.8])
-
-
-def test_an_origin_tells_thousands_of_writes_at_once():
-    """A write a second for three hours, about 900 kB in one line."""
-    starts_s = [1.7e9 + number for number in range(10_800)]
-    finished = [
-        FinishedWrite(number, start_s, start_s + 0.987654321, 6.4e9, 0.123456789)
-        for number, start_s in enumerate(starts_s)
-    ]
-
-    async def talk():
-        async with connected() as (hub, agent, _):
-            agent.send(messages.encode(messages.Written(finished, {})))
-            return await hub.finish(["n7"], 5.0)
-
-    assert asyncio.run(talk())["n7"].finished == finished
 
 
 async def agent_that_answers(port, node, answer, ahead_s=0.0):
@@ -244,33 +227,6 @@ def test_who_does_not_answer_is_named_with_what_it_did_not_do(monkeypatch):
             await hub.end_watch(["n7"])
 
     with_agents(["n7"], lambda *_: [], talk)
-
-
-def test_every_node_answers_its_own_watch():
-    asked = []
-
-    def answer(node, order):
-        asked.append(order)
-        if isinstance(order, messages.BeginWatch):
-            return [messages.Watching()]
-        ends = isinstance(order, messages.EndWatch)
-        return [messages.Observed(NodeSeries(node))] if ends else []
-
-    async def talk(hub):
-        await hub.begin_watch(orders)
-        return await hub.end_watch(["n1", "n2"])
-
-    orders = {
-        "n1": messages.BeginWatch(["a"], [0], [1], []),
-        "n2": messages.BeginWatch([], [], [], []),
-    }
-    answers = with_agents(["n1", "n2"], answer, talk)
-    assert {node: observed.node.node for node, observed in answers.items()} == {
-        "n1": "n1",
-        "n2": "n2",
-    }
-    begun = [order for order in asked if isinstance(order, messages.BeginWatch)]
-    assert sorted(begun, key=str) == sorted(orders.values(), key=str)  # one of each node
 
 
 def test_an_agent_that_is_given_no_order_ends_with_the_reason():

@@ -89,20 +89,6 @@ def test_without_a_device_the_part_outside_is_taken_at_the_rate_before():
     assert short(seen=[*rows(500, 9000, 9000, start_s=7), *SHORT[3:]]).bytes_b == 0
 
 
-@pytest.mark.parametrize(
-    "samples",
-    [
-        [],
-        [CounterSample(10.2, 5.0), CounterSample(12.5, 9000.0)],  # not from the row's start
-        [CounterSample(9.0, 5.0), CounterSample(11.9, 9000.0)],  # the second row: not until its end
-        [CounterSample(9.0, 9000.0), CounterSample(12.5, 5.0)],  # set back
-        [CounterSample(9.0, 5.0), CounterSample(12.5, 5.0)],  # nothing passed
-    ],
-)
-def test_readings_that_do_not_cover_a_row_do_not_divide_it(samples):
-    assert short(samples, SHORT[:4] + [RateRow(11, 12, 1400)]).bytes_b >= 1300 - 1e-9
-
-
 def test_what_had_passed_lies_between_two_readings():
     samples = [
         CounterSample(1.0, 100.0),
@@ -149,13 +135,6 @@ def test_the_rate_of_a_short_time_is_that_of_a_longer_one_around_it():
     # Before the first row of all, a longer time is one after: of 0.25 s, 0.1 s at 80.
     early, *_ = filled([RateRow(0.1, 0.3, 5)], counted(80, 80, 0, 0, 0, 0, every_s=0.05))
     assert (early.end_s, early.rate_b_s) == pytest.approx((0.1, 32))
-
-
-def test_what_was_not_counted_before_the_first_row_is_no_row():
-    """An agent on a busy host looked last a second before its writer's first row began."""
-    counts = [CounterSample(0.0, 0.0), CounterSample(0.5, 5.0), CounterSample(1.0, 10.0)]
-    row = RateRow(2.0, 3.0, 5.0)
-    assert filled([row], counts) == [RateRow(0.0, 0.5, 10.0), RateRow(0.5, 1.0, 10.0), row]
 
 
 def test_a_longer_least_time_takes_several_samples_together():
