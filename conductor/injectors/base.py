@@ -155,9 +155,9 @@ class LineParser(Protocol):
         """What a line means; None for any other line."""
 
 
-#: Where the agent takes a writer's rows from: the program's output, the byte counter of the
-#: origin's device, or the CPU time of the process (for a control, which writes nothing).
-RowSource = Literal["output", "counter", "cpu"]
+#: Where the agent takes a writer's rows from: the program's output, or the byte counter of the
+#: origin's device.
+RowSource = Literal["output", "counter"]
 
 
 #: When both ends of a writer may be suspended until the next run: never, so that it is restarted;

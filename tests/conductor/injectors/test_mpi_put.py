@@ -114,7 +114,7 @@ IN_BURSTS = ["-r", "200e6", "--burst", "0.02", "--pause", "0.06"]
 @pytest.mark.parametrize(
     "words",
     [
-        ["--get", "--pages", "transparent"],
+        ["--get"],
         ["--both", "-r", "20e6"],
         IN_BURSTS,
         ["--both", "--footprint", "3000000"],
@@ -140,7 +140,6 @@ def start(program):
         (["--rate", "0"], "--rate 0: a number from 1 to 1e+15 is needed"),
         (["--footprint", "9"], "--footprint 9: at least a message, 65536, is needed"),
         (["--node", "1024"], "--node 1024: a number from 0 to 1023 is needed"),
-        (["--pages", "large"], "--pages large: allowed are normal, transparent, huge"),
         (["--burst", "0.01"], "--burst, --pause and --rate: all three are needed"),
         (["write"], "write: not an option, see --help"),
     ],
