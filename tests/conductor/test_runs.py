@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from conductor import application, length
 from conductor.allocation import Allocation
 from conductor.alone import AloneRates
 from conductor.application import Files, RunResult
-from conductor.conductor import Store, _repeat, _warm_up
+from conductor.conductor import Store, _give_up, _repeat, _warm_up
 from conductor.hub import WriterState
 from conductor.injectors.base import Writer
 from conductor.judge import faults
@@ -491,6 +492,24 @@ def test_runs_are_made_longer_until_two_rows_fit(tmp_path, lengths):
     assert second["elapsed_s"] > 1.0
     (longer,) = set(second["notes"]) - set(first["notes"])
     assert "steps times 4" in longer
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "reason", "said"),
+    [
+        (["rejected"] * 7, "n1: foreign processes used 1", "wait until they end, or raise verify."),
+        (["rejected"] * 7, "the wall clock moved", "docs/reliability.md has what each"),
+        (["rejected"] * 6, "n1: foreign processes used 1", None),
+        (["kept", *["rejected"] * 6], "n1: foreign processes used 1", None),
+    ],
+)
+def test_a_block_whose_first_runs_are_all_rejected_ends_with_what_to_do(outcomes, reason, said):
+    sample = SimpleNamespace(outcome="rejected", reason=reason)
+    if said is None:
+        _give_up(PLAN, outcomes, sample)
+        return
+    with pytest.raises(BlockError, match=f"^8 of 8 runs rejected, the last as {reason}; {said}"):
+        _give_up(PLAN, outcomes, sample)
 
 
 def test_an_injector_that_reports_nothing_ends_the_block(tmp_path):
