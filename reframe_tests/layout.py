@@ -106,6 +106,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: What writers do: `write` to the target's memory, `read` from it, or `both` at once.
     direction = variable(str, value=WRITES["direction"])
 
+    #: Writers to each target, taken from the origins in turn; 0: as many writers as there are
+    #: targets or origins, whichever is more.
+    clients = variable(int, value=WRITES["clients"])
+
     #: Size of one write, such as `64KiB`; `dram` exceeds the last-level cache, which matters if the
     #: writes go over shared memory; `auto` is `dram` on a shared host, else 64 KiB.
     message = variable(str, value=WRITES["message"])
