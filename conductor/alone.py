@@ -21,6 +21,7 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import PASSES
 from conductor.rates import COUNTED_S, rate_alone, whole_rows
 from conductor.runs import BlockError, BlockRunner
+from conductor.timetable import NotReadyError
 from records.files import replace_text
 from records.plan import BlockPlan
 from records.treatment import Writes
@@ -120,10 +121,12 @@ class AloneRates:
 
     async def _rehearse(self, writes: Writes) -> None:
         runner, schedule = self.runner, self.runner.schedules[writes]
-        if fault := await schedule.rehearse(runner.writers.next_turn(), self.logs):
+        try:
+            await schedule.rehearse(runner.writers.next_turn(), self.logs)
+        except NotReadyError as error:
             raise BlockError(
-                "injector_never_ready", f"{writes.scheduled} writers at a time: {fault}"
-            )
+                "injector_never_ready", f"{writes.scheduled} writers at a time: {error}"
+            ) from None
         assert self.plan.short, "a timetable has short writes"
         # Between two runs, the first one's last write ends; then the second one's begin.
         runner.lead_in.expect(writes, self.plan.short.length_s + schedule.start_up_s)

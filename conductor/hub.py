@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from conductor import messages, wire
 from conductor.follower import throttled
 from conductor.injectors.base import EndRole, Injector, Writer
-from conductor.messages import Do, Observed, Pong, Watching, WritersStopped, Written
+from conductor.messages import Do, Pong, WritersStopped
 from conductor.rates import COUNTED_S
 from conductor.series import Placed, RateRow, WriterSeries
 from records import clock
@@ -153,7 +153,7 @@ class Hub:
         exchanges: dict[str, list[Exchange]] = {node: [] for node in nodes}
         for _ in range(_PINGS):
             orders = dict.fromkeys(nodes, messages.Ping())
-            for node, pong in (await self._ask(orders, Pong, _ANSWER_S, "tell its time")).items():
+            for node, pong in (await self.ask(orders, Pong, "tell its time")).items():
                 link, at_s = self._links[node], pong.now_s
                 exchanges[node].append(Exchange(link.asked_s, at_s, at_s, link.answered_s))
         for node, each in exchanges.items():
@@ -171,11 +171,6 @@ class Hub:
     def send(self, node: str, order: messages.Order) -> None:
         """Send a node's agent an order that it does not answer."""
         self._links[node].wire.send(messages.encode(order))
-
-    async def finish(self, nodes: list[str], timeout_s: float) -> dict[str, Written]:
-        """Let origins finish the writes in progress and start no more. Node -> what it wrote."""
-        orders = dict.fromkeys(nodes, messages.Finish(timeout_s))
-        return await self._ask(orders, Written, timeout_s + 30.0, "report what it wrote")
 
     async def start(
         self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
@@ -218,11 +213,11 @@ class Hub:
         """Stop these writers and wait for it; returns the placement of their buffers."""
         for state in states:
             self._states.pop(state.writer.index, None)
-        return await self._silence(_controls("stop", states))
+        return await self._placed(_controls("stop", states))
 
     async def hold(self, states: Sequence[WriterState]) -> list[Placed]:
         """Suspend these writers until `resume`; returns the placement of their buffers."""
-        return await self._silence(_controls("hold", states))
+        return await self._placed(_controls("hold", states))
 
     def resume(self, states: Sequence[WriterState]) -> None:
         """Let held writers continue; what they reported before is forgotten."""
@@ -231,21 +226,16 @@ class Hub:
         for node, order in _controls("resume", states).items():
             self.send(node, order)
 
-    async def _silence(self, orders: Mapping[str, messages.Order]) -> list[Placed]:
-        answers = await self._ask(orders, WritersStopped, _ANSWER_S, "stop its writers")
+    async def _placed(self, orders: Mapping[str, messages.Order]) -> list[Placed]:
+        answers = await self.ask(orders, WritersStopped, "stop its writers")
         return [end for answer in answers.values() for end in answer.placed]
 
-    async def begin_watch(self, orders: Mapping[str, messages.Order]) -> None:
-        """Begin a watch: node -> its order."""
-        await self._ask(orders, Watching, _ANSWER_S, "read its node's load")
-
-    async def end_watch(self, nodes: Iterable[str]) -> dict[str, Observed]:
-        """End the watches of nodes. Node -> what it recorded."""
-        orders = dict.fromkeys(nodes, messages.EndWatch())
-        return await self._ask(orders, Observed, _ANSWER_S, "read its node's load")
-
-    async def _ask(
-        self, orders: Mapping[str, messages.Order], kind: type[_Answer], timeout_s: float, what: str
+    async def ask(
+        self,
+        orders: Mapping[str, messages.Order],
+        kind: type[_Answer],
+        what: str,
+        timeout_s: float = _ANSWER_S,
     ) -> dict[str, _Answer]:
         """Send nodes their orders. Node -> its answer, or MachineError if one did not do `what`."""
         links = [self._links[node] for node in orders]

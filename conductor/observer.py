@@ -24,6 +24,8 @@ from records.treatment import Treatment, Writes
 
 #: Time between two beats, seconds.
 _PERIOD_S = 0.2
+#: What agents are asked to do.
+_WATCH = "read its node's load"
 #: Fewer accepted runs say nothing on the usual frequency.
 _LEAST_RUNS = 3
 
@@ -87,23 +89,23 @@ class Observer:
 
     async def begin(self, cpus: list[int]) -> None:
         """Begin to watch all nodes; `cpus` are those of the application, empty for all."""
-        await self._hub.begin_watch(
-            {
-                node: messages.BeginWatch(
-                    self._devices if node in self._nodes.targets else [],
-                    cpus,
-                    self._roots.get(node, []),
-                    self._exempt.get(node, []),
-                )
-                for node in self._nodes.nodes
-            }
-        )
+        orders = {
+            node: messages.BeginWatch(
+                self._devices if node in self._nodes.targets else [],
+                cpus,
+                self._roots.get(node, []),
+                self._exempt.get(node, []),
+            )
+            for node in self._nodes.nodes
+        }
+        await self._hub.ask(orders, messages.Watching, _WATCH)
         self._pulse.begin()
 
     async def end(self) -> Observation:
         """End the watch."""
         stood_still_s, clock_moved_s = self._pulse.end()
-        answers = await self._hub.end_watch(self._nodes.nodes)
+        orders = dict.fromkeys(self._nodes.nodes, messages.EndWatch())
+        answers = await self._hub.ask(orders, messages.Observed, _WATCH)
         series = Series(
             nodes=[answers[node].node for node in self._nodes.targets],
             ran=sorted({writer for each in answers.values() for writer in each.ran}),

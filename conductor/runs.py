@@ -21,7 +21,7 @@ from conductor.rates import until_s
 from conductor.readers import Readers, ToolError
 from conductor.recorded import Run, node_rows, sample_of
 from conductor.series import Series
-from conductor.timetable import Follows, ScheduleControl
+from conductor.timetable import Follows, NotReadyError, ScheduleControl
 from conductor.writers import Writers
 from records import clock
 from records.notes import Note
@@ -171,9 +171,10 @@ class BlockRunner:
         most_s = self._plan.demand.run_timeout_s
         run_s = min(_ROOM * self._longest_s or most_s, most_s) + self.lead_in.longest_s
         name, turn = f"{run.pair}/{run.treatment.name}", self.writers.next_turn()
-        begun = await schedule.begin(run_s, name, turn, self._logs)
-        if isinstance(begun, str):
-            result.fail("injector_never_ready", begun)
+        try:
+            begun = await schedule.begin(run_s, name, turn, self._logs)
+        except NotReadyError as error:
+            result.fail("injector_never_ready", str(error))
             return Series()
         await self._lead_in(writes)
         observed = await self._application(run, result, [])

@@ -217,14 +217,15 @@ def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):
     assert of_node["n7"][1:] == [messages.Control("freeze", [0]), *controls]  # once
 
 
-def test_who_does_not_answer_is_named_with_what_it_did_not_do(monkeypatch):
-    monkeypatch.setattr("conductor.hub._ANSWER_S", 0.1)
+ASKED = "read its node's load"
 
+
+def test_who_does_not_answer_is_named_with_what_it_did_not_do():
     async def talk(hub):
         with pytest.raises(MachineError, match="no agent from n8, n9 after 0 s"):
             await hub.gather(["n8", "n7", "n9"], 0.1)
         with pytest.raises(MachineError, match="did not read its node's load within 0 s"):
-            await hub.end_watch(["n7"])
+            await hub.ask({"n7": messages.EndWatch()}, messages.Observed, ASKED, 0.1)
 
     with_agents(["n7"], lambda *_: [], talk)
 
@@ -247,6 +248,7 @@ def test_a_second_agent_of_a_node_is_hung_up_on():
             with pytest.raises(wire.WireError):
                 await asyncio.wait_for(second.receive(), 5.0)
             first.send(messages.encode(messages.Written([], {})))
-            return hub.facts, list(await hub.finish(["n7"], 5.0))
+            asked = {"n7": messages.Finish(5.0)}
+            return hub.facts, list(await hub.ask(asked, messages.Written, "finish", 5.0))
 
     assert asyncio.run(talk()) == ({"n7": {"which": 1}}, ["n7"])

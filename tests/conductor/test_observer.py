@@ -121,11 +121,11 @@ class Hub:
     def __init__(self):
         self.orders = {}
 
-    async def begin_watch(self, orders):
-        self.orders = orders
-
-    async def end_watch(self, nodes):
-        assert nodes == list(self.orders)
+    async def ask(self, orders, kind, what):
+        if kind is messages.Watching:
+            self.orders = orders
+            return {}
+        assert orders == dict.fromkeys(self.orders, messages.EndWatch())
         here = NodeSeries(node_name())
         irqs = {"irq": NodeCounter(7, "1")}
         return {

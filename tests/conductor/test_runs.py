@@ -21,6 +21,7 @@ from conductor.readers import Fom, FomError, Readers, ToolError
 from conductor.recorded import Run, node_rows, unreserved
 from conductor.runs import BlockError, BlockRunner
 from conductor.series import CounterSample, Metered, NodeSeries, RateRow, WriterSeries, read
+from conductor.timetable import NotReadyError
 from records import clock
 from records.acceptance import AcceptanceLimits
 from records.errors import MachineError
@@ -174,12 +175,9 @@ class Hub:
         self.orders.append("stop")
         return []
 
-    async def begin_watch(self, orders):
-        self.watched = list(orders)
-
-    async def end_watch(self, nodes):
+    async def ask(self, orders, kind, what):
         memory = Metered(0, "the target's memory", memory=True)
-        return {name: Observed(self.node, [memory]) for name in nodes}
+        return {name: Observed(self.node, [memory]) for name in orders}
 
 
 def figure_of(text):
@@ -424,7 +422,7 @@ def test_a_timetable_has_room_for_longer_runs_and_says_why_it_cannot_begin(tmp_p
 
         async def begin(self, run_s, *_):
             self.runs_s.append(run_s)
-            return "n1: no port"
+            raise NotReadyError("n1: no port")
 
     runner.schedules = {scheduled: Schedule()}
     runner.lead_in.expect(WRITES, 0.02)

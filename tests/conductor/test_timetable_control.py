@@ -10,9 +10,16 @@ import pytest
 from conductor.allocation import Allocation
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
-from conductor.messages import Follow, Perform, Written
+from conductor.messages import Finish, Follow, Perform, Written
 from conductor.series import RateRow
-from conductor.timetable import Follows, ScheduleControl, messages_of, sides, slot_records
+from conductor.timetable import (
+    Follows,
+    NotReadyError,
+    ScheduleControl,
+    messages_of,
+    sides,
+    slot_records,
+)
 from records import clock
 from records.clock import Offset
 from records.plan import ShortWrites, Window
@@ -45,8 +52,9 @@ class Hub:
         self.parts[node] = order.part
         self.lasts_s += [write.start_s for write in order.part.writes[-1:]]
 
-    async def finish(self, nodes, timeout_s):
-        return {node: self.written(self.parts[node]) for node in nodes}
+    async def ask(self, orders, kind, what, timeout_s):
+        assert (kind, {type(order) for order in orders.values()}) == (Written, {Finish})
+        return {node: self.written(self.parts[node]) for node in orders}
 
     def written(self, part):
         if not self.writes:
@@ -78,15 +86,16 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
 
     async def one():
         schedule = control(hub)
-        assert await schedule.rehearse(1, tmp_path) is None
+        await schedule.rehearse(1, tmp_path)
         begun = await schedule.begin(0.5, "0/on", 2, tmp_path)
-        window_s = (begun.steady_s, begun.steady_s + 0.5)
+        steady_s = begun.zero_s + begun.table.steady_from_s
+        window_s = (steady_s, steady_s + 0.5)
         return schedule, begun, await schedule.end(begun, window_s, tmp_path / "writes.json")
 
     schedule, begun, (record, writers, reason) = asyncio.run(one())
     assert max(hub.lasts_s) < 1  # three rounds of 0.1 s, and the run of 0.5 s
     # By hand: 0.1 s at 1 MB/s are 100 messages of 1 kB.
-    assert (begun.shape.messages, begun.shape.lead_s) == (100, 0.01)
+    assert (schedule._shape.messages, schedule._shape.lead_s) == (100, 0.01)
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
     assert schedule.start_up_s > 0.1  # the lead of the first rehearsal
     for origin, part in hub.parts.items():
@@ -103,13 +112,13 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
 
 def test_writes_that_cannot_be_made_end_the_rehearsal(tmp_path):
     hub = Hub(writes=False)
-    found = asyncio.run(control(hub).rehearse(1, tmp_path))
-    assert found.startswith("no write was done: ")
-    assert found.endswith(" times: nobody there")
+    with pytest.raises(NotReadyError, match=r"^no write was done: \d+ times: nobody there$"):
+        asyncio.run(control(hub).rehearse(1, tmp_path))
     assert hub.ended == 1
     hub = Hub(fault="target side ended: no port")
-    found = asyncio.run(control(hub).rehearse(1, tmp_path))
-    assert (found, hub.ended) == ("n1: target side ended: no port", 1)
+    with pytest.raises(NotReadyError, match=r"^n1: target side ended: no port$"):
+        asyncio.run(control(hub).rehearse(1, tmp_path))
+    assert hub.ended == 1
 
 
 def test_messages_that_last_as_long_as_asked():

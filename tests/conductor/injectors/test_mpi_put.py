@@ -307,6 +307,7 @@ def run_under(block, seconds=2, demand=LENIENT, **writes):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize("mpi", ["mpich"])
 def test_its_writes_are_proven_by_the_targets_memory(block):
     before = set(NAMED.iterdir())
     done = run_under(block, demand=PACE, buffer_node=0).done()
@@ -356,6 +357,7 @@ def test_limits_bursts_and_proof_of_reads_and_writes_are_stored(block):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("on_path")
+@pytest.mark.parametrize("mpi", ["openmpi"])
 def test_its_ranks_stand_still_between_runs_and_end_with_the_block(block):
     """Without the launcher, which could not end them then."""
     writes = {"injector": "mpi_put", "message_b": MIB}
