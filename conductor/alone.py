@@ -52,7 +52,7 @@ class Alone:
 def store(logs: Path, measured: Alone) -> None:
     """Add to a block's logs what it measured, for the case's next blocks."""
     records = [*_read(logs / _FILE), measured]
-    replace_text(logs / _FILE, json.dumps([asdict(each) for each in records], indent=1))
+    replace_text(logs / _FILE, json.dumps([asdict(rates) for rates in records], indent=1))
 
 
 def stored(case_logs: Path, nodes: Allocation) -> list[Alone]:
@@ -60,13 +60,13 @@ def stored(case_logs: Path, nodes: Allocation) -> list[Alone]:
 
     Raises MachineError for a file that `store` did not write.
     """
-    found = [each for path in sorted(case_logs.glob(f"*/{_FILE}")) for each in _read(path)]
-    return [each for each in found if Allocation(each.targets, each.origins) == nodes]
+    measured = [rates for path in sorted(case_logs.glob(f"*/{_FILE}")) for rates in _read(path)]
+    return [rates for rates in measured if Allocation(rates.targets, rates.origins) == nodes]
 
 
 def _read(path: Path) -> list[Alone]:
-    found: list[Alone] = length.read_record(path, list[Alone]) if path.exists() else []
-    return found
+    measured: list[Alone] = length.read_record(path, list[Alone]) if path.exists() else []
+    return measured
 
 
 @dataclass
@@ -81,7 +81,7 @@ class AloneRates:
 
     def __post_init__(self) -> None:
         """Raises MachineError for a damaged file of an earlier block."""
-        self._known = {each.writes: each for each in stored(self.logs.parent, self.nodes)}
+        self._stored = {rates.writes: rates for rates in stored(self.logs.parent, self.nodes)}
 
     async def learn(self, writes: Writes) -> None:
         """Learn the rates of one kind of writes, at full rate first; its writers are held then.
@@ -100,22 +100,22 @@ class AloneRates:
             return
         if writes.throttled:
             await self.learn(writes.at_full_rate())
-        found = self._known.get(writes)
-        if found is None:
-            found = await self._measure(writes)
-            store(self.logs, found)
+        measured = self._stored.get(writes)
+        if measured is None:
+            measured = await self._measure(writes)
+            store(self.logs, measured)
         elif runner.writers.holds(writes):
             states, _ = await self._start(writes)
             await runner.writers.silence(writes, states)
             self._require(writes, states, 0)
-        runner.writers.alone[writes] = found.rates_b_s
-        runner.writers.counted_alone_b_s[writes] = found.counted_b_s
-        runner.lead_in.expect(writes, found.needed_s)
-        runner.row_s = max(runner.row_s, found.row_s)
+        runner.writers.alone[writes] = measured.rates_b_s
+        runner.writers.counted_alone_b_s[writes] = measured.counted_b_s
+        runner.lead_in.expect(writes, measured.needed_s)
+        runner.row_s = max(runner.row_s, measured.row_s)
 
     async def learn_anew(self, writes: Writes) -> None:
         """Measure the rates again, since a run has shown that they were disturbed."""
-        self._known.pop(writes, None)
+        self._stored.pop(writes, None)
         del self.runner.writers.alone[writes]
         await self.learn(writes)
 

@@ -66,12 +66,12 @@ class Store:
 
     def pairs_made(self) -> int:
         """Pairs of the case with a run of any outcome: those of earlier blocks, as one begins."""
-        made = set()
+        pairs = set()
         for line in self._case.read_bytes().splitlines() if self._case.exists() else []:
             with suppress(ValueError, LookupError, TypeError):  # of a power failure
                 one = json.loads(line)
-                made.add((one["block"], one["pair"]))
-        return sum(pair >= 0 for _, pair in made)
+                pairs.add((one["block"], one["pair"]))
+        return sum(pair >= 0 for _, pair in pairs)
 
     def append(
         self,
@@ -190,10 +190,10 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
         for treatment in plan.treatments:
             if treatment.writes:
                 await rates.learn(treatment.writes)
-        made = store.pairs_made()
+        earlier = store.pairs_made()
         await _warm_up(plan, runner, store, logs, rates)
         for pair in range(plan.pairs):
-            for position, treatment in enumerate(plan.order(made + pair)):
+            for position, treatment in enumerate(plan.order(earlier + pair)):
                 await _repeat(plan, runner, store, Run(treatment, pair, position, 0), rates)
     finally:
         hub.close()

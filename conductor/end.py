@@ -163,14 +163,14 @@ class End:
 
     def placed(self) -> Placed:
         """Where its buffers are; unknown if the process has ended."""
-        found: Counter[int] = Counter()
+        buffers_b: Counter[int] = Counter()
         for pid in (self.process.pid, *processes.descendants(self.process.pid)):
-            found.update(processes.buffers_b(pid, self.writer.message_b))
+            buffers_b.update(processes.buffers_b(pid, self.writer.message_b))
         return Placed(
             writer=self.index,
             role=self.role,
             own_binding=self.injector.own_binding(),
-            buffers_b={str(node): size_b for node, size_b in found.items()},
+            buffers_b={str(node): size_b for node, size_b in buffers_b.items()},
             pinned_b=processes.pinned_b(self.process.pid),
         )
 
@@ -249,13 +249,13 @@ class End:
         reported = RateRow(ended_s - over_s, ended_s, row.rate_b_s, bursts)
         self._send(News(self.index, row=reported))
 
-    def report_arrived(self, seen: Arrived) -> None:
+    def report_arrived(self, arrived: Arrived) -> None:
         """Count what has arrived, and report what it went over, if that is new."""
         if self.meter:
-            self.meter.arrived(seen.bytes_b)
-        if seen.transport != self._transport:
-            self._transport = seen.transport
-            self._send(News(self.index, transport=seen.transport))
+            self.meter.arrived(arrived.bytes_b)
+        if arrived.transport != self._transport:
+            self._transport = arrived.transport
+            self._send(News(self.index, transport=arrived.transport))
 
     def _ended(self, why: str) -> None:
         self._send(News(self.index, ended=f"{self.role} side ended: {why}"))

@@ -164,21 +164,21 @@ def writer_records(series: Series, window_s: tuple[float, float]) -> list[Writer
     return complete
 
 
-def _writer_record(seen: WriterSeries, window_s: tuple[float, float]) -> WriterRecord:
-    injector, writer = INJECTORS[seen.injector], seen.writer
-    did, factor = in_window(seen, window_s), 1.0 if injector.writes else 0.0
+def _writer_record(series: WriterSeries, window_s: tuple[float, float]) -> WriterRecord:
+    injector, writer = INJECTORS[series.injector], series.writer
+    did, factor = in_window(series, window_s), 1.0 if injector.writes else 0.0
     limiter = "agent" if injector.paced_by == "agent" else writer.limiter
     return WriterRecord(
         injector=injector.name,
         direction=injector.direction,
         origin=writer.origin,
         target=writer.target,
-        transport=seen.transport,
+        transport=series.transport,
         message_b=writer.message_b if injector.writes else 0,
         footprint_b=injector.footprint_b(writer) if injector.writes else 0,
         asked_b_s=writer.rate_b_s,
         limited_by=None if writer.rate_b_s is None else limiter,
-        rate_alone_b_s=factor * seen.alone_b_s,
+        rate_alone_b_s=factor * series.alone_b_s,
         rate_b_s=factor * did.rate_b_s,
         rate_min_b_s=factor * did.rate_min_b_s,
         bytes_b=factor * did.bytes_b,
@@ -186,7 +186,7 @@ def _writer_record(seen: WriterSeries, window_s: tuple[float, float]) -> WriterR
         observed_share=did.observed_share,
         unobserved_s=did.unobserved_s,
         cpu_share=None if injector.writes else did.rate_b_s,
-        rate_before_b_s=rate_before(all_rows(seen), window_s[0]) if injector.writes else None,
+        rate_before_b_s=rate_before(all_rows(series), window_s[0]) if injector.writes else None,
     )
 
 

@@ -318,12 +318,12 @@ def _series(
 
 def _controls(do: Do, states: Sequence[WriterState]) -> dict[str, messages.Control]:
     """Node -> the order for the writers of which it has an end."""
-    found: dict[str, messages.Control] = {}
+    orders: dict[str, messages.Control] = {}
     for state in states:
         for node in dict.fromkeys((state.writer.target, state.writer.origin)):
-            order = found.setdefault(node, messages.Control(do, []))
+            order = orders.setdefault(node, messages.Control(do, []))
             order.writers.append(state.writer.index)
-    return found
+    return orders
 
 
 def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | None]:

@@ -251,28 +251,28 @@ def _silences(
     """Times in which nothing of a writer was counted, and memory that it did not write."""
     if not record.message_b:
         return
-    seen, at = looks(writer, window_s), writer.meter.at
+    counts, at = looks(writer, window_s), writer.meter.at
     usual_b_s = expected(record.rate_alone_b_s, record.asked_b_s).rate_b_s
     message_s = record.message_b / usual_b_s if usual_b_s else 0.0
     allowed_s = max(limits.silent_s, _MESSAGES * message_s)
-    silent_s = 0.0 if writer.in_traffic else longest_silence_s(seen)
+    silent_s = 0.0 if writer.in_traffic else longest_silence_s(counts)
     if silent_s > allowed_s:
         yield (
             f"writer {writer.number} wrote nothing for {silent_s:.1f} s ({at}); allowed:"
             f" {allowed_s:.1f} s"
         )
-    shown = sum(look.amount > 0 for look in seen)
-    if writer.meter.memory and len(seen) * _REFUTED > max(shown, 1):
-        said = f"{shown} of {len(seen)} looks"
+    shown = sum(look.amount > 0 for look in counts)
+    if writer.meter.memory and len(counts) * _REFUTED > max(shown, 1):
+        said = f"{shown} of {len(counts)} looks"
         yield f"writer {writer.number} {said} at the target's memory found it written"
 
 
-def longest_silence_s(seen: Sequence[Look]) -> float:
+def longest_silence_s(counts: Sequence[Look]) -> float:
     """The longest time in a row in which looks showed nothing, seconds."""
-    over_s = sum(look.length_s for look in seen)
-    mean = sum(look.amount for look in seen) / over_s if over_s > 0 else 0.0
+    over_s = sum(look.length_s for look in counts)
+    mean = sum(look.amount for look in counts) / over_s if over_s > 0 else 0.0
     longest_s = silent_s = 0.0
-    for look in seen:
+    for look in counts:
         is_silent = look.amount <= _NOTHING * mean * look.length_s
         silent_s = silent_s + look.length_s if is_silent else 0.0
         longest_s = max(longest_s, silent_s)

@@ -299,20 +299,20 @@ def check(
     `least_b_s` does not count.
     """
     run = (run_s[0] - zero_s, run_s[1] - zero_s)
-    first, again, strange = dict[int, _Done](), list[FinishedWrite](), 0
+    first, repeated, strange = dict[int, _Done](), list[FinishedWrite](), 0
     for each in finished:
         write, number = each.earlier(zero_s), each.number
         if not 0 <= number < len(plan):
             strange += 1
         elif number in first:
-            again.append(write)  # nothing of it was planned
+            repeated.append(write)  # nothing of it was planned
         else:
             is_fast = 0 < write.bytes_b >= least_b_s * (write.end_s - write.start_s)
             near_s = allowed.tolerance_s + clock_errors_s.get(plan.origin(number), 0.0)
             first[number] = _Done(plan.write(number), write, near_s, is_fast)
     done = [each for each in first.values() if _touches(each.finished, run)]
     right_s = sum(overlap_s(each.as_planned(), run) for each in done if each.is_fast)
-    written = [*again, *(each.finished for each in done)]
+    written = [*repeated, *(each.finished for each in done)]
     beyond_s = sum(overlap_s((write.start_s, write.end_s), run) for write in written)
     beyond_s -= sum(overlap_s(each.within(), run) for each in done)
     planned_s = plan.writers * (run[1] - run[0])
@@ -328,7 +328,7 @@ def check(
         planned=sum(_touches(write, run) for write in plan),
         done=len(done),
         slow=sum(not each.is_fast for each in done),
-        unplanned=len(again) + strange,
+        unplanned=len(repeated) + strange,
         missing_share=1 - right_s / planned_s if planned_s else 0.0,
         excess_share=beyond_s / planned_s if planned_s else 0.0,
         bytes_b=sum(each.finished.bytes_b for each in done),

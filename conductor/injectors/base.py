@@ -255,5 +255,5 @@ class Injector(ABC):
 
     def missing(self) -> str | None:
         """Why it cannot run on this host and how to install it, in one line; None if it can."""
-        found = not self.program or shutil.which(self.program)
-        return None if found else f"{self.program} is missing: {self.install}"
+        is_there = not self.program or shutil.which(self.program)
+        return None if is_there else f"{self.program} is missing: {self.install}"
