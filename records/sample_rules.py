@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -36,7 +37,10 @@ WRITER = _required(WriterRecord)
 _NUMBERS = r'^\{(\s*"([^"\\]|\\.)*"\s*:\s*-?[0-9][0-9.eE+-]*\s*,?)*\s*\}$'
 #: Schema 1 had no factors.
 _SCHEMAS = range(2, SCHEMA_VERSION + 1)
-_SCHEMA_RULE = f"{_SCHEMAS[0]} to {SCHEMA_VERSION}; for another, use the nimc that wrote it"
+OTHER = "for another, use the nimc that wrote it"
+_SCHEMA_RULE = f"{_SCHEMAS[0]} to {SCHEMA_VERSION}; {OTHER}"
+#: What a writer's record has no more.
+OF_SCHEMA_4 = re.compile(rb'"(?:burst|replay)": ?\{')
 
 
 def check(frame: pl.DataFrame, path: Path, first_line: int) -> None:

@@ -285,6 +285,20 @@ def unknown_devices(here: Host, site: Machine) -> list[Finding]:
     ]
 
 
+def gpus(here: Host) -> list[Finding]:
+    """GPUs of this host, and their driver."""
+    rows = []
+    for gpu in here.gpus:
+        rate = f"PCIe {gpu.link_rate_b_s / 1e9:.1f} GB/s" if gpu.link_rate_b_s else "PCIe unknown"
+        node = "" if gpu.numa_node is None else f", NUMA node {gpu.numa_node}"
+        detail = f"{gpu.name or 'GPU'}, driver {here.gpu_driver or 'missing'}, {rate}{node}"
+        row = Finding(f"GPU {gpu.pci}", "ok", detail)
+        if here.gpu_driver is None:
+            row = lacking(row.what, detail, "load NVIDIA's driver; only copy_engine needs it")
+        rows.append(row)
+    return rows
+
+
 def inactive(wanted: str, there: Sequence[Device]) -> str:
     """Why the writers' port of a device passes nothing, and which would; empty if it is active."""
     device, number = devices.named(wanted, there), devices.split(wanted).port
@@ -416,7 +430,14 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
         [cell for cell in cells.cells if not site or site.partition in (None, cell.partition)]
     )
     findings += [c_compiler(needed=uncompiled(of_targets)), *environments(of_targets, path)]
-    findings += [*sharing(partitions), *injectors(site), *tools(), spack(name), *of_nodes]
+    findings += [
+        *sharing(partitions),
+        *gpus(here),
+        *injectors(site),
+        *tools(),
+        spack(name),
+        *of_nodes,
+    ]
     why = ", ".join(row.what for row in findings if row.needed and row.state == "missing")
     return Diagnosis(name, why, findings, here.as_dict(), cells)
 
