@@ -395,13 +395,15 @@ GPU = Gpu("0000:01:00.0", "NVIDIA H100 PCIe", 1, 31.5e9)
 
 
 @pytest.mark.parametrize(
-    ("driver", "state", "detail"),
+    ("driver", "nvml", "state", "detail"),
     [
-        ("550.54.14", "ok", "driver 550.54.14, PCIe 31.5 GB/s, NUMA node 1"),
-        (None, "limited", "driver missing, PCIe 31.5 GB/s, NUMA node 1"),
+        ("550.54.14", None, "ok", "driver 550.54.14, PCIe 31.5 GB/s, NUMA node 1; NVML counts"),
+        ("550.54.14", "no permission", "limited", "NUMA node 1; no NVML: no permission"),
+        (None, None, "limited", "driver missing, PCIe 31.5 GB/s, NUMA node 1"),
     ],
 )
-def test_a_gpu_with_its_driver(driver, state, detail):
+def test_a_gpu_with_its_driver_and_what_counts_its_writes(monkeypatch, driver, nvml, state, detail):
+    monkeypatch.setattr(doctor.pcie, "why_not", lambda _: nvml)
     (row,) = doctor.gpus(SimpleNamespace(gpus=[GPU], gpu_driver=driver))
     assert (row.what, row.state) == ("GPU 0000:01:00.0", state)
     assert row.detail.startswith("NVIDIA H100 PCIe, driver ")
