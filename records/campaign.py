@@ -137,10 +137,9 @@ _DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
 class SweepRequest(Record):
     """Cases of the contention model: numbers of computing cores, on placements of data."""
 
-    cores: Literal["all", "doubled", "few"] = Field(
+    cores: Literal["all", "few"] = Field(
         default="few",
-        description="all; doubled: 1, 2, 4 and so on, and all of the socket; or few: the ends, and"
-        " between them where the models so far disagree",
+        description="all; or few: fewer than half of the numbers, evenly spaced, with both ends",
     )
     placements: Literal["local", "calibration", "all"] = Field(
         default="calibration",
@@ -173,11 +172,6 @@ class Entry(Record):
     def name(self) -> str:
         """Name of the case in the run: the one given, else the workload's."""
         return self.case or workload_of(self.check)
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether it is measured only if the models of its sweep's other cases disagree."""
-        return self.sweep is not None and self.sweep.cores == "few"
 
     @property
     def nodes(self) -> int:
@@ -311,8 +305,6 @@ class Campaign(Record):
     run_timeout: Duration = Field(
         default=AcceptanceLimits.run_timeout_s, description=_DURATION_RULE
     )
-    #: Longest time that its blocks may take in one call, seconds; None: no limit.
-    limit: Duration | None = Field(default=None, description=_DURATION_RULE)
     seed: int = Field(default=1, ge=0, lt=2**63, description="a whole number from 0")
 
     @property

@@ -24,7 +24,6 @@ from nimc.cli.options import (
     results_option,
 )
 from nimc.cluster.possible import Possible, possible
-from nimc.run.folder import new_header, past_lengths
 from records import marked_yaml
 from records.arms import level_text
 from records.checkout import ROOT
@@ -59,8 +58,6 @@ def plan_command(
     What cannot run is named and not counted. The exit code is 1 if nothing can run.
     """
     request = prepare(campaign, machine)
-    if results.is_dir():
-        request = replace(request, lengths=past_lengths(results, new_header(request).digest))
     able = possible(request)
     every_scale = list(scales(request.campaign, request.machine))
     planned = request.plan(able.cannot)
@@ -81,10 +78,8 @@ def plan_command(
         "warnings": long,
         "matrix": [asdict(cell) for cell in able.matrix.cells],
     }
-    of = request.lengths
-    measured = [f"lengths of runs: as measured in {of.run}"] if of.of_case else []
     searched = [f"the layout is found first: {name}" for name in request.searches]
-    remarks = [*measured, *_left_out(request, able), *searched, *long]
+    remarks = [*_left_out(request, able), *searched, *long]
     parts: list[str | Table | Listing] = [f"{planned.campaign} on {planned.machine}", ""]
     parts += [_cases(planned, remarks), "", *_reach(reached, spreads)]
     parts += ["What runs where:", "", able.matrix.text, ""]
@@ -172,9 +167,7 @@ def _commands(planned: Plan) -> list[str]:
         for block in always:
             parts.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
             parts.append(_shell(block.command))
-        if not always:
-            parts.append(f"\n# {case.case}: only if models of the other cases disagree")
-        elif more := len(case.blocks) - len(always):
+        if more := len(case.blocks) - len(always):
             parts.append(f"# plus up to {more} more, while undecided")
     return parts
 

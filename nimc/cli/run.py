@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,6 @@ from nimc.run.folder import (
     locked,
     new_header,
     open_run,
-    past_lengths,
 )
 from nimc.run.node_sweep import NodeSweeper, sweep_folder
 from nimc.run.progress import Progress, display
@@ -122,7 +121,6 @@ def measured(
     """
     remark = silent if progress == "quiet" else log
     reframe = find_reframe()
-    request = replace(request, lengths=past_lengths(results.absolute(), header.digest))
     able = possible(request)
     if able.why:
         raise MachineError(f"{request.machine.name}: {able.why}")

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nimc.campaign.cases import is_optional
-from nimc.campaign.lengths import Lengths, lengths_of
 from nimc.campaign.plan import Request
 from nimc.run.session import users_of
 from records.campaign import Campaign
@@ -129,16 +127,6 @@ def find_latest(
     return max(runs, key=lambda run: run[1].started_s, default=None)
 
 
-def past_lengths(results: Path, digest: str) -> Lengths:
-    """How long runs took in the latest run of that digest; nothing without one."""
-    from analysis.samples.columns import read_run
-
-    with suppress(InputError, OSError):
-        if latest := find_latest(results, digest):
-            return Lengths(str(latest[0]), lengths_of(read_run(latest[0]).frame))
-    return Lengths()
-
-
 def find_other(results: Path, header: RunHeader) -> Path | None:
     """The latest unfinished run of that campaign and machine with another digest."""
     unfinished = [
@@ -252,7 +240,6 @@ def new_header(request: Request) -> RunHeader:
 def requirements_of(request: Request) -> Requirements:
     """What is asked of every run of a campaign."""
     campaign = request.campaign
-    cases = campaign.cases
     treated = dict(request.treatments)
     for search in request.searches.values():
         treated |= search.treatments
@@ -260,7 +247,6 @@ def requirements_of(request: Request) -> Requirements:
         cases={case: [each.name for each in treatments] for case, treatments in treated.items()},
         min_share=campaign.verify.min_share or request.machine.proof.min_share,
         retries=campaign.verify.retries,
-        optional=[case.name for case in cases if is_optional(case, cases)],
     )
 
 

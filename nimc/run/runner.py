@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from conductor.conductor import UNREAD
 from nimc.campaign import layouts
-from nimc.campaign.cases import is_optional, next_case, siblings
 from nimc.campaign.plan import (
     Request,
     block_plan,
@@ -262,8 +261,6 @@ class CampaignRunner:
     display: PlainDisplay
     #: Case -> why it cannot run here (`nimc.cluster.possible`).
     cannot: Mapping[str, str] = field(default_factory=dict)
-    #: How long each block took, seconds, without its time in the queue.
-    blocks_s: list[float] = field(default_factory=list)
     #: Lengths of all runs of this session's blocks, as expected and as measured, seconds.
     lengths_s: list[tuple[float, float]] = field(default_factory=list)
     #: Case that leaves its layout open -> the one that was chosen.
@@ -299,21 +296,9 @@ class CampaignRunner:
         return list(failures.values())
 
     def _order(self, failed: Collection[str]) -> Iterator[Entry]:
-        """The cases in order; a sweep of few cores chooses the next one after each.
-
-        They are judged together, so a later one may open an earlier one again: these come last.
-        """
+        """The cases in order, then those that a later one opens again: all are judged together."""
         cases = self._cases
-        for entry in cases:
-            same = siblings(entry, cases) if entry.adaptive else []
-            if not same:
-                yield entry
-            elif entry == same[0]:
-                begun = [case for case in same if self._state(case).next_block]
-                yield from begun
-                while chosen := next_case(self.run, same, begun):
-                    begun.append(chosen)
-                    yield chosen
+        yield from cases
         while reopened := [
             case for case in cases if case.name not in failed and self._missing(case)
         ]:
@@ -378,13 +363,8 @@ class CampaignRunner:
         logs.mkdir(parents=True, exist_ok=True)
         treated = self.request.treatments[entry.name]
         expected_s = block_s(self.request, entry, treated, pairs)
-        limit_s = self.campaign.limit
-        if limit_s is not None:  # the block's share of what is left
-            limit_s = max(limit_s - sum(self.blocks_s), 0.0) * expected_s / (expected_s + later_s)
         _, *arguments = command(self.request, entry, block, str(self.run))
-        plan = block_plan(
-            self.request, entry, block, pairs, self.run, seed=self.seed, limit_s=limit_s
-        )
+        plan = block_plan(self.request, entry, block, pairs, self.run, seed=self.seed)
         if entry.name in self.layouts:
             plan = replace(plan, notes=[*plan.notes, *self._of_layout(entry)])
         plan.save(plan_file(self.run, entry, block))
@@ -432,11 +412,6 @@ class CampaignRunner:
                 raise
             return f"{error}, and ReFrame still waits for it"
         finally:
-            ended = _read(logs / "block.json")
-            length_s = limit_s or 0.0
-            with suppress(KeyError, TypeError):  # one that did not end
-                length_s = float(ended["finished_s"] - ended["started_s"]) or length_s
-            self.blocks_s.append(length_s)
             self.lengths_s.append(counter.lengths_s)
             if status != 0:
                 self._end_jobs()
@@ -478,8 +453,6 @@ class CampaignRunner:
         return sum(map(self._case_least_s, self._cases))
 
     def _case_least_s(self, entry: Entry) -> float:
-        if is_optional(entry, self.campaign.cases):
-            return 0.0
         missing = self.campaign.pairs.floor - self._state(entry).pairs
         treated = self.request.treatments[entry.name]
         return block_s(self.request, entry, treated, missing) if missing > 0 else 0.0

@@ -120,8 +120,8 @@ workloads:
             [
                 "5: workloads[0].set.iteration: unknown variable 'iteration', did you mean 'itera",
                 "6: workloads[1].check: unknown workload 'straem', did you mean 'stream'?;",
-                "7: workloads[2].case: duplicate case name 'stream', first in line 4; allowed:",
-                "8: workloads[3].case: duplicate case name 'stream', first in line 4; allowed:",
+                "7: workloads[2].case: duplicate case name 'stream'; allowed: another",
+                "8: workloads[3].case: duplicate case name 'stream'; allowed: another",
             ],
         ),
         ("name: small\nworkloads: []\n", ["1: arms: missing;", "2: workloads: a list found;"]),

@@ -11,14 +11,13 @@ import pytest
 
 from analysis.compare.node_ranks import NodeFigures, ranked
 from analysis.contention.evaluate import calibrated, load_published
-from analysis.contention.fit import points_allowed
-from analysis.contention.sweep import Point
 from analysis.effects.hypotheses import LEVELS
 from analysis.questions.question import answer
 from analysis.report.data import load_run
 from analysis.statistics import looks
 from analysis.statistics.power import least_effect, pairs_for_none
 from analysis.subjects.qualification import QUALIFICATION, QUALIFY
+from nimc.campaign.cases import evenly_spaced
 from nimc.campaign.plan import Plan
 from nimc.campaign.prepare import prepare
 from nimc.campaign.reach import Spreads, last_spreads, reach, warnings
@@ -67,22 +66,12 @@ def model_follows(sweep: SweepRequest) -> None:
     """On a machine of the paper, at a noise of 2 %: ten parameters, with error bands."""
     truth = load_published("henri")
     places = truth.calibrated_nodes()
+    measured = sweeps.sweep(truth, 1, 0.02)
     if sweep.cores == "few":
-        where = [(node, node) for node in places]
-        whole = sweeps.sweep(truth, 1, 0.02, where)
-
-        def measure(node: int, n: int, _: bool) -> Point:
-            return next(point for point in whole.at(node, node) if point.n == n)
-
-        most = points_allowed(truth.cores)
-        points = [
-            point
-            for node in places
-            for point in sweeps.calibrate(partial(measure, node), truth.cores, most)
-        ]
-        measured = replace(whole, points=points)
-    else:
-        measured = sweeps.sweep(truth, 1, 0.02)
+        measured = sweeps.sweep(truth, 1, 0.02, [(node, node) for node in places])
+        numbers = evenly_spaced(truth.cores)
+        points = [point for point in measured.points if point.n in numbers]
+        measured = replace(measured, points=points)
     model = calibrated(measured).model
     for fitted, true in ((model.local, truth.local), (model.remote, truth.remote)):
         assert fitted is not None

@@ -34,7 +34,6 @@ from records.machine.site import Machine
 from records.order import run_seed
 from records.run import Reproduced, RunHeader, load_header, plain_name, save_header
 from tests.analysis.synthetic import header as made_header
-from tests.nimc.campaign.made_request import made_request
 
 
 @pytest.fixture(scope="module")
@@ -302,17 +301,6 @@ def test_the_header_says_what_is_asked_of_each_case(tmp_path):
     path.write_text("name: c\nworkloads: [check: stream]\narms: [off, on]\n")
     silent = prepare(path, "localhost")
     assert requirements_of(silent).min_share == 0.1  # site/localhost.yaml
-
-
-def test_cases_between_the_ends_of_a_sweep_of_few_cores_are_optional(tmp_path):
-    machine = Machine.model_validate(SITE)  # two cores a socket, one of them for the ends
-    machine = machine.model_copy(update={"facts": machine.facts.model_copy(update={"cores": 8})})
-    few = expanded(tmp_path, SWEEP.replace("cores: all", "cores: few"), machine)
-    asked = requirements_of(made_request(few, machine))
-    ends = {f"s@n{n}-c{node}-m{node}" for n in (1, 4) for node in (0, 1)}
-    assert ends < set(asked.cases)
-    assert set(asked.optional) == set(asked.cases) - ends
-    assert set(map(tuple, asked.cases.values())) == {("off", "on")}
 
 
 @pytest.mark.parametrize("schema", [1, 5])
