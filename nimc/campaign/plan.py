@@ -336,12 +336,16 @@ def block_plan(
 
 def plan_file(run: Path | str, entry: Entry, index: int) -> Path:
     """Where a run has the plan of a block."""
-    return Path(run, "logs", entry.name, str(index), "plan.json")
+    return Path(_logs(run, entry, index), "plan.json")
+
+
+def _logs(run: Path | str, entry: Entry, index: int) -> str:
+    return f"{run}/logs/{entry.name}/{index}"
 
 
 def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`."""
-    file = plan_file(run, entry, index)
+    logs = _logs(run, entry, index)
     other = request.others.get(entry.check)
     checks = str(other.file if other else request.folder / f"{entry.check}.py")
     # ReFrame shows a parameter that has one value in the name.
@@ -349,6 +353,6 @@ def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     return [
         *(request.reframe, "-C", str(request.config), f"--system={request.machine.system}"),
         *("-c", checks, "-r", "-n", named),
-        *(f"--prefix={file.parent}/reframe", f"--report-file={file.parent}/reframe.json"),
-        *("-S", f"{entry.check}.block_file={file}"),
+        *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),
+        *("-S", f"{entry.check}.block_file={logs}/plan.json"),
     ]

@@ -135,8 +135,6 @@ _EXIT_CODES = (
 _BROKEN_PIPE = 141
 #: The longest line of an error, characters.
 _LONGEST = 1000
-#: What libraries say where they get no memory.
-_NO_MEMORY = ("failed to map segment", "cannot allocate memory", "can't start new thread")
 #: What no state of the machine explains: the path that was given is wrong.
 _WRONG_PATH = (errno.ELOOP, errno.ENAMETOOLONG)
 
@@ -270,25 +268,10 @@ def _line(error: BaseException) -> str:
     """What a user reads of a failure."""
     if isinstance(error, NimcError):
         return str(error)
-    if _lacks_memory(error):
-        return "not enough memory; allowed: more (ulimit -v, --mem of a job), or fewer runs at once"
     if isinstance(error, OSError) and error.filename is not None:
         return one_line(f"{os.fsdecode(error.filename)}: {error.strerror}")
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"failed unexpectedly: {what} ('nimc --debug ...' shows where)"
-
-
-def _lacks_memory(error: BaseException | None) -> bool:
-    """Whether memory was used up, by the error or what led to it."""
-    if error is None:
-        return False
-    lacks = isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
-    said = str(error).lower()
-    return (
-        lacks
-        or any(sign in said for sign in _NO_MEMORY)
-        or _lacks_memory(error.__cause__ or error.__context__)
-    )
 
 
 def _shown(text: str) -> str:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.statistics.interval import effect, flat
 from analysis.statistics.looks import looks
-from analysis.subjects.qualification import QUALIFICATION, QUALIFY, qualified
+from analysis.subjects.qualification import QUALIFICATION, qualified
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
@@ -29,19 +28,12 @@ from nimc.cli import options
 from nimc.cli.document import Form, Listing, Table, log, print_document, prose, show, silent
 from nimc.cluster import reservation
 from nimc.cluster.possible import possible
-from nimc.run.folder import (
-    RunFolder,
-    find_other,
-    foreign_runs,
-    locked,
-    new_header,
-    open_run,
-)
+from nimc.run.folder import RunFolder, find_other, locked, new_header, open_run
 from nimc.run.node_sweep import NodeSweeper, sweep_folder
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import SilentError, find_reframe
-from records.campaign import MOST_PAIRS
+from records.campaign import MOST_PAIRS, QUALIFY
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped, stopped_at_once
 from records.machine.slurm import SlurmNode, ask_nodes, partition_in
@@ -52,6 +44,15 @@ from records.units import NONE, quantity
 
 if TYPE_CHECKING:
     from analysis.report.page import Report
+
+
+def _look(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> int | None:
+    """So many pairs, if verdicts are reached at them. Raises InputError."""
+    allowed = [look.pairs for look in looks(MOST_PAIRS)]
+    if pairs is not None and pairs not in allowed:
+        first = ", ".join(map(str, allowed[:9]))
+        raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {first}, ...")
+    return pairs
 
 
 @click.command()
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     "--pairs",
     type=int,
     metavar="N",
-    callback=lambda _ctx, _param, value: None if value is None else _look(value),
+    callback=_look,
     help="Most pairs of a case, instead of the campaign's; a finished run continues up to them.",
 )
 @click.option("--nodelist", metavar="N,N", help="Target nodes, for Slurm [default: any].")
@@ -91,18 +92,32 @@ def run_command(
     floor = request.campaign.pairs.floor
     if pairs is not None and pairs < floor:
         raise InputError(f"--pairs: {pairs} found; allowed: from the campaign's floor, {floor}")
-    conclude = partial(_conclude_campaign, request, as_json, progress, fail_inconclusive)
+
+    def conclude(folder: RunFolder, failures: list[Failure]) -> int:
+        """Make the report, print the results, and return the exit status."""
+        report = _report(folder.path)
+        if as_json:
+            _print_run(folder, report, request, failures)
+        elif report:
+            _print_results(folder, report, details=progress == "verbose")
+        return exit_code(report, failures, fail_inconclusive=fail_inconclusive)
+
     header = new_header(request)
     return measured(request, header, results, progress, conclude, fresh=fresh, pairs=pairs)
 
 
-def _look(pairs: int) -> int:
-    """So many pairs, if verdicts are reached at them. Raises InputError."""
-    allowed = [look.pairs for look in looks(MOST_PAIRS)]
-    if pairs not in allowed:
-        first = ", ".join(map(str, allowed[:9]))
-        raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {first}, ...")
-    return pairs
+def exit_code(
+    report: Report | None, failures: Sequence[Failure], *, fail_inconclusive: bool
+) -> int:
+    """How `nimc run` ends: by what is worst."""
+    results = report.runs[0].results if report else []
+    if failures:
+        return 3
+    if report and report.runs[0].integrity.lines():
+        return 2
+    if any(row.slower_than_reference for row in results):
+        return 1
+    return int(fail_inconclusive and any(row.verdict.is_open for row in results))
 
 
 def measured(
@@ -127,23 +142,20 @@ def measured(
     slurm = request.slurm
     with open_run(results, header, fresh=fresh, slurm=slurm, pairs=pairs) as folder:
         request = request.up_to(folder.header.most_pairs)
-        seed = folder.header.seed
-        seed = folder.header.drawn_seed if seed is None else seed
-        if not (folder.resumed or fresh):
-            if other := find_other(folder.path.parent, header):
-                what = "campaign, checks, cases, machine file or host"
-                remark(f"does not resume {other}: {what} differ")
-            if foreign := foreign_runs(folder.path.parent, header):
-                more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
-                remark(f"does not resume {foreign[-1]}{more}")
+        other = find_other(folder.path.parent, header)
+        if other and not (folder.resumed or fresh):
+            what = "campaign, checks, cases, machine file or host"
+            remark(f"does not resume {other}: {what} differ")
         remark(f"machine: {request.machine.name}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         remark(f"head of its chain: {folder.head}")
-        long = too_long(request.plan(able.cannot), request.time_limit_s)
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
+        long = too_long(request.plan(able.cannot), request.time_limit_s)
         for line in [*omission_lines([*request.absent, *able.absent]), *long]:
             remark(line)
+        seed = folder.header.seed
+        seed = folder.header.drawn_seed if seed is None else seed
         try:
             with stopped_at_once():
                 with closing(display(progress)) as shown, Interrupts() as interrupts:
@@ -175,53 +187,6 @@ def _how_to_go_on(folder: RunFolder) -> str:
     return f"the samples are complete; for the report: {report}"
 
 
-def _conclude_campaign(
-    request: Request,
-    as_json: bool,
-    progress: Progress,
-    fail_inconclusive: bool,
-    folder: RunFolder,
-    failures: list[Failure],
-) -> int:
-    """Make the report, print the results, and return the exit status."""
-    head = folder.head
-    report = _report(folder.path)
-    run = report.runs[0] if report else None
-    results, contrasts = (run.results, run.contrasts) if run else ([], [])
-    faults = run.integrity.lines() if run else []
-    for line in faults:
-        log(line)
-    if as_json:
-        document = {
-            "machine": folder.header.machine,
-            "campaign": folder.header.campaign,
-            "run": str(folder.path),
-            "head": head,
-            "results": list(map(flat, results)),
-            "contrasts": list(map(flat, contrasts)),
-            "report": str(report.page) if report else None,
-            "integrity_faults": faults[1:],
-            "failures": [asdict(failure) for failure in failures],
-            "absent": [asdict(each) for each in request.absent],
-        }
-        print_document("run", document)
-    elif report:
-        from nimc.cli.results import results_tables
-
-        of, details = folder.header, progress == "verbose"
-        named = (of.campaign, of.machine, of.most_pairs)
-        for part in results_tables(results, *named, contrasts, details=details):
-            click.echo(str(part))
-        click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {head}")
-    if failures:
-        return 3
-    if faults:
-        return 2
-    if any(row.slower_than_reference for row in results):
-        return 1
-    return int(fail_inconclusive and any(row.verdict.is_open for row in results))
-
-
 def _report(run: Path) -> Report | None:
     """Make the report; None where there is no sample to report."""
     if not any((run / "samples").glob("*.jsonl")):
@@ -236,7 +201,38 @@ def _report(run: Path) -> Report | None:
     except (OSError, PolarsError) as error:
         what = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
         raise MachineError(f"{run}/report: {what}; the samples are saved") from error
+    for line in report.runs[0].integrity.lines():
+        log(line)
     return report
+
+
+def _print_run(
+    folder: RunFolder, report: Report | None, request: Request, failures: Sequence[Failure]
+) -> None:
+    run = report.runs[0] if report else None
+    document = {
+        "machine": folder.header.machine,
+        "campaign": folder.header.campaign,
+        "run": str(folder.path),
+        "head": folder.head,
+        "results": [flat(row) for row in run.results] if run else [],
+        "contrasts": [flat(row) for row in run.contrasts] if run else [],
+        "report": str(report.page) if report else None,
+        "integrity_faults": run.integrity.lines()[1:] if run else [],
+        "failures": [asdict(failure) for failure in failures],
+        "absent": [asdict(omitted) for omitted in request.absent],
+    }
+    print_document("run", document)
+
+
+def _print_results(folder: RunFolder, report: Report, *, details: bool) -> None:
+    from nimc.cli.results import results_tables
+
+    of, run = folder.header, report.runs[0]
+    named = (of.campaign, of.machine, of.most_pairs)
+    for part in results_tables(run.results, *named, run.contrasts, details=details):
+        click.echo(str(part))
+    click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {folder.head}")
 
 
 # `nimc runs`: the runs of a results folder.
@@ -281,9 +277,8 @@ def _listed_run(run: Path) -> dict[str, Any]:
 def _run_cells(row: dict[str, Any]) -> list[str]:
     """Without campaign, machine and start, which are in the run's name."""
     state = row["state"].partition(":")[0]  # why it is unreadable stands below the table
-    shown = {**row, "size_b": quantity(row["size_b"], "B", 3), "state": state}
-    order = ("run", "samples", "rejected", "size_b", "state")
-    return [NONE if shown[name] is None else str(shown[name]) for name in order]
+    cells = (row["run"], row["samples"], row["rejected"], quantity(row["size_b"], "B", 3), state)
+    return [NONE if cell is None else str(cell) for cell in cells]
 
 
 # `nimc qualify`: what may be claimed of a machine.
@@ -369,7 +364,11 @@ def sweep_nodes_command(
     could not be measured.
     """
     request = prepare(campaign, machine)
-    _check(request)
+    if not request.slurm:
+        raise InputError(f"machine {machine!r}: has no Slurm, so no nodes to choose")
+    for case in request.campaign.cases:
+        if case.nodes != 1:
+            raise InputError(f"case '{case.name}': has {case.nodes} nodes; allowed: 1")
     listed = _nodes_listed(request, nodes)
     used = [node.name for node in listed if node.usable]
     if not used:
@@ -390,48 +389,18 @@ def sweep_nodes_command(
             log(f"stopped by {stop}; the same command resumes")
             return 128 + stop.signum
     runs = {node: run for node in used if (run := sweeper.finished_run(node))}
-    return _conclude_sweep(request, folder, runs, failed, as_json)
+    return _ranked(request, folder, runs, failed, as_json)
 
 
-def _check(request: Request) -> None:
-    """Raise InputError unless every case is one job on one node."""
-    if not request.slurm:
-        raise InputError(f"machine {request.machine.name!r}: has no Slurm, so no nodes to choose")
-    for case in request.campaign.cases:
-        if case.nodes != 1:
-            raise InputError(f"case '{case.name}': has {case.nodes} nodes; allowed: 1")
-
-
-def _nodes_listed(request: Request, nodes: str | None) -> list[SlurmNode]:
-    """Nodes of the targets' partition with their states; of `nodes`, those that are named."""
-    settings = request.settings
-    first = target_partitions(settings.partitions, request.machine.partition)[0]
-    partition = partition_in(first.get("access") or [])
-    listed = ask_nodes(partition, settings.environment)
-    if nodes is None:
-        return listed
-    by_name = {node.name: node for node in listed}
-    wanted = list(dict.fromkeys(nodes.split(",")))
-    for name in wanted:
-        if name not in by_name:
-            raise InputError(
-                f"--nodes: {name!r} is not in partition {partition or 'default'}; allowed:"
-                f" {', '.join(by_name)}"
-            )
-    return [by_name[name] for name in wanted]
-
-
-def _states(nodes: Sequence[SlurmNode]) -> str:
-    return ", ".join(f"{node.name} ({node.state})" for node in nodes)
-
-
-def _conclude_sweep(
+def _ranked(
     request: Request,
     folder: Path,
     runs: Mapping[str, Path],
     failed: Mapping[str, str],
     as_json: bool,
 ) -> int:
+    """Print the ranked nodes, and return the exit status."""
+
     of_nodes = [of for node, run in runs.items() for of in figures(node, load_run(run))]
     rows = ranked(of_nodes, request.campaign.margin)
     document = {
@@ -446,6 +415,26 @@ def _conclude_sweep(
     if failed:
         return 3
     return int(any(row.text.startswith("slower") for row in rows))
+
+
+def _nodes_listed(request: Request, nodes: str | None) -> list[SlurmNode]:
+    """Nodes of the targets' partition with their states; of `nodes`, those that are named."""
+    settings = request.settings
+    first = target_partitions(settings.partitions, request.machine.partition)[0]
+    partition = partition_in(first.get("access") or [])
+    listed = {node.name: node for node in ask_nodes(partition, settings.environment)}
+    wanted = list(listed) if nodes is None else list(dict.fromkeys(nodes.split(",")))
+    for name in wanted:
+        if name not in listed:
+            raise InputError(
+                f"--nodes: {name!r} is not in partition {partition or 'default'}; allowed:"
+                f" {', '.join(listed)}"
+            )
+    return [listed[name] for name in wanted]
+
+
+def _states(nodes: Sequence[SlurmNode]) -> str:
+    return ", ".join(f"{node.name} ({node.state})" for node in nodes)
 
 
 def table(rows: Sequence[RankedNode]) -> str:

@@ -24,12 +24,6 @@ from tests.commands import Command, call, commands
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 SHOWS = "('nimc --debug ...' shows where)"
-LITTLE_MEMORY = (
-    "not enough memory; allowed: more (ulimit -v, --mem of a job), or fewer runs at once"
-)
-#: As NumPy ends where its libraries find no room.
-UNMAPPED = ImportError("Importing the numpy C-extensions failed.")
-UNMAPPED.__cause__ = ImportError("x.so: failed to map segment from shared object")
 
 
 @pytest.fixture
@@ -61,10 +55,6 @@ def ending(
         (PermissionError(13, "Permission denied", b"/a/\xff"), 3, "/a/\\udcff: Permission denied"),
         (KeyboardInterrupt(), 130, "stopped by SIGINT"),
         (Stopped(signal.SIGUSR1), 138, "stopped by SIGUSR1"),
-        (MemoryError(), 3, LITTLE_MEMORY),
-        (OSError(12, "Cannot allocate memory"), 3, LITTLE_MEMORY),
-        (RuntimeError("can't start new thread"), 3, LITTLE_MEMORY),
-        (UNMAPPED, 3, LITTLE_MEMORY),
         (PanicException("x"), 3, f"failed unexpectedly: PanicException: x {SHOWS}"),
         (InputError(f"c: {'9' * 5000};"), 2, f"c: {'9' * 497} ... {'9' * 499};"),
     ],

@@ -132,11 +132,6 @@ def test_every_fault_is_reported_at_once(tmp_path: Path, text: str, expected: li
         assert line.startswith(f"c.yaml:{begin}")
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.yaml: No such file or directory"):
-        marked_yaml.load(tmp_path / "none.yaml")
-
-
 def test_many_faults_are_cut_short(tmp_path: Path) -> None:
     lines = faults(tmp_path, SMALL + "".join(f"x{i}: 1\n" for i in range(30)))
     assert (len(lines), lines[-1]) == (11, "c.yaml: 20 more errors")

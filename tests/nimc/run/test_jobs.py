@@ -11,7 +11,7 @@ import pytest
 
 from nimc.run import runner
 from nimc.run import session as sessions
-from nimc.run.progress import PlainDisplay
+from nimc.run.progress import Display
 from nimc.run.runner import CampaignRunner
 from nimc.run.session import LostJobError, SilentError, SlurmWatch
 from records.campaign import Campaign
@@ -61,7 +61,7 @@ def work_in(
 ) -> CampaignRunner:
     (run / "run.json").write_text("{}")
     request = made_request(Campaign.model_validate(CAMPAIGN | asked), MACHINE, slurm=slurm)
-    return CampaignRunner(request, run, "reframe", 1, interrupts, PlainDisplay())
+    return CampaignRunner(request, run, "reframe", 1, interrupts, Display())
 
 
 @pytest.mark.parametrize(("slurm", "ended"), [(True, 1), (False, 0)])
