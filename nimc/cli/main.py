@@ -51,10 +51,6 @@ GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
                 "nights against reference nights, or two machines, side by side",
             ),
             "advise": ("results", "recommend remedies: what each costs and gains"),
-            "qualify": (
-                "run",
-                "which claims a run of the campaign `qualify` supports",
-            ),
             "model": ("model", "the contention model: fit, predict, evaluate"),
             "simulate": ("simulate", "slowdown at larger node counts"),
             "writers": ("simulate", "concurrent writers from Daly's checkpoint interval"),
@@ -104,7 +100,6 @@ EXAMPLES = {
     "report": "results/night-1 results/night-2 --output pages",
     "compare": "results/night-1 results/night-2 --format markdown",
     "advise": "results/night-1 --traffic-share 30%",
-    "qualify": "results/qualify-1",
     "model predict": "--platform henri-subnuma",
     "model fit": "sweep.json -o model.json",
     "model evaluate": "sweep.json",

@@ -1,4 +1,4 @@
-"""`nimc run`, `nimc runs`, `nimc qualify`, `nimc sweep-nodes`: campaigns, run and listed."""
+"""`nimc run`, `nimc runs`, `nimc sweep-nodes`: campaigns, run and listed."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from analysis.compare.node_ranks import RankedNode, figures, ranked
-from analysis.questions.shown import answered
 from analysis.report.data import load_run
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.statistics.interval import effect, flat
 from analysis.statistics.looks import looks
-from analysis.subjects.qualification import QUALIFICATION, qualified
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.settings import target_partitions
 from nimc.cli import options
-from nimc.cli.document import Form, Listing, Table, log, print_document, prose, show, silent
+from nimc.cli.document import Form, Table, log, print_document, prose, show, silent
 from nimc.cluster import reservation
 from nimc.cluster.possible import possible
 from nimc.run.folder import RunFolder, find_other, locked, new_header, open_run
@@ -33,13 +31,13 @@ from nimc.run.node_sweep import NodeSweeper, sweep_folder
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import SilentError, find_reframe
-from records.campaign import MOST_PAIRS, QUALIFY
+from records.campaign import MOST_PAIRS
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped, stopped_at_once
 from records.machine.slurm import SlurmNode, ask_nodes, partition_in
 from records.run import RunHeader, load_header
 from records.run_folder import distrust_run, run_folders, size_of
-from records.text import Line, aligned, visible
+from records.text import aligned, visible
 from records.units import NONE, quantity
 
 if TYPE_CHECKING:
@@ -279,55 +277,6 @@ def _run_cells(row: dict[str, Any]) -> list[str]:
     state = row["state"].partition(":")[0]  # why it is unreadable stands below the table
     cells = (row["run"], row["samples"], row["rejected"], quantity(row["size_b"], "B", 3), state)
     return [NONE if cell is None else str(cell) for cell in cells]
-
-
-# `nimc qualify`: what may be claimed of a machine.
-
-
-_COLOURS = {"allowed": "green", "caveat": "yellow", "refused": "red"}
-
-
-@click.command()
-@click.argument("run", type=options.RunPath(), metavar="RUN")
-@options.json_option
-def qualify_command(run: Path, as_json: bool) -> int:
-    """Say what may be claimed of the machine of RUN, a run of the campaign `qualify`.
-
-    Each claim is allowed, allowed with a caveat, refused, or not shown, as in the run's report. The
-    exit code is 1 unless no claim is refused and devices count what is written.
-    """
-    data = load_run(run)
-    claims = answered(QUALIFICATION, data)
-    if claims.is_empty():
-        raise InputError(f"{run}: campaign '{data.header.campaign}'; allowed: {QUALIFY}")
-    verdict = "qualified" if qualified(claims) else "not qualified"
-    rows = claims.to_dicts()
-    lines = [
-        Line(
-            [f"{row['injector']} {row['claim']}".strip(), row["word"], _distance(row)],
-            details=[row["text"], *[f"-> {row['remedy']}"] * (row["word"] != "allowed")],
-            colour=_COLOURS.get(row["word"]),
-        )
-        for row in rows
-    ]
-    table = Listing(
-        ("claim", "state", "distance"),
-        lines,
-        data.emulated(),
-        legend="claims: docs/add-a-machine.md#claims",
-        more="what each claims, and what to do",
-        following=[f"{data.header.machine}: {verdict}"],
-    )
-    document = {"machine": data.header.machine, "run": data.header.run, "verdict": verdict}
-    show("qualify", {**document, "emulated": data.emulated(), "claims": rows}, as_json, table)
-    return int(verdict != "qualified")
-
-
-def _distance(row: Mapping[str, Any]) -> str:
-    if row["away"] is None:
-        return "not measured"
-    limits = f"allowed {row['allowed']:g}, with a caveat {row['caveat']:g}"
-    return f"{row['figure']} {row['away']:.3g}; {limits}"
 
 
 # `nimc sweep-nodes`: one single-node campaign on every node, and the nodes ranked.
