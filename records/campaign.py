@@ -195,9 +195,9 @@ class Entry(Record):
 
     def at(self, suffix: str, levels: Mapping[str, Level]) -> Entry:
         """The case `NAME@SUFFIX` of this entry, at levels that cannot change within a block."""
-        found = self.but({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
-        found._between = dict(levels)
-        return found
+        case = self.but({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
+        case._between = dict(levels)
+        return case
 
     def but(self, changes: Mapping[str, Any]) -> Entry:
         """A copy with other values of some fields."""

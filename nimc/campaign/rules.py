@@ -98,7 +98,7 @@ def _entries(campaign: Campaign, checks: Mapping[str, CheckVariables]) -> Iterat
 def of_fields(campaign: Campaign, checks: Mapping[str, CheckVariables]) -> Iterator[Fault]:
     """Unknown injectors and checks, settings that a check does not have, and wrong levels."""
     name = campaign.injector.name
-    writing = ["auto", *sorted(each.name for each in INJECTORS.values() if each.writes)]
+    writing = ["auto", *sorted(name for name, of in INJECTORS.items() if of.writes)]
     if name not in writing:
         text = f"{show(name)} found; allowed: {' '.join(writing)}"
         yield Fault(("injector", "name"), text)

@@ -179,8 +179,8 @@ def measured(
 def _how_to_go_on(folder: RunFolder) -> str:
     """What to do after a signal, or if Slurm does not answer."""
     if folder.header.finished_s is None:
-        again = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
-        return f"all samples are saved; to resume: {again}"
+        command = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
+        return f"all samples are saved; to resume: {command}"
     report = shlex.join(["nimc", "report", str(folder.path)])
     return f"the samples are complete; for the report: {report}"
 
