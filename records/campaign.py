@@ -142,7 +142,7 @@ class SweepRequest(Record):
 
     cores: Literal["all", "few"] = Field(
         default="few",
-        description="all; or few: fewer than half of the numbers, evenly spaced, with both ends",
+        description="all; or few: eight numbers, evenly spaced, with both ends",
     )
     placements: Literal["local", "calibration", "all"] = Field(
         default="calibration",

@@ -25,6 +25,8 @@ from reframe_tests.crossing import Cell, Crossed, cross
 from reframe_tests.factors import lacking
 from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest
 
+#: Numbers of cores of a sweep of few.
+_FEW = 8
 #: Characters that are not allowed in the name of a case, which names files.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._@+%=,-]")
 
@@ -139,12 +141,12 @@ def swept(entry: Entry, machine: Machine) -> list[Entry]:
 
 
 def evenly_spaced(most: int) -> list[int]:
-    """Fewer than half of the numbers from 1 to `most`, with both ends; at least three if possible.
+    """Eight of the numbers from 1 to `most`, with both ends; all if there are fewer.
 
     A model that is fitted to them predicts nearly as well as one of all (docs/benchmarks.md).
     """
-    gaps = max(2, (most - 2) // 2 - 1)
-    return sorted({1 + round(gap * (most - 1) / gaps) for gap in range(gaps + 1)})
+    gaps = _FEW - 1
+    return sorted({1 + round(gap * (most - 1) / gaps) for gap in range(_FEW)})
 
 
 def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:

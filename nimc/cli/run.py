@@ -140,8 +140,8 @@ def measured(
     slurm = request.slurm
     with open_run(results, header, fresh=fresh, slurm=slurm, pairs=pairs) as folder:
         request = request.up_to(folder.header.most_pairs)
-        other = find_other(folder.path.parent, header)
-        if other and not (folder.resumed or fresh):
+        is_new = not (folder.resumed or fresh)
+        if is_new and (other := find_other(folder.path.parent, header)):
             what = "campaign, checks, cases, machine file or host"
             remark(f"does not resume {other}: {what} differ")
         remark(f"machine: {request.machine.name}")

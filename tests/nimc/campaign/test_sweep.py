@@ -81,7 +81,7 @@ def test_placements(facts: dict[str, int], asked: str, expected: list[tuple[int,
 
 @pytest.mark.parametrize(
     ("cores", "expected"),
-    [(1, [1]), (2, [1, 2]), (7, [1, 4, 7]), (14, [1, 4, 6, 9, 11, 14])],
+    [(1, [1]), (2, [1, 2]), (7, [*range(1, 8)]), (14, [1, 3, 5, 7, 8, 10, 12, 14])],
 )
 def test_few_numbers_of_cores_are_evenly_spaced(cores: int, expected: list[int]) -> None:
     asked = campaign(cores="few", placements="local")
