@@ -4,12 +4,10 @@ import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nimc.campaign.lengths import Lengths, lengths_of
 from nimc.campaign.plan import (
     Request,
     block_plan,
@@ -260,13 +258,13 @@ def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path: Pa
     assert words == f"{begin} {logs} -S stream.block_file=/r/logs/stream/3/plan.json".split()
     fat = made_request(asked, MACHINE.model_copy(update={"partition": "fat"}))
     assert "--system=m:fat" in command(fat, entry, 0, "/r")
-    made = block_plan(request, entry, 3, 5, tmp_path, seed=9, limit_s=60.0)
+    made = block_plan(request, entry, 3, 5, tmp_path, seed=9)
     plan_file(tmp_path, entry, 3).parent.mkdir(parents=True)
     made.save(plan_file(tmp_path, entry, 3))
     plan = BlockPlan.load(tmp_path / "logs/stream/3/plan.json")
     assert plan == made
     assert (plan.case, plan.block, plan.pairs, plan.warmups) == ("stream", 3, 5, 1)
-    assert (plan.seed, plan.limit_s, plan.nodelist) == (9, 60.0, "")
+    assert (plan.seed, plan.nodelist) == (9, "")
     assert plan.nimc_dir == str(tmp_path)
     assert plan.settings == {"iterations": 20, "quiet": True}
     assert [each.name for each in plan.treatments] == ["off", "on", "aa"]
@@ -323,27 +321,3 @@ def test_the_first_campaigns_keep_their_promises() -> None:
     single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
     assert single.workloads[0].set["iterations"] == 300
     assert single.pairs.floor >= 10
-
-
-def test_runs_are_as_long_as_they_were() -> None:
-    """Ten runs that begin 4 s apart, of which two in two blocks were rejected: 5 s for each of 8.
-
-    One run alone says nothing.
-    """
-    starts_s = [(block, 100 * block + 4.0 * run) for block in (0, 1) for run in range(5)]
-    frame = pl.DataFrame(
-        [
-            *(("melt", block, start_s, "kept" if start_s % 100 else "rejected")
-              for block, start_s in starts_s),
-            ("once", 0, 7.0, "kept"),
-        ],
-        schema=["case", "block", "start_s", "outcome"],
-        orient="row",
-    )  # fmt: skip
-    assert lengths_of(frame) == {"melt": 5.0}
-    request = made_request(campaign(floor=6, cap=6), MACHINE)
-    (entry,) = request.campaign.cases
-    treated = request.treatments[entry.name]
-    longer = replace(request, lengths=Lengths("r", {entry.name: 20.0}))
-    runs = entry.warmups + 6 * len(treated)
-    assert block_s(longer, entry, treated, 6) == pytest.approx(8 + 20 * runs)
