@@ -14,6 +14,7 @@ from conductor.length import doublings
 from nimc.campaign import layouts
 from nimc.campaign.cases import Omitted, nodes_taken, origins_taken, requested
 from nimc.campaign.checks import CheckVariables
+from nimc.campaign.lengths import Lengths
 from nimc.campaign.load import Other
 from nimc.campaign.matrix import Matrix, Offers, matrix, offers_of
 from nimc.campaign.settings import ReframeSettings
@@ -72,6 +73,8 @@ class Request:
     nodelist: str | None = None
     #: The shortest run that the writers' rows allow, seconds; shorter ones are made longer.
     least_run_s: float = 0.0
+    #: How long runs took before.
+    lengths: Lengths = field(default_factory=Lengths)
     #: ReFrame's program.
     reframe: str = "reframe"
     #: Checks of others, by the names of their classes.
@@ -276,7 +279,9 @@ def block_s(request: Request, entry: Entry, treated: Sequence[Treatment], pairs:
 
 
 def run_length_s(request: Request, entry: Entry, treated: Sequence[Treatment]) -> float:
-    """Expected time of one accepted run, with its lead-in."""
+    """Expected time of one accepted run: as measured before, else as expected with its lead-in."""
+    if measured_s := request.lengths.of_case.get(entry.name):
+        return measured_s
     lead_in_s = max(_lead_in_s(request, entry, treatment) for treatment in treated)
     return entry.expect * float(2 ** doublings(entry.expect, request.least_run_s)) + lead_in_s
 

@@ -24,6 +24,7 @@ from nimc.cli.options import (
     results_option,
 )
 from nimc.cluster.possible import Possible, possible
+from nimc.run.folder import new_header, past_lengths
 from records import marked_yaml
 from records.arms import level_text
 from records.checkout import ROOT
@@ -59,6 +60,8 @@ def plan_command(
     What cannot run is named and not counted. The exit code is 1 if nothing can run.
     """
     request = prepare(campaign, machine)
+    if results.is_dir():
+        request = replace(request, lengths=past_lengths(results, new_header(request).digest))
     able = possible(request)
     every_scale = list(scales(request.campaign, request.machine))
     planned = request.plan(able.cannot)
@@ -81,7 +84,9 @@ def plan_command(
         print_document("plan", document)
         return int(bool(able.why))
     searched = [f"the layout is found first: {name}" for name in request.searches]
-    remarks = [*_left_out(request, able), *searched, *long]
+    before = request.lengths
+    measured = [f"lengths of runs: as measured in {before.run}"] if before.of_case else []
+    remarks = [*measured, *_left_out(request, able), *searched, *long]
     parts: list[str | Table | Listing] = [f"{planned.campaign} on {planned.machine}", ""]
     parts += [_cases(planned, remarks), "", *_reach(reached, spreads)]
     parts += ["What runs where:", "", able.matrix.text, ""]

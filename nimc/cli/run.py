@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from nimc.cli import options
 from nimc.cli.document import Form, Table, log, print_document, prose, show, silent
 from nimc.cluster import reservation
 from nimc.cluster.possible import possible
-from nimc.run.folder import RunFolder, find_other, locked, new_header, open_run
+from nimc.run.folder import RunFolder, find_other, locked, new_header, open_run, past_lengths
 from nimc.run.node_sweep import NodeSweeper, sweep_folder
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
@@ -134,6 +134,7 @@ def measured(
     """
     remark = silent if progress == "quiet" else log
     reframe = find_reframe()
+    request = replace(request, lengths=past_lengths(results.absolute(), header.digest))
     able = possible(request)
     if able.why:
         raise MachineError(f"{request.machine.name}: {able.why}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nimc.campaign.lengths import Lengths, lengths_of
 from nimc.campaign.plan import Request
 from nimc.run.session import users_of
 from records.campaign import Campaign
@@ -126,6 +127,16 @@ def find_latest(
         if (header.digest, header.reproduces) == (digest, reproduces)
     ]
     return max(runs, key=lambda run: run[1].started_s, default=None)
+
+
+def past_lengths(results: Path, digest: str) -> Lengths:
+    """How long runs took in the latest run of that digest; nothing without one."""
+    from analysis.samples.columns import read_run
+
+    with suppress(InputError, OSError):
+        if latest := find_latest(results, digest):
+            return Lengths(str(latest[0]), lengths_of(read_run(latest[0]).frame))
+    return Lengths()
 
 
 def find_other(results: Path, header: RunHeader) -> Path | None:

@@ -4,10 +4,12 @@ import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nimc.campaign.lengths import Lengths, lengths_of
 from nimc.campaign.plan import (
     Request,
     block_plan,
@@ -321,3 +323,27 @@ def test_the_first_campaigns_keep_their_promises() -> None:
     single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
     assert single.workloads[0].set["iterations"] == 300
     assert single.pairs.floor >= 10
+
+
+def test_runs_are_as_long_as_they_were() -> None:
+    """Ten runs that begin 4 s apart, of which two in two blocks were rejected: 5 s for each of 8.
+
+    One run alone says nothing.
+    """
+    starts_s = [(block, 100 * block + 4.0 * run) for block in (0, 1) for run in range(5)]
+    frame = pl.DataFrame(
+        [
+            *(("melt", block, start_s, "kept" if start_s % 100 else "rejected")
+              for block, start_s in starts_s),
+            ("once", 0, 7.0, "kept"),
+        ],
+        schema=["case", "block", "start_s", "outcome"],
+        orient="row",
+    )  # fmt: skip
+    assert lengths_of(frame) == {"melt": 5.0}
+    request = made_request(campaign(floor=6, cap=6), MACHINE)
+    (entry,) = request.campaign.cases
+    treated = request.treatments[entry.name]
+    longer = replace(request, lengths=Lengths("r", {entry.name: 20.0}))
+    runs = entry.warmups + 6 * len(treated)
+    assert block_s(longer, entry, treated, 6) == pytest.approx(8 + 20 * runs)
