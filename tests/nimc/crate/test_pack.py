@@ -36,7 +36,7 @@ def test_it_holds_the_run_unchanged_and_what_describes_it(crate: Path, run: Path
     header = json.loads(files["run/run.json"])
     assert files["campaign.yaml"].decode() == header["campaign_text"]
     assert json.loads(files["report/results.json"])["runs"][0]["head"] == header["head"]
-    assert b"<svg" in files["report/report.html"]
+    assert "report/report.html" in files
     cited = yaml.safe_load(files["CITATION.cff"])
     assert (cited["cff-version"], cited["license"]) == ("1.2.0", "CC-BY-4.0")
     person = {"family-names": "Muster", "given-names": "Eva"}
@@ -88,7 +88,6 @@ def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
         assert (found.manifest_sha256, found.head, found.samples) == (None, None, 0)
 
 
-@pytest.mark.usefixtures("_without_figures")
 def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command) -> None:
     allowed = key.with_name("allowed")
     command("verify", crate, "--allowed-signers", allowed, code=2)
@@ -122,7 +121,6 @@ def test_a_run_with_faults_or_links_is_not_packed(
     assert not run.with_name(f"{run.name}.zip").exists()
 
 
-@pytest.mark.usefixtures("_without_figures")
 def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
     """It is older than the chain."""
     document = command.json("pack", RUN_QUICK, "-o", tmp_path / "quick.zip")
@@ -155,5 +153,5 @@ def test_what_is_no_crate_is_one_line(tmp_path: Path, command: Command) -> None:
     assert command.err.startswith(f"nimc: {file}: ")
     assert command.err.count("\n") == 1
     file.write_bytes(zipped({"a": b""}))
-    with pytest.raises(InputError, match="is missing"):
-        opened(file, tmp_path)
+    with pytest.raises(InputError, match="is missing"), opened(file):
+        pass

@@ -84,9 +84,8 @@ def twice() -> bytes:
         (other("/etc/a"), "plain names"),
         (other("a\\b"), "plain names"),
         (other("a\nb"), "plain names"),
-        (other("\u00e9" * 251), "plain names"),  # 502 bytes
         (other(mode=stat.S_IFLNK | 0o777), "headers were changed"),
-        (other(method=zipfile.ZIP_DEFLATED), "is compressed"),
+        (other(method=zipfile.ZIP_DEFLATED), "larger than the zip"),
         (twice(), "headers were changed"),
         (other().replace(b"\x00\x00\x21\x00", b"\x00\x00\x22\x00"), "headers"),  # another date
         (b"\0" + zipped(FILES), "headers were changed"),
@@ -110,7 +109,7 @@ def test_a_size_that_the_directory_only_claims_is_not_reserved() -> None:
 def test_a_crate_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nimc.crate.zipped.LARGEST_B", 2 << 20)
     zipped({"a": bytes(2 << 20)})
-    with pytest.raises(InputError, match="larger than allowed: 50000 files, 2 MiB"):
+    with pytest.raises(InputError, match="larger than allowed: 2 MiB"):
         zipped({"a": bytes(2 << 20), "b": b"1"})
 
 
