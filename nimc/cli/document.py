@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 #: its meaning.
 _SCHEMAS = {
     **dict.fromkeys(("doctor", "model predict", "plan", "simulate --paper", "traffic import"), 2),
-    **dict.fromkeys(("nights run", "qualify", "writers", "writers --paper"), 2),
+    **dict.fromkeys(
+        ("compare", "nights run", "qualify", "reproduce", "writers", "writers --paper"), 2
+    ),
     **dict.fromkeys(("advise", "model evaluate", "model fit", "simulate", "traffic show"), 3),
 }
 

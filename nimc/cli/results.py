@@ -309,15 +309,16 @@ def comparison_parts(compared: Compared, *, details: bool = False) -> Iterator[s
 def _named(side: Side) -> str:
     if len(side.runs) == 1:
         return side.names[0]
-    return f"{plural(len(side.runs), 'night')} of {side.campaign} on {side.machine}"
+    nights, header = plural(len(side.runs), "night"), side.header
+    return f"{nights} of {header.campaign} on {header.machine}"
 
 
 def _comparison(row: Comparison) -> Line:
     treatment = "" if row.arm in ("on", "off") else f" {row.arm}"
     unit = "" if row.metric == "slowdown" else row.unit
     divisor, scaled = scale(row.reference.value if row.reference else None, unit)
-    sides = {"reference": row.reference, "this": row.this}
-    both = [number(of.value / divisor, 3) if of else NONE for of in sides.values()]
+    both = [number(of.value / divisor, 3) if of else NONE for of in (row.reference, row.this)]
+    nights = {"reference": row.reference_nights, "this": row.this_nights}
     return Line(
         [
             f"{row.case}{treatment} {METRICS[row.metric]}",
@@ -328,8 +329,8 @@ def _comparison(row: Comparison) -> Line:
         ],
         ratio_of(row.ratio),
         [
-            f"{name}: {', '.join(quantity(night, unit, 3).rstrip() for night in of.nights)}"
-            for name, of in sides.items()
+            f"{name}: {', '.join(quantity(night, unit, 3).rstrip() for night in of)}"
+            for name, of in nights.items()
             if of
         ],
     )
