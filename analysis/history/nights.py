@@ -32,12 +32,30 @@ _READ = {
     )
 }
 
-#: Quantity -> roles of the treatments of which it is watched, the columns of its value and its
-#: interval, and its unit and better direction if they are not those of the figure of merit.
-_QUANTITIES: dict[str, tuple[tuple[str, ...], tuple[str, str, str], tuple[str, str] | None]] = {
-    "fom": (("baseline", "effect"), ("fom", "fom_low", "fom_high"), None),
-    "slowdown": (("effect",), ("slowdown", "slowdown_low", "slowdown_high"), ("1", "lower")),
-    "writer_rate": (("effect",), ("writer_rate_b_s", "", ""), ("B/s", "higher")),
+#: Quantity -> roles of the treatments of which it is watched, and its columns.
+_QUANTITIES: dict[str, tuple[tuple[str, ...], dict[str, pl.Expr]]] = {
+    "fom": (
+        ("baseline", "effect"),
+        {"value": pl.col("fom"), "low": pl.col("fom_low"), "high": pl.col("fom_high")},
+    ),
+    "slowdown": (
+        ("effect",),
+        {
+            **{"value": pl.col("slowdown"), "unit": pl.lit("1"), "better": pl.lit("lower")},
+            **{"low": pl.col("slowdown_low"), "high": pl.col("slowdown_high")},
+            "verdict": pl.col("verdict"),
+        },
+    ),
+    "writer_rate": (
+        ("effect",),
+        {"value": pl.col("writer_rate_b_s"), "unit": pl.lit("B/s"), "better": pl.lit("higher")},
+    ),
+}
+#: Columns of a quantity that does not say.
+_USUAL = {
+    **{"unit": pl.col("unit"), "better": pl.col("better"), "value": pl.col("fom")},
+    **{name: pl.lit(None, pl.Float64) for name in ("low", "high")},
+    "verdict": pl.lit(None, pl.String),
 }
 
 
@@ -104,26 +122,13 @@ def quantities(results: pl.DataFrame) -> pl.DataFrame:
     named = ("machine", "campaign", "run", "started_s", "night", "case", "arm")
     night = pl.col("started_s").map_elements(night_of, return_dtype=pl.Date)
     dated = results.with_columns(night=night)
-    found = []
-    for quantity, (roles, (value, low, high), kind) in _QUANTITIES.items():
-        unit, better = map(pl.lit, kind) if kind else (pl.col("unit"), pl.col("better"))
-        ends = [pl.col(name) if name else pl.lit(None, pl.Float64) for name in (low, high)]
-        verdict = pl.col("verdict") if quantity == "slowdown" else pl.lit(None, pl.String)
-        rows = dated.filter(pl.col("role").is_in(roles), pl.col(value).is_not_null())
-        found.append(
-            rows.select(
-                *named,
-                quantity=pl.lit(quantity),
-                unit=unit,
-                better=better,
-                value=pl.col(value),
-                low=ends[0],
-                high=ends[1],
-                verdict=verdict,
-                nodes=pl.col("nodes"),
-            )
+    tables = [
+        dated.filter(pl.col("role").is_in(roles), columns["value"].is_not_null()).select(
+            *named, "nodes", quantity=pl.lit(quantity), **{**_USUAL, **columns}
         )
-    return pl.concat(found).sort("started_s", *KEY, maintain_order=True)
+        for quantity, (roles, columns) in _QUANTITIES.items()
+    ]
+    return pl.concat(tables).sort("started_s", *KEY, maintain_order=True)
 
 
 def night_of(started_s: float) -> date:
