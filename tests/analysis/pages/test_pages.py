@@ -13,7 +13,7 @@ import pytest
 from analysis.pages.across import MachineHistory, facts_of, headroom, side_by_side
 from analysis.pages.render import PageNight, headroom_figure, index_page, machine_page, state_of
 from analysis.pages.write import gather, write_pages
-from tests.analysis.history.tables import table_of, write_nights
+from tests.analysis.history.tables import made_table, write_nights
 from tests.analysis.pages.made import made_history
 
 #: Two cases, one of which loses.
@@ -115,7 +115,7 @@ def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
 
 def test_they_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Path) -> None:
     results, out = tmp_path / "results", tmp_path / "out"
-    write_nights(results, table_of(tmp_path), [1.0, 1.01])
+    write_nights(results, made_table(), [1.0, 1.01])
     (results / "night-1" / "report" / "report.html").write_text("report")
     histories, left_out = gather([results], out)
     assert left_out == []
@@ -133,7 +133,7 @@ def test_they_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Path
 
 
 def test_a_machine_named_as_a_file_of_the_pages_is_left_out(tmp_path: Path) -> None:
-    table = table_of(tmp_path).with_columns(machine=pl.lit("index.html"))
+    table = made_table().with_columns(machine=pl.lit("index.html"))
     write_nights(tmp_path / "results", table, [1.0])
     histories, left_out = gather([tmp_path / "results"], tmp_path / "out")
     assert (histories, len(left_out)) == ([], 1)
