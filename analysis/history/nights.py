@@ -81,7 +81,7 @@ def _tables(folders: Iterable[Path]) -> Iterator[Path]:
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"{folder}: there is no such folder of runs")
-        runs = sorted(each for each in folder.iterdir() if not each.is_symlink())
+        runs = sorted(path for path in folder.iterdir() if not path.is_symlink())
         paths = (run / "report" / "results.parquet" for run in runs)
         yield from (path for path in paths if path.exists())
 

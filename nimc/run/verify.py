@@ -119,27 +119,27 @@ def _of_run(of: Verified) -> Iterator[Finding]:
 def _of_sample(of: Verified, sample: Sample, at: str, unproven: Counter[str]) -> Iterator[Finding]:
     """What is kept of a sample is what was written, and says what the sample says."""
     stem = run_folder.stem_of(sample.pair, sample.arm, sample.attempt)
-    kept: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     for ending in (".out", ".err", series.ENDING):
         name = f"logs/{sample.case}/{sample.block}/{stem}{ending}"
         try:
             if name in sample.logs:
-                kept[ending] = _named(of.run, name, sample.logs[name])
+                contents[ending] = _named(of.run, name, sample.logs[name])
         except FileNotFoundError:
             pass
         except InputError as error:
             yield Finding("broken", f"{error}, named by {at}")
     record = _workload(sample.workload)
-    if sample.fom is not None and record and ".out" in kept:
+    if sample.fom is not None and record and ".out" in contents:
         of.reread += 1
-        yield from _reread(sample, record, kept[".out"].decode(errors="replace"), at)
+        yield from _reread(sample, record, contents[".out"].decode(errors="replace"), at)
     elif sample.fom is not None:
         why = "whose output is not kept" if record else "of checks that read their own outputs"
         unproven[f"figures of merit {why}"] += 1
     if not sample.elapsed_s:  # its application did not run
         return
     try:
-        stored = series.read(kept.get(series.ENDING, b""))
+        stored = series.read(contents.get(series.ENDING, b""))
     except ValueError:
         unproven["runs whose series are not kept, or of another version"] += 1
         return

@@ -111,9 +111,3 @@ def test_the_plan_is_repeated_in_its_order(nimc: Nimc) -> None:
     assert now["reproduces"] == {"run": was["run"], "digest": was["digest"]}
     assert now["seed"] == was["seed"]
     assert call(["verify", new])[0] == 0
-    # A repetition of the repetition is one of the first run.
-    assert call(["pack", new, "-o", "y.zip"], nimc.folder)[0] == 0
-    words = ["reproduce", "y.zip", *place[:2], "--results", "third", "--json"]
-    document = json.loads(call(words, nimc.folder, nimc.environment())[1])
-    third = nimc.folder / "third" / Path(document["run"]).name / "run.json"
-    assert json.loads(third.read_text())["reproduces"] == now["reproduces"]
