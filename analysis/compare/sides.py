@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from analysis.effects.facts import FACTS, OF_A_BLOCK, UNKNOWN, reported_facts
+from analysis.effects.facts import FACTS, UNKNOWN, reported_facts
 from analysis.effects.verdict import emulations
 from analysis.report.data import RunData
-from analysis.report.table import results_table
+from analysis.report.table import how_made, results_table
 from analysis.report.words import binary, facts
 from analysis.samples.integrity import Integrity
 from analysis.samples.provenance import all_hosts
@@ -135,47 +135,34 @@ class Difference:
 
 
 _ABSENT = "absent"
-#: Parts of provenance that are drawn for each run, or that its header has as well.
-_OF_A_RUN = {*OF_A_BLOCK, "seed", "commit", "machine"}
-#: Facts of a host that are listed apart (`rdma` has more than the firmware), and its name.
-_LISTED = ({*FACTS.values()} - {"rdma"}) | {"hostname"}
-
-
-def _hosts(side: Side) -> list[dict[str, Any]]:
-    return all_hosts(record for run in side.runs for record in run.provenance.values())
-
-
-def _joined(values: Iterable[str]) -> str:
-    return " | ".join(sorted(set(values)))
 
 
 def node_facts(side: Side) -> dict[str, str]:
     """Facts of the nodes that change what a run measures (`analysis.effects.facts`)."""
-    return {name: _joined(of) or UNKNOWN for name, of in reported_facts(_hosts(side)).items()}
+    hosts = all_hosts(record for run in side.runs for record in run.provenance.values())
+    return {name: _joined(texts) or UNKNOWN for name, texts in reported_facts(hosts).items()}
 
 
 def other_facts(side: Side) -> dict[str, str]:
-    """All else that is recorded. Node by node would list every node; so by fact, over all."""
-    records: list[Mapping[str, Any]] = []
+    """What asked for and made its runs, the machine's facts, and what they measured.
+
+    What only one side has, or has in another unit, is not compared: so it is listed.
+    """
+    texts: list[tuple[str, str]] = []
     for run in side.runs:
         header = run.header
-        of_run = {name: getattr(header, name) for name in ("machine", "campaign", "digest")}
-        records.append({**of_run, "commit": header.commit or UNKNOWN, "version": header.versions})
-        # What only one side has, or has in another unit, is not compared: it is listed here.
+        texts += [(name, str(getattr(header, name))) for name in ("machine", "campaign", "digest")]
+        texts.append(("commit", header.commit or UNKNOWN))
+        texts += facts(header.facts)
+        made_by = how_made(header, run.provenance)
+        texts += [(name, text) for name, text in made_by.items() if name not in FACTS]
         effects = (row for row in run.results if row.role == "effect")
-        records += ({f"{row.case} {row.arm}": f"measured in {row.unit}"} for row in effects)
-        records.append(header.facts)
-        for record in run.provenance.values():
-            # What was built for the run lies in its folder; the digest tells programs apart.
-            program = _without(record.get("program") or {}, {"path"})
-            records.append({"provenance": _without(record, _OF_A_RUN) | {"program": program}})
-    records += ({"node": _without(host, _LISTED)} for host in _hosts(side))
-    texts = grouped(fact for record in records for fact in facts(record))
-    return {name: _joined(values) for name, values in texts.items()}
+        texts += [(f"{row.case} {row.arm}", f"measured in {row.unit}") for row in effects]
+    return {name: _joined(of) for name, of in grouped(texts).items()}
 
 
-def _without(record: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    return {name: value for name, value in record.items() if name not in names}
+def _joined(values: Iterable[str]) -> str:
+    return " | ".join(sorted(set(values)))
 
 
 def differences(reference: Mapping[str, str], this: Mapping[str, str]) -> list[Difference]:

@@ -89,7 +89,6 @@ _NODE = {
     "kernel": "5.14",
     "bios": "Vendor 1.0",
     "rdma": [{"name": "mlx5_0", "firmware": "20.31"}],
-    "cores": 8,
 }
 
 
@@ -99,32 +98,28 @@ def on_nodes(*nodes: dict[str, Any], **record: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("change", "differing", "other"),
+    ("change", "differing"),
     [
-        ({"hostname": "n2"}, None, []),
-        ({"kernel": "6.6"}, ("kernel", "5.14", "6.6"), []),
-        ({"bios": None}, ("BIOS", "Vendor 1.0", "unknown"), []),
-        ({"cores": 9}, None, [Difference("node cores", "8", "9")]),
-        # Of the NIC, all facts are listed.
+        ({"hostname": "n2"}, None),
+        ({"kernel": "6.6"}, ("kernel", "5.14", "6.6")),
+        ({"bios": None}, ("BIOS", "Vendor 1.0", "unknown")),
         (
             {"rdma": [{"name": "mlx5_0", "firmware": "20.40"}]},
             ("NIC firmware", "mlx5_0 20.31", "mlx5_0 20.40"),
-            [Difference("node RDMA mlx5_0 firmware", "20.31", "20.40")],
         ),
     ],
 )
 def test_facts_of_the_nodes_are_compared(
-    stream: RunData, change: dict[str, Any], differing: tuple[str, str, str] | None, other: list
+    stream: RunData, change: dict[str, Any], differing: tuple[str, str, str] | None
 ) -> None:
     old = renamed(stream, "old", on_nodes(_NODE))
     new = renamed(stream, "new", on_nodes({**_NODE, **change}, seed=2))
     compared = compare_sides([old], [new])
     assert compared.differing == ([Difference(*differing)] if differing else [])
-    assert compared.others == other
-    unknown = {"DDIO", "hardware prefetchers", "resctrl schemata"}
-    assert set(compared.unknown) == unknown | {
-        "governor", "microcode", "IOMMU", "transparent huge pages"
-    }  # fmt: skip
+    # Seeds, clocks and names of hosts differ between any two runs.
+    assert compared.others == []
+    unknown = {"DDIO", "hardware prefetchers", "resctrl schemata", "governor", "microcode"}
+    assert set(compared.unknown) == unknown | {"IOMMU", "transparent huge pages"}
 
 
 def test_nodes_of_several_nights_are_put_together(stream: RunData) -> None:
@@ -139,7 +134,7 @@ def test_nodes_of_several_nights_are_put_together(stream: RunData) -> None:
 
 def test_other_facts_and_cases_of_one_side_are_listed(stream: RunData, tmp_path: Path) -> None:
     facts = {"cores": 2, "site_": 1}
-    programs = [{"program": {"path": f"/{sha256}", "sha256": sha256}} for sha256 in "01"]
+    programs = [{"program": {"name": "a.out", "path": f"/{of}", "sha256": of}} for of in "01"]
     old = renamed(stream, "old", programs[0], facts=facts, commit="abc")
     facts = {**facts, "cores": 4, "smt": True}
     new = renamed(night(tmp_path / "b", LAMMPS, pairs=7), "new", programs[1], facts=facts)
@@ -147,11 +142,11 @@ def test_other_facts_and_cases_of_one_side_are_listed(stream: RunData, tmp_path:
     assert compared.rows == []
     assert [(of.what, of.reference, of.this) for of in compared.others] == [
         ("commit", "abc", "unknown"),
-        ("stream on", "measured in B/s", "absent"),
         ("cores", "2", "4"),
-        ("provenance program sha256", "0", "1"),
-        ("lammps on", "absent", "measured in s"),
+        ("a.out sha256", "0", "1"),
+        ("stream on", "measured in B/s", "absent"),
         ("SMT", "absent", "yes"),
+        ("lammps on", "absent", "measured in s"),
     ]
 
 
@@ -193,7 +188,7 @@ def estimates(*values: float) -> list[Estimate]:
     ids=lambda noise: noise.name,
 )
 def test_unchanged_nights_name_a_change_in_at_most_five_percent(noise: NightNoise) -> None:
-    assert named(noise, (5, 5), 7, 150) <= 0.05
+    assert named(noise, (5, 5), 7, 100) <= 0.05
 
 
 #: Nights a side, change of one case of one -> share found, as docs/evidence.md has it.
