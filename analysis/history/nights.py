@@ -6,7 +6,7 @@ nights = nights_of(results)      # one row a night and watched quantity
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
 
@@ -136,6 +136,7 @@ def night_of(started_s: float) -> date:
     return date.fromtimestamp(started_s - _NOON_S)
 
 
-def latest(rows: pl.DataFrame, by: Sequence[str] = ("machine", *KEY)) -> pl.DataFrame:
-    """The last row of each watched quantity."""
-    return rows.sort("started_s").unique(by, keep="last", maintain_order=True)
+def latest(rows: pl.DataFrame) -> pl.DataFrame:
+    """The last row of each watched quantity of each machine."""
+    last = rows.sort("started_s")
+    return last.unique(("machine", *KEY), keep="last", maintain_order=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 from markupsafe import Markup
@@ -51,8 +50,7 @@ _LOOKS = {
 _LISTED = 60
 
 
-@dataclass(frozen=True)
-class PageNight:
+class PageNight(NamedTuple):
     """How one night ended, as its summary says."""
 
     night: date
@@ -63,29 +61,12 @@ class PageNight:
     run: str
 
 
-@dataclass(frozen=True)
-class MachineState:
-    """A machine in the list of all."""
+def state_of(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
+    """The machine's line in the list of all.
 
-    machine: str
-    #: Address of its page, from the list.
-    page: str
-    #: `bad`, `warn`, `good` or `plain`, and why in words.
-    look: str
-    state: str
-    last_night: str
-    #: Nights that were measured.
-    nights: int
-    #: Open alarms in words.
-    alarms: list[str]
-    #: Series, and those with too few nights to be watched.
-    series: int
-    not_watched: int
-    emulated: bool
-
-
-def state_of(history: MachineHistory, nights: Sequence[PageNight]) -> MachineState:
-    """The machine's line in the list."""
+    `look` is `bad`, `warn`, `good` or `plain`, `state` says why; `page` is its address from the
+    list; `nights` were measured; `series` are watched but for `not_watched`, of too few nights.
+    """
     alarms = [alarm.text for alarm in history.alarms if alarm.open]
     days = history.nights["night"].unique().sort()
     last = max(nights, key=lambda ended: ended.night, default=None)
@@ -95,18 +76,18 @@ def state_of(history: MachineHistory, nights: Sequence[PageNight]) -> MachineSta
         look, state = _LOOKS[last.outcome], f"last night: {last.outcome}"
     else:
         look, state = "plain", "no alarm; no night was judged"
-    return MachineState(
-        machine=history.machine,
-        page=f"{history.machine}/index.html",
-        look=look,
-        state=state,
-        last_night=str(max([*days.to_list(), *([last.night] if last else [])], default="")),
-        nights=len(days),
-        alarms=alarms,
-        series=len(history.watched),
-        not_watched=sum(series.level is None for series in history.watched),
-        emulated=history.emulated,
-    )
+    return {
+        "machine": history.machine,
+        "page": f"{history.machine}/index.html",
+        "look": look,
+        "state": state,
+        "last_night": str(max([*days.to_list(), *([last.night] if last else [])], default="")),
+        "nights": len(days),
+        "alarms": alarms,
+        "series": len(history.watched),
+        "not_watched": sum(series.level is None for series in history.watched),
+        "emulated": history.emulated,
+    }
 
 
 def machine_page(history: MachineHistory, nights: Sequence[PageNight]) -> str:
@@ -197,7 +178,7 @@ def _nights_figure(
         return themed_svg(figure, name, alt)
 
 
-def index_page(states: Sequence[MachineState], tables: Mapping[str, list[Row]]) -> str:
+def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
     """The page over all machines; `tables` as of `across.side_by_side`."""
     order = ("bad", "warn", "plain", "good")
     return render_page(
@@ -205,7 +186,7 @@ def index_page(states: Sequence[MachineState], tables: Mapping[str, list[Row]]) 
         "Slowdown under network writes: all machines",
         {"dates": whole_dates},
         template="index.html",
-        states=sorted(states, key=lambda of: (order.index(of.look), of.machine)),
+        states=sorted(states, key=lambda of: (order.index(of["look"]), of["machine"])),
         slowdowns=list(_slowdown_figures(tables["slowdowns"])),
         rates_svg=_rates_figure(tables["rates"]),
         rates=tables["rates"],

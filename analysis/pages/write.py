@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -92,7 +91,7 @@ def write_pages(
     make_folder(output)
     tables = side_by_side(histories)
     states = [state_of(history, nights.get(history.machine, ())) for history in histories]
-    document = {"schema": INDEX_SCHEMA, "states": [asdict(state) for state in states], **tables}
+    document = {"schema": INDEX_SCHEMA, "states": states, **tables}
     replace_text(output / _DOCUMENT, json.dumps(document, indent=1) + "\n")
     page = output / _PAGE
     replace_text(page, index_page(states, tables))

@@ -287,16 +287,14 @@ def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | No
     return axes
 
 
-def interval(
-    axes: Axes, of: Estimate | None, y: float, name: str, shape: str = "|", gid: str | None = None
-) -> None:
+def interval(axes: Axes, of: Estimate | None, y: float, name: str, shape: str = "|") -> None:
     """A bar in the colour of `name`, and the estimate on it; nothing without one."""
     if of:
         _bar(axes, of, y, light(name), 3)
         look: dict[str, Any] = {"ms": 6, "color": light(name)}
         if shape == "|":
             look = {"ms": 11, "mew": 2.5, "color": light("ink")}
-        axes.plot(of.value, y, marker=shape, zorder=3, gid=gid, **look)
+        axes.plot(of.value, y, marker=shape, zorder=3, **look)
 
 
 def said(estimates: Iterable[tuple[str, Estimate | None]]) -> str:

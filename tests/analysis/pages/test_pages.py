@@ -38,13 +38,15 @@ def test_a_machine_with_an_open_alarm_is_bad_whatever_its_last_night_says() -> N
     assert not any(alarm.open for alarm in history().alarms)
     still = replace(recent, alarms=[replace(alarm, open=True) for alarm in history().alarms])
     state = state_of(still, NIGHTS[:1])
-    assert (state.look, state.state) == ("bad", "2 open alarms")
+    assert (state["look"], state["state"]) == ("bad", "2 open alarms")
     # Night 300 is 2025-11-02; six nights are looked at.
-    assert all(re.search(r"5\.\d % worse since 2025-1(0-3|1-0)\d", text) for text in state.alarms)
+    assert all(
+        re.search(r"5\.\d % worse since 2025-1(0-3|1-0)\d", text) for text in state["alarms"]
+    )
     ended = state_of(history(), NIGHTS[:1])
-    assert (ended.look, ended.state, ended.nights) == ("good", "last night: measured", 365)
-    assert state_of(history(), NIGHTS).look == "bad"
-    assert state_of(history(), ()).look == "plain"
+    assert (ended["look"], ended["state"], ended["nights"]) == ("good", "last night: measured", 365)
+    assert state_of(history(), NIGHTS)["look"] == "bad"
+    assert state_of(history(), ())["look"] == "plain"
 
 
 def test_the_page_of_a_machine_shows_alarms_series_and_nights() -> None:
