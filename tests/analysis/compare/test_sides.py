@@ -31,7 +31,7 @@ from tests.analysis.synthetic import LAMMPS, STREAM, Case
 
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory: pytest.TempPathFactory) -> RunData:
-    return night(tmp_path_factory.mktemp("stream") / "a", STREAM, pairs=7)
+    return night(tmp_path_factory.mktemp("stream") / "a", STREAM)
 
 
 def renamed(run: RunData, name: str, provenance: Any = None, **changes: object) -> RunData:
@@ -137,7 +137,7 @@ def test_other_facts_and_cases_of_one_side_are_listed(stream: RunData, tmp_path:
     programs = [{"program": {"name": "a.out", "path": f"/{of}", "sha256": of}} for of in "01"]
     old = renamed(stream, "old", programs[0], facts=facts, commit="abc")
     facts = {**facts, "cores": 4, "smt": True}
-    new = renamed(night(tmp_path / "b", LAMMPS, pairs=7), "new", programs[1], facts=facts)
+    new = renamed(night(tmp_path / "b", LAMMPS), "new", programs[1], facts=facts)
     compared = compare_sides([old], [new])
     assert compared.rows == []
     assert [(of.what, of.reference, of.this) for of in compared.others] == [
@@ -310,9 +310,9 @@ def test_rows_of_another_dose_are_not_judged_and_weigh_on_no_other() -> None:
 def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, case: Case) -> None:
     """Half as much again: the ratio is one of times, whatever the unit is."""
     slower = case.base / 1.5 if case.better == "higher" else case.base * 1.5
-    old = [night(tmp_path / f"a{n}", case, pairs=7, seed=n) for n in range(4)]
+    old = [night(tmp_path / f"a{n}", case, seed=n) for n in range(4)]
     moved = replace(case, base=slower)
-    new = [night(tmp_path / f"b{n}", moved, pairs=7, seed=n + 9) for n in range(4)]
+    new = [night(tmp_path / f"b{n}", moved, seed=n + 9) for n in range(4)]
     found = compare_sides(old, new)
     verdicts = {row.metric: row.verdict for row in found.rows}
     assert verdicts == {"off": "worse", "slowdown": "no change shown", "on": "worse"}
@@ -331,7 +331,7 @@ def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, 
 
 def test_effects_that_share_a_baseline_compare_it_once(tmp_path: Path) -> None:
     case = replace(STREAM, effects={**STREAM.effects, "on@rate=25%": 1.1, "mine": 1.2})
-    run = night(tmp_path / "a", case, pairs=7)
+    run = night(tmp_path / "a", case)
     rows = compare_sides([run], [renamed(run, "b")]).rows
     effects = [(arm, m) for arm in ("mine", "on", "on@rate=25%") for m in ("on", "slowdown")]
     assert sorted((row.arm, row.metric) for row in rows) == sorted([("off", "off"), *effects])
@@ -340,7 +340,7 @@ def test_effects_that_share_a_baseline_compare_it_once(tmp_path: Path) -> None:
 def test_figures_with_another_unit_are_not_compared_and_too_few_pairs_give_none(
     stream: RunData, tmp_path: Path
 ) -> None:
-    other = night(tmp_path / "b", replace(LAMMPS, name="stream"), pairs=7)
+    other = night(tmp_path / "b", replace(LAMMPS, name="stream"))
     assert compare_sides([stream], [other]).rows == []
     few = night(tmp_path / "c", STREAM, pairs=5)
     assert set(map(len, Side((few,)).nights().values())) == {0}
