@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from analysis.compare.doses import RATE_TOLERANCE
 from analysis.compare.sides import (
     CHANGES,
     LEVEL,
     METRICS,
-    RATE_TOLERANCE,
     Compared,
     Comparison,
 )

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from analysis.compare.doses import dose_differences
 from analysis.compare.sides import (
     Comparison,
     Difference,
@@ -16,7 +17,6 @@ from analysis.compare.sides import (
     Side,
     compare,
     compare_sides,
-    dose_differences,
     nights_needed,
     pair_up,
 )
