@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 #: its meaning.
 _SCHEMAS = {
     **dict.fromkeys(("doctor", "model predict", "plan", "simulate --paper", "traffic import"), 2),
-    **dict.fromkeys(
-        ("compare", "nights run", "qualify", "reproduce", "writers", "writers --paper"), 2
-    ),
+    **dict.fromkeys(("compare", "minicluster status", "minicluster up", "nights run"), 2),
+    **dict.fromkeys(("qualify", "reproduce", "writers", "writers --paper"), 2),
     **dict.fromkeys(("advise", "model evaluate", "model fit", "simulate", "traffic show"), 3),
 }
 
