@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,10 @@ def plan_command(
 def campaigns_command(machine: str, as_json: bool, form: Form) -> None:
     """List the campaigns: how long each takes on a machine, and what it answers."""
     rows = [_listed(file, machine) for file in sorted((ROOT / "campaigns").glob("*.yaml"))]
-    cells = [[row["campaign"], _time(row), row["title"]] for row in rows]
-    table = Table(["campaign", f"on {machine}", "what it measures"], cells, [0, 2])
-    show("campaigns", {"machine": machine, "campaigns": rows}, as_json, table, form=form)
+    cells = [[row["campaign"], _about(row), row["title"]] for row in rows]
+    table = Table(["campaign", "takes", "what it measures"], cells, [0, 2])
+    document = {"machine": machine, "campaigns": rows}
+    show("campaigns", document, as_json, prose(f"on {machine}", bold=True), table, form=form)
 
 
 _DURATIONS = ("duration_least_s", "duration_most_s")
@@ -132,8 +134,12 @@ def _listed(file: Path, machine: str) -> dict[str, Any]:
     return {**row, **{name: sums[name] for name in _DURATIONS}, "why": able.why}
 
 
-def _time(row: dict[str, Any]) -> str:
-    return "cannot run" if row["why"] else _range(*(duration(row[name]) for name in _DURATIONS))
+def _about(row: dict[str, Any]) -> str:
+    """The time that a campaign takes, in whole minutes or hours."""
+    if row["why"]:
+        return "cannot run"
+    unit, unit_s = ("h", 3600) if row[_DURATIONS[1]] > 2 * 3600 else ("min", 60)
+    return f"{_range(*(str(ceil(row[name] / unit_s)) for name in _DURATIONS))} {unit}"
 
 
 # `nimc plan`

@@ -154,6 +154,17 @@ def test_absurd_input_is_one_line_and_code_two(arguments: list[str], command: Co
     assert "unexpectedly" not in command.err
 
 
+def test_a_campaign_takes_a_line_of_eighty_columns(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cannot = InputError("another machine")
+    monkeypatch.setattr("nimc.cli.plan.prepare", lambda *_: (_ for _ in ()).throw(cannot))
+    machine, header, *lines = command("campaigns", "--machine", "localhost").splitlines()
+    assert (machine, header.split()[0]) == ("on localhost", "campaign")
+    assert len(lines) == len(list((ROOT / "campaigns").glob("*.yaml")))
+    assert max(map(len, lines)) <= 80
+
+
 @pytest.mark.parametrize(
     ("typed", "kind", "expected"),
     [
