@@ -225,8 +225,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 varying = (*filter(changes_within_jobs, FACTORS), *self.within_block)
                 allowed = ", ".join(each for each in varying if hasattr(self, each))
                 raise InputError(f"factors: {name}; allowed: {allowed}")
-        variables = [name for name in type(self)._rfm_var_space.vars if hasattr(self, name)]
-        levels = {name: getattr(self, name) for name in planned(variables, self.within_block)}
+        variables = planned(type(self)._rfm_var_space.vars, self.within_block)
+        levels = {name: getattr(self, name) for name in variables if hasattr(self, name)}
         across = self.comparable_across_cores
         for name, _, text in level_faults(levels, factors, comparable_across_cores=across):
             raise InputError(f"{name}: {text}")
