@@ -11,6 +11,7 @@ from typing import NamedTuple
 from conductor.counters import Passed
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import PASSES
+from conductor.pcie import PREFIX
 from conductor.rates import COUNTED_S, achieved, all_rows, in_window, passed_at, rate_before
 from conductor.series import (
     CounterSample,
@@ -227,9 +228,14 @@ def _counted(series: Series, records: Sequence[WriterRecord]) -> dict[str, Count
 def _with_count(
     record: WriterRecord, counted: Mapping[str, Count], alone_b_s: float | None = None
 ) -> WriterRecord:
-    """The record with the count of its target's devices, for all its writers together."""
+    """The record with the count of its target's devices, for all its writers together.
+
+    A sampled counter that saw nothing of the writers alone shows nothing.
+    """
     count = counted.get(record.target)
     if count is None or not record.message_b:
+        return record
+    if count.counter.startswith(PREFIX) and not alone_b_s:
         return record
     return replace(
         record,

@@ -13,6 +13,7 @@ from itertools import pairwise
 from conductor.counters import Passed
 from conductor.figures import Look, conditions, looks, writer_records
 from conductor.injectors import INJECTORS
+from conductor.pcie import PREFIX
 from conductor.rates import Expected, InWindow, all_rows, expected, in_window, most_of, required
 from conductor.series import NodeSeries, RateRow, Series, WriterSeries
 from records.acceptance import AcceptanceLimits
@@ -24,6 +25,8 @@ from records.units import plural
 _NOTHING = 0.05
 #: A writer's own report is refuted if fewer looks at the target's memory showed something.
 _REFUTED = 0.1
+#: Largest share by which a counter that is sampled (`pcie.py`) may differ from the claim.
+_SAMPLED_SHARE = 0.5
 #: A pause is no silence if it is shorter than this many messages.
 _MESSAGES = 3
 
@@ -286,7 +289,8 @@ def _disagreements(
 
     A claim is of the time that the writer's rows cover; what it wrote in the rest is unknown, from
     nothing to its rate. A count may exceed the claim by any amount unless the writers are `alone`
-    on the devices, since the application's own messages pass them too.
+    on the devices, since the application's own messages pass them too. A sampled counter is taken
+    in the units in which it counted the writers alone.
     """
     counted = [record for record in records if record.counted_b is not None]
     for target in dict.fromkeys(record.target for record in counted):
@@ -294,6 +298,10 @@ def _disagreements(
         claim_b = sum(record.bytes_b for record in ours)
         most_b = sum(record.bytes_b / (record.observed_share or 1.0) for record in ours)
         count_b, share = ours[0].counted_b or 0, limits.counter_share
+        if (ours[0].counter or "").startswith(PREFIX):
+            alone_b_s = sum(record.rate_alone_b_s for record in ours)
+            count_b = round(count_b * alone_b_s / (ours[0].counted_alone_b_s or alone_b_s or 1.0))
+            share = max(share, _SAMPLED_SHARE)
         too_many = alone and count_b > (1 + share) * most_b
         if claim_b and (count_b < (1 - share) * claim_b or too_many):
             who = "all targets together" if target == MANY else target

@@ -126,9 +126,10 @@ def _writing(plan: BlockPlan) -> list[Writes]:
 
 
 def watched_devices(plan: BlockPlan) -> list[str]:
-    """Devices of the targets whose bytes are counted; writes on one host pass none."""
+    """Devices of the targets whose bytes are counted; on one host only that of a GPU is."""
     if plan.origin_policy == "same_host":
-        return []
+        gpus = (INJECTORS[name].device() for name in {each.injector for each in _writing(plan)})
+        return sorted({device for device in gpus if device})
     named = dict.fromkeys(device for writes in _writing(plan) for device in writes.devices)
     return plan.rails or list(named)
 

@@ -287,7 +287,7 @@ class Watch:
         self._last = now
         self._loads.append(self._load_sample())
         # The application's processes are the block's that were not there at the beginning.
-        new = [pid for pid, started in now.own.items() if self._first.own.get(pid) != started]
+        new = [pid for pid, started in now.ours.items() if self._first.ours.get(pid) != started]
         self._busy = load.busy_cpus(new, now.at_s - self._first.at_s) or self._busy
 
     def _load_sample(self) -> LoadSample:

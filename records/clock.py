@@ -64,16 +64,16 @@ def measure(exchanges: Iterable[Exchange], node: str) -> Offset:
 
     That happens if a clock was set, or ran much faster than ours, during the exchanges.
     """
-    known = list(exchanges)
-    if not known:
+    trips = list(exchanges)
+    if not trips:
         raise MachineError(f"{node}: no message came back, so its clock offset is unknown")
-    highest_s = min(exchange.received_s - exchange.sent_s for exchange in known)
-    lowest_s = max(exchange.replied_s - exchange.back_s for exchange in known)
+    highest_s = min(exchange.received_s - exchange.sent_s for exchange in trips)
+    lowest_s = max(exchange.replied_s - exchange.back_s for exchange in trips)
     if lowest_s > highest_s:
         raise MachineError(
             f"{node}: its clock moved by {lowest_s - highest_s:.3g} s during the measurement"
         )
-    middle_s = (known[0].sent_s + known[-1].back_s) / 2
+    middle_s = (trips[0].sent_s + trips[-1].back_s) / 2
     return Offset((lowest_s + highest_s) / 2, (highest_s - lowest_s) / 2, middle_s)
 
 

@@ -230,6 +230,10 @@ class Injector(ABC):
         """Memory of the target that its messages pass through, bytes; without more, one message."""
         return writer.message_b
 
+    def device(self) -> str | None:
+        """Device of this host that counts what it writes there, if it writes without a network."""
+        return None
+
     def environment(self, writer: Writer) -> dict[str, str]:
         """Variables added to the environment of both ends."""
         return {}

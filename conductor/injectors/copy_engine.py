@@ -11,13 +11,15 @@ import shutil
 from pathlib import Path
 
 from conductor.injectors.base import Arrived, Fault, Faults, Injector, Row, Writer
+from conductor.pcie import PREFIX
 from records.programs import ask
 from records.sample import Direction
 
 _FOLDER = Path(__file__).parents[1] / "copy_engine"
 TRANSPORT = "copy engine"
 _ROW = re.compile(r"^row (\d{1,9}\.\d{6}) s (\d{1,18}) B$")
-#: How long the driver may take to list GPUs, seconds.
+#: The line of the first GPU with its PCI address, and how long the driver may take to list them.
+_FIRST = re.compile(r"^0 ([0-9A-Fa-f:.]{7,16}) ")
 _LIST_S = 30
 _ARRIVED = re.compile(r"^arrived (\d{1,18}) B$")
 _OPTIONS: dict[Direction, list[str]] = {"write": [], "read": ["--get"], "both": ["--both"]}
@@ -68,6 +70,11 @@ class CopyEngine(Injector):
         command += ["--every", f"{writer.burst.period_s:g}"] if writer.burst else []
         command += [] if writer.buffer_node is None else ["--node", str(writer.buffer_node)]
         return command
+
+    def device(self) -> str | None:
+        """The PCIe link of the first visible GPU."""
+        first = _FIRST.search(ask([_program(), "--list"], timeout_s=_LIST_S).stdout)
+        return f"{PREFIX}{first[1].lower()}" if first else None
 
     def parser(self, writer: Writer) -> ReportParser:
         """Parses the program's lines."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conductor.figures import Look, looks
+from conductor.figures import Look, looks, writer_records
 from conductor.judge import faults, longest_silence_s, shows_disturbed_alone
 from conductor.rates import all_rows
 from conductor.series import CounterSample, Metered, Placed, Rails, RateRow, Series
@@ -382,6 +382,32 @@ def test_a_count_that_does_not_go_with_the_claim_rejects(
     there = [node(device(counted_b, 1000)), *([] if alone else [node(device(), name="n2")])]
     found = reasons(Series(there, claims=claims), counter_share=share)
     assert (found == []) == fine
+
+
+@pytest.mark.parametrize(
+    ("counted_b", "alone_b_s", "fine"),
+    [
+        # Alone it counted as many bytes as the writer reported, 100 B/s.
+        (500, 100.0, True),
+        (499, 100.0, False),
+        (1500, 100.0, True),
+        (1501, 100.0, False),
+        # It counts a thousandth, or nothing at all: then it shows nothing.
+        (1, 0.1, True),
+        (0, 0.1, False),
+        (0, 0.0, True),
+    ],
+)
+def test_a_sampled_counter_is_taken_in_the_units_of_the_writers_alone(
+    counted_b: int, alone_b_s: float, fine: bool
+) -> None:
+    """1000 B are claimed; half of them more or less is allowed."""
+    gpu = replace(device(counted_b), counter="pcie:0000:01:00.0")
+    on = writer(rows(*[100.0] * 12, start_s=-1), counted_alone_b_s=alone_b_s)
+    series = Series([node(gpu)], writers=[on])
+    assert (reasons(series) == []) == fine
+    (record,) = writer_records(series, WINDOW)
+    assert record.proof == ("device" if alone_b_s else "unproven")
 
 
 def test_a_disagreement_says_what_was_claimed_at_least_and_at_most() -> None:

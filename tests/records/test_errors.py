@@ -85,9 +85,9 @@ def test_documents_that_no_record_needs_are_refused(text: bytes, fault: str) -> 
 
 
 def test_limits_of_documents(tmp_path: Path) -> None:
-    refuse_long(bytes(4), "here", 4)
-    with pytest.raises(InputError, match=r"^here: is longer than allowed: 3 MiB$"):
-        refuse_long(bytes((3 << 20) + 1), "here", 3 << 20)
+    refuse_long(bytes(16 << 20), "here")
+    with pytest.raises(InputError, match=r"^here: is longer than allowed: 16 MiB$"):
+        refuse_long(bytes((16 << 20) + 1), "here")
     (tmp_path / "f").write_text('{"device": "m0", "received_b": 3, "sent_b": 4}')
     (tmp_path / "link").symlink_to("f")
     record = read_json(tmp_path / "link")
