@@ -42,19 +42,15 @@ def run() -> list[BenchRow]:
 
 
 def measure() -> dict[str, list[float]]:
-    """Contender -> its rate in each round."""
-    with tempfile.TemporaryDirectory() as folder:
-        return in_rounds(_contenders(Path(folder)), ROUNDS)
-
-
-def in_rounds(contenders: dict[str, Contender], rounds: int) -> dict[str, list[float]]:
-    """Contender -> what it returns in each round, in which all of them run in random order."""
-    found: dict[str, list[float]] = {name: [] for name in contenders}
+    """Contender -> its rate in each round, in which all of them run in random order."""
     order = random.Random(1)
-    for _ in range(rounds):
-        for name in order.sample(sorted(contenders), len(contenders)):
-            found[name].append(contenders[name]())
-    return found
+    with tempfile.TemporaryDirectory() as folder:
+        contenders = _contenders(Path(folder))
+        rates: dict[str, list[float]] = {name: [] for name in contenders}
+        for _ in range(ROUNDS):
+            for name in order.sample(sorted(contenders), len(contenders)):
+                rates[name].append(contenders[name]())
+    return rates
 
 
 def _ratio(
