@@ -322,6 +322,28 @@ def test_half_of_the_memory_must_hold_three_arrays_of_four_times_the_caches(memo
     assert f"{int(memory[:2]) / 2:.2f} of {memory[:2]}.00 GiB" in found.detail
 
 
+@pytest.mark.parametrize(("policy", "state"), [("same_host", "missing"), ("hetjob", "limited")])
+def test_a_size_of_caches_that_is_unknown_is_to_be_set(monkeypatch, policy, state):
+    def unknown(_):
+        raise InputError("the size is unknown; allowed: facts: {llc: SIZE}")
+
+    monkeypatch.setattr(Machine, "llc_b", unknown)
+    row = doctor.memory(machine_apart(policy))
+    assert (row.state, row.detail, row.remedy) == (
+        *(state, "the size is unknown", "set facts: {llc: SIZE}"),
+    )
+
+
+def test_origins_of_another_partition_are_nodes_that_can_be_used(fake):
+    box = machine_apart("hetjob")
+    fake("sinfo", "n1 idle\nn2 down\n")
+    assert doctor.origins(box, os.environ) == []
+    fake("sinfo", "n1 down\n")
+    (row,) = doctor.origins(box, os.environ)
+    assert (row.state, row.needed) == ("missing", True)
+    assert "1 node needed, 0 usable" in row.detail
+
+
 PARTITIONS = [
     {"name": "a", "access": ["--partition=a", "--reservation=nimc"]},
     {"name": "b", "access": ["--reservation=nimc2"]},
@@ -386,6 +408,7 @@ def test_an_rdma_device_needs_an_active_port_where_it_shows_ports(states, state)
     here = SimpleNamespace(rdma=[Device("mlx5_0", "InfiniBand", "1.2", None, ports)])
     (row,) = doctor.rdma(here, machine("hetjob"))
     assert row.state == state
+    assert "firmware 1.2" in row.detail
     if len(states) == 2:
         assert "port 2 ACTIVE 200 Gbit/s" in row.detail
     (none,) = doctor.rdma(SimpleNamespace(rdma=[]), machine("hetjob"))
