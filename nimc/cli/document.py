@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 #: its meaning.
 _SCHEMAS = {
     **dict.fromkeys(("doctor", "model predict", "simulate --paper", "traffic import"), 2),
-    **dict.fromkeys(("nights run", "writers", "writers --paper"), 2),
+    **dict.fromkeys(("minicluster status", "minicluster up", "nights run"), 2),
+    **dict.fromkeys(("writers", "writers --paper"), 2),
     **dict.fromkeys(("advise", "model evaluate", "model fit", "plan"), 3),
     **dict.fromkeys(("simulate", "traffic show"), 3),
 }
