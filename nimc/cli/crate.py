@@ -13,7 +13,7 @@ from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat
 from nimc.campaign import layouts
-from nimc.campaign.others import named_in
+from nimc.campaign.load import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options

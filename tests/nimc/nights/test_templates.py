@@ -1,5 +1,7 @@
-"""The files that a site copies: `nimc` takes their command."""
+"""The files that a site copies: `nimc` takes their command, and exports what they show."""
 
+import json
+import re
 import shlex
 from pathlib import Path
 
@@ -7,7 +9,9 @@ import pytest
 import yaml
 
 from nimc.cli import nights
+from nimc.nights.summary import prometheus_text
 from tests.commands import ROOT
+from tests.nimc.nights.made import FIGURES, summary
 
 FOLDER = ROOT / "site" / "nightly"
 
@@ -27,7 +31,16 @@ def gitlab() -> str:
     return str(command.partition(" > ")[0])
 
 
-@pytest.mark.parametrize("command", [scrontab, gitlab])
+def github() -> str:
+    (job,) = yaml.safe_load((FOLDER / "github-actions.yml").read_text())["jobs"].values()
+    command, upload = job["steps"]
+    words, _, otherwise = command["run"].partition(" || ")
+    assert f'[ "$status" = {nights.EXIT["slower"]} ]' in otherwise
+    assert (upload["if"], words.partition(" > ")[2]) == ("always()", upload["with"]["path"])
+    return str(words.partition(" > ")[0])
+
+
+@pytest.mark.parametrize("command", [scrontab, gitlab, github])
 def test_the_command_is_one_that_nimc_takes(command) -> None:
     program, group, name, *words = shlex.split(command())
     assert (Path(program).name, group, name) == ("nimc", "nights", "run")
@@ -35,6 +48,22 @@ def test_the_command_is_one_that_nimc_takes(command) -> None:
     assert given["campaign"] == ROOT / "campaigns" / "single_node.yaml"
     assert (given["machine"], given["until"]) == ("M", "05:00")
     assert given["results"] == Path("/PATH/results")
+
+
+def test_the_dashboard_shows_only_metrics_and_labels_that_are_exported() -> None:
+    exported = prometheus_text(summary(finished_s=2.0, figures=FIGURES))
+    metrics = set(re.findall(r"^(nimc_\w+){", exported, re.MULTILINE))
+    labels = set(re.findall(r'[{,](\w+)="', exported))
+    dashboard = json.loads((FOLDER / "grafana.json").read_text())
+    panels, variables = dashboard["panels"], dashboard["templating"]["list"]
+    texts = [target["expr"] for panel in panels for target in panel["targets"]]
+    legends = [target["legendFormat"] for panel in panels for target in panel["targets"]]
+    queries = [variable["query"] for variable in variables]
+    assert set(re.findall(r"nimc_\w+", " ".join([*texts, *queries]))) == metrics
+    matched = re.findall(r"(\w+)=[~\"]", " ".join(texts))
+    shown = re.findall(r"{{(\w+)}}", " ".join(legends))
+    assert {*matched, *shown, *(variable["name"] for variable in variables)} <= labels
+    assert len({panel["id"] for panel in panels}) == len(panels)
 
 
 def test_options_of_scrontab_are_sbatchs() -> None:
