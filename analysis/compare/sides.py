@@ -11,13 +11,12 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from analysis.effects.facts import FACTS, OF_A_BLOCK, UNKNOWN, reported_facts
 from analysis.effects.verdict import emulations
 from analysis.report.data import RunData
 from analysis.report.table import results_table
 from analysis.report.words import binary, facts
 from analysis.samples.integrity import Integrity
-from analysis.samples.provenance import all_hosts
+from analysis.samples.provenance import FACTS, OF_A_BLOCK, all_hosts, reported_facts
 from analysis.statistics.interval import CONFIDENCE, Estimate, flat, holm
 from analysis.statistics.nights import (
     NightCorrelation,
@@ -152,7 +151,8 @@ def pair_up(reference: Sequence[RunData], this: Sequence[RunData]) -> tuple[Side
 _OF_A_RUN = {*OF_A_BLOCK, "seed", "commit", "machine"}
 #: Facts of a host that are listed apart (`rdma` has more than the firmware), and its name.
 _LISTED = ({*FACTS.values()} - {"rdma"}) | {"hostname"}
-_ABSENT = "absent"
+#: Of a fact that no node reports, and of what one side does not have.
+UNKNOWN, _ABSENT = "unknown", "absent"
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Difference:
 def node_facts(reference: Side, this: Side) -> list[Difference]:
     """Facts of the nodes that change what a run measures, whether or not they differ.
 
-    See `analysis.effects.facts`; `unknown` if no node of a side reports them.
+    See `analysis.samples.provenance`; `unknown` if no node of a side reports them.
     """
     old, new = (reported_facts(_hosts(side)) for side in (reference, this))
     return [Difference(name, _joined(old[name]), _joined(new[name])) for name in FACTS]

@@ -222,6 +222,29 @@ def totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
     return values.group_by(*by, maintain_order=True).agg(over_ranks(share)).drop_nulls("value")
 
 
+def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str) -> pl.DataFrame:
+    """Medians of roles by treatment, in runs of which its tool is no part.
+
+    Columns: case, treatment, role, `value`, `off` (of its baseline), `written_b` (bytes written).
+    """
+    values = role_values(counters).filter(pl.col("role").is_in(roles))
+    sums = totals(values, "key", "case", "treatment", "role")
+    baseline = pl.col("baseline").cast(pl.String)
+    runs = samples.select(
+        "key",
+        written_b=pl.col("writer_rate_b_s") * pl.col("elapsed_s"),
+        # As that of the counts, of which the level of the tool is no part.
+        baseline=baseline.map_elements(without_tool, return_dtype=pl.String),
+    )
+    medians = (
+        sums.join(runs, on="key", how="inner")
+        .group_by("case", "treatment", "role")
+        .agg(pl.col("value", "written_b").median(), pl.col("baseline").first())
+    )
+    off = medians.select("case", "role", baseline="treatment", off="value")
+    return medians.join(off, on=["case", "role", "baseline"], how="inner")
+
+
 def without_tool(treatment: str) -> str:
     """A treatment's name without the level of its tool: `on@rate=25%,tool=tau` is `on@rate=25%`."""
     arm, levels = parts_of(treatment)

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from analysis.statistics.looks import (
-    at_looks,
     differs,
     longer,
     looks,
@@ -99,11 +98,16 @@ def test_beyond_64_pairs_the_normal_distribution_stands_for_the_exact_one() -> N
 
 
 def test_a_case_s_p_value_is_the_least_of_its_looks_over_their_shares() -> None:
-    assert at_looks([]) == 1
-    assert at_looks([0.02]) == pytest.approx(0.08)
-    assert at_looks([0.5, 0.01]) == pytest.approx(0.01 / 0.1875)
-    assert at_looks([0.001, 1.0, 1.0]) == pytest.approx(0.004)
-    assert at_looks([0.9]) == 1
+    def of(*p: float) -> float:
+        """P values of the looks at 6, 8 and 12 pairs."""
+        pairs = {1: 6, 2: 8, 3: 12}[len(p)]
+        at = dict(zip((6, 8, 12), p, strict=False))
+        return over_looks(np.zeros((pairs, 2)), lambda part: at[len(part)])
+
+    assert of(0.02) == pytest.approx(0.08)
+    assert of(0.5, 0.01) == pytest.approx(0.01 / 0.1875)
+    assert of(0.001, 1.0, 1.0) == pytest.approx(0.004)
+    assert of(0.9) == 1
     # Eleven pairs are looked at twice: of six and of eight.
     log_times = np.log([[1.5, 1.0, 1.0]] * 8 + [[0.1, 1.0, 1.0]] * 3)
     least = min(3**-6 / 0.25, 3**-8 / 0.1875)

@@ -17,7 +17,7 @@ from analysis.effects.hypotheses import LEVELS
 from analysis.questions.question import answer
 from analysis.report.data import load_run
 from analysis.statistics import looks
-from analysis.statistics.power import least_effect, pairs_for_none
+from analysis.statistics.looks import least_effect, pairs_for_none
 from analysis.subjects.qualification import QUALIFICATION, QUALIFY
 from nimc.campaign.plan import Plan
 from nimc.campaign.prepare import prepare
