@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,7 +26,7 @@ from analysis.samples.pairs import (
 )
 from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS, Values, next_allocation, slowdown
-from analysis.statistics.interval import FEWEST, Estimate, Interval, ends, flat, mean, middle
+from analysis.statistics.interval import FEWEST, Estimate, Interval, ends, flat
 from analysis.statistics.location import hits
 from records.arms import Role, arm_of, in_order, natural, parts_of
 from records.groups import grouped
@@ -42,6 +43,8 @@ _USED = [
 ]
 #: Verdicts of rows; those on effects come last, over all that is asked.
 _VERDICTS: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Verdict.CONTROL}
+#: Of all writers together, without an application and during its runs.
+_RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
 #: Share of rejected runs above which a warning says so.
 _MANY_REJECTED = 0.1
 
@@ -311,14 +314,10 @@ def _row(
         arm=this.arm,
         pairs=pairs.height,
         rejected=lost.height,
-        off_median=middle(pairs["off"]),
-        on_median=middle(pairs["on"]),
         unit=str(runs["fom_unit"][0]),
         slowdown=effect,
         noise_floor=Interval.of(repeated),
         control=Interval.of(slowdown(control.times) if control else None),
-        writer_rate_alone_b_s=_rate(this, "writer_rate_alone_b_s"),
-        writer_rate_b_s=_rate(this, "writer_rate_b_s"),
         verdict=_VERDICTS.get(this.role, Verdict.INCONCLUSIVE),
         rejections=[
             {"key": key, "outcome": outcome, "reason": reason or ""}
@@ -332,13 +331,12 @@ def _row(
         better="higher" if runs["fom_better"][0] == "higher" else "lower",
         margin=requested.margin,
         emulated=bool(emulated(runs)),
-        off_spread=_spread(pairs["off"]),
-        on_spread=_spread(pairs["on"]),
         over_control=over_control,
         next=next_allocation(blocks),
         mean=looks.mean_ratio(this.times),
         hit=hits(this.times[:, 0], requested.margin),
         p=_p_values(this, floor, over, requested.margin) if effect and is_effect else None,
+        **_figures(pairs, written=is_effect),
     )
     arms = [this.baseline, this.arm, *(other.arm for other in (floor, control) if other)]
     warnings = _warnings(row, first, control.arm if control else "", _rejected_share(samples, arms))
@@ -361,19 +359,16 @@ def _p_values(
     )
 
 
-def _spread(values: pl.Series) -> float | None:
-    average, deviation = values.mean(), values.std()
-    if not isinstance(average, float) or not isinstance(deviation, float) or not average:
-        return None
-    return deviation / average
+def _figures(pairs: pl.DataFrame, *, written: bool) -> dict[str, Any]:
+    """Medians and spreads of the figures of merit, and harmonic means of the writers' rates.
 
-
-def _rate(of: _Treatment, name: str) -> float | None:
-    """Harmonic mean of the writers' rates; None for a treatment without writes."""
-    rates = of.pairs[name]
-    if of.role != "effect" or rates.is_empty() or rates.null_count():
-        return None
-    return mean(rates.to_numpy().tolist(), "higher")
+    These are None unless something was `written` in all pairs.
+    """
+    off, on, rates = pl.col("off"), pl.col("on"), pl.col(_RATES)
+    spreads = {"off_spread": off.std() / off.mean(), "on_spread": on.std() / on.mean()}
+    harmonic = pl.when(written & (rates.null_count() == 0)).then(1 / (1 / rates).mean())
+    row = pairs.select(off_median=off.median(), on_median=on.median(), **spreads)
+    return row.hstack(pairs.select(harmonic.name.keep())).row(0, named=True)
 
 
 def _caveats(
