@@ -105,6 +105,10 @@ def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]
         comparisons = list(_comparisons(_treatments(of_case)))
         if comparisons:
             runs = counted(of_case, "fom").pivot("arm", index=["block", "pair"], values="fom")
+            # A treatment of which no run counts has no column.
+            names = {side.name for of in comparisons for side in (of.treatment, of.against)}
+            lacking = sorted(names - {*runs.columns})
+            runs = runs.with_columns(pl.lit(None, pl.Float64).alias(name) for name in lacking)
             estimates += [_estimate(str(case), runs, floors, of) for of in comparisons]
     of_kind = grouped((contrast.kind, [p]) for contrast, p in estimates)
     held = {kind: iter(looks.shown(p, _LEVEL)) for kind, p in of_kind.items()}

@@ -278,7 +278,7 @@ def _of_case(
     for arm in in_order(of):
         chosen = pairs.filter(pl.col("arm") == arm).sort("block", maintain_order=True)
         treatments.append(_Treatment(arm, *of[arm], chosen, log_times(chosen)))
-    beside = {(each.baseline, each.role): each for each in reversed(treatments)}
+    beside = {(other.baseline, other.role): other for other in reversed(treatments)}
     return [
         _row(
             this,

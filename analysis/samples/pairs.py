@@ -28,12 +28,12 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
     A sample of an effect is rejected if no writer wrote, whatever its record says; its `reason`
     then says so. A timetable of 0 writers needs none.
     """
-    kept = pl.col("outcome").cast(pl.String) == "kept"
+    accepted = pl.col("outcome").cast(pl.String) == "kept"
     requested = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
-    idle = kept & requested & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
+    idle = accepted & requested & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
     return samples.with_columns(
         reason=pl.when(idle).then(pl.lit("no writer wrote during the run")).otherwise("reason"),
-        status=pl.when(~kept | idle)
+        status=pl.when(~accepted | idle)
         .then(pl.lit("rejected"))
         .when("warmup")
         .then(pl.lit("warm-up"))
@@ -70,8 +70,8 @@ def level(factor: str) -> pl.Expr:
 
 def levels(text: str) -> dict[str, Level]:
     """Factor -> level, from text of the column `factors`."""
-    found: dict[str, Level] = json.loads(text)
-    return found
+    of_factors: dict[str, Level] = json.loads(text)
+    return of_factors
 
 
 def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
@@ -89,8 +89,8 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     marked = samples if "status" in samples.columns else judged(samples)
     cases = marked["case"].unique(maintain_order=True)
     # One case at a time: most of a report's memory is used here.
-    each = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
-    return pl.concat([_pairs(marked.head(0).lazy()), *each])
+    of_cases = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
+    return pl.concat([_pairs(marked.head(0).lazy()), *of_cases])
 
 
 def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
@@ -219,10 +219,10 @@ class Kind:
 def kinds(rejected: Iterable[tuple[str, str]]) -> list[Kind]:
     """Groups (outcome, reason) of runs whose reasons differ only in numbers; commonest first."""
     groups = grouped(((outcome, _NUMBER.sub("0", reason)), reason) for outcome, reason in rejected)
-    found = [
+    alike = [
         Kind(outcome, _common(reasons), len(reasons)) for (outcome, _), reasons in groups.items()
     ]
-    return sorted(found, key=lambda kind: -kind.times)
+    return sorted(alike, key=lambda kind: -kind.times)
 
 
 def _common(reasons: list[str]) -> str:

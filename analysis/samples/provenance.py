@@ -41,9 +41,9 @@ def read_provenance(run: Path) -> Provenance:
     return Provenance(records, misnamed)
 
 
-def mapping(found: Any) -> dict[str, Any]:
+def mapping(record: Any) -> dict[str, Any]:
     """What should be an object; an empty one if it is something else."""
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
