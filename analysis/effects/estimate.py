@@ -259,6 +259,7 @@ class _Treatment:
     factors: dict[str, Level]
     pairs: pl.DataFrame
     times: Values
+    slowdown: Estimate | None
 
     @property
     def blocks(self) -> list[Values]:
@@ -277,7 +278,8 @@ def _of_case(
     treatments = []
     for arm in in_order(of):
         chosen = pairs.filter(pl.col("arm") == arm).sort("block", maintain_order=True)
-        treatments.append(_Treatment(arm, *of[arm], chosen, log_times(chosen)))
+        times = log_times(chosen)
+        treatments.append(_Treatment(arm, *of[arm], chosen, times, slowdown(times)))
     beside = {(other.baseline, other.role): other for other in reversed(treatments)}
     return [
         _row(
@@ -302,7 +304,7 @@ def _row(
 ) -> Result:
     """The row of a treatment; `floor`, `control`: those with the same baseline."""
     pairs, blocks, is_effect = this.pairs, this.blocks, this.role == "effect"
-    effect, repeated = slowdown(this.times), slowdown(floor.times) if floor else None
+    effect = this.slowdown
     over = log_times_between(pairs, control.pairs) if control and is_effect else None
     over_control = None if over is None else slowdown(over)
     runs = samples.filter(pl.col("arm") == this.arm)
@@ -316,8 +318,8 @@ def _row(
         rejected=lost.height,
         unit=str(runs["fom_unit"][0]),
         slowdown=effect,
-        noise_floor=Interval.of(repeated),
-        control=Interval.of(slowdown(control.times) if control else None),
+        noise_floor=Interval.of(floor.slowdown if floor else None),
+        control=Interval.of(control.slowdown if control else None),
         verdict=_VERDICTS.get(this.role, Verdict.INCONCLUSIVE),
         rejections=[
             {"key": key, "outcome": outcome, "reason": reason or ""}
