@@ -1,1 +1,1 @@
-"""One module for each question: NUMA, latency, writers."""
+"""One module for each question: NUMA, rails, writers."""

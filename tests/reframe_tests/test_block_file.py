@@ -20,7 +20,7 @@ workloads:
     factors: {rate: [0, 25%, full], reserved_cores: [0, 1]}
     exclude: [{rate: 25%, reserved_cores: 1}]
   - {check: numa, factors: {buffer: [nic, other], load: [idle, write]}}
-  - {check: latency, set: {duration_s: 2, node: 1, reserved_cores: 0}}
+  - {check: membench, set: {duration_s: 2, node: 1, reserved_cores: 0}}
   - {check: "theirs.py:mine", set: {steps: 20}}
 arms: [off, on, aa]
 injector: {message: 32KiB}
@@ -62,7 +62,7 @@ VARIABLES = {
         "factors": "{rate: [0, 25%, full], reserved_cores: [0, 1]}",
     },
     "numa": {"factors": "{buffer: [nic, other], load: [idle, write]}"},
-    "latency": {"duration_s": 2, "node": 1, "reserved_cores": 0},
+    "membench": {"duration_s": 2, "node": 1, "reserved_cores": 0},
 }
 OF_ALL = {
     **{"arms": "off,on,aa", "message": "32KiB", "min_share": 0.3, "retries": 1, "pairs": 6},

@@ -1,4 +1,4 @@
-// membench: memory bandwidth and latency of some cores at once, see docs/memory.md#membench.
+// membench: memory bandwidth of some cores at once, see docs/memory.md#membench.
 #include <stdlib.h>
 #include <string.h>
 

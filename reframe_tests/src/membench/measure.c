@@ -48,16 +48,12 @@ static bool pin(int cpu)
     return done;
 }
 
-static struct work work_of(const struct plan *plan, int thread)
+static struct work work_of(const struct plan *plan)
 {
-    const struct task *task = thread < plan->cores ? &plan->task : &plan->load;
-    struct work work = {.kernel = task->kernel, .n = task->array_b / sizeof(double),
-                        .fmas = task->fmas, .line_b = topology_line_b(plan->cpus[thread])};
-    if (task->kernel->code != CODE_CHAIN) {
-        const struct code *code = &plan->isa->codes[task->kernel->code];
-        work.pass = task->stores == STORES_STREAMING ? code->streaming : code->cached;
-    }
-    return work;
+    const struct task *task = &plan->task;
+    const struct code *code = &plan->isa->codes[task->kernel->code];
+    return (struct work){.kernel = task->kernel, .n = task->array_b / sizeof(double),
+                         .pass = task->stores == STORES_STREAMING ? code->streaming : code->cached};
 }
 
 // The node whose memory a thread must get: the one that was asked for, or its core's own.
@@ -75,7 +71,7 @@ static const char *prepare(const struct plan *plan, int thread, struct core *cor
     if (!plan->free && !pin(plan->cpus[thread]))
         return "a thread could not be bound to its processor";
     core->node = node_of(plan);
-    core->work = work_of(plan, thread);
+    core->work = work_of(plan);
     core->array_b = core->work.n * sizeof(double);
     for (int k = 0; k < core->work.kernel->arrays; k++) {
         core->work.arrays[k] = memory_map(core->array_b, plan->node, plan->pages);
@@ -83,8 +79,7 @@ static const char *prepare(const struct plan *plan, int thread, struct core *cor
             return plan->pages == PAGES_HUGE ? "no memory (are huge pages reserved?)"
                                              : "no memory, or it cannot be bound to that node";
     }
-    if (!work_fill(&core->work))
-        return "the chain is not one cycle over all lines";
+    work_fill(&core->work);
     core->capacity = (size_t)(plan->duration_s / ITERATION_S * 4) + 64;
     core->ends = malloc(core->capacity * sizeof *core->ends);
     return core->ends == NULL ? "no memory for the times" : NULL;
@@ -190,7 +185,7 @@ static const char *where(int count, const struct plan *plan, const struct core *
 
 const char *measure(const struct plan *plan, struct result *result)
 {
-    const int count = plan->cores + plan->load_cores;
+    const int count = plan->cores;
     struct core *cores = calloc((size_t)count, sizeof *cores);
     result->cores = calloc((size_t)count, sizeof *result->cores);
     if (cores == NULL || result->cores == NULL) {

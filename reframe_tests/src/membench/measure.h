@@ -15,15 +15,13 @@ struct task {
     enum stores stores;
     // Bytes of each array of each core: the same for any number of cores.
     size_t array_b;
-    // Repetitions of `intensity`.
-    int fmas;
 };
 
 struct plan {
     const struct isa *isa;
-    // `task` runs on the first `cores` of `cpus`, `load` on the `load_cores` after them.
-    struct task task, load;
-    int cores, load_cores;
+    struct task task;
+    // `task` runs on the first `cores` of `cpus`.
+    int cores;
     int cpus[CPUS_MAX];
     // Threads go where the system puts them; `cpus` only says how many there may be.
     bool free;
@@ -33,16 +31,14 @@ struct plan {
 };
 
 struct core_result {
-    // Bytes, or loads of `latency`, per second, of all iterations that count and of the fastest one;
-    // how many they are, and the passes of each.
-    double rate, fastest;
+    // Bytes per second of all iterations that count; how many they are, and the passes of each.
+    double rate;
     long iterations, passes;
 };
 
 struct result {
     // Length of the time in which every core was busy.
     double window_s;
-    // Those of `task`, then those of `load`.
     struct core_result *cores;
     long pages_on_node[NODES_MAX];
     // Memory of all arrays, and how much of it lies in huge pages; -1 where the kernel says nothing.

@@ -10,7 +10,7 @@
 static const char HELP[] =
     "membench KERNEL [options]: memory bandwidth of n cores at once, each with its own arrays\n"
     "\n"
-    "  -n, --cores N       cores to use (all of the socket; one for latency)\n"
+    "  -n, --cores N       cores to use (all of the socket)\n"
     "      --socket S      cores of that socket, or of all (the one of the first processor that\n"
     "                      this process may use)\n"
     "      --cpu-node M    cores of that NUMA node instead\n"
@@ -18,22 +18,15 @@ static const char HELP[] =
     "      --free          as many threads, left to the system instead of bound to cores\n"
     "      --order ORDER   compact (one last-level cache after the other) or spread (each next\n"
     "                      core on the next socket and cache); second threads of cores come last\n"
-    "      --load KERNEL   with latency: this kernel on N other cores at the same time (all)\n"
-    "      --flops-per-element F\n"
-    "                      with intensity: an even number, 2 for each repetition (2)\n"
     "  -m, --node M        NUMA node that the memory is bound to (near each core)\n"
     "  -s, --size SIZE     bytes of each array of each core, such as 64MiB (the core's arrays\n"
     "                      together four times the last-level cache)\n"
-    "      --llc           arrays that fit into the last-level cache together: half of it\n"
     "      --pages KIND    normal, transparent (huge) or huge (reserved beforehand)\n"
     "      --stores KIND   cached, streaming (past the caches) or auto\n"
     "      --isa NAME      avx512, avx2, sse2, neon or portable (the best that the processor has)\n"
     "  -d, --duration S    seconds (2)\n"
     "  -j, --json FILE     the result as JSON, - for standard output\n"
     "\n";
-
-// Repetitions of `intensity`, and so half of its flops per element.
-enum { FMAS_MAX = 4096 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static void refuse(const char *format, ...)
 {
@@ -101,12 +94,10 @@ static const struct kernel *kernel(const char *name)
 }
 
 // How large an array is by default, and how the results are stored, follow from the cache.
-static void settle(struct task *task, int cores, size_t llc_b, bool fits, enum stores stores)
+static void settle(struct task *task, int cores, size_t llc_b, enum stores stores)
 {
     const size_t grain_b = GRAIN * sizeof(double), arrays = (size_t)task->kernel->arrays;
-    if (fits)
-        task->array_b = llc_b / 2 / arrays / (size_t)cores;
-    else if (task->array_b == 0)
+    if (task->array_b == 0)
         task->array_b = 4 * llc_b / arrays;
     task->array_b = task->array_b < grain_b ? grain_b : task->array_b / grain_b * grain_b;
     if (task->kernel->stores != STORES_AUTO)
@@ -118,9 +109,8 @@ static void settle(struct task *task, int cores, size_t llc_b, bool fits, enum s
 
 // What the command line says, before it is known which processors there are.
 struct wanted {
-    const char *cpus, *isa, *load;
-    int socket, cpu_node, stores, order, cores, flops;
-    bool fits;
+    const char *cpus, *isa;
+    int socket, cpu_node, stores, order, cores;
 };
 
 static void check(const struct plan *plan, const struct wanted *w)
@@ -128,19 +118,6 @@ static void check(const struct plan *plan, const struct wanted *w)
     const struct kernel *kernel = plan->task.kernel;
     if ((w->cpus != NULL) + (w->cpu_node >= 0) + (w->socket != SOCKET_FIRST) + plan->free > 1)
         refuse("--socket, --cpu-node, --cpus and --free exclude each other");
-    if (w->fits && plan->task.array_b != 0)
-        refuse("--llc and --size exclude each other");
-    if (w->fits && w->load != NULL)
-        refuse("--llc and --load exclude each other");
-    if (w->load != NULL && kernel->code != CODE_CHAIN)
-        refuse("--load: only latency has one, not %s", kernel->name);
-    if (w->load != NULL && (plan->load.kernel->code == CODE_CHAIN ||
-                            plan->load.kernel->code == CODE_INTENSITY))
-        refuse("--load %s: a kernel other than latency and intensity is needed", w->load);
-    if (w->flops != 0 && kernel->code != CODE_INTENSITY)
-        refuse("--flops-per-element: only intensity has them, not %s", kernel->name);
-    if (w->flops % 2 != 0)
-        refuse("--flops-per-element %d: an even number is needed", w->flops);
     if (kernel->stores != STORES_AUTO && w->stores != STORES_AUTO &&
         w->stores != (int)kernel->stores)
         refuse("--stores: %s stores as its name says", kernel->name);
@@ -167,32 +144,24 @@ static int find_cpus(struct plan *plan, const struct wanted *w, int *found)
     return *found;
 }
 
-// Which processors do what.
-static void share_cores(struct plan *plan, const struct wanted *w)
+static void choose_cores(struct plan *plan, const struct wanted *w)
 {
     int found;
-    const int cores = find_cpus(plan, w, &found), first = w->load != NULL ? 1 : 0;
-    int wanted = w->cores;
-    if (wanted == 0)
-        wanted = plan->task.kernel->code == CODE_CHAIN && w->load == NULL ? 1 : cores - first;
-    if (w->load != NULL && found < 2)
-        refuse("--load %s: no core is left for it", w->load);
-    if (wanted < 1 || wanted > found - first)
-        refuse("--cores %d: %d are there to use", wanted, found - first);
-    plan->cores = w->load != NULL ? 1 : wanted;
-    plan->load_cores = w->load != NULL ? wanted : 0;
+    const int cores = find_cpus(plan, w, &found);
+    plan->cores = w->cores != 0 ? w->cores : cores;
+    if (plan->cores < 1 || plan->cores > found)
+        refuse("--cores %d: %d are there to use", plan->cores, found);
 }
 
 void options_read(int argc, char **argv, struct options *o)
 {
-    enum { SOCKET = 256, CPU_NODE, CPUS, FREE, ORDER, WITH, FLOPS, LLC, PAGES, STORES, ISA };
+    enum { SOCKET = 256, CPU_NODE, CPUS, FREE, ORDER, PAGES, STORES, ISA };
     static const struct option known[] = {
         {"cores", required_argument, NULL, 'n'},  {"socket", required_argument, NULL, SOCKET},
         {"cpus", required_argument, NULL, CPUS},  {"node", required_argument, NULL, 'm'},
         {"cpu-node", required_argument, NULL, CPU_NODE}, {"free", no_argument, NULL, FREE},
-        {"order", required_argument, NULL, ORDER}, {"load", required_argument, NULL, WITH},
-        {"flops-per-element", required_argument, NULL, FLOPS},
-        {"size", required_argument, NULL, 's'},   {"llc", no_argument, NULL, LLC},
+        {"order", required_argument, NULL, ORDER},
+        {"size", required_argument, NULL, 's'},
         {"pages", required_argument, NULL, PAGES}, {"stores", required_argument, NULL, STORES},
         {"isa", required_argument, NULL, ISA},    {"duration", required_argument, NULL, 'd'},
         {"json", required_argument, NULL, 'j'},   {"help", no_argument, NULL, 'h'},
@@ -215,11 +184,8 @@ void options_read(int argc, char **argv, struct options *o)
         case FREE: plan->free = true; break;
         case CPUS: w.cpus = optarg; break;
         case ORDER: w.order = choice("--order", optarg, orders); break;
-        case WITH: w.load = optarg; break;
-        case FLOPS: w.flops = integer("--flops-per-element", optarg, 2, 2 * FMAS_MAX); break;
         case 'm': plan->node = integer("--node", optarg, 0, NODES_MAX - 1); break;
         case 's': plan->task.array_b = size_b(optarg); break;
-        case LLC: w.fits = true; break;
         case PAGES: plan->pages = (enum pages)choice("--pages", optarg, pages); break;
         case STORES: w.stores = choice("--stores", optarg, stores); break;
         case ISA: w.isa = optarg; break;
@@ -231,16 +197,11 @@ void options_read(int argc, char **argv, struct options *o)
     if (optind + 1 != argc)
         refuse("one kernel is needed, see --help");
     plan->task.kernel = kernel(argv[optind]);
-    plan->load.kernel = w.load != NULL ? kernel(w.load) : NULL;
     check(plan, &w);
-    share_cores(plan, &w);
+    choose_cores(plan, &w);
     plan->isa = isa_choose(w.isa);
     if (plan->isa == NULL)
         refuse("--isa %s: not an instruction set that this processor has", w.isa);
-    if (plan->task.kernel->code == CODE_INTENSITY)
-        plan->task.fmas = w.flops != 0 ? w.flops / 2 : 1;
     const size_t llc_b = topology_llc_b(plan->cpus[0]);
-    settle(&plan->task, plan->cores, llc_b, w.fits, (enum stores)w.stores);
-    if (w.load != NULL)
-        settle(&plan->load, plan->load_cores, llc_b, false, STORES_AUTO);
+    settle(&plan->task, plan->cores, llc_b, (enum stores)w.stores);
 }

@@ -20,11 +20,6 @@ double steady_rates(int cores, double *const ends[], const size_t counts[], cons
         if (last < first)
             return 0;
         results[i].iterations = (long)(last - first + 1);
-        results[i].fastest = 0;
-        for (size_t k = first; k <= last; k++) {
-            const double rate = amounts[i] / (ends[i][k] - ends[i][k - 1]);
-            results[i].fastest = rate > results[i].fastest ? rate : results[i].fastest;
-        }
         results[i].rate =
             amounts[i] * (double)results[i].iterations / (ends[i][last] - ends[i][first - 1]);
     }

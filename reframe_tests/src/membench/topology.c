@@ -113,12 +113,6 @@ bool topology_has_memory(int node)
     return !mark("/sys/devices/system/node/has_memory", marked) || marked[node];
 }
 
-size_t topology_line_b(int cpu)
-{
-    const long line_b = cpu_number(cpu, "cache/index0/coherency_line_size", 64);
-    return line_b >= 32 && line_b <= 512 ? (size_t)line_b : 64;
-}
-
 int topology_list(const char *text, int cpus[CPUS_MAX])
 {
     int count = 0;

@@ -36,9 +36,6 @@ int topology_list(const char *text, int cpus[CPUS_MAX]);
 // Whether a NUMA node has memory; true where the kernel does not say.
 bool topology_has_memory(int node);
 
-// Bytes of a cache line of a processor; 64 if unknown.
-size_t topology_line_b(int cpu);
-
 // Size of the largest cache of a processor, bytes; 32 MiB if unknown.
 size_t topology_llc_b(int cpu);
 

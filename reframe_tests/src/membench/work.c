@@ -3,9 +3,6 @@
 // What no kernel makes.
 static const double SPOILT = -1.0;
 
-// Loads of a pass over the chain.
-enum { LOADS = 1024 };
-
 // What the inputs hold: small whole numbers, so that every result is exact in any order.
 static double input(int array, size_t i)
 {
@@ -22,15 +19,12 @@ static double formula(const struct work *w, size_t i)
     case CODE_ADD: return b + c;
     case CODE_TRIAD: return b + FACTOR * c;
     case CODE_MIX: return input(0, i) + FACTOR * (double)w->passes;
-    case CODE_INTENSITY: return c + w->fmas * b;
     default: return FACTOR;
     }
 }
 
-bool work_fill(struct work *w)
+void work_fill(struct work *w)
 {
-    if (w->kernel->code == CODE_CHAIN)
-        return chain_make(&w->chain, w->arrays[0], w->n * sizeof(double), w->line_b);
     // `read` and `mix` have their input in the array that the others write.
     const bool result_first = w->kernel->code != CODE_READ && w->kernel->code != CODE_MIX;
     w->sum = 0;
@@ -39,10 +33,9 @@ bool work_fill(struct work *w)
             w->arrays[k][i] = k == 0 && result_first ? SPOILT : input(k, i);
             w->sum += k == 0 ? w->arrays[0][i] : 0;
         }
-    return true;
 }
 
-static void pass_checked(struct work *w)
+void work_pass(struct work *w)
 {
     // A prime step, so that the elements looked at are spread over the array.
     const size_t at = (size_t)w->passes * 1000003 % w->n;
@@ -54,30 +47,18 @@ static void pass_checked(struct work *w)
     } else if (code != CODE_MIX) {
         a[at] = SPOILT;
     }
-    const double sum = w->pass(a, w->arrays[1], w->arrays[2], w->n, w->fmas);
+    const double sum = w->pass(a, w->arrays[1], w->arrays[2], w->n);
     w->passes++;
     w->skipped |= code == CODE_READ ? sum != w->sum : a[at] != formula(w, at);
 }
 
-void work_pass(struct work *w)
-{
-    if (w->kernel->code != CODE_CHAIN) {
-        pass_checked(w);
-        return;
-    }
-    chain_walk(&w->chain, LOADS);
-    w->passes++;
-}
-
 double work_amount(const struct work *w)
 {
-    return w->kernel->code == CODE_CHAIN ? LOADS : (double)w->n * w->kernel->element_b;
+    return (double)w->n * w->kernel->element_b;
 }
 
 bool work_right(const struct work *w)
 {
-    if (w->kernel->code == CODE_CHAIN)
-        return chain_right(&w->chain, w->passes * LOADS);
     for (size_t i = 0; i < w->n && w->kernel->code != CODE_READ; i++)
         if (w->arrays[0][i] != formula(w, i))
             return false;

@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "chain.h"
 #include "kernels.h"
 
 struct work {
@@ -14,10 +13,6 @@ struct work {
     double *arrays[3];
     // Doubles in each array.
     size_t n;
-    int fmas;
-    // Bytes of a cache line, for the chain of `latency`.
-    size_t line_b;
-    struct chain chain;
     // Passes so far, and whether one of them left out the element that was looked at.
     long passes;
     bool skipped;
@@ -25,15 +20,14 @@ struct work {
     double sum;
 };
 
-// Fills the arrays, which are mapped and touched first by the calling thread. Returns false if the
-// chain is not one cycle.
-bool work_fill(struct work *work);
+// Fills the arrays, which are mapped and touched first by the calling thread.
+void work_fill(struct work *work);
 
-// One pass over the arrays, or a part of the chain's cycle. Of the arrays an element, another one
-// each time, is changed before it and checked after it.
+// One pass over the arrays. An element, another one each time, is changed before it and checked
+// after it.
 void work_pass(struct work *work);
 
-// What a pass does: bytes, or the loads of `latency`.
+// Bytes of a pass.
 double work_amount(const struct work *work);
 
 // Whether no pass was skipped, and each element is what the formula and the passes say.

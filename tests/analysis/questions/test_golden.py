@@ -26,13 +26,12 @@ from tests.analysis.subjects import (
     test_factors,
     test_footprints,
     test_free_core,
-    test_latency,
     test_nodes,
     test_numa,
     test_replayed,
     test_scaling,
 )
-from tests.analysis.synthetic import header, samples, write_run
+from tests.analysis.synthetic import samples, write_run
 
 _GOLDEN = Path(__file__).with_name("golden")
 Maker = Callable[[Path], Path]
@@ -51,10 +50,6 @@ def _levels(folder: Path) -> Path:
     return write_run(folder / "run", samples(case, pairs=6))
 
 
-def _latency(folder: Path) -> Path:
-    return write_run(folder / "run", test_latency.made(), header(campaign="loaded_latency"))
-
-
 def _counted(folder: Path) -> Path:
     cases = [test_causes.CASES[index] for index in (0, 2, 3, 5)]
     return test_causes.made_run(folder, cases, processor="AuthenticAMD-26-2-1")
@@ -68,7 +63,6 @@ MADE: dict[str, Maker] = {
     "correlations_of_runs": test_causes.made_run,
     "tool_prices": lambda folder: test_causes.priced(folder, 1.05),
     **dict.fromkeys(("cache_or_memory", "footprints"), test_footprints.made_run),
-    "latency": _latency,
     "nodes": test_nodes.made,
     **dict.fromkeys(("mpi_calls", "rails", "rail_runs", "rail_calls"), _rails),
     **dict.fromkeys(

@@ -31,7 +31,6 @@ from tests.analysis.report.browser import (
 )
 from tests.analysis.subjects.test_causes import made_run, with_nodes
 from tests.analysis.subjects.test_factors import of_levels
-from tests.analysis.subjects.test_latency import made as latencies
 from tests.analysis.subjects.test_numa import TWO_NODES, run_of
 from tests.analysis.subjects.test_scaling import run_of as scales
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, remedies, samples, write_run
@@ -68,10 +67,6 @@ def _numa(folder: Path) -> str:
     return page.render([load_run(run_of(folder, TWO_NODES), force=True)])
 
 
-def _latency(folder: Path) -> str:
-    return page.render([load_run(write_run(folder / "run", latencies()), force=True)])
-
-
 def _comparison(folder: Path) -> str:
     long_name = replace(LAMMPS, name="lammps_with_quite_a_long_name@8192")
     node = {"cpu_model": "x" * 70, "kernel": "5.14.0-427.13.1.el9_4.x86_64"}
@@ -105,7 +100,7 @@ def _model(_: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "of", [_by_factor, _by_level, _numa, _latency, _comparison, _why, _counters, _scaling, _model]
+    "of", [_by_factor, _by_level, _numa, _comparison, _why, _counters, _scaling, _model]
 )
 def test_every_section_fits_the_window(tmp_path: Path, of: Callable[[Path], str]) -> None:
     fitting(tmp_path, of(tmp_path), 390, 900, 1200)

@@ -29,7 +29,6 @@ OWN = {
         *("node_mtti", "nodes", "ranks_per_node", "spare_cores", "steps", "tolerance_s"),
         *("write", "writers"),
     },
-    "latency": {"duration_s", "load_kernel", "load_threads", "node", "pages", "size"},
     "lulesh": {"edge", "iterations"},
     "mcb": {"edge", "particles"},
     "membench": {"cores", "duration_s", "kernel", "node", "order", "pages", "share"},

@@ -237,11 +237,3 @@ def test_a_numa_node_has_as_many_workers_as_cores_at_most() -> None:
     assert lacking(small, "local_workers", 3) is None
     reason = "a NUMA node of box has 3 cores for the application"
     assert lacking(small, "local_workers", 4) == reason
-
-
-def test_loaded_latency_leaves_a_core_to_the_one_that_measures() -> None:
-    # Two sockets of 32 cores: 32 cores that load memory would leave none.
-    asked = prepare(ROOT / "campaigns" / "loaded_latency.yaml", "example_slurm")
-    assert asked.campaign.cases[0].factors["load_threads"] == [0, 1, 2, 4, 8, 16]
-    reason = "a socket of example_slurm has 32 cores, of which one is measured"
-    assert asked.absent == [Omitted("latency", reason, "load_threads", 32)]

@@ -99,7 +99,7 @@ def test_places_take_modules_of_both_and_the_environment_of_their_partition() ->
 
 def test_checks_of_membench_run_where_there_is_a_compiler_as_on_the_example_machine() -> None:
     """Its second partition has no feature that stream, membench or numa asked for."""
-    names = ("stream", "membench", "latency", "numa")
+    names = ("stream", "membench", "numa")
     known = checks_in(ROOT / "reframe_tests")
     checks = {name: known[name] for name in names}
     assert without_place(checks, [place("gnu", [], compiler="")]) == list(names)
