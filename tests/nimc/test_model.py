@@ -64,13 +64,6 @@ def test_mistakes(command, folder, model_file, words, text):
     assert command.err.startswith(f"nimc: {text}")
 
 
-def test_a_rate_may_be_a_whole_number_of_any_length(command, model_file):
-    """10^19 B/s does not fit a machine's integer; as a float it is 10^13 MB/s."""
-    path = model_file(local=HENRI["local"] | {"b_comm_seq_b_s": 10**19})
-    points = command.json("model", "predict", "--model", path)["placements"][0]["points"]
-    assert {point["comm_alone_mb_s"] for point in points} == {1e13}
-
-
 def test_fit_writes_a_model_that_predict_reads(command, folder):
     fitted = folder / "fitted.json"
     document = command.json("model", "fit", "sweep.json", "--folds", 2, "-o", fitted)
@@ -152,13 +145,3 @@ def test_a_name_in_a_model_file_does_not_command_the_terminal(command, model_fil
     path = model_file(name="\x1b[31mred", notes=["\x1b[2Jgone"])
     assert "\\x1b[2Jgone" in command("model", "predict", "--model", path)
     assert "\x1b" not in command.out
-
-
-def test_rates_with_three_bands_are_one_line_each(command, model_file):
-    band = {"width": 0.05, "mean": 0.02, "points": 20}
-    rates = dict.fromkeys(("comp_par", "comm_par", "comp_alone"), band)
-    path = model_file(bands={"local": {"held_out": "numbers of cores", **rates}})
-    # henri, n = 14, as above; 5 % of each rate but that of communications alone.
-    row = "14 62375.6 +- 3118.8 62375.6 +- 3118.8 11047.4 +- 552.4 11481.1"
-    table = command("model", "predict", "--model", path, *LOCAL)
-    assert row.split() in [line.split() for line in table.splitlines()]
