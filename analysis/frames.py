@@ -62,13 +62,13 @@ def load(runs: AnyPath | Sequence[AnyPath], *, force: bool = False) -> Runs:
         raise InputError("runs: an empty list; allowed: a folder of a run, or several")
     read = [load_run(Path(path), force=force) for path in paths]
     return Runs(
-        samples=pl.concat([_named(each, each.samples) for each in read]),
-        pairs=pl.concat([_named(each, each.pairs) for each in read]),
+        samples=pl.concat([_named(run, run.samples) for run in read]),
+        pairs=pl.concat([_named(run, run.pairs) for run in read]),
         results=pl.concat(
-            [_named(each, _results(each.results)) for each in read], how="vertical_relaxed"
+            [_named(run, _results(run.results)) for run in read], how="vertical_relaxed"
         ),
-        counters=pl.concat([_named(each, each.counters) for each in read]),
-        faults=[line for each in read for line in each.integrity.lines()],
+        counters=pl.concat([_named(run, run.counters) for run in read]),
+        faults=[line for run in read for line in run.integrity.lines()],
     )
 
 

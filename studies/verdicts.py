@@ -11,17 +11,18 @@ hundred cases, all others of which show nothing. Wrong verdicts are those of NIG
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from scipy import special
 
+from analysis.effects.estimate import Result
 from analysis.effects.hypotheses import LEVELS, UNSTABLE_LEVEL
 from analysis.effects.verdict import Verdict, judge
 from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import next_allocation, shifts
-from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
+from analysis.statistics.interval import FEWEST, Estimate, Interval
 from studies import FRESH, head, row, show
 from studies.noises import NOISES, Draws, RunNoise, nights
 
@@ -39,6 +40,29 @@ LOOKS = [look.pairs for look in looks.looks(48)]
 HITS = ((0.05, 0.5), (0.1, 0.5), (0.2, 0.5))
 #: Allocations of six pairs, after which the next one is foretold.
 BLOCKS = (3, 5, 8)
+#: A case with proven writes between two hosts, without figures.
+_ROW = Result(
+    case="made",
+    workload="made",
+    arm="on",
+    role="effect",
+    baseline="off",
+    pairs=0,
+    rejected=0,
+    off_median=None,
+    on_median=None,
+    unit="s",
+    better="lower",
+    slowdown=None,
+    noise_floor=None,
+    control=None,
+    writer_rate_alone_b_s=1e9,
+    writer_rate_b_s=1e9,
+    verdict=Verdict.INCONCLUSIVE,
+    rejections=[],
+    notes=[],
+    margin=MARGIN,
+)
 #: The exact test is made of rank sums that the normal one nearly shows: so many deviations less.
 _SAFE = 0.5
 
@@ -137,21 +161,13 @@ class Nights:
 
 def _estimate(low_value_high: Draws) -> Estimate:
     low, value, high = low_value_high.tolist()
-    return Estimate(value, low, high, CONFIDENCE)
+    return Estimate(value, low, high)
 
 
 def _verdict(of: Estimates, pairs: int, shown: set[str]) -> Verdict:
-    return judge(
-        *of,
-        shown,
-        controlled=False,
-        pairs=pairs,
-        pairs_floor=FEWEST,
-        margin=MARGIN,
-        wrote=True,
-        same_host=False,
-        emulated=False,
-    )
+    typical, mean, repeated = of
+    row = replace(_ROW, slowdown=typical, mean=mean, noise_floor=Interval.of(repeated), pairs=pairs)
+    return judge(row, shown, FEWEST)
 
 
 def drawn(

@@ -11,13 +11,12 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 
 from analysis.compare.doses import DoseDifference, dose_differences
-from analysis.effects.facts import FACTS, UNKNOWN, reported_facts
 from analysis.effects.verdict import emulations
 from analysis.report.data import RunData
 from analysis.report.table import how_made, results_table
 from analysis.report.words import facts
 from analysis.samples.integrity import Integrity
-from analysis.samples.provenance import all_hosts
+from analysis.samples.provenance import FACTS, all_hosts, reported_facts
 from analysis.statistics.interval import CONFIDENCE, Estimate, flat, holm
 from analysis.statistics.nights import (
     NightCorrelation,
@@ -134,11 +133,12 @@ class Difference:
     this: str
 
 
-_ABSENT = "absent"
+#: Of a fact that no node reports, and of what one side does not have.
+UNKNOWN, _ABSENT = "unknown", "absent"
 
 
 def node_facts(side: Side) -> dict[str, str]:
-    """Facts of the nodes that change what a run measures (`analysis.effects.facts`)."""
+    """Facts of the nodes that change what a run measures (`analysis.samples.provenance`)."""
     hosts = all_hosts(record for run in side.runs for record in run.provenance.values())
     return {name: _joined(texts) or UNKNOWN for name, texts in reported_facts(hosts).items()}
 

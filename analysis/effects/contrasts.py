@@ -12,7 +12,7 @@ too. They have no price, since nothing is moved without writes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -71,45 +71,57 @@ class _Treatment(NamedTuple):
     """A baseline, or an effect of one case."""
 
     name: str
-    role: str
     #: Name of its baseline; a baseline names itself.
     baseline: str
     factors: dict[str, Level]
     unit: str
     higher: bool
 
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it has no writes."""
+        return self.baseline == self.name
+
     def at(self, factors: dict[str, Level]) -> tuple[str, str]:
         """Its arm at these levels, as a key."""
         return parts_of(self.name)[0], json.dumps(factors, sort_keys=True)
 
 
+class _Comparison(NamedTuple):
+    """A treatment and one that differs from it in one factor, at levels of other factors."""
+
+    treatment: _Treatment
+    against: _Treatment
+    factor: str
+    at: dict[str, Level]
+
+
 def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
     """Prices and gains of every case, from its samples (`pairs.judged`) and its results."""
-    kinds = marked.select(_KIND).unique(maintain_order=True)
+    floors = {(row.case, row.baseline): row.noise_floor for row in results}
     estimates: list[tuple[Contrast, float]] = []
-    for case in kinds["case"].unique(maintain_order=True):
-        treatments = _treatments(kinds.filter(pl.col("case") == case))
-        floors = {row.baseline: row.noise_floor for row in results if row.case == case}
-        runs = counted(marked.lazy().filter(pl.col("case") == case), "fom")
-        comparisons = _comparisons(treatments)
-        estimates += [_estimate(str(case), runs, floors, *what) for what in comparisons]
+    for case in marked["case"].unique(maintain_order=True):
+        of_case = marked.lazy().filter(pl.col("case") == case)
+        comparisons = list(_comparisons(_treatments(of_case)))
+        if comparisons:
+            runs = counted(of_case, "fom").pivot("arm", index=["block", "pair"], values="fom")
+            # A treatment of which no run counts has no column.
+            names = {side.name for of in comparisons for side in (of.treatment, of.against)}
+            lacking = sorted(names - {*runs.columns})
+            runs = runs.with_columns(pl.lit(None, pl.Float64).alias(name) for name in lacking)
+            estimates += [_estimate(str(case), runs, floors, of) for of in comparisons]
     of_kind = grouped((contrast.kind, [p]) for contrast, p in estimates)
     held = {kind: iter(looks.shown(p, _LEVEL)) for kind, p in of_kind.items()}
     return [replace(contrast, shown=bool(next(held[contrast.kind]))) for contrast, _ in estimates]
 
 
-#: A treatment, the one that it is compared with, their factor, and levels of other factors.
-_Comparison = tuple[_Treatment, _Treatment, str, dict[str, Level]]
-#: Columns that describe a treatment.
-_KIND = ("case", "arm", "role", "baseline", "factors", "fom_unit", "fom_better")
-
-
-def _treatments(kinds: pl.DataFrame) -> list[_Treatment]:
-    """Baselines and effects of one case, from the distinct `_KIND` of its samples."""
+def _treatments(of_case: pl.LazyFrame) -> list[_Treatment]:
+    """Baselines and effects of one case."""
+    columns = ("arm", "baseline", "factors", "fom_unit", "fom_better")
+    kinds = of_case.filter(pl.col("role").is_in(["baseline", "effect"])).select(columns).unique()
     of = {
-        arm: _Treatment(arm, role, baseline or arm, levels(factors), unit, better == "higher")
-        for _, arm, role, baseline, factors, unit, better in kinds.iter_rows()
-        if role in ("baseline", "effect")
+        arm: _Treatment(arm, baseline or arm, levels(factors), unit, better == "higher")
+        for arm, baseline, factors, unit, better in kinds.collect().iter_rows()
     }
     return [of[name] for name in in_order(of)]
 
@@ -117,58 +129,51 @@ def _treatments(kinds: pl.DataFrame) -> list[_Treatment]:
 def _comparisons(treatments: Sequence[_Treatment]) -> Iterator[_Comparison]:
     """Pairs of treatments that differ in one factor, one of them at its first level."""
     plain = [t for t in treatments if not parts_of(t.name)[1]]
-    baseline = next((t.factors for t in plain if t.role == "baseline"), None)
-    if baseline is None:
-        return
-    first = {name: level for name, level in baseline.items() if name != _RATE}
-    for effect in plain:
-        first |= {name: effect.factors[name] for name in _PLACES if name in effect.factors}
+    first: dict[str, Level] = {}
+    for treatment in plain:
+        names = (*treatment.factors,) if treatment.is_baseline else _PLACES
+        first |= {name: treatment.factors[name] for name in names if name in treatment.factors}
+    first.pop(_RATE, None)
     at_levels = {t.at(t.factors): t for t in treatments}
     for factor, level in first.items():
         for treatment in treatments:
-            if treatment.factors.get(factor, level) == level:
+            levels_of = treatment.factors
+            if levels_of.get(factor, level) == level:
                 continue
-            against = at_levels.get(treatment.at({**treatment.factors, factor: level}))
+            against = at_levels.get(treatment.at({**levels_of, factor: level}))
             if against is not None and against.unit == treatment.unit:
-                at = {
-                    name: treatment.factors[name]
-                    for name in first
-                    if name != factor and treatment.factors.get(name, first[name]) != first[name]
-                }
-                yield treatment, against, factor, at
+                others = {name: levels_of.get(name, of) for name, of in first.items()}
+                at = {name: of for name, of in others.items() if of != first[name]}
+                at.pop(factor)
+                yield _Comparison(treatment, against, factor, at)
 
 
 def _estimate(
     case: str,
     runs: pl.DataFrame,
-    floors: dict[str, Interval | None],
-    treatment: _Treatment,
-    against: _Treatment,
-    factor: str,
-    at: dict[str, Level],
+    floors: Mapping[tuple[str, str], Interval | None],
+    of: _Comparison,
 ) -> tuple[Contrast, float]:
-    """The contrast, and its p value alone of no difference, over its looks."""
-    price = treatment.role == "baseline"
-    floor, first_floor = floors.get(treatment.baseline), floors.get(against.baseline)
-    one, other = (
-        runs.filter(pl.col("arm") == side.name).select("block", "pair", "fom")
-        for side in (treatment, against)
-    )
-    both = one.join(other, on=["block", "pair"], suffix="_first", maintain_order="left")
+    """The contrast, and its p value alone of no difference, over its looks.
+
+    `runs`: a row per pair, with the figure of merit of each treatment.
+    """
+    treatment, against, factor, at = of
+    floor, first_floor = (floors.get((case, side.baseline)) for side in (treatment, against))
+    ratios = runs.select(pl.col(treatment.name) / pl.col(against.name)).to_series().drop_nulls()
     # Prices of times and gains of rates are taken as they are; the others are inverted.
-    sign = -1 if price == treatment.higher else 1
-    logs = sign * np.log((both["fom"] / both["fom_first"]).to_numpy())
-    times = against_zero(logs)
+    sign = -1 if treatment.is_baseline == treatment.higher else 1
+    times = against_zero(sign * np.log(ratios.to_numpy()))
     contrast = Contrast(
         case=case,
         factor=factor,
         level=treatment.factors[factor],
         reference=against.factors[factor],
         at=at,
-        kind="price" if price else "gain",
+        kind="price" if treatment.is_baseline else "gain",
         treatment=treatment.name,
         against=against.name,
-        pairs=len(logs),
+        pairs=len(times),
         ratio=slowdown(times),
         noise_floor=Interval(min(floor.low, first_floor.low), max(floor.high, first_floor.high))
         if floor and first_floor

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from analysis.effects.hypotheses import Asked, Effect, PValues, Shown, families, shown
-from analysis.effects.verdict import Verdict, by_gpu, caveats, emulated, judge, phrase, selection
+from analysis.effects.hypotheses import Asked, Hypothesis, PValues, families, shown
+from analysis.effects.verdict import Verdict, emulated, judge, phrase
 from analysis.samples.pairs import (
     first_attempts,
     judged,
@@ -25,17 +25,8 @@ from analysis.samples.pairs import (
     pair_table,
 )
 from analysis.statistics import looks
-from analysis.statistics.aligned_ranks import next_allocation, slowdown
-from analysis.statistics.interval import (
-    FEWEST,
-    Estimate,
-    Interval,
-    ends,
-    flat,
-    mean,
-    median_interval,
-    middle,
-)
+from analysis.statistics.aligned_ranks import FEWEST_BLOCKS, Values, next_allocation, slowdown
+from analysis.statistics.interval import FEWEST, Estimate, Interval, ends, flat
 from analysis.statistics.location import hits
 from records.arms import Role, arm_of, in_order, natural, parts_of
 from records.groups import grouped
@@ -48,9 +39,14 @@ from records.units import plural
 _USED = [
     *("key", "case", "workload", "arm", "role", "baseline", "factors", "warmup", "status"),
     *("outcome", "reason", "fom_unit", "fom_better", "notes"),
-    *("direction", "transport", "same_host"),
+    *("direction", "transport"),
 ]
-_OWN_VERDICT: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Verdict.CONTROL}
+#: Verdicts of rows; those on effects come last, over all that is asked.
+_VERDICTS: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Verdict.CONTROL}
+#: Of all writers together, without an application and during its runs.
+_RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
+#: Share of rejected runs above which a warning says so.
+_MANY_REJECTED = 0.1
 
 
 @dataclass(frozen=True)
@@ -156,21 +152,14 @@ class Result:
     over_control: Estimate | None = None
     #: Interval that covers the next allocation; None below three.
     next: Interval | None = None
-    #: Median of the ratios to the plain baseline, with the interval of order statistics.
-    sign: Estimate | None = None
-    #: The slowdown with the first attempt of every run, accepted or rejected.
-    first_attempts: Estimate | None = None
     #: Mean time under the treatment / mean time of the baseline: what is paid for.
     mean: Estimate | None = None
-    #: Share of runs hit, and of the baseline's (`analysis.statistics.location`).
+    #: Share of runs hit (`analysis.statistics.location`).
     hit: Estimate | None = None
-    hit_baseline: float | None = None
     #: P values of this effect alone; None unless it is an effect with six pairs.
     p: PValues | None = None
     #: Hypotheses over which the verdict holds: cases, or their other levels without an order.
     family: int = 1
-    #: `over_control` with the first attempts.
-    over_control_first: Estimate | None = None
 
     @property
     def said(self) -> str:
@@ -215,230 +204,221 @@ def results(samples: pl.DataFrame, requested: StoppingRule = StoppingRule()) -> 
 def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRule) -> list[Result]:
     """As `results`, from `analysis.samples.pairs.judged` samples and their `pair_table`."""
     frames = (marked.select(_USED), pairs, pair_table(first_attempts(marked)))
-    cases = [
-        _case(case, *(frame.filter(pl.col("case") == case) for frame in frames))
-        for case in sorted(marked["case"].unique(), key=natural)
-    ]
-    treated = [(case, this) for case in cases for this in case.treated]
-    effects = [case.effect_of(this, requested.margin) for case, this in treated]
-    asked = [effect for effect in effects if effect]
-    statements = iter(shown(asked, requested.effects, requested.baselines))
-    sizes = {
-        hypothesis: len(family)
-        for family in families(asked, requested.effects)
-        for hypothesis in family
-    }
-    return [
-        _with_reasons(
-            replace(
-                _row(case, this, requested, next(statements) if effect else ()),
-                p=effect.p if effect else None,
-                family=sizes[effect.hypothesis] if effect else 1,
-            )
-        )
-        for (case, this), effect in zip(treated, effects, strict=True)
-    ]
+    rows: list[Result] = []
+    for case in sorted(marked["case"].unique(), key=natural):
+        samples, of_case, first = (frame.filter(pl.col("case") == case) for frame in frames)
+        rows += _of_case(samples, of_case, first, requested)
+    return _judged(rows, marked, requested)
+
+
+def _judged(rows: list[Result], marked: pl.DataFrame, requested: StoppingRule) -> list[Result]:
+    """The rows with the verdicts on their effects, over all that was asked."""
+    writers = marked.group_by("case", "arm").agg(
+        pl.col("same_host").any(),
+        by_gpu=(pl.col("transport").drop_nulls() == "copy engine").all(),
+    )
+    of_writers = {(case, arm): facts for case, arm, *facts in writers.iter_rows()}
+    effects = [row for row in rows if row.role == "effect"]
+    asked = [*((row.case, row.arm) for row in effects), *requested.effects]
+    sizes = {question: len(family) for family in families(asked) for question in family}
+    statements = iter(shown(effects, requested.effects, requested.baselines))
+    floor = max(requested.pairs_floor, FEWEST)
+    judged_rows = []
+    for row in rows:
+        if row.role == "effect":
+            same_host, by_gpu = of_writers[row.case, row.arm]
+            verdict = judge(row, next(statements), floor, same_host=same_host, by_gpu=by_gpu)
+            family = sizes[Hypothesis.of(row.case, row.arm)]
+            row = _with_reasons(replace(row, verdict=verdict, family=family))
+        judged_rows.append(row)
+    return judged_rows
 
 
 def _with_reasons(row: Result) -> Result:
     """The row with notes on why it is not decided although an interval of its own says more."""
-    says = _alone(row)
-    if says is None or row.slowdown is None:
+    of, floor = row.slowdown, row.noise_floor
+    if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
+        says = "is above the control"
+    elif row.verdict is Verdict.INCONCLUSIVE and of and not of.low <= 1 <= of.high:
+        says = "excludes 1"
+    else:
         return row
-    notes, floor = list(row.notes), row.noise_floor
-    if floor and floor.low <= row.slowdown.value <= floor.high:
-        notes.append(Note.WITHIN_FLOOR(floor=ends(floor)))
-    questions = plural(row.family, "question")
-    notes.append(Note.ALONE(says=says, questions=questions))
-    return replace(row, notes=notes)
-
-
-def _alone(row: Result) -> str | None:
-    """What the interval of an undecided row says alone, if it says more than the verdict."""
-    if row.slowdown is None:
-        return None
-    if row.verdict is Verdict.NOT_ABOVE_CONTROL:
-        return "is above the control" if row.above_control_alone else None
-    beside = row.slowdown.low > 1 or row.slowdown.high < 1
-    return "excludes 1" if beside and row.verdict is Verdict.INCONCLUSIVE else None
+    notes = [Note.ALONE(says=says, questions=plural(row.family, "question"))]
+    if floor and of and floor.low <= of.value <= floor.high:
+        notes.insert(0, Note.WITHIN_FLOOR(floor=ends(floor)))
+    return replace(row, notes=[*row.notes, *notes])
 
 
 @dataclass(frozen=True)
-class _Treated:
-    """A treatment of a case with its pairs, and their log times, one array per block."""
+class _Treatment:
+    """A treatment of a case with its pairs, block by block, and their log times."""
 
     arm: str
     role: Role
     baseline: str
     factors: dict[str, Level]
     pairs: pl.DataFrame
-    blocks: list[NDArray[np.float64]]
-    effect: Estimate | None
+    times: Values
+    slowdown: Estimate | None
 
     @property
-    def log_times(self) -> NDArray[np.float64]:
-        """Of all blocks."""
-        return np.concatenate(self.blocks) if self.blocks else np.empty((0, 2))
+    def blocks(self) -> list[Values]:
+        """The log times of each block."""
+        starts = np.flatnonzero(self.pairs["block"].diff().fill_null(0))
+        return list(filter(len, np.split(self.times, starts)))
 
 
-@dataclass(frozen=True)
-class _Case:
-    """A case: its samples, the pairs of first attempts, and its treatments."""
-
-    name: str
-    samples: pl.DataFrame
-    first: pl.DataFrame
-    treated: list[_Treated]
-
-    def beside(self, this: _Treated, role: Role) -> _Treated | None:
-        """The control, or the repeated baseline, with the same baseline."""
-        same = (other for other in self.treated if other.baseline == this.baseline)
-        return next((other for other in same if other.role == role), None)
-
-    def over_control(self, this: _Treated) -> list[NDArray[np.float64]]:
-        """Log times of an effect and of its control in common pairs; empty without one."""
-        control = self.beside(this, "control")
-        if control is None or this.role != "effect":
-            return []
-        return log_times_between(this.pairs, control.pairs)
-
-    def effect_of(self, this: _Treated, margin: float) -> Effect | None:
-        """A treatment as an effect that is asked for; None of others."""
-        if this.role != "effect":
-            return None
-        p = self._p_values(this, margin) if this.effect else None
-        return Effect(self.name, this.arm, this.baseline, this.factors, p)
-
-    def _p_values(self, this: _Treated, margin: float) -> PValues:
-        times, over, floor = this.log_times, self.over_control(this), self.beside(this, "floor")
-        slower = looks.over_looks(times, looks.longer)
-        above = looks.over_looks(np.concatenate(over), looks.longer) if over else None
-        return PValues(
-            slower=slower,
-            faster=looks.over_looks(times, looks.shorter),
-            within=looks.over_looks(times, partial(looks.outside, margin=margin)),
-            above_control=None if above is None else max(slower, above),
-            unstable=looks.differs(floor.log_times if floor else times[:0]),
-        )
-
-
-def _case(name: str, samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame) -> _Case:
+def _of_case(
+    samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame, requested: StoppingRule
+) -> list[Result]:
+    """The rows of one case, from its samples, its pairs and those of first attempts."""
     kinds = samples.select("arm", "role", "baseline", "factors").drop_nulls("baseline")
     rows = kinds.unique("arm", keep="first", maintain_order=True).iter_rows()
     of = {arm: (role, baseline, levels(str(factors))) for arm, role, baseline, factors in rows}
-    treated = []
+    treatments = []
     for arm in in_order(of):
-        chosen = pairs.filter(pl.col("arm") == arm)
-        blocks = log_times(chosen)
-        treated.append(_Treated(arm, *of[arm], chosen, blocks, _estimate(blocks)))
-    return _Case(name, samples, first, treated)
+        chosen = pairs.filter(pl.col("arm") == arm).sort("block", maintain_order=True)
+        times = log_times(chosen)
+        treatments.append(_Treatment(arm, *of[arm], chosen, times, slowdown(times)))
+    beside = {(other.baseline, other.role): other for other in reversed(treatments)}
+    return [
+        _row(
+            this,
+            beside.get((this.baseline, "floor")),
+            beside.get((this.baseline, "control")),
+            samples,
+            first,
+            requested,
+        )
+        for this in treatments
+    ]
 
 
-def _estimate(blocks: list[NDArray[np.float64]]) -> Estimate | None:
-    return slowdown(np.concatenate(blocks)) if blocks else None
-
-
-def _row(case: _Case, this: _Treated, requested: StoppingRule, shown: Shown) -> Result:
-    floor, control = case.beside(this, "floor"), case.beside(this, "control")
-    over_control = _estimate(case.over_control(this))
-    effect, pairs = this.effect, this.pairs
-    runs = case.samples.filter(pl.col("arm") == this.arm)
-    either = (pl.col("arm") == this.baseline) | (pl.col("arm") == this.arm)
-    lost = case.samples.filter(either, status="rejected")
-    first = case.first.filter(pl.col("arm") == this.arm)
-    first_effect = _estimate(log_times(first)) if case.first.height else effect
-    mean_effect = looks.mean_ratio(this.log_times)
-    hit = hits(this.log_times, requested.margin)
-    under_emulation = bool(emulated(runs))
-    over_first = over_control
-    if over_control and control and case.first.height:
-        first_control = case.first.filter(pl.col("arm") == control.arm)
-        over_first = _estimate(log_times_between(first, first_control))
-    verdict = _OWN_VERDICT.get(this.role) or judge(
-        effect,
-        mean_effect,
-        floor.effect if floor else None,
-        shown,
-        controlled=over_control is not None,
-        pairs=pairs.height,
-        pairs_floor=max(requested.pairs_floor, FEWEST),
-        margin=requested.margin,
-        wrote=pairs["writer_rate_b_s"].null_count() < pairs.height,
-        same_host=bool(runs["same_host"].any()),
-        emulated=under_emulation,
-    )
-    if verdict is Verdict.EMULATED and by_gpu(runs):
-        verdict = Verdict.DEVICE
+def _row(
+    this: _Treatment,
+    floor: _Treatment | None,
+    control: _Treatment | None,
+    samples: pl.DataFrame,
+    first: pl.DataFrame,
+    requested: StoppingRule,
+) -> Result:
+    """The row of a treatment; `floor`, `control`: those with the same baseline."""
+    pairs, blocks, is_effect = this.pairs, this.blocks, this.role == "effect"
+    effect = this.slowdown
+    over = log_times_between(pairs, control.pairs) if control and is_effect else None
+    over_control = None if over is None else slowdown(over)
+    runs = samples.filter(pl.col("arm") == this.arm)
+    lost = samples.filter(pl.col("arm").is_in([this.arm, this.baseline]), status="rejected")
     directions = runs["direction"].drop_nulls()
-    return Result(
-        case=case.name,
+    row = Result(
+        case=str(runs["case"][0]),
         workload=str(runs["workload"][0]),
         arm=this.arm,
         pairs=pairs.height,
         rejected=lost.height,
-        off_median=middle(pairs["off"]),
-        on_median=middle(pairs["on"]),
         unit=str(runs["fom_unit"][0]),
         slowdown=effect,
-        noise_floor=Interval.of(floor.effect if floor else None),
-        control=Interval.of(control.effect if control else None),
-        writer_rate_alone_b_s=_rate(this, pairs["writer_rate_alone_b_s"]),
-        writer_rate_b_s=_rate(this, pairs["writer_rate_b_s"]),
-        verdict=verdict,
+        noise_floor=Interval.of(floor.slowdown if floor else None),
+        control=Interval.of(control.slowdown if control else None),
+        verdict=_VERDICTS.get(this.role, Verdict.INCONCLUSIVE),
         rejections=[
             {"key": key, "outcome": outcome, "reason": reason or ""}
             for key, outcome, reason in lost.select("key", "outcome", "reason").iter_rows()
         ],
-        notes=[
-            *caveats(runs, this.blocks, effect, requested.precision, requested.pairs_cap),
-            *selection(
-                this.arm,
-                {
-                    f"slowdown of {this.arm}": (effect, first_effect),
-                    f"time of {this.arm} over the control's": (over_control, over_first),
-                },
-                _rejected_share(case.samples, this, floor, control),
-            ),
-        ],
+        notes=_caveats(runs, len(blocks), pairs.height, effect, requested),
         direction=None if directions.is_empty() else str(directions[0]),
         role=this.role,
         baseline=this.baseline,
         factors=this.factors,
         better="higher" if runs["fom_better"][0] == "higher" else "lower",
         margin=requested.margin,
-        emulated=under_emulation,
-        off_spread=_spread(pairs["off"]),
-        on_spread=_spread(pairs["on"]),
+        emulated=bool(emulated(runs)),
         over_control=over_control,
-        next=next_allocation(this.blocks),
-        sign=median_interval(pairs["ratio"].to_list()),
-        first_attempts=first_effect,
-        mean=mean_effect,
-        hit=hit.treated if hit else None,
-        hit_baseline=hit.baseline if hit else None,
-        over_control_first=over_first,
+        next=next_allocation(blocks),
+        mean=looks.mean_ratio(this.times),
+        hit=hits(this.times[:, 0], requested.margin),
+        p=_p_values(this, floor, over, requested.margin) if effect and is_effect else None,
+        **_figures(pairs, written=is_effect),
+    )
+    arms = [this.baseline, this.arm, *(other.arm for other in (floor, control) if other)]
+    warnings = _warnings(row, first, control.arm if control else "", _rejected_share(samples, arms))
+    return replace(row, notes=[*row.notes, *warnings])
+
+
+def _p_values(
+    this: _Treatment, floor: _Treatment | None, over_control: Values | None, margin: float
+) -> PValues:
+    slower = looks.over_looks(this.times, looks.longer)
+    above = None
+    if over_control is not None and len(over_control):
+        above = max(slower, looks.over_looks(over_control, looks.longer))
+    return PValues(
+        slower=slower,
+        faster=looks.over_looks(this.times, looks.shorter),
+        within=looks.over_looks(this.times, partial(looks.outside, margin=margin)),
+        above_control=above,
+        unstable=looks.differs(floor.times if floor else this.times[:0]),
     )
 
 
-def _rejected_share(of_case: pl.DataFrame, this: _Treated, *others: _Treated | None) -> float:
-    """Share of the runs of the treatment, its baseline and the others that were rejected."""
-    arms = [this.baseline, this.arm, *(other.arm for other in others if other)]
+def _figures(pairs: pl.DataFrame, *, written: bool) -> dict[str, Any]:
+    """Medians and spreads of the figures of merit, and harmonic means of the writers' rates.
+
+    These are None unless something was `written` in all pairs.
+    """
+    off, on, rates = pl.col("off"), pl.col("on"), pl.col(_RATES)
+    spreads = {"off_spread": off.std() / off.mean(), "on_spread": on.std() / on.mean()}
+    harmonic = pl.when(written & (rates.null_count() == 0)).then(1 / (1 / rates).mean())
+    row = pairs.select(off_median=off.median(), on_median=on.median(), **spreads)
+    return row.hstack(pairs.select(harmonic.name.keep())).row(0, named=True)
+
+
+def _caveats(
+    runs: pl.DataFrame, blocks: int, pairs: int, effect: Estimate | None, requested: StoppingRule
+) -> list[str]:
+    """What a reader needs next to the figures: of the runs, their writers and the pairs."""
+    notes = runs["notes"].explode(empty_as_null=False).unique(maintain_order=True)
+    caveats = [*map(str, notes), *emulated(runs)]
+    if 0 < blocks < FEWEST_BLOCKS:
+        caveats.append(Note.NEXT_ALLOCATION(blocks=blocks, needed=FEWEST_BLOCKS))
+    if effect is not None and not requested.is_precise(effect):
+        cap = requested.pairs_cap
+        caveats.append(
+            Note.HALF_WIDTH(
+                half_width=effect.half_width,
+                pairs=pairs,
+                most="" if cap is None else f" (at most {cap})",
+                precision=requested.precision,
+            )
+        )
+    return caveats
+
+
+def _rejected_share(of_case: pl.DataFrame, arms: Sequence[str]) -> float:
+    """Share of the runs of these treatments that were rejected."""
     runs = of_case.filter(~pl.col("warmup"), pl.col("arm").cast(pl.String).is_in(arms))
     return float(runs.select((pl.col("status") == "rejected").mean()).item() or 0)
 
 
-def _spread(values: pl.Series) -> float | None:
-    mean, deviation = values.mean(), values.std()
-    if not isinstance(mean, float) or not isinstance(deviation, float) or not mean:
-        return None
-    return deviation / mean
+def _warnings(row: Result, first: pl.DataFrame, control: str, rejected_share: float) -> list[str]:
+    """Where the choice of runs may have made a figure: repeated runs could select it.
 
-
-def _rate(of: _Treated, rates: pl.Series) -> float | None:
-    """Harmonic mean of the writers' rates; None for a treatment without writes."""
-    if of.role != "effect" or rates.is_empty() or rates.null_count():
-        return None
-    return mean(rates.to_numpy().tolist(), "higher")
+    The figures are compared with those of the first attempt of every run, accepted or not.
+    """
+    of_first = {arm: first.filter(pl.col("arm") == arm) for arm in (row.arm, control)}
+    over = log_times_between(of_first[row.arm], of_first[control])
+    figures = [
+        (f"slowdown of {row.arm}", row.slowdown, slowdown(log_times(of_first[row.arm]))),
+        (f"time of {row.arm} over the control's", row.over_control, slowdown(over)),
+    ]
+    notes = [
+        Note.FIRST_ATTEMPTS(name=name, first=at_first.value, used=used.value)
+        for name, used, at_first in figures
+        if used and at_first and abs(at_first.value - used.value) > (used.high - used.low) / 2
+    ]
+    if rejected_share > _MANY_REJECTED:
+        notes.append(Note.MANY_REJECTED(share=rejected_share, arm=row.arm, most=_MANY_REJECTED))
+    return notes
 
 
 def reported(row: Result) -> dict[str, tuple[float | None, str]]:

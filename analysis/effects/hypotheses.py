@@ -9,17 +9,19 @@ kind of statement holds over its family (docs/method.md#evidence).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.statistics import looks
 from records import units
 from records.arms import level_text, parts_of
 from records.errors import InputError
 from records.groups import grouped
-from records.sample import Level
+
+if TYPE_CHECKING:
+    from analysis.effects.estimate import Result
 
 #: Factors of the writes whose levels have an order: more of it cannot do less.
 ORDERED = ("rate", "message")
@@ -28,6 +30,11 @@ ORDERED = ("rate", "message")
 LEVELS = {"slower": 0.04, "above_control": 0.05, "faster": 0.01, "within": 0.05}
 #: The chance that any sound baseline is called unstable.
 UNSTABLE_LEVEL = 0.05
+
+#: A case, and one of its treatments.
+Asked = tuple[str, str]
+#: What is shown of an effect: fields of `PValues`.
+Shown = Collection[str]
 
 
 @dataclass(frozen=True)
@@ -59,27 +66,54 @@ class Hypothesis(NamedTuple):
         return cls(case, arm, tuple(item for item in levels.items() if item[0] not in ORDERED))
 
 
-@dataclass(frozen=True)
-class Effect:
-    """An effect with its p values; None below six pairs."""
+def families(effects: Iterable[Asked]) -> list[list[Hypothesis]]:
+    """The hypotheses at first levels, one a case and arm, and those at other levels."""
+    hypotheses = dict.fromkeys(Hypothesis.of(*effect) for effect in effects)
+    of = grouped((not hypothesis.levels, hypothesis) for hypothesis in hypotheses)
+    return [of.get(True, []), of.get(False, [])]
 
-    case: str
-    treatment: str
-    baseline: str
-    factors: Mapping[str, Level]
-    p: PValues | None
 
-    @property
-    def hypothesis(self) -> Hypothesis:
-        """What it is a level of."""
-        return Hypothesis.of(self.case, self.treatment)
+def shown(
+    effects: Sequence[Result], asked: Iterable[Asked], asked_baselines: int = 0
+) -> list[Shown]:
+    """What is shown of each effect, over those `asked` for, also if not measured yet.
 
-    @property
-    def strength(self) -> list[float]:
-        """Larger is stronger."""
-        return [
-            quantity(level_text(self.factors[name])) for name in ORDERED if name in self.factors
-        ]
+    `asked_baselines`: how many baselines were to be repeated, a family of their own.
+    """
+    statements: list[set[str]] = [set() for _ in effects]
+    of = grouped((Hypothesis.of(row.case, row.arm), at) for at, row in enumerate(effects))
+    for family in families([*((row.case, row.arm) for row in effects), *asked]):
+        for name, level in LEVELS.items():
+            # 'No effect' is shown from the weakest level up.
+            down = name != "within"
+            ladders = [
+                sorted(of.get(question, []), key=lambda at: _strength(effects[at]), reverse=down)
+                for question in family
+            ]
+            p = [[_p(effects[at], name) for at in ladder] or [1.0] for ladder in ladders]
+            for ladder, steps in zip(ladders, looks.shown(p, level), strict=True):
+                for at in ladder[:steps]:
+                    statements[at].add(name)
+    baselines = list(
+        grouped(((row.case, row.baseline), at) for at, row in enumerate(effects)).values()
+    )
+    p = [[_p(effects[places[0]], "unstable")] for places in baselines]
+    p += [[1.0]] * (asked_baselines - len(p))
+    for places, is_shown in zip(baselines, looks.shown(p, UNSTABLE_LEVEL), strict=False):
+        for at in places if is_shown else []:
+            statements[at].add("unstable")
+    return list(statements)
+
+
+def _p(effect: Result, statement: str) -> float:
+    p = getattr(effect.p, statement, None)
+    return 1.0 if p is None else float(p)
+
+
+def _strength(effect: Result) -> list[float]:
+    """Larger is stronger."""
+    factors = effect.factors
+    return [quantity(level_text(factors[name])) for name in ORDERED if name in factors]
 
 
 def quantity(level: str) -> float:
@@ -90,61 +124,3 @@ def quantity(level: str) -> float:
         with suppress(InputError):
             return read(level, "level")
     return math.inf
-
-
-#: A case, and one of its treatments.
-Asked = tuple[str, str]
-#: What is shown of an effect: fields of `PValues`.
-Shown = Collection[str]
-
-
-def families(effects: Iterable[Effect], asked: Iterable[Asked]) -> list[list[Hypothesis]]:
-    """The hypotheses at first levels, one a case and arm, and those at other levels."""
-    named = [
-        *(effect.hypothesis for effect in effects),
-        *(Hypothesis.of(*treatment) for treatment in asked),
-    ]
-    of = grouped((not hypothesis.levels, hypothesis) for hypothesis in dict.fromkeys(named))
-    return [of.get(True, []), of.get(False, [])]
-
-
-def shown(
-    effects: Sequence[Effect], asked: Iterable[Asked] = (), asked_baselines: int = 0
-) -> list[Shown]:
-    """What is shown of each effect. `asked`: those requested, also if not measured yet.
-
-    `asked_baselines`: how many baselines were to be repeated, a family of their own.
-    """
-    statements: list[set[str]] = [set() for _ in effects]
-    places = grouped((effect.hypothesis, place) for place, effect in enumerate(effects))
-    for family in families(effects, asked):
-        for name, level in LEVELS.items():
-            # 'No effect' is shown from the weakest level up.
-            ladders = [
-                sorted(
-                    places.get(hypothesis, []),
-                    key=lambda place: effects[place].strength,
-                    reverse=name != "within",
-                )
-                for hypothesis in family
-            ]
-            p = [[_p(effects[place], name) for place in ladder] or [1.0] for ladder in ladders]
-            for ladder, levels in zip(ladders, looks.shown(p, level), strict=True):
-                for place in ladder[:levels]:
-                    statements[place].add(name)
-    for place in _unstable(effects, asked_baselines):
-        statements[place].add("unstable")
-    return list(statements)
-
-
-def _p(effect: Effect, name: str) -> float:
-    p = getattr(effect.p, name, None)
-    return 1.0 if p is None else float(p)
-
-
-def _unstable(effects: Sequence[Effect], asked: int) -> list[int]:
-    """Places of the effects whose baseline is shown to differ from its repetition."""
-    of = grouped(((e.case, e.baseline), place) for place, e in enumerate(effects))
-    p = [[_p(effects[places[0]], "unstable")] for places in of.values()]
-    held = looks.shown([*p, *[[1.0]] * (asked - len(p))], UNSTABLE_LEVEL)
-    return [place for places, ok in zip(of.values(), held, strict=False) if ok for place in places]

@@ -1,4 +1,4 @@
-"""Verdicts: the conclusion about an effect, in one word and one row of sentences; and caveats.
+"""Verdicts: the conclusion about an effect, in one word and one row of sentences.
 
 What a verdict rests on is shown over all that a campaign asks (`analysis.effects.hypotheses`), so
 that the chance of any wrong one of a kind is at most 5 %.
@@ -6,18 +6,17 @@ that the chance of any wrong one of a kind is at most 5 %.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.effects.hypotheses import LEVELS, UNSTABLE_LEVEL, Shown
-from analysis.statistics.aligned_ranks import FEWEST_BLOCKS
-from analysis.statistics.interval import Estimate
 from records.notes import Note
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from analysis.effects.estimate import Result
 
 
 class Verdict(str, Enum):
@@ -68,108 +67,89 @@ class Verdict(str, Enum):
         )
 
 
-@dataclass(frozen=True)
-class Sentences:
+class Sentences(NamedTuple):
     """What is said of a verdict: one row of the table below."""
 
-    #: What was seen, how sure that is, and what it does not say; empty: nothing.
-    what: str
-    sure: str = ""
-    unsaid: str = ""
+    #: What was seen, how sure that is, and what it does not say.
+    meaning: str
     #: What to do next, with the command that does it, in which `{run}` is `nimc run CAMPAIGN
     #: --machine M`, `{machine}` the machine and `{pairs}` the next look.
     do: str = ""
 
-    @property
-    def meaning(self) -> str:
-        """All but what to do."""
-        return " ".join(filter(None, (self.what, self.sure, self.unsaid)))
+
+def _error(level: float, says: str = "say this wrongly of any case") -> str:
+    return f"At most {level:.0%} of campaigns {says}."
 
 
-def _error(statement: str) -> str:
-    return f"At most {LEVELS[statement]:.0%} of campaigns say this wrongly of any case."
-
-
-_SLOWER = "The typical run is slower than off: the whole interval lies above 1, the estimate above"
-_SLOWER += " that of off against off, and the mean is higher"
+_SURE = _error(LEVELS["slower"])
+_SLOWER = (
+    "The typical run is slower than off: the whole interval lies above 1, the estimate above that"
+    " of off against off, and the mean is higher; where there is a control, slower than that as"
+    " well."
+)
 _MORE = "`{run} --pairs {pairs}`"
 #: What the figures need comes first, before what they show.
 SENTENCES: dict[Verdict, Sentences] = {
     Verdict.TOO_FEW_PAIRS: Sentences(
         "Fewer pairs count than the campaign requires, or fewer than six.",
-        do=f"measure more pairs, {_MORE}; the reasons of rejected runs may say why they lack",
+        f"measure more pairs, {_MORE}; the reasons of rejected runs may say why they lack",
     ),
     Verdict.NO_WRITES: Sentences(
         "The timetable had no writer at this scale, so nothing was written.",
-        do="measure on more nodes, or with longer writes",
+        "measure on more nodes, or with longer writes",
     ),
     Verdict.NO_NOISE_FLOOR: Sentences(
         "The baseline was not repeated in six pairs, so its own differences are not known.",
-        do="add the arm aa, which repeats the baseline, to the campaign's `arms`",
+        "add the arm aa, which repeats the baseline, to the campaign's `arms`",
     ),
     Verdict.BASELINE_UNSTABLE: Sentences(
-        "The baseline differs from its own repetition, which ends the case.",
-        f"At most {UNSTABLE_LEVEL:.0%} of campaigns say this of any sound baseline.",
-        "Nothing is said of the effect.",
+        "The baseline differs from its own repetition, which ends the case."
+        f" {_error(UNSTABLE_LEVEL, 'say this of any sound baseline')}"
+        " Nothing is said of the effect.",
         "look for drift and other load on the nodes, and measure again: `{run} --fresh`",
     ),
     Verdict.NO_CONTROL: Sentences(
-        "Slower, but origin and target share a host, and no control counts in six of the pairs.",
-        _error("slower"),
-        "Lost cores may explain it.",
+        "Slower, but origin and target share a host, and no control counts in six of the pairs."
+        f" {_SURE} Lost cores may explain it.",
         "add the control spin to the campaign's `arms`, or take origins on other hosts",
     ),
     Verdict.INCONCLUSIVE: Sentences(
-        "Neither an effect nor its absence is shown.",
-        do=f"measure more pairs: {_MORE}",
+        "Neither an effect nor its absence is shown.", f"measure more pairs: {_MORE}"
     ),
     Verdict.NOT_ABOVE_CONTROL: Sentences(
-        "Slower, but not shown to be slower than with a process that only keeps a core busy.",
-        _error("slower"),
-        "Lost cores may explain it.",
+        "Slower, but not shown to be slower than with a process that only keeps a core busy."
+        f" {_SURE} Lost cores may explain it.",
         "take origins on other hosts: lost cores may explain the loss",
     ),
     Verdict.EMULATED: Sentences(
-        f"{_SLOWER}; where there is a control, slower than that as well.",
-        _error("slower"),
-        "The writes were emulated: processors took part in them, so memory is not shown to be the"
-        " cause.",
+        f"{_SLOWER} {_SURE} The writes were emulated: processors took part in them, so memory is"
+        " not shown to be the cause.",
         "measure with RDMA hardware; this loss is that of the emulation",
     ),
     Verdict.DEVICE: Sentences(
-        f"{_SLOWER}; where there is a control, slower than that as well.",
-        _error("slower"),
-        "A GPU wrote over PCIe, no network card: what RDMA costs is not shown.",
+        f"{_SLOWER} {_SURE} A GPU wrote over PCIe, no network card: what RDMA costs is not shown.",
         "measure with RDMA hardware; compare the losses at the same rate",
     ),
     Verdict.SLOWER: Sentences(
-        f"{_SLOWER}; where there is a control, slower than that as well.",
-        _error("slower"),
-        "That memory is the cause is not shown: nothing but the writers' reports shows the writes,"
-        " or nothing shows that they left the cache.",
+        f"{_SLOWER} {_SURE} That memory is the cause is not shown: nothing but the writers' reports"
+        " shows the writes, or nothing shows that they left the cache.",
         "count what reaches memory, with `factors: {{tool: [none, perf_stat:dram]}}` in the"
         " campaign, or write more than the caches hold, with `injector: {{message: dram}}`",
     ),
     Verdict.CONTENTION: Sentences(
-        f"{_SLOWER}; where there is a control, slower than that as well. The writes were seen to"
-        " arrive, and reached memory.",
-        _error("slower"),
-        "",
+        f"{_SLOWER} The writes were seen to arrive, and reached memory. {_SURE}",
         "measure what remedies gain, such as a lower rate or a reserved core: `nimc run throttling"
         " --machine {machine}`",
     ),
     Verdict.SPEED_UP: Sentences(
         "Faster than off: the whole intervals of the typical run and of the mean lie below 1, and"
-        " the estimate below the whole interval of off against off.",
-        _error("faster"),
-        "",
+        f" the estimate below the whole interval of off against off. {_error(LEVELS['faster'])}",
         "find out why runs with writes are faster before these figures are used",
     ),
     Verdict.NO_EFFECT: Sentences(
         "The typical run lies within the campaign's margin; neither the mean nor the repeated"
-        " baseline is shown to lie beyond it.",
-        _error("within"),
-        "That no single run is hit is not said.",
+        f" baseline is shown to lie beyond it. {_error(LEVELS['within'])}"
+        " That no single run is hit is not said.",
         "nothing is needed under the writes that were measured",
     ),
     Verdict.NOISE_FLOOR: Sentences(
@@ -200,50 +180,37 @@ def within(low: float, high: float, margin: float) -> bool:
 
 
 def judge(
-    effect: Estimate | None,
-    mean: Estimate | None,
-    repeated: Estimate | None,
-    shown: Shown,
-    *,
-    controlled: bool,
-    pairs: int,
-    pairs_floor: int,
-    margin: float,
-    wrote: bool,
-    same_host: bool,
-    emulated: bool,
+    row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = False, by_gpu: bool = False
 ) -> Verdict:
-    """The verdict on the slowdown `effect` of the typical run and on that of the `mean`.
+    """The verdict on an effect, of which all but the verdict is in its row.
 
-    `repeated`: the repeated baseline against the baseline. `shown`: what the pairs show, over all
-    that is asked. `controlled`: whether there is a control in six of the pairs. What shows that
-    memory is the cause comes later (`analysis.effects.facts.name_contention`).
+    `shown`: what the pairs show, over all that is asked. `by_gpu`: whether a GPU made all writes.
+    What shows that memory is the cause comes later (`analysis.effects.facts.name_contention`).
     """
-    if effect is None or mean is None or pairs < pairs_floor:
+    effect, mean, repeated = row.slowdown, row.mean, row.noise_floor
+    if effect is None or mean is None or row.pairs < pairs_floor:
         return Verdict.TOO_FEW_PAIRS
-    if not wrote:
+    if row.writer_rate_b_s is None:
         return Verdict.NO_WRITES
     if repeated is None:
         return Verdict.NO_NOISE_FLOOR
     if "unstable" in shown:
         return Verdict.BASELINE_UNSTABLE
     if "slower" in shown and effect.low > 1 and effect.value > repeated.high and mean.value > 1:
-        if same_host and not controlled:
+        if same_host and row.over_control is None:
             return Verdict.NO_CONTROL
-        if controlled and "above_control" not in shown:
+        if row.over_control and "above_control" not in shown:
             return Verdict.NOT_ABOVE_CONTROL
-        return Verdict.EMULATED if emulated else Verdict.SLOWER
+        if row.emulated:
+            return Verdict.DEVICE if by_gpu else Verdict.EMULATED
+        return Verdict.SLOWER
     if "faster" in shown and effect.high < 1 and effect.value < repeated.low and mean.high < 1:
         return Verdict.SPEED_UP
     # A mean beyond the margin is an effect, if not one on the typical run; or the baseline drifts.
-    beyond = any(of.low > 1 + margin or of.high < 1 / (1 + margin) for of in (mean, repeated))
+    least, most = 1 / (1 + row.margin), 1 + row.margin
+    beyond = any(of.low > most or of.high < least for of in (mean, repeated))
     return Verdict.NO_EFFECT if "within" in shown and not beyond else Verdict.INCONCLUSIVE
 
-
-# Caveats: one-line notes that a reader needs next to a figure.
-
-#: Share of rejected runs above which a warning says so.
-_MANY_REJECTED = 0.1
 
 #: Transport of a writer -> caveat. A GPU's writes are no emulation, but no RDMA either.
 _EMULATIONS = {
@@ -255,56 +222,12 @@ _EMULATIONS = {
 }
 
 
-def emulations(transports: Sequence[str]) -> list[str]:
-    """Caveats of `transports`, each a name or several joined with `+`."""
+def emulations(transports: Iterable[str]) -> list[str]:
+    """Caveats of `transports`, each a name or several joined with `+`; none for RDMA hardware."""
     names = dict.fromkeys(name for joined in transports for name in joined.split("+"))
     return [_EMULATIONS[name]() for name in names if name in _EMULATIONS]
 
 
 def emulated(samples: pl.DataFrame) -> list[str]:
-    """Caveats of the transports of `samples`; empty for RDMA hardware."""
-    return emulations([str(name) for name in samples["transport"].unique(maintain_order=True)])
-
-
-def by_gpu(samples: pl.DataFrame) -> bool:
-    """Whether a GPU made all writes."""
-    return set(samples["transport"].drop_nulls()) == {"copy engine"}
-
-
-def caveats(
-    runs: pl.DataFrame,
-    blocks: Sequence[Sized],
-    effect: Estimate | None,
-    precision: float | None,
-    cap: int | None,
-) -> list[str]:
-    """Caveats of a treatment, from its samples `runs`, its pairs in each block and its effect."""
-    notes = [
-        str(note) for note in runs["notes"].explode(empty_as_null=False).unique(maintain_order=True)
-    ]
-    notes += emulated(runs)
-    pairs = sum(len(block) for block in blocks)
-    if 0 < len(blocks) < FEWEST_BLOCKS:
-        notes.append(Note.NEXT_ALLOCATION(blocks=len(blocks), needed=FEWEST_BLOCKS))
-    if precision is not None and effect is not None and effect.half_width > precision:
-        most = "" if cap is None else f" (at most {cap})"
-        half = effect.half_width
-        notes.append(Note.HALF_WIDTH(half_width=half, pairs=pairs, most=most, precision=precision))
-    return notes
-
-
-def selection(
-    arm: str, figures: Mapping[str, tuple[Estimate | None, Estimate | None]], rejected_share: float
-) -> list[str]:
-    """Warnings where the choice of runs may have made a figure: repeated runs could select it.
-
-    `figures` gives what each figure is called, the figure, and the same with first attempts;
-    `rejected_share` is of the runs that the figures compare.
-    """
-    notes = []
-    for name, (used, first) in figures.items():
-        if used and first and abs(first.value - used.value) > (used.high - used.low) / 2:
-            notes.append(Note.FIRST_ATTEMPTS(name=name, first=first.value, used=used.value))
-    if rejected_share > _MANY_REJECTED:
-        notes.append(Note.MANY_REJECTED(share=rejected_share, arm=arm, most=_MANY_REJECTED))
-    return notes
+    """Caveats of the transports of `samples`."""
+    return emulations(map(str, samples["transport"].unique(maintain_order=True)))

@@ -8,7 +8,7 @@ import polars as pl
 from analysis.questions.question import Crosser, Estimator, estimate_of
 from analysis.statistics.aligned_ranks import against_zero, few, shifts
 from analysis.statistics.aligned_ranks import slowdown as aligned
-from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, median_interval
+from analysis.statistics.interval import FEWEST, Estimate, median_interval
 from analysis.statistics.location import Crossing, crossing, location, ratio_between
 
 
@@ -24,14 +24,11 @@ def ratio(value: str, against: str, again: str | None = None) -> Estimator:
         pairs = rows.drop_nulls([value, against])
         if pairs.is_empty():
             return None
-        logs = pairs.select(pl.col(value, *references).log())
-        middle = pl.concat_list(references).list.explode(empty_as_null=False).drop_nulls().median()
-        if "block" in pairs.columns:
-            logs = logs.with_columns(pairs["block"]).with_columns(middle=middle.over("block"))
-        else:
-            logs = logs.with_columns(middle=middle)
-        relative = logs.select(pl.col(value, *references) - pl.col("middle"))
-        return aligned(relative.fill_null(float("nan")).to_numpy())
+        middle = pl.concat_list(pl.col(references).log()).list.explode(empty_as_null=False)
+        middle = middle.drop_nulls().median()
+        middle = middle.over("block") if "block" in pairs.columns else middle
+        logs = pairs.select(pl.col(value, *references).log() - middle)
+        return aligned(logs.fill_null(float("nan")).to_numpy())
 
     return estimate
 
@@ -44,8 +41,8 @@ def difference(value: str, against: str) -> Estimator:
         if len(values) < FEWEST:
             return None
         scale = float(np.abs(values).max()) or 1.0
-        low, centre, high = (float(end) * scale for end in shifts(against_zero(values / scale)))
-        return Estimate(centre, low, high, CONFIDENCE)
+        low, centre, high = (shifts(against_zero(values / scale)) * scale).tolist()
+        return Estimate(centre, low, high)
 
     return estimate
 

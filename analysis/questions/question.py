@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
+from analysis.statistics.interval import FEWEST, Estimate
 from analysis.statistics.location import Crossing
 from records.units import plural
 
@@ -154,7 +154,7 @@ def estimate_of(row: Mapping[str, Any], name: str) -> Estimate | None:
     """An estimate of a row; None if it is null."""
     if row[name] is None:
         return None
-    return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"], CONFIDENCE)
+    return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"])
 
 
 def _worded(question: Question, table: pl.DataFrame) -> pl.DataFrame:

@@ -36,6 +36,7 @@ from records.units import number, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Ending of a column -> its unit, longer endings first. Seconds per byte are shown per gigabyte.
 _UNITS = {"_b_s": "B/s", "_s_b": "s/GB", "_s": "s", "_b": "B"}
@@ -114,8 +115,8 @@ def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) ->
         # A section that can say nothing is folded, with the reasons.
         silent="; ".join(dict.fromkeys(row["why"] for row in rows)) if _silent(rows) else "",
         svgs=[
-            (text, draw(question, of, name, f"{anchor}{index}"))
-            for index, (text, draw, of, name) in enumerate(pictures[:_PICTURES])
+            (text, _svg(question, of, name, f"{anchor}{index}"))
+            for index, (text, of, name) in enumerate(pictures[:_PICTURES])
         ],
         meaning=_MEANINGS[question.plot] if question.plot else "",
         undrawn=_undrawn(rows, pictures, whole),
@@ -256,36 +257,48 @@ def _cell(question: Question, row: Row, name: str) -> tuple[str, str]:
 # Pictures.
 
 
-Draw = Callable[[Question, Sequence[Row], str, str], Markup]
+#: Draws rows of the answer: the figures of a column.
+Draw = Callable[["Figure", Question, Sequence[Row], str], None]
 
 
-def _pictures(
-    question: Question, rows: Sequence[Row]
-) -> list[tuple[str, Draw, Sequence[Row], str]]:
-    """The values of `apart`, how to draw their rows, these, and the name of what is drawn."""
-    if question.plot is None:
-        return []
-    draw = _DRAWN_BY[question.plot]
-    pictures: list[tuple[str, Draw, Sequence[Row], str]] = []
-    for name in question.drawn or (question.main,):
-        shown = [row for row in rows if row[name] is not None]
-        shown = shown if question.plot == "points" else shown[:_DRAWN]
-        groups = grouped((_label(question.apart, row), row) for row in shown)
-        pictures += [(text, draw, of, name) for text, of in groups.items()]
+def _pictures(question: Question, rows: Sequence[Row]) -> list[tuple[str, Sequence[Row], str]]:
+    """The values of `apart`, their rows, and the name of what is drawn."""
+    pictures: list[tuple[str, Sequence[Row], str]] = []
+    for name in (question.drawn or (question.main,)) if question.plot else ():
+        drawn = [row for row in rows if row[name] is not None]
+        drawn = drawn if question.plot == "points" else drawn[:_DRAWN]
+        groups = grouped((_label(question.apart, row), row) for row in drawn)
+        pictures += [(text, of, name) for text, of in groups.items()]
     return pictures
 
 
-def _said(question: Question, rows: Sequence[Row], name: str) -> str:
-    """The figures in words, for readers who do not see the picture."""
-    parts = []
-    for row in rows:
+def _svg(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
+    """A picture, with its figures in words for readers who do not see it."""
+    assert question.plot
+    height_in, draw = _DRAWN_BY[question.plot]
+    said = [(_label(question.by, row), row) for row in rows]
+    if question.plot == "points":
+        # Of a cloud, its median.
+        clouds = grouped((_label(question.axes[1:], row), row) for row in rows)
+        said = [
+            (label, {**of[0], name: median(r[name] for r in of)}) for label, of in clouds.items()
+        ]
+    texts = []
+    for label, row in said:
         value, ends = _cell(question, row, name)
-        parts.append(f"{_label(question.by, row)} {value}" + (f" ({ends})" if ends else ""))
-    return f"{question.title}: {'; '.join(parts)}"
+        texts.append(f"{label} {value}".lstrip() + (f" ({ends})" if ends else ""))
+    with drawing(height_in(question, rows)) as figure:
+        draw(figure, question, rows, name)
+        return themed_svg(figure, anchor, f"{question.title}: {'; '.join(texts)}")
 
 
 def _label(names: Sequence[str], row: Row) -> str:
     return " ".join(str(row[name]) for name in names if row[name] not in (None, ""))
+
+
+def _named(question: Question, row: Row) -> str:
+    """The keys of a row that its picture does not share."""
+    return _label([key for key in question.by if key not in question.apart], row)
 
 
 def _scaled(question: Question, rows: Sequence[Row], name: str) -> tuple[float, str]:
@@ -300,65 +313,57 @@ def _scaled(question: Question, rows: Sequence[Row], name: str) -> tuple[float, 
     return divisor, f"{text}, {scaled}" if unit else text
 
 
-def _forest(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
+def _forest(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
     """A row for each row of the answer, with its interval; colours by the first of `axes`."""
     divisor, axis = _scaled(question, rows, name)
     colour = question.axes[0] if question.axes else ""
     levels = list(dict.fromkeys(row[colour] for row in rows)) if colour else []
-    with drawing(0.9 + 0.34 * len(rows)) as drawn:
-        names = [key for key in question.by if key not in question.apart]
-        labels = [_label(names, row) for row in rows]
-        axes = rows_axes(drawn, labels, axis, line=None if _unit(name) else 1.0)
-        for line, row in enumerate(rows):
-            index = levels.index(row[colour]) if colour else 1
-            if question.behind and row[f"{question.behind}_low"] is not None:
-                band(axes, Interval(*(row[f"{question.behind}_{end}"] for end in _ENDS)), line)
-            of = estimate_of(row, name)
-            shown = of.mapped(lambda value: value / divisor) if of else None
-            interval(axes, shown, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
-        return themed_svg(drawn, anchor, _said(question, rows, name))
+    labels = [_named(question, row) for row in rows]
+    axes = rows_axes(figure, labels, axis, line=None if _unit(name) else 1.0)
+    for line, row in enumerate(rows):
+        index = levels.index(row[colour]) if colour else 1
+        if question.behind and row[f"{question.behind}_low"] is not None:
+            band(axes, Interval(*(row[f"{question.behind}_{end}"] for end in _ENDS)), line)
+        of = estimate_of(row, name)
+        scaled = of.mapped(lambda value: value / divisor) if of else None
+        interval(axes, scaled, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
 
 
-def _change(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
+def _change(figure: Figure, question: Question, rows: Sequence[Row], _: str) -> None:
     """A row for each row of the answer: its values without and with traffic, logarithmic."""
-    ends = [(row, *(row[column] for column in question.axes)) for row in rows]
-    shown = [(row, off, on) for row, off, on in ends if off and on and off > 0 and on > 0]
-    with drawing(0.9 + 0.26 * len(shown)) as drawn:
-        names = [key for key in question.by if key not in question.apart]
-        axes = rows_axes(drawn, [_label(names, row) for row, *_ in shown], "", line=None)
-        for line, (_, off, on) in enumerate(shown):
-            axes.plot([off, on], [line, line], color=light("muted"), lw=1.5)
-            points(axes, [off], [line], "off", "o", 6)
-            points(axes, [on], [line], "on", "^", 6)
-        if shown:
-            logarithmic(axes, "x")
-        return themed_svg(drawn, anchor, _said(question, rows, name))
+    both = [(row, *(row[column] for column in question.axes)) for row in rows]
+    positive = [(row, off, on) for row, off, on in both if off and on and off > 0 and on > 0]
+    axes = rows_axes(figure, [_named(question, row) for row, *_ in positive], "", line=None)
+    for line, (_, off, on) in enumerate(positive):
+        axes.plot([off, on], [line, line], color=light("muted"), lw=1.5)
+        points(axes, [off], [line], "off", "o", 6)
+        points(axes, [on], [line], "on", "^", 6)
+    if positive:
+        logarithmic(axes, "x")
 
 
-def _map(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
+def _map(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
     """A cell for each row of the answer, and lines at the sizes of `marks`; larger is darker."""
     sides = [list(dict.fromkeys(row[key] for row in rows)) for key in question.axes]
     least, most = (end(row[name] for row in rows) for end in (min, max))
-    with drawing(1.3 + 0.55 * len(sides[1])) as drawn:
-        axes = drawn.subplots()
-        for row in rows:
-            x, y = (side.index(row[key]) for side, key in zip(sides, question.axes, strict=True))
-            depth = (row[name] - least) / (most - least) if most > least else 0.0
-            corners = [x - 0.5, x + 0.5, x + 0.5, x - 0.5], [y - 0.5, y - 0.5, y + 0.5, y + 0.5]
-            axes.fill(*corners, color=light("on"), alpha=0.05 + 0.5 * depth, lw=0)
-            value, ends = _cell(question, row, name)
-            axes.text(x, y + 0.02, value, ha="center", va="bottom", fontsize=9)
-            axes.text(x, y - 0.05, ends, ha="center", va="top", fontsize=7)
-        for key in question.axes:
-            sizes = {row[key]: row[f"{key}_b"] for row in rows}
-            for place, marks in _boundaries(question, list(sizes.values()), rows[0]).items():
-                _marked(axes, ", ".join(marks), place, key == question.axes[0])
-        axes.set_xticks(range(len(sides[0])), sides[0])
-        axes.set_yticks(range(len(sides[1])), sides[1])
-        axes.set(xlim=(-0.5, len(sides[0]) - 0.5), ylim=(-0.5, len(sides[1]) - 0.5))
-        labels = [question.headings.get(key, key.replace("_", " ")) for key in question.axes]
-        axes.set(xlabel=labels[0], ylabel=labels[1])
-        return themed_svg(drawn, anchor, _said(question, rows, name))
+    axes = figure.subplots()
+    for row in rows:
+        x, y = (side.index(row[key]) for side, key in zip(sides, question.axes, strict=True))
+        depth = (row[name] - least) / (most - least) if most > least else 0.0
+        corners = [x - 0.5, x + 0.5, x + 0.5, x - 0.5], [y - 0.5, y - 0.5, y + 0.5, y + 0.5]
+        axes.fill(*corners, color=light("on"), alpha=0.05 + 0.5 * depth, lw=0)
+        value, ends = _cell(question, row, name)
+        axes.text(x, y + 0.02, value, ha="center", va="bottom", fontsize=9)
+        axes.text(x, y - 0.05, ends, ha="center", va="top", fontsize=7)
+    for key in question.axes:
+        sizes = {row[key]: row[f"{key}_b"] for row in rows}
+        for place, marks in _boundaries(question, list(sizes.values()), rows[0]).items():
+            _marked(axes, ", ".join(marks), place, key == question.axes[0])
+    axes.set_xticks(range(len(sides[0])), sides[0])
+    axes.set_yticks(range(len(sides[1])), sides[1])
+    axes.set(xlim=(-0.5, len(sides[0]) - 0.5), ylim=(-0.5, len(sides[1]) - 0.5))
+    labels = [question.headings.get(key, key.replace("_", " ")) for key in question.axes]
+    axes.set(xlabel=labels[0], ylabel=labels[1])
 
 
 def _marked(axes: Axes, text: str, place: float, across: bool) -> None:
@@ -388,81 +393,56 @@ def _boundaries(
     return places
 
 
-def _points(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
-    """A point for each row, over the first of `axes`; colours by the others.
+def _series(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
+    """The rows over the first of `axes`: a line, or a cloud, for each combination of the others."""
+    across, cloud = question.axes[0], question.plot == "points"
+    divisor, y_axis = _scaled(question, rows, name)
+    texts = list(dict.fromkeys(row[across] for row in rows))
+    if named := isinstance(texts[0], str):
+        unit, x_axis = 1.0, question.headings.get(across, across.replace("_", " "))
+    else:
+        unit, x_axis = _scaled(question, rows, across)
 
-    Its text for readers who cannot see it has the medians.
-    """
-    divisor, axis = _scaled(question, rows, name)
-    places, x_axis, _ = _across(question, rows, question.axes[0])
-    labels = [_label(question.axes[1:], row) for row in rows]
-    medians = []
-    with drawing(3.0) as drawn:
-        axes = drawn.subplots()
-        for index, label in enumerate(dict.fromkeys(labels)):
-            chosen = [at for at, text in enumerate(labels) if text == label]
+    def place(row: Row) -> float:
+        return float(texts.index(row[across])) if named else row[across] / unit
+
+    def height(row: Row, column: str) -> float:
+        return nan if row[column] is None else row[column] / divisor
+
+    axes = figure.subplots()
+    for index, (label, of) in enumerate(
+        grouped((_label(question.axes[1:], row), row) for row in rows).items()
+    ):
+        if cloud:
             css, shape = level_look(index)
-            values = [rows[at][name] / divisor for at in chosen]
-            middle = {**rows[chosen[0]], name: median(rows[at][name] for at in chosen)}
-            medians.append(f"{label} {_cell(question, middle, name)[0]}".lstrip())
             look = {"alpha": 0.7, "mew": 0, "label": label, "gid": f"points-{index}"}
-            points(axes, [places[at] for at in chosen], values, css, shape, 4, **look)
-            line = [(places[at], rows[at][question.behind]) for at in chosen if question.behind]
-            if line and line[0][1] is not None:
-                across, up = zip(*sorted(line), strict=True)
-                axes.plot(across, [value / divisor for value in up], color=light(css), lw=1.6)
-        finish(axes, x_axis, axis, ylim=(0, None))
-        legend(drawn, 4)
-        return themed_svg(drawn, anchor, f"{question.title}: {'; '.join(medians)}")
-
-
-def _across(
-    question: Question, rows: Sequence[Row], name: str
-) -> tuple[list[float], str, list[str]]:
-    """Places on the x axis, its label, and the texts that stand there instead of numbers."""
-    if isinstance(rows[0][name], str):
-        names = list(dict.fromkeys(row[name] for row in rows))
-        label = question.headings.get(name, name.replace("_", " "))
-        return [float(names.index(row[name])) for row in rows], label, names
-    divisor, label = _scaled(question, rows, name)
-    return [row[name] / divisor for row in rows], label, []
-
-
-def _lines(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
-    """A line for each combination of the later `axes`, over the first."""
-    across = question.axes[0]
-    divisor, axis = _scaled(question, rows, name)
-    places, x_axis, names = _across(question, rows, across)
-    labels = [_label(question.axes[1:], row) for row in rows]
-    with drawing(3.6) as drawn:
-        axes = drawn.subplots()
-        for index, label in enumerate(dict.fromkeys(labels)):
-            points = [
-                (
-                    place,
-                    row[name] / divisor,
-                    nan if row[f"{name}_low"] is None else row[f"{name}_low"] / divisor,
-                    nan if row[f"{name}_high"] is None else row[f"{name}_high"] / divisor,
-                )
-                for place, row, of in zip(places, rows, labels, strict=True)
-                if of == label
-            ]
-            level_line(axes, index, label, points)
-        if names:
-            axes.set_xticks(range(len(names)), names)
-        if _unit(name):
-            finish(axes, x_axis, axis, xlim=None if names else (0, None), ylim=(0, None))
+            heights = [height(row, name) for row in of]
+            points(axes, [place(row) for row in of], heights, css, shape, 4, **look)
+            if question.behind and of[0][question.behind] is not None:
+                line = sorted((place(row), height(row, question.behind)) for row in of)
+                axes.plot(*zip(*line, strict=True), color=light(css), lw=1.6)
         else:
-            axes.axhline(1.0, color=light("muted"), lw=1)
-            finish(axes, x_axis, axis, xlim=None if names else (0, None))
-        legend(drawn, 3)
-        return themed_svg(drawn, anchor, _said(question, rows, name))
+            low, high = (f"{name}_{end}" for end in _ENDS)
+            bars = [
+                (place(row), height(row, name), height(row, low), height(row, high)) for row in of
+            ]
+            level_line(axes, index, label, bars)
+    if named:
+        axes.set_xticks(range(len(texts)), texts)
+    limits: dict[str, Any] = {} if named or cloud else {"xlim": (0, None)}
+    if cloud or _unit(name):
+        limits["ylim"] = (0, None)
+    else:
+        axes.axhline(1.0, color=light("muted"), lw=1)
+    finish(axes, x_axis, y_axis, **limits)
+    legend(figure, 4 if cloud else 3)
 
 
-_DRAWN_BY: Mapping[Plot, Draw] = {
-    "forest": _forest,
-    "lines": _lines,
-    "points": _points,
-    "change": _change,
-    "map": _map,
+#: Kind of picture -> its height in inches, and what draws it.
+_DRAWN_BY: Mapping[Plot, tuple[Callable[[Question, Sequence[Row]], float], Draw]] = {
+    "forest": (lambda _, rows: 0.9 + 0.34 * len(rows), _forest),
+    "change": (lambda _, rows: 0.9 + 0.26 * len(rows), _change),
+    "map": (lambda of, rows: 1.3 + 0.55 * len({row[of.axes[1]] for row in rows}), _map),
+    "points": (lambda *_: 3.0, _series),
+    "lines": (lambda *_: 3.6, _series),
 }

@@ -13,13 +13,14 @@ from analysis.remedies.tried import KEYS, speeds
 from analysis.report.data import RunData
 from analysis.statistics.aligned_ranks import (
     FEWEST_BLOCKS,
+    Values,
     against_zero,
     few,
     next_allocation,
     slowdown,
 )
 from analysis.statistics.interval import FEWEST, Estimate, Interval
-from analysis.statistics.location import Crossing, Values, crossing, location, p_value
+from analysis.statistics.location import Crossing, crossing, location, p_value
 from analysis.statistics.nights import NightsDifference, ratio_of_nights
 
 #: A remedy with its figures. `price`: time off with the remedy / off; above 1 it costs; null for a

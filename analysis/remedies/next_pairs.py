@@ -12,7 +12,7 @@ from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS
 from analysis.statistics.interval import CONFIDENCE, FEWEST
-from analysis.statistics.power import POWER
+from analysis.statistics.looks import POWER
 
 _LEVEL = 1 - CONFIDENCE
 _HOUR_S = 3600.0

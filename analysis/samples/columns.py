@@ -31,25 +31,7 @@ from records.json_limits import refuse_long
 from records.sample import NAME, Sample
 from records.sample_rules import OF_SCHEMA_4, OTHER, WRITER, check, raise_first_fault
 
-
-def with_shared_nulls(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same frame; its columns of nulls are views of memory that is made once per type.
-
-    Often a third of a run's columns: what only some devices count, bindings, timetables.
-    """
-    size = 1 << frame.height.bit_length()
-    return frame.with_columns(
-        _nulls(type_, size).head(frame.height).alias(name)
-        for name, type_ in frame.schema.items()
-        if frame[name].null_count() == frame.height
-    )
-
-
-@cache
-def _nulls(type_: pl.DataType, size: int) -> pl.Series:
-    return pl.Series([None], dtype=type_).new_from_index(0, size)
-
-
+#: Of a file that is parsed at once.
 _PIECE_B = 8 << 20
 
 _TEXT = pl.String()
@@ -183,11 +165,26 @@ def _whole(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     Columns of pieces lie between what was read for them, and would keep as much memory again.
     """
     columns = (pl.concat([part.drop_in_place(name) for part in parts]) for name in parts[0].columns)
-    return with_shared_nulls(
-        pl.DataFrame(
-            [each if each.null_count() == len(each) else each.rechunk() for each in columns]
-        )
+    whole = (of if of.null_count() == len(of) else of.rechunk() for of in columns)
+    return _with_shared_nulls(pl.DataFrame(whole))
+
+
+def _with_shared_nulls(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same frame; its columns of nulls are views of memory that is made once per type.
+
+    Often a third of a run's columns: what only some devices count, bindings, timetables.
+    """
+    size = 1 << frame.height.bit_length()
+    return frame.with_columns(
+        _nulls(type_, size).head(frame.height).alias(name)
+        for name, type_ in frame.schema.items()
+        if frame[name].null_count() == frame.height
     )
+
+
+@cache
+def _nulls(type_: pl.DataType, size: int) -> pl.Series:
+    return pl.Series([None], dtype=type_).new_from_index(0, size)
 
 
 def _pieces(paths: Iterable[Path], torn: list[str]) -> Iterator[_Piece]:
@@ -237,8 +234,8 @@ def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     if raw.height != piece.lines:
         raise_first_fault(piece.text, piece.path, piece.first_line)
     check(frame, piece.path, piece.first_line)
-    writers, conditions = map(with_shared_nulls, nested)
-    return with_shared_nulls(frame.drop("incomplete")), writers, conditions
+    writers, conditions = map(_with_shared_nulls, nested)
+    return _with_shared_nulls(frame.drop("incomplete")), writers, conditions
 
 
 def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
@@ -248,7 +245,7 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         for name, type_ in _NESTED.items()
         if raw.schema[name] == _TEXT
     ).with_row_index("row", first_row)
-    each, nodes = (_each(columns, name) for name in ("writers", "conditions"))
+    writers, nodes = (_exploded(columns, name) for name in ("writers", "conditions"))
     # Of the worst node.
     of_nodes = nodes.group_by("row", maintain_order=True).agg(
         pl.col("foreign_cpus", "steal_share").max(), pl.col("frequency_hz").min()
@@ -264,7 +261,7 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         **{column: timetable.field(name) for column, name in _TIMETABLE.items()},
         traffic_nodes=timetable.field("nodes").list.join("+").cast(_NAME),
     )
-    for part in (_of_writers(each), of_nodes):
+    for part in (_of_writers(writers), of_nodes):
         flat = flat.join(part, on="row", how="left", maintain_order="left")
     flat = flat.drop("row").with_columns(
         pl.col(*_WRITER_NAMES).fill_null(""),
@@ -273,13 +270,13 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         pl.col("writer_figures").fill_null(value=True),
         pl.col("same_host", "incomplete").fill_null(value=False),
     )
-    return flat, each, nodes
+    return flat, writers, nodes
 
 
-def _each(columns: pl.DataFrame, name: str) -> pl.DataFrame:
+def _exploded(columns: pl.DataFrame, name: str) -> pl.DataFrame:
     """The records in the lists of a column, with the sample's `row`."""
-    each = columns.select("row", name).explode(name, empty_as_null=False, keep_nulls=False)
-    return each.unnest(name)
+    lists = columns.select("row", name)
+    return lists.explode(name, empty_as_null=False, keep_nulls=False).unnest(name)
 
 
 def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
@@ -288,12 +285,12 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
     one_each = writers["row"].n_unique() == writers.height
 
     def names(name: str) -> pl.Expr:
-        found = col(name).drop_nulls()
-        return found.first() if one_each else found.unique(maintain_order=True).str.join("+")
+        names_of = col(name).drop_nulls()
+        return names_of.first() if one_each else names_of.unique(maintain_order=True).str.join("+")
 
     limit = pl.min_horizontal("rate_alone_b_s", "asked_b_s")
     share = (col("rate_min_b_s") / limit).fill_nan(0.0)
-    each = writers.with_columns(
+    measured = writers.with_columns(
         share=pl.when(col("message_b") > 0).then(share),
         plausible=pl.all_horizontal(col(name).is_between(0, MOST) for name in _FIGURES)
         & col("rate_before_b_s").fill_null(0.0).is_between(0, MOST),
@@ -301,7 +298,7 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         counted=col("counted_b") / col("counted_s"),
         within=col("origin") == col("target"),
     )
-    found = each.group_by("row", maintain_order=True).agg(
+    summed = measured.group_by("row", maintain_order=True).agg(
         writers=pl.len(),
         **{column: names(name) for column, name in _WRITER_NAMES.items()},
         message_b=col("message_b").max(),
@@ -329,7 +326,7 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         cpu_share=col("cpu_share").min(),
         incomplete=col("incomplete").any(),
     )
-    return found.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))
+    return summed.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))
 
 
 # Tables as files.

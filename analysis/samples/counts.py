@@ -148,9 +148,6 @@ def over_ranks(averaged: pl.Expr) -> pl.Expr:
     return pl.when(~value.is_null().any()).then(total).alias("value")
 
 
-# Counts of tools as values of roles: one row per run, rank and role.
-
-
 #: The factor whose levels are tools.
 _TOOL = "tool"
 _RUN = ["key", "case", "treatment", "tool", "block", "pair"]
@@ -174,7 +171,7 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
         pl.col("tool", "event", "unit", "state", "case").cast(pl.String),
         treatment=pl.col("arm").cast(pl.String).map_elements(without_tool, return_dtype=pl.String),
     )
-    found = (
+    of_roles = (
         runs.with_columns(
             program=pl.col("tool").str.replace(":.*$", ""),
             name=pl.when(node)
@@ -192,7 +189,7 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
             whole=pl.col("state") == "counted",
         )
     )
-    rows = found.group_by(*_RUN, "rank", "role", "row", maintain_order=True).agg(
+    rows = of_roles.group_by(*_RUN, "rank", "role", "row", maintain_order=True).agg(
         pl.when(pl.col("whole").all())
         .then(
             pl.when((pl.col("role_unit") == "1").first())
@@ -201,12 +198,12 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
         )
         .alias("value"),
         pl.col("state").filter(~pl.col("whole")).first().fill_null("counted"),
-        seen=pl.col("name").n_unique(),
+        present=pl.col("name").n_unique(),
         needed=pl.col("events").first(),
     )
     # Rows of several families may share an event; the one of which all events are there counts.
     return (
-        rows.filter(pl.col("seen") == pl.col("needed"))
+        rows.filter(pl.col("present") == pl.col("needed"))
         .sort("needed", descending=True, maintain_order=True)
         .unique([*_RUN, "rank", "role"], keep="first", maintain_order=True)
         .select(*_RUN, "rank", "role", "value", "state")
@@ -220,6 +217,29 @@ def totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
     """
     share = pl.col("role").first().is_in(SHARES)
     return values.group_by(*by, maintain_order=True).agg(over_ranks(share)).drop_nulls("value")
+
+
+def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str) -> pl.DataFrame:
+    """Medians of roles by treatment, in runs of which its tool is no part.
+
+    Columns: case, treatment, role, `value`, `off` (of its baseline), `written_b` (bytes written).
+    """
+    values = role_values(counters).filter(pl.col("role").is_in(roles))
+    sums = totals(values, "key", "case", "treatment", "role")
+    baseline = pl.col("baseline").cast(pl.String)
+    runs = samples.select(
+        "key",
+        written_b=pl.col("writer_rate_b_s") * pl.col("elapsed_s"),
+        # As that of the counts, of which the level of the tool is no part.
+        baseline=baseline.map_elements(without_tool, return_dtype=pl.String),
+    )
+    medians = (
+        sums.join(runs, on="key", how="inner")
+        .group_by("case", "treatment", "role")
+        .agg(pl.col("value", "written_b").median(), pl.col("baseline").first())
+    )
+    off = medians.select("case", "role", baseline="treatment", off="value")
+    return medians.join(off, on=["case", "role", "baseline"], how="inner")
 
 
 def without_tool(treatment: str) -> str:

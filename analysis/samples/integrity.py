@@ -7,13 +7,16 @@ a whole folder: only a head kept elsewhere, or a signature, shows that.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
 from analysis.samples.columns import MOST, Samples, read_run
-from analysis.samples.faults import CHAINED, ROUNDING, UNPROVEN, Faults, Rows, Rule
 from analysis.samples.provenance import Provenance, read_provenance
 from records.arms import arm_of
 from records.chain import walk_run
@@ -21,12 +24,19 @@ from records.errors import InputError
 from records.run import RunHeader, load_header
 from records.units import plural
 
+#: Most lines that are listed; the rest are counted.
+_LISTED = 20
+#: Since this schema, of runs and of samples, samples are in a chain.
+_CHAINED = 4
+UNPROVEN = "written before samples were in a chain: that none was changed is unproven"
+#: What is computed twice from the same numbers, maybe in another order, differs by rounding only.
+ROUNDING = 1e-9
 #: Smallest figure other than 0; smaller ones are not measured, and their inverse overflows.
 _LEAST = 1 / MOST
-_KEPT = pl.col("outcome") == "kept"
+_ACCEPTED = pl.col("outcome") == "kept"
 _RUN = ("case", "block", "pair", "arm")
 #: What is the same in all runs of a treatment; and in all of them that were accepted.
-_MADE = ("role", "baseline", "factors", "workload")
+_OF_TREATMENT = ("role", "baseline", "factors", "workload")
 _DOSE = ("fom_unit", "fom_better", "writers", "injector", "direction", "transport", "message_b")
 #: How far the clocks of two nodes may be apart, seconds; and by how much a run may seem to overlap
 #: the one before it, as its start is read from a clock that may be adjusted.
@@ -35,7 +45,7 @@ _CLOCKS_S, _OVERLAP_S = 60.0, 1.0
 
 @dataclass(frozen=True)
 class Integrity:
-    """What the checks of one run found."""
+    """The faults of one run, and what is odd."""
 
     run: Path
     #: Number of faults, and the first ones, one line each.
@@ -60,23 +70,16 @@ class Integrity:
 
 def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenance) -> Integrity:
     """Check a run, as `load_header`, `read_run` and `read_provenance` read it."""
-    faults, notes = Faults(), Faults()
-    head = _judge_chain(run, header, samples.frame, faults)
+    head, broken = _of_chain(run, header, samples.frame)
     for path, digest in records.misnamed.items():
-        line = f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name"
-        faults.add(line, broken=True)
-    rows = Rows(_with_kinds(samples.frame), samples.files)
-    rows.judge([*_of_names(), *_of_figures(rows.frame)], faults)
-    rows.judge([*_of_writers(header), *_of_treatments()], faults)
-    if head is None:
-        notes.add(UNPROVEN)
-    if run.resolve().name != header.run:
-        notes.add(f"the folder {run.resolve().name} holds the run {header.run}")
-    if header.reproduces:
-        notes.add(f"the order of the runs is that of {header.reproduces.run}, which is repeated")
-    rows.judge([*_of_times(header), *_of_pairs(), _of_provenance(records)], notes)
-    _note_missing(run, header, rows.frame, notes)
-    return Integrity(run, faults.count, faults.listed(), notes.listed(), faults.broken, head)
+        broken.append(f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name")
+    frame = _with_kinds(samples.frame)
+    rules = [*_of_runs(), *_of_figures(frame), *_of_writers(header)]
+    count, faults = _listed(chain(broken, _lines(frame, samples.files, rules)))
+    rules = [*_of_times(header), _of_pairs(), _of_provenance(records)]
+    odd = _lines(frame, samples.files, rules)
+    _, notes = _listed(chain(_of_header(run, header, head), odd, _missing(run, header, frame)))
+    return Integrity(run, count, faults, notes, broken, head)
 
 
 def require_sound(run: Path) -> None:
@@ -90,26 +93,59 @@ def refuse_faults(checked: Integrity) -> None:
         raise InputError(*checked.lines())
 
 
-def _judge_chain(run: Path, header: RunHeader, samples: pl.DataFrame, faults: Faults) -> str | None:
-    """Add the faults of the chain; its value after all samples, None of a run that has none."""
-    if header.schema < CHAINED and (samples["schema"] < CHAINED).all():
-        return None
+def _listed(lines: Iterable[str]) -> tuple[int, list[str]]:
+    """How many lines there are, and the first of them, with the number of the others."""
+    left = iter(lines)
+    first = list(islice(left, _LISTED))
+    more = sum(1 for _ in left)
+    return len(first) + more, [*first, f"and {more:,} more"] if more else first
+
+
+def _of_chain(run: Path, header: RunHeader, samples: pl.DataFrame) -> tuple[str | None, list[str]]:
+    """The chain's value after all samples, None of a run that has none, and its faults."""
+    if header.schema < _CHAINED and (samples["schema"] < _CHAINED).all():
+        return None, []
     try:
         walked = walk_run(run)
     except ValueError as error:  # a number of more digits than Python reads
         raise InputError(f"{run / 'run.json'}: {error}") from error
+    faults = []
     for path, of_case in walked.cases.items():
         if of_case.broken:
             first, *others = of_case.broken
             before = "the line before it" if first > 1 else "run.json"
             more = f", and so on in {plural(len(others), 'later line')}" if others else ""
-            line = f"{path}:{first}: chain: this line was changed, or {before} was{more}"
-            faults.add(line, broken=True)
+            faults.append(f"{path}:{first}: chain: this line was changed, or {before} was{more}")
     ended = header.finished_s is not None or header.head is not None
     if ended and header.head != walked.head:
         line = f"head: {header.head} found; allowed: {walked.head}, the chain's"
-        faults.add(f"{run / 'run.json'}: {line}", broken=True)
-    return walked.head
+        faults.append(f"{run / 'run.json'}: {line}")
+    return walked.head, faults
+
+
+class _Rule(NamedTuple):
+    """What no sample may be: an expression that is true of a faulty row, and what is required."""
+
+    field: str
+    broken: pl.Expr
+    required: str
+
+
+def _lines(frame: pl.DataFrame, files: Mapping[Path, int], rules: Sequence[_Rule]) -> Iterator[str]:
+    """A line for every row that breaks a rule, with its place; unknown (null) breaks none.
+
+    `files`: each file with the number of its rows, in their order.
+    """
+    paths, starts = list(files), list(accumulate(files.values(), initial=0))
+    broken = frame.lazy().select(
+        rule.broken.fill_null(value=False).arg_true().implode().alias(str(number))
+        for number, rule in enumerate(rules)
+    )
+    for rule, rows in zip(rules, broken.collect().row(0), strict=True):
+        for row in rows:
+            file = bisect_right(starts, row, hi=len(paths)) - 1
+            place = f"{paths[file]}:{row - starts[file] + 1}: {rule.field}"
+            yield f"{place}: {frame[rule.field][row]!r} found; allowed: {rule.required}"
 
 
 # What would make a result wrong.
@@ -117,80 +153,70 @@ def _judge_chain(run: Path, header: RunHeader, samples: pl.DataFrame, faults: Fa
 
 def _with_kinds(frame: pl.DataFrame) -> pl.DataFrame:
     """With what an arm's name says: `scheduled` (its writers follow a timetable), `arm_role`."""
-    arms = frame["arm"].cast(pl.String).unique().to_list()
-    roles = {arm: arm_of(arm).role for arm in arms}
-    scheduled = [arm for arm in arms if arm_of(arm).writing == "scheduled"]
+    arms = {arm: arm_of(arm) for arm in frame["arm"].cast(pl.String).unique()}
     name = pl.col("arm").cast(pl.String)
+    roles = {arm: of.role for arm, of in arms.items()}
     return frame.with_columns(
-        scheduled=name.is_in(scheduled),
+        scheduled=name.is_in([arm for arm, of in arms.items() if of.writing == "scheduled"]),
         arm_role=name.replace_strict(roles, default=None, return_dtype=pl.String),
     )
 
 
-def _of_names() -> list[Rule]:
-    """A key is of its own fields; nothing is accepted twice."""
-    own = pl.col(*_RUN, "attempt").cast(pl.String)
-    key = pl.concat_str(own, separator="/")
-    twice = _KEPT & (_KEPT.sum().over(_RUN) > 1)
-    return [
-        Rule("key", pl.col("key") != key, "CASE/BLOCK/PAIR/ARM/ATTEMPT of its own fields"),
-        Rule("warmup", pl.col("warmup") != (pl.col("pair") < 0), "true if 'pair' is below 0"),
-        Rule("attempt", twice, "one accepted attempt of a run"),
-    ]
-
-
-def _of_figures(frame: pl.DataFrame) -> list[Rule]:
-    """Every figure is finite and not negative; `is_between` is false for NaN."""
-    required = f"0, or a number from {_LEAST:.0e} to {MOST:.0e}"
-    figures = [name for name, type_ in frame.schema.items() if type_ == pl.Float64]
-    rules = [
-        Rule(name, ~(pl.col(name).is_between(_LEAST, MOST) | (pl.col(name) == 0)), required)
-        for name in figures
-    ]
-    return [*rules, Rule("writer_figures", ~pl.col("writer_figures"), "finite, and not negative")]
-
-
-def _of_treatments() -> list[Rule]:
-    """The runs of a treatment are made alike, on the same nodes in a block."""
+def _of_runs() -> Iterator[_Rule]:
+    """A run is what its key says, accepted once, and made as others of its treatment."""
 
     def differs(name: str, *over: str) -> pl.Expr:
         return pl.col(name) != pl.col(name).drop_nulls().mode().first().over(over)
 
-    baseline, role = pl.col("baseline").cast(pl.String), pl.col("role").cast(pl.String)
-    plain = role == "baseline"
+    key = pl.concat_str(pl.col(*_RUN, "attempt").cast(pl.String), separator="/")
+    twice = _ACCEPTED & (_ACCEPTED.sum().over(_RUN) > 1)
+    role = pl.col("role").cast(pl.String)
+    has_none = pl.col("baseline").is_null() != (role == "baseline")
     alike = "as in other runs of the treatment"
-    return [
-        Rule("role", role != pl.col("arm_role"), "that of the arm"),
-        Rule("baseline", baseline.is_null() != plain, "absent of a baseline, and given of others"),
-        *(Rule(name, differs(name, "case", "arm"), alike) for name in _MADE),
-        *(
-            Rule(name, _KEPT & differs(name, "case", "arm", "outcome"), f"{alike}, if accepted")
-            for name in _DOSE
-        ),
-        Rule("nodes", differs("nodes", "case", "block"), "the same in all runs of a block"),
-    ]
+    yield _Rule("key", pl.col("key") != key, "CASE/BLOCK/PAIR/ARM/ATTEMPT of its own fields")
+    yield _Rule("warmup", pl.col("warmup") != (pl.col("pair") < 0), "true if 'pair' is below 0")
+    yield _Rule("attempt", twice, "one accepted attempt of a run")
+    yield _Rule("role", role != pl.col("arm_role"), "that of the arm")
+    yield _Rule("baseline", has_none, "absent of a baseline, and given of others")
+    yield _Rule("nodes", differs("nodes", "case", "block"), "the same in all runs of a block")
+    for name in _OF_TREATMENT:
+        yield _Rule(name, differs(name, "case", "arm"), alike)
+    for name in _DOSE:
+        of_accepted = _ACCEPTED & differs(name, "case", "arm", "outcome")
+        yield _Rule(name, of_accepted, f"{alike}, if accepted")
 
 
-def _of_writers(header: RunHeader) -> list[Rule]:
+def _of_figures(frame: pl.DataFrame) -> Iterator[_Rule]:
+    """Every figure is finite and not negative; `is_between` is false for NaN."""
+    required = f"0, or a number from {_LEAST:.0e} to {MOST:.0e}"
+    for name in (name for name, type_ in frame.schema.items() if type_ == pl.Float64):
+        figure = pl.col(name).is_between(_LEAST, MOST) | (pl.col(name) == 0)
+        yield _Rule(name, ~figure, required)
+    yield _Rule("writer_figures", ~pl.col("writer_figures"), "finite, and not negative")
+
+
+def _of_writers(header: RunHeader) -> list[_Rule]:
     """What each arm requires of its writers, judged again from what is stored of them."""
     role, scheduled = pl.col("role").cast(pl.String), pl.col("scheduled")
     writers, at_once = pl.col("writers"), pl.col("timetable")
-    control, effect = _KEPT & (role == "control"), _KEPT & (role == "effect")
+    control, effect = _ACCEPTED & (role == "control"), _ACCEPTED & (role == "effect")
     continuous, short = effect & ~scheduled, effect & scheduled
     share, most = header.asked.min_share, pl.col("allowed_share") + ROUNDING
     slow = pl.col("writer_share") < share * (1 - ROUNDING)
     silent = role.is_in(["baseline", "floor"])
     return [
-        Rule("writers", silent & (writers > 0), "0: the arm is silent"),
-        Rule("writers", control & (writers == 0), "at least the control"),
-        Rule("writer_rate_b_s", control & (pl.col("writer_rate_b_s") > 0), "0 of a control"),
-        Rule("writers", continuous & (writers == 0), "at least 1 in an accepted run of the arm"),
-        Rule("writer_share", continuous & slow, f"at least {share:g}: 'min_share' of the campaign"),
-        Rule("writer_bytes_b", continuous & (pl.col("writer_bytes_b") == 0), "above 0"),
-        Rule("timetable", short & at_once.is_null(), "present: the arm follows one"),
-        Rule("writers", short & (writers != at_once), "as many as the timetable has at a time"),
+        _Rule("writers", silent & (writers > 0), "0: the arm is silent"),
+        _Rule("writers", control & (writers == 0), "at least the control"),
+        _Rule("writer_rate_b_s", control & (pl.col("writer_rate_b_s") > 0), "0 of a control"),
+        _Rule("writers", continuous & (writers == 0), "at least 1 in an accepted run of the arm"),
+        _Rule(
+            "writer_share", continuous & slow, f"at least {share:g}: 'min_share' of the campaign"
+        ),
+        _Rule("writer_bytes_b", continuous & (pl.col("writer_bytes_b") == 0), "above 0"),
+        _Rule("timetable", short & at_once.is_null(), "present: the arm follows one"),
+        _Rule("writers", short & (writers != at_once), "as many as the timetable has at a time"),
         *(
-            Rule(name, short & (pl.col(name) > most), "at most 'allowed_share' of the timetable")
+            _Rule(name, short & (pl.col(name) > most), "at most 'allowed_share' of the timetable")
             for name in ("missing_share", "excess_share")
         ),
     ]
@@ -199,46 +225,54 @@ def _of_writers(header: RunHeader) -> list[Rule]:
 # What is odd: a note.
 
 
-def _of_times(header: RunHeader) -> list[Rule]:
+def _of_header(run: Path, header: RunHeader, head: str | None) -> Iterator[str]:
+    if head is None:
+        yield UNPROVEN
+    if run.resolve().name != header.run:
+        yield f"the folder {run.resolve().name} holds the run {header.run}"
+    if header.reproduces:
+        yield f"the order of the runs is that of {header.reproduces.run}, which is repeated"
+
+
+def _of_times(header: RunHeader) -> list[_Rule]:
     """Runs lie within the run, and follow one another in their block."""
     start_s, end_s = pl.col("start_s"), pl.col("start_s") + pl.col("elapsed_s")
     before_s = end_s.shift(1).over("case", "block") - _OVERLAP_S
     finished_s = MOST if header.finished_s is None else header.finished_s
     return [
-        Rule("start_s", start_s < header.started_s - _CLOCKS_S, "after the run's start"),
-        Rule("start_s", end_s > finished_s + _CLOCKS_S, "before the run's end"),
-        Rule("start_s", start_s < before_s, "after the end of the run before"),
+        _Rule("start_s", start_s < header.started_s - _CLOCKS_S, "after the run's start"),
+        _Rule("start_s", end_s > finished_s + _CLOCKS_S, "before the run's end"),
+        _Rule("start_s", start_s < before_s, "after the end of the run before"),
     ]
 
 
-def _of_pairs() -> list[Rule]:
+def _of_pairs() -> _Rule:
     """A pair has a run of every treatment of its case, unless it is the last of its block."""
     block = ("case", "block")
     arms = pl.col("arm").n_unique()
     short = arms.over(*block, "pair") < arms.over("case")
     inner = (pl.col("pair") >= 0) & (pl.col("pair") < pl.col("pair").max().over(block))
     first = pl.int_range(pl.len()).over(*block, "pair") == 0
-    return [Rule("pair", first & inner & short, "one with a run of every treatment")]
+    return _Rule("pair", first & inner & short, "one with a run of every treatment")
 
 
-def _of_provenance(records: Provenance) -> Rule:
+def _of_provenance(records: Provenance) -> _Rule:
     name = pl.col("provenance").cast(pl.String)
     missing = ~name.is_in(list(records.records)) & name.is_first_distinct()
-    return Rule("provenance", missing, "a file in provenance/: how it was made is unproven")
+    return _Rule("provenance", missing, "a file in provenance/: how it was made is unproven")
 
 
-def _note_missing(run: Path, header: RunHeader, frame: pl.DataFrame, notes: Faults) -> None:
-    """Note what a finished run lacks of what was asked, and what was not asked."""
-    accepted = frame.filter(_KEPT, ~pl.col("warmup")).select(pl.col("case", "arm").cast(pl.String))
-    made = dict(accepted.group_by("case").agg(pl.col("arm").unique()).iter_rows())
-    for case, arms in made.items():
-        if case not in header.asked.cases:
-            notes.add(f"{run}: case '{case}' was not asked; see 'asked' of run.json")
-        elif others := sorted(set(arms) - set(header.asked.cases[case])):
-            notes.add(f"{run}: case '{case}': '{others[0]}' was not asked; see 'asked' of run.json")
-    if header.finished_s is None:
-        return
-    for case, names in header.asked.cases.items():
-        lacking = [name for name in names if name not in made.get(case, ())]
+def _missing(run: Path, header: RunHeader, frame: pl.DataFrame) -> Iterator[str]:
+    """What a finished run lacks of what was asked, and what was not asked."""
+    accepted = frame.filter(_ACCEPTED, ~pl.col("warmup")).select(pl.col("case", "arm"))
+    of_cases = accepted.cast(pl.String).group_by("case", maintain_order=True)
+    measured = dict(of_cases.agg(pl.col("arm").unique()).iter_rows())
+    asked = header.asked.cases
+    for case, arms in measured.items():
+        others = [f"'{arm}'" for arm in sorted(arms) if arm not in asked.get(case, ())]
+        if others:
+            yield f"{run}: case '{case}': {others[0]} was not asked; see 'asked' of run.json"
+    for case, names in asked.items() if header.finished_s is not None else ():
+        lacking = [name for name in names if name not in measured.get(case, ())]
         if lacking and case not in header.asked.optional:
-            notes.add(f"{run}: case '{case}' has no accepted run of {', '.join(lacking)}")
+            yield f"{run}: case '{case}' has no accepted run of {', '.join(lacking)}"

@@ -28,12 +28,12 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
     A sample of an effect is rejected if no writer wrote, whatever its record says; its `reason`
     then says so. A timetable of 0 writers needs none.
     """
-    kept = pl.col("outcome").cast(pl.String) == "kept"
+    accepted = pl.col("outcome").cast(pl.String) == "kept"
     requested = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
-    idle = kept & requested & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
+    idle = accepted & requested & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
     return samples.with_columns(
         reason=pl.when(idle).then(pl.lit("no writer wrote during the run")).otherwise("reason"),
-        status=pl.when(~kept | idle)
+        status=pl.when(~accepted | idle)
         .then(pl.lit("rejected"))
         .when("warmup")
         .then(pl.lit("warm-up"))
@@ -70,8 +70,8 @@ def level(factor: str) -> pl.Expr:
 
 def levels(text: str) -> dict[str, Level]:
     """Factor -> level, from text of the column `factors`."""
-    found: dict[str, Level] = json.loads(text)
-    return found
+    of_factors: dict[str, Level] = json.loads(text)
+    return of_factors
 
 
 def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
@@ -89,8 +89,8 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     marked = samples if "status" in samples.columns else judged(samples)
     cases = marked["case"].unique(maintain_order=True)
     # One case at a time: most of a report's memory is used here.
-    each = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
-    return pl.concat([_pairs(marked.head(0).lazy()), *each])
+    of_cases = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
+    return pl.concat([_pairs(marked.head(0).lazy()), *of_cases])
 
 
 def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
@@ -127,49 +127,34 @@ def first_attempts(marked: pl.DataFrame) -> pl.DataFrame:
     return first.with_columns(status=pl.lit("counts"))
 
 
-def log_times(chosen: pl.DataFrame) -> list[NDArray[np.float64]]:
-    """Log times of one treatment's pairs, one array per block, in its order.
+def log_times(chosen: pl.DataFrame) -> NDArray[np.float64]:
+    """Log times of one treatment's pairs, a row per pair.
 
-    `chosen`: rows of a `pair_table`. One row per pair: the treated run, the baseline and, if any
-    pair has one, its repetition (NaN where it does not count); relative to the median of the
-    block's baseline runs. The time of a rate is its inverse.
+    `chosen`: rows of a `pair_table`. A row has the treated run, the baseline and, if any pair has
+    one, its repetition (NaN where it does not count); relative to the median of the block's
+    baseline runs. The time of a rate is its inverse.
     """
-    sign = np.where(chosen["fom_better"] == "higher", -1.0, 1.0)
-    off, repeated = sign * np.log(chosen["off"].to_numpy()), chosen["repeated"]
-    columns = [off + np.log(chosen["ratio"].to_numpy()), off]
-    if repeated.null_count() < chosen.height:
-        columns.append(off + np.log(repeated.fill_null(np.nan).to_numpy()))
-    values = np.column_stack(columns)
+    off = pl.col("off").log() * pl.when(pl.col("fom_better") == "higher").then(-1).otherwise(1)
+    times = chosen.select(
+        "block", off=off, on=off + pl.col("ratio").log(), again=off + pl.col("repeated").log()
+    )
+    if times["again"].null_count() == times.height:
+        times = times.drop("again")
     # Of all blocks at once: there may be ten thousands.
-    baselines = pl.DataFrame(
-        values[:, 1:], schema=[str(each) for each in range(values.shape[1] - 1)]
-    )
-    middle = (
-        pl.concat_list(pl.all())
-        .list.explode(empty_as_null=False)
-        .drop_nans()
-        .median()
-        .over(chosen["block"])
-    )
-    return in_blocks(chosen, values - baselines.select(middle).to_numpy())
+    baselines = pl.concat_list(pl.exclude("block", "on")).list.explode(empty_as_null=False)
+    middle = baselines.drop_nulls().median().over("block")
+    relative = times.select(pl.col("on") - middle, pl.exclude("block", "on") - middle)
+    return relative.fill_null(np.nan).to_numpy()
 
 
-def log_times_between(one: pl.DataFrame, other: pl.DataFrame) -> list[NDArray[np.float64]]:
+def log_times_between(one: pl.DataFrame, other: pl.DataFrame) -> NDArray[np.float64]:
     """Log times of a treatment and of another with the same baseline, in common pairs.
 
     As `log_times`, but relative to the baseline run of each pair.
     """
     right = other.select("block", "pair", against="ratio")
     both = one.join(right, on=["block", "pair"], maintain_order="left")
-    return in_blocks(both, np.log(both.select("ratio", "against").to_numpy()))
-
-
-def in_blocks(rows: pl.DataFrame, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """`values`, one row for each of `rows`, as one array per block, each in its own order."""
-    block = rows["block"].to_numpy()
-    order = np.argsort(block, kind="stable")
-    starts = np.flatnonzero(np.diff(block[order])) + 1
-    return np.split(values[order], starts) if len(block) else []
+    return both.select(pl.col("ratio", "against").log()).to_numpy()
 
 
 def short_of_pairs(
@@ -234,10 +219,10 @@ class Kind:
 def kinds(rejected: Iterable[tuple[str, str]]) -> list[Kind]:
     """Groups (outcome, reason) of runs whose reasons differ only in numbers; commonest first."""
     groups = grouped(((outcome, _NUMBER.sub("0", reason)), reason) for outcome, reason in rejected)
-    found = [
+    alike = [
         Kind(outcome, _common(reasons), len(reasons)) for (outcome, _), reasons in groups.items()
     ]
-    return sorted(found, key=lambda kind: -kind.times)
+    return sorted(alike, key=lambda kind: -kind.times)
 
 
 def _common(reasons: list[str]) -> str:

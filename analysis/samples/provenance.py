@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,9 @@ def read_provenance(run: Path) -> Provenance:
     return Provenance(records, misnamed)
 
 
-def mapping(found: Any) -> dict[str, Any]:
+def mapping(record: Any) -> dict[str, Any]:
     """What should be an object; an empty one if it is something else."""
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
@@ -54,3 +55,60 @@ def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
 def all_hosts(records: Iterable[Any]) -> list[dict[str, Any]]:
     """The facts of the hosts of all blocks, one after the other."""
     return [facts for record in records for facts in hosts_of(record).values()]
+
+
+#: Fact of a host -> its key. Only root can read `ddio` and `prefetchers`.
+FACTS = {
+    "CPU model": "cpu_model",
+    "kernel": "kernel",
+    "governor": "governor",
+    "BIOS": "bios",
+    "NIC firmware": "rdma",
+    "microcode": "microcode",
+    "IOMMU": "iommu",
+    "transparent huge pages": "transparent_huge_pages",
+    "DDIO": "ddio",
+    "hardware prefetchers": "prefetchers",
+    "resctrl schemata": "resctrl",
+}
+#: Facts of the allocation, which may differ between blocks: the nodes, of which only `FACTS` are
+#: compared, and their clocks.
+OF_A_BLOCK = ("nodes", "clock_offsets_s")
+
+
+def reported_facts(hosts: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Fact -> its distinct values over the nodes that report it, sorted; empty if none does."""
+    nodes = list(hosts)
+    return {
+        name: sorted({text for node in nodes if (text := _text(key, node.get(key))) is not None})
+        for name, key in FACTS.items()
+    }
+
+
+def _text(key: str, value: Any) -> str | None:
+    if key != "rdma":
+        return None if value is None else str(value)
+    devices = map(mapping, value if isinstance(value, list) else [])
+    firmware = [f"{of.get('name')} {of['firmware']}" for of in devices if of.get("firmware")]
+    return ", ".join(firmware) or None
+
+
+def differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of what differs between the records of some blocks."""
+
+    def compared(name: str, value: Any) -> str:
+        # Each block compiles the program elsewhere.
+        plain = {**value, "path": None} if name == "program" and mapping(value) else value
+        return json.dumps(plain, sort_keys=True)
+
+    names = sorted({name for record in records for name in record}.difference(OF_A_BLOCK))
+    of_blocks = [reported_facts(hosts_of(record).values()) for record in records]
+    return [
+        *(
+            name
+            for name in names
+            if len({compared(name, record.get(name)) for record in records}) > 1
+        ),
+        # A fact that a block does not report is unknown there, which is no difference.
+        *(name for name in FACTS if len({tuple(b[name]) for b in of_blocks if b[name]}) > 1),
+    ]

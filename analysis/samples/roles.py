@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -80,7 +81,7 @@ def _counts() -> tuple[RoleCount, ...]:
         RoleCount(
             **{
                 **row,
-                "families": tuple(each for f in row["families"] for each in several.get(f, [f])),
+                "families": tuple(chain(*(several.get(name, [name]) for name in row["families"]))),
                 "events": tuple(row["events"]),
             }
         )
@@ -105,5 +106,5 @@ def counts(tool: str, group: str, family: str | None) -> list[RoleCount]:
 
 def lacking(tool: str, family: str | None) -> list[str]:
     """The roles that a tool cannot count on a family."""
-    known = {row.role for row in COUNTS if row.tool == tool and family in row.families}
-    return [role for role in ROLES if role not in known]
+    counted = {row.role for row in COUNTS if row.tool == tool and family in row.families}
+    return [role for role in ROLES if role not in counted]

@@ -13,20 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate, Interval
+from analysis.statistics.interval import FEWEST, QUANTILE, UPPER, Estimate, Interval
+
+Values = NDArray[np.float64]
 
 #: Of more pairs, this many evenly spaced ones are used, which widens the interval.
 MOST_PAIRS = 500
-_QUANTILE = float(special.ndtri((1 + CONFIDENCE) / 2))
 #: What is sought, in the order of `shifts`: the greatest shift at which the statistic is above so
 #: many standard deviations and a part of its step of 1. It is zero between the middle two.
-_SOUGHT = np.array([(_QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-_QUANTILE, -0.5)])
+_SOUGHT = np.array([(QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-QUANTILE, -0.5)])
 #: Halvings of the range in which a bound is sought: bounds are exact to 2e-8 of that range.
 _HALVINGS = 26
 _LEAST_RANGE = 1e-9
 
 
-def slowdown(log_times: NDArray[np.float64]) -> Estimate | None:
+def slowdown(log_times: Values) -> Estimate | None:
     """Time of the treated runs / time of their baselines; None below six pairs.
 
     `log_times`: natural logarithms of times, one row per pair; first the treated run, then the
@@ -35,22 +36,22 @@ def slowdown(log_times: NDArray[np.float64]) -> Estimate | None:
     if len(log_times) < FEWEST:
         return None
     low, value, high = np.exp(shifts(few(log_times))).tolist()
-    return Estimate(value, low, high, CONFIDENCE)
+    return Estimate(value, low, high)
 
 
-def against_zero(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def against_zero(values: Values) -> Values:
     """Values of pairs, such as logarithms of ratios, as `log_times` with one baseline run each."""
     return np.asarray(np.stack([values, np.zeros_like(values)], axis=-1))
 
 
-def few(values: NDArray[np.float64], most: int = MOST_PAIRS) -> NDArray[np.float64]:
+def few(values: Values, most: int = MOST_PAIRS) -> Values:
     """At most so many rows, evenly spaced, which widens intervals."""
     if len(values) <= most:
         return values
     return np.asarray(values[np.linspace(0, len(values) - 1, most).astype(int)])
 
 
-def shifts(log_times: NDArray[np.float64]) -> NDArray[np.float64]:
+def shifts(log_times: Values) -> Values:
     """Low end, estimate and high end of the treated runs' shift, shape (3, ...).
 
     `log_times` has shape (..., pairs, runs), as for `slowdown`, at least six pairs each.
@@ -66,16 +67,17 @@ def shifts(log_times: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([np.minimum(low[0], value), value, np.maximum(high[3], value)])
 
 
-def score(log_times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The statistic of no shift in standard deviations, shape (...); `log_times` as for `shifts`.
+def score(values: Values) -> Values:
+    """The statistic of values of pairs, shape (..., pairs), in standard deviations.
 
-    A shift of zero lies outside the interval of `shifts` if this is beyond the normal quantile.
+    Half a step is taken off, for continuity. Zero lies outside the interval of `shifts` if this is
+    beyond the normal quantile.
     """
-    statistic, sd = _statistic(log_times, np.zeros(log_times.shape[:-2]))
+    statistic, sd = _statistic(against_zero(values), np.zeros(values.shape[:-1]))
     return np.sign(statistic) * np.maximum(np.abs(statistic) - 0.5, 0) / sd
 
 
-def _range(log_times: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _range(log_times: Values) -> tuple[Values, Values]:
     """Shifts below and above which every treated run ranks above, or below, every baseline run."""
     treated, baselines = log_times[..., 0], log_times[..., 1:]
     mean = np.nanmean(baselines, axis=-1)
@@ -84,9 +86,7 @@ def _range(log_times: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
     return ratio.min(axis=-1) - apart, ratio.max(axis=-1) + apart
 
 
-def _statistic(
-    log_times: NDArray[np.float64], shift: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
     """The statistic and its standard deviation if the treated runs are shifted by `shift`."""
     aligned = np.broadcast_to(log_times, (*shift.shape, *log_times.shape[-2:])).copy()
     aligned[..., 0] -= shift[..., None]
@@ -105,35 +105,28 @@ def _statistic(
     return treated.sum(axis=-1), np.sqrt(variance)
 
 
-# What pairs of several blocks (allocations) say of the next allocation. From three on, the spread
-# between allocations is known well enough for Student's prediction interval from one estimate per
-# allocation, taken as normal. It is wide for three, and wider than needed if the estimates
-# themselves scatter.
-
-#: Fewest allocations from which the next one is predicted.
+#: Fewest blocks (allocations) from which the next one is predicted.
 FEWEST_BLOCKS = 3
 #: Of more pairs in one block, this many evenly spaced ones are used.
-_MOST_PAIRS = 300
+_MOST_OF_A_BLOCK = 300
 
 
-def next_allocation(blocks: Sequence[NDArray[np.float64]]) -> Interval | None:
+def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     """Interval that covers the slowdown of the next allocation at 95 %; None below three.
 
-    `blocks`: one array per allocation, as for `analysis.statistics.aligned_ranks.slowdown`.
+    `blocks`: one array per allocation, as for `slowdown`. Student's prediction interval from one
+    estimate of Hodges and Lehmann an allocation, taken as normal: the median of the means of two
+    pairs, or one. It is wide for three, and wider than needed if the estimates themselves scatter.
     """
-    filled = [block for block in blocks if len(block)]
-    if len(filled) < FEWEST_BLOCKS:
+    centres = []
+    for block in filter(len, blocks):
+        times = few(block, _MOST_OF_A_BLOCK)
+        ratios = times[:, 0] - np.nanmean(times[:, 1:], axis=-1)
+        one, other = np.triu_indices(len(ratios))
+        centres.append(np.median((ratios[one] + ratios[other]) / 2))
+    n = len(centres)
+    if n < FEWEST_BLOCKS:
         return None
-    shifts = np.array([_hodges_lehmann(few(block, _MOST_PAIRS)) for block in filled])
-    blocks_n = len(shifts)
-    quantile = special.stdtrit(blocks_n - 1, (1 + CONFIDENCE) / 2)
-    half = quantile * shifts.std(ddof=1) * np.sqrt(1 + 1 / blocks_n)
-    low, high = np.exp(shifts.mean() + np.array([-half, half]))
-    return Interval(float(low), float(high))
-
-
-def _hodges_lehmann(log_times: NDArray[np.float64]) -> float:
-    """Median of the means of two pairs (or one)."""
-    shifts = log_times[:, 0] - np.nanmean(log_times[:, 1:], axis=-1)
-    one, other = np.triu_indices(len(shifts))
-    return float(np.median((shifts[one] + shifts[other]) / 2))
+    half = special.stdtrit(n - 1, UPPER) * np.std(centres, ddof=1) * np.sqrt(1 + 1 / n)
+    low, high = np.exp(np.mean(centres) + np.array([-half, half])).tolist()
+    return Interval(low, high)

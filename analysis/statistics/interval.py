@@ -1,18 +1,10 @@
-"""Estimates with their intervals, and the statistics that all analyses share.
-
-The interval of a median is free of the distribution: for n independent values from any continuous
-one, the k-th smallest and the k-th largest enclose the median with probability 1 - 2 P(B < k),
-where B is binomial with n trials of 1/2. The interval uses the largest k that keeps this at or
-above 95 %, so the actual confidence is somewhat higher: n = 6 gives the extremes (96.875 %), n = 10
-the second smallest and the second largest (97.85 %). Five values or fewer give no interval.
-"""
+"""Estimates with their intervals, and the statistics that all analyses share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -24,6 +16,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 CONFIDENCE = 0.95
+#: Chance of either tail of an interval, and of all below its upper end; and that one if normal.
+TAIL, UPPER = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+QUANTILE = float(special.ndtri(UPPER))
 #: Fewest values with an interval at 95 %: 1 - 2/2^n >= 0.95.
 FEWEST = 6
 
@@ -47,8 +42,8 @@ class Estimate:
     value: float
     low: float
     high: float
-    #: Probability that [low, high] encloses the true value; at least 95 %.
-    confidence: float
+    #: Least probability that [low, high] encloses the true value.
+    confidence: float = CONFIDENCE
 
     def __post_init__(self) -> None:
         if not self.low <= self.value <= self.high:
@@ -56,13 +51,12 @@ class Estimate:
 
     def mapped(self, increasing: Callable[[float], float]) -> Estimate:
         """The estimate of an increasing function of the value."""
-        value, low, high = map(increasing, (self.value, self.low, self.high))
-        return Estimate(value, low, high, self.confidence)
+        return Estimate(*map(increasing, (self.value, self.low, self.high)))
 
     @property
     def inverse(self) -> Estimate:
         """The estimate of 1 / value."""
-        return Estimate(1 / self.value, 1 / self.high, 1 / self.low, self.confidence)
+        return Estimate(1 / self.value, 1 / self.high, 1 / self.low)
 
     @property
     def half_width(self) -> float:
@@ -120,38 +114,24 @@ def bracketed(of: Estimate | None) -> str:
 
 
 def median_interval(values: Sequence[float]) -> Estimate | None:
-    """Median of `values` with its interval; None below six."""
-    n = len(values)
-    rank = order_rank(n)
-    if rank is None:
-        return None
-    ordered = np.sort(np.asarray(values, dtype=float))
-    return Estimate(
-        value=float(np.median(ordered)),
-        low=float(ordered[rank - 1]),
-        high=float(ordered[n - rank]),
-        confidence=1 - 2 * float(special.bdtr(rank - 1, n, 0.5)),
-    )
+    """Median of `values` with its interval, free of their distribution; None below six.
 
-
-@cache
-def order_rank(n: int) -> int | None:
-    """The k of the interval [k-th smallest, k-th largest] of `n` values; None if there is none.
-
-    It is the smallest k with P(B <= k) >= q, the tail. If P(B <= k) equals q, k + 1 would be valid
-    as well; k errs on the wide side.
+    The k-th smallest and the k-th largest of n enclose it with probability 1 - 2 P(B < k), B
+    binomial with n trials of 1/2. The largest k that keeps this at 95 % is used: of six values the
+    extremes (96.875 %), of ten the second smallest and the second largest (97.85 %).
     """
-    tail = (1 - CONFIDENCE) / 2
-    rank = int(np.searchsorted(special.bdtr(np.arange(n + 1), n, 0.5), tail))
-    return rank if rank >= 1 else None
+    n = len(values)
+    if n < FEWEST:
+        return None
+    rank = int(np.searchsorted(special.bdtr(np.arange(n + 1), n, 0.5), TAIL))
+    ordered = np.sort(np.asarray(values, dtype=float))
+    return Estimate(float(np.median(ordered)), float(ordered[rank - 1]), float(ordered[n - rank]))
 
 
 def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
-    """Mean of figures of merit for equal work.
+    """Mean of figures of merit for equal work: of times (`lower` is better) the arithmetic one.
 
-    Times (`lower` is better) add up, so their mean is arithmetic. Rates (`higher` is better) are
-    work over time: for runs of equal work in times t_i, the mean is work over mean t_i, which is
-    the harmonic mean of their rates.
+    Rates are work over time: their mean is the work over the mean time, the harmonic one.
     """
     array = np.asarray(values, dtype=float)
     return float(1 / np.mean(1 / array) if better == "higher" else np.mean(array))
@@ -163,13 +143,8 @@ def middle(values: pl.Series) -> float | None:
     return float(median) if isinstance(median, int | float) else None
 
 
-# Pearson's r. The interval is Fisher's: atanh(r) is nearly normal with standard deviation
-# 1 / sqrt(n - 3) (Fisher 1921, Metron 1, 3-32). The p value is that of
-# t = r sqrt((n - 2) / (1 - r^2)) with n - 2 degrees of freedom, against r = 0. Both take the points
-# as independent and jointly normal.
-
-#: Fewest points with an interval.
-FEWEST_POINTS = 4
+#: Fewest points with an interval of their correlation.
+_FEWEST_POINTS = 4
 
 
 @dataclass(frozen=True)
@@ -186,18 +161,21 @@ class Correlation:
 
 def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
     """r of the points (x, y); None below four points, or if x or y does not vary."""
-    if len(x) < FEWEST_POINTS or len(set(x)) < 2 or len(set(y)) < 2:
+    if len(x) < _FEWEST_POINTS or len(set(x)) < 2 or len(set(y)) < 2:
         return None
-    one, other = (np.asarray(values, dtype=float) / max(map(abs, values)) for values in (x, y))
-    return of_r(float(np.corrcoef(one, other)[0, 1]), len(x))
+    return of_r(float(np.corrcoef(x, y)[0, 1]), len(x))
 
 
 def of_r(r: float, points: int) -> Correlation:
-    """Interval and p value that belong to an r, such as a published one."""
+    """Interval and p value of an r, such as a published one, of independent, normal points.
+
+    atanh(r) is nearly normal with variance 1 / (n - 3) (Fisher 1921, Metron 1, 3-32). The p value
+    is that of t = r sqrt((n - 2) / (1 - r^2)).
+    """
     if abs(r) == 1:
         return Correlation(r, r, r, 0.0, points)
     t = r * math.sqrt((points - 2) / (1 - r * r))
-    half = float(special.ndtri((1 + CONFIDENCE) / 2)) / math.sqrt(points - 3)
+    half = QUANTILE / math.sqrt(points - 3)
     z = math.atanh(r)
     p = 2 * float(special.stdtr(points - 2, -abs(t)))
     return Correlation(r, math.tanh(z - half), math.tanh(z + half), p, points)

@@ -16,12 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from analysis.statistics.interval import CONFIDENCE, FEWEST, Estimate
-
-Values = NDArray[np.float64]
+from analysis.statistics.aligned_ranks import Values
+from analysis.statistics.interval import CONFIDENCE, FEWEST, UPPER, Estimate
 
 #: Part of the error left that a look spends.
 _SPENT = 0.25
@@ -85,15 +83,13 @@ def outside(log_times: Values, margin: float) -> float:
     return max(shorter(log_times, 1 + margin), longer(log_times, 1 / (1 + margin)))
 
 
-def at_looks(p_values: Sequence[float]) -> float:
-    """The p value of a case from those of its first looks, in order; 1 without any."""
-    shares = (_SPENT * (1 - _SPENT) ** step for step in range(len(p_values)))
-    return min((min(1.0, p / share) for p, share in zip(p_values, shares, strict=True)), default=1)
-
-
 def over_looks(log_times: Values, test: Callable[[Values], float]) -> float:
-    """`at_looks` of a test of pairs, such as `longer`; the pairs are in order of time."""
-    return at_looks([test(log_times[: look.pairs]) for look in looks(len(log_times))])
+    """The p value of a case by a test of its pairs, such as `longer`; 1 without a look.
+
+    The pairs are in order of time.
+    """
+    of_looks = [test(log_times[: look.pairs]) / look.share for look in looks(len(log_times))]
+    return min([1.0, *of_looks])
 
 
 def differs(log_times: Values) -> float:
@@ -104,7 +100,7 @@ def differs(log_times: Values) -> float:
 def shown(cases: Sequence[Sequence[float]], level: float) -> list[int]:
     """How many levels of each case are shown, at an error of `level` over all cases (Holm 1979).
 
-    `cases`: of each, p values (`at_looks`) from the strongest level down; 1 where not measured. A
+    `cases`: of each, p values (`over_looks`) from the strongest level down; 1 where not measured. A
     level is tested once the stronger ones are shown. A case whose levels are all shown passes its
     error on to the others.
     """
@@ -132,8 +128,8 @@ def mean_ratio(log_times: Values) -> Estimate | None:
     value = float(treated.mean() / baseline.mean())
     apart = treated / treated.mean() - baseline / baseline.mean()
     error = float(apart.std(ddof=1)) / math.sqrt(pairs)
-    half = float(special.stdtrit(pairs - 1, (1 + CONFIDENCE) / 2)) * error
-    return Estimate(value, value * math.exp(-half), value * math.exp(half), CONFIDENCE)
+    half = float(special.stdtrit(pairs - 1, UPPER)) * error
+    return Estimate(value, value * math.exp(-half), value * math.exp(half))
 
 
 def unseen(pairs: int) -> float:
@@ -169,3 +165,49 @@ def _of_exchanges(ranks: Values) -> float:
             summed[step : step + len(chances)] += chances / len(steps)
         chances = summed
     return float(min(1.0, chances[int(above_least[:, 0].sum()) :].sum()))
+
+
+# What pairs can show, before they are measured (docs/method.md#how-many-pairs): the exchange test
+# needs hardly more of them than Student's t with normal noise. `spread`: standard deviation of the
+# logarithm of one run's time within its pair. `level`: the error of the statement over its family
+# of so many `hypotheses`, all others of which show nothing.
+
+#: Share of campaigns in which the effect is shown.
+POWER = 0.9
+#: Baseline runs of a pair, `off` and `aa` -> how many times as large as the least p value of the
+#: exact test is that of a large effect, as Student's of the same ranks is not smaller in 90 %.
+_GUARD = {1: 1.0, 2: 1.7}
+#: No more pairs are taken into account.
+_MOST = 2000
+
+
+def least_effect(
+    pairs: int, hypotheses: int, level: float, spread: float, baselines: int = 2
+) -> float | None:
+    """The smallest slowdown, less 1, that so many pairs show; None if they show none of any size.
+
+    That is decided at the last look at so many pairs or fewer. `baselines`: runs of a pair that the
+    treated one is compared with, one if that is the control.
+    """
+    *_, last = [None, *looks(pairs)]
+    apart = None if last is None else _apart(last, level / hypotheses, POWER, baselines)
+    return None if apart is None else math.expm1(apart * spread)
+
+
+def pairs_for_none(margin: float, hypotheses: int, level: float, spread: float) -> int | None:
+    """The first look that shows of an effect of nothing that it is within the margin; or None."""
+    for look in looks(_MOST):
+        # Both one-sided tests must show it.
+        apart = _apart(look, level / hypotheses, (1 + POWER) / 2, 2)
+        if apart is not None and apart * spread <= math.log1p(margin):
+            return look.pairs
+    return None
+
+
+def _apart(look: Look, level: float, power: float, baselines: int) -> float | None:
+    """Distance from the hypothesis, in spreads, that a look shows with this power; or None."""
+    error = look.share * level
+    if error < _GUARD[baselines] * (1 + baselines) ** -look.pairs:
+        return None
+    quantiles = special.stdtrit(look.pairs - 1, [1 - error, power])
+    return float(quantiles.sum()) * math.sqrt((1 + 1 / baselines) / look.pairs)

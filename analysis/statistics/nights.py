@@ -11,14 +11,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from analysis.statistics.interval import CONFIDENCE, Estimate
+from analysis.statistics.aligned_ranks import Values
+from analysis.statistics.interval import TAIL, Estimate
 
 #: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`. All the
 #: same, unchanged nights name a change in at most 5 % of comparisons (`python -m studies.nights`).
@@ -59,7 +58,7 @@ class NightsDifference:
 
     def least(self, level: float) -> float:
         """Least relative change with a p value of at most `level`, given this spread."""
-        return math.expm1(_half_width(self.errors, level))
+        return math.expm1(_half_width(self.errors, level / 2))
 
 
 def correlation_of_nights(
@@ -71,7 +70,8 @@ def correlation_of_nights(
     """
     most = max(((len(x), len(y)) for x, y in rows), default=(0, 0), key=sum)
     full = [(x, y) for x, y in rows if (len(x), len(y)) == most]
-    nights = np.array([[*_centred(x), *_centred(y)] for x, y in full]).reshape(len(full), sum(most))
+    nights = np.array([np.concatenate([_logs(x)[1], _logs(y)[1]]) for x, y in full])
+    nights = nights.reshape(len(full), sum(most))
     nights = nights[nights.any(axis=1)]
     if max(most) < 3 or not len(nights):
         return NightCorrelation(None, _TRIED[-1])
@@ -88,14 +88,15 @@ def correlation_of_nights(
 
 def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimate | None:
     """Geometric mean of one positive value per night with Student's interval; None below two."""
-    if len(values) < 2:
-        return None
     n = len(values)
+    if n < 2:
+        return None
+    mean, centred = _logs(values)
     errors = [
-        (math.sqrt(_squares(values, r) / (n - 1) * _of_mean(n, r)), n - 1.0)
+        (math.sqrt(_squares(centred, r) / (n - 1) * _of_mean(n, r)), n - 1.0)
         for r in {0.0, correlation}
     ]
-    return _estimate(_mean_log(values), errors)
+    return _estimate(mean, errors)
 
 
 def ratio_of_nights(
@@ -107,17 +108,18 @@ def ratio_of_nights(
     """
     if min(len(x), len(y)) < 1 or len(x) + len(y) < 3:
         return None
-    independent = _errors(x, y, 0.0)
-    errors = [*independent, *(_errors(x, y, correlation) if correlation else [])]
-    change = _mean_log(x) - _mean_log(y)
+    (mean, one), (mean_other, other) = _logs(x), _logs(y)
+    independent = _errors(one, other, 0.0)
+    errors = [*independent, *(_errors(one, other, correlation) if correlation else [])]
+    change = mean - mean_other
     # Nights without any spread differ, or do not.
     certain = 1.0 if change == 0 else 0.0
     p = max(
         float(2 * special.stdtr(freedom, -abs(change) / error)) if error else certain
         for error, freedom in errors
     )
-    least = _half_width(independent, 1 - CONFIDENCE)
-    widened = _half_width(errors, 1 - CONFIDENCE) / least if least else 1.0
+    least = _half_width(independent, TAIL)
+    widened = _half_width(errors, TAIL) / least if least else 1.0
     return NightsDifference(_estimate(change, errors), p, tuple(errors), widened)
 
 
@@ -133,29 +135,24 @@ def ratio_of_two(x: Estimate, y: Estimate) -> Estimate:
         math.exp(ratio),
         math.exp(ratio - math.hypot(lx[1] - lx[0], ly[2] - ly[1])),
         math.exp(ratio + math.hypot(lx[2] - lx[1], ly[1] - ly[0])),
-        min(x.confidence, y.confidence),
     )
 
 
-def _centred(values: Sequence[float]) -> list[float]:
-    """Logarithms less their mean."""
-    mean = _mean_log(values) if values else 0.0
-    return [math.log(value) - mean for value in values]
+def _logs(values: Sequence[float]) -> tuple[float, Values]:
+    """Mean of the logarithms, and their distances from it."""
+    logs = np.log(np.asarray(values, dtype=float))
+    mean = fmean(logs) if len(logs) else 0.0
+    return mean, logs - mean
 
 
-def _mean_log(values: Sequence[float]) -> float:
-    return fmean(math.log(value) for value in values)
-
-
-def _squares(values: Sequence[float], r: float) -> float:
+def _squares(centred: Values, r: float) -> float:
     """Sum of n - 1 squares of one night's deviation, of logarithms whose neighbours correlate by r.
 
     Each night less r times the one before is independent of all others.
     """
-    logs = _centred(values)
     rest = math.sqrt(1 - r * r)
-    steps = np.array([rest * logs[0], *(b - r * a for a, b in pairwise(logs))])
-    level = np.array([rest, *[1 - r] * (len(logs) - 1)])
+    steps = np.append(rest * centred[0], centred[1:] - r * centred[:-1])
+    level = np.append(rest, np.full(len(centred) - 1, 1 - r))
     steps -= level * (level @ steps) / (level @ level)
     return float(steps @ steps) / (1 - r * r)
 
@@ -165,7 +162,7 @@ def _of_mean(n: int, r: float) -> float:
     return (1 + 2 * sum((1 - k / n) * r**k for k in range(1, n))) / n
 
 
-def _errors(x: Sequence[float], y: Sequence[float], r: float) -> list[_Error]:
+def _errors(x: Values, y: Values, r: float) -> list[_Error]:
     """Student's, and Welch's if both sides have several nights."""
     m, n = len(x), len(y)
     squares = _squares(x, r), _squares(y, r)
@@ -178,31 +175,29 @@ def _errors(x: Sequence[float], y: Sequence[float], r: float) -> list[_Error]:
 
 
 def _estimate(log: float, errors: Sequence[_Error]) -> Estimate:
-    half = _half_width(errors, 1 - CONFIDENCE)
-    return Estimate(math.exp(log), math.exp(log - half), math.exp(log + half), CONFIDENCE)
+    half = _half_width(errors, TAIL)
+    return Estimate(math.exp(log), math.exp(log - half), math.exp(log + half))
 
 
-def _half_width(errors: Sequence[_Error], level: float) -> float:
-    return max(-error * float(special.stdtrit(freedom, level / 2)) for error, freedom in errors)
+def _half_width(errors: Sequence[_Error], tail: float) -> float:
+    return max(-error * float(special.stdtrit(freedom, tail)) for error, freedom in errors)
 
 
 # Products of neighbouring nights, relative to their squares, as quadratic forms of both sides'
-# nights. What is expected of them follows from the covariances of the nights alone.
-
-_Matrix = NDArray[np.float64]
-
-
-def _distances(m: int, n: int) -> tuple[_Matrix, NDArray[np.bool_]]:
-    """Nights between two nights, and whether both are on one side; shape (m + n, m + n)."""
-    night = np.arange(m + n)
-    side = night < m
-    return np.abs(np.subtract.outer(night, night)).astype(float), np.equal.outer(side, side)
+# nights. What is expected of them follows from the covariances of the nights alone. Matrices have
+# shape (m + n, m + n).
 
 
 @cache
-def _neighbours(m: int, n: int) -> _Matrix:
-    distance, together = _distances(m, n)
-    return np.asarray(np.where(together & (distance == 1), 0.5, 0.0))
+def _apart(m: int, n: int) -> Values:
+    """Nights between two nights of one side; infinite between the sides."""
+    night = np.arange(m + n)
+    distance = np.abs(np.subtract.outer(night, night)).astype(float)
+    return np.where(np.equal.outer(night < m, night < m), distance, np.inf)
+
+
+def _neighbours(m: int, n: int) -> Values:
+    return np.where(_apart(m, n) == 1, 0.5, 0.0)
 
 
 @cache
@@ -213,8 +208,8 @@ def _of_neighbours(m: int, n: int, r: float) -> tuple[float, float]:
     to 0.95 the first is 0 to 0.05 too low, so that rather too large correlations stay possible, and
     the second within 0.05 (simulated, 100,000 rows each).
     """
-    distance, together = _distances(m, n)
-    covariance = np.where(together, r**distance, 0.0)
+    together = np.isfinite(_apart(m, n))
+    covariance = r ** _apart(m, n)
     centred = np.eye(m + n) - together / together.sum(axis=0)
     products = centred @ _neighbours(m, n) @ centred
     squares = float(np.trace(centred @ covariance))
@@ -224,7 +219,7 @@ def _of_neighbours(m: int, n: int, r: float) -> tuple[float, float]:
     return first - 2 * float(np.trace(form @ centred @ covariance)) / squares**2, deviation
 
 
-def _independent_rows(centred: _Matrix, freedom: int) -> float:
+def _independent_rows(centred: Values, freedom: int) -> float:
     """So many independent rows would give as sharp a mean: rows of one case share its nights.
 
     `centred`: rows of centred nights, of length 1. Their squared correlations, less what chance

@@ -16,13 +16,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.effects.facts import MEMORY_ROLES, beside_baselines
+from analysis.effects.facts import MEMORY_ROLES
 from analysis.questions.estimators import ratio
 from analysis.questions.question import INCONCLUSIVE, Limit, Question
 from analysis.questions.rows import paired, runs_that_count
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.report.words import binary
+from analysis.samples.counts import beside_baselines
 from analysis.samples.provenance import all_hosts
 from analysis.statistics import looks
 from records.arms import parts_of

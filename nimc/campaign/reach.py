@@ -15,8 +15,7 @@ from analysis.effects.hypotheses import LEVELS, families
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, pair_table
 from analysis.statistics.interval import FEWEST
-from analysis.statistics.looks import looks
-from analysis.statistics.power import least_effect, pairs_for_none
+from analysis.statistics.looks import least_effect, looks, pairs_for_none
 from nimc.campaign.plan import Case, Plan
 from records.arms import arm_of
 from records.campaign import QUALIFY, Campaign
@@ -78,7 +77,7 @@ def spreads(pairs: pl.DataFrame) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Reach:
-    """What one case can show, at a power of 90 % (`analysis.statistics.power`)."""
+    """What one case can show, at a power of 90 % (`analysis.statistics.looks`)."""
 
     case: str
     spread: float
@@ -118,7 +117,7 @@ def reach(planned: Plan, campaign: Campaign, spread: Spreads) -> list[Reach]:
     asked = [(case.case, treatment.name) for case in planned.cases for treatment in case.treatments]
     effects = [effect for effect in asked if not arm_of(effect[1]).silent]
     sizes = grouped(
-        (hypothesis.case, len(family)) for family in families([], effects) for hypothesis in family
+        (hypothesis.case, len(family)) for family in families(effects) for hypothesis in family
     )
     return [
         _of_case(case, max(sizes[case.case]), campaign.margin, spread.of(case.case))

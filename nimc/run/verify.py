@@ -21,8 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from analysis.samples.columns import read_run
-from analysis.samples.faults import ROUNDING, UNPROVEN
-from analysis.samples.integrity import check_run
+from analysis.samples.integrity import ROUNDING, UNPROVEN, check_run
 from analysis.samples.provenance import read_provenance
 from conductor import series
 from conductor.figures import conditions, writer_records

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from analysis.effects.verdict import Verdict
 from analysis.samples.columns import read_run
 from records import chain
 from records.arms import BASELINE, arm_of, name_of, parts_of
+from records.groups import grouped
 from records.run import Requirements, RunHeader, save_header
 from records.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
 
@@ -368,57 +370,14 @@ def rechain(run: Path) -> Path:
 
 
 def asked_for(head: RunHeader, found: list[Sample]) -> RunHeader:
-    """The header with an end, counts, cases and treatments such that `found` are sound."""
-    kept: dict[str, dict[str, int]] = {}
-    tries: dict[tuple[str, int, int, str], Sample] = {}
-    for sample in found:
-        names = kept.setdefault(sample.case, {})
-        counts = sample.outcome == "kept" and sample.pair >= 0
-        names[sample.arm] = names.get(sample.arm, 0) + counts
-        tries[sample.case, sample.block, sample.pair, sample.arm] = sample
-    made = [count for names in kept.values() for count in names.values()] or [head.pairs_floor]
+    """The header with an end, a cap, cases and treatments such that `found` are sound."""
+    counts = Counter((s.case, s.arm) for s in found if s.outcome == "kept" and s.pair >= 0)
     end_s = max((sample.start_s + sample.elapsed_s for sample in found), default=0.0)
-    given_up = [last.attempt for last in tries.values() if last.outcome != "kept"]
-    asked = Requirements(
-        cases={case: list(names) for case, names in kept.items()},
-        min_share=0.5,
-        retries=max(given_up or [2, *(sample.attempt for sample in found)]),
-    )
-    changed = replace(
+    cases = grouped((sample.case, sample.arm) for sample in found)
+    asked = {case: list(dict.fromkeys(arms)) for case, arms in cases.items()}
+    return replace(
         head,
         finished_s=head.finished_s and max(head.finished_s, end_s, head.started_s),
-        pairs_floor=max(min([head.pairs_floor, *made]), 1),
-        pairs_cap=max([head.pairs_cap, *made]),
-        asked=head.asked if head.asked.cases else asked,
+        pairs_cap=max([head.pairs_cap, *counts.values()]),
+        asked=head.asked if head.asked.cases else Requirements(asked, min_share=0.5, retries=2),
     )
-    workloads = {sample.case: sample.workload for sample in found}
-    return replace(changed, campaign_text=campaign_of(changed, workloads))
-
-
-def campaign_of(head: RunHeader, workloads: Mapping[str, str]) -> str:
-    """The text of a campaign that asks for what the header says; JSON is YAML."""
-    if head.campaign_text != TEXT:
-        return head.campaign_text
-    cases = head.asked.cases
-    arms = list(dict.fromkeys(parts_of(name)[0] for names in cases.values() for name in names))
-    entries = []
-    for case, names in cases.items():
-        entry: dict[str, Any] = {"check": workloads.get(case, case), "case": case}
-        if names != arms:
-            levels = [parts_of(name)[1] for name in names]
-            factors = {factor for each in levels for factor in each}
-            entry["factors"] = {
-                factor: sorted({each[factor] for each in levels if factor in each})
-                for factor in sorted(factors)
-            }
-            entry["exclude"] = [{"arm": "none"}]
-        entries.append(entry)
-    document = {
-        "name": head.campaign,
-        "workloads": entries,
-        "arms": arms,
-        "pairs": {"floor": head.pairs_floor, "cap": head.pairs_cap, "precision": head.precision},
-        "margin": head.margin,
-        "verify": {"min_share": head.asked.min_share, "retries": head.asked.retries},
-    }
-    return TEXT + json.dumps(document)

@@ -79,6 +79,9 @@ def test_below_six_pairs_there_is_no_ratio() -> None:
     ]
     row = of(frame(runs))["price", "off@cores=1", "off"]
     assert (row.pairs, row.ratio) == (5, None)
+    none = [reject(s, "no_fom", "") if s.arm == "off@cores=1" else s for s in runs]
+    row = of(frame(none))["price", "off@cores=1", "off"]
+    assert (row.pairs, row.ratio, row.shown) == (0, None, False)
 
 
 def test_levels_in_another_unit_are_not_compared() -> None:

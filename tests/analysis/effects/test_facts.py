@@ -125,11 +125,6 @@ _WORDS = "provenance differs between blocks: "
         ({**_FIRST, "program": {**_PROGRAM, "path": "/logs/1/stream"}}, []),
         ({**_FIRST, "program": {**_PROGRAM, "sha256": "bb"}}, [f"{_WORDS}program"]),
         ({**_FIRST, "modules": ["gcc/14"]}, [f"{_WORDS}modules"]),
-        # As blocks of before a fact was kept; of programs and modules, nothing is known.
-        (
-            {"commit": "abc+", "nodes": {"a": _NODE}},
-            [f"{_WORDS}commit, reframe"],
-        ),
     ],
 )
 def test_a_case_says_where_its_blocks_were_made_in_several_ways(
@@ -151,13 +146,7 @@ def test_a_case_says_where_its_blocks_were_made_in_several_ways(
         # Messages are of 64 KiB; older samples do not say what they pass through.
         (["device"], None, None, 32 << 10, "memory contention"),
         (["memory", "device"], None, None, 32 << 10, "memory contention"),
-        (
-            ["device"],
-            None,
-            None,
-            64 << 10,
-            "slower under RDMA writes",
-        ),  # may stay in a cache
+        (["device"], None, None, 64 << 10, "slower under RDMA writes"),  # may stay in a cache
         (["device"], None, None, None, "slower under RDMA writes"),
         (["device"], 0.11, None, 64 << 10, "memory contention"),  # a tenth of it reached memory
         (["device"], 0.09, None, 64 << 10, "slower under RDMA writes"),

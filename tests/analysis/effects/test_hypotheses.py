@@ -5,16 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.effects.hypotheses import (
-    Asked,
-    Effect,
-    Hypothesis,
-    PValues,
-    families,
-    quantity,
-    shown,
-)
+from analysis.effects.estimate import Result
+from analysis.effects.hypotheses import Asked, Hypothesis, PValues, families, quantity, shown
 from records.sample import Level
+from tests.analysis.synthetic import result
 
 #: At 0.04 over all cases, 0.02 is small enough for one of two, and 0.03 for the last one left.
 SMALL, LARGE = 0.02, 0.03
@@ -22,14 +16,15 @@ SMALL, LARGE = 0.02, 0.03
 
 def effect(
     treatment: str, slower: float, case: str = "a", rate: Level = "full", **others: float
-) -> Effect:
+) -> Result:
     """An effect with this p value; others show nothing unless given."""
     nothing = PValues(slower, faster=1.0, within=1.0, above_control=None, unstable=1.0)
-    return Effect(case, treatment, "off", {"rate": rate}, replace(nothing, **others))
+    p = replace(nothing, **others)
+    return result(case=case, arm=treatment, factors={"rate": rate}, p=p)
 
 
 def of(
-    name: str, effects: Sequence[Effect], asked: Sequence[Asked] = (), baselines: int = 0
+    name: str, effects: Sequence[Result], asked: Sequence[Asked] = (), baselines: int = 0
 ) -> list[bool]:
     return [name in statements for statements in shown(effects, asked, baselines)]
 
@@ -50,7 +45,7 @@ def test_rates_are_one_hypothesis_from_the_full_one_down_and_for_no_effect_from_
 ):
     names = ["on@rate=25%", "on", "on@rate=50%"]
 
-    def swept(*p: float, within: Sequence[float] = (1, 1, 1)) -> list[Effect]:
+    def swept(*p: float, within: Sequence[float] = (1, 1, 1)) -> list[Result]:
         rates = ["25%", "full", "50%"]
         return [
             effect(name, chance, rate=rate, within=small)
@@ -73,7 +68,7 @@ def test_levels_without_an_order_are_a_family_of_their_own() -> None:
         effect("on@injector=ucx,rate=25%", LARGE, rate="25%"),
         effect("on@injector=spin", LARGE),
     ]
-    first, others = families(rows, [])
+    first, others = families((row.case, row.arm) for row in rows)
     assert first == [Hypothesis("a", "on", ())]
     assert [hypothesis.levels for hypothesis in others] == [
         (("injector", "ucx"),),
@@ -86,11 +81,10 @@ def test_levels_without_an_order_are_a_family_of_their_own() -> None:
 
 def test_a_statement_needs_its_own_p_value() -> None:
     alone = effect("on", 0.04, faster=0.01, within=0.05)
-    assert shown([alone]) == [{"slower", "faster", "within"}]
-    assert shown([effect("on", 0.041, faster=0.011, within=0.051)]) == [set()]
-    assert shown([effect("on", 0.04, above_control=0.05)]) == [{"slower", "above_control"}]
-    few = Effect("a", "on", "off", {}, None)  # below six pairs
-    assert shown([few]) == [set()]
+    assert shown([alone], []) == [{"slower", "faster", "within"}]
+    assert shown([effect("on", 0.041, faster=0.011, within=0.051)], []) == [set()]
+    assert shown([effect("on", 0.04, above_control=0.05)], []) == [{"slower", "above_control"}]
+    assert shown([result()], []) == [set()]  # below six pairs
 
 
 def test_baselines_are_a_family_of_their_own() -> None:
@@ -100,6 +94,10 @@ def test_baselines_are_a_family_of_their_own() -> None:
     two = [effect("on", 1, unstable=0.05), effect("on", 1, "b")]
     assert of("unstable", two) == [False, False]
     assert of("unstable", [effect("on", 1, unstable=0.025), two[1]]) == [True, False]
+    # With the first at a third, the second has what is left; rates share a baseline.
+    rates = [effect("on", 1, unstable=0.02), effect("on@rate=1%", 1, rate="1%", unstable=0.02)]
+    three = [*rates, effect("on", 1, "b", unstable=0.05)]
+    assert of("unstable", three) == [True, True, True]
     # Those that are not measured yet count.
     assert of("unstable", [effect("on", 1, unstable=0.05)], baselines=2) == [False]
 

@@ -17,7 +17,7 @@ from tests.analysis.synthetic import LAMMPS, samples, write_run
 def first(rows):
     """An estimate that is the group's first value, 10 % to either side; None for a negative one."""
     value = rows["value"][0]
-    return Estimate(value, value * 0.9, value * 1.1, 0.95) if value > 0 else None
+    return Estimate(value, value * 0.9, value * 1.1) if value > 0 else None
 
 
 def asked(rows, **more):
@@ -48,13 +48,10 @@ def test_a_group_is_a_row_with_its_number_in_the_order_of_the_rows():
         ("c", 1, None, None, None, -1.0),
     ]
     assert table.columns == ["case", "n", "value", "value_low", "value_high", "most"]
-
-
-def test_a_fact_may_say_what_is_counted():
-    table = answer(
-        asked(ROWS, facts={"n": pl.col("value").filter(pl.col("value") > 4).len()}), None
-    )
-    assert table["n"].to_list() == [1, 0, 0]
+    # A fact may say what is counted.
+    above_4 = {"n": pl.col("value").filter(pl.col("value") > 4).len()}
+    assert answer(asked(ROWS, facts=above_4), None)["n"].to_list() == [1, 0, 0]
+    assert answer(asked(ROWS.clear()), None).is_empty()
 
 
 def test_the_first_limit_that_holds_gives_the_word_and_none_holds_without_an_interval():
@@ -91,10 +88,6 @@ def test_the_last_step_sees_all_rows_before_the_words():
         None,
     )
     assert table["word"].to_list() == ["biggest", "inconclusive", "inconclusive"]
-
-
-def test_no_rows_are_no_answer():
-    assert answer(asked(ROWS.clear()), None).is_empty()
 
 
 def test_a_null_key_is_a_group_of_its_own():
@@ -136,16 +129,20 @@ def pairs(count, factor, shift=0.0):
 
 
 def test_the_ratio_within_pairs_does_not_see_how_pairs_differ():
-    found = ratio("value", "against")(pairs(8, 1.25))
-    assert found.value == pytest.approx(1.25)
-    assert (found.low, found.high) == (pytest.approx(1.25), pytest.approx(1.25))
-
-
-def test_the_ratio_uses_the_repeated_baseline_where_there_is_one():
-    rows = pairs(8, 1.25).with_columns(again=pl.col("against"))
-    assert ratio("value", "against", "again")(rows).value == pytest.approx(1.25)
+    rows = pairs(8, 1.25)
+    exact = pytest.approx((1.25, 1.25, 1.25))
+    again = rows.with_columns(again=pl.col("against"))
     none = rows.with_columns(again=pl.lit(None, pl.Float64))
-    assert ratio("value", "against", "again")(none).value == pytest.approx(1.25)
+    # Each block has its own typical baseline.
+    blocks = rows.with_columns(block=pl.Series([0] * 4 + [1] * 4))
+    for estimator, of in (
+        (ratio("value", "against"), rows),
+        (ratio("value", "against"), blocks),
+        (ratio("value", "against", "again"), again),
+        (ratio("value", "against", "again"), none),
+    ):
+        estimate = estimator(of)
+        assert (estimate.low, estimate.value, estimate.high) == exact
 
 
 @pytest.mark.parametrize("shift", [3.0, -0.5, 0.0])
@@ -154,8 +151,10 @@ def test_the_difference_within_pairs(shift):
 
 
 @pytest.mark.parametrize("estimator", [ratio, difference])
-def test_five_pairs_give_no_estimate(estimator):
+def test_five_pairs_of_which_both_runs_count_give_no_estimate(estimator):
     assert estimator("value", "against")(pairs(5, 1.25)) is None
+    seven = pairs(7, 1.25).with_columns(against=pl.when(pl.col("against") > 2).then("against"))
+    assert estimator("value", "against")(seven) is None
 
 
 @pytest.mark.parametrize(
@@ -163,20 +162,14 @@ def test_five_pairs_give_no_estimate(estimator):
 )
 def test_sets_of_runs_need_six_each_of_any_number(others, ratio):
     rows = pl.DataFrame({"value": [6.0] * 6, "against": [others] * 6})
-    found = ratio_of_sets("value", "against")(rows)
-    assert (found and found.value) == ratio
+    estimate = ratio_of_sets("value", "against")(rows)
+    assert (estimate and estimate.value) == ratio
     assert ratio_of_sets("value", "against")(rows.head(5)) is None
 
 
-def test_pairs_of_which_a_run_does_not_count_are_left_out():
-    rows = pairs(7, 1.25).with_columns(against=pl.when(pl.col("against") > 2).then("against"))
-    assert ratio("value", "against")(rows) is None
-    assert difference("value", "against")(rows) is None
-
-
 def test_the_median_has_the_extremes_of_six_as_its_interval():
-    found = median("value")(pl.DataFrame({"value": [1.0, 2.0, 3.0, 5.0, 8.0, 13.0, None]}))
-    assert (found.low, found.value, found.high) == (1.0, 4.0, 13.0)
+    values = pl.DataFrame({"value": [1.0, 2.0, 3.0, 5.0, 8.0, 13.0, None]})
+    assert median("value")(values) == Estimate(4.0, 1.0, 13.0)
 
 
 @pytest.mark.parametrize(

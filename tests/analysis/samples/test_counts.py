@@ -1,3 +1,5 @@
+"""Counts beside their samples, as medians and as roles; and the table of events."""
+
 import json
 from pathlib import Path
 
@@ -57,19 +59,19 @@ def test_a_count_stands_beside_its_sample(tmp_path):
     }
 
 
-def test_counts_of_all_cases_that_have_a_sample_are_read(tmp_path):
+def test_the_last_counts_of_runs_that_have_a_sample_are_read(tmp_path):
     none = read_counters(tmp_path, samples(OFF0))  # a run without tools
-    assert [each.height for each in (none, medians(none), role_values(none))] == [0, 0, 0]
-    written(tmp_path, count(OFF0, 1.0), count(OFF1, 3.0))
-    written(tmp_path, count("lulesh/0/0/off/0", 2.0), case="lulesh")
-    found = read_counters(tmp_path, samples(OFF0, "lulesh/0/0/off/0"))
-    assert sorted(found["value"]) == [1.0, 2.0]
-
-
-def test_of_a_run_that_was_counted_again_the_last_counts_stand(tmp_path):
-    run = written(tmp_path, count(OFF0, 1.0), count(OFF0, 5.0, rank=1), count(OFF0, 2.0))
-    found = read_counters(run, samples(OFF0))
-    assert {row["rank"]: row["value"] for row in found.to_dicts()} == {0: 2.0, 1: 5.0}
+    assert [frame.height for frame in (none, medians(none), role_values(none))] == [0, 0, 0]
+    twice = (count(OFF0, 5.0, rank=1), count(OFF0, 2.0))
+    written(tmp_path, count(OFF0, 1.0), *twice, count(OFF1, 3.0))
+    written(tmp_path, count("lulesh/0/0/off/0", 4.0), case="lulesh")
+    counters = read_counters(tmp_path, samples(OFF0, "lulesh/0/0/off/0"))
+    ranks = {(row["case"], row["rank"]): row["value"] for row in counters.to_dicts()}
+    assert ranks == {("stream", 0): 2.0, ("stream", 1): 5.0, ("lulesh", 0): 4.0}
+    # Events and tools are apart.
+    others = (count(OFF1, 2.0, event="cycles:u"), count(OFF1, 4.0, tool="rusage"))
+    run = written(tmp_path, count(OFF1, 1.0), *others)
+    assert sorted(medians(read_counters(run, samples(OFF1)))["value"]) == [1.0, 2.0, 4.0]
 
 
 @pytest.mark.parametrize("end", ['{"key": "stream/0/1/off/0", "to', '{"key": 1}'])
@@ -141,13 +143,6 @@ def test_ranks_and_states_of_a_median(tmp_path, rows, median):
     (row,) = medians(read_counters(written(tmp_path, *rows), samples(OFF0, OFF1))).to_dicts()
     found = [row[name] for name in ("value", "runs", "state", "running_share")]
     assert found == pytest.approx(list(median))
-
-
-def test_events_and_tools_are_apart(tmp_path):
-    others = (count(OFF0, 2.0, event="cycles:u"), count(OFF0, 3.0, tool="rusage"))
-    run = written(tmp_path, count(OFF0, 1.0), *others)
-    found = medians(read_counters(run, samples(OFF0)))
-    assert sorted(found["value"]) == [1.0, 2.0, 3.0]
 
 
 KEY = "stream/0/0/on@tool=perf_stat:memory/0"
@@ -223,18 +218,10 @@ def test_every_row_names_a_role_and_families_that_exist():
         assert set(row.families) <= set(FAMILIES)
         assert row.events
         assert row.source in ("kernel", "likwid", "papi")
-
-
-def test_no_role_is_counted_in_two_ways_by_one_group_of_one_family():
-    seen = [(row.tool, row.group, row.role, family) for row in COUNTS for family in row.families]
-    assert len(seen) == len(set(seen))
-
-
-def test_a_group_covers_either_ranks_or_nodes():
-    for tool, group in {(row.tool, row.group) for row in COUNTS}:
-        scopes = {ROLES[row.role].scope for row in COUNTS if (row.tool, row.group) == (tool, group)}
-        assert len(scopes) == 1
-        assert groups(tool)[group] in scopes
+        # A group covers either ranks or nodes.
+        assert groups(row.tool)[row.group] == ROLES[row.role].scope
+    ways = [(row.tool, row.group, row.role, family) for row in COUNTS for family in row.families]
+    assert len(ways) == len(set(ways))
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name not in ("A64FX", "Grace")])

@@ -1,3 +1,5 @@
+"""Estimates, medians, means, r and Holm's steps, by hand and from textbooks."""
+
 from __future__ import annotations
 
 import math
@@ -7,8 +9,6 @@ from math import comb
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from analysis.statistics.interval import (
     Estimate,
@@ -21,54 +21,42 @@ from analysis.statistics.interval import (
     median_interval,
     middle,
     of_r,
-    order_rank,
     pearson,
 )
 from analysis.subjects.published import paper
 
 
-def test_six_values_give_the_extremes() -> None:
-    estimate = median_interval([1.3, 1.1, 1.6, 1.2, 1.5, 1.4])
-    assert (estimate.low, estimate.high) == (1.1, 1.6)
-    assert estimate.value == pytest.approx(1.35)
-    assert estimate.confidence == 0.96875  # 1 - 2/64
+def test_medians_and_their_intervals() -> None:
+    assert median_interval([1.3, 1.1, 1.6, 1.2, 1.5, 1.4]) == Estimate(1.35, 1.1, 1.6)
+    assert median_interval([10, 1, 9, 2, 8, 3, 7, 4, 6, 5]) == Estimate(5.5, 2, 9)
+    assert median_interval([1.0] * 5) is None
 
 
-def test_ten_values_give_second_smallest_and_second_largest() -> None:
-    estimate = median_interval([10, 1, 9, 2, 8, 3, 7, 4, 6, 5])
-    assert (estimate.low, estimate.value, estimate.high) == (2, 5.5, 9)
-    assert estimate.confidence == pytest.approx(1 - 2 * 11 / 1024)  # 97.85 %
+def _encloses(n: int, k: int) -> Fraction:
+    """Probability that the k-th smallest and the k-th largest of n enclose the median."""
+    return 1 - 2 * Fraction(sum(comb(n, i) for i in range(k)), 2**n)
 
 
-def test_fewer_than_six_give_none() -> None:
-    assert [median_interval([1.0] * n) for n in range(6)] == [None] * 6
-
-
-@given(st.integers(6, 200))
-def test_rank_is_the_narrowest_that_reaches_the_confidence(n: int) -> None:
-    def coverage(k: int) -> Fraction:
-        return 1 - 2 * Fraction(sum(comb(n, i) for i in range(k)), 2**n)
-
-    rank = order_rank(n)
-    assert coverage(rank) >= Fraction(95, 100) > coverage(rank + 1)
+@pytest.mark.parametrize("n", [6, 7, 8, 9, 17, 40, 111, 200])
+def test_the_interval_is_the_narrowest_that_reaches_the_confidence(n: int) -> None:
+    estimate = median_interval(range(1, n + 1))
+    rank = int(estimate.low)
+    assert estimate.high == n + 1 - rank
+    assert _encloses(n, rank) >= Fraction(95, 100) > _encloses(n, rank + 1)
 
 
 def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
     with pytest.raises(ValueError, match="outside"):
-        Estimate(2.0, 1.0, 1.5, 0.95)
-    assert Estimate(2.0, 1.5, 2.5, 0.95).half_width == 0.25  # relative to the value
-    assert effect(Estimate(1.3512, 1.3212, 1.3821, 0.95)) == ("1.351", "1.321-1.382")
-    assert effect(None) == ("-", "-")
+        Estimate(2.0, 1.0, 1.5)
+    assert Estimate(2.0, 1.5, 2.5).half_width == 0.25  # relative to the value
+    assert effect(Estimate(1.3512, 1.3212, 1.3821)) == ("1.351", "1.321-1.382")
+    assert (effect(None), bracketed(None)) == (("-", "-"), "-")
     # Three decimals up to a width of a twentieth.
-    assert bracketed(Estimate(1.3512, 1.3264, 1.3761, 0.95)) == "1.351 [1.326, 1.376]"
-    assert bracketed(Estimate(1.3512, 1.3212, 1.3821, 0.95)) == "1.35 [1.32, 1.38]"
-    assert bracketed(None) == "-"
-
-
-def test_an_estimate_is_mapped_with_its_ends() -> None:
-    estimate = Estimate(2.0, 1.6, 4.0, 0.96)
-    assert estimate.inverse == Estimate(0.5, 0.25, 0.625, 0.96)
-    assert estimate.mapped(lambda value: 3 * value + 1) == Estimate(7.0, 1 + 3 * 1.6, 13.0, 0.96)
+    assert bracketed(Estimate(1.3512, 1.3264, 1.3761)) == "1.351 [1.326, 1.376]"
+    assert bracketed(Estimate(1.3512, 1.3212, 1.3821)) == "1.35 [1.32, 1.38]"
+    estimate = Estimate(2.0, 1.6, 4.0)
+    assert estimate.inverse == Estimate(0.5, 0.25, 0.625)
+    assert estimate.mapped(lambda value: 3 * value + 1) == Estimate(7.0, 1 + 3 * 1.6, 13.0)
     assert (Interval.of(estimate), Interval.of(None)) == ((1.6, 4.0), None)
 
 
@@ -88,7 +76,7 @@ class Row:
 
 
 def test_a_record_is_flat_in_json() -> None:
-    row = Row("a", Estimate(1.2, 1.1, 1.3, 0.95), Interval(0.9, 1.05), [])
+    row = Row("a", Estimate(1.2, 1.1, 1.3), Interval(0.9, 1.05), [])
     figures = [("ratio", 1.2), ("ratio_low", 1.1), ("ratio_high", 1.3)]
     ends = [("floor_low", 0.9), ("floor_high", 1.05)]
     assert list(flat(row).items()) == [("case", "a"), *figures, *ends, ("others", [])]
@@ -96,59 +84,42 @@ def test_a_record_is_flat_in_json() -> None:
     assert flat(Row("a", None, None, [])) == {"case": "a", "others": [], **absent}
 
 
-def test_r_by_hand():
+def test_r_by_hand() -> None:
     # x - 3 = -2 -1 0 1 2; y - 4 = -3 -1 1 0 3 (sum 0); products 6 1 0 0 6 = 13; squares 10 and 20.
     correlation = pearson([1, 2, 3, 4, 5], [1, 3, 5, 4, 7])
-    assert correlation.r == pytest.approx(13 / math.sqrt(200))
-    assert correlation.points == 5
-
-
-def test_p_and_interval_by_hand():
+    assert (correlation.r, correlation.points) == (pytest.approx(13 / math.sqrt(200)), 5)
     # r = 0.6, n = 28: t = 0.6 sqrt(26 / 0.64) = 3.824, of 26 degrees of freedom: p = 0.00074;
     # atanh(0.6) = 0.693147, 1.959964 / sqrt(25) = 0.391993; tanh(0.301154) = 0.29237,
     # tanh(1.085140) = 0.79510.
     correlation = of_r(0.6, 28)
     assert correlation.p == pytest.approx(0.00074, abs=5e-6)
     assert (correlation.low, correlation.high) == pytest.approx((0.29237, 0.79510), abs=2e-5)
+    # Points on a line.
+    line = pearson([0.0, 1.0, 2.0, 3.0], [5.0, 3.0, 1.0, -1.0])
+    assert (line.r, line.low, line.high, line.p) == (-1.0, -1.0, -1.0, 0.0)
 
 
 @pytest.mark.parametrize(("points", "critical"), [(4, 0.950), (6, 0.811), (10, 0.632), (30, 0.361)])
-def test_critical_values_of_the_textbooks(points, critical):
-    # Two-sided, 5 %.
+def test_critical_values_of_the_textbooks(points: int, critical: float) -> None:
+    """Two-sided, 5 %."""
     assert of_r(critical - 0.001, points).p > 0.05 > of_r(critical + 0.001, points).p
-
-
-def test_the_sign_and_the_scale():
-    x, y = [1.0, 2.0, 4.0, 7.0], [2.0, 3.0, 3.5, 9.0]
-    correlation = pearson(x, y)
-    opposite = pearson(x, [-1e12 * value for value in y])
-    assert opposite.r == pytest.approx(-correlation.r)
-    assert (opposite.low, opposite.high) == pytest.approx((-correlation.high, -correlation.low))
-    assert pearson([1e-300 * value for value in x], y).r == pytest.approx(correlation.r)
-    # Points on a line, one of them at 0.
-    line = pearson([0.0, 1.0, 2.0, 3.0], [5.0, 3.0, 1.0, -1.0])
-    assert (line.r, line.low, line.high, line.p) == (-1.0, -1.0, -1.0, 0.0)
 
 
 @pytest.mark.parametrize(
     ("x", "y"), [([1, 2, 3], [1, 2, 3]), ([1, 1, 1, 1], [1, 2, 3, 4]), ([1, 2, 3, 4], [0] * 4)]
 )
-def test_too_few_points_or_no_spread_have_no_r(x, y):
+def test_too_few_points_or_no_spread_have_no_r(x: list[float], y: list[float]) -> None:
     assert pearson(x, y) is None
 
 
-def test_holm_by_hand():
+def test_holm_by_hand() -> None:
     # Sorted: 0.005 x 4, 0.01 x 3, 0.03 x 2 = 0.06, 0.04 x 1 = 0.04 -> no smaller than 0.06.
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert (holm([]), holm([0.2]), holm([0.6, 0.7])) == ([], [0.2], [1.0, 1.0])
 
 
-@pytest.mark.parametrize(("p", "adjusted"), [([], []), ([0.2], [0.2]), ([0.6, 0.7], [1.0, 1.0])])
-def test_edges_of_holm(p, adjusted):
-    assert holm(p) == adjusted
-
-
-def test_what_groves_grant_and_arnold_say_of_significance_follows_from_six_points():
-    # "not correlated" without traffic, "95% certainty" with it; Table IV, six applications.
+def test_what_groves_grant_and_arnold_say_of_significance_follows_from_six_points() -> None:
+    """'Not correlated' without traffic, '95% certainty' with it; Table IV, six applications."""
     table = paper()["table_4_pearson_r"]
     assert of_r(table["off"]["time"]["stalled_cycles"], 6).p > 0.9
     assert all(of_r(r, 6).p > 0.8 for r in table["off"]["stalled_cycles"].values())

@@ -15,7 +15,7 @@ from analysis.effects.hypotheses import LEVELS
 from analysis.questions.question import answer
 from analysis.report.data import load_run
 from analysis.statistics import looks
-from analysis.statistics.power import least_effect, pairs_for_none
+from analysis.statistics.looks import least_effect, pairs_for_none
 from analysis.subjects.qualification import QUALIFICATION
 from nimc.campaign.cases import evenly_spaced
 from nimc.campaign.plan import Plan
