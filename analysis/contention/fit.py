@@ -25,8 +25,8 @@ from records.errors import InputError
 
 Counts = NDArray[np.int64]
 
-#: Cauchy's and Huber's constants, in standard deviations: a residual that is larger weighs little in
-#: a fit, and counts by less than its square when models are compared.
+#: Cauchy's and Huber's constants, in standard deviations: a residual that is larger weighs little
+#: in a fit, and counts by less than its square when models are compared.
 CAUCHY, HUBER = 2.385, 1.345
 #: Residuals beyond this many standard deviations count alike when models are compared, so that one
 #: measurement does not pay for another break.
@@ -179,11 +179,10 @@ def _guesses(c: Curves) -> list[Parameters]:
     )
     both = c.comp_par + c.comm_par
     measured = np.isfinite(both) & (both > 0)
-    if free.b_comm_seq_b_s is None or b_comp <= 0 or not measured.any():
-        return [free]
     pairs = _pairs(c, free)
-    wanted = c.n[measured] * b_comp + free.b_comm_seq_b_s
-    solutions, losses = _capacities(c.n[measured], both[measured], wanted, pairs)
+    if free.b_comm_seq_b_s is None or b_comp <= 0 or not measured.any() or not len(pairs):
+        return [free]
+    solutions, losses = _capacities(c.n[measured], both[measured], free, pairs)
     guesses = [free]
     for place in np.argsort(losses, kind="stable")[:GUESSED]:
         if np.isfinite(losses[place]):
@@ -231,13 +230,14 @@ def _saturated_at(free: Parameters) -> float:
     return (free.t_seq_max_b_s or 0.0) / (free.b_comp_seq_b_s or math.inf)
 
 
-def _capacities(n: Counts, totals: Array, wanted: Array, pairs: Counts) -> tuple[Array, Array]:
+def _capacities(n: Counts, totals: Array, free: Parameters, pairs: Counts) -> tuple[Array, Array]:
     """The capacity of each pair of maxima, and its loss on the totals.
 
-    The total is min(`wanted`, T(n)) whatever the share of communications, and T is linear in three
+    The total is min(wanted, T(n)) whatever the share of communications, and T is linear in three
     numbers (`_basis`): weighted least squares over the saturated totals. The loss is infinite if
     the flat part of T holds no saturated total, or if T grows with more cores.
     """
+    wanted = n * or_nan(free.b_comp_seq_b_s) + or_nan(free.b_comm_seq_b_s)
     basis = _basis(n, pairs)
     # Not the largest total: one that is too high would hide the capacity.
     first = float(np.median(totals[totals >= 0.9 * np.quantile(totals, 0.75)]))
@@ -298,7 +298,7 @@ def _with_shares(guess: Parameters, c: Curves) -> list[Parameters]:
     measured = np.isfinite(c.comm_par)
     n, rates = c.n[measured], c.comm_par[measured]
     shares = rates / b_comm if b_comm else np.ones_like(rates)
-    found = {}
+    found: dict[float, None] = {}
     for alpha in (0.0, 1.0):
         for _ in range(ROUNDS):
             wanted = n * b_comp + alpha * b_comm
@@ -428,8 +428,8 @@ def _largest_losses(c: Curves) -> str:
 
 
 # Which number of cores to measure next, so that a few points replace a full sweep: the ends first,
-# then the middle of the numbers on which the likeliest models of the points so far disagree most; if
-# they agree, the middle of the widest gap.
+# then the middle of the numbers on which the likeliest models of the points so far disagree most;
+# if they agree, the middle of the widest gap.
 
 #: Models whose information criterion exceeds the best one by more than this are ignored.
 PLAUSIBLE = 10.0

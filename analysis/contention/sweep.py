@@ -166,6 +166,7 @@ def _places(numbers: Sequence[int]) -> str:
 
 Array = NDArray[np.float64]
 
+
 @dataclass(frozen=True)
 class Curves:
     """One value per measured point, NaN if a rate was not measured; bytes per second."""

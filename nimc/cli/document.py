@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 #: Command -> number of its document's schema, where it is not 1; it rises if a key goes or changes
 #: its meaning.
 _SCHEMAS = {
-    **dict.fromkeys(("doctor", "model predict", "plan", "simulate --paper", "traffic import"), 2),
+    **dict.fromkeys(("doctor", "plan", "simulate --paper", "traffic import"), 2),
     **dict.fromkeys(("nights run", "qualify", "writers", "writers --paper"), 2),
-    **dict.fromkeys(("advise", "model evaluate", "model fit", "simulate", "traffic show"), 3),
+    **dict.fromkeys(("advise", "model predict", "simulate", "traffic show"), 3),
+    **dict.fromkeys(("model evaluate", "model fit"), 4),
 }
 
 

@@ -213,7 +213,6 @@ def test_counts_begin_at_one_and_numbers_at_zero() -> None:
     assert ranges == {
         *((1, None, f"--{name}") for name in counts.split()),
         *((0, None, f"--{name}") for name in ("comm-node", "reduce-every")),
-        (2, None, "--folds"),  # what is left out, and what is fitted
     }
 
 
