@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 _SCHEMAS = {
     **dict.fromkeys(("doctor", "plan", "simulate --paper", "traffic import"), 2),
     **dict.fromkeys(("nights run", "qualify", "writers", "writers --paper"), 2),
-    **dict.fromkeys(("advise", "model predict", "simulate", "traffic show"), 3),
-    **dict.fromkeys(("model evaluate", "model fit"), 4),
+    **dict.fromkeys(("model predict", "simulate", "traffic show"), 3),
+    **dict.fromkeys(("advise", "model evaluate", "model fit"), 4),
 }
 
 

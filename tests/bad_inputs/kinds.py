@@ -60,7 +60,7 @@ _LINES = [
     b"remedy\nshow\nirq_affinity\n--set\ndevice=mlx5_0\n--set\ncpus=0-3,8\n--json",
     b"nights\nlist\n--since\n30d\n--json",
     b"nights\nrun\nquick.yaml\n--machine\nnowhere\n--until\n05:00\n--tell\ncat",
-    b"advise\nnothing\n--nodes\n512\n--traffic-share\n0.2\n--json",
+    b"advise\nnothing\n--traffic-share\n0.2\n--json",
     b"nights\nalarms\n--machine\nm1\n--results\nresults",
     b"nights\npages\n--results\nresults\n--output\npages",
     b"model\nslowdown\n--platform\nhenri\n--run\nnothing\n--cores\n8\n--comp-node\n0\n--json",
