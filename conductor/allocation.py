@@ -88,8 +88,10 @@ def tasks_of_agents(allocation: Allocation) -> dict[str, str]:
     }
 
 
-def writers_at_once(plan: BlockPlan, allocation: Allocation) -> int:
-    """Number of writers in one run: that of targets or origins, whichever is larger."""
+def writers_at_once(plan: BlockPlan, writes: Writes, allocation: Allocation) -> int:
+    """Number of writers in one run: clients of each target, or targets or origins, if more."""
+    if writes.clients:
+        return writes.clients * len(allocation.targets)
     return max(len(allocation.targets), plan.n_origins)
 
 
@@ -108,15 +110,13 @@ def fit(
 
     `facts` are those of `Hub.facts`.
     """
-    written_b = sum(max(each.message_b, each.footprint_b or 0) for each in kinds)
-    ends = Counter[str]()
-    for index in range(writers_at_once(plan, allocation)):
-        ends[allocation.origins[index % plan.n_origins]] += 1
-        ends[allocation.targets[index % len(allocation.targets)]] += 1
-    return all(
-        count * _BUFFERS * written_b <= _HELD_SHARE * facts[node]["memory_b"]
-        for node, count in ends.items()
-    )
+    held_b = Counter[str]()
+    for writes in kinds:
+        written_b = _BUFFERS * max(writes.message_b, writes.footprint_b or 0)
+        for index in range(writers_at_once(plan, writes, allocation)):
+            held_b[allocation.origins[index % plan.n_origins]] += written_b
+            held_b[allocation.targets[index % len(allocation.targets)]] += written_b
+    return all(size_b <= _HELD_SHARE * facts[node]["memory_b"] for node, size_b in held_b.items())
 
 
 def assign(
@@ -135,13 +135,15 @@ def assign(
     writer reaches alone at full rate; a throttled writer's rate is a share of it. `kind` numbers
     the kinds of writes of a block: writers of several may be held at a time.
     """
-    count = writers_at_once(plan, allocation)
-    first = _BASE + turn * count
+    count = writers_at_once(plan, writes, allocation)
+    kinds = [writes, *(each.writes for each in plan.treatments if each.writes)]
+    most = max(writers_at_once(plan, each, allocation) for each in kinds)
+    first = _BASE + turn * most
     full = full_b_s if full_b_s and writes.throttled else [None] * count
     devices = writes.devices or (None,)
     return [
         Writer(
-            index=kind * count + index,
+            index=kind * most + index,
             origin=allocation.origins[index % plan.n_origins],
             target=(target := allocation.targets[index % len(allocation.targets)]),
             address=addresses[target],

@@ -94,7 +94,8 @@ class AloneRates:
             await self._rehearse(writes)
             return
         if INJECTORS[writes.injector].row_s is None:  # no share of a core is required of a control
-            runner.writers.alone[writes] = [0.0] * allocation.writers_at_once(self.plan, self.nodes)
+            count = allocation.writers_at_once(self.plan, writes, self.nodes)
+            runner.writers.alone[writes] = [0.0] * count
             return
         if writes.throttled:
             await self.learn(writes.at_full_rate())

@@ -154,10 +154,10 @@ def rails_of(plan: BlockPlan, treatment: Treatment, nodes: Allocation) -> Rails 
     if not plan.rails or plan.origin_policy == "same_host":
         return None
     writes, start = treatment.writes, treatment.start
-    writers = allocation.writers_at_once(plan, nodes)
     required = set[str]()
     if writes and writes.scheduled != 0:
-        required |= set(writes.devices[: 1 if writes.scheduled else writers])
+        writers = 1 if writes.scheduled else allocation.writers_at_once(plan, writes, nodes)
+        required |= set(writes.devices[:writers])
     between = len(nodes.targets) > 1 and bool(start.ranks)
     if between:
         required |= set(start.devices)

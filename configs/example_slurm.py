@@ -77,9 +77,9 @@ site_configuration = {
             "target_systems": ["*"],
         },
         {
-            # Modules of the centre.
+            # Modules of the centre, loaded in order (docs/workloads.md).
             "name": "modules",
-            "modules": ["gcc/13", "openmpi/5", "lammps/20250722"],
+            "modules": ["EESSI/2023.06", "LAMMPS/29Aug2024-foss-2023b-kokkos"],
             "cc": "gcc",
             "cxx": "g++",
             "ftn": "gfortran",

@@ -73,6 +73,9 @@ class Writes:
     replay: Replay | None = None
     #: Memory that each writer's messages are to pass through, bytes; None: the injector's default.
     footprint_b: int | None = None
+    #: Writers to each target; None: as many writers as there are targets or origins, whichever is
+    #: more.
+    clients: int | None = None
 
     @property
     def throttled(self) -> bool:

@@ -257,6 +257,7 @@ _TABLE = (
         burst_of,
     ),
     Factor("injector", "writes", ", ".join(_INJECTORS), _one_of(*_INJECTORS), _no_such_injector),
+    Factor("clients", "writes", "whole numbers; 0: as the machine has origins", _whole),
     Factor("direction", "writes", ", ".join(_DIRECTIONS), _one_of(*_DIRECTIONS)),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),

@@ -106,6 +106,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: What writers do: `write` to the target's memory, `read` from it, or `both` at once.
     direction = variable(str, value=WRITES["direction"])
 
+    #: Writers to each target, taken from the origins in turn; 0: as many writers as there are
+    #: targets or origins, whichever is more.
+    clients = variable(int, value=WRITES["clients"])
+
     #: Size of one write, such as `64KiB`; `dram` exceeds the last-level cache, which matters if the
     #: writes go over shared memory; `auto` is `dram` on a shared host, else 64 KiB.
     message = variable(str, value=WRITES["message"])
@@ -221,8 +225,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 varying = (*filter(changes_within_jobs, FACTORS), *self.within_block)
                 allowed = ", ".join(each for each in varying if hasattr(self, each))
                 raise InputError(f"factors: {name}; allowed: {allowed}")
-        variables = [name for name in type(self)._rfm_var_space.vars if hasattr(self, name)]
-        levels = {name: getattr(self, name) for name in planned(variables, self.within_block)}
+        variables = planned(type(self)._rfm_var_space.vars, self.within_block)
+        levels = {name: getattr(self, name) for name in variables if hasattr(self, name)}
         across = self.comparable_across_cores
         for name, _, text in level_faults(levels, factors, comparable_across_cores=across):
             raise InputError(f"{name}: {text}")

@@ -50,6 +50,7 @@ WRITES: dict[str, Level] = {
     "burst": NO_BURST,
     "injector": "auto",
     "direction": "write",
+    "clients": 0,
     "comm_node": -1,
     "writer_rail": rails.DEFAULT,
 }
@@ -256,6 +257,7 @@ def _writes(
         injector=injector.name,
         message_b=message_b,
         footprint_b=footprint_b,
+        clients=int(levels["clients"]) or None,
         direction=injector.direction,
         rate_b_s=None if share is not None else writing_rate_b_s(injector, str(rate)),
         rate_share=share,
@@ -329,10 +331,9 @@ def _require_short(injector: Injector, levels: Mapping[str, Level], arm: str) ->
         raise _fault("injector", injector.name, why)
     if levels["burst"] != NO_BURST:
         raise _fault("burst", levels["burst"], f"arm {arm} has a timetable; allowed: {NO_BURST}")
-    if levels["footprint"] != AUTO:
-        raise _fault(
-            "footprint", levels["footprint"], f"arm {arm} has a timetable; allowed: {AUTO}"
-        )
+    for name, allowed in (("footprint", AUTO), ("clients", 0)):
+        if levels[name] != allowed:
+            raise _fault(name, levels[name], f"arm {arm} has a timetable; allowed: {allowed}")
     if levels["rate"] != "full" and injector.paced_by == "agent":
         why = f"{injector.name} cannot limit the rate of short writes (arm {arm})"
         raise _fault("rate", levels["rate"], f"{why}; allowed: full, or injector perftest")

@@ -14,7 +14,7 @@ from conductor.allocation import Allocation
 from conductor.alone import Alone, store, stored
 from conductor.hub import Hub
 from records.errors import MachineError
-from records.treatment import Writes
+from records.treatment import Treatment, Writes
 from tests.conductor.test_timetable import PLAN
 
 APART = replace(PLAN, origin_policy="hetjob")
@@ -78,6 +78,20 @@ def test_writers_are_dealt_to_origins_and_targets_in_turn():
     ]
     assert [writer.address for writer in writers] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
     assert len({writer.port for writer in writers}) == 3
+
+
+def test_each_target_has_the_clients_asked_for_beside_other_writes():
+    """Two clients of a target come from two origins; no writer of the block has another's number."""
+    two = Writes("perftest", 65536, clients=2)
+    plan = replace(APART, n_origins=2, treatments=[Treatment("on", writes=two)])
+    nodes = Allocation(["n1", "n2", "n3"], ["n8", "n9"])
+    addresses = dict.fromkeys(nodes.targets, "10.0.0.1")
+    ends = [("n8", "n1"), ("n9", "n2"), ("n8", "n3"), ("n9", "n1"), ("n8", "n2"), ("n9", "n3")]
+    writers = allocation.assign(plan, two, nodes, addresses, turn=1)
+    assert [(writer.origin, writer.target) for writer in writers] == ends
+    others = allocation.assign(plan, Writes("perftest", 65536), nodes, addresses, turn=2, kind=1)
+    assert [writer.index for writer in writers + others] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    assert len({writer.port for writer in writers + others}) == 9
 
 
 def test_a_job_of_many_ranks_starts_one_agent_a_node():

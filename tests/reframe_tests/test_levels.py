@@ -32,7 +32,7 @@ CHECKS = {
     "lammps_scaling": ("{reserved_cores: [0, 1]}", {"nodes": 2, "spare_cores": 4}),
     "minife": ("{reserved_cores: [0, 1], injector: [ucx, mpi_put]}", {}),
     "cns": ("{reserved_cores: [0, 1]}", {}),
-    "xsbench": ("{reserved_cores: [0, 1], layout: [21x3, 63x1]}", {}),
+    "xsbench": ("{reserved_cores: [0, 1], layout: [21x3, 63x1], clients: [0, 2]}", {}),
     **dict.fromkeys(
         ("hpccg", "lulesh_quick", "minife_quick", "cns_quick"),
         ("{working_set: [auto, 4MiB]}", {}),
@@ -178,6 +178,13 @@ def test_footprints_and_working_sets_are_crossed_with_others(of):
         *(65536, 2 << 20, 0.25),
     )
     assert found["on@working_set=4MiB"]["writes"]["footprint_b"] is None
+
+
+def test_clients_are_crossed_with_layouts_and_free_cores(of):
+    """Four ways to start it, each under as many writers as there are origins, and under two."""
+    found = of["xsbench"]
+    assert len([name for name in found if name.startswith("on")]) == 8
+    assert {each["writes"]["clients"] for each in found.values() if each["writes"]} == {None, 2}
 
 
 def test_streams_working_set_is_compiled(dry, of):

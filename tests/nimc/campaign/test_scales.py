@@ -159,7 +159,7 @@ CASES = {
     ),
     "scaling": ("localhost", [f"lammps@{n}" for n in (4, 32, 64, 128, 256, 512)]),
     # NUMA's cells are treatments of one case.
-    "numa": ("localhost", ["numa", "few-workers"]),
+    "numa": ("localhost", ["numa", "few-workers", "several-clients"]),
     # On one host: no rails, and only one node.
     "multirail_quick": ("localhost", ["amg", "minife"]),
     "throttling": ("localhost", ["stream-dram", "stream-llc", "lammps"]),
