@@ -21,14 +21,6 @@ def test_a_refused_claim_is_status_one(tmp_path: Path, command: Command) -> None
     assert {claim["claim"]: claim["word"] for claim in claims}["clocks"] == "refused"
 
 
-def test_its_page_has_the_claims(tmp_path: Path, command: Command) -> None:
-    run = made_run(tmp_path / "run", OFF)
-    command("report", run)
-    page = (run / "report/report.html").read_text()
-    assert "The machine is not qualified." in page
-    assert "start chronyd or ntpd there" in page
-
-
 def test_runs_of_others_and_edited_ones_are_not_judged(tmp_path: Path, command: Command) -> None:
     run = made_run(tmp_path / "run")
     samples = run / "samples/memory.jsonl"
