@@ -197,15 +197,15 @@ def _knee(n: Counts, rate: Array) -> tuple[float, float | None]:
     Medians on both sides of the split with the least loss; the plateau is None if no split fits
     better than a straight line.
     """
-    found: list[tuple[float, float, float | None]] = []
+    splits: list[tuple[float, float, float | None]] = []
     for split in np.unique(n)[::-1]:
         slope = float(np.median((rate / n)[n <= split]))
         beyond = rate[n > split]
         plateau = float(np.median(beyond)) if beyond.size else None
         fitted = np.minimum(n * slope, np.inf if plateau is None else plateau)
         loss = _loss(_deviation(fitted, rate), NOISE) + (plateau is not None)
-        found.append((loss, slope, plateau))
-    _, slope, plateau = min(found, key=lambda of: of[0])
+        splits.append((loss, slope, plateau))
+    _, slope, plateau = min(splits, key=lambda of: of[0])
     return slope, plateau
 
 
@@ -298,14 +298,14 @@ def _with_shares(guess: Parameters, c: Curves) -> list[Parameters]:
     measured = np.isfinite(c.comm_par)
     n, rates = c.n[measured], c.comm_par[measured]
     shares = rates / b_comm if b_comm else np.ones_like(rates)
-    found: dict[float, None] = {}
+    alphas: dict[float, None] = {}
     for alpha in (0.0, 1.0):
         for _ in range(ROUNDS):
             wanted = n * b_comp + alpha * b_comm
             floor = (n >= floor_from) & (wanted >= or_nan(guess.t_par_max_b_s))
             alpha = float(np.median(shares[floor if floor.any() else n == n.max()]))
-        found[min(max(alpha, 0.0), 1.0)] = None
-    return [replace(guess, alpha=alpha) for alpha in found]
+        alphas[min(max(alpha, 0.0), 1.0)] = None
+    return [replace(guess, alpha=alpha) for alpha in alphas]
 
 
 # Least squares.

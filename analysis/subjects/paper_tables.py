@@ -102,9 +102,9 @@ def estimates_of(run: RunData, row: Result) -> PaperEstimates:
 
 def _both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
     """The runs that count of the baseline and of the treatment: fom, transport, message_b."""
-    own = run.samples.lazy().filter(pl.col("case") == row.case, pl.col("status") == "counts")
+    samples = run.samples.lazy().filter(pl.col("case") == row.case, pl.col("status") == "counts")
     names = (pl.col(name).cast(pl.String) for name in ("arm", "transport"))
-    runs = own.select("fom", "message_b", *names).collect()
+    runs = samples.select("fom", "message_b", *names).collect()
     return [runs.filter(arm=arm) for arm in (row.baseline, row.arm)]
 
 
