@@ -73,7 +73,8 @@ def _alone(row: Remedy) -> Standing:
     if low > 1 and slower_writes:
         return Standing.SLOWER_WRITES
     next_low, next_high = row["next_allocation_low"], row["next_allocation_high"]
-    if next_low is None or next_low <= 1 <= next_high:
+    # The next allocation must be on the same side.
+    if next_low is None or (next_low <= 1 if low > 1 else next_high >= 1):
         return Standing.HERE
     return Standing.BETTER if low > 1 else Standing.WORSE
 

@@ -209,7 +209,7 @@ def test_options_are_spelt_in_one_way() -> None:
 def test_counts_begin_at_one_and_numbers_at_zero() -> None:
     ranges = {(each.type.min, each.type.max, each.opts[0]) for each in parameters()
               if isinstance(each.type, click.IntRange)}  # fmt: skip
-    counts = "cores jobs nodes numa-nodes numa-per-socket ranks-per-node"
+    counts = "cores jobs numa-nodes numa-per-socket ranks-per-node"
     assert ranges == {
         *((1, None, f"--{name}") for name in counts.split()),
         *((0, None, f"--{name}") for name in ("comm-node", "reduce-every")),

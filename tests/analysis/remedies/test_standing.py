@@ -205,6 +205,21 @@ def test_what_is_recommended(changes, pairs, allocations, standing) -> None:
     assert (row["n"], row["allocations"]) == (pairs, allocations)
 
 
+@pytest.mark.parametrize(
+    ("changes", "standing"),
+    [
+        ({"net_low": 1.0}, Standing.OPEN),
+        ({"written_high": 1 / 1.02}, Standing.BETTER),
+        ({"next_allocation_low": 1.0}, Standing.HERE),
+        ({"net_low": 0.9, "net_high": 0.99, "written_high": 0.5}, Standing.HERE),
+    ],
+)
+def test_at_a_limit_nothing_is_shown(changes: Row, standing: Standing) -> None:
+    core = estimated(tried(ONE, 12, 1), 1.0).row(0, named=True)
+    (row,) = stand([core | changes], share_stated=True)
+    assert row["standing"] is standing
+
+
 def test_allocations_that_differ_say_nothing_of_the_next_one() -> None:
     """Gains of 10, 20 and 30 % in three: 4.303 x 0.0837 x sqrt(4/3) is far more than 18 %."""
     gain = pl.col("block").replace_strict({0: 1.1, 1: 1.2, 2: 1.3})
