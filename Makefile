@@ -30,7 +30,7 @@ test-all: $(DEV)
 test-long: $(DEV)
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
-# Every parser of outside text and membench's command line (docs/reliability.md).
+# Every parser of outside text (docs/reliability.md).
 FUZZ_SECONDS ?= 3600
 fuzz: $(DEV)
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)

@@ -19,8 +19,9 @@ from conductor.figures import passed
 from conductor.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import PASSES
-from conductor.rates import COUNTED_S, rate_alone
+from conductor.rates import COUNTED_S, rate_alone, whole_rows
 from conductor.runs import BlockError, BlockRunner
+from conductor.timetable import NotReadyError
 from records.files import replace_text
 from records.plan import BlockPlan
 from records.treatment import Writes
@@ -51,7 +52,7 @@ class Alone:
 def store(logs: Path, measured: Alone) -> None:
     """Add to a block's logs what it measured, for the case's next blocks."""
     records = [*_read(logs / _FILE), measured]
-    replace_text(logs / _FILE, json.dumps([asdict(each) for each in records], indent=1))
+    replace_text(logs / _FILE, json.dumps([asdict(rates) for rates in records], indent=1))
 
 
 def stored(case_logs: Path, nodes: Allocation) -> list[Alone]:
@@ -59,13 +60,13 @@ def stored(case_logs: Path, nodes: Allocation) -> list[Alone]:
 
     Raises MachineError for a file that `store` did not write.
     """
-    found = [each for path in sorted(case_logs.glob(f"*/{_FILE}")) for each in _read(path)]
-    return [each for each in found if Allocation(each.targets, each.origins) == nodes]
+    measured = [rates for path in sorted(case_logs.glob(f"*/{_FILE}")) for rates in _read(path)]
+    return [rates for rates in measured if Allocation(rates.targets, rates.origins) == nodes]
 
 
 def _read(path: Path) -> list[Alone]:
-    found: list[Alone] = length.read_record(path, list[Alone]) if path.exists() else []
-    return found
+    measured: list[Alone] = length.read_record(path, list[Alone]) if path.exists() else []
+    return measured
 
 
 @dataclass
@@ -80,7 +81,7 @@ class AloneRates:
 
     def __post_init__(self) -> None:
         """Raises MachineError for a damaged file of an earlier block."""
-        self._known = {each.writes: each for each in stored(self.logs.parent, self.nodes)}
+        self._stored = {rates.writes: rates for rates in stored(self.logs.parent, self.nodes)}
 
     async def learn(self, writes: Writes) -> None:
         """Learn the rates of one kind of writes, at full rate first; its writers are held then.
@@ -99,31 +100,33 @@ class AloneRates:
             return
         if writes.throttled:
             await self.learn(writes.at_full_rate())
-        found = self._known.get(writes)
-        if found is None:
-            found = await self._measure(writes)
-            store(self.logs, found)
+        measured = self._stored.get(writes)
+        if measured is None:
+            measured = await self._measure(writes)
+            store(self.logs, measured)
         elif runner.writers.holds(writes):
             states, _ = await self._start(writes)
             await runner.writers.silence(writes, states)
             self._require(writes, states, 0)
-        runner.writers.alone[writes] = found.rates_b_s
-        runner.writers.counted_alone_b_s[writes] = found.counted_b_s
-        runner.lead_in.expect(writes, found.needed_s)
-        runner.row_s = max(runner.row_s, found.row_s)
+        runner.writers.alone[writes] = measured.rates_b_s
+        runner.writers.counted_alone_b_s[writes] = measured.counted_b_s
+        runner.lead_in.expect(writes, measured.needed_s)
+        runner.row_s = max(runner.row_s, measured.row_s)
 
     async def learn_anew(self, writes: Writes) -> None:
         """Measure the rates again, since a run has shown that they were disturbed."""
-        self._known.pop(writes, None)
+        self._stored.pop(writes, None)
         del self.runner.writers.alone[writes]
         await self.learn(writes)
 
     async def _rehearse(self, writes: Writes) -> None:
         runner, schedule = self.runner, self.runner.schedules[writes]
-        if fault := await schedule.rehearse(runner.writers.next_turn(), self.logs):
+        try:
+            await schedule.rehearse(runner.writers.next_turn(), self.logs)
+        except NotReadyError as error:
             raise BlockError(
-                "injector_never_ready", f"{writes.scheduled} writers at a time: {fault}"
-            )
+                "injector_never_ready", f"{writes.scheduled} writers at a time: {error}"
+            ) from None
         assert self.plan.short, "a timetable has short writes"
         # Between two runs, the first one's last write ends; then the second one's begin.
         runner.lead_in.expect(writes, self.plan.short.length_s + schedule.start_up_s)
@@ -139,7 +142,7 @@ class AloneRates:
         return states, time.monotonic() - started_s
 
     async def _rows(self, states: Sequence[WriterState], number: int) -> None:
-        row_s = states[0].row_s
+        row_s = states[0].series.row_s
         await self.hub.wait_for(
             lambda: all(len(state.rows) >= number or state.ended for state in states),
             self.plan.demand.ready_timeout_s + number * row_s,
@@ -153,7 +156,7 @@ class AloneRates:
         await runner.observer.begin([])
         await self._rows(states, number)
         at_target = PASSES[injector.direction][1]
-        nodes = (await runner.observer.end()).nodes
+        nodes = (await runner.observer.end()).series.nodes
         counts = {node.node: passed(node, at_target) for node in nodes}
         held, ending_s = runner.writers.holds(writes), time.monotonic()
         await runner.writers.silence(writes, states)
@@ -164,14 +167,14 @@ class AloneRates:
         ready_rows = self.plan.demand.ready_rows
         needed_s = ramp_s + (ready_rows - 1) * injector.row_s
         if held:
-            are_counted = all(state.counted_s and state.samples for state in states)
+            are_counted = all(state.series.counted_s and state.series.samples for state in states)
             by_count = ready_rows == 1 and are_counted
             needed_s = COUNTED_S if by_count else (1 + ready_rows) * injector.row_s
         return Alone(
             targets=self.nodes.targets,
             origins=self.nodes.origins,
             writes=writes,
-            rates_b_s=[rate_alone(state.whole_rows) for state in states],
+            rates_b_s=[rate_alone(whole_rows(state.series)) for state in states],
             counted_b_s={
                 node: count.bytes_b / count.over_s
                 for node, count in counts.items()
@@ -188,7 +191,7 @@ class AloneRates:
             if state.ended:
                 raise BlockError("injector_never_ready", f"{who}: {state.ended}")
             if len(state.rows) < rows:
-                timeout_s = self.plan.demand.ready_timeout_s + rows * state.row_s
+                timeout_s = self.plan.demand.ready_timeout_s + rows * state.series.row_s
                 raise BlockError(
                     "injector_never_ready", f"{who} reported no rate in {timeout_s:.0f} s"
                 )

@@ -36,7 +36,7 @@ class RunResult:
     conditions: list[NodeConditions] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     #: Node -> name -> what its counters gained.
-    node_counters: dict[str, dict[str, NodeCounter]] = field(default_factory=dict)
+    node_counters: Mapping[str, Mapping[str, NodeCounter]] = field(default_factory=dict)
 
     def fail(self, outcome: Outcome, reason: str) -> None:
         """Record the first failure; later ones follow from it and are ignored."""
@@ -83,9 +83,9 @@ async def run(
     """Run the application; stop it early if a writer dies, since the run is then rejected."""
     if start.tool:
         files.counters.mkdir(parents=True, exist_ok=True)
-    known = {**values, _COUNTERS: str(files.counters)}
-    command = filled(start.command, known)
-    environment = {name: filled([text], known)[0] for name, text in start.environment.items()}
+    values = {**values, _COUNTERS: str(files.counters)}
+    command = filled(start.command, values)
+    environment = {name: filled([text], values)[0] for name, text in start.environment.items()}
     with files.out.open("wb") as out, files.err.open("wb") as err:
         result.start_s, began_s = clock.now_s(), time.monotonic()
         try:
@@ -131,7 +131,7 @@ def read_fom(start: Start, files: Files, result: RunResult, readers: Readers) ->
     if result.outcome != "kept" or readers.fom is None:
         return
     try:
-        found = readers.fom(files.out.read_text(errors="replace"))
-        result.fom = require_ranks(found, start.ranks)
+        fom = readers.fom(files.out.read_text(errors="replace"))
+        result.fom = require_ranks(fom, start.ranks)
     except FomError as error:
         result.fail("no_fom", str(error))

@@ -13,13 +13,11 @@ import asyncio
 import json
 import os
 import secrets
-import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +50,7 @@ class Store:
 
     def __init__(self, nimc_dir: Path, case: str, samples: Path | None = None) -> None:
         """`samples` names another file for the samples."""
-        self._cases = nimc_dir / "samples"
-        self._case = self._cases / f"{case}.jsonl"
+        self._case = nimc_dir / "samples" / f"{case}.jsonl"
         self._samples = samples or self._case
         self._counters = nimc_dir / "counters" / f"{case}.jsonl"
         self._provenance = nimc_dir / "provenance"
@@ -67,18 +64,14 @@ class Store:
         if self._samples.exists():
             self._last = chain.walk(self._samples, self._last).last
 
-    def last_end_s(self, node: str) -> float:
-        """When the last run of any case ended whose first node this was, Unix time; 0 if none."""
-        name, ends_s = json.dumps(node).encode(), [0.0]
-        for path in self._cases.glob("*.jsonl"):
-            here = (each for each in _samples(path, name) if each["nodes"][0] == node)
-            ends_s += [each["start_s"] + each["elapsed_s"] for each in islice(here, 1)]
-        return max(ends_s)
-
     def pairs_made(self) -> int:
         """Pairs of the case with a run of any outcome: those of earlier blocks, as one begins."""
-        made = {(each["block"], each["pair"]) for each in _samples(self._case)}
-        return sum(pair >= 0 for _, pair in made)
+        pairs = set()
+        for line in self._case.read_bytes().splitlines() if self._case.exists() else []:
+            with suppress(ValueError, LookupError, TypeError):  # of a power failure
+                one = json.loads(line)
+                pairs.add((one["block"], one["pair"]))
+        return sum(pair >= 0 for _, pair in pairs)
 
     def append(
         self,
@@ -123,19 +116,6 @@ def _append(path: Path, text: bytes) -> None:
         except OSError:
             file.truncate(before)
             raise
-
-
-def _samples(path: Path, text: bytes = b"") -> Iterator[dict[str, Any]]:
-    """The samples in a file that have a text, last first. Lines that are none are passed.
-
-    A power failure may leave such lines.
-    """
-    lines = path.read_bytes().splitlines() if path.exists() else []
-    for line in reversed(lines):
-        with suppress(ValueError):
-            one = json.loads(line) if text in line else None
-            if isinstance(one, dict) and "key" in one:
-                yield one
 
 
 def _cut_torn_line(path: Path) -> None:
@@ -185,11 +165,10 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     samples = logs / UNREAD if readers.fom is None else None
     store = Store(Path(plan.nimc_dir), plan.case, samples)
     nodes = allocation.resolve(plan)
-    await clock.catch_up(nodes.targets[0], store.last_end_s(nodes.targets[0]))
     _require_modules(plan)
     programs = program.detect_versions()
     secret = wire.new_secret()
-    hub = Hub(secret, len(nodes.nodes))
+    hub = Hub(secret)
     address = allocation.own_address(plan)
     port = await hub.listen(address)
     agents = await _start_agents(plan, nodes, f"{address}:{port}", secret, logs)
@@ -211,19 +190,16 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
         for treatment in plan.treatments:
             if treatment.writes:
                 await rates.learn(treatment.writes)
-        made = store.pairs_made()
+        earlier = store.pairs_made()
         await _warm_up(plan, runner, store, logs, rates)
         for pair in range(plan.pairs):
-            for position, treatment in enumerate(plan.order(made + pair)):
+            for position, treatment in enumerate(plan.order(earlier + pair)):
                 await _repeat(plan, runner, store, Run(treatment, pair, position, 0), rates)
-    except AgentGoneError as error:
-        raise type(error)(f"{error}{await _killed(agents)}") from None
     finally:
         hub.close()
-        for agent in agents:
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(agent.wait(), processes.GRACE_S)
-            await processes.stop(agent)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(agents.wait(), processes.GRACE_S)
+        await processes.stop(agents)
 
 
 def _require_modules(plan: BlockPlan) -> None:
@@ -236,17 +212,10 @@ def _require_modules(plan: BlockPlan) -> None:
         )
 
 
-async def _killed(agents: list[asyncio.subprocess.Process]) -> str:
-    """What to say if the agents' launcher was killed, which ends them; empty if it was not."""
-    with suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(asyncio.gather(*(agent.wait() for agent in agents)), _OWNER_S)
-    signals = [-status for agent in agents if (status := agent.returncode or 0) < 0]
-    return f"; their launcher was killed by {signal.Signals(signals[0]).name}" if signals else ""
-
-
 async def _start_agents(
     plan: BlockPlan, nodes: Allocation, address: str, secret: str, logs: Path
-) -> list[asyncio.subprocess.Process]:
+) -> asyncio.subprocess.Process:
+    """Their launcher."""
     n_nodes = str(len(nodes.nodes))
     launcher = [word.replace("{n_nodes}", n_nodes) for word in plan.agent_launcher]
     command = [*launcher, *python_main("conductor.agent")]
@@ -256,17 +225,17 @@ async def _start_agents(
     if plan.origin_policy in ("hetjob", "reservation"):
         environment |= allocation.tasks_of_agents(nodes)
     with (logs / "agents.log").open("ab") as log:
-        return [await processes.spawn(command, environment, plan.origin_cpus, log, log)]
+        return await processes.spawn(command, environment, plan.origin_cpus, log, log)
 
 
 async def _gather(
-    hub: Hub, nodes: Allocation, agents: list[asyncio.subprocess.Process], log: Path
+    hub: Hub, nodes: Allocation, launcher: asyncio.subprocess.Process, log: Path
 ) -> None:
     """Wait for the agents. Raises MachineError, with their launcher's last lines, without them."""
     calls = asyncio.ensure_future(hub.gather(nodes.nodes, _AGENTS_TIMEOUT_S))
-    ends = [asyncio.ensure_future(agent.wait()) for agent in agents]
+    end = asyncio.ensure_future(launcher.wait())
     try:
-        await asyncio.wait([calls, *ends], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([calls, end], return_when=asyncio.FIRST_COMPLETED)
         if not calls.done():
             raise MachineError("the agents' launcher ended before all agents had connected")
         await calls
@@ -275,8 +244,8 @@ async def _gather(
         last = last_line(log.read_text(errors="replace"), 2)
         raise type(error)(f"{error}; end of {log}: {last}") from None
     finally:
-        for task in (calls, *ends):
-            task.cancel()
+        calls.cancel()
+        end.cancel()
 
 
 async def _warm_up(

@@ -23,7 +23,15 @@ from conductor.series import (
     WriterSeries,
 )
 from records.notes import Note
-from records.sample import MANY, PROVEN_SHARE, DeviceBytes, NodeConditions, Proof, WriterRecord
+from records.sample import (
+    MANY,
+    PROVEN_SHARE,
+    DeviceBytes,
+    NodeConditions,
+    Proof,
+    TimetableRecord,
+    WriterRecord,
+)
 
 #: Shortest time between two looks at a writer, seconds: agents look four times a second, and also
 #: when a row is printed.
@@ -157,22 +165,21 @@ def writer_records(series: Series, window_s: tuple[float, float]) -> list[Writer
     return complete
 
 
-def _writer_record(seen: WriterSeries, window_s: tuple[float, float]) -> WriterRecord:
-    injector, writer = INJECTORS[seen.injector], seen.writer
-    rows = all_rows(seen.rows, seen.samples, seen.counted_s)
-    did, factor = in_window(seen, rows, window_s), 1.0 if injector.writes else 0.0
+def _writer_record(series: WriterSeries, window_s: tuple[float, float]) -> WriterRecord:
+    injector, writer = INJECTORS[series.injector], series.writer
+    did, factor = in_window(series, window_s), 1.0 if injector.writes else 0.0
     limiter = "agent" if injector.paced_by == "agent" else writer.limiter
     return WriterRecord(
         injector=injector.name,
         direction=injector.direction,
         origin=writer.origin,
         target=writer.target,
-        transport=seen.transport,
+        transport=series.transport,
         message_b=writer.message_b if injector.writes else 0,
         footprint_b=injector.footprint_b(writer) if injector.writes else 0,
         asked_b_s=writer.rate_b_s,
         limited_by=None if writer.rate_b_s is None else limiter,
-        rate_alone_b_s=factor * seen.alone_b_s,
+        rate_alone_b_s=factor * series.alone_b_s,
         rate_b_s=factor * did.rate_b_s,
         rate_min_b_s=factor * did.rate_min_b_s,
         bytes_b=factor * did.bytes_b,
@@ -180,9 +187,27 @@ def _writer_record(seen: WriterSeries, window_s: tuple[float, float]) -> WriterR
         observed_share=did.observed_share,
         unobserved_s=did.unobserved_s,
         cpu_share=None if injector.writes else did.rate_b_s,
-        rate_before_b_s=rate_before(rows, window_s[0]) if injector.writes else None,
-        burst=achieved(writer.burst, rows, *window_s) if writer.burst else None,
-        replay=seen.replay,
+        rate_before_b_s=rate_before(all_rows(series), window_s[0]) if injector.writes else None,
+    )
+
+
+def bursts_of(series: Series, window_s: tuple[float, float]) -> TimetableRecord | None:
+    """The bursts of a run's writers; None if they write without pauses."""
+    asked = next((writer.writer.burst for writer in series.writers if writer.writer.burst), None)
+    if asked is None:
+        return None
+    measured = [
+        each for each in (achieved(all_rows(one), *window_s) for one in series.writers) if each
+    ]
+    length_s, pause_s, peak_b_s = (
+        map(fmean, zip(*measured, strict=True)) if measured else [None] * 3
+    )
+    return TimetableRecord(
+        length_s=asked.length_s,
+        pause_s=asked.pause_s,
+        done_length_s=length_s,
+        done_pause_s=pause_s,
+        peak_b_s=peak_b_s,
     )
 
 

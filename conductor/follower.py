@@ -239,7 +239,7 @@ class Follower:
         self._process = process
         self._message_b = message_b
         self._plan = plan
-        self._period_s = plan.every_s if len(plan.writes) == 1 else _TRACE_PERIOD_S
+        self._period_s = plan.every_s if len(plan.rates_b_s) == 1 else _TRACE_PERIOD_S
         self._bursts = _NO_BURSTS
         #: Its rate while it runs; each report corrects it.
         self._full_b_s = full_b_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,15 +13,13 @@ from typing import Any, TypeVar
 from conductor import messages, wire
 from conductor.follower import throttled
 from conductor.injectors.base import EndRole, Injector, Writer
-from conductor.messages import Do, Observed, Watching, WritersStopped, Written
-from conductor.rates import COUNTED_S, all_rows, filled, joined
-from conductor.series import CounterSample, Placed, RateRow
+from conductor.messages import Do, Pong, WritersStopped
+from conductor.rates import COUNTED_S
+from conductor.series import Placed, RateRow, WriterSeries
 from records import clock
 from records.clock import Exchange, Offset, measure
 from records.errors import MachineError
 
-#: Connections that may be open before they said the secret, in addition to one of each node.
-_MOST_STRANGERS = 64
 #: Calls that the kernel keeps until they are accepted: with fewer, agents of many nodes would wait
 #: for seconds.
 _WAITING = 512
@@ -31,8 +29,10 @@ _PINGS = 8
 _CONTROL_S = 0.5
 #: How many bursts of a paced writer make a rate.
 _PERIODS = 4
-#: How long an agent may take to read the processes of its node, and to stop its writers, seconds.
-_WATCH_S = _STOP_S = 30.0
+#: How long an agent may take to read the processes of its node, to stop its writers, and to tell
+#: its time, seconds.
+_ANSWER_S = 30.0
+_UNKNOWN = Offset(0.0, 0.0, 0.0)
 _Answer = TypeVar("_Answer", bound=messages.Answer)
 
 
@@ -52,40 +52,27 @@ class NodeGoneError(AgentGoneError):
 class WriterState:
     """What is known about one running writer."""
 
-    writer: Writer
-    row_s: float
-    #: Its number among the writers of one kind, for people.
-    number: int = 0
+    series: WriterSeries
     #: Whether its passive side is suspended at the first row, unless it has been.
     freezes: bool = False
     listening: bool = False
-    rows: list[RateRow] = field(default_factory=list)
-    #: What was counted at its origin; of all writers that share its device.
-    samples: list[CounterSample] = field(default_factory=list)
-    #: Shortest time over which that is its rate, seconds; None if it shares the device.
-    counted_s: float | None = None
     #: Why it ended, once either end has.
     ended: str | None = None
-    #: What its bytes go over, if that was found out.
-    transport: str | None = None
 
     @property
-    def whole_rows(self) -> list[RateRow]:
-        """Its rows, each with the time since the one before it if that was counted."""
-        return self.rows if self.counted_s is None else joined(self.rows, self.samples)
+    def writer(self) -> Writer:
+        """What was planned of it."""
+        return self.series.writer
 
     @property
-    def all_rows(self) -> list[RateRow]:
-        """These, and what was counted before and after them."""
-        return all_rows(self.rows, self.samples, self.counted_s)
+    def number(self) -> int:
+        """Its number among the writers of one kind, for people."""
+        return self.series.number
 
     @property
-    def until_s(self) -> float | None:
-        """The end of the last of them, which depends on no time between rows; None without any."""
-        rows = self.rows[-1:]
-        if self.counted_s is not None:
-            rows = filled(rows, self.samples, self.counted_s)
-        return rows[-1].end_s if rows else None
+    def rows(self) -> list[RateRow]:
+        """What it has reported since it was started or resumed."""
+        return self.series.rows
 
 
 @dataclass
@@ -95,16 +82,12 @@ class _Link:
     wire: wire.Wire
     node: str
     facts: dict[str, Any]
-    #: Round trips of the clock measurement in progress, and the result of the last one.
-    exchanges: list[Exchange] = field(default_factory=list)
-    clock: Offset | None = None
-    #: The last answer of each kind; none while one is pending.
+    #: Its clock minus ours.
+    clock: Offset = _UNKNOWN
+    #: The last answer of each kind, none while one is pending; when it was asked, and when it came.
     answers: dict[type, Any] = field(default_factory=dict)
-
-    @property
-    def offset_s(self) -> float:
-        """Agent's clock minus ours, seconds."""
-        return self.clock.offset_s if self.clock else 0.0
+    asked_s: float = 0.0
+    answered_s: float = 0.0
 
 
 class Hub:
@@ -113,11 +96,8 @@ class Hub:
     Other processes that connect are rejected and do not delay them.
     """
 
-    def __init__(self, secret: str, nodes: int = 1) -> None:
+    def __init__(self, secret: str) -> None:
         self._secret = secret
-        #: Connections that have not said the secret yet, and how many there may be.
-        self._strangers = 0
-        self._most_strangers = nodes + _MOST_STRANGERS
         self._server: asyncio.Server | None = None
         self._links: dict[str, _Link] = {}
         self._states: dict[int, WriterState] = {}
@@ -144,14 +124,14 @@ class Hub:
         return what()
 
     async def gather(self, nodes: list[str], timeout_s: float) -> None:
-        """Wait until every node's agent is connected and its clock is measured."""
+        """Wait until every node's agent is connected, and measure its clock."""
 
         def missing() -> list[str]:
-            links = self._links
-            return [n for n in nodes if n not in links or links[n].clock is None]
+            return [node for node in nodes if node not in self._links]
 
         if not await self.wait_for(lambda: not missing(), timeout_s):
             raise MachineError(f"no agent from {', '.join(missing())} after {timeout_s:.0f} s")
+        await self.clocks(nodes)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -166,23 +146,25 @@ class Hub:
     @property
     def clock_offsets_s(self) -> dict[str, float]:
         """Node -> its clock minus the conductor's, seconds."""
-        return {node: link.offset_s for node, link in self._links.items()}
+        return {node: link.clock.offset_s for node, link in self._links.items()}
 
-    async def clocks(self, nodes: list[str], timeout_s: float) -> dict[str, Offset]:
-        """Measure clocks again. Node -> how far its clock is ahead of ours, with its error."""
-        links = [self._links[node] for node in nodes]
-        for link in links:
-            link.clock = None
-            self.send(link.node, messages.Ping(clock.now_s()))
-        if not await self.wait_for(lambda: all(link.clock for link in links), timeout_s):
-            raise MachineError(f"an agent's clock was not measured within {timeout_s:.0f} s")
-        return {link.node: link.clock for link in links if link.clock}
+    async def clocks(self, nodes: list[str]) -> dict[str, Offset]:
+        """Measure clocks. Node -> how far its clock is ahead of ours, with its error."""
+        exchanges: dict[str, list[Exchange]] = {node: [] for node in nodes}
+        for _ in range(_PINGS):
+            orders = dict.fromkeys(nodes, messages.Ping())
+            for node, pong in (await self.ask(orders, Pong, "tell its time")).items():
+                link, at_s = self._links[node], pong.now_s
+                exchanges[node].append(Exchange(link.asked_s, at_s, at_s, link.answered_s))
+        for node, each in exchanges.items():
+            self._links[node].clock = measure(each, node)
+        return {node: self._links[node].clock for node in nodes}
 
     async def stand_by(
         self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
     ) -> list[WriterState]:
         """Start passive sides of short writes, and wait until they listen."""
-        states = [WriterState(writer, 0.0) for writer in writers]
+        states = [WriterState(_series(injector, writer, 0)) for writer in writers]
         await self._listen(injector, states, logs, timeout_s)
         return states
 
@@ -190,20 +172,17 @@ class Hub:
         """Send a node's agent an order that it does not answer."""
         self._links[node].wire.send(messages.encode(order))
 
-    async def finish(self, nodes: list[str], timeout_s: float) -> dict[str, Written]:
-        """Let origins finish the writes in progress and start no more. Node -> what it wrote."""
-        orders = dict.fromkeys(nodes, messages.Finish(timeout_s))
-        return await self._ask(orders, Written, timeout_s + 30.0, "report what it wrote")
-
     async def start(
         self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
     ) -> list[WriterState]:
         """Start writers: passive sides first, then, once they listen, the origins."""
-        row_s = injector.row_s or _CONTROL_S
         counted_s = _counted_s(injector, writers)
         states = [
-            WriterState(writer, row_s, number, injector.freezes_target(writer), counted_s=each_s)
-            for number, (writer, each_s) in enumerate(zip(writers, counted_s, strict=True))
+            WriterState(
+                _series(injector, writer, number, counted_s[number]),
+                freezes=injector.freezes_target(writer),
+            )
+            for number, writer in enumerate(writers)
         ]
         await self._listen(injector, states, logs, timeout_s)
         if not any(state.ended for state in states):
@@ -226,7 +205,7 @@ class Hub:
 
     def _start(self, role: EndRole, injector: Injector, writers: list[Writer], logs: Path) -> None:
         for writer in writers:
-            log = _log(logs, writer, role)
+            log = str(logs / f"writer-{writer.index}-{role}.log")
             node = writer.target if role == "target" else writer.origin
             self.send(node, messages.StartEnd(role, injector.name, writer, log))
 
@@ -234,39 +213,35 @@ class Hub:
         """Stop these writers and wait for it; returns the placement of their buffers."""
         for state in states:
             self._states.pop(state.writer.index, None)
-        return await self._silence(_controls("stop", states))
+        return await self._placed(_controls("stop", states))
 
     async def hold(self, states: Sequence[WriterState]) -> list[Placed]:
         """Suspend these writers until `resume`; returns the placement of their buffers."""
-        return await self._silence(_controls("hold", states))
+        return await self._placed(_controls("hold", states))
 
     def resume(self, states: Sequence[WriterState]) -> None:
         """Let held writers continue; what they reported before is forgotten."""
         for state in states:
-            state.rows, state.samples = [], []
+            state.series.rows, state.series.samples = [], []
         for node, order in _controls("resume", states).items():
             self.send(node, order)
 
-    async def _silence(self, orders: Mapping[str, messages.Order]) -> list[Placed]:
-        answers = await self._ask(orders, WritersStopped, _STOP_S, "stop its writers")
+    async def _placed(self, orders: Mapping[str, messages.Order]) -> list[Placed]:
+        answers = await self.ask(orders, WritersStopped, "stop its writers")
         return [end for answer in answers.values() for end in answer.placed]
 
-    async def begin_watch(self, orders: Mapping[str, messages.Order]) -> None:
-        """Begin a watch: node -> its order."""
-        await self._ask(orders, Watching, _WATCH_S, "read its node's load")
-
-    async def end_watch(self, nodes: Iterable[str]) -> dict[str, Observed]:
-        """End the watches of nodes. Node -> what it recorded."""
-        orders = dict.fromkeys(nodes, messages.EndWatch())
-        return await self._ask(orders, Observed, _WATCH_S, "read its node's load")
-
-    async def _ask(
-        self, orders: Mapping[str, messages.Order], kind: type[_Answer], timeout_s: float, what: str
+    async def ask(
+        self,
+        orders: Mapping[str, messages.Order],
+        kind: type[_Answer],
+        what: str,
+        timeout_s: float = _ANSWER_S,
     ) -> dict[str, _Answer]:
         """Send nodes their orders. Node -> its answer, or MachineError if one did not do `what`."""
         links = [self._links[node] for node in orders]
         for link in links:
             link.answers.pop(kind, None)
+            link.asked_s = clock.now_s()
             self.send(link.node, orders[link.node])
         if not await self.wait_for(lambda: all(kind in link.answers for link in links), timeout_s):
             raise MachineError(f"an agent did not {what} within {timeout_s:.0f} s")
@@ -281,101 +256,74 @@ class Hub:
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection; one that does not say the secret is closed without an answer."""
-        if self._strangers >= self._most_strangers:
-            writer.transport.abort()
-            return
-        self._strangers += 1
         try:
             connection = await wire.accept(reader, writer, self._secret)
+            hello = messages.report(await connection.receive())
         except (wire.WireError, OSError):
             writer.transport.abort()
             return
-        finally:
-            self._strangers -= 1
-        hello = None
-        with suppress(wire.WireError, OSError):
-            hello = messages.report(await connection.receive())
-        if isinstance(hello, messages.Hello):
-            await self._joined(connection, hello)
-        else:
-            connection.close()
-
-    async def _joined(self, connection: wire.Wire, hello: messages.Hello) -> None:
-        """Serve one agent until its connection is lost."""
-        link = _Link(connection, hello.node, hello.facts)
-        if link.node in self._links:  # one agent per node: a second would replace the first
+        if not isinstance(hello, messages.Hello) or hello.node in self._links:  # one for each node
             connection.close()
             return
-        self._links[link.node] = link
-        self.send(link.node, messages.Ping(clock.now_s()))
+        link = self._links[hello.node] = _Link(connection, hello.node, hello.facts)
+        await self._tell()
         try:
             while True:
                 self._reported(link, messages.report(await connection.receive()))
-                async with self._changed:
-                    self._changed.notify_all()
+                await self._tell()
         except wire.WireError as error:
             lost = NodeGoneError if isinstance(error, wire.SilentNodeError) else AgentGoneError
             self._lost = lost(f"the agent on {link.node} is gone: {error}")
+        await self._tell()
+
+    async def _tell(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
     def _reported(self, link: _Link, report: messages.Report) -> None:
-        match report:
-            case messages.Pong():
-                self._pong(link, report)
-            case WritersStopped() | Watching() | Observed() | Written():
-                link.answers[type(report)] = report
-            case messages.Hello():
-                pass  # it has joined
-            case _:
-                if (state := self._states.get(report.writer)) is not None:
-                    self._writer_reported(state, link, report)
-
-    def _writer_reported(
-        self, state: WriterState, link: _Link, report: messages.ReportOfWriter
-    ) -> None:
-        match report:
-            case messages.Listening():
-                state.listening = True
-            case messages.RateReport():
-                if state.freezes:
-                    state.freezes = False
-                    self.send(state.writer.target, messages.FreezeTarget(state.writer.index))
-                # In our time; it does not start before the end of the previous row.
-                end_s = report.time_s - link.offset_s
-                start_s = state.rows[-1].end_s if state.rows else end_s - state.row_s
-                if report.over_s is not None:
-                    start_s = max(end_s - report.over_s, start_s)
-                state.rows.append(RateRow(start_s, end_s, report.rate_b_s, report.bursts))
-            case messages.Counted():
-                state.samples += [
-                    sample._replace(at_s=sample.at_s - link.offset_s) for sample in report.samples
-                ]
-            case messages.Transport():
-                state.transport = report.name
-            case messages.Ended():
-                state.ended = state.ended or f"{report.role} side ended: {report.why}"
-
-    def _pong(self, link: _Link, pong: messages.Pong) -> None:
-        link.exchanges.append(Exchange(pong.sent_s, pong.now_s, pong.now_s, clock.now_s()))
-        if len(link.exchanges) < _PINGS:
-            self.send(link.node, messages.Ping(clock.now_s()))
+        if isinstance(report, messages.News):
+            if state := self._states.get(report.writer):
+                self._news(state, report, link.clock.offset_s)
         else:
-            exchanges, link.exchanges = link.exchanges, []
-            try:
-                link.clock = measure(exchanges, link.node)
-            except MachineError as error:
-                self._lost = error
+            link.answers[type(report)], link.answered_s = report, clock.now_s()
+
+    def _news(self, state: WriterState, news: messages.News, ahead_s: float) -> None:
+        """Take what is new of a writer; `ahead_s`: its agent's clock minus ours."""
+        series = state.series
+        state.listening |= news.listening
+        state.ended = state.ended or news.ended
+        series.transport = news.transport or series.transport
+        series.samples += [sample._replace(at_s=sample.at_s - ahead_s) for sample in news.samples]
+        if row := news.row:
+            if state.freezes:
+                state.freezes = False
+                self.send(state.writer.target, messages.Control("freeze", [state.writer.index]))
+            # It does not start before the end of the previous row.
+            start_s = max([row.start_s - ahead_s, *(last.end_s for last in series.rows[-1:])])
+            series.rows.append(row._replace(start_s=start_s, end_s=row.end_s - ahead_s))
+
+
+def _series(
+    injector: Injector, writer: Writer, number: int, counted_s: float | None = None
+) -> WriterSeries:
+    return WriterSeries(
+        number=number,
+        injector=injector.name,
+        writer=writer,
+        transport=injector.transport(writer),
+        row_s=injector.row_s or _CONTROL_S,
+        counted_s=counted_s,
+    )
 
 
 def _controls(do: Do, states: Sequence[WriterState]) -> dict[str, messages.Control]:
     """Node -> the order for the writers of which it has an end."""
-    found: dict[str, messages.Control] = {}
+    orders: dict[str, messages.Control] = {}
     for state in states:
         for node in dict.fromkeys((state.writer.target, state.writer.origin)):
-            order = found.setdefault(node, messages.Control(do, []))
+            order = orders.setdefault(node, messages.Control(do, []))
             order.writers.append(state.writer.index)
-    return found
+    return orders
 
 
 def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | None]:
@@ -394,7 +342,3 @@ def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | No
         else None
         for writer in writers
     ]
-
-
-def _log(logs: Path, writer: Writer, role: EndRole) -> str:
-    return str(logs / f"writer-{writer.index}-{role}.log")

@@ -166,8 +166,8 @@ def _rates(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> 
 def _why_rejected(
     writer: WriterSeries, window_s: Window, limits: AcceptanceLimits
 ) -> Iterator[str]:
-    rows, wanted = all_rows(writer.rows, writer.samples, writer.counted_s), required(writer)
-    did, (start_s, end_s) = in_window(writer, rows, window_s), window_s
+    rows, wanted, did = all_rows(writer), required(writer), in_window(writer, window_s)
+    start_s, end_s = window_s
     if not did.rows:
         around = bool(rows) and rows[0].start_s <= start_s < end_s <= rows[-1].end_s
         yield f"{'reported no row' if around else f'{wanted.verb} nothing'} within the window"
@@ -189,7 +189,7 @@ def _why_rejected(
 
 def _most_b_s(writer: WriterSeries, window_s: Window) -> float:
     """Largest mean rate of a writer in a window."""
-    if writer.replay or not INJECTORS[writer.injector].writes:
+    if writer.in_traffic or not INJECTORS[writer.injector].writes:
         return math.inf
     it = writer.writer
     return most_of(it.rate_b_s, it.message_b, window_s[1] - window_s[0], it.burst)
@@ -239,12 +239,10 @@ def _share_of_alone(did: InWindow, wanted: Expected) -> float:
 
 def shows_disturbed_alone(series: Series, window_s: Window, limits: AcceptanceLimits) -> bool:
     """Whether a writer is so much above its rate alone that this was disturbed when measured."""
-    for writer in series.writers:
-        rows = all_rows(writer.rows, writer.samples, writer.counted_s)
-        did = in_window(writer, rows, window_s)
-        if _share_of_alone(did, required(writer)) > limits.max_share:
-            return True
-    return False
+    return any(
+        _share_of_alone(in_window(writer, window_s), required(writer)) > limits.max_share
+        for writer in series.writers
+    )
 
 
 # What refutes a writer's own report.
@@ -256,28 +254,28 @@ def _silences(
     """Times in which nothing of a writer was counted, and memory that it did not write."""
     if not record.message_b:
         return
-    seen, at = looks(writer, window_s), writer.meter.at
+    counts, at = looks(writer, window_s), writer.meter.at
     usual_b_s = expected(record.rate_alone_b_s, record.asked_b_s).rate_b_s
     message_s = record.message_b / usual_b_s if usual_b_s else 0.0
     allowed_s = max(limits.silent_s, _MESSAGES * message_s)
-    silent_s = 0.0 if writer.replay else longest_silence_s(seen)
+    silent_s = 0.0 if writer.in_traffic else longest_silence_s(counts)
     if silent_s > allowed_s:
         yield (
             f"writer {writer.number} wrote nothing for {silent_s:.1f} s ({at}); allowed:"
             f" {allowed_s:.1f} s"
         )
-    shown = sum(look.amount > 0 for look in seen)
-    if writer.meter.memory and len(seen) * _REFUTED > max(shown, 1):
-        said = f"{shown} of {len(seen)} looks"
+    shown = sum(look.amount > 0 for look in counts)
+    if writer.meter.memory and len(counts) * _REFUTED > max(shown, 1):
+        said = f"{shown} of {len(counts)} looks"
         yield f"writer {writer.number} {said} at the target's memory found it written"
 
 
-def longest_silence_s(seen: Sequence[Look]) -> float:
+def longest_silence_s(counts: Sequence[Look]) -> float:
     """The longest time in a row in which looks showed nothing, seconds."""
-    over_s = sum(look.length_s for look in seen)
-    mean = sum(look.amount for look in seen) / over_s if over_s > 0 else 0.0
+    over_s = sum(look.length_s for look in counts)
+    mean = sum(look.amount for look in counts) / over_s if over_s > 0 else 0.0
     longest_s = silent_s = 0.0
-    for look in seen:
+    for look in counts:
         is_silent = look.amount <= _NOTHING * mean * look.length_s
         silent_s = silent_s + look.length_s if is_silent else 0.0
         longest_s = max(longest_s, silent_s)

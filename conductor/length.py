@@ -61,8 +61,8 @@ def longest_stored(case_logs: Path) -> int:
 
     Raises MachineError for a file that `store` did not write.
     """
-    found = [read_record(path, _Length).doublings for path in case_logs.glob(f"*/{_FILE}")]
-    return max(found, default=0)
+    stored = [read_record(path, _Length).doublings for path in case_logs.glob(f"*/{_FILE}")]
+    return max(stored, default=0)
 
 
 def read_record(path: Path, kind: Any) -> Any:

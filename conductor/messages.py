@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast, get_args
 
 from conductor.follower import Part
-from conductor.injectors.base import Bursts, EndRole, Writer
-from conductor.series import CounterSample, Metered, NodeSeries, Placed
+from conductor.injectors.base import EndRole, Writer
+from conductor.series import CounterSample, Metered, NodeSeries, Placed, RateRow
 from conductor.wire import WireError
 from records.errors import first_fault
 from records.machine.node_counters import NodeCounter
 from records.timetable import FinishedWrite, Timetable
 
-#: What is done with writers.
-Do = Literal["stop", "hold", "resume"]
+#: What is done with writers: `freeze` suspends the passive side, which is needed no more.
+Do = Literal["stop", "hold", "resume", "freeze"]
 #: How much of an invalid message an error quotes, characters.
 _QUOTE = 60
 
@@ -38,17 +38,10 @@ class StartEnd:
 
 
 @dataclass(frozen=True)
-class FreezeTarget:
-    """Suspend the passive side of a writer, which is no longer needed."""
-
-    writer: int
-
-
-@dataclass(frozen=True)
 class Control:
     """Stop both ends of these writers, suspend them, or let them continue.
 
-    All but the last are answered by `WritersStopped`. A row that spans a pause is not reported.
+    `stop` and `hold` are answered by `WritersStopped`. A row that spans a pause is not reported.
     """
 
     do: Do
@@ -104,9 +97,7 @@ class EndWatch:
 
 @dataclass(frozen=True)
 class Ping:
-    """Request the agent's time; `sent_s` (the conductor's Unix time) is returned in `Pong`."""
-
-    sent_s: float
+    """Request the agent's time; answered by `Pong`."""
 
 
 @dataclass(frozen=True)
@@ -118,56 +109,26 @@ class Hello:
 
 
 @dataclass(frozen=True)
+class News:
+    """What is new of a writer; times are Unix time by the agent's clock."""
+
+    writer: int
+    #: Its passive side listens.
+    listening: bool = False
+    row: RateRow | None = None
+    #: What was counted of it.
+    samples: list[CounterSample] = field(default_factory=list)
+    #: What its bytes go over, as was found out while it writes.
+    transport: str | None = None
+    #: Why one of its ends has ended.
+    ended: str | None = None
+
+
+@dataclass(frozen=True)
 class Pong:
-    """The agent's time (Unix time by its own clock), and the conductor's from the `Ping`."""
+    """The agent's time, Unix time by its own clock."""
 
-    sent_s: float
     now_s: float
-
-
-@dataclass(frozen=True)
-class Listening:
-    """The passive side of a writer listens."""
-
-    writer: int
-
-
-@dataclass(frozen=True)
-class RateReport:
-    """The rate of an interval that ended at `time_s` (Unix time by the agent's clock)."""
-
-    writer: int
-    time_s: float
-    rate_b_s: float
-    #: Length of the interval, seconds; None: since the previous one.
-    over_s: float | None
-    #: What it did in that interval, of a writer that writes in bursts and says so.
-    bursts: Bursts | None = None
-
-
-@dataclass(frozen=True)
-class Counted:
-    """What was counted of a writer since the last such report (Unix time by the agent's clock)."""
-
-    writer: int
-    samples: list[CounterSample]
-
-
-@dataclass(frozen=True)
-class Transport:
-    """What the bytes of a writer go over, as was found out while it writes."""
-
-    writer: int
-    name: str
-
-
-@dataclass(frozen=True)
-class Ended:
-    """One end of a writer has ended, and why."""
-
-    writer: int
-    role: EndRole
-    why: str
 
 
 @dataclass(frozen=True)
@@ -204,10 +165,9 @@ class Written:
     faults: dict[str, int]
 
 
-Order = StartEnd | FreezeTarget | Control | Follow | Perform | Finish | BeginWatch | EndWatch | Ping
-ReportOfWriter = Listening | RateReport | Counted | Transport | Ended
-Answer = WritersStopped | Watching | Observed | Written
-Report = Hello | Pong | ReportOfWriter | Answer
+Order = StartEnd | Control | Follow | Perform | Finish | BeginWatch | EndWatch | Ping
+Answer = Pong | WritersStopped | Watching | Observed | Written
+Report = Hello | News | Answer
 
 
 def encode(message: Order | Report) -> list[Any]:

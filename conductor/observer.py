@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import NamedTuple
 
 from conductor import allocation, messages
 from conductor.agent import node_name
@@ -16,7 +16,7 @@ from conductor.counters import Passed
 from conductor.hub import Hub
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import PASSES
-from conductor.series import Metered, NodeSeries, Rails
+from conductor.series import Metered, Rails, Series
 from records.machine.node_counters import NodeCounter
 from records.plan import BlockPlan
 from records.sample import NodeConditions
@@ -24,6 +24,8 @@ from records.treatment import Treatment, Writes
 
 #: Time between two beats, seconds.
 _PERIOD_S = 0.2
+#: What agents are asked to do.
+_WATCH = "read its node's load"
 #: Fewer accepted runs say nothing on the usual frequency.
 _LEAST_RUNS = 3
 
@@ -64,18 +66,14 @@ class Heartbeat:
         self._beat_s = now_s
 
 
-@dataclass(frozen=True)
-class Observation:
-    """What was recorded from just before a run until just after it; see `series.Series`."""
+class Observation(NamedTuple):
+    """What was recorded from just before a run until just after it."""
 
-    nodes: list[NodeSeries] = field(default_factory=list)
+    series: Series = Series()
     #: Index of the writer -> what counted it.
-    meters: dict[int, Metered] = field(default_factory=dict)
+    meters: Mapping[int, Metered] = {}
     #: Node -> name -> what its counters gained.
-    counters: dict[str, dict[str, NodeCounter]] = field(default_factory=dict)
-    ran: list[int] = field(default_factory=list)
-    stood_still_s: float = 0.0
-    clock_moved_s: float = 0.0
+    counters: Mapping[str, Mapping[str, NodeCounter]] = {}
 
 
 class Observer:
@@ -91,31 +89,31 @@ class Observer:
 
     async def begin(self, cpus: list[int]) -> None:
         """Begin to watch all nodes; `cpus` are those of the application, empty for all."""
-        await self._hub.begin_watch(
-            {
-                node: messages.BeginWatch(
-                    self._devices if node in self._nodes.targets else [],
-                    cpus,
-                    self._roots.get(node, []),
-                    self._exempt.get(node, []),
-                )
-                for node in self._nodes.nodes
-            }
-        )
+        orders = {
+            node: messages.BeginWatch(
+                self._devices if node in self._nodes.targets else [],
+                cpus,
+                self._roots.get(node, []),
+                self._exempt.get(node, []),
+            )
+            for node in self._nodes.nodes
+        }
+        await self._hub.ask(orders, messages.Watching, _WATCH)
         self._pulse.begin()
 
     async def end(self) -> Observation:
         """End the watch."""
         stood_still_s, clock_moved_s = self._pulse.end()
-        answers = await self._hub.end_watch(self._nodes.nodes)
-        return Observation(
+        orders = dict.fromkeys(self._nodes.nodes, messages.EndWatch())
+        answers = await self._hub.ask(orders, messages.Observed, _WATCH)
+        series = Series(
             nodes=[answers[node].node for node in self._nodes.targets],
-            meters={meter.writer: meter for each in answers.values() for meter in each.meters},
-            counters={node: each.counters for node, each in answers.items()},
             ran=sorted({writer for each in answers.values() for writer in each.ran}),
             stood_still_s=stood_still_s,
             clock_moved_s=clock_moved_s,
         )
+        meters = {meter.writer: meter for each in answers.values() for meter in each.meters}
+        return Observation(series, meters, {node: each.counters for node, each in answers.items()})
 
 
 # What a run must show, by the plan of its block.

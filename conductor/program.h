@@ -1,9 +1,14 @@
-// What the writers' programs share: values of options, and time. The program says how it quits.
+// What the writers' programs share: values of options, masks of NUMA nodes, and time. The program says how it quits.
 #ifndef NIMC_PROGRAM_H
 #define NIMC_PROGRAM_H
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+// NUMA nodes are below the first; the policy is from linux/mempolicy.h, which not every machine has.
+enum { NODES_MAX = 1024, POLICY_BIND = 2, WORD_BITS = 8 * sizeof(unsigned long) };
+enum { NODE_WORDS = NODES_MAX / WORD_BITS };
 
 __attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, const char *format,
                                                                 ...);
@@ -23,6 +28,14 @@ static double whole(const char *option, const char *text, double least, double m
     if (value != (double)(long long)value)
         quit(2, "%s %s: a whole number is needed", option, text);
     return value;
+}
+
+// The mask of one NUMA node.
+static unsigned long *only(int node, unsigned long nodes[NODE_WORDS])
+{
+    memset(nodes, 0, NODE_WORDS * sizeof *nodes);
+    nodes[(unsigned)node / WORD_BITS] = 1UL << (unsigned)node % WORD_BITS;
+    return nodes;
 }
 
 static double now_s(void)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from conductor.injectors import INJECTORS
 from conductor.series import CounterSample, RateRow, WriterSeries
-from records.sample import LIMITED_MESSAGES, LIMITED_SHARE, BurstRecord
+from records.sample import LIMITED_MESSAGES, LIMITED_SHARE
 from records.treatment import Burst
 
 #: Shortest time over which counted bytes are taken for a rate, seconds.
@@ -36,7 +36,7 @@ def _passed(samples: Sequence[CounterSample], start_s: float, end_s: float) -> f
     return None if before is None or after is None else after - before
 
 
-def joined(rows: Sequence[RateRow], samples: Sequence[CounterSample]) -> list[RateRow]:
+def _joined(rows: Sequence[RateRow], samples: Sequence[CounterSample]) -> list[RateRow]:
     """The rows, each from the end of the one before it if what passed between them was counted.
 
     `samples` are of this writer alone. They may be of another unit than the rows, and have headers:
@@ -57,8 +57,8 @@ def joined(rows: Sequence[RateRow], samples: Sequence[CounterSample]) -> list[Ra
     return longer
 
 
-def filled(
-    rows: Sequence[RateRow], samples: Sequence[CounterSample], least_s: float = COUNTED_S
+def _filled(
+    rows: Sequence[RateRow], samples: Sequence[CounterSample], least_s: float
 ) -> list[RateRow]:
     """The rows, and in the same form what was counted before the first and after the last of them.
 
@@ -73,16 +73,22 @@ def filled(
     return [*before, *rows, *after]
 
 
-def all_rows(
-    rows: Sequence[RateRow], samples: Sequence[CounterSample], counted_s: float | None
-) -> list[RateRow]:
-    """The rows, and what was counted between, before and after them.
+def whole_rows(writer: WriterSeries) -> list[RateRow]:
+    """Its rows, each with the time since the one before it if that was counted."""
+    return writer.rows if writer.counted_s is None else _joined(writer.rows, writer.samples)
 
-    `counted_s`: the shortest time over which the count is the writer's rate; None: it never is.
-    """
-    if counted_s is None:
-        return list(rows)
-    return filled(joined(rows, samples), samples, counted_s)
+
+def all_rows(writer: WriterSeries) -> list[RateRow]:
+    """Its rows, and what was counted between, before and after them."""
+    rows, least_s = whole_rows(writer), writer.counted_s
+    return rows if least_s is None else _filled(rows, writer.samples, least_s)
+
+
+def until_s(writer: WriterSeries) -> float | None:
+    """The end of the last of them, which depends on no time between rows; None without any."""
+    rows, least_s = writer.rows[-1:], writer.counted_s
+    rows = rows if least_s is None else _filled(rows, writer.samples, least_s)
+    return rows[-1].end_s if rows else None
 
 
 def _counted(
@@ -131,22 +137,28 @@ def bytes_within(
     return row.bytes_b * min(max((leaves - enters) / (last - first), 0.0), 1.0)
 
 
-def achieved(asked: Burst, rows: Sequence[RateRow], start_s: float, end_s: float) -> BurstRecord:
-    """The pattern of the rows that overlap the window, in which bursts are much shorter."""
+class Achieved(NamedTuple):
+    """Bursts as measured: mean lengths of one and of its pause, and the rate within."""
+
+    length_s: float
+    pause_s: float
+    peak_b_s: float
+
+
+def achieved(rows: Sequence[RateRow], start_s: float, end_s: float) -> Achieved | None:
+    """The pattern of the rows that overlap the window, in which bursts are much shorter.
+
+    None: nobody measures it, or there was no pause.
+    """
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     told = [(row.rate_b_s, row.bursts) for row in inside if row.bursts]
     number = sum(bursts.number for _, bursts in told)
     writing_s = sum(bursts.writing_s for _, bursts in told)
+    pausing_s = sum(bursts.pausing_s for _, bursts in told)
     if not number or not writing_s:
-        return BurstRecord(asked.length_s, asked.pause_s)
+        return None
     bytes_b = sum(rate_b_s * (bursts.writing_s + bursts.pausing_s) for rate_b_s, bursts in told)
-    return BurstRecord(
-        asked_length_s=asked.length_s,
-        asked_pause_s=asked.pause_s,
-        length_s=writing_s / number,
-        pause_s=sum(bursts.pausing_s for _, bursts in told) / number,
-        peak_b_s=bytes_b / writing_s,
-    )
+    return Achieved(writing_s / number, pausing_s / number, bytes_b / writing_s)
 
 
 class Expected(NamedTuple):
@@ -180,7 +192,7 @@ def required(writer: WriterSeries) -> Expected:
     """What the rows of a writer are compared with."""
     if not INJECTORS[writer.injector].writes:
         return OF_CONTROL
-    return ANYTHING if writer.replay else expected(writer.alone_b_s, writer.writer.rate_b_s)
+    return ANYTHING if writer.in_traffic else expected(writer.alone_b_s, writer.writer.rate_b_s)
 
 
 def most_of(
@@ -229,9 +241,9 @@ class InWindow(NamedTuple):
     unobserved_s: float = 0.0
 
 
-def in_window(writer: WriterSeries, rows: list[RateRow], window_s: tuple[float, float]) -> InWindow:
-    """What the `rows` of a writer, all of them, show of a window."""
-    start_s, end_s = window_s
+def in_window(writer: WriterSeries, window_s: tuple[float, float]) -> InWindow:
+    """What all rows of a writer show of a window."""
+    rows, (start_s, end_s) = all_rows(writer), window_s
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
         return InWindow([], unobserved_s=max(end_s - start_s, 0.0))

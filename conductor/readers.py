@@ -33,10 +33,10 @@ def require_ranks(fom: Fom, requested: int | None) -> Fom:
     A launcher of another MPI than the program's starts independent copies of one rank each, and
     each copy gives the right answer.
     """
-    found = fom.extra.get("ranks")
-    if None not in (requested, found) and found != requested:
+    ranks = fom.extra.get("ranks")
+    if None not in (requested, ranks) and ranks != requested:
         raise FomError(
-            f"the application ran with {found:g} ranks, not {requested}: launcher and application"
+            f"the application ran with {ranks:g} ranks, not {requested}: launcher and application"
             " use different MPIs (for srun: set SLURM_MPI_TYPE)"
         )
     return fom

@@ -11,16 +11,17 @@ from typing import Any
 from conductor import application, series
 from conductor.allocation import Allocation
 from conductor.application import Files, RunResult
-from conductor.figures import conditions, unproven, writer_records
+from conductor.figures import bursts_of, conditions, unproven, writer_records
 from conductor.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.judge import faults, shows_disturbed_alone
 from conductor.lead_in import LeadIn
 from conductor.observer import Observation, Observer, rails_of, silent_directions, usual_hz
+from conductor.rates import until_s
 from conductor.readers import Readers, ToolError
 from conductor.recorded import Run, node_rows, sample_of
 from conductor.series import Series
-from conductor.timetable import Follows, ScheduleControl
+from conductor.timetable import Follows, NotReadyError, ScheduleControl
 from conductor.writers import Writers
 from records import clock
 from records.notes import Note
@@ -126,6 +127,7 @@ class BlockRunner:
         window_s, limits = result.window_s, self._plan.demand
         result.conditions = [conditions(node) for node in recorded.nodes]
         records = writer_records(recorded, window_s)
+        result.timetable = result.timetable or bursts_of(recorded, window_s)
         if result.accepted and (reason := next(faults(recorded, window_s, limits), None)):
             result.fail("rejected", reason)
         if run.treatment.writes and shows_disturbed_alone(recorded, window_s, limits):
@@ -151,8 +153,10 @@ class BlockRunner:
                 follows.end()
             await self._last_rows(states, result)
         placed = await self.writers.silence(writes, states)
-        replays, off_plan = follows.compared(result.window_s) if follows else ([], [])
-        each = self.writers.series(writes, states, observed.meters, placed, replays)
+        off_plan: list[str] = []
+        if follows:
+            result.timetable, off_plan = follows.compared(result.window_s)
+        each = self.writers.series(writes, states, observed.meters, placed)
         return self._series(run, observed, writers=each, off_plan=off_plan)
 
     async def _under_timetable(self, run: Run, writes: Writes, result: RunResult) -> Series:
@@ -167,9 +171,10 @@ class BlockRunner:
         most_s = self._plan.demand.run_timeout_s
         run_s = min(_ROOM * self._longest_s or most_s, most_s) + self.lead_in.longest_s
         name, turn = f"{run.pair}/{run.treatment.name}", self.writers.next_turn()
-        begun = await schedule.begin(run_s, name, turn, self._logs)
-        if isinstance(begun, str):
-            result.fail("injector_never_ready", begun)
+        try:
+            begun = await schedule.begin(run_s, name, turn, self._logs)
+        except NotReadyError as error:
+            result.fail("injector_never_ready", str(error))
             return Series()
         await self._lead_in(writes)
         observed = await self._application(run, result, [])
@@ -179,18 +184,15 @@ class BlockRunner:
 
     def _series(self, run: Run, observed: Observation, **of_writers: Any) -> Series:
         """What was recorded of a run, with what it is measured against."""
-        treatment = run.treatment
-        return Series(
+        return replace(
+            observed.series,
             nodes=[
                 replace(node, usual_hz=usual_hz(node.node, self._accepted))
-                for node in observed.nodes
+                for node in observed.series.nodes
             ],
-            silent=silent_directions(self._plan, treatment),
+            silent=silent_directions(self._plan, run.treatment),
             alone_b_s=self._alone_b_s(),
-            rails=rails_of(self._plan, treatment, self._nodes),
-            ran=observed.ran,
-            stood_still_s=observed.stood_still_s,
-            clock_moved_s=observed.clock_moved_s,
+            rails=rails_of(self._plan, run.treatment, self._nodes),
             **of_writers,
         )
 
@@ -214,7 +216,7 @@ class BlockRunner:
             if state.ended:
                 result.fail("injector_never_ready", f"writer {state.number}: {state.ended}")
         if not in_time:
-            silent = any(state.until_s is None for state in states)
+            silent = any(until_s(state.series) is None for state in states)
             result.fail(
                 "injector_never_ready" if silent else "rejected",
                 f"not at speed within {timeout_s:.0f} s",
@@ -261,12 +263,12 @@ class BlockRunner:
         _, end_s = result.window_s
 
         def is_covered(state: WriterState) -> bool:
-            return bool(state.ended or (state.until_s or 0.0) >= end_s)
+            return bool(state.ended or (until_s(state.series) or 0.0) >= end_s)
 
         if result.accepted:
             await self._hub.wait_for(lambda: all(map(is_covered, states)), _LAST_ROWS_S)
             for state in states:
-                if state.ended and (state.until_s or 0.0) < end_s:
+                if state.ended and (until_s(state.series) or 0.0) < end_s:
                     result.fail("injector_died", f"writer {state.number}: {state.ended}")
 
     def _counters(self, run: Run, result: RunResult) -> list[dict[str, Any]]:

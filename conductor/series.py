@@ -16,7 +16,7 @@ from conductor.counters import Passed
 from conductor.injectors.base import Bursts, EndRole, Writer
 from records.acceptance import AcceptanceLimits
 from records.files import replace_text
-from records.sample import ReplayRecord, WriterRecord
+from records.sample import WriterRecord
 
 #: Ending of the file of a run's series, after the stem of its other files.
 ENDING = ".series.json"
@@ -80,7 +80,7 @@ class Placed:
     pinned_b: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class WriterSeries:
     """What one writer, or control, reported, what counted it, and what it is measured against."""
 
@@ -89,20 +89,21 @@ class WriterSeries:
     injector: str
     writer: Writer
     transport: str
-    #: Its rate without an application, bytes per second (of a control 0: none is required), and
-    #: what its target's device then counted, of all its writers; None: not counted.
-    alone_b_s: float
-    counted_alone_b_s: float | None
     #: Length of a row, seconds.
     row_s: float
     #: Shortest time over which what is counted is its rate, seconds; None: it shares the device.
-    counted_s: float | None
-    rows: list[RateRow]
-    samples: list[CounterSample]
-    meter: Metered
+    counted_s: float | None = None
+    rows: list[RateRow] = field(default_factory=list)
+    #: What was counted at its origin; of all writers that share its device.
+    samples: list[CounterSample] = field(default_factory=list)
+    #: Its rate without an application, bytes per second (of a control 0: none is required), and
+    #: what its target's device then counted, of all its writers; None: not counted.
+    alone_b_s: float = 0.0
+    counted_alone_b_s: float | None = None
+    meter: Metered = Metered(0)
     placed: list[Placed] = field(default_factory=list)
-    #: The traffic that it followed in place of a rate.
-    replay: ReplayRecord | None = None
+    #: Whether it followed a site's traffic in place of a rate.
+    in_traffic: bool = False
 
 
 class DeviceSample(NamedTuple):

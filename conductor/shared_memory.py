@@ -9,8 +9,8 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +19,8 @@ from pathlib import Path
 FOLDER_VARIABLE = "NIMC_SHARED_MEMORY"
 _SHARED_MEMORY = Path("/dev/shm")
 _PREFIX = "nimc-writers-"
+#: A folder that is not locked yet is younger than this, seconds.
+_NEW_S = 1.0
 
 
 @contextmanager
@@ -27,9 +29,14 @@ def folder(within: Path = _SHARED_MEMORY) -> Iterator[None]:
 
     If none can be made, the writers use what they use by default; not all need shared memory.
     """
-    _remove_abandoned(within)
+    for path in within.glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # its agent lives, or it is somebody else's
+            if time.time() - path.lstat().st_mtime > _NEW_S:
+                os.close(_lock(path))
+                shutil.rmtree(path, ignore_errors=True)
     try:
-        path, handle = _make(within)
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))
+        handle = _lock(path)
     except OSError:
         yield
         return
@@ -42,37 +49,14 @@ def folder(within: Path = _SHARED_MEMORY) -> Iterator[None]:
         os.close(handle)
 
 
-def _make(within: Path) -> tuple[Path, int]:
-    """A new folder, locked as long as this process lives and the handle is open."""
-    while True:
-        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))
-        handle = _lock(path)
-        if handle is not None and path.exists():
-            return path, handle
-        if handle is not None:  # another agent took it for abandoned
-            os.close(handle)
-
-
-def _remove_abandoned(within: Path) -> None:
-    for path in within.glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            found = path.lstat()
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-                continue
-            if (handle := _lock(path)) is not None:
-                shutil.rmtree(path, ignore_errors=True)
-                os.close(handle)
-
-
-def _lock(path: Path) -> int | None:
-    """None if another process has the lock, or the folder is gone."""
+def _lock(path: Path) -> int:
+    """Lock a folder of ours until the handle is closed. Raises OSError if it cannot be."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
+        if os.fstat(handle).st_uid != os.geteuid():
+            raise PermissionError(path)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(handle)
-        return None
+        raise
     return handle

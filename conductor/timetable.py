@@ -8,10 +8,11 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from conductor import allocation
 from conductor.allocation import Allocation
@@ -19,14 +20,14 @@ from conductor.follower import Part
 from conductor.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Injector, Writer
-from conductor.messages import Follow, Perform, Written
+from conductor.messages import Finish, Follow, Perform, Written
 from records import clock, timetable
 from records.clock import Offset
 from records.errors import InputError
 from records.files import replace_text
 from records.plan import BlockPlan, ShortWrites, Window
-from records.sample import MANY, ReplayRecord, TimetableRecord, WriterRecord
-from records.timetable import FinishedWrite, Staggered, Timetable
+from records.sample import MANY, TimetableRecord, WriterRecord
+from records.timetable import FinishedWrite, Followed, Staggered, Timetable
 from records.treatment import Replay, Writes
 
 #: Bytes of a write in the first rehearsal, when no rate is known yet.
@@ -41,33 +42,35 @@ _ROUNDS = 3
 _LEAD_S = 0.1
 #: Time between handing out and the first write, in addition to its set-up, seconds.
 _AHEAD_S = 0.3
-_CLOCKS_S = 30.0
+#: Margin for the last writes of a run, seconds.
+_FINISH_S = 30.0
 #: Fewest passive sides of a target; each needs a port. They have indices from here on, so that they
 #: are no held writer's.
 _LEAST_SIDES = 2
 _FIRST_SIDE = 1_000_000
 
 
-@dataclass(frozen=True)
-class WriteShape:
+class NotReadyError(Exception):
+    """Short writes cannot begin. The message is one line."""
+
+
+class WriteShape(NamedTuple):
     """Size and set-up time of a write: found in rehearsals, the same in every run of the block."""
 
     messages: int
-    #: Rate of a writer while all of them write and no application runs, bytes per second.
+    #: Rate of a writer while all of them write and no application runs, bytes per second; 0 before
+    #: the first rehearsal.
     rate_alone_b_s: float
     #: Set-up time, seconds.
     lead_s: float
 
 
-@dataclass(frozen=True)
-class RunningTimetable:
+class RunningTimetable(NamedTuple):
     """A timetable that agents are carrying out."""
 
     table: Staggered
-    shape: WriteShape
-    #: Its time 0, and when all writers are writing, by the conductor's clock (Unix time).
+    #: Its time 0, by the conductor's clock (Unix time).
     zero_s: float
-    steady_s: float
     clocks: dict[str, Offset]
 
 
@@ -101,7 +104,8 @@ class ScheduleControl:
         self._nodes = nodes
         self._origins = nodes.origins[: plan.n_origins]
         self._hub = hub
-        self._shape: WriteShape | None = None
+        first = self._short.messages or max(_FIRST_B // writes.message_b, 1)
+        self._shape = WriteShape(first, 0.0, _LEAD_S)
         self._sides: list[WriterState] = []
         #: Time from its beginning until all writers were writing, the longest seen, seconds.
         self.start_up_s = 0.0
@@ -109,85 +113,40 @@ class ScheduleControl:
     @property
     def alone_b_s(self) -> float:
         """Rate of all its writers together, without an application; 0 before the rehearsal."""
-        return self._writers * self._shape.rate_alone_b_s if self._shape else 0.0
+        return self._writers * self._shape.rate_alone_b_s
 
-    async def rehearse(self, turn: int, logs: Path) -> str | None:
-        """Find the size of a write of the requested length. Returns why that failed, else None."""
-        if self._shape:
-            return None
-        message_b = self._writes.message_b
-        first = self._short.messages or max(_FIRST_B // message_b, 1)
-        shape = WriteShape(first, 0.0, _LEAD_S)
-        for attempt in range(_REHEARSALS):
+    async def rehearse(self, turn: int, logs: Path) -> None:
+        """Find the size of a write of the requested length, once. Raises NotReadyError."""
+        for attempt in range(0 if self.alone_b_s else _REHEARSALS):
             run_s = self._short.length_s * (_ROUNDS if attempt else 1)
-            name = f"rehearsal/{self._writers}/{attempt}"
             started_s = clock.now_s()
-            begun = await self._begin(shape, run_s, name, turn, logs)
-            if isinstance(begun, str):
-                return begun
-            self.start_up_s = max(self.start_up_s, begun.steady_s - started_s)
+            begun = await self.begin(run_s, f"rehearsal/{self._writers}/{attempt}", turn, logs)
+            self.start_up_s = max(self.start_up_s, clock.now_s() - started_s)
             last_s = begun.zero_s + begun.table.start_s(len(begun.table) - 1)
             await asyncio.sleep(max(last_s - clock.now_s(), 0.0))
             reports = await self._end()
             finished = [write for written in reports.values() for write in written.finished]
             if not finished:
-                return f"no write was done: {_most_frequent(reports)}"
+                raise NotReadyError(f"no write was done: {_most_frequent(reports)}")
             rate_b_s = median(write.rate_b_s for write in finished)
-            fit = messages_of(self._short, rate_b_s, message_b)
-            near = abs(fit - shape.messages) <= max(_NEAR * fit, 1)
-            shape = WriteShape(fit, rate_b_s, median(write.setup_s for write in finished))
+            fit = messages_of(self._short, rate_b_s, self._writes.message_b)
+            near = abs(fit - self._shape.messages) <= max(_NEAR * fit, 1)
+            lead_s = median(write.setup_s for write in finished)
+            self._shape = WriteShape(fit, rate_b_s, lead_s)
             if near and attempt:
                 break
-        self._shape = shape
-        return None
 
-    async def begin(self, run_s: float, name: str, turn: int, logs: Path) -> RunningTimetable | str:
+    async def begin(self, run_s: float, name: str, turn: int, logs: Path) -> RunningTimetable:
         """Plan for a run of at most `run_s`, hand out, and wait until all writers are writing.
 
-        The seed derives from `name`. Returns the reason as text on failure.
+        The seed derives from `name`. Raises NotReadyError.
         """
-        assert self._shape, "rehearsed before"
-        begun = await self._begin(self._shape, run_s, name, turn, logs)
-        if not isinstance(begun, str):
-            await asyncio.sleep(max(begun.steady_s - clock.now_s(), 0.0))
-        return begun
-
-    async def end(
-        self, begun: RunningTimetable, window_s: tuple[float, float], path: Path
-    ) -> tuple[TimetableRecord, list[WriterRecord], str | None]:
-        """Collect the writes that were made, store them in `path`, compare them with the plan.
-
-        Returns the records for the sample, and why that is rejected (None if accepted).
-        `window_s` is when the application started and ended, by the conductor's clock.
-        """
-        reports = await self._end()
-        after = await self._hub.clocks(self._origins, _CLOCKS_S)
-        middle_s = sum(window_s) / 2
-        offsets = {n: clock.between(begun.clocks[n], after[n], middle_s) for n in after}
-        _keep(path, begun, offsets, reports)
-        finished = [
-            write.earlier(offsets[node].offset_s)
-            for node, written in reports.items()
-            for write in written.finished
-        ]
-        table, shape = begun.table, begun.shape
-        errors_s = {node: offset.error_s for node, offset in offsets.items()}
-        least_b_s = self._plan.demand.min_share * shape.rate_alone_b_s
-        asked = self._short, least_b_s, shape.messages
-        record, fault = timetable.check(table, finished, begun.zero_s, window_s, errors_s, *asked)
-        writer, alone_b_s = self._writer(0, shape), shape.rate_alone_b_s
-        writers = slot_records(table, finished, window_s, alone_b_s, writer, self._injector)
-        return record, writers, fault and "; ".join(filter(None, [fault, _most_frequent(reports)]))
-
-    async def _begin(
-        self, shape: WriteShape, run_s: float, name: str, turn: int, logs: Path
-    ) -> RunningTimetable | str:
-        clocks = await self._hub.clocks(self._origins, _CLOCKS_S)
+        clocks, shape = await self._hub.clocks(self._origins), self._shape
         try:
-            table = self._table(shape, run_s, name)
+            table = self._table(run_s, name)
         except InputError as error:
-            return str(error)
-        template = self._writer(allocation.first_port(turn), shape)
+            raise NotReadyError(str(error)) from None
+        template = self._writer(allocation.first_port(turn))
         n_sides = sides(shape.lead_s, table)
         passive = [
             replace(template, index=_FIRST_SIDE + number, target=target, port=template.port + side)
@@ -195,10 +154,9 @@ class ScheduleControl:
         ]
         timeout_s = self._plan.demand.ready_timeout_s
         self._sides = await self._hub.stand_by(self._injector, passive, logs, timeout_s)
-        for side in self._sides:
-            if side.ended:
-                await self._hub.stop(self._sides)
-                return f"{side.writer.target}: {side.ended}"
+        if ended := [side for side in self._sides if side.ended]:
+            await self._hub.stop(self._sides)
+            raise NotReadyError(f"{ended[0].writer.target}: {ended[0].ended}")
         zero_s = clock.now_s() + shape.lead_s + _AHEAD_S
         for origin in table.origins:
             part = Part(
@@ -212,16 +170,55 @@ class ScheduleControl:
             )
             log = str(logs / f"writes-{origin}.log")
             self._hub.send(origin, Perform(self._injector.name, part, log))
-        return RunningTimetable(table, shape, zero_s, zero_s + table.steady_from_s, clocks)
+        await asyncio.sleep(max(zero_s + table.steady_from_s - clock.now_s(), 0.0))
+        return RunningTimetable(table, zero_s, clocks)
+
+    async def end(
+        self, begun: RunningTimetable, window_s: tuple[float, float], path: Path
+    ) -> tuple[TimetableRecord, list[WriterRecord], str | None]:
+        """Collect the writes that were made, store them in `path`, compare them with the plan.
+
+        Returns the records for the sample, and why that is rejected (None if accepted).
+        `window_s` is when the application started and ended, by the conductor's clock.
+        """
+        reports = await self._end()
+        after = await self._hub.clocks(self._origins)
+        middle_s = sum(window_s) / 2
+        offsets = {n: clock.between(begun.clocks[n], after[n], middle_s) for n in after}
+        document = {
+            "zero_s": begun.zero_s,
+            "timetable": begun.table.as_dict(),
+            "clocks": {node: asdict(offset) for node, offset in offsets.items()},
+            "written": {
+                node: {"done": [write._asdict() for write in each.finished], "faults": each.faults}
+                for node, each in reports.items()
+            },
+        }
+        replace_text(path, json.dumps(document, separators=(",", ":")))
+        finished = [
+            write.earlier(offsets[node].offset_s)
+            for node, written in reports.items()
+            for write in written.finished
+        ]
+        table, shape = begun.table, self._shape
+        errors_s = {node: offset.error_s for node, offset in offsets.items()}
+        least_b_s = self._plan.demand.min_share * shape.rate_alone_b_s
+        asked = self._short, least_b_s, shape.messages
+        record, fault = timetable.check(table, finished, begun.zero_s, window_s, errors_s, *asked)
+        writer, alone_b_s = self._writer(0), shape.rate_alone_b_s
+        writers = slot_records(table, finished, window_s, alone_b_s, writer, self._injector)
+        return record, writers, fault and "; ".join(filter(None, [fault, _most_frequent(reports)]))
 
     async def _end(self) -> dict[str, Written]:
         # A write in progress may take as long as the slowest one that counts, and a margin.
         longest_s = self._short.length_s / self._plan.demand.min_share
-        reports = await self._hub.finish(self._origins, longest_s + _CLOCKS_S)
+        timeout_s = longest_s + _FINISH_S
+        orders = dict.fromkeys(self._origins, Finish(timeout_s))
+        reports = await self._hub.ask(orders, Written, "report what it wrote", 2 * timeout_s)
         await self._hub.stop(self._sides)
         return reports
 
-    def _table(self, shape: WriteShape, run_s: float, name: str) -> Staggered:
+    def _table(self, run_s: float, name: str) -> Staggered:
         plan, length_s, targets = self._plan, self._short.length_s, self._nodes.targets
         digest = hashlib.sha256(f"{plan.seed}/{plan.case}/{plan.block}/{name}".encode()).digest()
         return timetable.staggered(
@@ -231,11 +228,10 @@ class ScheduleControl:
             length_s,
             run_s,
             int.from_bytes(digest[:8], "big"),
-            bytes_b=float(shape.messages * self._writes.message_b),
             rest_s=timetable.longest_rest_s(len(targets), self._writers, length_s),
         )
 
-    def _writer(self, port: int, shape: WriteShape) -> Writer:
+    def _writer(self, port: int) -> Writer:
         plan, writes = self._plan, self._writes
         return Writer(
             index=0,
@@ -245,7 +241,7 @@ class ScheduleControl:
             port=port,
             message_b=writes.message_b,
             rate_b_s=writes.rate_b_s,
-            messages=shape.messages,
+            messages=self._shape.messages,
             device=next(iter(writes.devices), None),
             buffer_node=writes.buffer_node,
             origin_cpus=plan.origin_cpus,
@@ -303,25 +299,6 @@ def _most_frequent(reports: Mapping[str, Written]) -> str:
     return next((f"{times} times: {fault}" for fault, times in faults.most_common(1)), "")
 
 
-def _keep(
-    path: Path,
-    begun: RunningTimetable,
-    offsets: Mapping[str, Offset],
-    reports: Mapping[str, Written],
-) -> None:
-    """Store the plan and every write in full; the sample has only a summary."""
-    document = {
-        "zero_s": begun.zero_s,
-        "timetable": begun.table.as_dict(),
-        "clocks": {node: asdict(offset) for node, offset in offsets.items()},
-        "written": {
-            node: {"done": [write._asdict() for write in each.finished], "faults": each.faults}
-            for node, each in reports.items()
-        },
-    }
-    replace_text(path, json.dumps(document, separators=(",", ":")))
-
-
 # Replayed traffic: writers that always write follow a window of a trace while the application runs.
 
 
@@ -341,58 +318,48 @@ class Follows:
         self._replay = replay
         self._window = window
         self._hub = hub
-        self._states = states
-        self._alone_b_s = alone_b_s
-        #: The place of each writer's target among the targets, and the writers that it has.
+        #: The place of each writer's target among the targets; writers of a target share its rates.
         self._places = [targets.index(state.writer.target) for state in states]
-        self._sharing = Counter(self._places)
-        self._from_s = self._until_s = self._order([self._plan(place) for place in self._places])
+        sharing = Counter(self._places)
+        plans = [
+            timetable.along([rate / sharing[place] for rate in window.rates_b_s[place]])
+            for place in self._places
+        ]
+        self._writers = list(zip(states, plans, alone_b_s, strict=True))
+        self._span_s = (self._order(plans), math.inf)
 
     def end(self) -> None:
         """Let them write at full rate again."""
-        self._until_s = self._order([None] * len(self._states))
+        self._span_s = self._span_s[0], self._order([None] * len(self._writers))
 
     def _order(self, plans: Sequence[Timetable | None]) -> float:
-        for state, plan, full_b_s in zip(self._states, plans, self._alone_b_s, strict=True):
+        for (state, _, full_b_s), plan in zip(self._writers, plans, strict=True):
             self._hub.send(state.writer.origin, Follow(state.writer.index, plan, full_b_s))
         return clock.now_s()
 
-    def _plan(self, place: int) -> Timetable:
-        """Writers of a target share its rates."""
-        return timetable.along(self._window.rates_b_s[place]).scaled(1 / self._sharing[place])
-
-    def compared(self, run_s: tuple[float, float]) -> tuple[list[ReplayRecord], list[str]]:
-        """What each writer did, and why the run is rejected."""
-        records, reasons = [], []
-        for state, alone_b_s in zip(self._states, self._alone_b_s, strict=True):
-            record, fault = self.of(state, alone_b_s, run_s)
-            records.append(record)
-            reasons += [f"writer {state.number} {fault}"] if fault else []
-        return records, reasons
-
-    def of(
-        self, state: WriterState, alone_b_s: float, run_s: tuple[float, float]
-    ) -> tuple[ReplayRecord, str | None]:
-        """What a writer did, and why the run is rejected; None if it is not."""
-        place = self._places[self._states.index(state)]
-        plan = self._plan(place)
-        reports = [
-            FinishedWrite(number, row.start_s, row.end_s, row.bytes_b)
-            for number, row in enumerate(state.rows)
-        ]
-        followed_s = self._from_s, self._until_s
-        bins, agreeing, fault = timetable.check_traffic(plan, reports, followed_s, run_s, alone_b_s)
-        record = ReplayRecord(
+    def compared(self, run_s: tuple[float, float]) -> tuple[TimetableRecord, list[str]]:
+        """What the writers did, and why the run is rejected."""
+        followed, reasons = list[Followed](), list[str]()
+        for state, plan, alone_b_s in self._writers:
+            reports = [
+                FinishedWrite(number, row.start_s, row.end_s, row.bytes_b)
+                for number, row in enumerate(state.rows)
+            ]
+            did = timetable.check_traffic(plan, reports, self._span_s, run_s, alone_b_s)
+            followed.append(did)
+            if did.fault:
+                beyond = max(plan.rates_b_s) > alone_b_s
+                more = "; its rates exceed the writer's rate alone: lower traffic.rate"
+                reasons.append(f"writer {state.number} {did.fault}{more if beyond else ''}")
+        record = TimetableRecord(
+            allowed_share=timetable.OFF_SHARE,
+            missing_share=max(each.off_share for each in followed),
             trace_sha256=self._replay.trace_sha256,
-            node=self._window.nodes[place],
+            nodes=list(dict.fromkeys(self._window.nodes[place] for place in self._places)),
             window_s=self._window.start_s,
             speed=self._replay.speed,
             share=self._replay.share,
-            wanted_b=sum(each.wanted_b for each in bins),
-            done_b=sum(each.done_b for each in bins),
-            agreeing_share=agreeing,
-            bins=bins,
+            wanted_b_s=sum(each.wanted_b / each.over_s for each in followed if each.over_s),
+            done_b_s=sum(each.done_b / each.over_s for each in followed if each.over_s),
         )
-        if fault and max(write.bytes_b for write in plan.writes) > alone_b_s:
-            fault += "; its rates exceed the writer's rate alone: lower traffic.rate"
-        return record, fault
+        return record, reasons

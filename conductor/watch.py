@@ -15,7 +15,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from statistics import fmean
 
 from conductor import counters
@@ -45,77 +44,35 @@ class LookError(Exception):
 LOOK_S = COUNTED_S
 
 
-class _Source:
-    """What a writer is counted by: a total since some beginning, bytes (of a control, seconds)."""
+def _device(device: str | None, passed: Passed) -> Callable[[], float]:
+    """Reads what an origin's device has passed on, bytes. Raises LookError without a counter."""
+    if device is None:
+        raise LookError("the machine's file names no device")
+    last = counters.read(device, passed)
+    if last is None:
+        raise LookError(f"device {device}: no byte counter")
 
-    def __init__(self, at: str, total: Callable[[], float]) -> None:
-        """`at`: what is looked at, for people. `total` raises LookError if that is not known."""
-        self.at, self.total = at, total
+    def total() -> float:
+        nonlocal last
+        now = counters.read(device, passed)
+        if now is None or counters.difference(last, now) is None:
+            raise LookError(f"device {device}: its counter stopped or was set back")
+        last = now
+        return now.bytes_b
 
-    def now(self) -> CounterSample:
-        """The total, and when it was that. Raises LookError."""
-        return CounterSample(clock.now_s(), self.total())
-
-    async def after(self, then: CounterSample) -> CounterSample:
-        """The total when it is time for another look. Raises LookError."""
-        while (left_s := then.at_s + LOOK_S - clock.now_s()) > 0:
-            await asyncio.sleep(left_s)
-        return self.now()
-
-
-class _Device(_Source):
-    """The byte counter of an origin's device."""
-
-    def __init__(self, device: str | None, passed: Passed) -> None:
-        if device is None:
-            raise LookError("the machine's file names no device")
-        last = counters.read(device, passed)
-        if last is None:
-            raise LookError(f"device {device}: no byte counter")
-
-        def total() -> float:
-            nonlocal last
-            now = counters.read(device, passed)
-            if now is None or counters.difference(last, now) is None:
-                raise LookError(f"device {device}: its counter stopped or was set back")
-            last = now
-            return now.bytes_b
-
-        super().__init__(f"sent by {device}", total)
+    return total
 
 
-class _Arrivals(_Source):
-    """What the target's process reports to have found in its memory."""
+def _processor(pid: int) -> Callable[[], float]:
+    """Reads the processor time of a control, seconds in place of bytes."""
 
-    def __init__(self) -> None:
-        super().__init__("the target's memory", lambda: self._last.total)
-        self._last = CounterSample(clock.now_s(), 0.0)
-        self._reported: asyncio.Future[None] | None = None
+    def total() -> float:
+        used_s = processes.ran_s(pid)
+        if used_s is None:
+            raise LookError("the process has ended")
+        return used_s
 
-    def report(self, bytes_b: float) -> None:
-        """Take a report of the bytes that have arrived so far."""
-        self._last = CounterSample(clock.now_s(), bytes_b)
-        if self._reported and not self._reported.done():
-            self._reported.set_result(None)
-
-    def now(self) -> CounterSample:
-        """The last report."""
-        return self._last
-
-    async def after(self, then: CounterSample) -> CounterSample:
-        """The next report; without one in time, nothing has arrived since the last."""
-        self._reported = asyncio.get_running_loop().create_future()
-        # `wait_for` forgets that it was cancelled if a report comes at the same moment.
-        done, _ = await asyncio.wait({self._reported}, timeout=2 * LOOK_S)
-        return self._last if done else CounterSample(clock.now_s(), self._last.total)
-
-
-def _used_s(pid: int) -> float:
-    """The processor time of a control, seconds in place of bytes."""
-    used_s = processes.ran_s(pid)
-    if used_s is None:
-        raise LookError("the process has ended")
-    return used_s
+    return total
 
 
 class Meter:
@@ -139,9 +96,12 @@ class Meter:
         self._noted = noted
         self._asked = asked
         self._samples: list[CounterSample] = []
+        #: When it was last counted; and what the target's process has then found in its memory.
         self._until_s = 0.0
-        self._source: _Source | None = None
-        self._arrivals = _Arrivals()
+        self._arrived_b = 0.0
+        #: What is looked at, for people, and its total; None of what the target reports by itself.
+        self._at = ""
+        self._total: Callable[[], float] | None = None
         #: Why nothing is counted; None while it is.
         self._fault: str | None = None
         self._task: asyncio.Task[None] | None = None
@@ -149,12 +109,8 @@ class Meter:
     def start(self) -> None:
         """Count from now on, unless it does."""
         if self._task is None:
-            self._samples, self._fault = [], None
+            self._samples, self._fault, self._until_s = [], None, clock.now_s()
             self._task = asyncio.create_task(self._run())
-
-    def arrived(self, bytes_b: float) -> None:
-        """The target's process has found so much in its memory."""
-        self._arrivals.report(bytes_b)
 
     async def stop(self) -> None:
         """Count no more."""
@@ -163,42 +119,50 @@ class Meter:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
+    def arrived(self, bytes_b: float) -> None:
+        """The target's process has found so much in its memory."""
+        self._arrived_b = bytes_b
+        if self._task:
+            self._add(bytes_b, may_be_idle=True)
+            self._noted()
+
     def count(self) -> None:
         """Count now, in addition to the looks."""
-        if self._task and self._source and not self._fault:
+        if self._task and self._total and not self._fault:
             with suppress(LookError):  # the next look tells
-                self._add(self._source.now())
+                self._add(self._total())
 
     async def _run(self) -> None:
         try:
-            self._source = self._open()
-            await self._look(self._source)
+            self._open()
+            while True:
+                if self._total:
+                    self._add(self._total(), may_be_idle=True)
+                    self._noted()
+                elif clock.now_s() - self._until_s > 2 * LOOK_S:  # nothing has arrived since
+                    self.arrived(self._arrived_b)
+                await asyncio.sleep(LOOK_S)
         except LookError as error:
             self._fault = str(error)
 
-    def _open(self) -> _Source:
-        """What this writer can be counted by. Raises LookError if there is nothing."""
-        writer = self._writer
-        if not self._injector.writes:
-            return _Source("a processor", partial(_used_s, self._pid))
-        if self._injector.reports_arrivals:
-            return self._arrivals
-        if self._injector.transport(writer) != "shared memory":
-            return _Device(writer.device, PASSES[self._injector.direction][0])
-        raise LookError("nothing counts what passes over shared memory")
+    def _open(self) -> None:
+        """Find what this writer can be counted by. Raises LookError if there is nothing."""
+        writer, injector = self._writer, self._injector
+        if not injector.writes:
+            self._at, self._total = "a processor", _processor(self._pid)
+        elif injector.reports_arrivals:
+            self._at = "the target's memory"
+        elif injector.transport(writer) != "shared memory":
+            self._total = _device(writer.device, PASSES[injector.direction][0])
+            self._at = f"sent by {writer.device}"
+        else:
+            raise LookError("nothing counts what passes over shared memory")
 
-    async def _look(self, source: _Source) -> None:
-        then = source.now() if source is not self._arrivals else await source.after(source.now())
-        while True:
-            self._add(then)
-            self._noted()
-            now = await source.after(then)
-            then = now._replace(idle=not self._asked(then.at_s, now.at_s))
-
-    def _add(self, sample: CounterSample) -> None:
-        if sample.at_s > self._until_s:  # a report that came before the last look is known
-            self._samples.append(sample)
-            self._until_s = sample.at_s
+    def _add(self, total: float, *, may_be_idle: bool = False) -> None:
+        at_s, then_s = clock.now_s(), self._until_s
+        idle = may_be_idle and not self._asked(then_s, at_s)
+        self._samples.append(CounterSample(at_s, total, idle))
+        self._until_s = at_s
 
     def taken(self) -> list[CounterSample]:
         """What was counted, and when, since the last call."""
@@ -207,19 +171,15 @@ class Meter:
 
     def passed_b(self) -> float | None:
         """What the origin's device has passed on so far; None if it is not counted by that."""
-        if isinstance(self._source, _Device) and not self._fault:
+        if self._total and self._injector.writes and not self._fault:
             with suppress(LookError):  # the next look tells
-                return self._source.total()
+                return self._total()
         return None
 
     def metered(self) -> Metered:
         """What it counts by."""
-        return Metered(
-            writer=self._writer.index,
-            at=self._source.at if self._source else "",
-            memory=isinstance(self._source, _Arrivals),
-            fault=self._fault,
-        )
+        memory = self._injector.reports_arrivals
+        return Metered(self._writer.index, self._at, memory and bool(self._at), self._fault)
 
 
 #: Time until the first reading of load and frequency, and between two of them, seconds. What a
@@ -327,7 +287,7 @@ class Watch:
         self._last = now
         self._loads.append(self._load_sample())
         # The application's processes are the block's that were not there at the beginning.
-        new = [pid for pid, started in now.own.items() if self._first.own.get(pid) != started]
+        new = [pid for pid, started in now.ours.items() if self._first.ours.get(pid) != started]
         self._busy = load.busy_cpus(new, now.at_s - self._first.at_s) or self._busy
 
     def _load_sample(self) -> LoadSample:

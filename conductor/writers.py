@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from conductor import allocation
 from conductor.allocation import Allocation
 from conductor.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
-from conductor.rates import at_speed, expected
+from conductor.rates import all_rows, at_speed, expected
 from conductor.series import Metered, Placed, WriterSeries
 from records.plan import BlockPlan
-from records.sample import ReplayRecord
 from records.treatment import Writes
 
 
@@ -87,7 +87,7 @@ class Writers:
         # What was counted since a held writer went on stands for one row, but not for several.
         counted = demand.ready_rows == 1 or not INJECTORS[writes.injector].writes
         for state, alone_b_s in zip(states, self.alone[writes], strict=True):
-            rows = state.all_rows if counted else state.rows
+            rows = all_rows(state.series) if counted else state.rows
             needed_b_s = expected(alone_b_s, state.writer.rate_b_s).rate_b_s
             fast = at_speed(rows, needed_b_s, demand.min_share)
             if not state.ended and (len(rows) < demand.ready_rows or not fast):
@@ -98,27 +98,21 @@ class Writers:
         self,
         writes: Writes,
         states: Sequence[WriterState],
-        meters: dict[int, Metered],
+        meters: Mapping[int, Metered],
         placed: Sequence[Placed],
-        replays: Sequence[ReplayRecord],
     ) -> list[WriterSeries]:
-        """What was recorded of each writer; `replays`: the traffic that they followed, if any."""
-        injector, counted_b_s = INJECTORS[writes.injector], self.counted_alone_b_s.get(writes, {})
+        """What was recorded of each writer, with what it is measured against."""
+        counted_b_s = self.counted_alone_b_s.get(writes, {})
         return [
-            WriterSeries(
-                number=state.number,
-                injector=injector.name,
-                writer=state.writer,
-                transport=state.transport or injector.transport(state.writer),
+            replace(
+                state.series,
+                rows=list(state.rows),
+                samples=list(state.series.samples),
                 alone_b_s=alone_b_s,
                 counted_alone_b_s=counted_b_s.get(state.writer.target),
-                row_s=state.row_s,
-                counted_s=state.counted_s,
-                rows=list(state.rows),
-                samples=list(state.samples),
                 meter=meters.get(state.writer.index, Metered(state.writer.index)),
                 placed=[end for end in placed if end.writer == state.writer.index],
-                replay=replays[at] if replays else None,
+                in_traffic=writes.replay is not None,
             )
-            for at, (state, alone_b_s) in enumerate(zip(states, self.alone[writes], strict=True))
+            for state, alone_b_s in zip(states, self.alone[writes], strict=True)
         ]

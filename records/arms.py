@@ -77,7 +77,7 @@ def named_level(level: object) -> str:
 
 
 def name_of(arm: str, levels: Mapping[str, str]) -> str:
-    """A treatment's name: `on@rate=25%,tool=tau`. Names are made and read in this module only."""
+    """A treatment's name: `on@rate=25%,tool=mpip`. Names are made and read in this module only."""
     return arm + (_LEVELS + ",".join(map("=".join, levels.items())) if levels else "")
 
 

@@ -35,11 +35,11 @@ def digest(content: bytes) -> str:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, which may be larger than memory."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(_PIECE_B):
-            found.update(piece)
-    return found.hexdigest()
+            sha256.update(piece)
+    return sha256.hexdigest()
 
 
 def link(before: str, content: bytes) -> str:
@@ -150,5 +150,5 @@ def walk_run(run: Path) -> RunChain:
     header_sha256 = header_digest(header_of(run))
     paths = sorted((run / "samples").glob("*.jsonl"))
     cases = {path: walk(path, genesis(header_sha256, path.stem)) for path in paths}
-    last = {path.stem: found.last for path, found in cases.items() if found.lines}
+    last = {path.stem: walked.last for path, walked in cases.items() if walked.lines}
     return RunChain(head(header_sha256, last), cases)

@@ -13,7 +13,6 @@ the distance between the bounds. Only drift during the exchanges themselves is n
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,19 +29,6 @@ _APART_S = 60.0
 def now_s() -> float:
     """Unix time, which no setting of the wall clock since this process's start has moved."""
     return time.monotonic() + _AHEAD_S
-
-
-async def catch_up(node: str, end_s: float) -> None:
-    """Wait until the end of the last run on this node: blocks must not seem to overlap.
-
-    Raises MachineError if its clock was set back too far.
-    """
-    behind_s = end_s - now_s()
-    if behind_s > _APART_S:
-        raise MachineError(
-            f"{node}: its clock is {behind_s:.0f} s behind the end of the last run: it was set back"
-        )
-    await asyncio.sleep(max(behind_s, 0.0))
 
 
 def require_near(node: str, offsets_s: Mapping[str, float]) -> None:
@@ -78,16 +64,16 @@ def measure(exchanges: Iterable[Exchange], node: str) -> Offset:
 
     That happens if a clock was set, or ran much faster than ours, during the exchanges.
     """
-    known = list(exchanges)
-    if not known:
+    trips = list(exchanges)
+    if not trips:
         raise MachineError(f"{node}: no message came back, so its clock offset is unknown")
-    highest_s = min(exchange.received_s - exchange.sent_s for exchange in known)
-    lowest_s = max(exchange.replied_s - exchange.back_s for exchange in known)
+    highest_s = min(exchange.received_s - exchange.sent_s for exchange in trips)
+    lowest_s = max(exchange.replied_s - exchange.back_s for exchange in trips)
     if lowest_s > highest_s:
         raise MachineError(
             f"{node}: its clock moved by {lowest_s - highest_s:.3g} s during the measurement"
         )
-    middle_s = (known[0].sent_s + known[-1].back_s) / 2
+    middle_s = (trips[0].sent_s + trips[-1].back_s) / 2
     return Offset((lowest_s + highest_s) / 2, (highest_s - lowest_s) / 2, middle_s)
 
 

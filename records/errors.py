@@ -49,10 +49,10 @@ def show(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def near(word: str, known: Iterable[str]) -> str:
+def near(word: str, words: Iterable[str]) -> str:
     """A hint at the known word that was probably meant; empty if none is like it."""
-    found = difflib.get_close_matches(word, list(known), n=1)
-    return f", did you mean '{found[0]}'?" if found else ""
+    likest = difflib.get_close_matches(word, list(words), n=1)
+    return f", did you mean '{likest[0]}'?" if likest else ""
 
 
 #: Kind of pydantic's error -> what is allowed; for others its message says so.

@@ -35,7 +35,7 @@ def named_output(path: Path) -> Path:
 
     Raises InputError for a link that another user made.
     """
-    links = [each for each in (path.parent, path) if each.is_symlink()]
+    links = [place for place in (path.parent, path) if place.is_symlink()]
     for link in links:
         if link.lstat().st_uid not in (os.geteuid(), 0):
             raise InputError(f"{link}: is a symbolic link of another user; {_ALLOWED}")
@@ -151,19 +151,21 @@ def distrust(path: Path, *, or_root: bool = False, team: Team = "nothing") -> st
     One's own is real (not a link), owned by this user (or, with `or_root`, by root), and not
     writable by others. Raises FileNotFoundError if there is nothing.
     """
-    found = path.lstat()
-    if stat.S_ISLNK(found.st_mode):
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
         return "is a symbolic link"
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         return "is neither a file nor a folder"
-    own = found.st_uid == os.geteuid() or (or_root and found.st_uid == 0)
-    if not own and not (team == "owns" and _groups(found.st_uid).intersection(trusted_groups())):
-        return f"belongs to {user_name(found.st_uid)}"
-    group = found.st_mode & stat.S_IWGRP
-    if found.st_mode & stat.S_IWOTH or (
-        group and (team == "nothing" or found.st_gid not in trusted_groups())
+    is_own = status.st_uid == os.geteuid() or (or_root and status.st_uid == 0)
+    if not is_own and not (
+        team == "owns" and _groups(status.st_uid).intersection(trusted_groups())
     ):
-        return f"can be written by others (mode {stat.S_IMODE(found.st_mode):o})"
+        return f"belongs to {user_name(status.st_uid)}"
+    group = status.st_mode & stat.S_IWGRP
+    if status.st_mode & stat.S_IWOTH or (
+        group and (team == "nothing" or status.st_gid not in trusted_groups())
+    ):
+        return f"can be written by others (mode {stat.S_IMODE(status.st_mode):o})"
     return None
 
 
@@ -210,14 +212,13 @@ class PrivateLock:
     #: A child that inherits it keeps the lock.
     handle: int
 
-    def take(self, within_s: float | None = 0.0, *, shared: bool = False) -> bool:
+    def take(self, within_s: float | None = 0.0) -> bool:
         """Whether it could be locked within that time; released when the file is closed.
 
         None waits without a limit. Raises MachineError if the file system has no locks.
         """
         began_s = time.monotonic()
-        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        how |= fcntl.LOCK_NB if within_s is not None else 0
+        how = fcntl.LOCK_EX | (fcntl.LOCK_NB if within_s is not None else 0)
         while True:
             try:
                 fcntl.flock(self.handle, how)

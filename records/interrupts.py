@@ -38,7 +38,7 @@ class Stopped(BaseException):
 
 def _heeded() -> list[signal.Signals]:
     """The signals that stop, without those that were ignored before, as under `nohup`."""
-    return [each for each in STOPPING if signal.getsignal(each) is not signal.SIG_IGN]
+    return [signum for signum in STOPPING if signal.getsignal(signum) is not signal.SIG_IGN]
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def stopped_after_clean_up() -> Iterator[None]:
     def stop(signum: int, _frame: FrameType | None) -> None:
         raise Stopped(signum)
 
-    signums = [each for each in _heeded() if each != signal.SIGINT]
+    signums = [signum for signum in _heeded() if signum != signal.SIGINT]
     before = {signum: signal.signal(signum, stop) for signum in signums}
     try:
         yield

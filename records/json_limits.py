@@ -41,10 +41,10 @@ def validated(kind: type[_T], record: Any, path: Path, *within: str) -> _T:
     `within`: where in the file the record is.
     """
     try:
-        found: _T = _adapter(kind).validate_python(record)  # type: ignore[arg-type]
+        checked: _T = _adapter(kind).validate_python(record)  # type: ignore[arg-type]
     except ValidationError as error:
         raise InputError(f"{path}: {first_fault(error, *within)}") from error
-    return found
+    return checked
 
 
 @cache
@@ -52,7 +52,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def refuse_long(text: bytes, at: str, longest_b: int = LONGEST_B) -> None:
-    """Raises InputError for a line or document that is too long."""
-    if len(text) > longest_b:
-        raise InputError(f"{at}: is longer than allowed: {longest_b >> 20} MiB")
+def refuse_long(text: bytes, at: str) -> None:
+    """Raises InputError for a line that is too long."""
+    if len(text) > LONGEST_B:
+        raise InputError(f"{at}: is longer than allowed: {LONGEST_B >> 20} MiB")

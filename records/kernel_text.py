@@ -27,8 +27,8 @@ def read(path: Path) -> str:
 
 def number(text: str) -> int | None:
     """The whole number that a text is; None if it is none of the kernel's."""
-    found = _NUMBER.fullmatch(text)
-    return int(found[1]) if found else None
+    match = _NUMBER.fullmatch(text)
+    return int(match[1]) if match else None
 
 
 def cpu_list(text: str) -> list[int]:
@@ -77,11 +77,11 @@ def stat_of(process: Path) -> ProcessStat | None:
     """The file `stat` in the folder of a process or thread; None if it is gone."""
     head, _, rest = read(process / "stat").rpartition(")")
     fields = rest.split()
-    found = [number(text) for at in _COLUMNS for text in fields[at : at + 1]]
-    known = [each for each in found if each is not None]
-    if len(known) < len(_COLUMNS):
+    texts = [text for at in _COLUMNS for text in fields[at : at + 1]]
+    columns = [column for column in map(number, texts) if column is not None]
+    if len(columns) < len(_COLUMNS):
         return None
-    parent, flags, user, system, of_children, of_children_system, started = known
+    parent, flags, user, system, of_children, of_children_system, started = columns
     return ProcessStat(
         name=head.partition("(")[2],
         state=fields[0],
@@ -107,15 +107,15 @@ def stats(proc: Path = Path("/proc")) -> Iterator[tuple[int, ProcessStat]]:
             yield pid, stat
 
 
-def below(roots: Iterable[int], found: Mapping[int, ProcessStat]) -> set[int]:
-    """The processes of `found` that descend from `roots`, and these."""
+def below(roots: Iterable[int], processes: Mapping[int, ProcessStat]) -> set[int]:
+    """The `processes` that descend from `roots`, and these."""
     children: dict[int, list[int]] = {}
-    for pid, process in found.items():
+    for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
-    known, queue = set[int](), [pid for pid in roots if pid in found]
+    reached, queue = set[int](), [pid for pid in roots if pid in processes]
     while queue:
         pid = queue.pop()
-        if pid not in known:  # PIDs may have been used again while they were read
-            known.add(pid)
+        if pid not in reached:  # PIDs may have been used again while they were read
+            reached.add(pid)
             queue += children.get(pid, [])
-    return known
+    return reached

@@ -103,17 +103,17 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}:{line}: not UTF-8 text") from error
 
 
-def _value(node: yaml.Node, place: Place, marked: Marked, seen: set[int]) -> Any:
+def _value(node: yaml.Node, place: Place, marked: Marked, visited: set[int]) -> Any:
     marked.lines[place] = node.start_mark.line + 1
-    if id(node) in seen:
+    if id(node) in visited:
         _refuse(marked, node, "an alias (*) is not allowed; write the value out")
-    seen.add(id(node))
+    visited.add(id(node))
     kind = node.tag.removeprefix(_TAG)
     if isinstance(node, yaml.MappingNode) and kind == "map":
-        return _mapping(node, place, marked, seen)
+        return _mapping(node, place, marked, visited)
     if isinstance(node, yaml.SequenceNode) and kind == "seq":
         items: Iterable[yaml.Node] = node.value
-        return [_value(item, place + (i,), marked, seen) for i, item in enumerate(items)]
+        return [_value(item, place + (i,), marked, visited) for i, item in enumerate(items)]
     if not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN):
         _refuse(marked, node, f"the tag {node.tag!r} is not allowed; write plain values")
     return _scalar(node, kind, marked)
@@ -129,20 +129,20 @@ def _scalar(node: yaml.ScalarNode, kind: str, marked: Marked) -> Any:
 
 
 def _mapping(
-    node: yaml.MappingNode, place: Place, marked: Marked, seen: set[int]
+    node: yaml.MappingNode, place: Place, marked: Marked, visited: set[int]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key = key_node.value
         if key_node.tag != _TAG + "str" or not isinstance(key, str):
             _refuse(marked, key_node, "a key must be a word")
         inner: Place = (*place, key)
-        if key in found:
+        if key in values:
             first = marked.key_lines[inner]
             _refuse(marked, key_node, f"duplicate key '{key}', first in line {first}")
         marked.key_lines[inner] = key_node.start_mark.line + 1
-        found[key] = _value(value_node, inner, marked, seen)
-    return found
+        values[key] = _value(value_node, inner, marked, visited)
+    return values
 
 
 def _refuse(marked: Marked, node: yaml.Node, what: str) -> NoReturn:
@@ -162,30 +162,30 @@ def read(path: Path) -> Marked:
 
 def where(files: Sequence[Marked], place: Place) -> str:
     """`FILE:LINE` of a value: the last file that has its first key."""
-    having = [each for each in files if place and place[0] in each.data]
+    having = [file for file in files if place and place[0] in file.data]
     marked = having[-1] if having else files[0]
     return f"{marked.path}:{marked.line(place)}"
 
 
 def first(files: Sequence[Marked], error: ValidationError, model: type[BaseModel]) -> str:
     """The first error: file, line, field, what was found and what is allowed."""
-    found = error.errors(include_url=False)[0]
-    place: Place = found["loc"]
-    fault = fault_of(found)
-    if found["type"] == "extra_forbidden":
-        known = model_around(model, place).model_fields.items()
-        fault += f"; allowed: {', '.join(field.alias or name for name, field in known)}"
+    details = error.errors(include_url=False)[0]
+    place: Place = details["loc"]
+    fault = fault_of(details)
+    if details["type"] == "extra_forbidden":
+        fields = model_around(model, place).model_fields.items()
+        fault += f"; allowed: {', '.join(field.alias or name for name, field in fields)}"
     return one_line(f"{where(files, place)}: {fault}")
 
 
 def field_at(model: type[BaseModel], place: Place) -> FieldInfo:
     """The field at a place, or the list around it."""
-    found = FieldInfo()
+    field = FieldInfo()
     for part in place:
         if isinstance(part, str) and part in model.model_fields:
-            found = model.model_fields[part]
-            model = _model_in(found.annotation) or model
-    return found
+            field = model.model_fields[part]
+            model = _model_in(field.annotation) or model
+    return field
 
 
 def model_around(model: type[BaseModel], place: Place) -> type[BaseModel]:

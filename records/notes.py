@@ -149,12 +149,12 @@ class Note(Enum):
 
 def remedy_of(text: str) -> str | None:
     """What to do about a note; None for one of a site or a check, or of an earlier version."""
-    found = (note.remedy for note, pattern in _patterns().items() if pattern.fullmatch(text))
-    return next(found, None)
+    remedies = (note.remedy for note, pattern in _patterns().items() if pattern.fullmatch(text))
+    return next(remedies, None)
 
 
 @cache
 def _patterns() -> dict[Note, re.Pattern[str]]:
     """Note -> its texts, with any values."""
     parts = {note: re.split(r"{.*?}", note.text) for note in Note}
-    return {note: re.compile(".*".join(map(re.escape, each))) for note, each in parts.items()}
+    return {note: re.compile(".*".join(map(re.escape, words))) for note, words in parts.items()}

@@ -1,14 +1,5 @@
 """The order of the treatments of each pair: balanced, and random by the run's seed.
 
-Both the conductor, which runs it, and the check of stored runs compute it from what is stored:
-
-| input | where |
-|---|---|
-| treatments of the case, in the plan's order | `RunHeader.asked.cases[case]` |
-| baseline of each treatment | `Sample.baseline`; None for a baseline |
-| seed, case | `Sample` |
-| number of the pair in the case | how many (block, pair) have samples before it |
-
 Treatments that share a baseline are adjacent in time: they are a group. The k treatments of a group
 follow a Williams design (Williams 1949): over its rows, one row a pair, each treatment is at each
 position equally often, and so is each ordered pair of neighbours. It takes k rows for even k; for
@@ -16,14 +7,13 @@ odd k two squares of k rows, each balanced in positions, and both together in ne
 of the groups is balanced the same way.
 
 The design number `pair // rows` of a group is drawn from `random.Random(TEXT)`, where TEXT is
-`SEED/CASE/BEGUN/NAME/NUMBER` and NAME is the group's baseline (empty for the order of the groups):
+`SEED/CASE/0/NAME/NUMBER` and NAME is the group's baseline (empty for the order of the groups):
 first which treatment each number stands for, then the order of the squares, then the order of the
 rows of each.
 
 Pairs are numbered across all blocks of a case: a block continues the design where the one before
 stopped, whether that block was planned, stopped or resumed. Every pair with a run counts, whatever
-its outcome. BEGUN is the block with which the design began: 0. In runs of schema
-2 (`records.run`) every block began its own.
+its outcome. So the order can be computed again from what is stored.
 
 Standard library only, because the conductor imports it.
 """
@@ -47,16 +37,14 @@ def run_seed(digest: str, run: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{digest}/{run}".encode()).digest()[:8], "big") >> 1
 
 
-def pair_order(
-    baselines: Mapping[str, str | None], seed: int, case: str, pair: int, begun: int = 0
-) -> list[str]:
+def pair_order(baselines: Mapping[str, str | None], seed: int, case: str, pair: int) -> list[str]:
     """The names of the treatments of a pair, in the order of their runs.
 
     `baselines` gives each treatment's baseline, in the plan's order; `pair` is the number of the
-    pair in its case, from block `begun` on.
+    pair in its case.
     """
     groups = grouped((baseline or name, name) for name, baseline in baselines.items())
-    text = f"{seed}/{case}/{begun}"
+    text = f"{seed}/{case}/0"
     order = _row(list(groups), pair, f"{text}/")
     return [name for group in order for name in _row(groups[group], pair, f"{text}/{group}")]
 

@@ -114,11 +114,11 @@ class BlockPlan:
     @property
     def baseline(self) -> Treatment:
         """The first baseline, which warm-ups run."""
-        return next(each for each in self.treatments if each.role == "baseline")
+        return next(treatment for treatment in self.treatments if treatment.role == "baseline")
 
     def order(self, pair: int) -> list[Treatment]:
         """The treatments of a pair, numbered in its case, in the order of their runs."""
-        named = {each.name: each for each in self.treatments}
-        baselines = {each.name: each.baseline for each in self.treatments}
+        named = {treatment.name: treatment for treatment in self.treatments}
+        baselines = {treatment.name: treatment.baseline for treatment in self.treatments}
         names = pair_order(baselines, self.seed, self.case, pair)
         return [named[name] for name in names]

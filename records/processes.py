@@ -174,18 +174,20 @@ def listener(port: int, pid: int) -> Literal["own", "other"] | None:
     sockets = _listening(port)
     if not sockets:
         return None
-    return "own" if any(_holds(each, sockets) for each in (pid, *descendants(pid))) else "other"
+    return (
+        "own" if any(_holds(process, sockets) for process in (pid, *descendants(pid))) else "other"
+    )
 
 
 def _listening(port: int) -> dict[str, int]:
     """Inode -> user of each socket that listens on a port."""
-    found = {}
+    users = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in kernel_text.read(Path(table)).splitlines()[1:]:
             fields = line.split()
             if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                found[fields[9]] = int(fields[7])
-    return found
+                users[fields[9]] = int(fields[7])
+    return users
 
 
 def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
@@ -205,14 +207,14 @@ def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
 def descendants(pid: int | None = None) -> set[int]:
     """All live descendants of a process; None is this one."""
     root = os.getpid() if pid is None else pid
-    alive = {each: stat for each, stat in kernel_text.stats() if stat.state != "Z"}
+    alive = {process: stat for process, stat in kernel_text.stats() if stat.state != "Z"}
     return kernel_text.below([root], alive) - {root}
 
 
 def launched(pid: int) -> list[int]:
     """What a launcher has started, without what it has put in between."""
     below = descendants(pid)
-    stats = [kernel_text.stat_of(Path(f"/proc/{each}")) for each in below]
+    stats = [kernel_text.stat_of(Path(f"/proc/{process}")) for process in below]
     return sorted(below - {stat.parent for stat in stats if stat})
 
 
@@ -287,8 +289,8 @@ def check_binding(node: int | None) -> None:
         return
     there = sorted(int(path.name[4:]) for path in _NODES.glob("node[0-9]*"))
     if node not in there:
-        known = ", ".join(map(str, there)) or "none"
-        raise OSError(errno.EINVAL, f"NUMA node {node}: this host has {known}")
+        nodes = ", ".join(map(str, there)) or "none"
+        raise OSError(errno.EINVAL, f"NUMA node {node}: this host has {nodes}")
     try:
         bind_memory(node)
         bind_memory(None)
@@ -307,8 +309,8 @@ def pinned_b(pid: int) -> int | None:
 
     Registering memory with an RDMA device pins it.
     """
-    found = _PINNED.search(kernel_text.read(Path(f"/proc/{pid}/status")))
-    return int(found[1]) * _KIB if found else None
+    match = _PINNED.search(kernel_text.read(Path(f"/proc/{pid}/status")))
+    return int(match[1]) * _KIB if match else None
 
 
 def read_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:
@@ -317,7 +319,7 @@ def read_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:
     Buffers are the anonymous and shared mappings of at least `least_b`, the size of one message.
     Programs and libraries do not count: they are where the page cache put them.
     """
-    found: dict[int, int] = {}
+    total_b: dict[int, int] = {}
     for line in lines:
         page = _PAGE_KIB.search(line)
         if page is None or not ("anon=" in line or _SHARED.search(line)):
@@ -325,5 +327,5 @@ def read_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:
         by_node = {int(n): int(pages) * int(page[1]) * _KIB for n, pages in _PAGES.findall(line)}
         if sum(by_node.values()) >= least_b:
             for node, size_b in by_node.items():
-                found[node] = found.get(node, 0) + size_b
-    return found
+                total_b[node] = total_b.get(node, 0) + size_b
+    return total_b

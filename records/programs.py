@@ -134,8 +134,8 @@ def last_line(text: str, most: int = 1) -> str:
 
 def _lines(text: str) -> list[str]:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    found = [line.strip() for line in plain.splitlines() if line.strip()]
-    return [line for line in found if not warns(line)] or found
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    return [line for line in lines if not warns(line)] or lines
 
 
 def which(name: str) -> str | None:

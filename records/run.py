@@ -215,8 +215,8 @@ def load_header(run: Path) -> RunHeader:
         allowed = f"from pairs_floor, {header.pairs_floor}"
         raise InputError(f"{path}: pairs_cap: {header.pairs_cap} found; allowed: {allowed}")
     if header.finished_s is not None and header.finished_s < header.started_s:
-        found = f"finished_s: {header.finished_s} found"
-        raise InputError(f"{path}: {found}; allowed: after started_s")
+        when = f"finished_s: {header.finished_s} found"
+        raise InputError(f"{path}: {when}; allowed: after started_s")
     return header
 
 

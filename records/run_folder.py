@@ -55,12 +55,12 @@ def distrust_run(run: Path, team: Team = "owns") -> str | None:
 
 def size_of(run: Path) -> int:
     """Bytes of all files in the run's folder; one that is removed in the meantime has none."""
-    found = 0
+    size_b = 0
     for folder, _, names in os.walk(run):
         for name in names:
             with suppress(*_MISSING):
-                found += Path(folder, name).lstat().st_size
-    return found
+                size_b += Path(folder, name).lstat().st_size
+    return size_b
 
 
 # The outputs of an application that a run keeps: compressed, next to where they were written.
@@ -86,8 +86,8 @@ class KeptLogs:
 
     def __init__(self, run: Path) -> None:
         self._run = run
-        kept = (run / "logs").glob(f"*/*/*{ENDING}")
-        self._left_b = RUN_B - sum(path.lstat().st_size for path in kept)
+        stored = (run / "logs").glob(f"*/*/*{ENDING}")
+        self._left_b = RUN_B - sum(path.lstat().st_size for path in stored)
 
     def keep(self, path: Path, *, needed: bool) -> tuple[str, str]:
         """Replace an output by its compressed form; its path in the run, and its SHA-256.

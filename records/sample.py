@@ -14,8 +14,9 @@ from records.arms import Role
 
 #: 2 added `role`, `baseline` and `factors`; 3 `lead_in_s`, `conditions` and, of each writer, what
 #: was observed of it and what proves its writes; 4 `counters_sha256`, `logs` and, after all fields,
-#: `chain` (`records.chain`). Samples of schemas 2 and 3 are still read.
-SCHEMA_VERSION = 4
+#: `chain` (`records.chain`); 5 has bursts and traffic of writers in `timetable`. Older samples are
+#: read if they have none.
+SCHEMA_VERSION = 5
 
 #: Marks a field with few distinct values in a run, which readers store once each.
 NAME = "name"
@@ -60,54 +61,6 @@ LIMITED_SHARE, LIMITED_MESSAGES = 1.5, 2
 
 #: Target of a writer whose timetable has many targets.
 MANY = "*"
-
-
-@dataclass(frozen=True)
-class BurstRecord:
-    """Bursts and pauses: what was asked, and what was done in the rows that overlap the window.
-
-    Times are those of the program, or of the agent if it paces the writer. The share of time that
-    is spent writing is `length_s` / (`length_s` + `pause_s`).
-    """
-
-    #: Lengths of a burst and of the pause after it that were asked, seconds.
-    asked_length_s: float
-    asked_pause_s: float
-    #: Their means as measured, seconds; None: nobody measures them, or there was no pause.
-    length_s: float | None = None
-    pause_s: float | None = None
-    #: Mean rate within bursts, bytes per second; None as above.
-    peak_b_s: float | None = None
-
-
-@dataclass(frozen=True)
-class ReplayBin:
-    """What a writer was to write and did between two of its reports, as it reports."""
-
-    #: Begin, after that of the run, and length, seconds.
-    start_s: float
-    length_s: float
-    wanted_b: float
-    done_b: float
-
-
-@dataclass(frozen=True)
-class ReplayRecord:
-    """The traffic that a writer followed, by bursts and pauses of its process: emulation."""
-
-    #: SHA-256 of the trace; its node, and the begin of the window in it, Unix time.
-    trace_sha256: str
-    node: str
-    window_s: int
-    #: Seconds of the trace in one of the run, and share of its rates.
-    speed: int
-    share: float
-    #: Bytes of all bins, and the share of their time in which done and wanted agree.
-    wanted_b: float
-    done_b: float
-    agreeing_share: float
-    #: The reports that lie within the run.
-    bins: list[ReplayBin]
 
 
 @dataclass(frozen=True)
@@ -187,46 +140,61 @@ class WriterRecord:
     #: Mean rate from its second row to the start of the application, bytes per second; None for a
     #: control, without such a row and under a timetable.
     rate_before_b_s: float | None = None
-    #: None: it writes without pauses. Else `asked_b_s` is the mean over bursts and pauses.
-    burst: BurstRecord | None = None
-    #: None: its rate does not change. Else `asked_b_s` is null, and `rate_min_b_s` may be low.
-    replay: ReplayRecord | None = None
 
 
 @dataclass(frozen=True)
 class TimetableRecord:
-    """How a run's timetable of short writes was met, by the writers' corrected clocks."""
+    """When writers were to write, and what came of it; what a kind does not have is null or 0."""
 
-    #: Writers active at a time; if 0, nothing is planned or done.
-    writers: int
-    #: Planned duration of a write, seconds.
-    length_s: float
-    #: Tolerance for the start and end of a write, seconds; and the share of planned writing that
-    #: may be missing or in excess.
-    tolerance_s: float
-    allowed_share: float
-    #: Messages per write.
+    #: Of short writes: writers active at a time; if 0, nothing is planned or done.
+    writers: int | None = None
+    #: Planned length of a short write, or of a burst and of the pause after it, seconds.
+    length_s: float | None = None
+    #: Of short writes: tolerance for the start and end of each, seconds. And the share of planned
+    #: writing that may be missing or in excess, or of the time in which traffic is not followed.
+    tolerance_s: float | None = None
+    allowed_share: float | None = None
+    #: Messages per short write.
     messages: int = 0
-    #: Writes due within the window, those of them that were made in it, those of these that were
-    #: too slow to count, and writes made twice or outside the plan.
+    #: Short writes due within the window, those of them that were made in it, those of these that
+    #: were too slow to count, and writes made twice or outside the plan.
     planned: int = 0
     done: int = 0
     slow: int = 0
     unplanned: int = 0
-    #: Missing and excess writing, relative to all writers writing all the time.
-    missing_share: float = 0.0
-    excess_share: float = 0.0
-    #: Bytes of all planned writes that overlap the window.
+    #: Missing and excess writing, relative to all writers writing all the time; of traffic, the
+    #: share of the time of a writer's rows in which it did not follow, of the worst writer.
+    missing_share: float | None = None
+    excess_share: float | None = None
+    #: Bytes of all planned short writes that overlap the window.
     bytes_b: float = 0.0
-    #: Actual minus planned start and end, seconds: median and largest magnitude.
+    #: Actual minus planned start and end of short writes by the writers' corrected clocks, seconds:
+    #: median and largest magnitude.
     start_median_s: float = 0.0
     start_worst_s: float = 0.0
     end_median_s: float = 0.0
     end_worst_s: float = 0.0
-    #: Connection set-up of a write, which is not part of it; and the largest clock error.
+    #: Connection set-up of a short write, which is not part of it; and the largest clock error.
     setup_median_s: float = 0.0
     setup_worst_s: float = 0.0
     clock_error_s: float = 0.0
+    #: Of bursts: the pause asked after each, and the means of all writers as measured in the rows
+    #: that overlap the window, by the program or the agent that paces it; None: nobody measures
+    #: them. Last, the mean rate within bursts.
+    pause_s: float | None = None
+    done_length_s: float | None = None
+    done_pause_s: float | None = None
+    peak_b_s: float | None = None
+    #: Of traffic, which is emulated: SHA-256 of the trace; its nodes that writers followed, and the
+    #: begin of the window in it, Unix time; seconds of it in one of the run; share of its rates.
+    trace_sha256: str | None = None
+    nodes: list[str] = field(default_factory=list)
+    window_s: int | None = None
+    speed: int | None = None
+    share: float | None = None
+    #: What all writers were to write and wrote in the time that their rows cover, bytes per second.
+    wanted_b_s: float | None = None
+    done_b_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -312,7 +280,7 @@ class Sample:
     fom_extra: dict[str, float] = field(default_factory=dict)
     #: One for each writer, or the control; empty without, and if a timetable did not begin.
     writers: list[WriterRecord] = field(default_factory=list)
-    #: None if the writers followed no timetable, or it did not begin.
+    #: None if the writers wrote evenly, or their timetable did not begin.
     timetable: TimetableRecord | None = None
     #: Caveats to show with every figure made from this sample (`arrays smaller than ...`).
     notes: list[str] = field(default_factory=list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -21,11 +22,11 @@ def _required(record: Any) -> list[str]:
     """Required fields: no default, never None."""
     hints = get_type_hints(record, include_extras=True)
     return [
-        each.name
-        for each in fields(record)
-        if each.default is MISSING
-        and each.default_factory is MISSING
-        and NoneType not in get_args(hints[each.name])
+        item.name
+        for item in fields(record)
+        if item.default is MISSING
+        and item.default_factory is MISSING
+        and NoneType not in get_args(hints[item.name])
     ]
 
 
@@ -36,7 +37,10 @@ WRITER = _required(WriterRecord)
 _NUMBERS = r'^\{(\s*"([^"\\]|\\.)*"\s*:\s*-?[0-9][0-9.eE+-]*\s*,?)*\s*\}$'
 #: Schema 1 had no factors.
 _SCHEMAS = range(2, SCHEMA_VERSION + 1)
-_SCHEMA_RULE = f"{_SCHEMAS[0]} to {SCHEMA_VERSION}; for another, use the nimc that wrote it"
+OTHER = "for another, use the nimc that wrote it"
+_SCHEMA_RULE = f"{_SCHEMAS[0]} to {SCHEMA_VERSION}; {OTHER}"
+#: What a writer's record has no more.
+OF_SCHEMA_4 = re.compile(rb'"(?:burst|replay)": ?\{')
 
 
 def check(frame: pl.DataFrame, path: Path, first_line: int) -> None:
@@ -88,10 +92,10 @@ def refuse_broken(
 def _are_factors(text: str) -> bool:
     """Whether the text of `factors` maps names to levels."""
     try:
-        found = from_json(text, allow_inf_nan=False)
+        levels = from_json(text, allow_inf_nan=False)
     except ValueError:
         return False
-    return isinstance(found, dict) and all(isinstance(each, Level) for each in found.values())
+    return isinstance(levels, dict) and all(isinstance(level, Level) for level in levels.values())
 
 
 def raise_first_fault(text: bytes, path: Path, first_line: int) -> None:

@@ -95,7 +95,7 @@ def quoted(*texts: str) -> str:
     Of the first at all if none has.
     """
     lines = [text.split("\n") for text in texts]
-    for of_text in [[line for line in each if not warns(line)] for each in lines] + lines:
+    for of_text in [[line for line in part if not warns(line)] for part in lines] + lines:
         gist = Gist()
         first = next((at for at, line in enumerate(of_text) if _ERROR.search(line)), 0)
         for line in of_text[first:]:
@@ -159,20 +159,20 @@ def aligned(
         return _wrapped_line(text, width) if text or not indent else ()
 
     parts = _lines_of(widths, gap, width)
-    return "\n".join(line for each in records for part in parts for line in lines(each, part))
+    return "\n".join(line for cells in records for part in parts for line in lines(cells, part))
 
 
 def _lines_of(widths: Sequence[int], gap: str, width: int) -> list[list[int]]:
     """The columns of each line of a row."""
     parts: list[list[int]] = []
     used = 0
-    for column, each in enumerate(widths):
-        if parts and used + len(gap) + each <= width:
+    for column, wide in enumerate(widths):
+        if parts and used + len(gap) + wide <= width:
             parts[-1].append(column)
-            used += len(gap) + each
+            used += len(gap) + wide
         else:
             parts.append([column])
-            used = each + (len(_INDENT) if column else 0)
+            used = wide + (len(_INDENT) if column else 0)
     return parts
 
 
@@ -237,7 +237,7 @@ def sentences(
     the first `needed`, the last of which is wrapped. With `details`, these and what was left out
     follow in lines of their own.
     """
-    shown = [[one_line(part) for part in each.parts] for each in lines]
+    shown = [[one_line(part) for part in line.parts] for line in lines]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     fitting = (
         (count, gap)
@@ -253,10 +253,10 @@ def sentences(
         padded = (f"{part:{room}}" for part, room in zip(parts, widths[:count], strict=False))
         yield from _wrapped_line(gap.join(padded).rstrip(), width, indent)
         below = [gap.join(filter(None, parts[count:])), *line.details] if details else []
-        for each in filter(None, below):
-            yield from _wrapped_line(f"{_INDENT * 2}{one_line(each)}", width, _INDENT * 3)
+        for detail in filter(None, below):
+            yield from _wrapped_line(f"{_INDENT * 2}{one_line(detail)}", width, _INDENT * 3)
 
-    return ["\n".join(text(*each)) for each in zip(lines, shown, strict=True)]
+    return ["\n".join(text(*both)) for both in zip(lines, shown, strict=True)]
 
 
 def plot(title: str, lines: Iterable[Line], width: int = WIDTH) -> list[str]:
@@ -264,7 +264,7 @@ def plot(title: str, lines: Iterable[Line], width: int = WIDTH) -> list[str]:
 
     The axis is logarithmic. Empty without an interval.
     """
-    drawn = [(one_line(each.parts[0]), each.ratio) for each in lines if each.ratio]
+    drawn = [(one_line(line.parts[0]), line.ratio) for line in lines if line.ratio]
     if not drawn:
         return []
     label = min(max(len(title), *(len(name) for name, _ in drawn)), width // 2)
@@ -279,7 +279,7 @@ def plot(title: str, lines: Iterable[Line], width: int = WIDTH) -> list[str]:
     def bar(value: float, first: float, last: float) -> str:
         between = range(at(first), at(last) + 1)
         signs = {**dict.fromkeys(between, "-"), at(1.0): "|", at(value): "+"}
-        return "".join(signs.get(each, " ") for each in range(room))
+        return "".join(signs.get(column, " ") for column in range(room))
 
     left, right = f"{low:.3g}", f"{high:.3g}"
     axis = (left if len(left) < at(1.0) else "").ljust(at(1.0)) + "1"

@@ -1,11 +1,10 @@
 """Which writer writes when and how much, planned before a run; and whether it was done.
 
-A timetable is planned writes: so many bytes, evenly, between two times. That of one writer, which
-repeats, has one form for a rate below full, bursts, and the rates of a trace. That of short writes
-is of W writers and many targets: write k, of length L, starts at k L / W and ends when write k + W
-starts, so that W writers always write. Slot k mod W is a stream of writes from one origin.
+A writer that always runs repeats a timetable of rates: one below full, bursts, or those of a trace.
+Short writes are of W writers and many targets: write k, of length L, starts at k L / W and ends
+when write k + W starts, so that W writers always write. Slot k mod W is a stream of writes from one
+origin.
 
-One function compares what was finished with the plan, in shares of the planned time (`shares`).
 Pure functions; standard library only.
 """
 
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 
 from records.errors import InputError
 from records.plan import ShortWrites
-from records.sample import ReplayBin, TimetableRecord
+from records.sample import TimetableRecord
 from records.treatment import Burst
 
 #: More would fill the memory, and come from a wrong unit.
@@ -33,14 +32,13 @@ _ROUNDING = 1e-9
 
 
 class PlannedWrite(NamedTuple):
-    """One planned write; times in seconds after the timetable's begin. A short list in JSON."""
+    """One planned short write; times in seconds after the timetable's begin. A list in JSON."""
 
     number: int
-    #: Index of the target among the timetable's; 0 of a writer that has one.
+    #: Index of the target among the timetable's.
     target: int
     start_s: float
     end_s: float
-    bytes_b: float
 
 
 class FinishedWrite(NamedTuple):
@@ -67,51 +65,39 @@ class FinishedWrite(NamedTuple):
 
 @dataclass(frozen=True)
 class Timetable:
-    """The writes of one writer, and the same again every `every_s`."""
+    """The rates of one writer, one after the other, and then the same again."""
 
-    writes: list[PlannedWrite]
-    every_s: float
-
-    @property
-    def bytes_b(self) -> float:
-        """Bytes of one round."""
-        return sum(write.bytes_b for write in self.writes)
+    rates_b_s: list[float]
+    #: How long each of them lasts, and the pause after it, seconds.
+    length_s: float
+    pause_s: float = 0.0
 
     @property
-    def pause_s(self) -> float:
-        """The pause after a burst, seconds; 0 of a timetable without."""
-        return self.every_s - self.writes[-1].end_s
+    def every_s(self) -> float:
+        """From the begin of a rate to that of the next, seconds."""
+        return self.length_s + self.pause_s
 
     def due_b(self, after_s: float) -> float:
         """Bytes that are due so long after the begin."""
-        rounds, left_s = divmod(max(after_s, 0.0), self.every_s)
-        begun = [write for write in self.writes if write.start_s < left_s]
-        parts = [min((left_s - each.start_s) / (each.end_s - each.start_s), 1.0) for each in begun]
-        within_b = sum(part * each.bytes_b for part, each in zip(parts, begun, strict=True))
-        return rounds * self.bytes_b + within_b
-
-    def scaled(self, share: float) -> Timetable:
-        """The same times at another rate."""
-        writes = [write._replace(bytes_b=share * write.bytes_b) for write in self.writes]
-        return Timetable(writes, self.every_s)
+        number, left_s = divmod(max(after_s, 0.0), self.every_s)
+        rounds, place = divmod(int(number), len(self.rates_b_s))
+        whole_b_s = rounds * sum(self.rates_b_s) + sum(self.rates_b_s[:place])
+        return whole_b_s * self.length_s + self.rates_b_s[place] * min(left_s, self.length_s)
 
 
 def even(rate_b_s: float, period_s: float) -> Timetable:
     """A rate below full: the bytes of each period by its end."""
-    return Timetable([PlannedWrite(0, 0, 0.0, period_s, rate_b_s * period_s)], period_s)
+    return Timetable([rate_b_s], period_s)
 
 
 def bursts(rate_b_s: float, burst: Burst) -> Timetable:
     """Bursts and pauses, of which `rate_b_s` is the mean."""
-    write = PlannedWrite(0, 0, 0.0, burst.length_s, rate_b_s * burst.period_s)
-    return Timetable([write], burst.period_s)
+    return Timetable([rate_b_s / burst.duty], burst.length_s, burst.pause_s)
 
 
 def along(rates_b_s: Sequence[float]) -> Timetable:
     """The rates of a trace, one a second."""
-    rates = enumerate(rates_b_s)
-    writes = [PlannedWrite(second, 0, second, second + 1.0, rate_b_s) for second, rate_b_s in rates]
-    return Timetable(writes, float(len(writes)))
+    return Timetable(list(rates_b_s), 1.0)
 
 
 @dataclass(frozen=True)
@@ -124,9 +110,8 @@ class Staggered:
     seed: int
     #: Number of writers that write at any time, W.
     writers: int
-    #: Length of a write; its bytes; and the shortest time between two to the same target.
+    #: Length of a write, and the shortest time between two to the same target, seconds.
     length_s: float
-    bytes_b: float
     rest_s: float
     #: Time during which all W writers write.
     run_s: float
@@ -153,7 +138,7 @@ class Staggered:
     def write(self, number: int) -> PlannedWrite:
         """One write in full."""
         start_s, end_s = self.start_s(number), self.start_s(number + self.writers)
-        return PlannedWrite(number, self.hits[number], start_s, end_s, self.bytes_b)
+        return PlannedWrite(number, self.hits[number], start_s, end_s)
 
     def slot(self, number: int) -> int:
         """Which of the W writers makes a write."""
@@ -187,7 +172,6 @@ def staggered(
     run_s: float,
     seed: int,
     *,
-    bytes_b: float = 0.0,
     rest_s: float = 0.0,
 ) -> Staggered:
     """Plan `writers` whole writers, each write of `length_s`, for `run_s` with all of them writing.
@@ -199,9 +183,6 @@ def staggered(
         raise InputError(
             "timetable: allowed: lengths of write and run above 0, rest and writers from 0"
         )
-    for kind, names in (("targets", targets), ("origins", origins)):
-        if len(set(names)) < len(names):
-            raise InputError(f"timetable: duplicate {kind}; allowed: each once")
     resting = writers + math.ceil(rest_s * writers / length_s - _ROUNDING)
     if writers and len(targets) < resting:
         raise InputError(
@@ -219,7 +200,6 @@ def staggered(
         seed=seed,
         writers=writers,
         length_s=length_s,
-        bytes_b=bytes_b,
         rest_s=rest_s,
         run_s=run_s,
         targets=tuple(targets),
@@ -253,65 +233,58 @@ def _hits(targets: int, count: int, resting: int, rng: random.Random) -> array[i
 #: bytes; or, if that is more, as shares of what the writer writes alone in that time.
 TOTAL_SHARE, TOTAL_ALONE_SHARE = 0.1, 0.01
 BIN_SHARE, BIN_ALONE_SHARE = 0.3, 0.1
-#: Least share of the reports' time in which they agree, and of the run that they cover.
-AGREEING_SHARE = 0.8
+#: Largest share of the reports' time in which they may disagree, and least of the run that they
+#: cover.
+OFF_SHARE = 0.2
 COVERED_SHARE = 0.5
 
-
-class Compared(NamedTuple):
-    """A planned write, the one that was finished for it in the plan's time, and what counts."""
-
-    planned: PlannedWrite
-    finished: FinishedWrite
-    #: How far start and end may be off, seconds; and whether its bytes are as planned.
-    near_s: float
-    counts: bool
+Span = tuple[float, float]
 
 
-class Shares(NamedTuple):
-    """Shares of the planned time: in which no write counts, and in which none was planned."""
-
-    missing: float
-    excess: float
-
-
-def shares(writes: Iterable[Compared], run_s: tuple[float, float], planned_s: float) -> Shares:
-    """Compare writes with their plan within a run.
-
-    A write that starts and ends near its plan counts in full; of one further off, only the part at
-    the planned time.
-    """
-    as_planned_s = beyond_s = 0.0
-    for planned, finished, near_s, counts in writes:
-        begins_in_time = finished.start_s <= planned.start_s + near_s
-        lasts_long_enough = finished.end_s >= planned.end_s - near_s
-        start_s = planned.start_s if begins_in_time else finished.start_s
-        end_s = planned.end_s if lasts_long_enough else finished.end_s
-        as_planned_s += overlap_s((start_s, end_s), run_s) if counts else 0.0
-        first_s = max(finished.start_s, planned.start_s - near_s)
-        last_s = min(finished.end_s, planned.end_s + near_s)
-        beyond_s += overlap_s((finished.start_s, finished.end_s), run_s)
-        beyond_s -= overlap_s((first_s, last_s), run_s)
-    if not planned_s:
-        return Shares(0.0, 0.0)
-    return Shares(1 - as_planned_s / planned_s, beyond_s / planned_s)
-
-
-def overlap_s(one: tuple[float, float], other: tuple[float, float]) -> float:
+def overlap_s(one: Span, other: Span) -> float:
     """How long two spans of time have in common, seconds."""
     return max(min(one[1], other[1]) - max(one[0], other[0]), 0.0)
 
 
 def without_writers(short: ShortWrites) -> TimetableRecord:
     """The record of an arm whose number of writers is 0."""
-    return TimetableRecord(0, short.length_s, short.tolerance_s, short.allowed_share)
+    return TimetableRecord(
+        writers=0,
+        length_s=short.length_s,
+        tolerance_s=short.tolerance_s,
+        allowed_share=short.allowed_share,
+        missing_share=0.0,
+        excess_share=0.0,
+    )
+
+
+class _Done(NamedTuple):
+    """A write that was planned; times after the timetable's begin."""
+
+    planned: PlannedWrite
+    finished: FinishedWrite
+    #: How far start and end may be off, seconds; and whether it was fast enough.
+    near_s: float
+    is_fast: bool
+
+    def as_planned(self) -> Span:
+        """The part that counts: all of it if it starts and ends near its plan."""
+        begins_in_time = self.finished.start_s <= self.planned.start_s + self.near_s
+        lasts_long_enough = self.finished.end_s >= self.planned.end_s - self.near_s
+        start_s = self.planned.start_s if begins_in_time else self.finished.start_s
+        return start_s, self.planned.end_s if lasts_long_enough else self.finished.end_s
+
+    def within(self) -> Span:
+        """The part that was planned, more or less."""
+        first_s = max(self.finished.start_s, self.planned.start_s - self.near_s)
+        return first_s, min(self.finished.end_s, self.planned.end_s + self.near_s)
 
 
 def check(
     plan: Staggered,
     finished: Iterable[FinishedWrite],
     zero_s: float,
-    run_s: tuple[float, float],
+    run_s: Span,
     clock_errors_s: Mapping[str, float],
     allowed: ShortWrites,
     least_b_s: float,
@@ -326,23 +299,26 @@ def check(
     `least_b_s` does not count.
     """
     run = (run_s[0] - zero_s, run_s[1] - zero_s)
-    first, repeated, strange = dict[int, Compared](), list[Compared](), 0
+    first, repeated, strange = dict[int, _Done](), list[FinishedWrite](), 0
     for each in finished:
         write, number = each.earlier(zero_s), each.number
         if not 0 <= number < len(plan):
             strange += 1
-            continue
-        is_fast = 0 < write.bytes_b >= least_b_s * (write.end_s - write.start_s)
-        near_s = allowed.tolerance_s + clock_errors_s.get(plan.origin(number), 0.0)
-        compared = Compared(plan.write(number), write, near_s, is_fast)
-        if first.setdefault(number, compared) is not compared:
-            # Nothing of it was planned.
-            repeated.append(compared._replace(near_s=-math.inf, counts=False))
-    in_run = [each for each in first.values() if _touches(each.finished, run)]
-    missing, excess = shares([*in_run, *repeated], run, plan.writers * (run[1] - run[0]))
-    starts_s = [each.finished.start_s - each.planned.start_s for each in in_run]
-    ends_s = [each.finished.end_s - each.planned.end_s for each in in_run]
-    setups_s = [each.finished.setup_s for each in in_run]
+        elif number in first:
+            repeated.append(write)  # nothing of it was planned
+        else:
+            is_fast = 0 < write.bytes_b >= least_b_s * (write.end_s - write.start_s)
+            near_s = allowed.tolerance_s + clock_errors_s.get(plan.origin(number), 0.0)
+            first[number] = _Done(plan.write(number), write, near_s, is_fast)
+    done = [each for each in first.values() if _touches(each.finished, run)]
+    right_s = sum(overlap_s(each.as_planned(), run) for each in done if each.is_fast)
+    written = [*repeated, *(each.finished for each in done)]
+    beyond_s = sum(overlap_s((write.start_s, write.end_s), run) for write in written)
+    beyond_s -= sum(overlap_s(each.within(), run) for each in done)
+    planned_s = plan.writers * (run[1] - run[0])
+    starts_s = [each.finished.start_s - each.planned.start_s for each in done]
+    ends_s = [each.finished.end_s - each.planned.end_s for each in done]
+    setups_s = [each.finished.setup_s for each in done]
     record = TimetableRecord(
         writers=plan.writers,
         length_s=plan.length_s,
@@ -350,12 +326,12 @@ def check(
         allowed_share=allowed.allowed_share,
         messages=messages,
         planned=sum(_touches(write, run) for write in plan),
-        done=len(in_run),
-        slow=sum(not each.counts for each in in_run),
+        done=len(done),
+        slow=sum(not each.is_fast for each in done),
         unplanned=len(repeated) + strange,
-        missing_share=missing,
-        excess_share=excess,
-        bytes_b=sum(each.finished.bytes_b for each in in_run),
+        missing_share=1 - right_s / planned_s if planned_s else 0.0,
+        excess_share=beyond_s / planned_s if planned_s else 0.0,
+        bytes_b=sum(each.finished.bytes_b for each in done),
         start_median_s=median(starts_s or [0.0]),
         start_worst_s=max(starts_s, key=abs, default=0.0),
         end_median_s=median(ends_s or [0.0]),
@@ -364,72 +340,71 @@ def check(
         setup_worst_s=max(setups_s, default=0.0),
         clock_error_s=max(clock_errors_s.values(), default=0.0),
     )
-    return record, _fault(record, strange)
+    return record, _fault(record, strange, allowed.allowed_share + _ROUNDING)
 
 
-def _touches(write: PlannedWrite | FinishedWrite, run: tuple[float, float]) -> bool:
+def _touches(write: PlannedWrite | FinishedWrite, run: Span) -> bool:
     return write.start_s < run[1] and write.end_s > run[0]
 
 
-def _fault(record: TimetableRecord, strange: int) -> str | None:
-    most = record.allowed_share + _ROUNDING
+def _fault(record: TimetableRecord, strange: int, most: float) -> str | None:
+    missing, excess = record.missing_share or 0.0, record.excess_share or 0.0
     if strange:
         return f"{strange} writes are not in the plan"
-    if record.missing_share > most:
+    if missing > most:
         return (
-            f"{record.missing_share:.1%} of the planned writing is missing (allowed: {most:.1%}); "
+            f"{missing:.1%} of the planned writing is missing (allowed: {most:.1%}); "
             f"{record.done} of {record.planned} writes done, {record.slow} of them too slow"
         )
-    if record.excess_share > most:
-        return f"{record.excess_share:.1%} was written beyond the plan (allowed: {most:.1%})"
+    if excess > most:
+        return f"{excess:.1%} was written beyond the plan (allowed: {most:.1%})"
     return None
+
+
+class Followed(NamedTuple):
+    """What a writer was to write and wrote in the time of its reports."""
+
+    over_s: float
+    wanted_b: float
+    done_b: float
+    #: Share of that time in which a report is off.
+    off_share: float
+    #: Why the run is rejected; None if it is not.
+    fault: str | None
 
 
 def check_traffic(
     plan: Timetable,
     reports: Iterable[FinishedWrite],
-    followed_s: tuple[float, float],
-    run_s: tuple[float, float],
+    followed_s: Span,
+    run_s: Span,
     alone_b_s: float,
-) -> tuple[list[ReplayBin], float, str | None]:
+) -> Followed:
     """What a writer reported, one after the other, against the traffic that it followed.
 
-    Returns both side by side, the share of time in which they agree, and why that is too little.
     `followed_s` and `run_s`: from when until when it was followed, and the application ran.
     """
-    zero_s = followed_s[0]
-    compared = []
-    for finished in reports:
-        if zero_s <= finished.start_s and finished.end_s <= followed_s[1]:
-            write = finished.earlier(zero_s)
+    over_s = off_s = wanted_b = done_b = 0.0
+    for each in reports:
+        if followed_s[0] <= each.start_s and each.end_s <= followed_s[1]:
+            write = each.earlier(followed_s[0])
             due_b = plan.due_b(write.end_s) - plan.due_b(write.start_s)
             length_s = write.end_s - write.start_s
             most_b = max(BIN_SHARE * due_b, BIN_ALONE_SHARE * alone_b_s * length_s)
-            planned = PlannedWrite(write.number, 0, write.start_s, write.end_s, due_b)
-            compared.append(Compared(planned, write, 0.0, abs(write.bytes_b - due_b) <= most_b))
-    bins = [
-        ReplayBin(
-            start_s=each.planned.start_s + zero_s - run_s[0],
-            length_s=each.planned.end_s - each.planned.start_s,
-            wanted_b=each.planned.bytes_b,
-            done_b=each.finished.bytes_b,
-        )
-        for each in compared
-    ]
-    covered_s = sum(each.length_s for each in bins)
-    if covered_s < COVERED_SHARE * (run_s[1] - run_s[0]) or not covered_s:
-        return bins, 0.0, f"its rows cover {covered_s:.1f} s of the run; allowed: half of it"
-    agreeing = 1 - shares(compared, (0.0, math.inf), covered_s).missing
-    wanted_b, done_b = sum(each.wanted_b for each in bins), sum(each.done_b for each in bins)
-    most_b, reason = max(TOTAL_SHARE * wanted_b, TOTAL_ALONE_SHARE * alone_b_s * covered_s), None
-    if abs(done_b - wanted_b) > most_b:
-        reason = (
+            over_s, wanted_b, done_b = over_s + length_s, wanted_b + due_b, done_b + write.bytes_b
+            off_s += length_s if abs(write.bytes_b - due_b) > most_b else 0.0
+    fault = None
+    most_b = max(TOTAL_SHARE * wanted_b, TOTAL_ALONE_SHARE * alone_b_s * over_s)
+    if over_s < COVERED_SHARE * (run_s[1] - run_s[0]) or not over_s:
+        fault = f"its rows cover {over_s:.1f} s of the run; allowed: half of it"
+    elif abs(done_b - wanted_b) > most_b:
+        fault = (
             f"wrote {done_b / 1e6:.1f} MB of {wanted_b / 1e6:.1f} MB of the traffic; allowed"
             f" difference: {TOTAL_SHARE:.0%}"
         )
-    elif agreeing < AGREEING_SHARE:
-        reason = (
-            f"followed the traffic in {agreeing:.0%} of the time, within {BIN_SHARE:.0%}; at least"
-            f" {AGREEING_SHARE:.0%} is required"
+    elif off_s > OFF_SHARE * over_s:
+        fault = (
+            f"followed the traffic in {1 - off_s / over_s:.0%} of the time, within {BIN_SHARE:.0%};"
+            f" at least {1 - OFF_SHARE:.0%} is required"
         )
-    return bins, agreeing, reason
+    return Followed(over_s, wanted_b, done_b, off_s / over_s if over_s else 1.0, fault)

@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 from contextlib import suppress
+from math import isqrt
 from pathlib import Path
 
 import reframe as rfm
@@ -23,6 +24,7 @@ from reframe.core.exceptions import ReframeError
 from records.errors import InputError, NimcError
 from records.machine.site import load as load_machine
 from reframe_tests.factors import cores_lacking, fault, layout_of
+from reframe_tests.mixin import NimcMixin
 from reframe_tests.spack import build, setup
 from reframe_tests.spack.build import Built
 
@@ -31,12 +33,16 @@ _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
 
 
 class SpackMixin(rfm.RegressionTestPlugin):
-    """Takes a program from Spack, built on first use, and records how it was built."""
+    """Takes a program from Spack, built on first use, or as a subclass says."""
 
     #: Environment of `spack_envs/` that builds the program, and its package there; None if Spack
     #: has no recipe of it.
     stack = variable(str, type(None), value=None)
     package = variable(str, type(None), value=None)
+
+    def provided(self, environ: Environment) -> str:
+        """The program or compiler of an environment without Spack's. InputError: there is none."""
+        raise NotImplementedError
 
     def from_spack(self, environ: Environment) -> bool:
         """Whether the program of an environment is one that Spack builds."""
@@ -44,23 +50,29 @@ class SpackMixin(rfm.RegressionTestPlugin):
 
     def spack_environment(self) -> str:
         """Name of the environment that Spack builds."""
-        assert self.stack
-        return self.stack
+        return str(self.stack)
 
-    def take_build(self) -> None:
-        """Use Spack's program. Skips where no Spack is set up."""
+    def runs_in(self, environ: Environment) -> bool:
+        """Whether an environment provides the program."""
         try:
-            self._use(self._built())
+            return bool(self._built() if self.from_spack(environ) else self.provided(environ))
+        except NimcError:
+            return False
+
+    @run_after("setup")
+    def find_program(self) -> None:
+        """Build it, find it, or skip."""
+        if self.is_dry_run():
+            return
+        try:
+            if self.from_spack(self.current_environ):
+                self._use(self._built())
+            else:
+                self.provided(self.current_environ)
         except InputError as error:
             self.skip(str(error))
         except NimcError as error:
             raise ReframeError(str(error)) from None
-
-    def has_build(self) -> bool:
-        """Whether Spack provides the program."""
-        with suppress(NimcError):
-            return bool(self._built())
-        return False
 
     def _built(self) -> Built:
         """The check's environment, built once, under a lock. Raises NimcError."""
@@ -88,7 +100,7 @@ class SpackMixin(rfm.RegressionTestPlugin):
 class BinariesMixin(SpackMixin):
     """Finds the program, and records how it was built."""
 
-    #: Environments that may provide the program.
+    #: Environments of a check that names none.
     wanted_environs = ("+spack", "+modules", "+wheels")
 
     #: Name of the program on PATH.
@@ -105,36 +117,21 @@ class BinariesMixin(SpackMixin):
         if not wrapped:
             self.executable = self.program
 
-    @run_after("setup")
-    def find_program(self) -> None:
-        """Build it, find it, or skip."""
-        if self.is_dry_run():
-            return
-        if self.from_spack(self.current_environ):
-            self.take_build()
-        elif not self._on_path(self.current_environ):
-            site = f"site/{self.current_system.name}.yaml"
-            absent = f"{self.program} is not on PATH"
-            if self._named:
-                self.skip(f"{site}: programs: {self.program} is no program on this host")
-            if self.stack:
-                self.skip(f"{absent}; 'nimc spack' builds it (docs/workloads.md#spack)")
-            self.skip(f"{absent}; name it in 'programs' of {site} (docs/workloads.md)")
-
     def from_spack(self, environ: Environment) -> bool:
         """A program that the site names is not Spack's."""
         return super().from_spack(environ) and not self._named
 
-    def runs_in(self, environ: Environment) -> bool:
-        """Whether an environment provides the program."""
-        return self.has_build() if self.from_spack(environ) else self._on_path(environ)
-
-    def _on_path(self, environ: Environment) -> bool:
-        """True for modules: what they provide is known only in the job."""
-        return "modules" in environ.features or shutil.which(self.program, path=_PATH) is not None
-
-
-# A check that compiles its own sources: any environment with a C compiler will do.
+    def provided(self, environ: Environment) -> str:
+        """The program, which modules may provide only in the job."""
+        if "modules" in environ.features or shutil.which(self.program, path=_PATH):
+            return self.program
+        site = f"site/{self.current_system.name}.yaml"
+        absent = f"{self.program} is not on PATH"
+        if self._named:
+            raise InputError(f"{site}: programs: {self.program} is no program on this host")
+        if self.stack:
+            raise InputError(f"{absent}; 'nimc spack' builds it (docs/workloads.md#spack)")
+        raise InputError(f"{absent}; name it in 'programs' of {site} (docs/workloads.md)")
 
 
 class CompiledMixin(SpackMixin):
@@ -143,40 +140,18 @@ class CompiledMixin(SpackMixin):
     A check with a `stack` takes the program that Spack builds there.
     """
 
-    #: Environments of a check that names none.
-    wanted_environs = ("*",)
-
-    @run_after("setup")
-    def find_compiler(self) -> None:
-        """Build it with Spack, take a compiler, or skip."""
-        if self.is_dry_run():
-            return
-        if self.from_spack(self.current_environ):
-            self.take_build()
-            return
-        try:
-            self.build_system.cc = self._compiler(self.current_environ)
-        except InputError as error:
-            self.skip(str(error))
-
     @run_before("compile")
-    def compile_nothing(self) -> None:
+    def choose_compiler(self) -> None:
         """What Spack has built is not compiled again."""
         if self.from_spack(self.current_environ):
             self.sourcesdir = None
             self.build_system = "CustomBuild"
             self.build_system.commands = []
+        elif not self.is_dry_run():
+            self.build_system.cc = self.provided(self.current_environ)
 
-    def runs_in(self, environ: Environment) -> bool:
-        """Whether an environment can compile it, or has what Spack built."""
-        if self.from_spack(environ):
-            return self.has_build()
-        with suppress(InputError):
-            return bool(self._compiler(environ))
-        return False
-
-    def _compiler(self, environ: Environment) -> str:
-        """The C compiler of an environment. Raises InputError if it has none."""
+    def provided(self, environ: Environment) -> str:
+        """The C compiler."""
         if "spack" in environ.features:
             place = setup.layout(self.current_system.name, None)
             return setup.c_compiler(place, setup.load(place))
@@ -185,7 +160,12 @@ class CompiledMixin(SpackMixin):
         return str(environ.cc)
 
 
-# Checks whose MPI ranks may have threads, and be spread over several nodes.
+class ProgramTest(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
+    """A check of an MPI program that is not compiled here; `workload` is its record."""
+
+    mpi = True
+    sourcesdir = None
+    tags = {"single_node"}
 
 
 class ThreadsMixin(rfm.RegressionTestPlugin):
@@ -235,16 +215,16 @@ class NodesMixin(rfm.RegressionTestPlugin):
 
     def ranks_per_node(self) -> int:
         """Ranks of each node. Raises InputError."""
-        shared = self.machine.origins.policy == "same_host"
-        if self.nodes < 1 or (shared and self.nodes > 1):
-            reason = f"{self.machine.name} is one host" if shared else "allowed: numbers from 1"
-            raise fault(self, "nodes", reason)
-        allowed = ("core", "socket") if isinstance(self, ThreadsMixin) else ("core",)
+        if self.nodes < 1:
+            raise fault(self, "nodes", "allowed: numbers from 1")
+        threaded = isinstance(self, ThreadsMixin)
+        allowed = ("core", "socket") if threaded else ("core",)
         if self.rank_per not in allowed:
             raise fault(self, "rank_per", f"allowed: {', '.join(allowed)}")
-        sockets = min(self.node_facts.sockets, self.app_cores)
-        ranks = self.app_cores if self.rank_per == "core" else sockets
-        return self.shape(ranks)[0] if isinstance(self, ThreadsMixin) else ranks
+        ranks = self.app_cores
+        if self.rank_per == "socket":
+            ranks = min(self.node_facts.sockets, self.app_cores)
+        return self.shape(ranks)[0] if threaded else ranks
 
     def spread(self, per_node: int) -> None:
         """`per_node` ranks on each node, with threads on its remaining cores."""
@@ -260,22 +240,18 @@ class NodesMixin(rfm.RegressionTestPlugin):
 
 def near_square(count: int) -> tuple[int, int]:
     """Two factors of `count`, as close to each other as possible, smaller first."""
-    small = max(d for d in range(1, int(count**0.5) + 1) if count % d == 0)
+    small = max(edge for edge in range(1, isqrt(count) + 1) if count % edge == 0)
     return small, count // small
 
 
 def near_cube(count: int) -> tuple[int, int, int]:
     """Three factors of `count`, as close to each other as possible, smallest first."""
-    best = (1, 1, count)
-    for a in range(1, round(count ** (1 / 3)) + 1):
-        if count % a == 0:
-            best = min(best, (a, *near_square(count // a)), key=max)
-    return best
+    edges = range(1, round(count ** (1 / 3)) + 1)
+    boxes = [(edge, *near_square(count // edge)) for edge in edges if count % edge == 0]
+    return min(boxes, key=max)
 
 
 def largest_cube(count: int, nodes: int = 1) -> int:
     """Edge of the largest cube of ranks that fits on `count` cores and divides by `nodes`; or 1."""
-    edge = 1
-    while (edge + 1) ** 3 <= count:
-        edge += 1
-    return next((e for e in range(edge, 0, -1) if e**3 % nodes == 0), 1)
+    edges = range(round(count ** (1 / 3)), 0, -1)
+    return next((edge for edge in edges if edge**3 <= count and edge**3 % nodes == 0), 1)

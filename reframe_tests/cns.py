@@ -7,30 +7,18 @@ from math import cos, pi, sin, sqrt
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin, ThreadsMixin
+from reframe_tests.binaries import ProgramTest, ThreadsMixin
 from reframe_tests.layout import WorkingSetMixin
-from reframe_tests.mixin import NimcMixin, short_form
-from reframe_tests.workload import (
-    FLOAT,
-    Fom,
-    FomError,
-    Workload,
-    last_match,
-    last_number,
-    require_close,
-)
+from reframe_tests.mixin import short_form
+from reframe_tests.workload import FLOAT, Near, Within, Workload, last_match, number
 
 
 @rfm.simple_test
-class cns(rfm.RunOnlyRegressionTest, BinariesMixin, ThreadsMixin, WorkingSetMixin, NimcMixin):
+class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
     """Compressible Navier-Stokes on boxes of a cube, one rank per core."""
 
-    descr = "CNS under RDMA writes"
     workload = "cns"
-    mpi = True
-    sourcesdir = None
     program = executable = "cns"
-    tags = {"single_node"}
     within_block = ("layout", "cells", "box", "steps", "working_set")
     #: The cube does not grow with the ranks.
     comparable_across_cores = True
@@ -74,37 +62,11 @@ def box_b(edge: int) -> float:
 short_form(cns, cells=64, steps=3)
 
 
-# Run time, proved by the wave speed that the initial state must have.
-
 #: Ideal gas of the initial state: ratio of heats, energy per mass (cm^2/s^2), cube's edge (cm).
 _GAMMA, _ENERGY, _EDGE = 1.4, 2.5e9, 0.2
-_FIRST_TOLERANCE = 1e-5
 #: Cells along the edge: more fit into no machine.
 _MOST_CELLS = 100_000
-#: Over tens of steps the fastest wave changes by a few percent; a run that blows up exceeds these.
-_GROWTH = (0.5, 2.0)
-
-
-def parse(stdout: str) -> Fom:
-    """Run time in seconds; also the number of steps and cells, and the simulated time."""
-    cells = int(_input(stdout, "N_CELL"))
-    if not 0 < cells <= _MOST_CELLS:
-        raise FomError(f"N_CELL is {cells}; allowed: 1 to {_MOST_CELLS}")
-    steps = int(_input(stdout, "NSTEPS"))
-    cfl = _input(stdout, "CFL")
-    pairs = re.findall(rf"^\s*dt,courno\s+{FLOAT}\s+{FLOAT}\s*$", stdout, re.MULTILINE)
-    run_s = last_number("Run time (s) =", stdout)
-    if len(pairs) != steps:
-        raise FomError(f"CNS made {len(pairs)} of {steps} steps")
-    first = fastest_wave(cells)
-    require_close("the first Courant number", float(pairs[0][1]), first, _FIRST_TOLERANCE)
-    for dt, courant in ((float(dt), float(courant)) for dt, courant in pairs):
-        if not _GROWTH[0] * first <= courant <= _GROWTH[1] * first:
-            raise FomError(f"the solution blew up: Courant number {courant:g} from {first:g}")
-        require_close("the step's length", dt, cfl / courant, _FIRST_TOLERANCE)
-    simulated_s = sum(float(dt) for dt, _ in pairs)
-    extra = {"steps": float(steps), "cells": float(cells**3), "simulated_s": simulated_s}
-    return Fom(run_s, extra)
+_TOLERANCE = 1e-5
 
 
 def fastest_wave(cells: int) -> float:
@@ -114,8 +76,8 @@ def fastest_wave(cells: int) -> float:
     factor reaches its extreme somewhere along its own axis.
     """
 
-    def peak(wave: Callable[[float], float], number: int) -> float:
-        return max(abs(wave(2 * pi * number * i / cells)) for i in range(cells))
+    def peak(wave: Callable[[float], float], waves: int) -> float:
+        return max(abs(wave(2 * pi * waves * cell / cells)) for cell in range(cells))
 
     velocities = (
         1.1e4 * peak(sin, 1) * peak(sin, 2) * peak(sin, 3),
@@ -126,9 +88,26 @@ def fastest_wave(cells: int) -> float:
     return (sound + max(velocities)) * cells / _EDGE
 
 
-def _input(stdout: str, name: str) -> float:
+def _input(name: str) -> re.Pattern[str]:
     """A value of the namelist that CNS prints."""
-    return float(last_match(rf"^\s*{name}=\s*{FLOAT}", stdout, f"input {name}").group(1))
+    return re.compile(rf"^\s*{name}=\s*{FLOAT}")
+
+
+def _steps(stdout: str) -> list[tuple[float, float]]:
+    """Length and Courant number of each step."""
+    lines = re.findall(rf"^\s*dt,courno\s+{FLOAT}\s+{FLOAT}\s*$", stdout, re.MULTILINE)
+    return [(number(length), number(courant)) for length, courant in lines]
+
+
+def _stable_steps(stdout: str) -> float:
+    """Steps in which the solution has not blown up: the fastest wave changes by a few percent."""
+    steps = _steps(stdout)
+    cfl = number(last_match(_input("CFL").pattern, stdout, "CFL")[1])
+    first = steps[0][1]
+    return sum(
+        0.5 * first <= courant <= 2 * first and abs(length * courant / cfl - 1) <= _TOLERANCE
+        for length, courant in steps
+    )
 
 
 WORKLOAD = Workload(
@@ -136,7 +115,26 @@ WORKLOAD = Workload(
     fom="run time",
     unit="s",
     better="lower",
-    sanity="first Courant number within 1e-5 of the initial state's, all steps made, solution"
-    " stable",
-    parser=parse,
+    figure="run_s",
+    numbers={
+        "run_s": "Run time (s) =",
+        "edge": _input("N_CELL"),
+        "steps": _input("NSTEPS"),
+        "steps_done": lambda stdout: len(_steps(stdout)),
+        "simulated_s": lambda stdout: sum(length for length, _ in _steps(stdout)),
+        "first_courant": lambda stdout: _steps(stdout)[0][1],
+        "stable_steps": _stable_steps,
+    },
+    derived={"cells": lambda run: run.edge**3},
+    extra=("steps", "cells", "simulated_s"),
+    proof={
+        "a cube of cells": Within("edge", 1, _MOST_CELLS),
+        "first Courant number within 1e-5 of the initial state's": (
+            Near("first_courant", lambda run: fastest_wave(int(run.edge)), _TOLERANCE)
+        ),
+        "all steps made": Near("steps_done", lambda run: run.steps),
+        "solution stable, and the length of each step that of its Courant number": (
+            Near("stable_steps", lambda run: run.steps)
+        ),
+    },
 )

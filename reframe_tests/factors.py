@@ -8,7 +8,7 @@ in `within_block`; otherwise each level is a case of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, get_args
@@ -23,6 +23,10 @@ from records.treatment import Burst
 from records.units import plural
 from reframe_tests import rails, tools
 
+Part = Literal["writes", "application"]
+#: Why a machine does not support a level; None if it does.
+Lacking = Callable[[Machine, Any], str | None]
+
 
 @dataclass(frozen=True)
 class Factor:
@@ -30,17 +34,15 @@ class Factor:
 
     name: str
     #: Part of a treatment that its levels change. Only levels of the application have baselines.
-    part: Literal["writes", "application"]
+    part: Part
     #: Allowed levels, in words.
     allowed: str
     #: Checks a level; raises InputError or ValueError if it is not allowed.
     check: Callable[[Level], object]
     #: Why a machine does not support a level; None if it does.
-    lacking: Callable[[Machine, Level], str | None] | None = None
+    lacking: Lacking | None = None
     #: Whether each level is a job, and so a case, of its own.
     between_jobs: bool = False
-    #: Whether every check has it, not only those that name it in `within_block`.
-    everywhere: bool = True
 
 
 #: The factors that leave the application fewer cores.
@@ -87,13 +89,14 @@ def burst_of(level: Level) -> Burst | None:
     if level == NO_BURST:
         return None
     length, _, pause = str(level).partition("/")
-    found = Burst(units.duration_s(length, "burst"), units.duration_s(pause, "burst"))
-    shortest_s = max(_LEAST_S, _LEAST_PAUSE * found.length_s)
-    if found.length_s < _LEAST_S or found.pause_s < shortest_s:
+    burst = Burst(units.duration_s(length, "burst"), units.duration_s(pause, "burst"))
+    if (
+        burst.length_s < _LEAST_S
+        or burst.pause_s < max(_LEAST_S, _LEAST_PAUSE * burst.length_s)
+        or round(burst.period_s, 9) > _LONGEST_PERIOD_S
+    ):
         raise ValueError
-    if round(found.period_s, 9) > _LONGEST_PERIOD_S:
-        raise ValueError
-    return found
+    return burst
 
 
 def _one_of(*words: Level) -> Callable[[Level], object]:
@@ -130,13 +133,6 @@ def size_of(level: Level, machine: Machine) -> int | None:
     return units.size_b(str(level), "size")
 
 
-def _too_few_cores(machine: Machine, level: Level) -> str | None:
-    cores = len(machine.usable_cpus()) or machine.node_facts().cores
-    if isinstance(level, int) and level >= cores:
-        return f"leaves no core of {cores} on {machine.name} for the application"
-    return None
-
-
 def layout_of(level: Level) -> tuple[int, int] | None:
     """`8x2` as 8 ranks of 2 threads a node; None for empty, the check's own. Raises ValueError."""
     if level == "":
@@ -165,15 +161,10 @@ def app_cores(machine: Machine, reserved_cores: int = -1, core_spec: int = 0) ->
     return len(app_cpus) or machine.node_facts().cores - core_spec - reserved
 
 
-def _too_large_layout(machine: Machine, level: Level) -> str | None:
-    return cores_lacking(level, app_cores(machine))
-
-
-def _too_few_in_node(machine: Machine, level: Level) -> str | None:
-    cores = len(machine.split_cpus()[0]) or machine.node_facts().cores
-    in_node = max(1, cores // len(machine.node_facts().numa_nodes))
-    if isinstance(level, int) and level > in_node:
-        return f"a NUMA node of {machine.name} has {in_node} cores for the application"
+def _too_few_cores(machine: Machine, level: Level) -> str | None:
+    cores = len(machine.usable_cpus()) or machine.node_facts().cores
+    if isinstance(level, int) and level >= cores:
+        return f"leaves no core of {cores} on {machine.name} for the application"
     return None
 
 
@@ -181,6 +172,13 @@ def _no_core_spec(machine: Machine, level: Level) -> str | None:
     if level and not machine.core_spec:
         return f"core_spec of site/{machine.name}.yaml does not allow it"
     return _too_few_cores(machine, level)
+
+
+def _too_few_in_node(machine: Machine, level: Level) -> str | None:
+    in_node = max(1, app_cores(machine) // len(machine.node_facts().numa_nodes))
+    if isinstance(level, int) and level > in_node:
+        return f"a NUMA node of {machine.name} has {in_node} cores for the application"
+    return None
 
 
 def environment_of(level: Level) -> dict[str, str]:
@@ -193,16 +191,17 @@ def environment_of(level: Level) -> dict[str, str]:
     return {name: unquote(value, errors="strict")}
 
 
-def _no_such_tool(machine: Machine, level: Level) -> str | None:
-    if level == tools.NONE or machine.origins.policy != "same_host":
-        return None  # only those hosts know
-    return _tool_lacks(str(level))
+def _no_such_program(machine: Machine, name: str) -> str | None:
+    """Why a tool or an injector cannot run; only hosts that are origins and targets know."""
+    if name == tools.NONE or machine.origins.policy != "same_host":
+        return None
+    return _missing(name)
 
 
 @cache
-def _tool_lacks(name: str) -> str | None:
+def _missing(name: str) -> str | None:
     """Tried once per process, since every case of a campaign asks."""
-    return tools.TOOLS[name].missing()
+    return tools.TOOLS[name].missing() if name in tools.TOOLS else INJECTORS[name].missing()
 
 
 def _no_such_node(machine: Machine, level: Level) -> str | None:
@@ -235,74 +234,56 @@ def _no_such_place(machine: Machine, level: Level) -> str | None:
     return None
 
 
-def _no_such_injector(machine: Machine, level: Level) -> str | None:
-    if machine.origins.policy != "same_host":
-        return None  # only those hosts know
-    return INJECTORS[str(level)].missing()
-
-
 _DIRECTIONS = get_args(Direction)
 _INJECTORS = [name for name, it in INJECTORS.items() if it.writes and it.direction == "write"]
+_NUMBERS = "whole numbers from 0"
 _SIZES = f"{AUTO}, a size with its unit, such as 2MiB, or of the last-level caches: llc/2, 4*llc"
+_BURSTS = (
+    f"{NO_BURST}, or LENGTH/PAUSE such as 10ms/90ms: each 1ms or longer, the pause at least a tenth"
+    " of the length, together at most 200ms"
+)
+_VARIABLES = f"{NO_VARIABLE}, or NAME:VALUE, with %2C for a comma and %3D for ="
+
+
+def _named(name: str, part: Part, words: Sequence[str], lacking: Lacking | None = None) -> Factor:
+    """A factor whose levels are words."""
+    return Factor(name, part, ", ".join(words), _one_of(*words), lacking)
+
+
 _TABLE = (
     Factor("rate", "writes", "0, full, a share such as 25%, or a rate such as 500MB/s", _rate),
     Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
     Factor("footprint", "writes", _SIZES, _size),
-    Factor("limiter", "writes", "software, hardware", _one_of("software", "hardware")),
-    Factor(
-        "burst",
-        "writes",
-        f"{NO_BURST}, or LENGTH/PAUSE such as 10ms/90ms: each 1ms or longer, the pause at least a"
-        " tenth of the length, together at most 200ms",
-        burst_of,
-    ),
-    Factor("injector", "writes", ", ".join(_INJECTORS), _one_of(*_INJECTORS), _no_such_injector),
+    _named("limiter", "writes", ("software", "hardware")),
+    Factor("burst", "writes", _BURSTS, burst_of),
+    _named("injector", "writes", _INJECTORS, _no_such_program),
     Factor("clients", "writes", "whole numbers; 0: as the machine has origins", _whole),
-    Factor("direction", "writes", ", ".join(_DIRECTIONS), _one_of(*_DIRECTIONS)),
+    _named("direction", "writes", _DIRECTIONS),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),
-    Factor("working_set", "application", _SIZES, _size, everywhere=False),
     Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking_of_mpi),
-    Factor("reserved_cores", "application", "whole numbers from 0", _whole, _too_few_cores),
-    Factor(
-        "core_spec", "application", "whole numbers from 0", _whole, _no_core_spec, between_jobs=True
-    ),
+    Factor("reserved_cores", "application", _NUMBERS, _whole, _too_few_cores),
+    Factor("core_spec", "application", _NUMBERS, _whole, _no_core_spec, between_jobs=True),
+    Factor("environment", "application", _VARIABLES, environment_of),
+    _named("tool", "application", tools.NAMES, _no_such_program),
+)
+#: Factors of checks that name them in `within_block`.
+_OF_CHECKS = (
+    Factor("working_set", "application", _SIZES, _size),
     Factor(
         *("layout", "application", "RANKSxTHREADS of a node, such as 8x2", layout_of),
-        _too_large_layout,
-        everywhere=False,
+        lambda machine, level: cores_lacking(level, app_cores(machine)),
     ),
-    Factor(
-        "environment",
-        "application",
-        f"{NO_VARIABLE}, or NAME:VALUE, with %2C for a comma and %3D for =",
-        environment_of,
-    ),
-    Factor("tool", "application", ", ".join(tools.NAMES), _one_of(*tools.NAMES), _no_such_tool),
-    Factor(
-        *("buffer", "application", ", ".join(PLACES), _one_of(*PLACES), _no_such_place),
-        everywhere=False,
-    ),
-    Factor(
-        "workers",
-        "application",
-        ", ".join((*PLACES, FREE)),
-        _one_of(*PLACES, FREE),
-        _no_such_place,
-        everywhere=False,
-    ),
-    Factor(
-        *("load", "application", ", ".join((IDLE, *LOADS)), _one_of(IDLE, *LOADS)),
-        everywhere=False,
-    ),
-    Factor(
-        *("local_workers", "application", "whole numbers from 0", _whole, _too_few_in_node),
-        everywhere=False,
-    ),
+    _named("buffer", "application", PLACES, _no_such_place),
+    _named("workers", "application", (*PLACES, FREE), _no_such_place),
+    _named("load", "application", (IDLE, *LOADS)),
+    Factor("local_workers", "application", _NUMBERS, _whole, _too_few_in_node),
 )
 
 #: Name -> factor.
-FACTORS: dict[str, Factor] = {factor.name: factor for factor in _TABLE}
+FACTORS: dict[str, Factor] = {factor.name: factor for factor in (*_TABLE, *_OF_CHECKS)}
+#: Names of those that every check has.
+EVERYWHERE = frozenset(factor.name for factor in _TABLE)
 
 
 def check_level(name: str, level: Level) -> None:
@@ -324,7 +305,7 @@ def fault(check: Any, variable: str, why: str) -> InputError:
 def changes_within_jobs(name: str) -> bool:
     """Whether a factor that every check has changes from one run to the next."""
     factor = FACTORS.get(name)
-    return factor is not None and factor.everywhere and not factor.between_jobs
+    return factor is not None and name in EVERYWHERE and not factor.between_jobs
 
 
 def lacking_nodes(machine: Machine, targets: int) -> str | None:

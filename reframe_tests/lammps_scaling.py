@@ -17,7 +17,6 @@ _DEFAULT = scaling.ScaleRequest(nodes=1)
 class lammps_scaling(lammps.lammps):
     """3D Lennard-Jones melt, 32,000 atoms per rank, on `nodes` target nodes."""
 
-    descr = "LAMMPS melt, weak scaling under short RDMA writes"
     workload = "lammps_scaling"
     tags = {"scaling"}
     within_block = (*lammps.lammps.within_block, "ranks_per_node", "spare_cores")

@@ -223,7 +223,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             within = changes_within_jobs(name) or name in self.within_block
             if not hasattr(self, name) or not within:
                 varying = (*filter(changes_within_jobs, FACTORS), *self.within_block)
-                allowed = ", ".join(each for each in varying if hasattr(self, each))
+                allowed = ", ".join(other for other in varying if hasattr(self, other))
                 raise InputError(f"factors: {name}; allowed: {allowed}")
         variables = planned(type(self)._rfm_var_space.vars, self.within_block)
         levels = {name: getattr(self, name) for name in variables if hasattr(self, name)}
@@ -258,11 +258,11 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     def laid_out(self, treatments: list[Treatment]) -> list[Treatment]:
         """The treatments with the start of the application at each of their levels."""
-        self._varied = {name for each in treatments for name in each.factors}
-        groups = grouped((json.dumps(of_application(each.factors)), each) for each in treatments)
+        self._varied = {name for treatment in treatments for name in treatment.factors}
+        levels_of = ((json.dumps(of_application(one.factors)), one) for one in treatments)
         complete = []
         sizes = []
-        for group in groups.values():
+        for group in grouped(levels_of).values():
             with self._at(of_application(group[0].factors)):
                 longer = self._longer()
                 before = len(self.notes)
@@ -270,13 +270,13 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 sizes.append((self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task))
                 notes = self.notes[before:]
                 complete += [
-                    replace(each, start=start, longer=longer, notes=[*notes, *each.notes])
-                    for each in group
+                    replace(one, start=start, longer=longer, notes=[*notes, *one.notes])
+                    for one in group
                 ]
         #: What the job needs: the most of all treatments.
         self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = (
-            max((size for size in each if size is not None), default=None)
-            for each in zip(*sizes, strict=True)
+            max((size for size in of_all if size is not None), default=None)
+            for of_all in zip(*sizes, strict=True)
         )
         return complete
 
@@ -297,11 +297,11 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     def _longer(self) -> list[Start]:
         """How runs of 2, 4, ... times their length are started; empty if they cannot be."""
-        found = []
+        starts = []
         for times in length.TIMES if self.lengthened_by else ():
             with self._at({self.lengthened_by: times * getattr(self, self.lengthened_by)}):
-                found.append(self._start())
-        return found
+                starts.append(self._start())
+        return starts
 
     def _start(self) -> Start:
         """How the application is started at the current levels."""
@@ -360,9 +360,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     def starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
         """How applications are started, for provenance: each distinct start with its treatments."""
-        kept = ("command", "environment", "cpus")
-        found = grouped(
-            (json.dumps({name: getattr(each.start, name) for name in kept}), each.name)
-            for each in treatments
+        fields = ("command", "environment", "cpus")
+        groups = grouped(
+            (json.dumps({name: getattr(one.start, name) for name in fields}), one.name)
+            for one in treatments
         )
-        return [{"treatments": names, **json.loads(start)} for start, names in found.items()]
+        return [{"treatments": names, **json.loads(start)} for start, names in groups.items()]

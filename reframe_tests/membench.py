@@ -10,10 +10,10 @@ from reframe_tests.binaries import CompiledMixin
 from reframe_tests.factors import fault
 from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
-from reframe_tests.workload import FLOAT, Fom, FomError, Workload, last_match
+from reframe_tests.workload import FLOAT, Place, Workload, count, if_printed
 
 #: Kernel -> its arrays, if more than one, which are made of whole grains.
-_ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3, "intensity": 3}
+_ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
 _GRAIN_B = 512
 
 
@@ -21,7 +21,6 @@ _GRAIN_B = 512
 class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     """Memory bandwidth of some cores of a socket, each with its own arrays (weak scaling)."""
 
-    descr = "membench under RDMA writes"
     workload = "membench"
     sourcesdir = "src/membench"
     build_system = "Make"
@@ -101,53 +100,26 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
 
 short_form(membench, duration_s=1.0)
 
-
-# The total rate of all cores while all of them were busy.
-
-
-def parse(stdout: str) -> Fom:
-    """Bandwidth in B/s, by the kernel's count of bytes; also what `facts` finds.
-
-    membench prints the line only after it has checked the results and the placement of the pages.
-    """
-    row = last_match(rf"^FOM \w+: {FLOAT} B/s$", stdout, "line of membench's figure (FOM)")
-    return Fom(float(row.group(1)), facts(stdout))
-
-
-def facts(stdout: str) -> dict[str, float]:
-    """Cores, arrays, their size, the window, and where the memory was; raises FomError.
-
-    `node` is the NUMA node that the arrays are bound to, if any; `streaming` is 1 if stores went
-    past the caches, 0 if through them; `huge_b` of `memory_b` lie in huge pages, if the kernel says
-    so.
-    """
-    if "results are right" not in stdout:
-        raise FomError("membench's own check of the results did not pass")
-    arrays = last_match(r"^(\d+) arrays? of (\d+) bytes a core", stdout, "line of arrays")
-    cores = last_match(r"^(\d+) cores?, processors?", stdout, "line of cores")
-    stores = last_match(r"^membench: .* (cached|streaming) stores$", stdout, "line of stores")
-    window = last_match(rf"^all cores at work for {FLOAT} s", stdout, "time at work")
-    found = {
-        "cores": float(cores.group(1)),
-        "arrays": float(arrays.group(1)),
-        "array_b": float(arrays.group(2)),
-        "window_s": float(window.group(1)),
-        "streaming": float(stores.group(1) == "streaming"),
-    }
-    for pattern, names in (
-        (r"bound to NUMA node (\d+)$", ["node"]),
-        (r"^in huge pages: (\d+) of (\d+) bytes$", ["huge_b", "memory_b"]),
-    ):
-        if match := re.search(pattern, stdout, re.MULTILINE):
-            found |= dict(zip(names, map(float, match.groups()), strict=True))
-    return found
-
-
+#: What it prints of any kernel. `node` is the NUMA node that the arrays are bound to, if any;
+#: `streaming` is 1 if stores went past the caches; `huge_b` of `memory_b` lie in huge pages, if the
+#: kernel says so.
+_NUMBERS: dict[str, Place] = {
+    "cores": re.compile(r"^(\d+) cores?, processors?"),
+    "arrays": re.compile(r"^(\d+) arrays? of \d+ bytes a core"),
+    "array_b": re.compile(r"^\d+ arrays? of (\d+) bytes a core"),
+    "window_s": re.compile(rf"^all cores at work for {FLOAT} s"),
+    "streaming": count(r"^membench: .* streaming stores$"),
+    "node": if_printed(r"bound to NUMA node (\d+)$"),
+    "huge_b": if_printed(r"^in huge pages: (\d+) of \d+ bytes$"),
+    "memory_b": if_printed(r"^in huge pages: \d+ of (\d+) bytes$"),
+}
 WORKLOAD = Workload(
     title="membench",
     fom="bandwidth while all cores are busy",
     unit="B/s",
     better="higher",
-    sanity="every element of the arrays, and the NUMA nodes of their pages",
-    parser=parse,
+    figure="rate_b_s",
+    numbers={"rate_b_s": re.compile(rf"^FOM \w+: {FLOAT} B/s$"), **_NUMBERS},
+    extra=tuple(_NUMBERS),
+    proof={"every element of the arrays, and the NUMA nodes of their pages": "results are right"},
 )

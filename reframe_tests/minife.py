@@ -1,32 +1,32 @@
 """miniFE with and without writers."""
 
 from sys import float_info
+from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin, NodesMixin
+from reframe_tests.binaries import NodesMixin, ProgramTest
 from reframe_tests.layout import WorkingSetMixin
-from reframe_tests.mixin import NimcMixin, short_form
-from reframe_tests.workload import Fom, FomError, Workload, last_match, last_number
+from reframe_tests.mixin import short_form
+from reframe_tests.workload import Near, Within, Workload
 
 #: Memory of one row: 27 matrix entries of 12 bytes, where it begins, and six vectors.
 _ROW_B = 380
+#: Limit of iterations; grids beyond 50 elements along the edge take all of them.
+_MAX_ITERATIONS = 200
 
 
 @rfm.simple_test
-class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, WorkingSetMixin, NimcMixin):
+class minife(ProgramTest, NodesMixin, WorkingSetMixin):
     """Finite elements and conjugate gradients, one rank per core (weak scaling)."""
 
-    descr = "miniFE under RDMA writes"
     workload = "minife"
-    mpi = True
-    sourcesdir = "src/show_after"
+    sourcesdir = "src/show_after"  # its figures are in a YAML file
     stack = "proxyapps"
     package = "minife"
     program = "miniFE.x"
     executable = "./show_after.sh"
-    tags = {"single_node"}
     within_block = ("edge", "working_set")
     comparable_across_cores = True
 
@@ -46,43 +46,10 @@ class minife(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, WorkingSetMix
 short_form(minife, edge=50)
 
 
-# Time of the conjugate gradients, proved by the residual and the analytic solution.
-#
-# miniFE prints its progress and writes its figures to a YAML file, which the check appends.
-
-#: Limit of iterations; grids beyond 50 elements along the edge take all of them.
-MAX_ITERATIONS = 200
-#: Largest share of the first residual that may then be left.
-_LEFT = 1e-2
-
-
-def parse(stdout: str) -> Fom:
-    """CG time in seconds; also time in the matrix-vector product, iterations, rows, residual."""
-    time_s = last_number("Total CG Time:", stdout)
-    dimensions = [int(last_number(f"{name}:", stdout)) for name in ("nx", "ny", "nz")]
-    rows = int(last_number("Global Nrows:", stdout))
-    nodes = (dimensions[0] + 1) * (dimensions[1] + 1) * (dimensions[2] + 1)
-    if rows != nodes:
-        raise FomError(f"the matrix has {rows} rows; elements of {dimensions} have {nodes} nodes")
-    iterations = int(last_number("Iterations:", stdout))
-    residual = last_number("Final Resid Norm:", stdout)
-    most = float_info.epsilon
-    if iterations == MAX_ITERATIONS:
-        most = _LEFT * last_number("Initial Residual =", stdout)
-    if not 0 <= residual <= most or not 0 < iterations <= MAX_ITERATIONS:
-        raise FomError(f"the residual is {residual:g} after {iterations} iterations")
-    last_match(
-        r"^solution matches analytic solution to within 0\.06 or better",
-        stdout,
-        "match with the analytic solution (-verify_solution 1)",
-    )
-    extra = {
-        "matvec_s": last_number("MATVEC Time:", stdout),
-        "iterations": float(iterations),
-        "rows": float(rows),
-        "final_residual": residual,
-    }
-    return Fom(time_s, extra)
+def _share_left(run: Any) -> float:
+    """The residual as a share of what it may be: the machine's epsilon, or 1 % of the first."""
+    most = float_info.epsilon if run.iterations < _MAX_ITERATIONS else 0.01 * run.initial_residual
+    return float(run.final_residual / most)
 
 
 WORKLOAD = Workload(
@@ -90,7 +57,26 @@ WORKLOAD = Workload(
     fom="time of the conjugate gradients",
     unit="s",
     better="lower",
-    sanity="residual below the machine's epsilon, or 1 % of the first after the full 200"
-    " iterations; solution within 6 % of the analytic one",
-    parser=parse,
+    figure="cg_s",
+    numbers={
+        "cg_s": "Total CG Time:",
+        "matvec_s": "MATVEC Time:",
+        **{name: f"{name}:" for name in ("nx", "ny", "nz")},
+        "rows": "Global Nrows:",
+        "iterations": "Iterations:",
+        "initial_residual": "Initial Residual =",
+        "final_residual": "Final Resid Norm:",
+    },
+    derived={"residual_share": _share_left},
+    extra=("matvec_s", "iterations", "rows", "final_residual"),
+    proof={
+        "solution within 6 % of the analytic one": (
+            r"^solution matches analytic solution to within 0\.06 or better"
+        ),
+        "a row for each node": Near("rows", lambda run: (run.nx + 1) * (run.ny + 1) * (run.nz + 1)),
+        "at most 200 iterations": Within("iterations", 1, _MAX_ITERATIONS),
+        "residual below the machine's epsilon, or 1 % of the first after the full 200 iterations": (
+            Within("residual_share", 0, 1)
+        ),
+    },
 )

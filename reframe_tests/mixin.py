@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# The modules that ReFrame's job script loads for a check.
-
-
 #: Module systems that load nothing, or that do not list what they loaded.
 _UNLISTED = ("nomod", "spack")
 #: Variables of the mixin that are fields of a block's plan.
@@ -68,10 +65,10 @@ def requested_modules(check: rfm.RegressionTest) -> list[str]:
     if system.name in _UNLISTED:
         return []
     places = (check.current_partition.local_env, check.current_environ)
-    requested = [*(each for place in places for each in place.modules_detailed), *check.modules]
+    requested = [module for place in places for module in place.modules_detailed]
     names = [
         str(module["name"] if isinstance(module, Mapping) else module)
-        for module in requested
+        for module in [*requested, *check.modules]
         if not (isinstance(module, Mapping) and module.get("collection"))
     ]
     return [module for name in names for module in system.resolve_module(name)]
@@ -216,15 +213,14 @@ class NimcMixin(LayoutMixin):
         """Run each case on one partition and environment only: the first that can run it."""
         if not self.nimc_dir or self.is_dry_run():
             return
-        for partition, environs in valid_sysenv_comb(
-            self.valid_systems, self.valid_prog_environs
-        ).items():
-            for environ in environs:
+        here = (self.current_partition.name, self.current_environ.name)
+        places = valid_sysenv_comb(self.valid_systems, self.valid_prog_environs)
+        for partition, environ in ((part, env) for part in places for env in places[part]):
+            if (partition.name, environ.name) == here:
+                return
+            if self.runs_in(environ):
                 place = f"{partition.name}+{environ.name}"
-                if place == f"{self.current_partition.name}+{self.current_environ.name}":
-                    return
-                if self.runs_in(environ):
-                    self.skip(f"{place} runs it; each case runs on one partition and environment")
+                self.skip(f"{place} runs it; each case runs on one partition and environment")
 
     def runs_in(self, environ: Environment) -> bool:
         """Whether a valid environment provides the program."""
@@ -263,7 +259,7 @@ class NimcMixin(LayoutMixin):
             # By default a check has all its tasks on one node.
             self.num_tasks_per_node = self.num_tasks_per_node or self.num_tasks
             self.num_tasks += origins.nodes * self.num_tasks_per_node
-        self.treated = [each.name for each in plan.treatments if each.baseline]
+        self.treated = [treatment.name for treatment in plan.treatments if treatment.baseline]
         self.asked_pairs = plan.pairs
         plan.save(stage / "plan.json")
         self.job.launcher = getlauncher("local")()
@@ -382,12 +378,11 @@ class NimcMixin(LayoutMixin):
                     shown = sn.make_performance_function(lambda value=value: value, unit)
                     self.perf_variables.setdefault(name, shown)  # all have the same baseline
             # The machine's reference for the baseline at first levels, as one of ReFrame.
-            known = self.machine.references.get(row.case) if row.baseline == BASELINE else None
-            if known is not None:
+            usual = self.machine.references.get(row.case) if row.baseline == BASELINE else None
+            if usual is not None:
                 low, high = bounds(row.better, self.machine.reference_tolerance)
-                expected = self.reference.get("*", {})
-                bound = {f"typical_{BASELINE}": (known, low, high, row.unit)}
-                self.reference = {"*": {**expected, **bound}}
+                bound = {f"typical_{BASELINE}": (usual, low, high, row.unit)}
+                self.reference = {"*": {**self.reference.get("*", {}), **bound}}
 
     def _block_samples(self) -> pl.DataFrame:
         from analysis.samples.columns import read_samples

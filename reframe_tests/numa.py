@@ -26,7 +26,6 @@ _SLEEP = (
 class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
     """membench on one NUMA node's cores, with its memory on the node of the writers' buffers."""
 
-    descr = "workers under RDMA, by NUMA node"
     workload = "numa"
     sourcesdir = "src/membench"
     build_system = "Make"
@@ -80,22 +79,19 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
 short_form(numa, duration_s=1.0)
 
 
-# The rate as of membench, or the time slept if there are no workers.
+class _Workers(Workload):
+    """That of membench, or the time slept if there are no workers."""
+
+    def read(self, text):
+        """See `Workload`."""
+        slept = re.search(rf"^slept {FLOAT} s$", text, re.MULTILINE)
+        return Fom(float(slept[1]), unit="s", better="lower") if slept else super().read(text)
 
 
-def parse(stdout: str) -> Fom:
-    """Bandwidth in B/s as in `membench.parse`; seconds if the run was a sleep."""
-    slept = re.search(rf"^slept {FLOAT} s$", stdout, re.MULTILINE)
-    if slept is None:
-        return membench.parse(stdout)
-    return Fom(float(slept.group(1)), unit="s", better="lower")
-
-
-WORKLOAD = Workload(
-    title="membench during RDMA, by NUMA node",
-    fom="bandwidth while all workers are busy (without workers: the time slept, in s)",
-    unit="B/s",
-    better="higher",
-    sanity="every element of the arrays, and the NUMA nodes of their pages; a completed sleep",
-    parser=parse,
+WORKLOAD = _Workers(
+    **{
+        **vars(membench.WORKLOAD),
+        "title": "membench during RDMA, by NUMA node",
+        "fom": "bandwidth while all workers are busy (without workers: the time slept, in s)",
+    }
 )

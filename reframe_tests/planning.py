@@ -22,13 +22,14 @@ from records.errors import InputError
 from records.machine import slurm
 from records.machine.site import Machine
 from records.notes import Note
-from records.plan import BlockPlan, ShortWrites
+from records.plan import BlockPlan
 from records.sample import Level
 from records.treatment import Burst, Replay, Treatment, Writes
 from reframe_tests import rails, scaling
 from reframe_tests.crossing import RATE, Cell, Factors, cross, is_nothing
 from reframe_tests.factors import (
     AUTO,
+    EVERYWHERE,
     FACTORS,
     NO_BURST,
     OF_CORES,
@@ -77,10 +78,9 @@ class CaseRequest:
     replay: Replay | None = None
 
 
-def planned(variables: Collection[str], within_block: Collection[str]) -> set[str]:
+def planned(variables: Collection[str], within_block: Collection[str]) -> frozenset[str]:
     """Which of a check's variables `CaseRequest.levels` has."""
-    names = {name for name, factor in FACTORS.items() if factor.everywhere or name in within_block}
-    return (names | set(scaling.FIELDS)) & set(variables)
+    return (EVERYWHERE | (FACTORS.keys() & within_block) | scaling.FIELDS.keys()) & set(variables)
 
 
 def replay_of(traffic: TrafficChoice) -> Replay:
@@ -101,16 +101,15 @@ def level_faults(
     for name, value in levels.items():
         if name not in factors and value != CHOSEN_BY_MACHINE.get(name) and name != "injector":
             yield from _level_fault(name, None, value)
+    why = (
+        "figures of merit of different numbers of cores cannot be compared; allowed: another"
+        " factor, or a check with comparable_across_cores"
+    )
     for name, values in factors.items():
         for index, value in enumerate(values):
             yield from _level_fault(name, index, value)
         if name in OF_CORES and not comparable_across_cores:
-            yield (
-                name,
-                None,
-                "figures of merit of different numbers of cores cannot be compared; allowed:"
-                " another factor, or a check with comparable_across_cores",
-            )
+            yield name, None, why
 
 
 def _level_fault(
@@ -128,25 +127,16 @@ def treatments(asked: CaseRequest, machine: Machine) -> list[Treatment]:
     Levels must be valid (`level_faults`).
     """
     try:
-        crossed = cross(asked.arms, asked.factors, asked.exclude, asked.only)
-        counts = _scale(asked, machine)
-        return [
-            Treatment(
-                name=each.name,
-                role=each.role,
-                baseline=each.baseline,
-                factors=each.factors,
-                writes=(writes := _writes(each.arm, asked, each.factors, machine, counts)),
-                notes=[_noted(writes.replay)] if writes and writes.replay else [],
-            )
-            for each in crossed
-        ]
+        load = _scale(asked, machine)
+        resolved = []
+        for treatment in cross(asked.arms, asked.factors, asked.exclude, asked.only):
+            writes = _writes(treatment.arm, asked, treatment.factors, machine, load)
+            replay = writes.replay if writes else None
+            notes = [Note.TRAFFIC(speed=replay.speed, share=replay.share)] if replay else []
+            resolved.append(replace(treatment, writes=writes, notes=notes))
+        return resolved
     except ValueError as error:
         raise InputError(str(error)) from None
-
-
-def _noted(replay: Replay) -> str:
-    return Note.TRAFFIC(speed=replay.speed, share=replay.share)
 
 
 def _scale(asked: CaseRequest, machine: Machine) -> scaling.Load | None:
@@ -188,7 +178,7 @@ def block(
         rails=[rail.device for rail in machine.rails],
         interface=machine.interface,
         demand=AcceptanceLimits(**of_machine, **limits),
-        short=_short_writes(load, scaling.request_of(asked.levels), machine) if load else None,
+        short=load.short if load else None,
         notes=[*machine.caveats],
         **fixed,
     )
@@ -199,19 +189,6 @@ def block(
     names = [f"{plan.seed}/{plan.case}/{plan.block}/{pair}" for pair in range(plan.pairs)]
     windows = trace.draw_windows(trace.load(Path(traffic.trace)), asked.replay, targets, names)
     return replace(plan, windows=windows)
-
-
-def _short_writes(
-    load: scaling.Load, request: scaling.ScaleRequest, machine: Machine
-) -> ShortWrites:
-    proof = machine.proof
-    return ShortWrites(
-        length_s=load.length_s,
-        messages=request.messages or None,
-        fill=request.fill,
-        tolerance_s=request.tolerance_s or proof.write_tolerance_s,
-        allowed_share=request.allowed_share or proof.write_share,
-    )
 
 
 # What the writers of a treatment do.
@@ -230,28 +207,19 @@ def _writes(
         return Writes(row.control, 0)
     if row.silent:
         return None
-    if row.writing == "scheduled" and load is None:
+    scheduled = row.writing == "scheduled"
+    if scheduled and load is None:
         raise InputError(f"arms: {arm} found; allowed: only in lammps_scaling")
     levels = {**WRITES, **asked.levels, **factors}
-    rate = levels["rate"]
-    injector = _injector(levels, site, special=row.writing == "scheduled" or bool(asked.replay))
-    if injector.on_own_host and site.origins.policy != "same_host":
-        why = "it writes memory of its own host; allowed: with 'origins: {policy: same_host}' in"
-        raise _fault("injector", injector.name, f"{why} site/{site.name}.yaml")
-    share = share_of(rate)
-    if RATE not in asked.factors and is_nothing(rate):
-        raise _fault("rate", rate, "allowed: above 0, or 0 as a level of factors")
-    if (burst := _burst(injector, levels, share)) and rate == "full":
+    injector = _injector(levels, site, special=scheduled or bool(asked.replay))
+    shown = {**levels, "injector": injector.name, "arms": arm}
+    for name, allowed, why in _rules(arm, asked, levels, injector, site):
+        if not allowed:
+            raise InputError(f"{name}: {shown[name]} found; {why}")
+    share, burst = share_of(levels["rate"]), burst_of(levels["burst"])
+    if burst and levels["rate"] == "full":
         share = burst.duty
-    if row.writing == "scheduled":
-        _require_short(injector, levels, arm)
-    limiter = levels["limiter"]
-    if limiter == "hardware" and limiter not in injector.limiters:
-        why = f"{injector.name} has no such limiter; allowed: software, or injector perftest"
-        raise _fault("limiter", limiter, why)
     node = _buffer_node(levels, site)
-    if asked.replay:
-        _require_free(injector, levels, arm)
     message_b, footprint_b = _sizes(injector, levels, site)
     return Writes(
         injector=injector.name,
@@ -259,13 +227,13 @@ def _writes(
         footprint_b=footprint_b,
         clients=int(levels["clients"]) or None,
         direction=injector.direction,
-        rate_b_s=None if share is not None else writing_rate_b_s(injector, str(rate)),
+        rate_b_s=None if share is not None else writing_rate_b_s(injector, str(levels["rate"])),
         rate_share=share,
-        limiter="hardware" if limiter == "hardware" else "software",
+        limiter="hardware" if levels["limiter"] == "hardware" else "software",
         burst=burst,
         devices=rails.of_writers(site, str(levels["writer_rail"]), node),
         buffer_node=node,
-        scheduled=load.writers[arm] if load and row.writing == "scheduled" else None,
+        scheduled=load.writers[arm] if load and scheduled else None,
         replay=asked.replay,
     )
 
@@ -284,8 +252,53 @@ def _injector(levels: Mapping[str, Level], site: Machine, *, special: bool) -> I
     return get("ucx", direction) if lacks and site.origins.policy == "same_host" else injector
 
 
-def _fault(name: str, value: object, why: str) -> InputError:
-    return InputError(f"{name}: {value} found; {why}")
+def _rules(
+    arm: str,
+    asked: CaseRequest,
+    levels: Mapping[str, Level],
+    injector: Injector,
+    site: Machine,
+) -> Iterator[tuple[str, bool, str]]:
+    """What can be combined: a field, whether its value is allowed, and else which one is."""
+    rate, hardware = levels["rate"], levels["limiter"] == "hardware"
+    same_host = site.origins.policy == "same_host"
+    why = "it writes memory of its own host; allowed: with 'origins: {policy: same_host}' in"
+    yield "injector", same_host or not injector.on_own_host, f"{why} site/{site.name}.yaml"
+    some = RATE in asked.factors or not is_nothing(rate)
+    yield "rate", some, "allowed: above 0, or 0 as a level of factors"
+    if burst := burst_of(levels["burst"]):
+        why = f"it cannot be combined with burst {levels['burst']}"
+        yield "limiter", not hardware, f"{why}; allowed: software"
+        yield _rate_of(burst, rate, injector, why)
+    if ARMS[arm].writing == "scheduled":
+        why = f"it makes no short writes (arm {arm}); allowed: perftest, ucx"
+        yield "injector", injector.writes_short, why
+        why = f"arm {arm} has a timetable; allowed:"
+        yield "burst", levels["burst"] == NO_BURST, f"{why} {NO_BURST}"
+        yield "footprint", levels["footprint"] == AUTO, f"{why} {AUTO}"
+        yield "clients", levels["clients"] == 0, f"{why} 0"
+        why = f"{injector.name} cannot limit the rate of short writes (arm {arm}); allowed: full,"
+        paced = rate == "full" or injector.paced_by != "agent"
+        yield "rate", paced, f"{why} or injector perftest"
+    why = f"{injector.name} has no such limiter; allowed: software, or injector perftest"
+    yield "limiter", not hardware or "hardware" in injector.limiters, why
+    if asked.replay:
+        why = "it cannot be combined with traffic; allowed:"
+        yield "injector", injector.name == "ucx", f"{why} ucx"
+        yield "rate", rate == "full", f"{why} full"
+        yield "burst", levels["burst"] == NO_BURST, f"{why} {NO_BURST}"
+        yield "arms", arm == "on", f"{why} on"
+
+
+def _rate_of(burst: Burst, rate: Level, injector: Injector, why: str) -> tuple[str, bool, str]:
+    """Of bursts, at most the full rate, which most programs write at within them."""
+    share = share_of(rate)
+    same = share is not None and abs(share / burst.duty - 1) <= _SAME_RATE
+    lower = injector.spaces_bursts and (share is None or share < burst.duty)
+    below = "or less, " if injector.spaces_bursts else ""
+    duty = f"{100 * burst.duty:.4g}%, {below}which is full rate within the bursts"
+    why = f"{why} of {injector.name}; allowed: full, or {duty}"
+    return "rate", rate == "full" or same or lower, why
 
 
 def _sizes(
@@ -297,20 +310,20 @@ def _sizes(
     if footprint_b is None:
         return site.message_b(message), None
     if injector.footprint_by is None:
-        able = [name for name, each in INJECTORS.items() if each.footprint_by]
-        why = f"that of {injector.name} cannot be chosen; allowed: {AUTO}, or injector"
-        raise _fault("footprint", level, f"{why} {', '.join(able)}")
+        able = ", ".join(name for name, other in INJECTORS.items() if other.footprint_by)
+        why = f"that of {injector.name} cannot be chosen; allowed: {AUTO}, or injector {able}"
+        raise InputError(f"footprint: {level} found; {why}")
     if injector.footprint_by == "message":
         if message != AUTO:
             why = f"the message of {injector.name} is its footprint, {level}; allowed: {AUTO}"
-            raise _fault("message", message, why)
+            raise InputError(f"message: {message} found; {why}")
         return footprint_b, footprint_b
     message_b = min(_MESSAGE_B, footprint_b) if message == AUTO else site.message_b(message)
     most_b = message_b * injector.most_places if injector.most_places else footprint_b
     if not message_b <= footprint_b <= most_b:
-        what = f"allowed: from one message, {message_b} B,"
         most = f" to {injector.most_places} of them, {most_b} B" if injector.most_places else " on"
-        raise _fault("footprint", level, f"{footprint_b} B of {injector.name}; {what}{most}")
+        why = f"{footprint_b} B of {injector.name}; allowed: from one message, {message_b} B,{most}"
+        raise InputError(f"footprint: {level} found; {why}")
     return message_b, footprint_b
 
 
@@ -322,49 +335,3 @@ def _buffer_node(levels: Mapping[str, Level], site: Machine) -> int | None:
     if number is None and levels["writer_rail"] == rails.LOCAL:
         return site.nic_node()
     return number
-
-
-def _require_short(injector: Injector, levels: Mapping[str, Level], arm: str) -> None:
-    """Raise InputError for writes that cannot follow the timetable of an arm."""
-    if not injector.writes_short:
-        why = f"it makes no short writes (arm {arm}); allowed: perftest, ucx"
-        raise _fault("injector", injector.name, why)
-    if levels["burst"] != NO_BURST:
-        raise _fault("burst", levels["burst"], f"arm {arm} has a timetable; allowed: {NO_BURST}")
-    for name, allowed in (("footprint", AUTO), ("clients", 0)):
-        if levels[name] != allowed:
-            raise _fault(name, levels[name], f"arm {arm} has a timetable; allowed: {allowed}")
-    if levels["rate"] != "full" and injector.paced_by == "agent":
-        why = f"{injector.name} cannot limit the rate of short writes (arm {arm})"
-        raise _fault("rate", levels["rate"], f"{why}; allowed: full, or injector perftest")
-
-
-def _require_free(injector: Injector, levels: Mapping[str, Level], arm: str) -> None:
-    """Raise InputError for what excludes traffic, which sets the writers' rate."""
-    for name, value, allowed in (
-        ("injector", injector.name, "ucx"),
-        ("rate", levels["rate"], "full"),
-        ("burst", levels["burst"], NO_BURST),
-        ("arms", arm, "on"),
-    ):
-        if value != allowed:
-            raise _fault(name, value, f"it cannot be combined with traffic; allowed: {allowed}")
-
-
-def _burst(injector: Injector, levels: Mapping[str, Level], share: float | None) -> Burst | None:
-    """Bursts whose rate is at most the full one, which most programs write at within them."""
-    level, rate = levels["burst"], levels["rate"]
-    burst = burst_of(level)
-    if burst is None:
-        return None
-    if levels["limiter"] == "hardware":
-        why = f"it cannot be combined with burst {level}; allowed: software"
-        raise _fault("limiter", "hardware", why)
-    same = share is not None and abs(share / burst.duty - 1) <= _SAME_RATE
-    lower = injector.spaces_bursts and (share is None or share < burst.duty)
-    if not (rate == "full" or same or lower):
-        below = "or less, " if injector.spaces_bursts else ""
-        why = f"it cannot be combined with burst {level} of {injector.name}; allowed: full,"
-        share_text = f"{100 * burst.duty:.4g}%, {below}which is full rate within the bursts"
-        raise _fault("rate", rate, f"{why} or {share_text}")
-    return burst

@@ -1,13 +1,14 @@
 """Quicksilver with and without writers."""
 
 import re
+from collections.abc import Callable
 
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin, NodesMixin, ThreadsMixin, near_cube
-from reframe_tests.mixin import NimcMixin, short_form
-from reframe_tests.workload import Fom, FomError, Workload, last_match, last_number, require_close
+from reframe_tests.binaries import NodesMixin, ProgramTest, ThreadsMixin, near_cube
+from reframe_tests.mixin import short_form
+from reframe_tests.workload import Near, Within, Workload, count, last_match
 
 #: Problem 1 of the CORAL-2 benchmark: one material, reflecting sides.
 _SIMULATION = {
@@ -43,17 +44,13 @@ _PROBLEM: dict[str, dict[str, float | str]] = {
 
 
 @rfm.simple_test
-class quicksilver(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, ThreadsMixin, NimcMixin):
+class quicksilver(ProgramTest, NodesMixin, ThreadsMixin):
     """Monte Carlo transport of particles, one rank per core or socket (weak scaling)."""
 
-    descr = "Quicksilver under RDMA writes"
     workload = "quicksilver"
-    mpi = True
-    sourcesdir = None
     stack = "proxyapps"
     package = "quicksilver"
     program = executable = "qs"
-    tags = {"single_node"}
     within_block = ("layout", "edge", "particles", "steps")
 
     #: Cells along the edge of each rank's cube, particles of each cell, and time steps. Its test of
@@ -80,31 +77,19 @@ class quicksilver(rfm.RunOnlyRegressionTest, BinariesMixin, NodesMixin, ThreadsM
 short_form(quicksilver, edge=3, particles=1000, steps=5)
 
 
-# Segments per second, proved by the program's own tests of the benchmark problem.
+def _table(stdout: str) -> list[dict[str, str]]:
+    """The lines of the steps, each by its columns."""
+    names = last_match(r"^cycle\s+start\s.*$", stdout, "table of cycles").group().split()
+    lines = re.findall(r"^ +\d+(?: +\S+){16} *$", stdout, re.MULTILINE)
+    return [dict(zip(names, line.split(), strict=False)) for line in lines]
 
-#: What it tests: ratios of reactions, reactions and crossings, lost particles, homogeneity.
-_TESTS = 4
-#: By how much its own figure may differ: that has the slowest rank's time, rounded to four digits.
-_ROUNDED = 0.05
+
+def _steps_done(stdout: str) -> float:
+    return sum(int(row["cycle"]) == step for step, row in enumerate(_table(stdout)))
 
 
-def parse(stdout: str) -> Fom:
-    """Segments per second of tracking, as the first rank timed it; also segments and steps."""
-    if failed := re.search(r"^\s*FAIL:: (.*?)\s*$", stdout, re.MULTILINE):
-        raise FomError(f"Quicksilver: {failed.group(1)}")
-    passed = len(re.findall(r"^\s*PASS:: ", stdout, re.MULTILINE))
-    if passed != _TESTS:
-        raise FomError(f"Quicksilver passed {passed} of {_TESTS} tests of its problem")
-    header = last_match(r"^cycle\s+start\s.*$", stdout, "table of cycles").group().split()
-    rows = [row.split() for row in re.findall(r"^ +\d+(?: +\S+){16} *$", stdout, re.MULTILINE)]
-    steps = int(last_number("nSteps:", stdout))
-    if [int(row[0]) for row in rows] != list(range(steps)):
-        raise FomError(f"Quicksilver printed {len(rows)} of {steps} steps")
-    segments = sum(int(row[header.index("num_seg")]) for row in rows)
-    rate = segments / sum(float(row[header.index("cycleTracking")]) for row in rows)
-    require_close("the rate", rate, last_number("Figure Of Merit", stdout), _ROUNDED)
-    ranks = last_number("Number of MPI ranks     :", stdout)
-    return Fom(rate, {"segments": float(segments), "steps": float(steps), "ranks": ranks})
+def _sum_of(column: str) -> Callable[[str], float]:
+    return lambda stdout: sum(float(row[column]) for row in _table(stdout))
 
 
 WORKLOAD = Workload(
@@ -112,7 +97,25 @@ WORKLOAD = Workload(
     fom="segments of particles tracked per second",
     unit="1/s",
     better="higher",
-    sanity="the program's four tests of the problem passed, all steps made, rate within 5 % of its"
-    " own",
-    parser=parse,
+    figure="rate_1_s",
+    error=r"^\s*FAIL:: (.*?)\s*$",
+    numbers={
+        "tests_passed": count(r"^\s*PASS:: "),
+        "steps": "nSteps:",
+        "steps_done": _steps_done,
+        "segments": _sum_of("num_seg"),
+        "tracking_s": _sum_of("cycleTracking"),
+        "printed_1_s": "Figure Of Merit",
+        "ranks": "Number of MPI ranks     :",
+    },
+    # As the first rank timed it.
+    derived={"rate_1_s": lambda run: run.segments / run.tracking_s},
+    extra=("segments", "steps", "ranks"),
+    proof={
+        # Ratios of reactions, reactions and crossings, lost particles, homogeneity.
+        "the program's four tests of the problem passed": Within("tests_passed", 4, 4),
+        "all steps made": Near("steps_done", lambda run: run.steps),
+        # That has the slowest rank's time, rounded to four digits.
+        "rate within 5 % of its own": Near("rate_1_s", lambda run: run.printed_1_s, 0.05),
+    },
 )

@@ -12,6 +12,7 @@ from records import units
 from records.arms import ARMS
 from records.errors import InputError
 from records.machine.site import Machine
+from records.plan import ShortWrites
 
 #: Arms that write under a timetable.
 SCHEDULED = tuple(arm.name for arm in ARMS.values() if arm.writing == "scheduled")
@@ -65,13 +66,12 @@ def _taken(name: str, value: Any, default: object) -> Any:
 class Load:
     """The short writes of one scale."""
 
-    length_s: float
+    short: ShortWrites
     #: Ranks for which the writers are computed, and the mean time to interrupt of each.
     counted: int
     mtti_s: float
-    #: Arm -> writers at a time, and writes that start per second.
+    #: Arm -> writers at a time.
     writers: dict[str, int]
-    writes_per_s: dict[str, float]
     #: Origin nodes; 0 if origin and target share a host.
     origins: int
     #: Rate of one writer, as requested or limited by link and share; None if the link is unknown.
@@ -79,13 +79,49 @@ class Load:
     #: Bytes of one write; None if neither its messages nor the link is known.
     write_b: float | None
 
+    @property
+    def writes_per_s(self) -> dict[str, float]:
+        """Arm -> writes that start per second."""
+        return {arm: count / self.short.length_s for arm, count in self.writers.items()}
+
 
 def load(request: ScaleRequest, machine: Machine) -> Load:
     """The writers, writes and origins of one scale. Raises InputError."""
-    length_s = write_length_s(request.write, "write")
+    short = _short_writes(request, machine)
     mtti_s = machine.node_mtti_s
     if request.node_mtti:
         mtti_s = units.duration_s(request.node_mtti, "node_mtti")
+    per_node = request.counted_per_node or ranks_per_node(request, machine.node_facts().cores)
+    computed = concurrent_writers(request.nodes * per_node, mtti_s, short.length_s)
+    writers = {"daly": computed.concurrent_writers, "constant": computed.constant_share_writers}
+    writers |= _given_writers(request.writers)
+    most = max(writers.values())
+    if most > request.nodes:
+        raise InputError(
+            f"writers: {most} on {request.nodes} nodes; allowed: fewer, as with"
+            " counted_per_node: 1, which counts nodes"
+        )
+    rate_b_s = None if request.rate == "full" else units.rate_b_s(request.rate, "rate")
+    if rate_b_s is None and request.link_share < 1:
+        raise InputError(
+            f"link_share: {request.link_share} found; a writer at full rate takes all of an"
+            " origin's link; allowed: 1, or a rate"
+        )
+    origins, nic = machine.origins.nodes, machine.nic
+    if machine.origins.policy == "same_host":
+        origins = 0
+    elif nic:
+        origins = origins_needed(most, nic.link_rate_b_s, request.link_share, rate_b_s)
+    writer_b_s = rate_b_s or (nic.link_rate_b_s * request.link_share if nic else None)
+    write_b = request.fill * short.length_s * writer_b_s if writer_b_s else None
+    if request.messages:
+        write_b = float(request.messages * machine.message_b(request.message))
+    return Load(short, computed.counted, mtti_s, writers, origins, writer_b_s, write_b)
+
+
+def _short_writes(request: ScaleRequest, machine: Machine) -> ShortWrites:
+    """What is asked of one write. Raises InputError for values that are not allowed."""
+    length_s = write_length_s(request.write, "write")
     if request.nodes < 1 or not length_s > 0:
         raise InputError("nodes, write: allowed: whole numbers from 1, and lengths above 0")
     for field, fits, rule in (
@@ -98,47 +134,24 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
     ):
         if not fits:
             raise InputError(f"{field}: {getattr(request, field)} found; allowed: {rule}")
-    per_node = request.counted_per_node or ranks_per_node(request, machine.node_facts().cores)
-    computed = concurrent_writers(request.nodes * per_node, mtti_s, length_s)
-    counts = {"daly": computed.concurrent_writers, "constant": computed.constant_share_writers}
-    for part in filter(None, request.writers.split(",")):  # such as daly:2,constant:1
+    return ShortWrites(
+        length_s=length_s,
+        messages=request.messages or None,
+        fill=request.fill,
+        tolerance_s=request.tolerance_s or machine.proof.write_tolerance_s,
+        allowed_share=request.allowed_share or machine.proof.write_share,
+    )
+
+
+def _given_writers(text: str) -> dict[str, int]:
+    """`daly:2,constant:1`. Raises InputError."""
+    writers = {}
+    for part in filter(None, text.split(",")):
         arm, _, number = part.partition(":")
         if arm not in SCHEDULED or not number.isdecimal():
-            raise InputError(f"writers: {request.writers!r}; allowed: such as daly:2,constant:1")
-        counts[arm] = int(number)
-    if max(counts.values()) > request.nodes:
-        raise InputError(
-            f"writers: {max(counts.values())} on {request.nodes} nodes; allowed: fewer, as with"
-            " counted_per_node: 1, which counts nodes"
-        )
-    rate_b_s = None if request.rate == "full" else units.rate_b_s(request.rate, "rate")
-    if rate_b_s is None and request.link_share < 1:
-        raise InputError(
-            f"link_share: {request.link_share} found; a writer at full rate takes all of an"
-            " origin's link; allowed: 1, or a rate"
-        )
-    origins, nic = machine.origins, machine.nic
-    if origins.policy == "same_host":
-        needed = 0
-    elif nic:
-        most = max(counts.values())
-        needed = origins_needed(most, nic.link_rate_b_s, request.link_share, rate_b_s)
-    else:
-        needed = origins.nodes
-    writer_b_s = rate_b_s or (nic.link_rate_b_s * request.link_share if nic else None)
-    write_b = request.fill * length_s * writer_b_s if writer_b_s else None
-    if request.messages:
-        write_b = float(request.messages * machine.message_b(request.message))
-    return Load(
-        length_s=length_s,
-        counted=computed.counted,
-        mtti_s=mtti_s,
-        writers=counts,
-        writes_per_s={arm: count / length_s for arm, count in counts.items()},
-        origins=needed,
-        writer_b_s=writer_b_s,
-        write_b=write_b,
-    )
+            raise InputError(f"writers: {text!r}; allowed: such as daly:2,constant:1")
+        writers[arm] = int(number)
+    return writers
 
 
 def origins_needed(writers: int, link_b_s: float, share: float, rate_b_s: float | None) -> int:

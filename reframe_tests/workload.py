@@ -1,17 +1,20 @@
-"""What the file of a workload says of it besides its check, and helpers for its parser.
+"""What the file of a workload says of it besides its check: how its output is read, as data.
 
-`reframe_tests/NAME.py` holds the check NAME, the parser of its output, and both in one record
-`WORKLOAD`. Standard library only: the conductor of checks without a record imports this module.
+`reframe_tests/NAME.py` holds the check NAME and a record `WORKLOAD`: the numbers of its output, its
+figure of merit, and what proves its result. Standard library only: the conductor of checks without
+a record imports this module.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 from conductor.readers import Fom, FomError
 from records.errors import InputError
@@ -25,6 +28,26 @@ FLOAT = r"([-+]?(?:[0-9.]+(?:[eEdD][-+]?\d+)?|nan|NaN|inf|Infinity))"
 _UCX_LOG = re.compile(r"\[\d+\.\d{6}\] \[\S+?:\d+:\d+\][^\n]*? UCX {1,2}[A-Z]+[^\n]*\n?")
 _RECORD = re.compile(r"^WORKLOAD = ", re.MULTILINE)
 
+#: Where a number is: after a label that starts a line, in the group of a pattern, or as a function
+#: reads it. The last one counts.
+Place = str | re.Pattern[str] | Callable[[str], float]
+
+
+class Within(NamedTuple):
+    """A number that must lie between two limits."""
+
+    number: str
+    least: float
+    most: float
+
+
+class Near(NamedTuple):
+    """A number that must be as expected of the others, but for a relative error."""
+
+    number: str
+    expected: Callable[[Any], float]
+    relative: float = 0.0
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -35,20 +58,75 @@ class Workload:
     fom: str
     unit: str
     better: Better
-    #: What the parser requires before it accepts the figure.
-    sanity: str
-    #: Standard output -> figure of merit; raises `FomError`, or ValueError or ArithmeticError if
-    #: something is not a number.
-    parser: Callable[[str], Fom]
+    #: The number that is the figure of merit.
+    figure: str
+    #: Name -> where the number is in the output; names end in their SI unit.
+    numbers: Mapping[str, Place]
+    #: In words -> a pattern that the output must match, or what must hold of a number.
+    proof: Mapping[str, str | Within | Near]
+    #: Name -> what follows from the numbers, which are its attributes; in this order.
+    derived: Mapping[str, Callable[[Any], float]] = field(default_factory=dict)
+    #: Names of numbers that are recorded as well.
+    extra: tuple[str, ...] = ()
+    #: Pattern of the program's own message of a failure.
+    error: str = ""
+
+    @property
+    def sanity(self) -> str:
+        """What is required before the figure is accepted."""
+        return "; ".join(self.proof)
 
     def parse(self, stdout: str) -> Fom:
         """The figure of merit, a positive number; raises only `FomError`, for any output."""
+        text = _UCX_LOG.sub("", stdout)
         try:
-            fom = self.parser(_UCX_LOG.sub("", stdout))
-        except (ValueError, ArithmeticError) as error:
+            fom = self.read(text)
+        except (ValueError, ArithmeticError, LookupError) as error:
             raise FomError(f"the output cannot be read: {error}") from None
         require_positive(f"the {self.fom}", fom.value)
-        return replace(fom, extra={k: v for k, v in fom.extra.items() if math.isfinite(v)})
+        return fom
+
+    def read(self, text: str) -> Fom:
+        """The same, as it is read; raises ValueError and the like for what is no number."""
+        if self.error and (error := re.search(self.error, text, re.MULTILINE)):
+            raise FomError(" ".join(error.group().split()))
+        for words, line in self.proof.items():
+            if isinstance(line, str) and not re.search(line, text, re.MULTILINE):
+                raise FomError(f"the output does not show: {words}")
+        values = SimpleNamespace()
+        for name, place in self.numbers.items():
+            setattr(values, name, _number(name, place, text))
+        for name, function in self.derived.items():
+            setattr(values, name, function(values))
+        for words, limits in self.proof.items():
+            _require(words, limits, values)
+        extra = {name: float(getattr(values, name)) for name in self.extra}
+        return Fom(
+            getattr(values, self.figure),
+            {name: value for name, value in extra.items() if math.isfinite(value)},
+        )
+
+
+def _number(name: str, place: Place, text: str) -> float:
+    if callable(place):
+        return place(text)
+    if isinstance(place, re.Pattern):
+        return number(last_match(place.pattern, text, name).group(1))
+    return number(last_match(rf"^\s*{re.escape(place)}\s*{FLOAT}", text, f"'{place}'").group(1))
+
+
+def _require(words: str, limits: str | Within | Near, values: SimpleNamespace) -> None:
+    if isinstance(limits, str):
+        return
+    value = getattr(values, limits.number)
+    if isinstance(limits, Within):
+        holds, expected = limits.least <= value <= limits.most, ""  # NaN does not
+    else:
+        right = limits.expected(values)
+        holds = abs(value - right) <= limits.relative * abs(right)
+        expected = f", not {right:.8g}"
+    if not holds:
+        raise FomError(f"{limits.number} is {value:.8g}{expected}; required: {words}")
 
 
 def names() -> list[str]:
@@ -65,7 +143,12 @@ def load(name: str) -> Workload:
     return record
 
 
-# Helpers for parsers.
+# Helpers for functions that read numbers.
+
+
+def number(text: str) -> float:
+    """A number as one of the languages prints it."""
+    return float(text.replace(",", "").replace("d", "e").replace("D", "e"))
 
 
 def last_match(pattern: str, text: str, what: str) -> re.Match[str]:
@@ -76,10 +159,19 @@ def last_match(pattern: str, text: str, what: str) -> re.Match[str]:
     return matches[-1]
 
 
-def last_number(label: str, text: str) -> float:
-    """The number after the last `label` that starts a line, SI prefix and unit as printed."""
-    found = last_match(rf"^\s*{re.escape(label)}\s*{FLOAT}", text, f"'{label}'")
-    return float(found.group(1).replace("d", "e").replace("D", "e"))
+def if_printed(pattern: str) -> Callable[[str], float]:
+    """The number in the first group; NaN, which is not recorded, if nothing matches."""
+
+    def read(text: str) -> float:
+        match = re.search(pattern, text, re.MULTILINE)
+        return float(match[1]) if match else math.nan
+
+    return read
+
+
+def count(pattern: str) -> Callable[[str], float]:
+    """How often a pattern matches."""
+    return lambda text: float(len(re.findall(pattern, text, re.MULTILINE)))
 
 
 def require_positive(what: str, value: float) -> float:
@@ -87,11 +179,3 @@ def require_positive(what: str, value: float) -> float:
     if not 0 < value < float("inf"):  # also refuses NaN
         raise FomError(f"{what} is {value:g}")
     return value
-
-
-def require_close(what: str, value: float, known: float, relative: float) -> None:
-    """Raise FomError unless `value` is within `relative` of `known`."""
-    if not abs(value - known) <= relative * abs(known):  # also refuses NaN
-        raise FomError(
-            f"{what} is {value:g}; expected: {known:g} within a relative error of {relative:g}"
-        )

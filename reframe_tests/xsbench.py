@@ -5,25 +5,22 @@ import re
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import BinariesMixin, ThreadsMixin
-from reframe_tests.mixin import NimcMixin, short_form
-from reframe_tests.workload import Fom, FomError, Workload, last_match
+from reframe_tests.binaries import ProgramTest, ThreadsMixin
+from reframe_tests.mixin import short_form
+from reframe_tests.workload import FomError, Near, Workload, last_match
 
 #: Memory of one rank's unionized grid at size `large`, as XSBench prints it.
 _LARGE_B = 5.7e9
 
 
 @rfm.simple_test
-class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, ThreadsMixin, NimcMixin):
+class xsbench(ProgramTest, ThreadsMixin):
     """Lookups of cross-sections, on ranks and threads."""
 
-    descr = "XSBench under RDMA writes"
     workload = "xsbench"
-    mpi = True
     stack = "proxyapps"
     package = "xsbench"
     program = executable = "XSBench"
-    tags = {"single_node"}
     within_block = ("layout", "size", "method")
     comparable_across_cores = True
 
@@ -38,17 +35,13 @@ class xsbench(rfm.RunOnlyRegressionTest, BinariesMixin, ThreadsMixin, NimcMixin)
         """Every rank holds the whole grid, so memory limits its size; layouts do not change it."""
         ranks, threads = self.shape(self.app_cores)
         self.ranks(ranks, threads)
-        allowed_b = self.machine.memory_share * self.machine.memory_b()
-        fits = self.sized_cores * _LARGE_B <= allowed_b
+        fits = self.sized_cores * _LARGE_B <= self.machine.memory_share * self.machine.memory_b()
         size = ("large" if fits else "small") if self.size == "auto" else self.size
         self.executable_opts = ["-m", self.method, "-s", size, "-t", str(threads)]
 
 
 #: The smallest form with a known checksum.
 short_form(xsbench, size="small", method="event")
-
-
-# Lookups per second, proved by the checksum of the sampled cross-sections.
 
 #: Checksum of version 20 by method and size, for the default numbers of lookups and grid points.
 #: (The program compares with the same numbers, but it could have been edited.)
@@ -60,27 +53,13 @@ CHECKSUMS = {
 }
 
 
-def parse(stdout: str) -> Fom:
-    """Cross-section lookups per second, all ranks and threads together."""
-    method = _text(stdout, "Simulation Method").split()[0].lower()
-    size = _text(stdout, "H-M Benchmark Size")
-    found = last_match(r"^Verification checksum:\s*(\d+)\s*\((.+)\)", stdout, "checksum")
-    checksum, verdict = int(found.group(1)), found.group(2)
-    known = CHECKSUMS.get((method, size))
-    if known is None:
+def _checksum(stdout: str) -> float:
+    """The checksum that is right for the method and the size."""
+    method = last_match(r"^Simulation Method:\s*(\w+)", stdout, "method")[1].lower()
+    size = last_match(r"^H-M Benchmark Size:\s*(\S+)", stdout, "size")[1]
+    if (method, size) not in CHECKSUMS:
         raise FomError(f"no checksum is known for the {method} method at size {size}")
-    if checksum != known or verdict != "Valid":
-        raise FomError(f"the checksum is {checksum} ({verdict}); {known} was expected")
-    extra = {"ranks": _count(stdout, "MPI ranks"), "threads": _count(stdout, "Threads")}
-    return Fom(_count(stdout, "Total Lookups/s"), extra)
-
-
-def _text(stdout: str, name: str) -> str:
-    return last_match(rf"^{re.escape(name)}:\s*(\S.*)$", stdout, f"'{name}'").group(1).strip()
-
-
-def _count(stdout: str, name: str) -> float:
-    return float(_text(stdout, name).replace(",", ""))
+    return CHECKSUMS[method, size]
 
 
 WORKLOAD = Workload(
@@ -88,7 +67,18 @@ WORKLOAD = Workload(
     fom="cross-section lookups per second",
     unit="1/s",
     better="higher",
-    sanity="the first rank's verification checksum as known for the method and size (every rank"
-    " runs the whole problem)",
-    parser=parse,
+    figure="lookups_1_s",
+    numbers={
+        "lookups_1_s": re.compile(r"^Total Lookups/s:\s*([\d,.]+)\s*$"),
+        "ranks": re.compile(r"^MPI ranks:\s*([\d,]+)\s*$"),
+        "threads": re.compile(r"^Threads:\s*([\d,]+)\s*$"),
+        "checksum": re.compile(r"^Verification checksum:\s*(\d+)"),
+        "known_checksum": _checksum,
+    },
+    extra=("ranks", "threads"),
+    proof={
+        "the first rank's verification checksum as known for the method and size (every rank runs"
+        " the whole problem)": Near("checksum", lambda run: run.known_checksum),
+        "found valid by XSBench": r"^Verification checksum:.*\(Valid\)",
+    },
 )

@@ -10,9 +10,9 @@ third of them, or all, and found by an alarm of one of these series or of the ma
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from analysis.history.alarms import FEWEST, Watch
@@ -42,21 +42,17 @@ _BETWEEN = 3.0
 _STOPS = 120
 
 
+def _days(shape: tuple[int, ...]) -> Values:
+    return np.arange(float(shape[1]))
+
+
+def _where(is_so: NDArray[np.bool_], factor: float) -> Values:
+    """The factor where it is so, else 1."""
+    return np.where(is_so, factor, 1.0)
+
+
 def _log_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
     return np.asarray((np.exp(_SIGMA * normal(rng, shape)) - _MEAN) / _DEVIATION)
-
-
-def _weekends(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
-    weekend = np.arange(shape[1]) % 7 > 4
-    return normal(rng, shape) * np.where(weekend, 0.5, 1.0)
-
-
-def _gaps(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
-    return np.where(rng.random(shape[1]) < 0.2, np.nan, normal(rng, shape))
-
-
-def _outliers(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
-    return normal(rng, shape) + np.where(rng.random(shape) < 0.02, 5.0, 0.0)
 
 
 def _yearly(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
@@ -74,77 +70,37 @@ def _node_types(stay: float) -> Draw:
     return drawn
 
 
-def _stopping(draw: Draw) -> Draw:
-    def drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
-        stopped = np.arange(shape[1]) % _STOPS >= _STOPS - 30
-        return np.where(stopped, np.nan, draw(rng, shape))
-
-    return drawn
-
-
 def _in_common(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
     """60 % of the variance is the same in all series, and correlates from night to night by 0.8."""
     common = correlated(0.8)(rng, (1, shape[1]))
     return np.asarray(np.sqrt(0.6) * common + np.sqrt(0.4) * normal(rng, shape))
 
 
-def _doubling(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
-    """The spread doubles after a year, and stays so."""
-    return normal(rng, shape) * np.where(np.arange(shape[1]) < 365, 1.0, 2.0)
-
-
-def _walk(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
-    return normal(rng, shape) + np.cumsum(0.05 * normal(rng, shape), axis=1)
-
-
 #: Name of a noise -> its deviations, in spreads (of one type of nodes).
 NOISES: dict[str, Draw] = {
     "independent normal": normal,
     "log-normal, 0.6": _log_normal,
-    "quieter weekends": _weekends,
-    "a fifth missing": _gaps,
-    "30 of 120 days missing": _stopping(normal),
-    "2 % outliers of 5 spreads": _outliers,
+    "quieter weekends": lambda rng, shape: normal(rng, shape) * _where(_days(shape) % 7 > 4, 0.5),
+    "a fifth missing": lambda rng, shape: np.where(
+        rng.random(shape[1]) < 0.2, np.nan, normal(rng, shape)
+    ),
+    "30 of 120 days missing": lambda rng, shape: np.where(
+        _days(shape) % _STOPS >= _STOPS - 30, np.nan, normal(rng, shape)
+    ),
+    "2 % outliers of 5 spreads": lambda rng, shape: (
+        normal(rng, shape) + 5.0 * (rng.random(shape) < 0.02)
+    ),
     "AR(1) 0.3": correlated(0.3),
     "AR(1) 0.6": correlated(0.6),
     "yearly sine of 0.5 to 2 spreads": _yearly,
     "whole machine correlated": _in_common,
-    "spread doubles once": _doubling,
-    "random walk of 0.05 a night": _walk,
+    "spread doubles once": lambda rng, shape: normal(rng, shape) * _where(_days(shape) >= 365, 2.0),
+    "random walk of 0.05 a night": lambda rng, shape: (
+        normal(rng, shape) + np.cumsum(0.05 * normal(rng, shape), axis=1)
+    ),
     "two node types, random": _node_types(0.5),
     "two node types, stay 0.9": _node_types(0.9),
 }
-
-
-@dataclass
-class StudiedNoise:
-    """What histories of one noise showed."""
-
-    draw: Draw
-    histories: int = 0
-    false_alarms: int = 0
-    #: What is planted -> nights until it was found.
-    nights: dict[tuple[float, int], list[int]] = field(
-        default_factory=lambda: {planted: [] for planted in PLANTED}
-    )
-
-    @property
-    def rate(self) -> tuple[float, float, float]:
-        """False alarms a machine and year with the 95 % interval of a Poisson count."""
-        years = self.histories * (NIGHTS - FEWEST) / 365
-        low = special.gammaincinv(self.false_alarms, 0.025) if self.false_alarms else 0.0
-        high = special.gammaincinv(self.false_alarms + 1, 0.975)
-        return self.false_alarms / years, float(low) / years, float(high) / years
-
-
-def look(noise: StudiedNoise, rng: np.random.Generator) -> None:
-    """Add one history."""
-    values = noise.draw(rng, (SERIES, NIGHTS)).T
-    at = int(rng.integers(200, 680))
-    for planted in PLANTED if noise.histories % _EVERY == 0 else ():
-        noise.nights[planted].append(_nights_to_find(values, at, *planted))
-    noise.histories += 1
-    noise.false_alarms += sum(change.worse for change in Watch(measured(values)).all())
 
 
 def measured(values: Values) -> Values:
@@ -166,17 +122,36 @@ def _nights_to_find(values: Values, at: int, loss: float, one_in: int) -> int:
     return min(next(noticed, PATIENCE), PATIENCE)
 
 
+def rate(false_alarms: int, histories: int) -> tuple[float, float, float]:
+    """False alarms a machine and year with the 95 % interval of a Poisson count."""
+    years = histories * (NIGHTS - FEWEST) / 365
+    low = special.gammaincinv(false_alarms, 0.025) if false_alarms else 0.0
+    high = special.gammaincinv(false_alarms + 1, 0.975)
+    return false_alarms / years, float(low) / years, float(high) / years
+
+
+def cells(draw: Draw, number: int, histories: int) -> Iterator[str]:
+    """What so many histories of a noise show: false alarms, and nights until losses were found."""
+    false_alarms = 0
+    nights: dict[tuple[float, int], list[int]] = {planted: [] for planted in PLANTED}
+    for history in range(histories):
+        rng = np.random.default_rng([FRESH, number, history])
+        values = draw(rng, (SERIES, NIGHTS)).T
+        at = int(rng.integers(200, 680))
+        for planted in PLANTED if history % _EVERY == 0 else ():
+            nights[planted].append(_nights_to_find(values, at, *planted))
+        false_alarms += sum(change.worse for change in Watch(measured(values)).all())
+    yield "{:.2f} ({:.2f} to {:.2f})".format(*rate(false_alarms, histories))
+    for until in nights.values():
+        yield f"{np.median(until):.0f}"
+
+
 def table(histories: int) -> Iterator[str]:
-    """The lines of the table, as Markdown: what so many histories of each noise show."""
+    """The lines of the table, as Markdown."""
     names = [f"{loss:g} in {SERIES // one_in} of {SERIES}" for loss, one_in in PLANTED]
     yield from head(["nights", "false alarms a machine and year", *names])
     for number, (name, draw) in enumerate(NOISES.items()):
-        noise = StudiedNoise(draw)
-        for history in range(histories):
-            look(noise, np.random.default_rng([FRESH, number, history]))
-        rate, low, high = noise.rate
-        medians = [f"{np.median(nights):.0f}" for nights in noise.nights.values()]
-        yield row([name, f"{rate:.2f} ({low:.2f} to {high:.2f})", *medians])
+        yield row([name, *cells(draw, number, histories)])
 
 
 if __name__ == "__main__":

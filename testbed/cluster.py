@@ -19,7 +19,7 @@ from testbed import containers, daemons, namespaces, needs, state, vm
 from testbed.daemons import CONTROL, Hardware
 from testbed.shell import run
 from testbed.spec import ClusterLayout, Fabric, Spec
-from testbed.state import State, locked, locked_host
+from testbed.state import State, locked
 
 # `machine.yaml` in the state folder: the part of the site file that depends on the cluster.
 
@@ -128,14 +128,10 @@ class Status:
     @property
     def healthy(self) -> bool:
         """Whether all of it works, so that `up` need not replace it."""
-        return (
-            self.state is not None
-            and self.state.phase == "up"
-            and self.controller
-            and self.accounting
-            and all(pid is not None for pid in self.pids.values())
-            and all(not s.startswith(("down", "unk", "fail")) for s in self.nodes.values())
-        )
+        is_up = self.state is not None and self.state.phase == "up"
+        all_on = all(pid is not None for pid in self.pids.values())
+        usable = not any(state.startswith(("down", "unk", "fail")) for state in self.nodes.values())
+        return is_up and self.controller and self.accounting and all_on and usable
 
 
 def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
@@ -146,8 +142,8 @@ def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
     """
     _require_root()
     needs.require(spec.fabric)
-    state.claim(layout.state)
-    with locked(layout.state / state.MARKER):
+    with locked():
+        state.claim(layout.state)
         now = status(layout)
         if now.state is not None and now.healthy:
             if now.state.spec != spec:
@@ -168,7 +164,7 @@ def down(layout: ClusterLayout) -> list[str]:
     """Remove a cluster, or the rest of one; return what was removed."""
     _require_root()
     state.require_cluster(layout.state)
-    with locked(layout.state / state.MARKER):
+    with locked():
         return _clear(layout)
 
 
@@ -184,15 +180,14 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     else:
         memory_b = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         cpus, memory_mib = os.cpu_count() or 1, max(512, memory_b // 2**20 // (spec.nodes + 1))
-    with locked_host():
-        preferred = int(layout.tag.rpartition("-")[2], 16) % 256
-        subnet = namespaces.pick_subnet(run(["ip", "-o", "address"]), preferred)
-        ours = namespaces.owns_netns_folder()
-        current = State(spec, "starting", subnet, cpus, memory_mib, made_netns_folder=ours)
-        state.write(layout, current)
-        for name in boxes:
-            namespaces.add_namespace(layout.netns(name))
-        namespaces.add_bridges(layout.tag, layout.netns(CONTROL), subnet, spec.rails)
+    preferred = int(layout.tag.rpartition("-")[2], 16) % 256
+    subnet = namespaces.pick_subnet(run(["ip", "-o", "address"]), preferred)
+    ours = namespaces.owns_netns_folder()
+    current = State(spec, "starting", subnet, cpus, memory_mib, made_netns_folder=ours)
+    state.write(layout, current)
+    for name in boxes:
+        namespaces.add_namespace(layout.netns(name))
+    namespaces.add_bridges(layout.tag, layout.netns(CONTROL), subnet, spec.rails)
     hardware = Hardware(cpus, memory_mib, kind if spec.fabric == "veth" else "v2")
     files = daemons.render_slurm_conf(spec, layout, subnet, hardware, this_host=platform.node())
     for name, text in files.items():
@@ -244,16 +239,12 @@ def status(layout: ClusterLayout) -> Status:
 
 
 def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
-    """Remove all with this layout's name; `keep_folder` keeps the state folder, which is locked."""
+    """Remove all with this layout's name; `keep_folder` keeps the folder and its marker."""
     before = state.read(layout)
     names = namespaces.named(layout.tag)
-    removed = []
-    if killed := namespaces.kill_all(names):
-        removed.append(f"{killed} processes")
-    with locked_host():
-        removed += namespaces.remove(
-            layout.tag, names, before is not None and before.made_netns_folder
-        )
+    killed = namespaces.kill_all(names)
+    removed = [f"{killed} processes"] if killed else []
+    removed += namespaces.remove(layout.tag, names, before is not None and before.made_netns_folder)
     removed += containers.remove_cgroup(layout.tag)
     if (layout.state / state.MARKER).exists():
         for entry in layout.state.iterdir():

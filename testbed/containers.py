@@ -139,7 +139,7 @@ def start_nodes(
 
 def pid(layout: ClusterLayout, name: str) -> int | None:
     """Id on this host of a node's process 1, None if the node is not running."""
-    for found in namespaces.processes([layout.netns(name)]):
-        if namespaces.inner_pid(read(Path(f"/proc/{found}/status"))) == 1:
-            return found
+    for process in namespaces.processes([layout.netns(name)]):
+        if namespaces.inner_pid(read(Path(f"/proc/{process}/status"))) == 1:
+            return process
     return None

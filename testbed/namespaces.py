@@ -15,7 +15,7 @@ from pathlib import Path
 
 from records.errors import MachineError
 from records.kernel_text import number, pids
-from testbed.shell import reap, run
+from testbed.shell import run
 
 NETNS = Path("/run/netns")
 #: Subnets are 10.77.X.0/24. The controller is .254, this host .253.
@@ -23,8 +23,6 @@ SUBNET = "10.77.{}"
 #: The bridge of each rail. The second rail's subnet is 10.78.X.0/24, with the same X.
 BRIDGES = ("br0", "br1")
 MTU_B = 9000
-#: How long to wait for zombies, seconds: process 1 of a container may never collect them.
-_ZOMBIES_S = 2.0
 
 
 def named(tag: str) -> list[str]:
@@ -41,66 +39,31 @@ def owns_netns_folder() -> bool:
 
 def processes(netns: Iterable[str]) -> list[int]:
     """Ids of all processes in these network namespaces."""
-    own = _identity(Path("/proc/self/ns/net"))
-    wanted = {_identity(NETNS / name) for name in netns} - {None, own}
+    ours = _identity(Path("/proc/self/ns/net"))
+    wanted = {_identity(NETNS / name) for name in netns} - {None, ours}
     return [pid for pid in pids() if _identity(Path(f"/proc/{pid}/ns/net")) in wanted]
 
 
 def kill_all(netns: list[str], timeout_s: float = 20) -> int:
     """Kill every process in these namespaces, wait until they have ended; return their number."""
-    handles: dict[int, int] = {}
-
-    def exists(handle: int) -> bool:
-        """Also as a zombie."""
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(handle, 0)
-            return True
-        return False
-
-    deadline = time.monotonic() + timeout_s
-    ended = None
-    try:
-        while (pids := processes(netns)) or any(map(exists, handles.values())):
-            for pid in pids:
-                if pid not in handles and (handle := _kill_member(pid, netns)) is not None:
-                    handles[pid] = handle
-            reap()
-            now = time.monotonic()
-            if pids and now > deadline:
-                raise MachineError(f"processes {pids} do not end after SIGKILL")
-            ended = None if pids else ended or now
-            if ended and now > ended + _ZOMBIES_S:
-                break
-            time.sleep(0.02)
-    finally:
-        for handle in handles.values():
-            os.close(handle)
-    return len(handles)
-
-
-def _kill_member(pid: int, netns: list[str]) -> int | None:
-    """Kill a process if it is still a member once its pidfd is open.
-
-    The pidfd rules out that its id has been reused. Returns it if the process was killed.
-    """
-    try:
-        handle = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return None
-    if _identity(Path(f"/proc/{pid}/ns/net")) in {_identity(NETNS / name) for name in netns}:
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
-            return handle
-    os.close(handle)
-    return None
+    killed: set[int] = set()
+    until_s = time.monotonic() + timeout_s
+    while members := processes(netns):
+        for pid in members:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed.update(members)
+        if time.monotonic() > until_s:
+            raise MachineError(f"processes {members} do not end after SIGKILL")
+        time.sleep(0.02)
+    return len(killed)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+    with suppress(OSError):
+        status = path.stat()
+        return status.st_dev, status.st_ino
+    return None
 
 
 def inner_pid(status: str) -> int | None:

@@ -31,13 +31,12 @@ def parse(text: str) -> list[Requirement]:
 
 def missing(fabric: Fabric) -> list[Requirement]:
     """Requirements of a fabric that this host lacks."""
-    wanted = parse((SITE / "needs.txt").read_text())
-    wanted = [n for n in wanted if n.fabric in ("all", fabric)]
-    return [
-        n
-        for n in wanted
-        if not (glob.glob(n.thing) if n.thing[0] == "/" else shutil.which(n.thing, path=PATH))
-    ]
+
+    def is_there(thing: str) -> bool:
+        return bool(glob.glob(thing) if thing[0] == "/" else shutil.which(thing, path=PATH))
+
+    rows = parse((SITE / "needs.txt").read_text())
+    return [row for row in rows if row.fabric in ("all", fabric) and not is_there(row.thing)]
 
 
 def require(fabric: Fabric) -> None:

@@ -16,8 +16,6 @@ from records.programs import START_FOLDER, ask, last_line
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 _MISSING = "{} is missing: site/minicluster/install.sh installs it"
 
-_started: list[subprocess.Popen[bytes]] = []
-
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment with the daemons' folders on PATH, and `extra`."""
@@ -47,7 +45,7 @@ def start(
     """Start a program that outlives this process; its output goes to `log`."""
     try:
         with log.open("ab") as output:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 command,
                 cwd=START_FOLDER,
                 stdin=subprocess.DEVNULL,
@@ -58,13 +56,6 @@ def start(
             )
     except FileNotFoundError as error:
         raise MachineError(_MISSING.format(command[0])) from error
-    _started.append(process)
-    return process
-
-
-def reap() -> None:
-    """Collect ended children of `start`, which would otherwise remain as zombies."""
-    _started[:] = [process for process in _started if process.poll() is None]
 
 
 def wait_for(what: str, ready: Callable[[], bool], timeout_s: float, log: Path) -> None:

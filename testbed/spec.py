@@ -51,30 +51,26 @@ class Spec:
     shares: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.fabric not in get_args(Fabric):
-            raise InputError(f"--fabric {self.fabric}: allowed are {', '.join(get_args(Fabric))}")
-        if not 1 <= self.nodes <= MAX_NODES:
-            raise InputError(f"--nodes {self.nodes}: allowed are 1 to {MAX_NODES}")
-        if not 0 <= self.origins < self.nodes:
-            raise InputError(
-                f"--origins {self.origins}: allowed are 0 to {self.nodes - 1}, "
-                "so that at least one of the nodes is a target"
-            )
-        for name, value, allowed in (
-            ("numa", self.numa, (1, 2)),
-            ("rails", self.rails, (1, 2)),
-            ("cores", self.cores, CORES),
-        ):
-            if value not in allowed:
-                raise InputError(f"--{name} {value}: allowed are {', '.join(map(str, allowed))}")
+        fabrics = get_args(Fabric)
+        targets = "so that at least one of the nodes is a target"
+        allowed = {
+            "fabric": (self.fabric in fabrics, ", ".join(fabrics)),
+            "nodes": (1 <= self.nodes <= MAX_NODES, f"1 to {MAX_NODES}"),
+            "origins": (0 <= self.origins < self.nodes, f"0 to {self.nodes - 1}, {targets}"),
+            "numa": (self.numa in (1, 2), "1, 2"),
+            "rails": (self.rails in (1, 2), "1, 2"),
+            "cores": (self.cores in CORES, ", ".join(map(str, CORES))),
+            "memory": (self.memory_mib >= MIN_MEMORY_MIB, f"{MIN_MEMORY_MIB} MiB and more"),
+        }
+        for name, (holds, words) in allowed.items():
+            if not holds:
+                value = getattr(self, {"memory": "memory_mib"}.get(name, name))
+                raise InputError(f"--{name} {value}: allowed are {words}")
         if self.numa > 1 and self.fabric != "rxe":
             raise InputError(
                 f"--numa {self.numa}: cannot be combined with --fabric veth, whose nodes share the"
                 " host's memory; allowed: --fabric rxe"
             )
-        least = MIN_MEMORY_MIB
-        if self.memory_mib < least:
-            raise InputError(f"--memory {self.memory_mib}: allowed are {least} MiB and more")
 
     def members(self) -> list[Node]:
         """The nodes in order; the last `origins` of them are origins."""

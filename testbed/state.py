@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 from records.errors import InputError
 from records.files import private_lock, replace_text, require_own
@@ -17,11 +18,15 @@ from testbed.spec import ClusterLayout, Spec
 
 #: The first file in a state folder: only a folder with it is removed.
 MARKER = "minicluster"
+#: Locked by whoever changes a cluster or this host's network; it stays.
+LOCK = Path("/run/nimc-minicluster.lock")
+#: How long to wait for another process without a word, seconds.
+_SILENT_S = 5.0
 
 
 @dataclass(frozen=True)
 class State:
-    """The content of `state.json`, for `status`, `down` and machine files."""
+    """The content of `state.json`."""
 
     spec: Spec
     #: `starting` until everything answers.
@@ -35,50 +40,27 @@ class State:
     made_netns_folder: bool = False
 
     def as_dict(self, layout: ClusterLayout) -> dict[str, Any]:
-        """The document; with two `rails`, nodes have the device `rxe1` as well."""
-        return {
-            "minicluster": 1,
-            "phase": self.phase,
+        """The state with the names that follow from it, for people and programs."""
+        return asdict(self) | {
             "state": str(layout.state),
-            "fabric": self.spec.fabric,
             "tag": layout.tag,
-            "subnet": self.subnet,
             "slurm_conf": str(layout.slurm_conf),
-            "accelerator": self.accelerator,
-            "spec": asdict(self.spec),
             "partitions": self.spec.partitions(),
-            "nodes": [
-                {
-                    "name": node.name,
-                    "role": node.role,
-                    "address": f"{self.subnet}.{node.index}",
-                    "interface": "eth0",
-                    "rdma_device": "rxe0" if self.spec.fabric == "rxe" else None,
-                    "cpus": self.cpus,
-                    "memory_mib": self.memory_mib,
-                    "numa_nodes": self.spec.numa,
-                }
-                for node in self.spec.members()
-            ],
-            "up_took_s": self.up_took_s,
-            "made_netns_folder": self.made_netns_folder,
         }
+
+
+_STATE = TypeAdapter(State)
 
 
 def write(layout: ClusterLayout, state: State) -> None:
     """Replace `state.json` atomically."""
-    replace_text(layout.state_json, json.dumps(state.as_dict(layout), indent=1) + "\n")
+    replace_text(layout.state_json, json.dumps(asdict(state), indent=1) + "\n")
 
 
 def read(layout: ClusterLayout) -> State | None:
     """The state, or None if there is none or it is incomplete."""
-    with suppress(OSError, ValueError, LookupError, TypeError, RecursionError, InputError):
-        found = json.loads(layout.state_json.read_text())
-        names = ("phase", "subnet", "accelerator", "up_took_s", "made_netns_folder")
-        known = {name: found[name] for name in names}
-        sizes = {name: found["nodes"][0][name] for name in ("cpus", "memory_mib")}
-        shares = tuple(found["spec"]["shares"])
-        return State(spec=Spec(**{**found["spec"], "shares": shares}), **known, **sizes)
+    with suppress(OSError, ValueError, InputError):
+        return _STATE.validate_json(layout.state_json.read_bytes())
     return None
 
 
@@ -93,7 +75,7 @@ def require_cluster(folder: Path) -> None:
 
 
 def claim(folder: Path) -> None:
-    """Create a state folder and mark it as one; the marker is its lock."""
+    """Create a state folder and mark it as one."""
     require_cluster(folder)
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     folder.chmod(0o755)  # the umask of a group would let it write here
@@ -101,50 +83,12 @@ def claim(folder: Path) -> None:
     (folder / MARKER).touch(mode=0o600)
 
 
-#: How long to wait for another process without a word, seconds.
-_SILENT_S = 5.0
-#: Of changes to this host's network.
-HOST = Path("/run/nimc-minicluster.lock")
-
-
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Lock a file, unless it is gone; a line is printed if that takes long."""
-    while path.exists():
-        with _held(path, create=False) as is_current:
-            if is_current:
-                yield
-                return
-    yield
-
-
-@contextmanager
-def locked_host() -> Iterator[None]:
-    """One change of this host's network at a time; the lock file is removed afterwards."""
-    while True:
-        with _held(HOST, create=True) as is_current:
-            if is_current:
-                try:
-                    yield
-                finally:
-                    HOST.unlink()
-                return
-
-
-@contextmanager
-def _held(path: Path, *, create: bool) -> Iterator[bool]:
-    """Lock a file; whether it is still the one at `path`, since its holder may have removed it."""
-    with ExitStack() as opened:
-        try:
-            file = opened.enter_context(private_lock(path, create=create))
-        except FileNotFoundError:
-            yield False
-            return
-        if not file.take(_SILENT_S):
-            print(
-                f"nimc: waits for another 'minicluster up' or 'down', which holds {path}",
-                file=sys.stderr,
-                flush=True,
-            )
-            file.take(None)
-        yield path.exists() and os.path.samestat(os.fstat(file.handle), path.stat())
+def locked() -> Iterator[None]:
+    """One `up` or `down` on this host at a time; a line is printed if that takes long."""
+    with private_lock(LOCK) as lock:
+        if not lock.take(_SILENT_S):
+            waits = f"waits for another 'minicluster up' or 'down', which holds {LOCK}"
+            print(f"nimc: {waits}", file=sys.stderr, flush=True)
+            lock.take(None)
+        yield

@@ -3,7 +3,6 @@
 Commands are traced in a folder full of what Python, compilers and tools would take from there.
 """
 
-import ast
 import os
 import re
 import shutil
@@ -27,8 +26,6 @@ SETTINGS = (
     *("setup.cfg", "spack.yaml", "reframe.toml", ".gitconfig", "fonts.conf", "slurm.conf"),
 )
 PROGRAMS = ("cc", "as", "ld", "collect2", "git", "ldd", "lscpu", "ucx_info", "fc-list", "reframe")
-#: Programs that are started in a folder of the job: beside the application, or by the conductor.
-IN_THE_JOB = {"records/processes.py": 1}
 
 
 @pytest.fixture
@@ -122,24 +119,6 @@ def test_a_trace_shows_what_is_taken() -> None:
 4 execve("./as", ["as"], 0x1 /* 9 vars */) = 0
 """
     assert taken(trace, Path("/p")) == {"matplotlibrc", "json.py", "cc", "./as"}
-
-
-def test_every_program_is_told_where_to_start() -> None:
-    """In each call that starts one; `IN_THE_JOB` has those that start beside the application."""
-    missing: dict[str, int] = {}
-    folders = ("analysis", "conductor", "nimc", "records", "reframe_tests", "studies", "testbed")
-    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
-                continue
-            starts = re.fullmatch(
-                r"subprocess\.(run|call|check_\w+|Popen)|.*create_subprocess_\w+|os\.(popen|system)",
-                ast.unparse(node.func),
-            )
-            if starts and "cwd" not in {word.arg for word in node.keywords}:
-                name = str(path.relative_to(ROOT))
-                missing[name] = missing.get(name, 0) + 1
-    assert missing == IN_THE_JOB
 
 
 @pytest.mark.slow

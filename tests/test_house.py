@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -126,3 +127,30 @@ def test_what_starts_slowly_is_loaded_where_it_is_called() -> None:
         if name.startswith("scipy.stats")
     }
     assert not slow, "scipy.stats takes a second to import; scipy.special has most of its functions"
+
+
+#: Starts of programs in a folder of the job, beside the application; all others name theirs.
+IN_THE_JOB = ["records/processes.py"]
+#: A command without `import`: nothing of the current folder can run.
+BUSY = "while True: pass"
+STARTS = re.compile(
+    r"subprocess\.(run|call|check_\w+|Popen)|.*create_subprocess_\w+|os\.(popen|system)"
+)
+
+
+def test_programs_and_python_start_as_the_checkout_does() -> None:
+    """In a folder that is named, and Python by `records.checkout` only."""
+    without_folder, otherwise = [], []
+    for path in (path for name in FOLDERS for path in sources(name)):
+        name = str(path.relative_to(ROOT))
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if STARTS.fullmatch(ast.unparse(node.func)):
+                    named = {word.arg for word in node.keywords}
+                    without_folder += [name] if "cwd" not in named else []
+            elif isinstance(node, ast.List | ast.Tuple):
+                text = ast.unparse(node)
+                is_python = "sys.executable" in text and ("'-c'" in text or "'-m'" in text)
+                otherwise += [name] if is_python and BUSY not in text else []
+    assert without_folder == IN_THE_JOB
+    assert otherwise == ["records/checkout.py"]

@@ -1,11 +1,10 @@
 """`import nimc`, and the notebook that shows it."""
 
 import json
-import os
-import subprocess
-import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +100,9 @@ def code_cells(notebook: Path) -> list[str]:
     return ["".join(cell["source"]) for cell in cells]
 
 
-def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
+def test_the_notebook_runs_from_top_to_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its code cells in order, as one program, next to a folder of results."""
     results = tmp_path / "results"
     found = samples(STREAM, pairs=8) + samples(LAMMPS, pairs=8)
@@ -109,12 +110,13 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
     run = write_run(results / "night", [*found[:-1], later], header(run="night", pairs_floor=6))
     add_table(run)
     (results / "latest").symlink_to("night")
-    shown = "\nprint(results.height, slowdowns.height, len(axes.lines))\n"
-    program = "import matplotlib\nmatplotlib.use('Agg')\n" + "\n".join(code_cells(NOTEBOOK)) + shown
-    command = [sys.executable, "-W", "error", "-c", program]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    names: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec("\n".join(code_cells(NOTEBOOK)), names)
     # Two cases of three treatments, each with a slowdown, and the line at 1; of each case one
     # effect.
-    assert done.stdout == "6 2 7\n"
+    assert (names["results"].height, names["slowdowns"].height) == (6, 2)
+    assert len(names["axes"].lines) == 7

@@ -29,7 +29,7 @@ from records.errors import InputError
 from records.files import replace
 from records.json_limits import refuse_long
 from records.sample import NAME, Sample
-from records.sample_rules import WRITER, check, raise_first_fault
+from records.sample_rules import OF_SCHEMA_4, OTHER, WRITER, check, raise_first_fault
 
 
 def with_shared_nulls(frame: pl.DataFrame) -> pl.DataFrame:
@@ -103,6 +103,17 @@ _WRITER_NAMES = {
     "writer_origins": "origin",
     "writer_targets": "target",
     "proof": "proof",
+}
+#: Columns with a field of a timetable.
+_TIMETABLE = {
+    "burst_length_s": "done_length_s",
+    "burst_pause_s": "done_pause_s",
+    "traffic_trace": "trace_sha256",
+    "traffic_window_s": "window_s",
+    "traffic_speed": "speed",
+    "traffic_share": "share",
+    "traffic_wanted_b_s": "wanted_b_s",
+    "traffic_done_b_s": "done_b_s",
 }
 _SHARES = ("missing_share", "excess_share", "allowed_share")
 #: No figure in SI units is larger, or smaller and not 0.
@@ -210,6 +221,11 @@ def _is_object(text: bytes) -> bool:
 
 def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     """The rows of the piece's lines, those of their writers, and those of their conditions."""
+    if old := OF_SCHEMA_4.search(piece.text):
+        line = piece.first_line + piece.text[: old.start()].count(b"\n")
+        raise InputError(
+            f"{piece.path}:{line}: bursts or traffic of schema 4 found; allowed: 5; {OTHER}"
+        )
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
@@ -245,12 +261,15 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         pl.col("notes").fill_null([]).cast(pl.List(_NAME)),
         timetable=timetable.field("writers"),
         **{name: timetable.field(name) for name in _SHARES},
+        **{column: timetable.field(name) for column, name in _TIMETABLE.items()},
+        traffic_nodes=timetable.field("nodes").list.join("+").cast(_NAME),
     )
     for part in (_of_writers(each), of_nodes):
         flat = flat.join(part, on="row", how="left", maintain_order="left")
     flat = flat.drop("row").with_columns(
         pl.col(*_WRITER_NAMES).fill_null(""),
         pl.col("writers").fill_null(0),
+        pl.when(pl.col("traffic_trace").is_null()).then("writer_share"),
         pl.col("writer_figures").fill_null(value=True),
         pl.col("same_host", "incomplete").fill_null(value=False),
     )
@@ -272,18 +291,10 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         found = col(name).drop_nulls()
         return found.first() if one_each else found.unique(maintain_order=True).str.join("+")
 
-    def replay(name: str) -> pl.Expr:
-        return col("replay").struct.field(name)
-
-    replayed_s = replay("bins").list.eval(pl.element().struct.field("length_s")).list.sum()
     limit = pl.min_horizontal("rate_alone_b_s", "asked_b_s")
     share = (col("rate_min_b_s") / limit).fill_nan(0.0)
     each = writers.with_columns(
-        share=pl.when(col("message_b") > 0, replay("speed").is_null()).then(share),
-        wanted=replay("wanted_b") / replayed_s,
-        done=replay("done_b") / replayed_s,
-        of_node=replay("node"),
-        of_trace=replay("trace_sha256"),
+        share=pl.when(col("message_b") > 0).then(share),
         plausible=pl.all_horizontal(col(name).is_between(0, MOST) for name in _FIGURES)
         & col("rate_before_b_s").fill_null(0.0).is_between(0, MOST),
         incomplete=pl.any_horizontal(col(name).is_null() for name in WRITER),
@@ -309,16 +320,6 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         counted_b_s=col("counted").max(),
         comm_node=col("buffer_node").max(),
         direction=col("direction").drop_nulls().first(),
-        burst_length_s=col("burst").struct.field("length_s").mean(),
-        burst_pause_s=col("burst").struct.field("pause_s").mean(),
-        traffic_trace=col("of_trace").first(),
-        traffic_nodes=names("of_node"),
-        traffic_window_s=replay("window_s").first(),
-        traffic_speed=replay("speed").first(),
-        traffic_share=replay("share").first(),
-        traffic_wanted_b_s=pl.when(col("wanted").is_not_null().any()).then(col("wanted").sum()),
-        traffic_done_b_s=pl.when(col("done").is_not_null().any()).then(col("done").sum()),
-        traffic_agreeing_share=replay("agreeing_share").min(),
         own_binding=col("own_binding").first(),
         target_on_node_share=col("target_on_node_share").min(),
         target_pinned_b=col("target_pinned_b").min(),

@@ -223,7 +223,7 @@ def totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 
 def without_tool(treatment: str) -> str:
-    """A treatment's name without the level of its tool: `on@rate=25%,tool=tau` is `on@rate=25%`."""
+    """A treatment's name without the level of its tool: `off@tool=mpip` is `off`."""
     arm, levels = parts_of(treatment)
     levels.pop(_TOOL, None)
     return name_of(arm, levels)

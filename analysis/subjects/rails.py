@@ -1,6 +1,6 @@
 """Rails and MPI calls: figures 1 to 3 of the multirail study, for this machine.
 
-Calls were counted by mpip or tau, in runs without writers. A difference is named if its whole
+Calls were counted by mpip, in runs without writers. A difference is named if its whole
 interval lies on one side of 1, and the estimate beyond what repetitions of the baseline show.
 """
 

@@ -111,7 +111,7 @@ REPLAYED = Question(
         "wanted_b_s": _WANTED.mean(),
         "done_b_s": _DONE.mean(),
         "furthest_share": _APART.max(),
-        "agreeing_share": pl.col("traffic_agreeing_share").min(),
+        "agreeing_share": 1 - pl.col("missing_share").max(),
     },
     then=_node_hours,
     sentences=lambda table: [sentence(row) for row in table.to_dicts()],

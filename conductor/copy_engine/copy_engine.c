@@ -24,9 +24,7 @@
 // Batches that are under way; the most copies of one, and its bytes at full rate.
 enum { SLOTS = 4, COPIES_MAX = 256, BATCH_B = 16 << 20 };
 // The least bytes of a copy that is split for a rate.
-enum { UNSPLIT_B = 64 << 10, NODES_MAX = 1024 };
-// From linux/mempolicy.h, which not every machine has.
-enum { POLICY_BIND = 2 };
+enum { UNSPLIT_B = 64 << 10 };
 // Time between two rows; the most that a limited writer catches up with, seconds.
 static const double ROW_S = 0.25, LATE_S = 0.25;
 // Below this the clock is watched until a batch is due; more is slept.
@@ -230,11 +228,10 @@ static char *pinned(size_t size_b, int node)
     if (memory == MAP_FAILED)
         quit(3, "%zu bytes of memory: %m", size_b);
     if (node >= 0) {
-        const unsigned bits = 8 * sizeof(unsigned long);
-        unsigned long nodes[NODES_MAX / (8 * sizeof(unsigned long))] = {0};
-        nodes[(unsigned)node / bits] = 1UL << (unsigned)node % bits;
+        unsigned long nodes[NODE_WORDS];
         // The kernel uses one bit less than the number that it is given.
-        if (syscall(SYS_mbind, memory, size_b, POLICY_BIND, nodes, NODES_MAX + 1UL, 0) != 0)
+        if (syscall(SYS_mbind, memory, size_b, POLICY_BIND, only(node, nodes), NODES_MAX + 1UL,
+                    0) != 0)
             quit(3, "--node %d: %m", node);
     }
     memset(memory, 1, size_b);

@@ -44,9 +44,9 @@ def get(name: str, direction: str = "write") -> Injector:
         raise ValueError(f"direction {direction!r}: allowed are {', '.join(get_args(Direction))}")
     if name not in INJECTORS:
         raise ValueError(f"injector {name!r}: allowed are {', '.join(INJECTORS)}")
-    found = INJECTORS[name]
-    if direction in ("write", found.direction) or not found.writes:
-        return found
+    injector = INJECTORS[name]
+    if direction in ("write", injector.direction) or not injector.writes:
+        return injector
     if other := INJECTORS.get(f"{name}_{direction}"):
         return other
     able = [

@@ -155,9 +155,9 @@ class LineParser(Protocol):
         """What a line means; None for any other line."""
 
 
-#: Where the agent takes a writer's rows from: the program's output, the byte counter of the
-#: origin's device, or the CPU time of the process (for a control, which writes nothing).
-RowSource = Literal["output", "counter", "cpu"]
+#: Where the agent takes a writer's rows from: the program's output, or the byte counter of the
+#: origin's device.
+RowSource = Literal["output", "counter"]
 
 
 #: When both ends of a writer may be suspended until the next run: never, so that it is restarted;
@@ -259,5 +259,5 @@ class Injector(ABC):
 
     def missing(self) -> str | None:
         """Why it cannot run on this host and how to install it, in one line; None if it can."""
-        found = not self.program or shutil.which(self.program)
-        return None if found else f"{self.program} is missing: {self.install}"
+        is_there = not self.program or shutil.which(self.program)
+        return None if is_there else f"{self.program} is missing: {self.install}"

@@ -75,13 +75,13 @@ class ReportParser:
             if row[3] is not None:
                 bursts = Bursts(int(row[3]), float(row[4]), max(over_s - float(row[4]), 0.0))
             return Row(int(row[2]) / over_s, over_s, bursts=bursts)
-        if seen := _ARRIVED.match(line):
+        if told := _ARRIVED.match(line):
             least_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
-            is_costly = self._claimed_s > 0 and float(seen[4]) > least_s
-            if seen[3] == "polls" or is_costly:
-                return Arrived(int(seen[1]), self._received)
-            over = "shared memory" if seen[2] == "shared" else self._transport
-            return Arrived(int(seen[1]), over)
+            is_costly = self._claimed_s > 0 and float(told[4]) > least_s
+            if told[3] == "polls" or is_costly:
+                return Arrived(int(told[1]), self._received)
+            over = "shared memory" if told[2] == "shared" else self._transport
+            return Arrived(int(told[1]), over)
         return self._faults.find(line)
 
 
@@ -150,9 +150,9 @@ class MpiPut(Injector):
         if not shutil.which(_program()):
             return f"mpi_put is missing: 'make -C {_FOLDER}', with an MPI's mpicc on PATH"
         launcher = _launcher(_program()) or "a launcher"
-        found = shutil.which(shlex.split(launcher)[0])
+        is_there = shutil.which(shlex.split(launcher)[0])
         make = f"'make -B -C {_FOLDER} LAUNCHER=...'"
-        return None if found else f"{launcher} of mpi_put is missing: {make}"
+        return None if is_there else f"{launcher} of mpi_put is missing: {make}"
 
 
 def _apart(writer: Writer) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from conductor.injectors.base import Injector, RowSource, Writer
+from conductor.injectors.base import Injector, Writer
 
 
 class _Silent:
@@ -27,10 +27,6 @@ class Spin(Injector):
     def origin_command(self, writer: Writer) -> list[str]:
         """Computes, and touches almost no memory."""
         return [sys.executable, "-S", "-c", "while True: pass"]
-
-    def row_source(self, writer: Writer) -> RowSource:
-        """The share of a core that it used, instead of a rate."""
-        return "cpu"
 
     def parser(self, writer: Writer) -> _Silent:
         """Prints nothing."""

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -28,9 +27,7 @@
 // At most so many small ones are posted together.
 enum { PIECE_B = 8 << 20, UNSPLIT_B = 64 << 10, IN_BURST = 32, BATCH = 32, BATCH_B = 2 << 20 };
 static const double EVEN_S = 1e-3;
-enum { LINE_B = 64, HUGE_PAGE_B = 2 << 20, NODES_MAX = 1024, LINE = 4096 };
-// From linux/mempolicy.h, which not every machine has.
-enum { POLICY_BIND = 2 };
+enum { LINE_B = 64, LINE = 4096 };
 // Time between two rows; the most that a limited writer catches up with; how long the target waits
 // for the first mark, and for each later one, before it polls; the longest time between two looks,
 // since both ranks may be suspended between runs; seconds.
@@ -52,19 +49,15 @@ static const char HELP[] =
     "      --burst S       in bursts of so many seconds, evenly spaced within each\n"
     "      --pause S       seconds between two bursts; the rate is the mean over both\n"
     "  -m, --node M        NUMA node that the memory of both ranks is bound to (near each rank)\n"
-    "      --pages KIND    normal, transparent (huge) or huge (reserved beforehand)\n"
     "  -t, --target HOST   the rank on this host is the target (rank 0)\n"
     "  -d, --duration S    seconds (until it is stopped)\n"
     "      --launcher      print how its MPI starts programs\n";
-
-enum pages { NORMAL, TRANSPARENT, HUGE };
 
 struct options {
     bool put, get;
     size_t message_b, footprint_b;
     double rate_b_s, burst_s, pause_s, duration_s;
     int node;
-    enum pages pages;
     const char *target;
     // A message goes in pieces, several small ones at a time. The window has so much, as much again
     // to read from if both are done, then marks.
@@ -86,15 +79,6 @@ static void quit(int status, const char *format, ...)
     exit(status);
 }
 
-static enum pages kind_of_pages(const char *word)
-{
-    static const char *const words[] = {"normal", "transparent", "huge"};
-    for (int kind = NORMAL; kind <= HUGE; kind++)
-        if (strcmp(word, words[kind]) == 0)
-            return (enum pages)kind;
-    quit(2, "--pages %s: allowed are normal, transparent, huge", word);
-}
-
 // How many of some size are posted together, and have places of their own.
 static size_t in_batch(size_t each_b)
 {
@@ -104,14 +88,14 @@ static size_t in_batch(size_t each_b)
 
 static void read_options(int argc, char **argv, struct options *o)
 {
-    enum { PAGES = 256, START, BURST, PAUSE };
+    enum { START = 256, BURST, PAUSE };
     static const struct option known[] = {
         {"get", no_argument, NULL, 'g'},        {"both", no_argument, NULL, 'b'},
         {"size", required_argument, NULL, 's'}, {"rate", required_argument, NULL, 'r'},
         {"footprint", required_argument, NULL, 'f'},
         {"burst", required_argument, NULL, BURST}, {"pause", required_argument, NULL, PAUSE},
         {"node", required_argument, NULL, 'm'},
-        {"pages", required_argument, NULL, PAGES}, {"target", required_argument, NULL, 't'},
+        {"target", required_argument, NULL, 't'},
         {"duration", required_argument, NULL, 'd'}, {"launcher", no_argument, NULL, START},
         {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
     };
@@ -126,7 +110,6 @@ static void read_options(int argc, char **argv, struct options *o)
         case BURST: o->burst_s = number("--burst", optarg, 1e-4, 1e3); break;
         case PAUSE: o->pause_s = number("--pause", optarg, 1e-4, 1e3); break;
         case 'm': o->node = (int)whole("--node", optarg, 0, NODES_MAX - 1); break;
-        case PAGES: o->pages = kind_of_pages(optarg); break;
         case 't': o->target = optarg; break;
         case 'd': o->duration_s = number("--duration", optarg, 0.01, 1e6); break;
         case START: puts(LAUNCHER); exit(0);
@@ -179,11 +162,9 @@ static int target_rank(const char *host)
 // All that is allocated from now on, by MPI too.
 static void bind_memory(int node)
 {
-    const unsigned bits = 8 * sizeof(unsigned long);
-    unsigned long nodes[NODES_MAX / (8 * sizeof(unsigned long))] = {0};
-    nodes[(unsigned)node / bits] = 1UL << (unsigned)node % bits;
+    unsigned long nodes[NODE_WORDS];
     // The kernel uses one bit less than the number that it is given.
-    if (syscall(SYS_set_mempolicy, POLICY_BIND, nodes, NODES_MAX + 1UL) != 0)
+    if (syscall(SYS_set_mempolicy, POLICY_BIND, only(node, nodes), NODES_MAX + 1UL) != 0)
         quit(3, "--node %d: %m", node);
 }
 
@@ -196,25 +177,11 @@ static void no_room(int signum)
     _exit(written < 0 ? signum : 3);
 }
 
-// A window; MPI allocates it, so that two ranks of a host can share it, unless its pages are
-// reserved ones.
-static char *window_of(size_t size_b, enum pages pages, MPI_Win *window)
+// A window; MPI allocates it, so that two ranks of a host can share it.
+static char *window_of(size_t size_b, MPI_Win *window)
 {
     char *memory;
-    if (pages == HUGE) {
-        size_b = (size_b + HUGE_PAGE_B - 1) / HUGE_PAGE_B * HUGE_PAGE_B;
-        memory = mmap(NULL, size_b, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-        if (memory == MAP_FAILED)
-            quit(3, "--pages huge: %zu bytes: %m", size_b);
-        MPI_Win_create(memory, (MPI_Aint)size_b, 1, MPI_INFO_NULL, MPI_COMM_WORLD, window);
-    } else {
-        MPI_Win_allocate((MPI_Aint)size_b, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, window);
-        const uintptr_t page_b = (uintptr_t)sysconf(_SC_PAGESIZE);
-        char *first = memory - (uintptr_t)memory % page_b;
-        if (pages == TRANSPARENT && madvise(first, size_b, MADV_HUGEPAGE) != 0)
-            quit(3, "--pages transparent: %m");
-    }
+    MPI_Win_allocate((MPI_Aint)size_b, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, window);
     signal(SIGBUS, no_room);
     memset(memory, 0, size_b);
     return memory;
@@ -444,7 +411,7 @@ int main(int argc, char **argv)
     if (o.node >= 0)
         bind_memory(o.node);
     MPI_Win window;
-    char *memory = window_of(o.marks_at + MARKS * sizeof(uint64_t), o.pages, &window);
+    char *memory = window_of(o.marks_at + MARKS * sizeof(uint64_t), &window);
     MPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &given);
     if (!given || *model != MPI_WIN_UNIFIED)
         quit(3, "this MPI keeps a second copy of a window: its memory cannot be looked at");

@@ -19,9 +19,9 @@ from records.campaign import Campaign, Entry
 from records.errors import InputError
 from records.machine.site import Machine
 from records.sample import Level
-from records.treatment import Replay
+from records.treatment import Replay, Treatment
 from reframe_tests import scaling
-from reframe_tests.crossing import Cell, Crossed, cross
+from reframe_tests.crossing import Cell, cross
 from reframe_tests.factors import lacking
 from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest
 
@@ -111,7 +111,7 @@ def requested(
     )
 
 
-def treatments(arms: Sequence[str], case: Entry) -> list[Crossed]:
+def treatments(arms: Sequence[str], case: Entry) -> list[Treatment]:
     """The treatments of a pair. Raises InputError if nothing is left to compare."""
     found = cross(arms, case.factors, case.exclude, case.only)
     if all(each.baseline is None for each in found):
@@ -253,11 +253,11 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[Scale]:
             counted=None if f"{arm}:" in requested.writers else load.counted,
             mtti_s=load.mtti_s,
             writers=load.writers[arm],
-            write_s=load.length_s,
+            write_s=load.short.length_s,
             writes_per_s=per_s,
             write_b=write_b,
             run_b=write_b and write_b * per_s * entry.expect,
-            link_share=write_b and link_b_s and busiest * write_b / load.length_s / link_b_s,
+            link_share=write_b and link_b_s and busiest * write_b / load.short.length_s / link_b_s,
         )
 
 

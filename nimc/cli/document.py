@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _SCHEMAS = {
     **dict.fromkeys(("doctor", "plan", "simulate --paper", "traffic import"), 2),
     **dict.fromkeys(("nights run", "qualify", "writers", "writers --paper"), 2),
+    **dict.fromkeys(("minicluster status", "minicluster up"), 2),
     **dict.fromkeys(("model predict", "simulate", "traffic show"), 3),
     **dict.fromkeys(("advise", "model evaluate", "model fit"), 4),
 }

@@ -7,8 +7,8 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -19,7 +19,7 @@ from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, Finding, examine
 from nimc.cluster.in_job import examine as examine_in_job
 from nimc.cluster.learn import learn
-from nimc.cluster.new_machine import config_text, entries, site_text, unknown, with_nodes
+from nimc.cluster.new_machine import config_text, site_text, to_fill_in, with_nodes
 from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
 from nimc.cluster.reservation import Reservation
 from records import units
@@ -60,26 +60,18 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     if not no_job:
         with exit_when_stopped():
             facts = with_nodes(machine, facts, ROOT, wait_s, _print_line)
-    _write({site: site_text(facts), config: config_text(machine, facts)})
-    fill_in = ", ".join(unknown(entries(facts))) or "nothing"
-    _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {fill_in}")
+    of_site = site_text(facts)
+    for path, text in ((config, config_text(machine, facts)), (site, of_site)):
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise MachineError(f"{path}: {error.strerror}") from error
+    fill_in = ", ".join(to_fill_in(of_site)) or "nothing"
     partitions = ", ".join(partition.name for partition in facts.partitions)
+    _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {fill_in}")
     _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
     _print_line(f"read both, then: nimc doctor --machine {machine} --in-job")
-
-
-def _write(texts: Mapping[Path, str]) -> None:
-    """Write all of these new files, or none."""
-    new: list[Path] = []
-    try:
-        for path, text in texts.items():
-            with path.open("x", encoding="utf-8") as file:
-                new.append(path)
-                file.write(text)
-    except OSError as error:
-        for written in new:
-            written.unlink()
-        raise MachineError(f"{path}: {error.strerror}") from error
 
 
 def _print_line(line: str) -> None:
@@ -120,32 +112,25 @@ def doctor_command(
 def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
     """The findings in 80 columns, then what runs where, the verdict last.
 
-    Unless `verbose`, what works is only named, so is what is limited on a machine that is ready,
-    and the forms of a tool that lack the same are `TOOL:*`.
+    Unless `verbose`, what works is only named, so is what is limited on a machine that is ready.
     """
-    findings, lines = diagnosis.findings, [f"machine: {diagnosis.machine}", ""]
+    parts = [f"machine: {diagnosis.machine}"]
+    rows = diagnosis.findings
     if not verbose:
-        works = ", ".join(row.what for row in findings if row.state == "ok")
-        lines += [wrapped(f"works: {works or 'nothing'}"), ""]
-        forms = [row.what for row in findings]
-        findings = [
-            replace(row, what=_short(row.what, forms)) for row in findings if row.state != "ok"
-        ]
-        if not diagnosis.why:
-            limited = ", ".join(row.what for row in findings)
-            lines += [wrapped(f"limited: {limited} (-v says why, and how to get it)")] * bool(
-                limited
-            )
-            findings = []
-        lines += [""] * bool(findings)
-    lines += [line for row in findings for line in _lines(row)]
+        works = ", ".join(row.what for row in rows if row.state == "ok")
+        parts.append(wrapped(f"works: {works or 'nothing'}"))
+        rows = [row for row in rows if row.state != "ok"]
+        if rows and not diagnosis.why:
+            limited = ", ".join(row.what for row in rows)
+            parts.append(wrapped(f"limited: {limited} (-v says why, and how to get it)"))
+            rows = []
+    if rows:
+        parts.append("\n".join(line for row in rows for line in _lines(row)))
     if diagnosis.matrix.cells:
-        lines += ["", "What runs where:", "", diagnosis.matrix.text]
-    if diagnosis.why:
-        lines.append(f"\n{wrapped(f'{diagnosis.machine} is not ready: {diagnosis.why}')}")
-    else:
-        lines.append(f"\n{diagnosis.machine} is ready")
-    return "\n".join(lines)
+        parts += ["What runs where:", diagnosis.matrix.text]
+    name, why = diagnosis.machine, diagnosis.why
+    parts.append(wrapped(f"{name} is not ready: {why}") if why else f"{name} is ready")
+    return "\n\n".join(parts)
 
 
 def _lines(row: Finding) -> Iterator[str]:
@@ -154,16 +139,6 @@ def _lines(row: Finding) -> Iterator[str]:
     details = textwrap.wrap(detail, WIDTH - _WHAT - _STATE, break_on_hyphens=False) or [""]
     for name, state, text in itertools.zip_longest(what, [row.state], details, fillvalue=""):
         yield f"{name:<{_WHAT}}{state:<{_STATE}}{text}".rstrip()
-
-
-def _short(what: str, all_findings: Sequence[str]) -> str:
-    """`tool likwid:A, likwid:B` as `tool likwid:*` if no other finding is of a form of it."""
-    first, *others = what.split(", ")
-    stem = f"{first.partition(':')[0]}:"
-    bare = stem.removeprefix("tool ")
-    alike = others and all(other.startswith(bare) for other in others)
-    elsewhere = any(bare in other for other in all_findings if other != what)
-    return f"{stem}*" if alike and not elsewhere else what
 
 
 # `nimc origins`: the reservation of a machine's origin nodes.
@@ -256,9 +231,8 @@ def show_remedy(name: str, given: tuple[str, ...], part: Part | None, as_json: b
 
 
 def _facts_of_remedy(remedy: RootRemedy) -> dict[str, object]:
-    names = ("name", "does", "needs", "price", "trap", "feature")
-    parameters = {of.name: of.allowed for of in remedy.parameters}
-    return {**{name: getattr(remedy, name) for name in names}, "parameters": parameters}
+    parameters = {name: parameter["allowed"] for name, parameter in remedy.parameters.items()}
+    return asdict(remedy) | {"feature": remedy.feature, "parameters": parameters}
 
 
 def _remedy_text(remedy: RootRemedy, chosen: dict[str, str]) -> str:
@@ -269,8 +243,8 @@ def _remedy_text(remedy: RootRemedy, chosen: dict[str, str]) -> str:
         f"trap: {remedy.trap}",
         f"request: sbatch --exclusive --constraint={remedy.feature} (docs/remedies.md)",
         *(
-            f"value: {of.name}={chosen[of.name]} (--set {of.name}=...: {of.allowed})"
-            for of in remedy.parameters
+            f"value: {name}={chosen[name]} (--set {name}=...: {parameter['allowed']})"
+            for name, parameter in remedy.parameters.items()
         ),
     ]
     parts = [f"---- {path_of(remedy, p)} ----\n{render(remedy, chosen, p)}" for p in PARTS]

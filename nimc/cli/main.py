@@ -92,7 +92,6 @@ EXAMPLES = {
     "doctor": "--machine mycluster",
     "spack setup": "--machine mycluster",
     "spack build": "lammps --machine mycluster",
-    "spack mirror": "mirror/ lammps",
     "spack info": "lammps",
     "minicluster up": "--nodes 3 --origins 1",
     "minicluster status": "",

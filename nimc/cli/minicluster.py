@@ -82,26 +82,27 @@ def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
 @json_option
 def status(layout: ClusterLayout, as_json: bool) -> None:
     """Show the state of a cluster. Exit code 3 unless all of it is up."""
-    found = cluster.status(layout)
-    document: dict[str, Any] = {"healthy": found.healthy, "state": str(layout.state)}
-    if found.state is not None:
-        document |= asdict(found) | {"state": found.state.as_dict(layout)}
-    show("minicluster status", document, as_json, _described(layout, found))
-    if not found.healthy:
+    current = cluster.status(layout)
+    document: dict[str, Any] = {"healthy": current.healthy, "state": str(layout.state)}
+    if current.state is not None:
+        document |= asdict(current) | {"state": current.state.as_dict(layout)}
+    show("minicluster status", document, as_json, _described(layout, current))
+    if not current.healthy:
         sys.exit(3)
 
 
-def _described(layout: ClusterLayout, found: cluster.Status) -> str:
-    if found.state is None:
+def _described(layout: ClusterLayout, current: cluster.Status) -> str:
+    if current.state is None:
         return f"no minicluster in {layout.state}"
     says = {True: "answers", False: "does not answer"}
     rows = [
-        [node.name, node.role, found.nodes[node.name], str(found.pids[node.name] or "off")]
-        for node in found.state.spec.members()
+        [node.name, node.role, current.nodes[node.name], str(current.pids[node.name] or "off")]
+        for node in current.state.spec.members()
     ]
     return (
-        f"minicluster in {layout.state}: {found.state.phase}, fabric {found.state.spec.fabric}\n"
-        f"slurmctld {says[found.controller]}, slurmdbd {says[found.accounting]}\n"
+        f"minicluster in {layout.state}: {current.state.phase},"
+        f" fabric {current.state.spec.fabric}\n"
+        f"slurmctld {says[current.controller]}, slurmdbd {says[current.accounting]}\n"
         + aligned(["node", "role", "Slurm says", "process"], rows)
     )
 

@@ -13,9 +13,16 @@ from nimc.cli.document import show
 from nimc.cli.options import FILE, json_option, machine_option
 from records.errors import InputError
 from records.text import aligned, wrapped
-from reframe_tests.spack.build import Built, make_mirror, read, stored
+from reframe_tests.spack.build import Built, read, stored
 from reframe_tests.spack.build import build as build_environment
-from reframe_tests.spack.setup import compilers, known_environments, layout, load, without_compiler
+from reframe_tests.spack.setup import (
+    LANGUAGES,
+    compilers,
+    known_environments,
+    layout,
+    load,
+    without_compiler,
+)
 from reframe_tests.spack.setup import setup as set_up
 
 _jobs = click.option(
@@ -55,7 +62,7 @@ def _show(subcommand: str, document: dict[str, Any], as_json: bool, text: str) -
     type=FILE,
     help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it exists].",
 )
-@click.option("--mirror", help="URL of a mirror made by 'nimc spack mirror'.")
+@click.option("--mirror", help="URL of a mirror of sources and built packages.")
 @json_option
 def setup(
     machine: str,
@@ -68,13 +75,14 @@ def setup(
     place = layout(machine)
     settings = set_up(place, packages, machine_file, mirror, _say)
     note = "" if settings.pinned else " (not the pinned version)"
-    found = compilers(place, settings)
-    made = ", ".join(f"{name} ({', '.join(languages)})" for name, languages in found.items())
+    there = compilers(place, settings)
+    names = {name: [LANGUAGES[key][0] for key in programs] for name, programs in there.items()}
+    listed = ", ".join(f"{name} ({', '.join(languages)})" for name, languages in names.items())
     lines = [f"Spack {settings.version}{note} in {settings.spack}", f"files in {place.root}"]
-    lines.append(f"compilers: {made or 'none'}")
-    if lack := without_compiler(found, machine):
+    lines.append(f"compilers: {listed or 'none'}")
+    if lack := without_compiler(there, machine):
         lines.append(": ".join(lack))
-    document = {"root": str(place.root), **asdict(settings), "compilers": found}
+    document = {"root": str(place.root), **asdict(settings), "compilers": names}
     _show("setup", document, as_json, "\n".join(lines))
 
 
@@ -87,24 +95,8 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int, as_json: bool) -> No
     """Build environments; those that are up to date are skipped."""
     place = layout(machine)
     settings = load(place)
-    made = [build_environment(place, settings, name, jobs, _say) for name in _demand(stacks)]
-    _show_built("build", made, as_json)
-
-
-@spack_command.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.argument("stacks", nargs=-1, metavar="STACK...")
-@machine_option
-@json_option
-def mirror(folder: Path, stacks: tuple[str, ...], machine: str, as_json: bool) -> None:
-    """Copy sources and built packages of environments to FOLDER."""
-    place = layout(machine)
-    settings = load(place)
-    names = _demand(stacks)
-    made = make_mirror(place, settings, folder.resolve(), names)
-    text = f"{made['mirror']}: sources and packages of {', '.join(names)}"
-    text += f"\nuse it: nimc spack setup --mirror {made['mirror']}"
-    _show("mirror", made, as_json, text)
+    built = [build_environment(place, settings, name, jobs, _say) for name in _demand(stacks)]
+    _show_built("build", built, as_json)
 
 
 @spack_command.command()
@@ -114,8 +106,8 @@ def mirror(folder: Path, stacks: tuple[str, ...], machine: str, as_json: bool) -
 def info(stacks: tuple[str, ...], machine: str, as_json: bool) -> None:
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
     place = layout(machine)
-    made = [found for name in stacks or stored(place) if (found := read(place, name))]
-    _show_built("info", made, as_json)
+    built = [one for name in stacks or stored(place) if (one := read(place, name))]
+    _show_built("info", built, as_json)
 
 
 def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
@@ -124,14 +116,14 @@ def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
     return stacks
 
 
-def _show_built(subcommand: str, made: list[Built], as_json: bool) -> None:
+def _show_built(subcommand: str, built: list[Built], as_json: bool) -> None:
     header = ["environment", "package", "version", "hash"]
     rows = [
         # Of a commit, `git.COMMIT=VERSION`, what its recipe calls it.
         [one.environment, spec["name"], spec["version"].rpartition("=")[2], spec["hash"][:7]]
-        for one in made
+        for one in built
         for spec in one.specs
     ]
-    folders = [f"{one.environment}: {one.view}/bin" for one in made]
+    folders = [f"{one.environment}: {one.view}/bin" for one in built]
     table = "\n".join([aligned(header, rows), *folders]) if rows else "nothing is built"
-    _show(subcommand, {"environments": [asdict(one) for one in made]}, as_json, table)
+    _show(subcommand, {"environments": [asdict(one) for one in built]}, as_json, table)

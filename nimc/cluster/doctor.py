@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ from records.machine.host import Host
 from records.machine.program import version_of
 from records.machine.site import Machine
 from records.machine.slurm import SCHEDULERS, ask_nodes, option_values
-from records.programs import ask, which
+from records.programs import ask
 from records.text import some
 from reframe_tests.spack.setup import compilers, find_spack, layout, load, without_compiler
 from reframe_tests.tools import TOOLS
@@ -40,12 +40,6 @@ _STREAM_MULTIPLE = 4
 _STREAM_ARRAYS = 3
 #: Most cores, or workloads, that a finding names.
 _NAMED = 6
-#: What only some workloads need: name, program, and its packages in Debian and RHEL.
-_PROGRAMS = (
-    ("mpiexec", "mpiexec", "mpich", "mpich"),
-    ("mpicc", "mpicc", "libmpich-dev", "mpich-devel"),
-    ("Fortran compiler", "gfortran", "gfortran", "gcc-gfortran"),
-)
 
 
 @dataclass(frozen=True)
@@ -68,20 +62,19 @@ def lacking(what: str, detail: str, remedy: str = "", *, needed: bool = False) -
     return Finding(what, "missing" if needed else "limited", detail, remedy, needed)
 
 
-def c_compiler() -> Finding:
+def c_compiler(*, needed: bool) -> Finding:
     """A C compiler whose OpenMP programs run; STREAM needs one."""
-    name = os.environ.get("CC", "cc")
+    name, what = os.environ.get("CC", "cc"), "C compiler with OpenMP"
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "openmp.c")
+        source, program = Path(folder, "openmp.c"), str(Path(folder, "openmp"))
         source.write_text(_OPENMP)
-        program = str(Path(folder, "openmp"))
         built = ask([name, "-fopenmp", str(source), "-o", program], folder=Path(folder))
         ran = ask([program]) if built.ok else None
     if ran and ran.ok:
-        return Finding("C compiler with OpenMP", "ok", version_of(name) or name)
-    remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
+        return Finding(what, "ok", version_of(name) or name, needed=needed)
     detail = f"its program fails: {ran.reason}" if ran else f"{name}: {built.first}"
-    return Finding("C compiler with OpenMP", "missing", detail, remedy)
+    remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
+    return Finding(what, "missing", detail, remedy, needed)
 
 
 def config_file(name: str, path: Path, settings: ReframeSettings) -> Finding:
@@ -153,28 +146,29 @@ def writes(site: Machine) -> list[Finding]:
     if site.origins.policy == "same_host":
         return []
     costs = {
-        "device": (site.device, "no device counts what arrives, so writes are not verified"),
-        "interface": (site.interface, "agents use the address of the first node's host name"),
-        "nic": (site.nic, "the number of origins of short writes cannot follow from the link"),
+        "device": "no device counts what arrives, so writes are not verified",
+        "interface": "agents use the address of the first node's host name",
+        "nic": "the number of origins of short writes cannot follow from the link",
     }
-    unset = [f"no {key}: {cost}" for key, (given, cost) in costs.items() if given is None]
-    if not unset:
-        return [Finding("writes", "ok", f"counted by {site.device}, agents over {site.interface}")]
-    remedy = f"see docs/add-a-machine.md for the keys of site/{site.name}.yaml"
-    return [lacking("writes", "; ".join(unset), remedy)]
+    unset = [f"no {key}: {cost}" for key, cost in costs.items() if getattr(site, key) is None]
+    if unset:
+        remedy = f"see docs/add-a-machine.md for the keys of site/{site.name}.yaml"
+        return [lacking("writes", "; ".join(unset), remedy)]
+    return [Finding("writes", "ok", f"counted by {site.device}, agents over {site.interface}")]
 
 
 def targets(site: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """A partition that is missing, or whose targets would come from the origins' reservation."""
-    names = [part["name"] for part in partitions]
+    names, reserved = [part["name"] for part in partitions], site.origins.reservation
     if partitions and site.partition and site.partition not in names:
         detail = f"partition {site.partition} of site/{site.name}.yaml is not in configs/"
         return [lacking("targets", detail, f"one of {', '.join(names)}", needed=True)]
-    reserved = site.origins.reservation
-    taken = {part["name"]: option_values(part.get("access", []), "reservation")
-             for part in partitions}  # fmt: skip
-    wrong = [name for name, values in taken.items() if reserved in values]
-    if not (reserved and wrong):
+    wrong = [
+        part["name"]
+        for part in partitions
+        if reserved and reserved in option_values(part.get("access", []), "reservation")
+    ]
+    if not wrong:
         return []
     detail = f"{', '.join(wrong)}: access has --reservation={reserved}, which is for the origins"
     return [lacking("targets", detail, "remove it from access", needed=True)]
@@ -182,16 +176,16 @@ def targets(site: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Find
 
 def environments(cells: Matrix, config: Path) -> list[Finding]:
     """Workloads that can run nowhere; the matrix has the reasons."""
-    if not (nowhere := list(cells.nowhere)):
+    nowhere = list(cells.nowhere)
+    if not nowhere:
         return []
     all_of_them = len(nowhere) == len({cell.workload for cell in cells.cells})
-    state: Literal["limited", "missing"] = "limited"
-    if all_of_them or uncompiled(cells):
-        state = "missing"
     remedy = f"see what runs where, then correct {config.name} or get what is missing"
-    return [
-        Finding("environments", state, f"none can run {some(nowhere, _NAMED)}", remedy, needed=True)
-    ]
+    state: Literal["limited", "missing"] = (
+        "missing" if all_of_them or uncompiled(cells) else "limited"
+    )
+    detail = f"none can run {some(nowhere, _NAMED)}"
+    return [Finding("environments", state, detail, remedy, needed=True)]
 
 
 def uncompiled(cells: Matrix) -> bool:
@@ -201,10 +195,12 @@ def uncompiled(cells: Matrix) -> bool:
 
 def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
     """Slurm partitions that do not request whole nodes: other jobs may load a target's memory."""
-    slurm = [part for part in partitions if part["scheduler"] in SCHEDULERS]
-    taken = {part["name"]: option_values(part.get("access", []), "exclusive") for part in slurm}
-    # Of one's own jobs, or of a group's, others may share the node.
-    wrong = [name for name, values in taken.items() if not set(values) - {"user", "mcs"}]
+    wrong = []
+    for part in partitions:
+        values = set(option_values(part.get("access", []), "exclusive"))
+        # Of one's own jobs, or of a group's, others may share the node.
+        if part["scheduler"] in SCHEDULERS and not values - {"user", "mcs"}:
+            wrong.append(part["name"])
     if not wrong:
         return []
     detail = f"{', '.join(wrong)}: access has no --exclusive, so other jobs may share a target"
@@ -254,23 +250,23 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[Finding]:
     return [Finding("slurm", "ok", f"{version}; controller and accounting answer", needed=True)]
 
 
-def rdma(here: Host, site: Machine | None = None) -> list[Finding]:
+def rdma(here: Host, site: Machine) -> list[Finding]:
     """RDMA devices of this host; those of compute nodes may differ."""
-    rows = unknown_devices(here, site) if site else []
+    rows = unknown_devices(here, site)
     if not here.rdma:
         remedy = "load the device's driver; without hardware: nimc minicluster up --fabric rxe"
         return [*rows, lacking("RDMA devices", "none on this host", remedy)]
     for device in here.rdma:
-        ports = [port_words(port) for port in device.ports]
-        firmware = f"firmware {device.firmware or 'unknown'}"
-        detail = ", ".join([device.transport, firmware, *ports])
-        row = Finding(f"RDMA device {device.name}", "ok", detail)
+        what, words = f"RDMA device {device.name}", [port_words(port) for port in device.ports]
+        detail = ", ".join([device.transport, f"firmware {device.firmware or 'unknown'}", *words])
+        reason = inactive(site.device, [device]) if site.device else ""
         if device.ports and all(port.state != "ACTIVE" for port in device.ports):
-            row = lacking(row.what, detail, "connect a port, or start the subnet manager")
-        elif site and site.device and (reason := inactive(site.device, [device])):
+            rows.append(lacking(what, detail, "connect a port, or start the subnet manager"))
+        elif reason:
             remedy, needed = f"device in site/{site.name}.yaml", site.origins.policy == "same_host"
-            row = lacking(row.what, f"{detail}: {reason}", remedy, needed=needed)
-        rows.append(row)
+            rows.append(lacking(what, f"{detail}: {reason}", remedy, needed=needed))
+        else:
+            rows.append(Finding(what, "ok", detail))
     return rows
 
 
@@ -281,13 +277,10 @@ def unknown_devices(here: Host, site: Machine) -> list[Finding]:
     wanted = dict.fromkeys([*(rail.device for rail in site.rails), *filter(None, [site.device])])
     interfaces = [interface.name for interface in here.interfaces]
     present = ", ".join([*(device.name for device in here.rdma), *interfaces]) or "none"
+    detail = f"neither an RDMA device nor an interface of this host, which has: {present}"
+    remedy = f"device and rails in site/{site.name}.yaml"
     return [
-        lacking(
-            f"device {name}",
-            f"neither an RDMA device nor an interface of this host, which has: {present}",
-            f"device and rails in site/{site.name}.yaml",
-            needed=True,
-        )
+        lacking(f"device {name}", detail, remedy, needed=True)
         for name in wanted
         if name not in interfaces and devices.named(name, here.rdma) is None
     ]
@@ -339,16 +332,15 @@ def injectors(site: Machine | None) -> list[Finding]:
     rows = []
     apart = site is not None and site.origins.policy != "same_host"
     for name, injector in INJECTORS.items():
-        needed = site is not None and name == site.injector
+        used = site is not None and name == site.injector
         reason = injector.missing()
         if reason is None:
-            detail = "ready, used by this machine" if needed else "ready"
-            rows.append(Finding(f"injector {name}", "ok", detail, needed=needed))
-        else:
-            lack, _, remedy = reason.partition(": ")
-            if needed and apart:
-                lack += " on this host; compute nodes must have it"
-            rows.append(lacking(f"injector {name}", lack, remedy, needed=needed and not apart))
+            detail = "ready, used by this machine" if used else "ready"
+            rows.append(Finding(f"injector {name}", "ok", detail, needed=used))
+            continue
+        lack, _, remedy = reason.partition(": ")
+        lack += " on this host; compute nodes must have it" if used and apart else ""
+        rows.append(lacking(f"injector {name}", lack, remedy, needed=used and not apart))
     return rows
 
 
@@ -375,24 +367,17 @@ def spack(machine: str) -> Finding:
     return Finding("spack", "ok", detail)
 
 
-def program(what: str, name: str, debian: str, rhel: str) -> Finding:
-    """A program that only some workloads need."""
-    if path := which(name):
-        return Finding(what, "ok", path)
-    remedy = f"apt install {debian}; dnf install {rhel}"
-    return lacking(what, f"no {name} on PATH", remedy)
-
-
 def tools() -> list[Finding]:
-    """Every tool that can wrap the ranks; levels that lack the same in one line."""
+    """Every tool that can wrap the ranks; one whose forms all lack the same by its name alone."""
     rows = []
-    reasons = grouped((tool.missing(), name) for name, tool in TOOLS.items())
-    for reason, names in reasons.items():
-        if reason is None:
-            rows.append(Finding(f"tool {', '.join(names)}", "ok", "ready"))
-            continue
-        lack, _, remedy = reason.partition(" (")
-        rows.append(lacking(f"tool {', '.join(names)}", lack, remedy.removesuffix(")")))
+    forms = grouped((name.partition(":")[0], name) for name in TOOLS)
+    for tool, of_tool in forms.items():
+        reasons = grouped((TOOLS[name].missing() or "", name) for name in of_tool)
+        for reason, names in reasons.items():
+            what = f"tool {tool if len(reasons) == 1 else ', '.join(names)}"
+            lack, _, remedy = reason.partition(" (")
+            absent = lacking(what, lack, remedy.removesuffix(")"))
+            rows.append(absent if reason else Finding(what, "ok", "ready"))
     return rows
 
 
@@ -420,15 +405,14 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
 
     Raises InputError if there is no file of that name; an invalid file is a finding.
     """
-    if name not in known_machines(root):
-        there = ", ".join(known_machines(root)) or "none"
+    path = root / "configs" / f"{name}.py"
+    machines = site_files.known_machines(root)
+    if name not in machines and not path.is_file():
         raise InputError(
             f"machine {name!r}: neither site/{name}.yaml nor configs/{name}.py exists;"
-            f" known machines: {there}"
+            f" known machines: {', '.join(machines) or 'none'}"
         )
-    here = host.detect()
-    path = root / "configs" / f"{name}.py"
-    settings = settings_of(path)
+    here, settings = host.detect(), settings_of(path)
     config = config_file(name, path, settings)
     partitions = settings.partitions if config.state == "ok" else []
     site_finding, site = site_file(name, root)
@@ -449,10 +433,15 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     of_targets = Matrix(
         [cell for cell in cells.cells if not site or site.partition in (None, cell.partition)]
     )
-    compiler = replace(c_compiler(), needed=uncompiled(of_targets))
-    findings += [compiler, *environments(of_targets, path)]
-    findings += [*sharing(partitions), *(program(*names) for names in _PROGRAMS)]
-    findings += [*gpus(here), *injectors(site), *tools(), spack(name), *of_nodes]
+    findings += [c_compiler(needed=uncompiled(of_targets)), *environments(of_targets, path)]
+    findings += [
+        *sharing(partitions),
+        *gpus(here),
+        *injectors(site),
+        *tools(),
+        spack(name),
+        *of_nodes,
+    ]
     why = ", ".join(row.what for row in findings if row.needed and row.state == "missing")
     return Diagnosis(name, why, findings, here.as_dict(), cells)
 
@@ -476,9 +465,3 @@ def of_machine(
         *origins(site, environment),
         *rdma(here, site),
     ]
-
-
-def known_machines(root: Path) -> list[str]:
-    """Every machine with a file in `site/` or `configs/`; one of the two is enough."""
-    configs = {path.stem for path in (root / "configs").glob("[a-z]*.py")}
-    return sorted(configs | set(site_files.known_machines(root)))

@@ -11,8 +11,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from records.interrupts import Interrupts
 from records.machine import devices, slurm
 from records.machine.site import Machine, Origins
 from records.machine.site import load as load_machine
-from records.programs import ask, last_line
 
 #: Names of findings.
 _JOB, _HETJOB = "job on nodes", "heterogeneous job"
@@ -37,12 +36,11 @@ _JOB, _HETJOB = "job on nodes", "heterogeneous job"
 def examine(
     name: str, results: Path, wait_s: float, tell: Callable[[str], None], root: Path = ROOT
 ) -> list[Finding]:
-    """Ask Slurm, then look at the nodes in a job; `tell` says so before it is submitted.
+    """Look at the nodes of a machine in a job; `tell` says so before it is submitted.
 
     Raises InputError for a machine without Slurm, Stopped after a signal; the job is gone then.
     """
-    site = load_machine(name, root)
-    config = root / "configs" / f"{name}.py"
+    site, config = load_machine(name, root), root / "configs" / f"{name}.py"
     settings = settings_of(config)
     if settings.fault:
         raise InputError(f"configs/{name}.py: cannot be read: {settings.fault}")
@@ -54,28 +52,12 @@ def examine(
             " machines whose jobs Slurm starts"
         )
     os.environ.update(settings.environment)  # as ReFrame, which runs the file (SLURM_CONF)
-    partition, environ = targets[0]["name"], targets[0]["environs"][0]
+    place = Place(config, targets[0]["name"], targets[0]["environs"][0], site.origins)
+    results.mkdir(parents=True, exist_ok=True)
     try:
-        asked = [accepted(part["name"], part.get("access", [])) for part in parts]
-        with _existing(results):
-            place = Place(config, partition, environ, site.origins)
-            looked = look(place, results.absolute(), wait_s, tell)
+        return findings(look(place, results.absolute(), wait_s, tell), site)
     except MachineError as error:
         return [lacking(_JOB, str(error), "see 'slurm' above", needed=True)]
-    return asked + findings(looked, site)
-
-
-@contextmanager
-def _existing(folder: Path) -> Iterator[None]:
-    """The folder exists within the context, and afterwards if it did before."""
-    new = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # something else has used it meanwhile
-            for path in new:
-                path.rmdir()
 
 
 # The job.
@@ -198,27 +180,18 @@ def _reason(why: str | None) -> str | None:
 # What it shows, a line each.
 
 
-def accepted(partition: str, access: Sequence[str]) -> Finding:
-    """Whether Slurm takes a job in a partition with these options. Raises MachineError."""
-    words = [word for line in access for word in slurm.words_of(line)]
-    answer = ask(["sbatch", "--test-only", "--wrap=true", *words]).ended()
-    what, options = f"partition {partition}", " ".join(access) or "no options"
-    if answer.ok:
-        return Finding(what, "ok", f"sbatch --test-only accepts {options}")
-    remedy = "correct access in configs/: sinfo shows partitions, sacctmgr show assoc accounts"
-    reason = last_line(answer.stderr).rpartition("error: ")[2]
-    return lacking(what, f"sbatch --test-only {options}: {reason}", remedy, needed=True)
-
-
 def findings(looked: JobLook, site: Machine) -> list[Finding]:
     """All findings of a job."""
-    rows = [ran(looked, site.origins)]
+    rows = []
     if site.origins.policy in ("hetjob", "reservation"):
-        first = hetjob(looked, site.origins)
-        rows = [first, *rows] if looked.job else [first]
+        rows.append(hetjob(looked, site.origins))
+    if looked.job or not rows:
+        rows.append(ran(looked, site.origins))
     if looked.nodes:
         rows += [sees(looked), locks(looked), interface(looked, site)]
-        rows += [*device(looked, site), injector(looked, site)]
+        wanted = [rail.device for rail in site.rails] or ([site.device] if site.device else [])
+        rows += [device(name, looked, site) for name in wanted]
+        rows.append(injector(looked, site))
     return rows
 
 
@@ -251,15 +224,14 @@ def outcome(looked: JobLook) -> str:
 
 def sees(looked: JobLook) -> Finding:
     """Whether all nodes see the checkout, Python, results and stage folder."""
-    lost = [
-        f"{node['node']} does not see {path}" for node in looked.nodes for path in node["unseen"]
-    ]
-    if lost:
+    what, nodes = "shared folders", looked.nodes
+    unseen = [f"{node['node']} does not see {path}" for node in nodes for path in node["unseen"]]
+    if unseen:
         remedy = "keep it on a file system that all nodes mount"
-        return lacking("shared folders", "; ".join(lost), remedy, needed=True)
-    names = ", ".join(node["node"] for node in looked.nodes)
+        return lacking(what, "; ".join(unseen), remedy, needed=True)
+    names = ", ".join(node["node"] for node in nodes)
     detail = f"{names} see the checkout, Python, the results and the stage folder"
-    return Finding("shared folders", "ok", detail, needed=True)
+    return Finding(what, "ok", detail, needed=True)
 
 
 def locks(looked: JobLook) -> Finding:
@@ -267,13 +239,13 @@ def locks(looked: JobLook) -> Finding:
     first, *others = looked.nodes
     if not others:
         return Finding("locks", "ok", "one node only: not tried from another")
-    wrong = [node["node"] for node in others if node["lock"] != "seen"]
-    if not wrong and first["lock"] == "held":
-        who = ", ".join(node["node"] for node in others)
-        detail = f"{who} sees the lock of {first['node']} in the results folder"
-        return Finding("locks", "ok", detail, needed=True)
     late = [node["node"] for node in looked.nodes if node["lock"] == "late"]
-    detail = f"{', '.join(wrong)} gets a lock that {first['node']} holds in the results folder"
+    wrong = [node["node"] for node in others if node["lock"] == "unseen"]
+    at = f"the lock of {first['node']} in the results folder"
+    if not late and not wrong:
+        who = ", ".join(node["node"] for node in others)
+        return Finding("locks", "ok", f"{who} sees {at}", needed=True)
+    detail = f"{', '.join(wrong)} does not see {at}"
     if late:
         detail = f"{', '.join(late)} waited 30 s for a file of the other node"
     remedy = "mount it with locks (Lustre: -o flock), or use another --results"
@@ -283,22 +255,20 @@ def locks(looked: JobLook) -> Finding:
 def interface(looked: JobLook, site: Machine) -> Finding:
     """Whether every node has the interface of the site file, with an address."""
     what = "interface on nodes"
-    shared = in_common([node["addresses"] for node in looked.nodes])
-    others = f"interfaces of all nodes: {', '.join(shared) or _of_each(looked)}"
+    there = {node["node"]: node["addresses"] for node in looked.nodes}
+    shared = ", ".join(in_common(list(there.values())))
+    if not shared:
+        of_each = [f"{node}: {', '.join(in_common([of]))}" for node, of in there.items()]
+        shared = f"none ({'; '.join(of_each)})"
+    others = f"interfaces of all nodes: {shared}"
     if site.interface is None:
         return lacking(what, f"none in site/{site.name}.yaml; {others}", "set interface")
-    if site.interface in shared:
-        pairs = [f"{node['node']} {node['addresses'][site.interface]}" for node in looked.nodes]
-        return Finding(what, "ok", f"{site.interface}: {', '.join(pairs)}", needed=True)
-    lost = [n["node"] for n in looked.nodes if not n["addresses"].get(site.interface)]
-    detail = f"{', '.join(lost)}: no {site.interface} with an IPv4 address; {others}"
-    return lacking(what, detail, f"interface in site/{site.name}.yaml", needed=True)
-
-
-def _of_each(looked: JobLook) -> str:
-    """What nodes without an interface in common have."""
-    names = {node["node"]: in_common([node["addresses"]]) for node in looked.nodes}
-    return "none (" + "; ".join(f"{node}: {', '.join(of)}" for node, of in names.items()) + ")"
+    without = [node for node, addresses in there.items() if not addresses.get(site.interface)]
+    if without:
+        detail = f"{', '.join(without)}: no {site.interface} with an IPv4 address; {others}"
+        return lacking(what, detail, f"interface in site/{site.name}.yaml", needed=True)
+    addresses = ", ".join(f"{node} {of[site.interface]}" for node, of in there.items())
+    return Finding(what, "ok", f"{site.interface}: {addresses}", needed=True)
 
 
 def in_common(addresses: Sequence[Mapping[str, str | None]]) -> list[str]:
@@ -307,49 +277,44 @@ def in_common(addresses: Sequence[Mapping[str, str | None]]) -> list[str]:
     return [name for name in names if all(of_node.get(name) for of_node in addresses)]
 
 
-def device(looked: JobLook, site: Machine) -> list[Finding]:
-    """Whether every node has the writers' device and all rails, with an active port."""
-    wanted = [rail.device for rail in site.rails] or ([site.device] if site.device else [])
-    return [_device(name, looked, site) for name in wanted]
-
-
-def _device(name: str, looked: JobLook, site: Machine) -> Finding:
+def device(name: str, looked: JobLook, site: Machine) -> Finding:
+    """Whether every node has a device, or rail, of the site file, with an active port."""
     what, file = f"{name} on nodes", f"device and rails in site/{site.name}.yaml"
     hosts = {node["node"]: node["host"] for node in looked.nodes}
+    rdma = {node: devices_of(host) for node, host in hosts.items()}
     rates = {node: device_rate(host, name) for node, host in hosts.items()}
-    if lost := [node for node, rate in rates.items() if rate is None]:
-        detail = "; ".join(f"{node}: no {name}, but {_there(hosts[node])}" for node in lost)
-        here = [devices.named(name, _rdma(host)) for host in hosts.values()]
-        address = next((device.pci for device in here if device and device.pci), None)
-        same = address and all(devices.named(address, _rdma(host)) for host in hosts.values())
-        return lacking(what, detail, f"{file}: {address}" if same else file, needed=True)
+    there = [named for of in rdma.values() if (named := devices.named(name, of))]
+    if without := [node for node, rate in rates.items() if rate is None]:
+        detail = "; ".join(f"{node}: no {name}, but {_there(hosts[node])}" for node in without)
+        address = there[0].pci if there else None
+        if address and all(devices.named(address, of) for of in rdma.values()):
+            file = f"{file}: {address}"
+        return lacking(what, detail, file, needed=True)
     detail = ", ".join(f"{node} {rate}" for node, rate in rates.items())
-    for host in hosts.values():
-        if reason := inactive(name, _rdma(host)):
-            return lacking(what, f"{detail}: {reason}", file, needed=True)
-    at = [rdma.pci for host in hosts.values() if (rdma := devices.named(name, _rdma(host)))]
+    for reason in filter(None, (inactive(name, of) for of in rdma.values())):
+        return lacking(what, f"{detail}: {reason}", file, needed=True)
+    at = [named.pci for named in there]
     if len(set(at)) > 1:
         other = f"{detail}; not the same device: at {', '.join(map(str, at))}"
         return lacking(what, other, f"{file}: its PCI address")
     return Finding(what, "ok", detail, needed=True)
 
 
-def _rdma(host: Mapping[str, Any]) -> list[devices.Device]:
+def devices_of(host: Mapping[str, Any]) -> list[devices.Device]:
+    """The RDMA devices that a node has recorded."""
     return [devices.of_record(record) for record in host["rdma"]]
 
 
 def _there(host: Mapping[str, Any]) -> str:
     """RDMA devices with their addresses, and interfaces."""
-    rdma = [f"{of.name} at {of.pci}" if of.pci else of.name for of in _rdma(host)]
-    return (
-        ", ".join([*rdma, *(interface["name"] for interface in host["interfaces"])])
-        or "nothing else"
-    )
+    rdma = [f"{of.name} at {of.pci}" if of.pci else of.name for of in devices_of(host)]
+    names = [*rdma, *(interface["name"] for interface in host["interfaces"])]
+    return ", ".join(names) or "nothing else"
 
 
 def device_rate(host: Mapping[str, Any], name: str) -> str | None:
     """State and rate of an RDMA device or interface in words; None if the node has none."""
-    if device := devices.named(name, _rdma(host)):
+    if device := devices.named(name, devices_of(host)):
         return f"({', '.join(map(port_words, device.ports)) or device.transport})"
     for interface in host["interfaces"]:
         if interface["name"] == name:
@@ -361,8 +326,8 @@ def injector(looked: JobLook, site: Machine) -> Finding:
     """Whether every node has the program of the writers."""
     what = f"{site.injector} on nodes"
     reasons = {node["node"]: node["injectors"][site.injector] for node in looked.nodes}
-    lost = [node for node, reason in reasons.items() if reason]
-    if not lost:
+    without = [node for node, reason in reasons.items() if reason]
+    if not without:
         return Finding(what, "ok", f"ready on {', '.join(reasons)}", needed=True)
-    lack, _, remedy = reasons[lost[0]].partition(": ")
-    return lacking(what, f"{', '.join(lost)}: {lack}", remedy, needed=True)
+    lack, _, remedy = reasons[without[0]].partition(": ")
+    return lacking(what, f"{', '.join(without)}: {lack}", remedy, needed=True)

@@ -1,6 +1,6 @@
-"""What can be asked about a new machine: Slurm, the modules system, and a job that looks at nodes.
+"""What can be asked about a new machine: Slurm and the modules system.
 
-The first half reads what Slurm's programs print; it is pure.
+Functions that read what programs print are pure; `learn` asks.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from nimc.cluster.in_job import JobLook, in_common
+from nimc.cluster.in_job import JobLook
 from records.errors import MachineError
 from records.files import user_name
 from records.kernel_text import number
 from records.machine import host
-from records.machine.devices import Device, Port, of_record
 from records.machine.site import Origins
 from records.programs import ask
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]\w*)=(\S*)")
-#: A word that may stand in a file that is made: names of partitions, accounts, nodes.
+#: A word that may stand in a new file: names of partitions, accounts, nodes.
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 #: Slurm's time limits, `[DAYS-]HOURS:MINUTES:SECONDS`.
 _LIMIT = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,2}):([0-9]{2}):([0-9]{2})")
+_MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:,]+)\))?", re.ASCII)
+#: What an environment of ReFrame is made of, by names in lower case.
+_OF_ENVIRONMENTS = re.compile(r"gcc|gnu|mpi|mvapich|lammps")
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,6 @@ class SlurmPartition:
 
     name: str
     default: bool
-    #: Whether it takes and starts jobs.
-    up: bool
     #: Longest job, seconds; None: unlimited.
     limit_s: int | None
     #: Whether jobs get whole nodes only.
@@ -57,24 +57,62 @@ class NodeShape:
     memory_mib: int | None
 
 
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What Slurm, this host and a job said."""
+
+    #: Name and processor of this host, from where jobs are submitted.
+    host: str
+    processor: str
+    #: Those that can run jobs, the default first: targets are in that one.
+    partitions: Sequence[SlurmPartition]
+    #: Shapes of the nodes of the targets' partition and their numbers.
+    shapes: Sequence[tuple[NodeShape, int]]
+    #: `scontrol show config`.
+    settings: Mapping[str, str]
+    mpi: Sequence[str]
+    #: Accounts of the user.
+    accounts: Sequence[str]
+    #: ReFrame's name of the modules system, and the modules of `modules_in`.
+    modules_system: str
+    modules: Sequence[str]
+    #: Why Slurm takes no heterogeneous job in the target partition, although it takes others.
+    hetjob_refused: str | None = None
+    #: What the job found; empty without one.
+    looked: JobLook = field(default_factory=lambda: JobLook(None, "no job was submitted"))
+
+    @property
+    def target(self) -> SlurmPartition:
+        """The partition of the targets."""
+        return self.partitions[0]
+
+    @property
+    def nodes(self) -> Sequence[Mapping[str, Any]]:
+        """Records of the nodes that the job looked at."""
+        return self.looked.nodes
+
+    @property
+    def origins(self) -> Origins:
+        """Where origins come from."""
+        if self.target.nodes < 2:
+            return Origins(policy="same_host")
+        if self.hetjob_refused:
+            return Origins(policy="same_job")
+        return Origins(policy="hetjob", partition=self.target.name)
+
+
 def partitions(text: str) -> list[SlurmPartition]:
     """Those that can run jobs, the default first.
 
     From lines of `scontrol --oneliner show partition`.
     """
-    read = [
-        SlurmPartition(
-            fields["PartitionName"],
-            default=fields.get("Default") == "YES",
-            up=fields.get("State") == "UP",
-            limit_s=limit_s(fields.get("MaxTime", "")),
-            whole_nodes=fields.get("OverSubscribe") == "EXCLUSIVE",
-            nodes=number(fields.get("TotalNodes", "")) or 0,
-        )
-        for fields in map(_fields, text.splitlines())
-        if _NAME.fullmatch(fields.get("PartitionName", ""))
-    ]
-    usable = (partition for partition in read if partition.up and partition.nodes)
+    usable = []
+    for fields in map(_fields, text.splitlines()):
+        name, nodes = fields.get("PartitionName", ""), number(fields.get("TotalNodes", ""))
+        if _NAME.fullmatch(name) and fields.get("State") == "UP" and nodes:
+            whole = fields.get("OverSubscribe") == "EXCLUSIVE"
+            limit = limit_s(fields.get("MaxTime", ""))
+            usable.append(SlurmPartition(name, fields.get("Default") == "YES", limit, whole, nodes))
     return sorted(usable, key=lambda partition: not partition.default)
 
 
@@ -131,19 +169,10 @@ def mpi_types(text: str) -> list[str]:
     return list(dict.fromkeys(takewhile(_NAME.fullmatch, words)))
 
 
-def accounts(text: str, default: str) -> dict[str, bool]:
-    """Account -> whether it is taken without `--account`.
-
-    From `sacctmgr -nP show assoc format=account`, and `default`, which is a line of its own.
-    """
-    of_user = [line.strip() for line in default.splitlines() if _NAME.fullmatch(line.strip())]
+def accounts(text: str) -> list[str]:
+    """From `sacctmgr -nP show assoc format=account`."""
     names = (line.strip() for line in text.splitlines())
-    return {name: name in of_user[-1:] for name in names if _NAME.fullmatch(name)}
-
-
-_MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:,]+)\))?", re.ASCII)
-#: What an environment of ReFrame is made of, by names in lower case.
-_OF_ENVIRONMENTS = re.compile(r"gcc|gnu|mpi|mvapich|lammps")
+    return list(dict.fromkeys(name for name in names if _NAME.fullmatch(name)))
 
 
 def modules_in(text: str) -> list[str]:
@@ -160,146 +189,23 @@ def _fields(line: str) -> dict[str, str]:
     return dict(_FIELD.findall(line))
 
 
-# What follows from it. Pure functions.
-
-
-#: Interfaces that containers and virtual machines make: other nodes cannot be reached over them.
-_INNER = ("docker", "podman", "cni", "virbr", "lxc", "br-", "veth", "tun", "tap")
-
-
-@dataclass(frozen=True)
-class ClusterFacts:
-    """What Slurm, this host and a job said."""
-
-    #: Name and processor of this host, from where jobs are submitted.
-    host: str
-    processor: str
-    #: Those that can run jobs, the default first.
-    partitions: Sequence[SlurmPartition]
-    #: Partition -> shapes of its nodes and their numbers.
-    shapes: Mapping[str, Sequence[tuple[NodeShape, int]]]
-    #: `scontrol show config`.
-    settings: Mapping[str, str]
-    mpi: Sequence[str]
-    #: Account of the user -> whether it is taken without `--account`.
-    accounts: Mapping[str, bool]
-    #: ReFrame's name of the modules system, and the modules of `modules_in`.
-    modules_system: str
-    modules: Sequence[str]
-    #: Why Slurm takes no heterogeneous job in the target partition, although it takes others.
-    hetjob_refused: str | None = None
-    #: What the job found; empty without one.
-    looked: JobLook = field(default_factory=lambda: JobLook(None, "no job was submitted"))
-
-    @property
-    def target(self) -> SlurmPartition:
-        """The partition of the targets."""
-        return self.partitions[0]
-
-    @property
-    def nodes(self) -> Sequence[Mapping[str, Any]]:
-        """Records of the nodes that the job looked at."""
-        return self.looked.nodes
-
-    @property
-    def origins(self) -> Origins:
-        """Where origins come from."""
-        if self.target.nodes < 2:
-            return Origins(policy="same_host")
-        if self.hetjob_refused:
-            return Origins(policy="same_job")
-        return Origins(policy="hetjob", partition=self.target.name)
-
-
-def access(partition: SlurmPartition, accounts: Mapping[str, bool]) -> list[str]:
-    """Options of every job in a partition; an account only if none is taken without one."""
-    options = [f"--partition={partition.name}"]
-    if not partition.whole_nodes:
-        options.append("--exclusive")
-    if accounts and not any(accounts.values()):
-        options.append(f"--account={next(iter(accounts))}")
-    return options
-
-
-def interfaces(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Network interfaces with an address on every node, the fastest first."""
-    there = nodes[0]["host"]["interfaces"] if nodes else []
-    rates = {interface["name"]: interface["rate_b_s"] or 0.0 for interface in there}
-    names = in_common([node["addresses"] for node in nodes])
-    usable = [name for name in names if not name.startswith(_INNER)]
-    return sorted(usable, key=lambda name: -rates.get(name, 0.0))
-
-
-@dataclass(frozen=True)
-class ActiveDevice:
-    """An RDMA device that every node has, with an active port."""
-
-    #: As a site file names it: by name, or by PCI address if nodes name it differently.
-    name: str
-    numa_node: int | None
-    rate_b_s: float
-    #: Node -> the kernel's name there.
-    names: Mapping[str, str]
-
-
-def devices(nodes: Sequence[Mapping[str, Any]]) -> list[ActiveDevice]:
-    """RDMA devices with the same active port on every node, the fastest first."""
-    there = {node["node"]: active_devices(node["host"]) for node in nodes}
-    common: dict[str, ActiveDevice] = {}
-    for device, port in next(iter(there.values()), []):
-        if active := _on_all(device, port, there):
-            common.setdefault(device.name, active)
-    return sorted(common.values(), key=lambda device: -device.rate_b_s)
-
-
-def active_devices(host: Mapping[str, Any]) -> list[tuple[Device, Port]]:
-    """The RDMA devices of a node with their active ports."""
-    listed = map(of_record, host["rdma"])
-    return [(device, port) for device in listed for port in device.ports if port.state == "ACTIVE"]
-
-
-def _on_all(
-    device: Device, port: Port, there: Mapping[str, Sequence[tuple[Device, Port]]]
-) -> ActiveDevice | None:
-    """A device of the first node as all others have it too; None if they do not."""
-    for name in filter(None, (device.name, device.pci)):
-        same = {
-            node: other
-            for node, others in there.items()
-            for other, its_port in others
-            if name in (other.name, other.pci) and its_port.number == port.number
-        }
-        # One name may be another device on another node.
-        alike = len({other.pci for other in same.values()}) == 1
-        if len(same) == len(there) and alike:
-            names = {node: other.name for node, other in same.items()}
-            wanted = name if port.number == 1 else f"{name}:{port.number}"
-            return ActiveDevice(wanted, device.numa_node, port.rate_b_s or 0.0, names)
-    return None
-
-
-_SCONTROL = ("scontrol", "--oneliner", "show")
-
-
 def learn() -> ClusterFacts:
     """What needs no job. Raises MachineError without a Slurm that answers."""
-    usable = partitions(_required([*_SCONTROL, "partition"]))
+    usable = partitions(_slurm_shows("partition"))
     if not usable:
         raise MachineError("scontrol show partition: no partition that is up and has nodes")
-    nodes = _required([*_SCONTROL, "node"])
     user = user_name(os.geteuid())
-    assoc = ["sacctmgr", "--noheader", "--parsable2", "show"]
-    default = ask([*assoc, "user", user, "format=defaultaccount"])
-    of_user = ask([*assoc, "assoc", f"user={user}", "format=account"])
+    assoc = ["sacctmgr", "--noheader", "--parsable2", "show", "assoc", f"user={user}"]
+    of_user = ask([*assoc, "format=account"])
     system, modules = _modules(os.environ)
     return ClusterFacts(
         host=socket.gethostname(),
         processor=host.detect().processor,
         partitions=usable,
-        shapes={partition.name: shapes(nodes, partition.name) for partition in usable},
-        settings=settings(_required(["scontrol", "show", "config"])),
+        shapes=shapes(_slurm_shows("node"), usable[0].name),
+        settings=settings(_slurm_shows("config")),
         mpi=mpi_types(ask(["srun", "--mpi=list"]).text),
-        accounts=accounts(of_user.text, default.text) if of_user.ok else {},
+        accounts=accounts(of_user.text) if of_user.ok else [],
         modules_system=system,
         modules=modules,
     )
@@ -315,11 +221,12 @@ def _modules(environment: Mapping[str, str]) -> tuple[str, Sequence[str]]:
     return "nomod", []
 
 
-def _required(command: Sequence[str]) -> str:
+def _slurm_shows(what: str) -> str:
+    command = ["scontrol", "--oneliner", "show", what]
     answer = ask(command)
     if not answer.ok:
         raise MachineError(
             f"{' '.join(command)}: {answer.last}; without Slurm, copy configs/localhost.py and"
             " site/localhost.yaml"
         )
-    return answer.text
+    return answer.stdout

@@ -14,24 +14,18 @@ import yaml
 from records.errors import InputError
 from records.kernel_text import as_list, cpu_list, number
 
+#: A prolog and an epilog for Slurm, and a unit for systemd.
+Part = Literal["prolog", "epilog", "unit"]
+PARTS: tuple[Part, ...] = get_args(Part)
+
+_SHELL = Path(__file__).with_name("shell")
+#: Files that a remedy's settings need besides its own.
+_SHARED = {"cat": ["schemata"], "mba": ["schemata"]}
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 _HEX = re.compile(r"(0x)?([0-9a-fA-F]{1,8})")
 #: mlnx_qos takes a limit for each of eight traffic classes.
 _CLASSES = 8
 _MOST_GBIT_S = 1000
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One value that the scripts need."""
-
-    name: str
-    #: Allowed values, in words.
-    allowed: str
-    #: The value in the form that the kernel prints; raises ValueError if it is not allowed.
-    canonical: Callable[[str], str]
-    #: Used unless the operator gives another one.
-    example: str
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,8 @@ class RootRemedy:
     needs: str
     price: str
     trap: str
-    parameters: tuple[Parameter, ...]
+    #: Value that the scripts need -> `allowed`, in words, and `example`, which is the default.
+    parameters: Mapping[str, Mapping[str, str]]
 
     @property
     def feature(self) -> str:
@@ -52,92 +47,66 @@ class RootRemedy:
         return f"nimc_{self.name}"
 
 
-def _device(text: str) -> str:
-    if not _DEVICE.fullmatch(text):
-        raise ValueError
-    return text
+#: Name -> remedy.
+ROOT_REMEDIES: dict[str, RootRemedy] = {
+    name: RootRemedy(name, **row)
+    for name, row in yaml.safe_load((_SHELL / "remedies.yaml").read_text()).items()
+}
 
 
-def _cpus(text: str) -> str:
+def _device(text: str) -> str | None:
+    return text if _DEVICE.fullmatch(text) else None
+
+
+def _cpus(text: str) -> str | None:
     """A list of CPUs as the kernel prints it: `0,1,2,8` as `0-2,8`."""
-    if not (cpus := set(cpu_list(text))):
-        raise ValueError
-    return as_list(cpus)
+    try:
+        return as_list(set(cpu_list(text))) or None
+    except ValueError:
+        return None
 
 
-def _mask(text: str) -> str:
+def _mask(text: str) -> str | None:
     """Hexadecimal without `0x` and leading zeros; its set bits must be adjacent."""
-    found = _HEX.fullmatch(text)
-    bits = int(found[2], 16) if found else 0
-    adjacent = bits // (bits & -bits) if bits else 0
-    if not bits or adjacent & (adjacent + 1):
-        raise ValueError
-    return f"{bits:x}"
+    match = _HEX.fullmatch(text)
+    bits = int(match[2], 16) if match else 0
+    return f"{bits:x}" if re.fullmatch("1+0*", f"{bits:b}") else None
 
 
-def _percent(text: str) -> str:
+def _percent(text: str) -> str | None:
     value = number(text)
-    if value is None or not 1 <= value <= 100:
-        raise ValueError
-    return str(value)
+    return str(value) if value is not None and 1 <= value <= 100 else None
 
 
-def _limits(text: str) -> str:
+def _limits(text: str) -> str | None:
     limits = [number(part) for part in text.split(",")]
-    if len(limits) != _CLASSES or any(v is None or not 0 <= v <= _MOST_GBIT_S for v in limits):
-        raise ValueError
-    return ",".join(map(str, limits))
+    valid = all(limit is not None and 0 <= limit <= _MOST_GBIT_S for limit in limits)
+    return ",".join(map(str, limits)) if valid and len(limits) == _CLASSES else None
 
 
-#: Name of a value -> how it is read.
-_CANONICAL = {
+#: Name of a value -> the value in the form that the kernel prints; None if it is not allowed.
+_CANONICAL: dict[str, Callable[[str], str | None]] = {
     "device": _device,
     "cpus": _cpus,
     "mask": _mask,
     "percent": _percent,
     "limits": _limits,
 }
-_SHELL = Path(__file__).with_name("shell")
-
-
-def _remedy(name: str, parameters: Mapping[str, Mapping[str, str]], **about: str) -> RootRemedy:
-    known = (
-        Parameter(each, of["allowed"], _CANONICAL[each], of["example"])
-        for each, of in parameters.items()
-    )
-    return RootRemedy(name, **about, parameters=tuple(known))
-
-
-#: Name -> remedy.
-ROOT_REMEDIES: dict[str, RootRemedy] = {
-    name: _remedy(name, **row)
-    for name, row in yaml.safe_load((_SHELL / "remedies.yaml").read_text()).items()
-}
-
-
-# The scripts of a remedy as text: a prolog and an epilog for Slurm, and a unit for systemd.
-
-
-Part = Literal["prolog", "epilog", "unit"]
-PARTS: tuple[Part, ...] = get_args(Part)
-
-#: Files that a remedy's settings need besides its own.
-_SHARED = {"cat": ["schemata"], "mba": ["schemata"]}
 
 
 def values(remedy: RootRemedy, given: Sequence[str]) -> dict[str, str]:
     """Parameter -> value, from words such as `cpus=0-3`. Raises InputError."""
-    known = {parameter.name: parameter for parameter in remedy.parameters}
-    found = {name: parameter.example for name, parameter in known.items()}
+    chosen = {name: parameter["example"] for name, parameter in remedy.parameters.items()}
     for word in given:
         name, _, text = word.partition("=")
-        if name not in known:
-            raise InputError(f"--set {word}: allowed: {', '.join(f'{n}=VALUE' for n in known)}")
-        try:
-            found[name] = known[name].canonical(text)
-        except ValueError:
-            raise InputError(f"--set {word}: allowed: {known[name].allowed}") from None
-    return found
+        if name not in chosen:
+            allowed = ", ".join(f"{parameter}=VALUE" for parameter in chosen)
+            raise InputError(f"--set {word}: allowed: {allowed}")
+        value = _CANONICAL[name](text)
+        if value is None:
+            raise InputError(f"--set {word}: allowed: {remedy.parameters[name]['allowed']}")
+        chosen[name] = value
+    return chosen
 
 
 def path_of(remedy: RootRemedy, part: Part) -> str:
@@ -150,7 +119,8 @@ def path_of(remedy: RootRemedy, part: Part) -> str:
 def render(remedy: RootRemedy, chosen: Mapping[str, str], part: Part) -> str:
     """One part."""
     if part == "unit":
-        return _unit(remedy)
+        unit = (_SHELL / "unit.in").read_text()
+        return unit.format(name=remedy.name, epilog=path_of(remedy, "epilog"))
     head = [
         "#!/bin/sh",
         f"# {part.capitalize()} of the remedy {remedy.name}, as printed by 'nimc remedy show'.",
@@ -162,19 +132,3 @@ def render(remedy: RootRemedy, chosen: Mapping[str, str], part: Part) -> str:
     files = ["state", *_SHARED.get(remedy.name, []), remedy.name, part]
     texts = ["\n".join(head) + "\n", *((_SHELL / f"{name}.sh.in").read_text() for name in files)]
     return "\n".join(texts)
-
-
-def _unit(remedy: RootRemedy) -> str:
-    return f"""\
-[Unit]
-Description=Revert the remedy {remedy.name} of a job that ended with the node
-After=local-fs.target
-Before=slurmd.service
-
-[Service]
-Type=oneshot
-ExecStart={path_of(remedy, "epilog")}
-
-[Install]
-WantedBy=multi-user.target
-"""

@@ -75,29 +75,19 @@ def create_command(machine: Machine, minutes: int, nodes: str | None, user: str)
 
 
 def shortcomings(
-    found: Reservation | None,
-    machine: Machine,
-    nodes: int,
-    needed_s: float,
-    user: str,
-    now: datetime,
+    current: Reservation, nodes: int, needed_s: float, user: str, now: datetime
 ) -> list[str]:
     """Why a campaign of `needed_s` seconds on `nodes` origins cannot use it; empty if it can."""
-    name = name_of(machine)
-    if found is None:
-        return [f"reservation {name} does not exist"]
-    faults = []
-    if found.state != "ACTIVE":
-        faults.append(f"reservation {name} is {found.state}, from {found.start}")
-    left_s = (found.end - now).total_seconds()
+    faults, left_s = [], (current.end - now).total_seconds()
+    if current.state != "ACTIVE":
+        faults.append(f"is {current.state}, from {current.start}")
     if left_s < needed_s:
-        ends = f"reservation {name} ends in {max(left_s, 0) / 60:.0f} min"
-        faults.append(f"{ends}; {needed_s / 60:.0f} min are needed")
-    if found.node_count < nodes:
-        faults.append(f"reservation {name} holds {found.node_count} nodes; {nodes} are needed")
-    if found.users and user not in found.users:
-        faults.append(f"reservation {name} is for {', '.join(found.users)}, not for {user}")
-    return faults
+        faults.append(f"ends in {max(left_s, 0) / 60:.0f} min; {needed_s / 60:.0f} min are needed")
+    if current.node_count < nodes:
+        faults.append(f"holds {current.node_count} nodes; {nodes} are needed")
+    if current.users and user not in current.users:
+        faults.append(f"is for {', '.join(current.users)}, not for {user}")
+    return [f"reservation {current.name} {fault}" for fault in faults]
 
 
 def find(name: str) -> Reservation | None:
@@ -112,12 +102,10 @@ def find(name: str) -> Reservation | None:
 def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
     """Create the reservation; MachineError with a command for the operator if Slurm refuses."""
     _run_or_advise(create_command(machine, minutes, nodes, user_name(os.geteuid())))
-    found = find(name_of(machine))
-    if found is None:
-        raise MachineError(
-            f"reservation {name_of(machine)} was created, but Slurm does not show it"
-        )
-    return found
+    current = find(name_of(machine))
+    if current is None:
+        raise MachineError(f"Slurm does not show the new reservation {name_of(machine)}")
+    return current
 
 
 def remove(machine: Machine) -> None:
@@ -132,11 +120,13 @@ def check(machine: Machine, nodes: int, needed_s: float) -> Reservation | None:
     """
     if machine.origins.policy != "reservation":
         return None
-    found, user = find(name_of(machine)), user_name(os.geteuid())
-    faults = shortcomings(found, machine, nodes, needed_s, user, datetime.now())
+    current, user = find(name_of(machine)), user_name(os.geteuid())
+    faults = [f"reservation {name_of(machine)} does not exist"]
+    if current is not None:
+        faults = shortcomings(current, nodes, needed_s, user, datetime.now())
     if faults:
         raise MachineError("; ".join(faults) + " (see 'nimc origins')")
-    return found
+    return current
 
 
 def _scontrol(command: list[str]) -> ProgramAnswer:

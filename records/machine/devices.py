@@ -97,8 +97,8 @@ class Chosen(NamedTuple):
 
 def split(wanted: str) -> Chosen:
     """The parts of `DEVICE` or `DEVICE:PORT`; the first port without one."""
-    found = None if _PCI.fullmatch(wanted) else _WITH_PORT.fullmatch(wanted)
-    return Chosen(found[1], int(found[2])) if found else Chosen(wanted, 1)
+    match = None if _PCI.fullmatch(wanted) else _WITH_PORT.fullmatch(wanted)
+    return Chosen(match[1], int(match[2])) if match else Chosen(wanted, 1)
 
 
 def has_address(wanted: str) -> bool:
@@ -110,9 +110,9 @@ def chosen(wanted: str, root: Path = SYS) -> Chosen:
     """The device of this host that is meant; a network interface is returned as it is."""
     name, port = split(wanted)
     if _PCI.fullmatch(name):
-        paths = (path for each in _CLASSES for path in (root / "class" / each).glob("*"))
+        paths = (path for folder in _CLASSES for path in (root / "class" / folder).glob("*"))
         return Chosen(next((path.name for path in paths if _address(path) == name), name), port)
-    there = any((root / "class" / each / name).exists() for each in _CLASSES)
+    there = any((root / "class" / folder / name).exists() for folder in _CLASSES)
     return Chosen(name, port) if there else Chosen(wanted, 1)
 
 
@@ -125,7 +125,7 @@ def _address(path: Path) -> str | None:
 
 def detect(root: Path = SYS) -> list[Device]:
     """All RDMA devices, sorted by name; then those of Slingshot, whose ports are not known."""
-    folders = (root / "class" / each for each in _CLASSES)
+    folders = (root / "class" / name for name in _CLASSES)
     return [_device(path) for folder in folders for path in sorted(folder.glob("*"))]
 
 
@@ -134,19 +134,19 @@ def is_rdma(name: str | None, root: Path = SYS) -> bool:
     if name is None:
         return False
     device = chosen(name, root).name
-    return any((root / "class" / each / device).exists() for each in _CLASSES)
+    return any((root / "class" / folder / device).exists() for folder in _CLASSES)
 
 
 def transport(name: str | None, root: Path = SYS) -> str:
     """Transport of a device (None: the first); `RDMA` if this host lacks it."""
     device = name and chosen(name, root).name
-    return next((each.transport for each in detect(root) if device in (None, each.name)), "RDMA")
+    return next((here.transport for here in detect(root) if device in (None, here.name)), "RDMA")
 
 
-def named(wanted: str, found: Sequence[Device]) -> Device | None:
+def named(wanted: str, devices: Sequence[Device]) -> Device | None:
     """The device that is meant, of those of a host."""
     name = split(wanted).name
-    return next((each for each in found if name in (each.name, each.pci)), None)
+    return next((device for device in devices if name in (device.name, device.pci)), None)
 
 
 def of_record(record: Mapping[str, Any]) -> Device:
@@ -154,9 +154,9 @@ def of_record(record: Mapping[str, Any]) -> Device:
     return Device(**{**record, "ports": [Port(**port) for port in record["ports"]]})
 
 
-def numa_node(name: str | None, found: Sequence[Device]) -> int | None:
+def numa_node(name: str | None, devices: Sequence[Device]) -> int | None:
     """NUMA node of a device (None: the first); None if unknown."""
-    device = next(iter(found), None) if name is None else named(name, found)
+    device = next(iter(devices), None) if name is None else named(name, devices)
     return device.numa_node if device else None
 
 
@@ -201,8 +201,8 @@ def _device(path: Path) -> Device:
         kind = "Slingshot"
     elif _text(path / "parent"):
         kind = "soft-RoCE"
-    elif (found := driver(path.name, path.parents[2])) in _TRANSPORTS:
-        kind = _TRANSPORTS[found]
+    elif (kernel_driver := driver(path.name, path.parents[2])) in _TRANSPORTS:
+        kind = _TRANSPORTS[kernel_driver]
     else:
         kind = "RoCE" if any(port.link_layer == "Ethernet" for port in ports) else "InfiniBand"
     node = number(_text(path / "device/numa_node"))

@@ -35,7 +35,7 @@ def memory_limit_b(root: Path = Path("/")) -> int | None:
     """
     names = ("memory.max", "memory.limit_in_bytes")
     texts = [_read(folder / name) for folder in _folders(root, "memory") for name in names]
-    return min((found for text in texts if (found := number(text)) is not None), default=None)
+    return min((limit_b for text in texts if (limit_b := number(text)) is not None), default=None)
 
 
 def _folders(root: Path, controller: str) -> Iterator[Path]:
@@ -74,18 +74,18 @@ def interrupts_of_devices(root: Path = Path("/")) -> dict[str, dict[str, int]]:
 
     Without devices whose interrupts are unknown, as those of virtual ones.
     """
-    found = {}
+    by_device = {}
     for folder in ("infiniband", "net"):
         for device in sorted((root / "sys/class" / folder).glob("*/device")):
-            folders = [root / "proc/irq" / each.name for each in device.glob("msi_irqs/*")]
+            folders = [root / "proc/irq" / path.name for path in device.glob("msi_irqs/*")]
             # Where an interrupt goes, or may go: kernels before 4.14 lack the first.
             lists = [
-                _read(each / "effective_affinity_list") or _read(each / "smp_affinity_list")
-                for each in folders
+                _read(path / "effective_affinity_list") or _read(path / "smp_affinity_list")
+                for path in folders
             ]
-            if known := Counter(filter(None, lists)):
-                found[device.parent.name] = dict(sorted(known.items()))
-    return found
+            if numbers := Counter(filter(None, lists)):
+                by_device[device.parent.name] = dict(sorted(numbers.items()))
+    return by_device
 
 
 # Settings and firmware of a host that change what memory contention costs, read without root.
@@ -93,8 +93,8 @@ def interrupts_of_devices(root: Path = Path("/")) -> dict[str, dict[str, int]]:
 
 def microcode(root: Path) -> str | None:
     """Revision of the processor's microcode; several if CPUs differ."""
-    found = re.findall(r"^microcode\s*:\s*(\S+)", _read(root / "proc/cpuinfo"), re.MULTILINE)
-    return ", ".join(sorted(set(found))) or None
+    revisions = re.findall(r"^microcode\s*:\s*(\S+)", _read(root / "proc/cpuinfo"), re.MULTILINE)
+    return ", ".join(sorted(set(revisions))) or None
 
 
 def bios(root: Path) -> str | None:
@@ -157,15 +157,15 @@ def prefetchers(root: Path) -> str | None:
 def resctrl(root: Path) -> str | None:
     """The default group's schemata, one resource after the other: `L3:0=7ff;1=7ff MB:0=100`."""
     lines = map(str.strip, _read(root / "sys/fs/resctrl/schemata").splitlines())
-    found = [line.replace(" ", "") for line in lines if _LINE.fullmatch(line)]
-    return " ".join(sorted(found)) or None
+    schemata = [line.replace(" ", "") for line in lines if _LINE.fullmatch(line)]
+    return " ".join(sorted(schemata)) or None
 
 
 def _registers(root: Path, register: int, model: str) -> list[int]:
     """The distinct values of a register over all CPUs of that model; empty if unreadable."""
     if not processor_identity(_read(root / "proc/cpuinfo")).startswith(model):
         return []
-    found = set()
+    values = set()
     for path in (root / "dev/cpu").glob("[0-9]*/msr"):
         try:
             with path.open("rb", buffering=0) as file:
@@ -173,8 +173,8 @@ def _registers(root: Path, register: int, model: str) -> list[int]:
         except OSError:
             return []
         if len(data) == _REGISTER_B:
-            found.add(int.from_bytes(data, "little"))
-    return sorted(found)
+            values.add(int.from_bytes(data, "little"))
+    return sorted(values)
 
 
 _KIB = 1024
@@ -367,7 +367,7 @@ def nodes_with_cores(nodes: list[NumaNode]) -> list[int]:
     """Numbers of the nodes that have CPUs and memory, of which at least one does."""
     having = [node for node in nodes if node.cpus]
     # Without any figure of memory, which of them have some is unknown.
-    return [node.number for node in having if node.memory_b] or [each.number for each in having]
+    return [node.number for node in having if node.memory_b] or [node.number for node in having]
 
 
 def memory_nodes(nodes: list[NumaNode]) -> list[int]:
@@ -380,20 +380,20 @@ def _caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int | None, int
 
     Many kernels on ARM and in virtual machines know levels, but no sizes.
     """
-    found: dict[tuple[int, str], int | None] = {}
+    sizes_kib: dict[tuple[int, str], int | None] = {}
     for cpu in cpus:
         for path in (folder / f"cpu{cpu}/cache").glob("index[0-9]*"):
             level = number(_read(path / "level"))
             if _read(path / "type") != "Instruction" and level:
                 shared = _read(path / "shared_cpu_list") or str(cpu)
                 # The kernel writes sizes as `32768K`.
-                found[level, shared] = number(_read(path / "size")[:-1])
-    last = max((level for level, _ in found), default=0)
-    sizes = {shared: kib for (level, shared), kib in found.items() if level == last}
+                sizes_kib[level, shared] = number(_read(path / "size")[:-1])
+    last = max((level for level, _ in sizes_kib), default=0)
+    sizes = {shared: kib for (level, shared), kib in sizes_kib.items() if level == last}
     caches = [Cache(last, kib * _KIB, _listed(shared)) for shared, kib in sizes.items() if kib]
-    known = caches and len(caches) == len(sizes)
-    l2_kib = min((kib for (level, _), kib in found.items() if level == 2 and kib), default=None)
-    total_b = sum(cache.size_b for cache in caches) if known else None
+    is_known = caches and len(caches) == len(sizes)
+    l2_kib = min((kib for (level, _), kib in sizes_kib.items() if level == 2 and kib), default=None)
+    total_b = sum(cache.size_b for cache in caches) if is_known else None
     return caches, total_b, l2_kib and l2_kib * _KIB
 
 
@@ -427,8 +427,8 @@ def _is_up(interface: Path) -> bool:
 
 def _memory_b(path: Path) -> int:
     """Of a line `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; kB there is 1024 bytes."""
-    found = re.search(r"\bMemTotal: +([0-9]{1,20})\b", _read(path))
-    return int(found[1]) * _KIB if found else 0
+    match = re.search(r"\bMemTotal: +([0-9]{1,20})\b", _read(path))
+    return int(match[1]) * _KIB if match else 0
 
 
 # Families of processors, as far as their counters differ.
@@ -467,12 +467,12 @@ IDENTITY_AWK = (
 
 def processor_identity(cpuinfo: str) -> str:
     """The identity of the first processor in the text of /proc/cpuinfo; empty if unknown."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in cpuinfo.splitlines():
         name, _, value = line.partition(":")
-        found.setdefault(name.strip(), value.strip())
-    x86 = [found.get(name) for name in ("vendor_id", "cpu family", "model", "stepping")]
-    arm = [found.get(name) for name in ("CPU implementer", "CPU part")]
+        fields.setdefault(name.strip(), value.strip())
+    x86 = [fields.get(name) for name in ("vendor_id", "cpu family", "model", "stepping")]
+    arm = [fields.get(name) for name in ("CPU implementer", "CPU part")]
     parts = x86 if all(x86) else ["ARM", *arm] if all(arm) else []
     return "-".join(part for part in parts if part)
 

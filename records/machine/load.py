@@ -46,7 +46,7 @@ class KernelThreads:
     def read_s(self) -> float:
         """Time that all of them have used since the first reading, seconds."""
         now = dict(_threads(self._proc))
-        self._total += sum(max(used - self._used.get(each, 0), 0) for each, used in now.items())
+        self._total += sum(max(used - self._used.get(thread, 0), 0) for thread, used in now.items())
         self._used = now
         return self._total / TICKS_PER_S
 
@@ -80,7 +80,7 @@ class HostLoad:
     foreign: dict[int, ProcessStat] | None
     #: PID -> start of the block's processes (as in `ProcessStat`), and PIDs of those that wait for
     #: one of them.
-    own: dict[int, int]
+    ours: dict[int, int]
     reapers: frozenset[int]
     #: Time that the hypervisor took, and all processor time, ticks.
     stolen: int
@@ -102,29 +102,35 @@ def read(
     """
     proc, at_s = root / "proc", time.monotonic()
     mark = f"{BLOCK_VARIABLE}={block}".encode()
-    found = {pid: stat for pid, stat in kernel_text.stats(proc) if not stat.flags & _KERNEL_THREAD}
+    processes = {
+        pid: stat for pid, stat in kernel_text.stats(proc) if not stat.flags & _KERNEL_THREAD
+    }
     before = (earlier.foreign if earlier else None) or {}
     # The environment of a process that still runs the same program is known.
-    seen = {(pid, each.started, each.name) for pid, each in before.items()}
-    new = [pid for pid, each in found.items() if (pid, each.started, each.name) not in seen]
-    own = {pid for pid in found if pid in exempt}
-    own |= {pid for pid in new if _marked(proc / str(pid), mark)}
-    known = earlier.own if earlier else {}
-    own |= {pid for pid, each in found.items() if known.get(pid) == each.started}
-    own |= kernel_text.below(roots, found)
+    unchanged = {(pid, process.started, process.name) for pid, process in before.items()}
+    new = [
+        pid
+        for pid, process in processes.items()
+        if (pid, process.started, process.name) not in unchanged
+    ]
+    ours = {pid for pid in processes if pid in exempt}
+    ours |= {pid for pid in new if _marked(proc / str(pid), mark)}
+    before_own = earlier.ours if earlier else {}
+    ours |= {pid for pid, process in processes.items() if before_own.get(pid) == process.started}
+    ours |= kernel_text.below(roots, processes)
     # Nothing shows whose an ended process was; its parent will have its time.
     others = {
-        pid: each
-        for pid, each in found.items()
-        if pid not in own and (each.state != "Z" or pid in before)
+        pid: process
+        for pid, process in processes.items()
+        if pid not in ours and (process.state != "Z" or pid in before)
     }
     stolen, total = _stolen(proc)
     return HostLoad(
         at_s=at_s,
         # The option `hidepid` of /proc hides the processes of other users.
         foreign=others if kernel_text.read(proc / "1/stat") else None,
-        own={pid: found[pid].started for pid in own},
-        reapers=frozenset({1, *exempt} | {found[pid].parent for pid in own}),
+        ours={pid: processes[pid].started for pid in ours},
+        reapers=frozenset({1, *exempt} | {processes[pid].parent for pid in ours}),
         stolen=stolen,
         total=total,
     )
@@ -138,7 +144,7 @@ def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
     """
     if before.foreign is None or after.foreign is None:
         return None
-    found: dict[str, int] = {}
+    ticks: dict[str, int] = {}
     reapers = before.reapers | after.reapers
     gone = _gone(before.foreign, after.foreign)
     for pid, now in after.foreign.items():
@@ -150,8 +156,8 @@ def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
             used += max(children - gone.get(pid, 0), 0)
         # Its user chose the name: without what a terminal would act on.
         name = "".join(c if c.isascii() and c.isprintable() else "?" for c in now.name)
-        found[name] = found.get(name, 0) + used
-    return {name: used / TICKS_PER_S for name, used in found.items()}
+        ticks[name] = ticks.get(name, 0) + used
+    return {name: used / TICKS_PER_S for name, used in ticks.items()}
 
 
 def _gone(before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]) -> dict[int, int]:
@@ -164,15 +170,15 @@ def _gone(before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]) -
         now = after.get(pid)
         return pid in before and (now is None or now.started != before[pid].started)
 
-    found: dict[int, int] = {}
+    passed_on: dict[int, int] = {}
     for pid, then in before.items():
         if ended(pid):
             parent, passed = then.parent, {pid}
             while ended(parent) and parent not in passed:
                 passed.add(parent)
                 parent = before[parent].parent
-            found[parent] = found.get(parent, 0) + then.used + then.children
-    return found
+            passed_on[parent] = passed_on.get(parent, 0) + then.used + then.children
+    return passed_on
 
 
 def frequency_hz(cpus: Collection[int], root: Path = Path("/")) -> float | None:
@@ -232,15 +238,15 @@ _ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S+)", re.MULTILINE)
 def busy_cpus(pids: Iterable[int], over_s: float, root: Path = Path("/")) -> set[int]:
     """CPUs on which the busy threads of these processes, started `over_s` ago, may run."""
     least = _BUSY * over_s * TICKS_PER_S
-    found: set[int] = set()
+    cpus: set[int] = set()
     for pid in pids:
         for task in (root / f"proc/{pid}/task").glob("[0-9]*"):
             stat = kernel_text.stat_of(task)
             listed = _ALLOWED.search(kernel_text.read(task / "status"))
             with suppress(ValueError):
                 if listed and stat and 0 < stat.used >= least:
-                    found.update(cpu_list(listed[1]))
-    return found
+                    cpus.update(cpu_list(listed[1]))
+    return cpus
 
 
 def left_free(busy: Collection[int], root: Path = Path("/")) -> str | None:

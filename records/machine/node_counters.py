@@ -54,13 +54,13 @@ def change(
 
     A total that is less than before was reset or has wrapped, and is left out.
     """
-    found = {}
+    changes = {}
     for name, now in after.items():
         if now.kind == "gauge":
-            found[name] = now
+            changes[name] = now
         elif name in before and now.value >= before[name].value:
-            found[name] = NodeCounter(now.value - before[name].value, now.unit)
-    return found
+            changes[name] = NodeCounter(now.value - before[name].value, now.unit)
+    return changes
 
 
 def _stat(root: Path) -> dict[str, NodeCounter]:
@@ -74,34 +74,34 @@ def _stat(root: Path) -> dict[str, NodeCounter]:
         ("cpu", 7): (SOFTIRQ, "s", ticks),
     }
     lines = {words[0]: words for line in _lines(root / "proc/stat") if (words := line.split())}
-    found = {}
+    counters = {}
     for (first, column), (name, unit, per) in columns.items():
         value = _count("".join(lines.get(first, [])[column : column + 1]))
         if value is not None:
-            found[name] = NodeCounter(value / per, unit)
-    return found
+            counters[name] = NodeCounter(value / per, unit)
+    return counters
 
 
 def _softirqs(root: Path) -> dict[str, NodeCounter]:
     """Soft interrupts of networking, summed over CPUs."""
-    found = {}
+    counters = {}
     for line in _lines(root / "proc/softirqs"):
         name, _, counts = line.partition(":")
         values = [_count(text) for text in counts.split()]
-        known = [value for value in values if value is not None]
-        if name.strip() in ("NET_RX", "NET_TX") and known and len(known) == len(values):
-            found[f"softirqs:{name.strip()}"] = NodeCounter(sum(known), "count")
-    return found
+        numbers = [value for value in values if value is not None]
+        if name.strip() in ("NET_RX", "NET_TX") and numbers and len(numbers) == len(values):
+            counters[f"softirqs:{name.strip()}"] = NodeCounter(sum(numbers), "count")
+    return counters
 
 
 def _pressure(root: Path) -> dict[str, NodeCounter]:
     """Time in which some, or all, tasks waited for a resource."""
-    found = {}
+    counters = {}
     for resource in ("cpu", "memory", "io"):
         for line in _lines(root / "proc/pressure" / resource):
             if total := re.match(r"(some|full) .*total=([0-9]{1,20})$", line):
-                found[f"psi:{resource}/{total[1]}"] = NodeCounter(int(total[2]) * 1e-6, "s")
-    return found
+                counters[f"psi:{resource}/{total[1]}"] = NodeCounter(int(total[2]) * 1e-6, "s")
+    return counters
 
 
 #: Counters of /proc/vmstat: NUMA balancing, migration of pages, huge pages, faults.
@@ -146,9 +146,9 @@ _STOPS_AT = {
 
 
 def _rdma(root: Path) -> dict[str, NodeCounter]:
-    found = _of_files(_rdma_files(root), "count")
-    stopped = _stopped(found)
-    return {name: counter for name, counter in found.items() if name not in stopped}
+    counters = _of_files(_rdma_files(root), "count")
+    stopped = _stopped(counters)
+    return {name: counter for name, counter in counters.items() if name not in stopped}
 
 
 def _rdma_files(root: Path) -> Iterator[tuple[str, Path]]:
@@ -158,11 +158,11 @@ def _rdma_files(root: Path) -> Iterator[tuple[str, Path]]:
                 yield f"{port.parents[1].name}/{port.name}:{name}", port / folder / name
 
 
-def _stopped(found: Mapping[str, NodeCounter]) -> list[str]:
+def _stopped(counters: Mapping[str, NodeCounter]) -> list[str]:
     """Names of the counters that have stopped at their largest value."""
     return [
         name
-        for name, counter in found.items()
+        for name, counter in counters.items()
         if counter.value == _STOPS_AT.get(name.rpartition(":")[2])
     ]
 
@@ -197,8 +197,8 @@ def _energy(root: Path) -> dict[str, NodeCounter]:
 
 def _of_files(files: Iterable[tuple[str, Path]], unit: str) -> dict[str, NodeCounter]:
     """The numbers in files, by name; without those that have none, as resctrl's `Unavailable`."""
-    found = ((name, _count(kernel_text.read(path))) for name, path in files)
-    return {name: NodeCounter(value, unit) for name, value in found if value is not None}
+    values = ((name, _count(kernel_text.read(path))) for name, path in files)
+    return {name: NodeCounter(value, unit) for name, value in values if value is not None}
 
 
 def _interfaces(root: Path) -> list[str]:
@@ -237,12 +237,12 @@ _ETHTOOL: tuple[tuple[str, str, float, Kind], ...] = (
 
 def parse_ethtool(interface: str, text: str) -> dict[str, NodeCounter]:
     """The counters that are kept from the output of `ethtool -S`."""
-    found = {}
+    counters = {}
     for name, value in re.findall(r"^\s*([\w.]+): ([0-9]{1,20})\s*$", text, re.MULTILINE):
         for pattern, unit, factor, kind in _ETHTOOL:
             if re.fullmatch(pattern, name):
-                found[f"{interface}:{name}"] = NodeCounter(int(value) * factor, unit, kind)
-    return found
+                counters[f"{interface}:{name}"] = NodeCounter(int(value) * factor, unit, kind)
+    return counters
 
 
 def read_ethtool(interface: str) -> dict[str, NodeCounter]:
@@ -288,5 +288,5 @@ def _lines(path: Path) -> list[str]:
 
 
 def _count(text: str) -> float | None:
-    found = kernel_text.number(text)
-    return None if found is None else float(found)
+    number = kernel_text.number(text)
+    return None if number is None else float(number)

@@ -8,78 +8,48 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from records.chain import file_digest
 from records.programs import ask
 from records.text import warns
 
 _MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
-#: No section of names or of compilers is larger in a sane program, bytes.
-_SECTION_B = 2**20
-_ELF64_LITTLE = b"\x7fELF\x02\x01"
+#: A line of `readelf -p`: the offset in the section, and the text there.
+_COMMENT = re.compile(r"^ +\[ *[0-9a-f]+\] +(\S.*)$", re.MULTILINE)
 
 
 def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
     """`name`, `path`, `sha256`, `compilers` and `mpi` of a program; None for what is unknown.
 
-    `compilers` are those that the program itself names; `mpi` is the library that it is linked to.
+    `compilers` are those that the program itself names, as `readelf` of binutils shows; `mpi` is
+    the library that it is linked to.
     """
     at = name if os.path.isabs(name) or "/" not in name else str(folder / name)
-    found = shutil.which(at, path=environment.get("PATH"))
-    path = os.path.realpath(found) if found else None
+    program = shutil.which(at, path=environment.get("PATH"))
+    path = os.path.realpath(program) if program else None
     facts: dict[str, Any] = {"name": name, "path": path}
     facts |= {"sha256": None, "compilers": [], "mpi": None}
     with suppress(OSError):
         if path:
             facts["sha256"] = file_digest(Path(path))
-            with open(path, "rb") as file:
-                facts["compilers"] = compilers_in(file)
+            read = ask(["readelf", "-p", ".comment", path], environment)
+            facts["compilers"] = compilers_in(read.stdout)
             facts["mpi"] = mpi_library(ask(["ldd", path], environment).stdout)
     return facts
 
 
-def compilers_in(file: BinaryIO) -> list[str]:
-    """What compilers wrote into the section `.comment` of an ELF program, each once.
+def compilers_in(readelf_output: str) -> list[str]:
+    """What compilers wrote into an ELF program, each once, of `readelf -p .comment`.
 
-    `GCC: (Debian 12.2.0-14) 12.2.0`; empty if it is no such program, or was stripped of it.
+    `GCC: (Debian 12.2.0-14) 12.2.0`; empty for a script, or if it was stripped of it.
     """
-    try:
-        text = _section(file, b".comment")
-    except (struct.error, ValueError, OverflowError):  # no sane ELF program
-        return []
-    lines = (line.decode("utf-8", "replace") for line in text.split(b"\0"))
-    return list(dict.fromkeys(line for line in lines if line.strip()))
-
-
-def _section(file: BinaryIO, name: bytes) -> bytes:
-    """Content of a section. Raises struct.error, ValueError or OverflowError (ELF-64 only)."""
-    file.seek(0)
-    header = file.read(64)
-    if not header.startswith(_ELF64_LITTLE):
-        return b""
-    (table,) = struct.unpack_from("<Q", header, 40)
-    entry_b, count, names_at = struct.unpack_from("<HHH", header, 58)
-    file.seek(table)
-    entries = [struct.unpack_from("<I20xQQ", file.read(entry_b)) for _ in range(count)]
-    if names_at >= len(entries):
-        return b""
-    names = _content(file, *entries[names_at][1:])
-    for named, offset, size_b in entries:
-        if names[named:].partition(b"\0")[0] == name:
-            return _content(file, offset, size_b)
-    return b""
-
-
-def _content(file: BinaryIO, offset: int, size_b: int) -> bytes:
-    file.seek(offset)
-    return file.read(min(size_b, _SECTION_B))
+    return list(dict.fromkeys(_COMMENT.findall(readelf_output)))
 
 
 def mpi_library(ldd_output: str) -> str | None:
@@ -118,17 +88,17 @@ def version_of(program: str, option: str = "--version") -> str | None:
     None if there is none. The exit status is ignored: perftest's is 1.
     """
     lines = ask([program, option], timeout_s=_VERSION_TIMEOUT_S).text.splitlines()
-    found = (" ".join(line.split()) for line in lines if _VERSION.search(line))
-    return next((line for line in found if not warns(line)), None)
+    candidates = (" ".join(line.split()) for line in lines if _VERSION.search(line))
+    return next((line for line in candidates if not warns(line)), None)
 
 
 def package_versions(names: Iterable[str]) -> dict[str, str]:
     """Python package -> its version; without those that are not installed."""
-    found = {}
+    versions = {}
     for name in names:
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions[name] = metadata.version(name)
+    return versions
 
 
 # Modules: those loaded and those requested, and what those of an environment provide.
@@ -143,13 +113,13 @@ def loaded_modules(environment: Mapping[str, str]) -> list[str]:
     return [name for name in environment.get(LOADED, "").split(":") if name]
 
 
-def missing_modules(requested: Iterable[str], found: Sequence[str]) -> list[str]:
+def missing_modules(requested: Iterable[str], loaded: Sequence[str]) -> list[str]:
     """Requested modules that are not among those loaded.
 
     A name without a version takes any, and a version stands for those that begin with it (`gcc/13`
     for `gcc/13.2.0`), as in Lmod.
     """
-    return [name for name in requested if not any(_is(name, each) for each in found)]
+    return [name for name in requested if not any(_is(name, module) for module in loaded)]
 
 
 def _is(requested: str, name: str) -> bool:
@@ -207,8 +177,8 @@ def load_modules(names: Sequence[str], environment: Mapping[str, str]) -> Module
     if not names:
         return ModuleLoad([], environment.get("PATH", os.defpath))
     answer = ask(["bash", "-c", _LOAD, "bash", *names], environment)
-    _, found, tail = answer.text.partition(f"\n{_MARK}\n")
+    _, mark, tail = answer.text.partition(f"\n{_MARK}\n")
     lines = tail.split("\n")
-    if not answer.ok or not found or len(lines) < 2:
+    if not answer.ok or not mark or len(lines) < 2:
         return None
     return ModuleLoad(missing_modules(names, lines[0].split(":")), lines[1])

@@ -224,8 +224,8 @@ class Machine(Record):
     def _device_is_a_rail(cls, rails: list[Rail], given: ValidationInfo) -> list[Rail]:
         names, device = [rail.device for rail in rails], given.data.get("device")
         if len(set(names)) < len(names) or (names and device not in names):
-            found = f"{', '.join(names)} found, and device {show(device)}"
-            raise ValueError(f"{found}; allowed: each rail once, and a device that is one of them")
+            allowed = "allowed: each rail once, and a device that is one of them"
+            raise ValueError(f"{', '.join(names)} found, and device {show(device)}; {allowed}")
         return rails
 
     @property
@@ -365,21 +365,21 @@ def known_machines(root: Path = ROOT) -> list[str]:
 @cache
 def trusted_groups(root: Path = ROOT) -> frozenset[int]:
     """Numbers of the groups that the files of `site/` trust; of those that this host knows."""
-    found = set()
+    groups = set()
     for name in known_machines(root):
         with suppress(InputError, KeyError):
             if group := load(name, root).trusted_group:
-                found.add(grp.getgrnam(group).gr_gid)
-    return frozenset(found)
+                groups.add(grp.getgrnam(group).gr_gid)
+    return frozenset(groups)
 
 
 def load(name: str, root: Path = ROOT) -> Machine:
     """The machine of that name; raises InputError if its file is missing or invalid."""
-    known = known_machines(root)
-    if name not in known:
+    machines = known_machines(root)
+    if name not in machines:
         raise InputError(
-            f"machine {name!r}: site/{name}.yaml not found{near(name, known)}; known machines:"
-            f" {', '.join(known) or 'none'}"
+            f"machine {name!r}: site/{name}.yaml not found{near(name, machines)}; known machines:"
+            f" {', '.join(machines) or 'none'}"
         )
     path = root / "site" / f"{name}.yaml"
     files = [marked_yaml.read(path)]

@@ -177,8 +177,8 @@ class SlurmNode:
 
 def partition_in(access: Sequence[str]) -> str | None:
     """The partition that job options name (`access` of ReFrame's configuration)."""
-    found = option_values(access, "partition", "p")
-    return found[-1] if found else None
+    values = option_values(access, "partition", "p")
+    return values[-1] if values else None
 
 
 def option_values(access: Sequence[str], name: str, letter: str = "") -> list[str]:
@@ -187,17 +187,17 @@ def option_values(access: Sequence[str], name: str, letter: str = "") -> list[st
     As `sbatch` reads a line: `--name=VALUE`, `--name VALUE`, `-l VALUE`, `-lVALUE`, a name that is
     cut short, and several options in one line.
     """
-    found = []
+    values = []
     for line in access:
         words = words_of(line)
         for word, following in zip(words, [*words[1:], ""], strict=True):
             option, equals, value = word.partition("=")
             if f"--{name}".startswith(option) and len(option) >= _SHORTEST:
                 alone = not equals and not following.startswith("-")
-                found.append(following if alone else value)
+                values.append(following if alone else value)
             elif letter and word.startswith(f"-{letter}"):
-                found.append(word[2:] or following)
-    return found
+                values.append(word[2:] or following)
+    return values
 
 
 def words_of(line: str) -> list[str]:
@@ -214,7 +214,7 @@ def nodes_in(sinfo_output: str) -> list[SlurmNode]:
     A state is cut off at the first sign: `idle~` is a node that is switched off to save power. A
     node that does not answer, `idle*`, is `unknown`; one that restarts, `down^`, is `reboot`.
     """
-    found: dict[str, SlurmNode] = {}
+    nodes: dict[str, SlurmNode] = {}
     for line in sinfo_output.splitlines():
         if match := _NODE.fullmatch(line.strip()):
             name, state, signs = match.groups()
@@ -222,8 +222,8 @@ def nodes_in(sinfo_output: str) -> list[SlurmNode]:
                 state = "reboot"
             elif "*" in signs:
                 state = "unknown"
-            found[name] = SlurmNode(name, state)
-    return list(found.values())
+            nodes[name] = SlurmNode(name, state)
+    return list(nodes.values())
 
 
 def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[SlurmNode]:
@@ -250,7 +250,7 @@ def working_in(folder: Path, squeue_output: str) -> dict[str, str]:
     does not cancel components of a heterogeneous job, so the whole job is named.
     """
     folder = folder.resolve()
-    found: dict[str, str] = {}
+    jobs: dict[str, str] = {}
     for line in squeue_output.splitlines():
         about, _, at = line.partition("|/")
         name, state, start, reason = [*about.split("|", 3), "", "", ""][:4]
@@ -258,8 +258,8 @@ def working_in(folder: Path, squeue_output: str) -> dict[str, str]:
         if not job.isdigit() or not at or "\0" in at:
             continue
         if Path(os.path.realpath(f"/{at}")).is_relative_to(folder):
-            found.setdefault(job, _waits(start, reason) if state == "PD" else "")
-    return found
+            jobs.setdefault(job, _waits(start, reason) if state == "PD" else "")
+    return jobs
 
 
 def _waits(start: str, reason: str) -> str:
@@ -275,16 +275,16 @@ def cancel(run: Path) -> list[str]:
     ReFrame cancels its jobs on SIGTERM, but not if it was killed. Raises MachineError if Slurm
     does not answer or jobs do not end.
     """
-    found = _left(run)
-    if found:
-        refused = ask(["scancel", *found])  # fails also for jobs that are just ending
+    jobs = _left(run)
+    if jobs:
+        refused = ask(["scancel", *jobs])  # fails also for jobs that are just ending
         until_s = time.monotonic() + _END_S
         while left := _left(run):
             if time.monotonic() > until_s:
                 why = "" if refused.ok else f": scancel: {refused.reason}"
                 raise MachineError(f"{run}: jobs of an earlier session do not end: {left}{why}")
             time.sleep(1.0)
-    return found
+    return jobs
 
 
 def _left(run: Path) -> list[str]:

@@ -79,9 +79,9 @@ def _prometheus(answer: Any, path: Path) -> Iterator[pl.DataFrame]:
         raise InputError(
             f"{path}: data.resultType: {show(kind)} found; allowed: 'matrix', of query_range"
         )
-    for index, each in enumerate(result):
+    for index, series in enumerate(result):
         at = f"{path}: data.result.{index}"
-        labels = each.get("metric") if isinstance(each, dict) else None
+        labels = series.get("metric") if isinstance(series, dict) else None
         labels = labels if isinstance(labels, dict) else {}
         metric, node, device, port = (
             str(labels.get(key, "")) for key in ("__name__", "instance", "device", "port")
@@ -96,7 +96,7 @@ def _prometheus(answer: Any, path: Path) -> Iterator[pl.DataFrame]:
         if device == _LOOPBACK:
             continue
         try:
-            times, texts = zip(*each["values"], strict=True)
+            times, texts = zip(*series["values"], strict=True)
             pairs = pl.DataFrame({"times": map(float, times), "counts": map(float, texts)})
         except (KeyError, TypeError, ValueError):
             raise InputError(f'{at}.values: allowed: [[1435781430.781, "1024"], ...]') from None
@@ -171,7 +171,7 @@ def trace(read: Sequence[tuple[Source, pl.DataFrame]]) -> Trace:
     Raises InputError if files disagree, if metrics or devices of a node may count the same bytes,
     or if no second is complete.
     """
-    samples = pl.concat(each for _, each in read).unique().sort("node", "device", "time_s")
+    samples = pl.concat(part for _, part in read).unique().sort("node", "device", "time_s")
     for name, group in (("metric", ["node"]), ("count", ["node", "device", "time_s"])):
         unlike = samples.group_by(group, maintain_order=True).agg(pl.col(name).unique())
         for *at, values in unlike.filter(pl.col(name).list.len() > 1).head(1).rows():
@@ -183,9 +183,9 @@ def trace(read: Sequence[tuple[Source, pl.DataFrame]]) -> Trace:
         for (node, device), part in samples.group_by("node", "device", maintain_order=True)
     }
     per_second = [
-        _seconds(each).select(pl.lit(node).alias("node"), "time_s", "bytes")
-        for (node, _), each in counted.items()
-        if each.starts_s.size
+        _seconds(part).select(pl.lit(node).alias("node"), "time_s", "bytes")
+        for (node, _), part in counted.items()
+        if part.starts_s.size
     ]
     devices = samples.group_by("node").agg(pl.col("device").n_unique().alias("devices"))
     seconds = (
@@ -202,8 +202,8 @@ def trace(read: Sequence[tuple[Source, pl.DataFrame]]) -> Trace:
     header = TraceHeader(
         schema=SCHEMA,
         sources=[source for source, _ in read],
-        resolution_s=max(each.resolution_s for each in counted.values()),
-        breaks=[each for one in counted.values() for each in one.breaks],
+        resolution_s=max(part.resolution_s for part in counted.values()),
+        breaks=[part for one in counted.values() for part in one.breaks],
     )
     return Trace(header, seconds)
 
@@ -252,9 +252,9 @@ def intervals(node: str, device: str, samples: pl.DataFrame) -> Intervals:
     return Intervals(times_s[:-1][whole], times_s[1:][whole], grew_b, usual_s, breaks)
 
 
-def _seconds(found: Intervals) -> pl.DataFrame:
+def _seconds(intervals: Intervals) -> pl.DataFrame:
     """Bytes of every second that the intervals cover, each spread evenly over its length."""
-    starts_s, ends_s, bytes_b, *_ = found
+    starts_s, ends_s, bytes_b, *_ = intervals
     first, last = np.floor(starts_s[0]), np.ceil(ends_s[-1])
     if not (first >= 0 and last - first <= _LONGEST_S):
         raise InputError(

@@ -98,13 +98,13 @@ def load(path: Path) -> Trace:
         raise InputError(f"{path}: not a trace; allowed: what 'nimc traffic import' writes")
     record = parsed(header.encode(), f"{path}: {_KEY}")
     is_ours = isinstance(record, dict) and record.get("schema") == SCHEMA
-    found = validated(TraceHeader, record, path, _KEY) if is_ours else None
+    valid = validated(TraceHeader, record, path, _KEY) if is_ours else None
     wrong = (
         pl.any_horizontal(pl.all().is_null()) | ~pl.col("bytes").is_finite() | (pl.col("bytes") < 0)
     )
-    if found is None or seconds.is_empty() or seconds.select(wrong.any()).item():
+    if valid is None or seconds.is_empty() or seconds.select(wrong.any()).item():
         raise InputError(f"{path}: a trace of another version, or damaged; import it again")
-    return Trace(found, seconds)
+    return Trace(valid, seconds)
 
 
 # Windows of a trace, drawn at random: what the writers of each pair follow.
@@ -126,34 +126,37 @@ def draw_windows(trace: Trace, replay: Replay, targets: int, names: Sequence[str
     at = seconds["time_s"].to_numpy() - first_s
     rates = np.full((int(np.max(at)) + 1, targets), np.nan)
     rates[at, [nodes.index(node) for node in seconds["node"]]] = seconds["bytes"].to_numpy()
-    known = np.concatenate(([0], np.cumsum(~np.isnan(rates).any(axis=1))))
+    complete = np.concatenate(([0], np.cumsum(~np.isnan(rates).any(axis=1))))
     lengths_s = [LONGEST_S * replay.speed // part for part in PARTS]
-    found_at = {each: np.flatnonzero(known[each:] - known[:-each] == each) for each in lengths_s}
+    begins = {
+        length: np.flatnonzero(complete[length:] - complete[:-length] == length)
+        for length in lengths_s
+    }
     # Enough begins that windows need not overlap, if there are.
-    fit = [each for each in lengths_s if found_at[each].size > each]
+    fit = [length for length in lengths_s if begins[length].size > length]
     length_s = fit[0] if fit else lengths_s[-1]
-    starts = found_at[length_s]
+    starts = begins[length_s]
     if not starts.size:
         raise InputError(
             f"traffic: no {length_s} s without a gap in the trace; allowed: at least one such time"
             f" of {', '.join(nodes)}"
         )
-    found = []
+    windows = []
     for name in names:
         seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
         start = int(random.Random(seed).choice(starts))
         part = rates[start : start + length_s].reshape(-1, replay.speed, targets).mean(axis=1)
-        found.append(Window(first_s + start, nodes, (replay.share * part.T).tolist()))
-    return found
+        windows.append(Window(first_s + start, nodes, (replay.share * part.T).tolist()))
+    return windows
 
 
 def _nodes(trace: Trace, replay: Replay, targets: int) -> list[str]:
     """The trace's node of each target: those asked for by name, else those with the most bytes."""
     of_node = trace.seconds.group_by("node").agg(pl.col("bytes").sum())
-    known = of_node.sort(["bytes", "node"], descending=[True, False])["node"].to_list()
-    if unknown := [node for node in replay.nodes if node not in known]:
-        raise InputError(f"traffic.nodes: {unknown[0]} found; allowed: {', '.join(known)[:200]}")
-    nodes = list(dict.fromkeys(replay.nodes)) or known
+    there = of_node.sort(["bytes", "node"], descending=[True, False])["node"].to_list()
+    if unknown := [node for node in replay.nodes if node not in there]:
+        raise InputError(f"traffic.nodes: {unknown[0]} found; allowed: {', '.join(there)[:200]}")
+    nodes = list(dict.fromkeys(replay.nodes)) or there
     if len(nodes) < targets:
         where = "traffic.nodes" if replay.nodes else "traffic"
         of = "named" if replay.nodes else "in the trace"

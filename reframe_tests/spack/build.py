@@ -23,6 +23,7 @@ from reframe_tests.spack.setup import (
     compilers,
     load_pins,
     locked,
+    own_file,
     packages_in,
     recipes,
     section_name,
@@ -49,19 +50,18 @@ def lacking(specs: Iterable[dict[str, Any]], machine_file: Path) -> str | None:
     (externals) are not judged.
     """
     built = {spec["name"]: spec for spec in specs if "external" not in spec}
+    over_ucx = False
     for name, (variant, good) in _NETWORK.items():
-        if name in built and not good & _values(built[name], variant):
-            chosen = ",".join(sorted(_values(built[name], variant))) or "none"
+        chosen = _values(built[name], variant) if name in built else good
+        over_ucx |= name in built and "ucx" in chosen
+        if not good & chosen:
             return (
                 f"Spack would build {name}@{built[name]['version']} without a fast network"
-                f" ({variant}={chosen}): name the machine's own MPI in {machine_file}, or require"
-                f" {variant}=ucx there (docs/workloads.md#spack)"
+                f" ({variant}={','.join(sorted(chosen)) or 'none'}): name the machine's own MPI in"
+                f" {machine_file}, or require {variant}=ucx there (docs/workloads.md#spack)"
             )
     missing = [name for name in _UCX if "ucx" in built and not _values(built["ucx"], name)]
-    if missing and any(
-        name in built and "ucx" in _values(built[name], variant)
-        for name, (variant, _) in _NETWORK.items()
-    ):
+    if missing and over_ucx:
         return (
             f"Spack would build ucx@{built['ucx']['version']} without {' and '.join(missing)}, so"
             f" that it has no InfiniBand: require ucx +{' +'.join(_UCX)} in {machine_file}"
@@ -72,9 +72,8 @@ def lacking(specs: Iterable[dict[str, Any]], machine_file: Path) -> str | None:
 
 def _values(spec: dict[str, Any], variant: str) -> set[str]:
     """The values of a variant; none of one that is off or absent."""
-    found = spec.get("parameters", {}).get(variant) or []
-    values = found if isinstance(found, list) else [str(found)]
-    return {value for value in values if value != "none"}
+    chosen = spec.get("parameters", {}).get(variant) or []
+    return {*(chosen if isinstance(chosen, list) else [str(chosen)])} - {"none"}
 
 
 #: What Spack prints as it begins a package.
@@ -118,37 +117,23 @@ def build(
         text = placed(layout, settings, name)
         digest = digest_of(layout, settings, name, text)
         try:
-            found = read(layout, name)
+            before = read(layout, name)
         except InputError as error:
             say(str(error))
-            found = None
-        if found and found.digest == digest and found.is_there():
+            before = None
+        if before and before.digest == digest and before.is_there():
             say(f"{name}: up to date")
-            return found
+            return before
         folder = layout.environment(name)
         folder.mkdir(parents=True, exist_ok=True)
         replace_text(folder / "spack.yaml", text)
-        machine_path = _machine_file(layout, settings)
         if lack := without_compiler(compilers(layout, settings), layout.machine):
             say(f"{name}: {': '.join(lack)}")
         say(f"{name}: concretizing, which takes a minute or two (log: {layout.log(name)})")
-        root, here = Path(settings.spack), ("-e", str(folder))
         started = time.monotonic()
-        if (committed := _committed_lock(layout, name)).is_file():
-            _lock(committed)
-            replace(folder / "spack.lock", committed.read_bytes())
-            chosen = _root_hashes(folder)
-            spack(layout, root, *here, "concretize", log=name)
-            if _root_hashes(folder) != chosen:
-                raise MachineError(
-                    f"{committed}: does not match the {name} environment: remove it, build, and"
-                    f" commit {folder / 'spack.lock'} instead"
-                )
-        elif not _concretized_from(folder, digest, say):
-            spack(layout, root, *here, "concretize", "--force", log=name)
-            replace_text(folder / "chosen", digest)
+        _concretize(layout, settings, name)
         specs = list(_lock(folder / "spack.lock").get("concrete_specs", {}).values())
-        if reason := lacking(specs, machine_path):
+        if reason := lacking(specs, own_file(layout, settings)):
             raise MachineError(f"{name}: {reason}")
         concretized = time.monotonic()
         say(f"{name}: building")
@@ -157,10 +142,10 @@ def build(
             if begun := _BEGUN.match(line):
                 say(f"{name}: {begun[1]} {begun[2]}")
 
-        install = ("install", "-j", str(jobs), "--fail-fast")
-        spack(layout, root, *here, *install, log=name, watch=watch)
+        install = ("-e", str(folder), "install", "-j", str(jobs), "--fail-fast")
+        spack(layout, Path(settings.spack), *install, log=name, watch=watch)
         installed = time.monotonic()
-        rows = _installed(layout, root, folder, name)
+        rows, roots = _installed(layout, settings, name), _root_hashes(folder / "spack.lock")
         built = Built(
             environment=name,
             view=str(folder / ".spack-env" / "view"),
@@ -169,11 +154,31 @@ def build(
             concretize_s=concretized - started,
             install_s=installed - concretized,
             mpi=next((row["prefix"] for row in rows if row["name"] in _MPI), None),
-            specs=[row for row in rows if row["hash"] in _root_hashes(folder)],
+            specs=[row for row in rows if row["hash"] in roots],
         )
         replace_text(layout.stamp(name), json.dumps(asdict(built), indent=1) + "\n")
         say(f"{name}: built in {installed - started:.0f} s")
         return built
+
+
+def _concretize(layout: SpackLayout, settings: SpackSettings, name: str) -> None:
+    """Choose versions, or take those of a committed lock.
+
+    Raises MachineError if that does not match the environment.
+    """
+    folder, committed = layout.environment(name), _committed_lock(layout, name)
+    here = (layout, Path(settings.spack), "-e", str(folder), "concretize")
+    if not committed.is_file():
+        spack(*here, "--force", log=name)
+        return
+    hashes = _root_hashes(committed)
+    replace(folder / "spack.lock", committed.read_bytes())
+    spack(*here, log=name)
+    if _root_hashes(folder / "spack.lock") != hashes:
+        raise MachineError(
+            f"{committed}: does not match the {name} environment: remove it, build, and"
+            f" commit {folder / 'spack.lock'} instead"
+        )
 
 
 def read(layout: SpackLayout, name: str) -> Built | None:
@@ -195,15 +200,13 @@ def stored(layout: SpackLayout) -> list[str]:
 def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
     """The environment's file for a folder outside the checkout: absolute paths, recipes set."""
     text = text_of(name).replace("$env/..", str(ENVIRONMENTS))
-    if settings.machine_file:
-        machine_path = str(ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml")
-        text = text.replace(machine_path, settings.machine_file)
+    own = own_file(layout, settings)
+    text = text.replace(str(ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml"), str(own))
     document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
     packages = document["spack"].setdefault(section_name(document["spack"], "packages"), {})
-    own_file = _machine_file(layout, settings)
-    own = packages_in(own_file, "machine file") if own_file.is_file() else {}
+    named = packages_in(own, "machine file") if own.is_file() else {}
     for package, rule in packages_in(ENVIRONMENTS / "network.yaml", "network").items():
-        if package not in own:
+        if package not in named:
             packages[package] = {**packages.get(package, {}), **rule}
     builtin = settings.packages or recipes(layout, load_pins())
     document["spack"]["repos"] = {"builtin": str(builtin)}
@@ -217,7 +220,7 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str
         ENVIRONMENTS / "pins.yaml",
         layout.packages,
         _committed_lock(layout, name),
-        _machine_file(layout, settings),
+        own_file(layout, settings),
     ]
     total = hashlib.sha256(f"{settings.spack}\n{settings.version}\n{text}".encode())
     for path in files:
@@ -225,43 +228,24 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str
     return total.hexdigest()
 
 
-def _machine_file(layout: SpackLayout, settings: SpackSettings) -> Path:
-    """The machine's own packages; the file may be absent."""
-    default = ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
-    return Path(settings.machine_file or default)
-
-
-def _concretized_from(folder: Path, digest: str, say: Callable[[str], None]) -> bool:
-    """Whether a failed build was concretized from these inputs; removes a lock that was cut off."""
-    path = folder / "spack.lock"
-    try:
-        _lock(path)
-    except MachineError as error:
-        if path.exists():
-            say(f"{str(error).removesuffix(': remove it')}: removed")
-            path.unlink()
-        return False
-    chosen = folder / "chosen"
-    return chosen.is_file() and chosen.read_text() == digest
-
-
 def _committed_lock(layout: SpackLayout, name: str) -> Path:
     """Path of the lock that a site may commit to fix this machine's versions."""
     return ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
 
 
-def _installed(layout: SpackLayout, root: Path, folder: Path, name: str) -> list[dict[str, str]]:
+def _installed(layout: SpackLayout, settings: SpackSettings, name: str) -> list[dict[str, str]]:
     """Every spec of the environment, installed by Spack or taken from the machine."""
-    spec = "{name}{@version}{variants}{compiler_flags}{ arch=architecture}"
-    form = "{hash}\t{name}\t{version}\t{prefix}\t" + spec
-    printed = spack(layout, root, "-e", str(folder), "find", "--format", form, log=name)
-    rows = [line.split("\t") for line in printed.splitlines() if line.count("\t") == 4]
     names = ("hash", "name", "version", "prefix", "spec")
+    spec = "{name}{@version}{variants}{compiler_flags}{ arch=architecture}"
+    form = "\t".join(["{hash}", "{name}", "{version}", "{prefix}", spec])
+    find = ("-e", str(layout.environment(name)), "find", "--format", form)
+    printed = spack(layout, Path(settings.spack), *find, log=name)
+    rows = [line.split("\t") for line in printed.splitlines() if line.count("\t") == 4]
     return [dict(zip(names, [" ".join(part.split()) for part in row], strict=True)) for row in rows]
 
 
-def _root_hashes(folder: Path) -> set[str]:
-    return {entry["hash"] for entry in _lock(folder / "spack.lock")["roots"]}
+def _root_hashes(lock: Path) -> set[str]:
+    return {entry["hash"] for entry in _lock(lock)["roots"]}
 
 
 def _lock(path: Path) -> dict[str, Any]:
@@ -273,22 +257,3 @@ def _lock(path: Path) -> dict[str, Any]:
     except (KeyError, OSError, TypeError, ValueError, RecursionError) as error:
         raise MachineError(f"{path}: not a lock of Spack's ({error}): remove it") from None
     return dict(content)
-
-
-# Mirrors for sites without a network: sources and built packages of environments.
-
-
-def make_mirror(
-    layout: SpackLayout, settings: SpackSettings, folder: Path, names: Iterable[str]
-) -> dict[str, Any]:
-    """Fill `folder`; raises InputError for an environment that is not built."""
-    root = Path(settings.spack)
-    for name in names:
-        if read(layout, name) is None:
-            raise InputError(f"environment {name!r} is not built: nimc spack build {name}")
-        here = ("-e", str(layout.environment(name)))
-        with locked(layout.lock(name)):
-            spack(layout, root, *here, "mirror", "create", "-d", str(folder), "--all", log=name)
-            push = ("buildcache", "push", "--unsigned", "--update-index", str(folder))
-            spack(layout, root, *here, *push, log=name)
-    return {"mirror": f"file://{folder}", "environments": list(names)}

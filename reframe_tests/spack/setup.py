@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import importlib.util
 import json
 import os
@@ -21,7 +20,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from records.checkout import ROOT
 from records.errors import InputError, MachineError, first_fault
-from records.files import private_lock, replace_text
+from records.files import private_lock, replace_text, user_name
 from records.marked_yaml import Record
 from records.programs import START_FOLDER, ask, last_line
 
@@ -69,7 +68,7 @@ def text_of(name: str) -> str:
     """
     folder, at, size = name.partition(_AT)
     allowed = known_environments()
-    if f"{folder}{at}SIZE" not in allowed if at else folder not in allowed:
+    if (f"{folder}{at}SIZE" if at else folder) not in allowed:
         raise InputError(f"environment {name!r}: allowed are {', '.join(allowed)}")
     if at and not re.fullmatch(r"[1-9][0-9]*", size):
         raise InputError(f"environment {name!r}: SIZE is a whole number from 1")
@@ -120,13 +119,13 @@ def load(layout: SpackLayout) -> SpackSettings:
 
 def find_spack() -> Path | None:
     """The installed Spack: `SPACK_ROOT`, else the one on PATH."""
-    if os.environ.get("SPACK_ROOT"):
-        root = Path(os.environ["SPACK_ROOT"]).absolute()
+    if named := os.environ.get("SPACK_ROOT"):
+        root = Path(named).absolute()
         if not (root / "bin" / "spack").is_file():
             raise InputError(f"SPACK_ROOT: {root} has no bin/spack")
         return root
-    found = shutil.which("spack")
-    return Path(found).resolve().parent.parent if found else None
+    program = shutil.which("spack")
+    return Path(program).resolve().parent.parent if program else None
 
 
 def setup(
@@ -140,13 +139,16 @@ def setup(
 
     What is not given is as an earlier setup had it.
     """
-    require_clingo()
+    if importlib.util.find_spec("clingo") is None:
+        raise MachineError(
+            f"{sys.executable} has no clingo, Spack's solver: 'sh scripts/setup.sh spack' installs"
+            " it (make test does, too)"
+        )
     pins = load_pins()
     with locked(layout.lock("setup")):
         before = None
         with suppress(InputError):
             before = load(layout)
-        if before:
             packages = packages or (Path(before.packages) if before.packages else None)
             machine_file = machine_file or (
                 Path(before.machine_file) if before.machine_file else None
@@ -168,69 +170,53 @@ def setup(
             machine_file=str(machine_file.resolve()) if machine_file else None,
             mirror=mirror,
         )
-        used = settings.spack, settings.version, settings.packages
-        complete = layout.packages.is_file()
-        if not (before and complete) or (before.spack, before.version, before.packages) != used:
+        if settings != before:  # until the search is over, nothing is set up
             layout.settings.unlink(missing_ok=True)
         _search(layout, root, say)
-        # Written last: without settings, an earlier search may be incomplete.
         replace_text(layout.settings, json.dumps(asdict(settings), indent=1) + "\n")
     return settings
 
 
 def _search(layout: SpackLayout, root: Path, say: Callable[[str], None]) -> None:
-    """Add the host's compilers and build tools to the user scope; what is there stays.
+    """Add the host's compilers and build tools to the user scope, where Spack leaves what is there.
 
     They are searched again each time, since the host changes.
     """
-    path = layout.packages
-    before = packages_in(path, "packages") if path.is_file() else {}
-    text = path.read_text() if path.is_file() else None
     say(f"searching for compilers and build tools (log: {layout.log('setup')})")
     find = ("external", "find", "--scope", "user")
     spack(layout, root, "compiler", "find", "--scope", "user", log="setup")
     spack(layout, root, *find, "--not-buildable", *BUILD_TOOLS, log="setup")
     spack(layout, root, *find, *FOUND, log="setup")
-    found = packages_in(path, "packages") if path.is_file() else {}
-    both = _joined(before, found)
-    if text is not None and both == before:
-        replace_text(path, text)  # not even its form changes, so what is built stays up to date
-    elif both != found:
-        replace_text(path, yaml.safe_dump({"packages": both}, sort_keys=False))
-
-
-def _joined(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """The rules of packages with what was found; where both say something, it stays as before."""
-    both = dict(before)
-    for name, rules in found.items():
-        earlier = before.get(name, {})
-        both[name] = {**rules, **earlier}
-        if externals := [*_externals(earlier), *_externals(rules)]:
-            both[name]["externals"] = [
-                each for at, each in enumerate(externals) if each not in externals[:at]
-            ]
-    return both
 
 
 #: Language, as Spack calls it -> its name, and packages of Debian and RHEL with a compiler for it.
-_LANGUAGES = {
+LANGUAGES = {
     "c": ("C", "gcc", "gcc"),
     "cxx": ("C++", "g++", "gcc-c++"),
     "fortran": ("Fortran", "gfortran", "gcc-gfortran"),
 }
 
 
-def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, list[str]]:
-    """Compiler (spec without variants) -> languages that it compiles here, such as `Fortran`.
+def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, dict[str, str]]:
+    """Compiler (spec without variants) -> its programs on this host by language (`LANGUAGES`).
 
-    Those that Spack has for the machine and whose programs exist. Raises InputError for a file
-    that cannot be read.
+    From what Spack found on this host, and the machine's file. Raises InputError if one of them
+    cannot be read.
     """
-    found: dict[str, list[str]] = {}
-    for name, programs in _compilers(layout, settings):
-        has = [_LANGUAGES[key][0] for key in programs]
-        found[name] = list(dict.fromkeys([*found.get(name, []), *has]))
-    return found
+    there: dict[str, dict[str, str]] = {}
+    for path in (layout.packages, own_file(layout, settings)):
+        for rules in packages_in(path, "packages").values() if path.is_file() else ():
+            for external in _externals(rules):
+                if programs := _programs(external):
+                    name = str(external.get("spec")).partition(" ")[0]
+                    there[name] = programs | there.get(name, {})
+    return there
+
+
+def own_file(layout: SpackLayout, settings: SpackSettings) -> Path:
+    """The machine's own packages; the file may be absent."""
+    default = ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
+    return Path(settings.machine_file or default)
 
 
 def c_compiler(layout: SpackLayout, settings: SpackSettings) -> str:
@@ -238,35 +224,23 @@ def c_compiler(layout: SpackLayout, settings: SpackSettings) -> str:
 
     Raises InputError if it has none.
     """
-    with_c = [(name, has["c"]) for name, has in _compilers(layout, settings) if "c" in has]
+    there = compilers(layout, settings)
+    with_c = [name for name, programs in there.items() if "c" in programs]
     if not with_c:
-        lack = without_compiler(compilers(layout, settings), layout.machine)
-        raise InputError(": ".join(lack or ()))
-    _, program = max(with_c, key=lambda each: (each[0].startswith("gcc@"), _numbers(each[0])))
-    return program
+        raise InputError(": ".join(without_compiler(there, layout.machine) or ()))
 
+    def rank(name: str) -> tuple[bool, list[int]]:
+        version = name.partition("@")[2]
+        return name.startswith("gcc@"), [int(number) for number in re.findall(r"\d+", version)]
 
-def _numbers(spec: str) -> list[int]:
-    """The numbers of a version, which order it."""
-    return [int(number) for number in re.findall(r"\d+", spec.partition("@")[2])]
-
-
-def _compilers(
-    layout: SpackLayout, settings: SpackSettings
-) -> Iterator[tuple[str, dict[str, str]]]:
-    """Compiler (spec without variants), and its programs on this host by language."""
-    own = Path(settings.machine_file or ENVIRONMENTS / "machines" / f"{layout.machine}.yaml")
-    for path in (layout.packages, own):
-        for rules in packages_in(path, "packages").values() if path.is_file() else ():
-            for external in _externals(rules):
-                if programs := _programs(external):
-                    yield str(external.get("spec")).partition(" ")[0], programs
+    return there[max(with_c, key=rank)]["c"]
 
 
 def _externals(rules: dict[str, Any]) -> list[dict[str, Any]]:
     """The packages of the host in a rule; what is none is Spack's to reject."""
-    found = rules.get("externals")
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    listed = rules.get("externals")
+    listed = listed if isinstance(listed, list) else []
+    return [external for external in listed if isinstance(external, dict)]
 
 
 def _programs(external: dict[str, Any]) -> dict[str, str]:
@@ -274,17 +248,19 @@ def _programs(external: dict[str, Any]) -> dict[str, str]:
     programs: Any = external
     for key in ("extra_attributes", "compilers"):
         programs = programs.get(key) if isinstance(programs, dict) else None
-    return {
-        key: program
-        for key, program in (programs.items() if isinstance(programs, dict) else ())
-        if key in _LANGUAGES and isinstance(program, str) and shutil.which(program) is not None
-    }
+    if not isinstance(programs, dict):
+        return {}
+    named = {key: programs[key] for key in LANGUAGES if isinstance(programs.get(key), str)}
+    return {key: program for key, program in named.items() if shutil.which(program)}
 
 
-def without_compiler(found: dict[str, list[str]], machine: str) -> tuple[str, str] | None:
+def without_compiler(there: dict[str, dict[str, str]], machine: str) -> tuple[str, str] | None:
     """The languages for which Spack has no compiler, and what to do; None if it has all."""
-    known = {language for languages in found.values() for language in languages}
-    absent = [each for each in _LANGUAGES.values() if each[0] not in known]
+    absent = [
+        of_language
+        for key, of_language in LANGUAGES.items()
+        if not any(key in programs for programs in there.values())
+    ]
     if not absent:
         return None
     names, debian, rhel = zip(*absent, strict=True)
@@ -327,13 +303,12 @@ def packages_in(path: Path, field: str) -> dict[str, Any]:
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise InputError(f"{field}: {path}: {' '.join(str(error).split())}") from None
     packages = content.get(section_name(content, "packages")) if isinstance(content, dict) else None
-    rules = packages.values() if isinstance(packages, dict) else [None]
-    if not all(isinstance(each, dict) for each in rules):
+    if not isinstance(packages, dict) or not all(isinstance(of, dict) for of in packages.values()):
         raise InputError(
             f"{field}: {path} has no section 'packages'; allowed: 'packages:' with a mapping for"
             " each package (docs/workloads.md#spack)"
         )
-    return {_MARK.sub("", str(name)): rules for name, rules in (packages or {}).items()}
+    return {_MARK.sub("", str(name)): rules for name, rules in packages.items()}
 
 
 #: What Spack takes off the end of a name: it overrides what has less precedence, or comes before or
@@ -442,16 +417,8 @@ def layout(machine: str, root: Path | None = None) -> SpackLayout:
     """
     if not re.fullmatch(r"\w[\w.+-]*", machine):
         raise InputError(f"--machine: {machine!r} found; allowed: letters, digits and ._+-")
-    if root is None and (named := os.environ.get("NIMC_SPACK_DIR")):
-        root = Path(named)
-    try:
-        root = root or Path(
-            os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "nimc/spack"
-        )
-    except RuntimeError:
-        raise InputError(
-            "NIMC_SPACK_DIR: not set, and this user has no home; allowed: a folder for Spack"
-        ) from None
+    cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    root = root or Path(os.environ.get("NIMC_SPACK_DIR") or Path(cache, "nimc/spack"))
     return SpackLayout(root.resolve() / machine, machine)
 
 
@@ -461,37 +428,23 @@ def isolated(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
     This Python's virtual environment is removed, since builds would find the MPI of its wheels.
     LOGNAME is set, since mpiP's build needs it and batch jobs and containers often lack it.
     """
-    kept = {
+    rest = {
         name: value
         for name, value in environ.items()
         if not name.startswith("SPACK_") and name not in ("PYTHONPATH", "VIRTUAL_ENV")
     }
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # the host has no name for it
-        user = str(os.getuid())
     if sys.prefix != sys.base_prefix:
-        own = Path(sys.prefix, "bin").resolve()  # PATH may have it by a link's name
-        kept["PATH"] = ":".join(
-            part for part in kept.get("PATH", os.defpath).split(":") if Path(part).resolve() != own
-        )
+        wheels = Path(sys.prefix, "bin").resolve()  # PATH may have it by a link's name
+        folders = rest.get("PATH", os.defpath).split(":")
+        rest["PATH"] = ":".join(f for f in folders if Path(f).resolve() != wheels)
     return {
-        "LOGNAME": user,
-        **kept,
+        "LOGNAME": user_name(os.getuid()),
+        **rest,
         "SPACK_PYTHON": sys.executable,
         "SPACK_USER_CONFIG_PATH": str(layout.config),
         "SPACK_SYSTEM_CONFIG_PATH": str(layout.root / "no-system-scope"),
         "SPACK_USER_CACHE_PATH": str(layout.root / "cache"),
     }
-
-
-def require_clingo() -> None:
-    """Raise MachineError if this Python lacks Spack's solver."""
-    if importlib.util.find_spec("clingo") is None:
-        raise MachineError(
-            f"{sys.executable} has no clingo, Spack's solver: 'sh scripts/setup.sh spack' installs"
-            " it (make test does, too)"
-        )
 
 
 def spack(
@@ -529,7 +482,10 @@ def spack(
                 file.write(line)
                 file.flush()
     if process.returncode != 0:
-        raise MachineError(f"Spack failed at {log}: {_reason(path, begin_b)} (log: {path})")
+        with path.open("rb") as log_file:
+            log_file.seek(begin_b)
+            reason = reason_in(log_file.read().decode(errors="replace"))
+        raise MachineError(f"Spack failed at {log}: {reason} (log: {path})")
     return "".join(printed)
 
 
@@ -541,34 +497,25 @@ _OF_BUILD = re.compile(r"^\s+>> \d+ +")
 _REASONS = 3
 
 
-def _reason(path: Path, begin_b: int) -> str:
-    """The first error in the log after a position, with the package being installed."""
-    with path.open("rb") as file:
-        file.seek(begin_b)
-        text = file.read().decode(errors="replace")
-    return reason_in(text)
-
-
 def reason_in(text: str) -> str:
     """The first error in what Spack printed, the lines that it goes on in, and its package."""
     lines = text.splitlines()
     first = next((at for at, line in enumerate(lines) if _ERROR.match(line)), None)
     if first is None:
         return last_line(text)
-    said, below = _ERROR.sub("", lines[first]).strip(), []
+    said = _ERROR.sub("", lines[first]).strip()
+    below: list[str] = []
     for line in lines[first + 1 :]:
-        if line.strip() and not line.startswith((" ", "\t")):
+        text = line.strip()
+        if (text and not line.startswith((" ", "\t"))) or (below and not text):
             break
-        if line.strip():
-            below.append(line.strip())
-        elif below:
-            break
-    quoted = next((each for each in lines[first + 1 :] if _OF_BUILD.match(each)), None)
+        below += [text] if text else []
+    quoted = next((line for line in lines[first + 1 :] if _OF_BUILD.match(line)), None)
     if quoted:
         below = [*below[:1], _OF_BUILD.sub("", quoted)]
+    if below:
+        said += (" " if said.endswith(":") else "; ") + "; ".join(below[:_REASONS])
     begun = [match[1] for line in lines[:first] if (match := _BEGUN.match(line))]
-    more = "; ".join(below[:_REASONS])
-    said = f"{said}{' ' if said.endswith(':') else '; '}{more}" if more else said
     return f"{begun[-1]}: {said}" if begun else said
 
 
@@ -578,9 +525,9 @@ def clone(git: str, tag: str, commit: str, into: Path) -> None:
     part = into.with_name(f"{into.name}.part{os.getpid()}")
     try:
         _git("clone", "--quiet", "--depth", "1", "--branch", tag, git, str(part))
-        found = _git("-C", str(part), "rev-parse", "HEAD").strip()
-        if found != commit:
-            raise MachineError(f"{git}: tag {tag} is {found}, not the pinned {commit}")
+        head = _git("-C", str(part), "rev-parse", "HEAD").strip()
+        if head != commit:
+            raise MachineError(f"{git}: tag {tag} is {head}, not the pinned {commit}")
         part.rename(into)
     finally:
         shutil.rmtree(part, ignore_errors=True)

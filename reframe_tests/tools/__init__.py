@@ -13,13 +13,13 @@ from reframe_tests.tools.base import Tool
 
 #: Level of the factor `tool` without a tool.
 NONE = "none"
-_MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
-_FOUND: list[Tool] = [
+_MODULES = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+_TOOLS: list[Tool] = [
     tool
     for module in _MODULES
     for tool in getattr(module, "TOOLS", [module.TOOL] if hasattr(module, "TOOL") else [])
 ]
 #: Name -> tool.
-TOOLS: dict[str, Tool] = {tool.name: tool for tool in _FOUND}
+TOOLS: dict[str, Tool] = {tool.name: tool for tool in _TOOLS}
 #: Levels of the factor `tool`.
 NAMES = (NONE, *TOOLS)

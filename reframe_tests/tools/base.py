@@ -68,14 +68,14 @@ def first_of_node(arguments: int) -> str:
     return f'[ "{LOCAL_RANK}" = 0 ] || {{ shift {arguments}; exec "$@"; }}; '
 
 
-def figure(found: Any) -> float:
+def figure(printed: Any) -> float:
     """A number that a tool printed. Raises ValueError for others, such as NaN and infinity."""
     try:
-        value = float(found)
+        value = float(printed)
     except (TypeError, OverflowError):
         value = math.nan
     if not abs(value) <= _MOST:
-        raise ValueError(f"{str(found)[:_QUOTE]!r} is not a figure")
+        raise ValueError(f"{str(printed)[:_QUOTE]!r} is not a figure")
     return value
 
 
@@ -84,25 +84,23 @@ def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> d
 
     The number of nodes is not known here; there is at least one.
     """
-    found = {path.name: path for path in folder.glob(f"rank-*{suffix}")}
+    present = {path.name: path for path in folder.glob(f"rank-*{suffix}")}
     names = {rank: f"rank-{rank}{suffix}" for rank in range(ranks)}
-    files = {rank: found.pop(name) for rank, name in names.items() if name in found}
+    files = {rank: present.pop(name) for rank, name in names.items() if name in present}
+    if present:
+        extra = min(present.values())
+        raise ToolError(f"{extra}: unexpected file; the application has {ranks} ranks")
     if scope == "node" and not files:
         raise ToolError(f"{folder}: no file of any node; the first rank of each should leave one")
-    if scope == "rank" and (absent := [name for rank, name in names.items() if rank not in files]):
+    if scope == "rank" and len(files) < ranks:
+        absent = next(name for rank, name in names.items() if rank not in files)
         count = f"{len(files)} of {ranks} ranks left counts"
-        raise ToolError(f"{folder / absent[0]}: no such file; {count}")
-    if found:
-        extra = min(found.values())
-        raise ToolError(f"{extra}: unexpected file; the application has {ranks} ranks")
+        raise ToolError(f"{folder / absent}: no such file; {count}")
     return files
 
 
-def try_out(tool: Tool, *, parse: bool = True) -> list[CounterRow]:
-    """What a tool counts of `true` on this host, as one rank, if that can be parsed.
-
-    Raises ToolError.
-    """
+def try_out(tool: Tool) -> list[CounterRow]:
+    """What a tool counts of `true` on this host, as one rank. Raises ToolError."""
     with tempfile.TemporaryDirectory() as folder:
         command = [word.replace(FOLDER, folder) for word in tool.wrap([], ["true"])]
         answer = ask(command, os.environ | tool.environment(), folder=Path(folder))
@@ -110,4 +108,4 @@ def try_out(tool: Tool, *, parse: bool = True) -> list[CounterRow]:
             raise ToolError(f"{tool.name} does not run: {answer.reason}")
         if not answer.ok:
             raise ToolError(f"{tool.name} fails with exit status {answer.status}: {answer.first}")
-        return tool.parse(Path(folder), 1) if parse else []
+        return tool.parse(Path(folder), 1)

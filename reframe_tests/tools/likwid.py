@@ -18,7 +18,7 @@ from pathlib import Path
 from analysis.samples.roles import Scope, groups
 from records.programs import ask
 from reframe_tests.tools import base
-from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, figure
+from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
 
 #: Units of metrics that add up over CPUs -> unit and factor. Rates and ratios do not.
 _UNITS = {"GBytes": ("B", 1e9), "": ("count", 1.0)}
@@ -55,43 +55,42 @@ class Likwid(Tool):
         """Found by counting: LIKWID refuses processors that it does not know."""
         if shutil.which("likwid-perfctr") is None:
             return "no likwid-perfctr on PATH (apt install likwid; nimc spack build profiling)"
-        known = ask(["likwid-perfctr", "-a"])
-        if not re.search(r"^\s*Group name", known.text, re.MULTILINE):
-            return f"LIKWID does not know this processor: {known.first}"
-        if not re.search(rf"^\s*{self._group}\b", known.text, re.MULTILINE):
+        answer = ask(["likwid-perfctr", "-a"])
+        if not re.search(r"^\s*Group name", answer.text, re.MULTILINE):
+            return f"LIKWID does not know this processor: {answer.first}"
+        if not re.search(rf"^\s*{self._group}\b", answer.text, re.MULTILINE):
             return f"LIKWID has no group {self._group} for this processor"
         try:
-            found = base.try_out(self)
+            if any(row.value is not None for row in base.try_out(self)):
+                return None
         except ToolError as error:
             return str(error)
-        if any(row.value is not None for row in found):
-            return None
         return f"LIKWID counts nothing of group {self._group} on this host"
 
 
 def _rows(path: Path, rank: int) -> list[CounterRow]:
     """Sums over CPUs, and over counters of the same event (one for each channel of memory)."""
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    counts: dict[tuple[str, str], list[float]] = defaultdict(list)
     try:
         for kind, name, values in _lines(path.read_text(errors="replace")):
             if kind == "Raw":
-                found[name, "count"] += map(_figure, values[1:])
+                counts[name, "count"] += map(_figure, values[1:])
                 continue
-            plain, _, unit = name.partition(" [")
-            known = _UNITS.get(unit.removesuffix("]"))
-            if known and (unit or not _RATIOS.search(name)):  # others do not add up over CPUs
-                found[plain, known[0]] += (known[1] * _figure(value) for value in values)
+            metric, _, unit = name.partition(" [")
+            adds_up = unit or not _RATIOS.search(name)
+            if adds_up and (si := _UNITS.get(unit.removesuffix("]"))):
+                counts[metric, si[0]] += (si[1] * _figure(value) for value in values)
     except ValueError:
         raise ToolError(f"{path}: not a CSV file of likwid-perfctr, or truncated") from None
-    if not found:
+    if not counts:
         raise ToolError(f"{path}: no table of group 1; likwid-perfctr counted nothing")
-    sums = {key: sum(values) if values else math.nan for key, values in found.items()}
-    return [
-        CounterRow(rank, event, None, unit, "not counted")
-        if math.isnan(value)
-        else CounterRow(rank, event, value, unit)
-        for (event, unit), value in sums.items()
-    ]
+    rows = []
+    for (event, unit), figures in counts.items():
+        total = sum(figures) if figures else math.nan
+        counted = not math.isnan(total)
+        state: State = "counted" if counted else "not counted"
+        rows.append(CounterRow(rank, event, total if counted else None, unit, state))
+    return rows
 
 
 def _lines(text: str) -> Iterator[tuple[str, str, list[str]]]:
@@ -100,8 +99,8 @@ def _lines(text: str) -> Iterator[tuple[str, str, list[str]]]:
     for line in text.splitlines():
         fields = line.rstrip(",").split(",")
         if line.startswith(("TABLE,", "STRUCT,")):
-            found = _TABLE.match(line)
-            kind, columns = (found[1] if found else ""), 0
+            table = _TABLE.match(line)
+            kind, columns = (table[1] if table else ""), 0
         elif kind and not columns:
             columns = len(fields)
         elif kind and fields != [""]:

@@ -1,6 +1,11 @@
 """mpiP: time in MPI calls and sizes of messages of each rank, from a preloaded library.
 
-One report for all ranks, written at MPI_Finalize. Its figures have four significant digits.
+One report for all ranks, written at MPI_Finalize. Its figures have four significant digits. Events,
+each of one rank:
+application-time, MPI-time           s
+point-to-point-time, -calls          s and count, the same for `collective` and `other`
+point-to-point-messages, -sent       calls that sent something, and what they sent, B
+The mean size of a message is sent / messages, over any number of ranks.
 """
 
 from __future__ import annotations
@@ -9,11 +14,12 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from records.programs import ask
 from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError, figure
-from reframe_tests.tools.mpi_calls import CallCount, rows
 
 _LIBRARY = "libmpiP.so"
 #: One stack frame per call site; mpiP lists ranks only with their call sites.
@@ -27,8 +33,48 @@ _START = (
     f' exec env LD_PRELOAD="{_LIBRARY}${{LD_PRELOAD:+:$LD_PRELOAD}}"'
     f' MPIP="{_OPTIONS} /proc/self/fd/$fd" "$@"'
 )
+Kind = Literal["point-to-point", "collective", "other"]
+
+_COLLECTIVE = (
+    *("Allgather", "Allreduce", "Alltoall", "Barrier", "Bcast", "Exscan", "Gather", "Reduce"),
+    *("Scan", "Scatter", "Neighbor"),
+)
+_POINT_TO_POINT = (
+    *("Send", "Recv", "Isend", "Irecv", "Bsend", "Rsend", "Ssend", "Ibsend", "Irsend", "Issend"),
+    *("Sendrecv", "Isendrecv", "Mrecv", "Imrecv", "Probe", "Iprobe", "Mprobe", "Improbe"),
+    *("Wait", "Waitall", "Waitany", "Waitsome", "Test", "Testall", "Testany", "Testsome"),
+    *("Start", "Startall"),
+)
+_LOCAL = ("Reduce_local",)
+
 _SECTION = re.compile(r"^@--- (.+?)(?: -+)?$", re.MULTILINE)
 _END = "End of Report"
+
+
+@dataclass(frozen=True)
+class CallCount:
+    """All calls of one MPI function by one rank, or some of them."""
+
+    #: Without `MPI_`.
+    name: str
+    calls: int = 0
+    time_s: float = 0.0
+    #: Calls that sent something, and what they sent.
+    messages: int = 0
+    sent_b: float = 0.0
+
+
+def kind_of(call: str) -> Kind:
+    """The kind of a call: `Isend` is point-to-point, `Ibcast` and `Allreduce_init` collective."""
+    plain = call.removesuffix("_init")
+    if call in _LOCAL:
+        return "other"
+    if plain.removesuffix("_replace") in _POINT_TO_POINT:
+        return "point-to-point"
+    blocking = plain[1:].capitalize() if plain.startswith("I") else plain
+    if plain.startswith(_COLLECTIVE) or blocking.startswith(_COLLECTIVE):
+        return "collective"
+    return "other"
 
 
 class Mpip(Tool):
@@ -42,13 +88,13 @@ class Mpip(Tool):
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
-        found = sorted(folder.glob("*.mpiP"))
-        if len(found) != 1:
+        reports = sorted(folder.glob("*.mpiP"))
+        if len(reports) != 1:
             raise ToolError(
-                f"{folder}: {len(found)} reports of mpiP, must be one; it needs {_LIBRARY} on each"
-                " node, and an application that calls MPI_Finalize"
+                f"{folder}: {len(reports)} reports of mpiP, must be one; it needs {_LIBRARY} on"
+                " each node, and an application that calls MPI_Finalize"
             )
-        (path,) = found
+        (path,) = reports
         try:
             return _parse(path.read_text(errors="replace"), ranks)
         except (KeyError, ValueError, IndexError):
@@ -82,6 +128,23 @@ def _parse(text: str, ranks: int) -> list[CounterRow]:
     ]
 
 
+def rows(rank: int, application_s: float, mpi_s: float, calls: list[CallCount]) -> list[CounterRow]:
+    """The events of one rank."""
+    events = [("application-time", application_s, "s"), ("MPI-time", mpi_s, "s")]
+    for kind in get_args(Kind):
+        of_kind = [call for call in calls if kind_of(call.name) == kind]
+        events += [
+            (f"{kind}-time", sum(call.time_s for call in of_kind), "s"),
+            (f"{kind}-calls", sum(call.calls for call in of_kind), "count"),
+        ]
+        if kind != "other":
+            events += [
+                (f"{kind}-messages", sum(call.messages for call in of_kind), "count"),
+                (f"{kind}-sent", sum(call.sent_b for call in of_kind), "B"),
+            ]
+    return [CounterRow(rank, event, float(value), unit) for event, value, unit in events]
+
+
 def _sections(text: str) -> dict[str, list[list[str]]]:
     """Title without its count -> words of each line that has some."""
     parts = _SECTION.split(text)
@@ -92,15 +155,15 @@ def _sections(text: str) -> dict[str, list[list[str]]]:
 
 
 def _calls(sections: dict[str, list[list[str]]]) -> dict[int, list[CallCount]]:
-    found: dict[int, list[CallCount]] = defaultdict(list)
+    calls: dict[int, list[CallCount]] = defaultdict(list)
     for rank, name, words in _sites(sections["Callsite Time statistics (all, milliseconds)"]):
         count, mean_ms = int(figure(words[0])), figure(words[2])
-        found[rank].append(CallCount(name, calls=count, time_s=count * mean_ms * 1e-3))
+        calls[rank].append(CallCount(name, calls=count, time_s=count * mean_ms * 1e-3))
     # Without a message the section is left out.
     sent = sections.get("Callsite Message Sent statistics (all, sent bytes)", [])
     for rank, name, words in _sites(sent):
-        found[rank].append(CallCount(name, messages=int(figure(words[0])), sent_b=figure(words[4])))
-    return found
+        calls[rank].append(CallCount(name, messages=int(figure(words[0])), sent_b=figure(words[4])))
+    return calls
 
 
 def _sites(lines: Sequence[Sequence[str]]) -> Iterator[tuple[int, str, Sequence[str]]]:

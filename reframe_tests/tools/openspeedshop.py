@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -54,12 +54,13 @@ def gather(folder: Path, ranks: int, views: Sequence[str]) -> None:
     processes = folder / _PROCESSES
     _ask(folder, {processes: "expstatus"}, "Experiment definition")
     text = processes.read_text(errors="replace")
-    known = {int(rank): process for process, rank in _PROCESS.findall(text)}
-    absent = [rank for rank in range(ranks) if rank not in known]
-    if absent and (known or ranks > 1):
-        raise ToolError(f"{database}: no data of rank {absent[0]}; found {len(known)} of {ranks}")
+    processes_of = {int(rank): process for process, rank in _PROCESS.findall(text)}
+    absent = [rank for rank in range(ranks) if rank not in processes_of]
+    if absent and (processes_of or ranks > 1):
+        count = f"found {len(processes_of)} of {ranks}"
+        raise ToolError(f"{database}: no data of rank {absent[0]}; {count}")
     commands = {
-        view_path(folder, rank, view): f"expview {known.get(rank, '')} -v {view} -F csv"
+        view_path(folder, rank, view): f"expview {processes_of.get(rank, '')} -v {view} -F csv"
         for rank in range(ranks)
         for view in views
     }
@@ -94,8 +95,8 @@ def _content(path: Path) -> str:
 def _run(folder: Path, words: Sequence[str], stdin: IO[str] | None = None) -> str:
     """What a program printed, also in `PROGRAM.txt`. Raises ToolError if it does not run."""
     # Where `openss` finds its plugins and its Python, derived from its own place.
-    found = shutil.which("openss")
-    prefix = Path(found).resolve().parent.parent if found else Path()
+    program = shutil.which("openss")
+    prefix = Path(program).resolve().parent.parent if program else Path()
     plugins = str(next(iter(sorted(prefix.glob("lib*/openspeedshop"))), prefix))
     environment = {**os.environ, "OPENSS_PLUGIN_PATH": plugins, "PYTHONPATH": plugins}
     answer = ask(words, environment, timeout_s=_GATHER_TIMEOUT_S, stdin=stdin, folder=folder)
@@ -211,8 +212,8 @@ _ADDED = re.compile(r"^Successfully added: (\S+)", re.M)
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """A collector of Open|SpeedShop: what it is asked, and which views it has."""
+class OpenSpeedShop(Tool):
+    """See `base.Tool`; a collector of Open|SpeedShop, what it is asked, and which views it has."""
 
     collector: str
     #: Its rate or threshold; empty if it has none.
@@ -222,51 +223,32 @@ class Experiment:
     events: tuple[str, ...] = ()
     most: int = 0
     views: tuple[str, ...] = ("linkedobjects", "functions")
-
-    def variable(self, name: str) -> str:
-        """The variable of the environment that sets this of the collector."""
-        return f"OPENSS_{self.collector.upper()}_{name}"
-
-
-_EXPERIMENTS = (
-    Experiment("hwcsamp", "RATE", "100", EVENTS, most=6),
-    Experiment("hwc", "THRESHOLD", _THRESHOLD, OVERFLOWS, most=1),
-    Experiment("hwctime", "THRESHOLD", _THRESHOLD, OVERFLOWS, most=1),
-    Experiment("pcsamp", "RATE", "100"),
-    Experiment("usertime", "RATE", "35"),
-    Experiment("mpi", views=("functions",)),
-    Experiment("mpit", views=("functions",)),
-)
-
-
-class OpenSpeedShop(Tool):
-    """See `base.Tool`."""
-
-    def __init__(self, experiment: Experiment) -> None:
-        self.experiment = experiment
-        default = experiment is _EXPERIMENTS[0]
-        self.name = "openspeedshop" if default else f"openspeedshop:{experiment.collector}"
+    name: str = ""
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface. Events are tried once, before the launcher."""
-        requested = self.experiment
-        variable = requested.variable("EVENTS" if requested.most > 1 else "EVENT")
-        words = [variable, str(requested.most), " ".join(requested.events)]
+        variable = self._variable("EVENTS" if self.most > 1 else "EVENT")
+        words = [variable, str(self.most), " ".join(self.events)]
         front = ["sh", "-c", _FRONT, self.name, FOLDER, *words]
-        rank = ["sh", "-c", _RANK, self.name, FOLDER, requested.collector]
-        return [*front, *launcher, *rank, *application]
+        return [
+            *(*front, *launcher, "sh", "-c", _RANK, self.name, FOLDER, self.collector),
+            *application,
+        ]
 
     def environment(self) -> dict[str, str]:
         """Rates and thresholds."""
-        of = self.experiment
-        return {of.variable(of.setting): of.value} if of.setting else {}
+        return {self._variable(self.setting): self.value} if self.setting else {}
+
+    def _variable(self, name: str) -> str:
+        """The variable of the environment that sets this of the collector."""
+        return f"OPENSS_{self.collector.upper()}_{name}"
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface. Gathers the files of the run first, on the node where this runs."""
         for path in base.files_of(folder, ranks, "rank", ".err").values():
-            if found := _REFUSALS.search(path.read_text(errors="replace")):
-                raise ToolError(f"{path}: {found[0].strip()}")
-        gather(folder, ranks, self.experiment.views)
+            if refusal := _REFUSALS.search(path.read_text(errors="replace")):
+                raise ToolError(f"{path}: {refusal[0].strip()}")
+        gather(folder, ranks, self.views)
         return [row for rank in range(ranks) for row in self._rows(folder, rank)]
 
     def missing(self) -> str | None:
@@ -285,47 +267,49 @@ class OpenSpeedShop(Tool):
         return None
 
     def _rows(self, folder: Path, rank: int) -> list[CounterRow]:
-        views = {name: read_view(view_path(folder, rank, name)) for name in self.experiment.views}
-        if "linkedobjects" not in views:
-            return _calls(views["functions"], rank)
-        objects, functions = views["linkedobjects"], views["functions"]
-        rows = _events(folder, objects, rank, self.experiment)
-        if self.experiment.most > 1:  # the collector may lose the last event, and so all others
-            clock_s = next((row.value for row in rows if row.event == _CLOCK), None)
-            sampled_s = objects.total(_SECONDS)
-            if clock_s is None or clock_s < _CLOCK_SHARE * sampled_s:
-                raise ToolError(
-                    f"{objects.path}: {_CLOCK}, the last event, has {clock_s or 0:.3f} s of"
-                    f" {sampled_s:.3f} s of CPU time: this build of Open|SpeedShop loses events"
-                    " (docs/tools.md)"
-                )
-        if any(column == _SECONDS for column in objects.columns):
+        functions = read_view(view_path(folder, rank, "functions"))
+        if "linkedobjects" not in self.views:
+            return _calls(functions, rank)
+        objects = read_view(view_path(folder, rank, "linkedobjects"))
+        rows = self._counts(folder, objects, rank) if self.events else []
+        if self.most > 1:
+            _require_clock(objects, rows)
+        if _SECONDS in objects.columns:
             time_s = objects.total(_SECONDS)
-            rows.append(CounterRow(rank, _TIME, time_s, "s"))
             nameless_s = max(0.0, time_s - functions.total(_SECONDS))
+            rows.append(CounterRow(rank, _TIME, time_s, "s"))
             rows.append(CounterRow(rank, f"{_TIME} in no known function", nameless_s, "s"))
         return rows
 
+    def _counts(self, folder: Path, objects: View, rank: int) -> list[CounterRow]:
+        """Rows of the events; without a value for those that the machine refused."""
+        tried = folder / "events.txt"
+        if not tried.is_file():
+            raise ToolError(f"{tried}: no such file: the events were not tried")
+        text = tried.read_text(errors="replace")
+        column = "{}" if self.collector == "hwcsamp" else "Exclusive {} Counts"
+        rows = []
+        for event in _ADDED.findall(text)[: self.most]:
+            unit, factor = _UNITS.get(event, ("count", 1.0))
+            count = objects.total(column.format(event)) * factor
+            rows.append(CounterRow(rank, event, count, unit))
+        for event, reason in _FAILED.findall(text) if self.most > 1 else ():
+            # An event that exists may lack a counter, because of the others.
+            exists = reason.startswith("Event exists")
+            state: State = "not counted" if exists else "not supported"
+            rows.append(CounterRow(rank, event, None, "count", state))
+        return rows
 
-def _events(folder: Path, objects: View, rank: int, experiment: Experiment) -> list[CounterRow]:
-    """Rows of the experiment's events; without a value for those that the machine refused."""
-    if not experiment.events:
-        return []
-    tried = folder / "events.txt"
-    if not tried.is_file():
-        raise ToolError(f"{tried}: no such file: the events were not tried")
-    text = tried.read_text(errors="replace")
-    rows = []
-    added = _ADDED.findall(text)[: experiment.most]
-    form = "{}" if experiment.collector == "hwcsamp" else "Exclusive {} Counts"
-    for event in added:
-        unit, factor = _UNITS.get(event, ("count", 1.0))
-        rows.append(CounterRow(rank, event, objects.total(form.format(event)) * factor, unit))
-    for event, reason in _FAILED.findall(text) if experiment.most > 1 else ():
-        # An event that exists may lack a counter, because of the others.
-        state: State = "not counted" if reason.startswith("Event exists") else "not supported"
-        rows.append(CounterRow(rank, event, None, "count", state))
-    return rows
+
+def _require_clock(objects: View, rows: Sequence[CounterRow]) -> None:
+    """Raise ToolError if the collector has lost the last event, and so maybe all others."""
+    clock_s = next((row.value for row in rows if row.event == _CLOCK), None) or 0.0
+    sampled_s = objects.total(_SECONDS)
+    if clock_s < _CLOCK_SHARE * sampled_s or not clock_s:
+        raise ToolError(
+            f"{objects.path}: {_CLOCK}, the last event, has {clock_s:.3f} s of {sampled_s:.3f} s of"
+            " CPU time: this build of Open|SpeedShop loses events (docs/tools.md)"
+        )
 
 
 def _calls(functions: View, rank: int) -> list[CounterRow]:
@@ -338,4 +322,16 @@ def _calls(functions: View, rank: int) -> list[CounterRow]:
     ]
 
 
-TOOLS: tuple[Tool, ...] = tuple(OpenSpeedShop(experiment) for experiment in _EXPERIMENTS)
+_OVERFLOW = ("THRESHOLD", _THRESHOLD, OVERFLOWS, 1)
+_COLLECTORS = (
+    OpenSpeedShop("hwcsamp", "RATE", "100", EVENTS, most=6, name="openspeedshop"),
+    OpenSpeedShop("hwc", *_OVERFLOW),
+    OpenSpeedShop("hwctime", *_OVERFLOW),
+    OpenSpeedShop("pcsamp", "RATE", "100"),
+    OpenSpeedShop("usertime", "RATE", "35"),
+    OpenSpeedShop("mpi", views=("functions",)),
+    OpenSpeedShop("mpit", views=("functions",)),
+)
+TOOLS: tuple[Tool, ...] = tuple(
+    replace(tool, name=tool.name or f"openspeedshop:{tool.collector}") for tool in _COLLECTORS
+)

@@ -12,11 +12,21 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from records.errors import InputError
 from records.programs import ask
-from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, figure, try_out
+from reframe_tests.tools.base import (
+    FOLDER,
+    RANK,
+    CounterRow,
+    State,
+    Tool,
+    ToolError,
+    figure,
+    try_out,
+)
 
 #: Group -> events.
 GROUPS = {
@@ -54,13 +64,13 @@ class Papi(Tool):
 
     def missing(self) -> str | None:
         """Found by counting: presets may be listed that count nothing."""
+        rows: list[CounterRow] = []
         try:
-            found = try_out(self)
+            with suppress(ToolError):  # PAPI writes no file if it counts nothing
+                rows = try_out(self)
         except InputError as error:
             return str(error)
-        except ToolError:
-            found = []  # PAPI writes no file if it counts nothing
-        if any(row.event in self._events and row.value is not None for row in found):
+        if any(row.event in self._events and row.value is not None for row in rows):
             return None
         return f"PAPI counts none of {', '.join(self._events)} on this host"
 
@@ -79,21 +89,18 @@ class Papi(Tool):
             if not regions:
                 raise ValueError
             time_s = sum(figure(region["real_time_nsec"]) for region in regions) * 1e-9
-            found = {
+            counts = {
                 event: [figure(region[event]) for region in regions if event in region]
                 for event in self._events
             }
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ToolError(f"{files[0]}: not a file of PAPI 7, or truncated") from None
-        return [
-            CounterRow(rank, "region-time", time_s, "s"),
-            *(
-                CounterRow(rank, event, sum(values), "count")
-                if values
-                else CounterRow(rank, event, None, "count", "not supported")
-                for event, values in found.items()
-            ),
-        ]
+        rows = [CounterRow(rank, "region-time", time_s, "s")]
+        for event, values in counts.items():
+            count = sum(values) if values else None
+            state: State = "counted" if values else "not supported"
+            rows.append(CounterRow(rank, event, count, "count", state))
+        return rows
 
 
 def shim() -> Path:
@@ -114,13 +121,13 @@ def shim() -> Path:
     if shutil.which(compiler) is None:
         raise InputError(f"papi: no C compiler {compiler} for its shim (apt install gcc)")
     with tempfile.TemporaryDirectory(dir=cache) as folder:
-        made = Path(folder, path.name)
-        command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(made), "-lpapi"]
+        new = Path(folder, path.name)
+        command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(new), "-lpapi"]
         answer = ask(command, folder=Path(folder))
         if not answer.ok:
             hint = "apt install libpapi-dev; dnf install papi-devel"
             raise InputError(f"papi: its shim does not compile: {answer.first} ({hint})")
-        made.replace(path)
+        new.replace(path)
     return path
 
 

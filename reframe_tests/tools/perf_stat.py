@@ -115,19 +115,19 @@ class PerfStat(Tool):
 
     def _counts_nothing(self) -> str | None:
         here = processor_identity(_CPUINFO.read_text(errors="replace"))
-        rows = counts("perf_stat", self._group, processor_family(here))
-        if not rows:
+        asked = counts("perf_stat", self._group, processor_family(here))
+        if not asked:
             return f"no events are known for this processor, {here}"
-        events = ", ".join(event for row in rows for event in row.events)
+        events = ", ".join(event for count in asked for event in count.events)
         try:
             if not _counted(base.try_out(TOOL), {"cycles"}):
                 return "this host has no hardware counters (measure on a machine that has)"
-            found = base.try_out(self)
+            rows = base.try_out(self)
         except ToolError as error:
             if "event syntax error" in str(error):
                 return f"this perf or kernel does not know all of {events} (install a newer perf)"
             return str(error)
-        if _counted(found, {event_parts(row.event)[0] for row in found} - {_ALWAYS}):
+        if _counted(rows, {event_parts(row.event)[0] for row in rows} - {_ALWAYS}):
             return None
         return f"this host counts none of {events} (measure on a machine with counters)"
 
@@ -185,22 +185,26 @@ def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterR
         with suppress(KeyError, ValueError):
             shares.append(figure(record["pcnt-running"]) / 100)
     share = min(shares, default=None)
-    for record in records:
-        unit, _, named = str(record.get("metric-unit", "")).rpartition(" ")
-        if named == name:
-            with suppress(KeyError, ValueError):
-                value = figure(record["metric-value"])
-                state: State = "counted" if share is None or share >= 1 else "multiplexed"
-                if unit.strip() == "%":
-                    value, unit = value / 100, ""
-                return CounterRow(rank, name, value, unit.strip() or "1", state, share)
-            break
-    return CounterRow(rank, name, None, "1", "not supported")
+    record = next((line for line in records if _metric_unit(line)[1] == name), {})
+    try:
+        value, unit = figure(record["metric-value"]), _metric_unit(record)[0]
+    except (KeyError, ValueError):
+        return CounterRow(rank, name, None, "1", "not supported")
+    if unit == "%":
+        value, unit = value / 100, ""
+    state: State = "counted" if share is None or share >= 1 else "multiplexed"
+    return CounterRow(rank, name, value, unit or "1", state, share)
+
+
+def _metric_unit(record: dict[str, Any]) -> tuple[str, str]:
+    """Unit and name of a line's metric."""
+    unit, _, name = str(record.get("metric-unit", "")).rpartition(" ")
+    return unit.strip(), name
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
     """The objects of a file, one per line. Some versions print a comma after the last field."""
-    found = []
+    records = []
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         if line.startswith("#") or not line.strip():
             continue
@@ -210,8 +214,8 @@ def _records(path: Path) -> list[dict[str, Any]]:
             record = None
         if not isinstance(record, dict):
             raise ToolError(f"{path}:{number}: incomplete line of perf stat -j")
-        found.append(record)
-    return found
+        records.append(record)
+    return records
 
 
 def _row(path: Path, rank: int, record: dict[str, Any]) -> CounterRow:

@@ -38,7 +38,7 @@ _UNITS = {
     **dict.fromkeys(("cns", "hpccg", "lammps", "lammps_scaling"), "s"),
     **dict.fromkeys(("lulesh", "minife", "snap"), "s"),
     **dict.fromkeys(("amg", "umt", "xsbench"), "1/s"),
-    **dict.fromkeys(("intensity", "membench", "stream"), "B/s"),
+    **dict.fromkeys(("membench", "stream"), "B/s"),
     "numa": "B/s s",
 }
 _CHAIN = re.compile(rb', ?"chain": ?"[0-9a-f]{64}"\}$')

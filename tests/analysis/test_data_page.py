@@ -68,10 +68,10 @@ def test_keys_of_objects() -> None:
     assert table("# Provenance").keys() == {*re.findall(r'"(\w+)":', records), *of_others}
     folders, found = {"lammps_scaling": "lammps", "numa": "membench"}, dict[str, set[str]]()
     for name in names():
-        parser = load(name).parser
+        parse = load(name).parse
         for capture in (ROOT / "tests/captures" / folders.get(name, name)).glob("*.txt"):
             with suppress(FomError, ValueError):
-                for key in parser(capture.read_text(errors="replace")).extra:
+                for key in parse(capture.read_text(errors="replace")).extra:
                     found.setdefault(key, set()).add(name)
     rows = table("# Figures of workloads")
     assert {key: set(quoted(row["workload"])) for key, row in rows.items()} == found

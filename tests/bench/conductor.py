@@ -12,7 +12,6 @@ from analysis.statistics.interval import median_interval
 from records.machine import site
 from records.plan import BlockPlan
 from reframe_tests import stream
-from reframe_tests.stream import parse
 from tests.bench import BenchRow, below, cost_of
 from tests.conductor.treatments import treatments
 
@@ -74,7 +73,7 @@ def _by_hand(binary: Path, cpus: list[int]) -> float:
         text=True,
         check=True,
     )
-    return parse(done.stdout).value
+    return stream.WORKLOAD.parse(done.stdout).value
 
 
 def _conducted(

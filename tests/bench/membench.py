@@ -42,19 +42,15 @@ def run() -> list[BenchRow]:
 
 
 def measure() -> dict[str, list[float]]:
-    """Contender -> its rate in each round."""
-    with tempfile.TemporaryDirectory() as folder:
-        return in_rounds(_contenders(Path(folder)), ROUNDS)
-
-
-def in_rounds(contenders: dict[str, Contender], rounds: int) -> dict[str, list[float]]:
-    """Contender -> what it returns in each round, in which all of them run in random order."""
-    found: dict[str, list[float]] = {name: [] for name in contenders}
+    """Contender -> its rate in each round, in which all of them run in random order."""
     order = random.Random(1)
-    for _ in range(rounds):
-        for name in order.sample(sorted(contenders), len(contenders)):
-            found[name].append(contenders[name]())
-    return found
+    with tempfile.TemporaryDirectory() as folder:
+        contenders = _contenders(Path(folder))
+        rates: dict[str, list[float]] = {name: [] for name in contenders}
+        for _ in range(ROUNDS):
+            for name in order.sample(sorted(contenders), len(contenders)):
+                rates[name].append(contenders[name]())
+    return rates
 
 
 def _ratio(
@@ -81,7 +77,7 @@ def _contenders(folder: Path) -> dict[str, Contender]:
 
     def ours(kernel: str) -> float:
         words = (kernel, "--cpus", cpus, "-d", str(SECONDS), "--pages", pages)
-        return membench.parse(_call(program, *words)).value
+        return membench.WORKLOAD.parse(_call(program, *words)).value
 
     found: dict[str, Contender] = {
         "triad": partial(ours, "triad"),
@@ -101,7 +97,7 @@ def _stream(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
     _call("cc", *flags, str(STREAM_C), "-o", str(program))
     places = ",".join(f"{{{cpu}}}" for cpu in cpus.split(","))
     bound = ("env", f"OMP_NUM_THREADS={cores}", f"OMP_PLACES={places}", "OMP_PROC_BIND=close")
-    return lambda: stream.parse(_call(*bound, str(program))).value
+    return lambda: stream.WORKLOAD.parse(_call(*bound, str(program))).value
 
 
 def _likwid(kernels: list[str], cores: int, total_b: int) -> dict[str, Contender]:

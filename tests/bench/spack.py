@@ -1,4 +1,4 @@
-"""Time of `nimc spack`: concretizing, building from scratch and from a cache, and a no-op."""
+"""Time of `nimc spack`: concretizing, building from scratch, and a no-op."""
 
 import os
 import shutil
@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 from reframe_tests.spack import setup
-from reframe_tests.spack.build import build, make_mirror
-from reframe_tests.spack.setup import SpackLayout, layout
+from reframe_tests.spack.build import build
+from reframe_tests.spack.setup import layout
 from tests.bench import BenchRow, below, cost_of
 
 NO_OP_AIM_S = 2.0
@@ -29,21 +29,14 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
     def path_of(variable: str) -> Path | None:
         return Path(os.environ[variable]) if os.environ.get(variable) else None
 
-    def ready(root: str, mirror: str | None) -> tuple[SpackLayout, setup.SpackSettings]:
-        place = layout("bench", folder / root)
-        packages, machine = path_of("NIMC_TEST_PACKAGES"), path_of("NIMC_TEST_MACHINE_FILE")
-        return place, setup.setup(place, packages, machine, mirror, print)
-
-    place, settings = ready("fresh", os.environ.get("NIMC_TEST_MIRROR"))
+    place = layout("bench", folder)
+    packages, machine = path_of("NIMC_TEST_PACKAGES"), path_of("NIMC_TEST_MACHINE_FILE")
+    settings = setup.setup(place, packages, machine, os.environ.get("NIMC_TEST_MIRROR"), print)
     fresh = build(place, settings, name, os.cpu_count() or 1, print)
-    no_op_s = _command_s(folder / "fresh", "build", name, "--machine", "bench")
-    made = make_mirror(place, settings, folder / "mirror", [name])
-    cached = build(*ready("cached", made["mirror"]), name, os.cpu_count() or 1, print)
+    no_op_s = _command_s(folder, "build", name, "--machine", "bench")
     return [
         BenchRow(f"{name}: concretizing", fresh.concretize_s, "s"),
         BenchRow(f"{name}: building from scratch", fresh.install_s, "s"),
-        BenchRow(f"{name}: concretizing, with a build cache", cached.concretize_s, "s"),
-        BenchRow(f"{name}: installing from a build cache", cached.install_s, "s"),
         below(f"{name}: no-op", no_op_s, "s", NO_OP_AIM_S),
     ]
 

@@ -44,8 +44,7 @@ def writer(
     """A writer with these rows; `of`: fields of its plan."""
     fixed = {"index": 0, "origin": "n9", "target": "n1", "address": "10.0.0.9", "port": 20000}
     planned = Writer(**{**fixed, "message_b": 1, **of})
-    seen = WriterSeries(0, injector, planned, "RoCE", 100.0, None, 1.0, None, reported, [],
-                        Metered(0))  # fmt: skip
+    seen = WriterSeries(0, injector, planned, "RoCE", 1.0, rows=reported, alone_b_s=100.0)
     return replace(seen, **changes)
 
 

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from conductor import messages
-from conductor.agent import Agent, _End
+from conductor.agent import Agent
+from conductor.end import End
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Arrived, Writer
 from conductor.series import Placed
@@ -18,9 +19,11 @@ from tests.conductor.conftest import Sent
 WRITER = Writer(1, "o", "t", "127.0.0.1", 20000, 65536)
 
 
-def end(role="origin", injector="ucx", ended=None, **changes):
+def end(role="origin", injector="ucx", ended=None, alone=None, sent=None, **changes):
     process = SimpleNamespace(pid=0, returncode=ended)
-    return _End(replace(WRITER, **changes), role, process, INJECTORS[injector])
+    send = (sent if sent is not None else []).append
+    of = replace(WRITER, **changes), role, INJECTORS[injector], process, send
+    return End(*of, alone) if alone else End(*of)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +40,7 @@ def end(role="origin", injector="ucx", ended=None, **changes):
 def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, came_s, asked):
     times_s = count(100.0, 0.25)
     monkeypatch.setattr(clock, "now_s", lambda: next(times_s))
-    monkeypatch.setattr("conductor.agent.LISTEN_S", 0.0)
+    monkeypatch.setattr("conductor.end.LISTEN_S", 0.0)
     one.came_s = came_s
     asyncio.run(one.after_a_row())
     assert next(times_s) == 100.0 + 0.25 * asked
@@ -52,15 +55,16 @@ def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, came_s, asked):
     ],
 )
 def test_a_device_shows_what_its_only_writer_has_written(other, passed_b):
-    agent, one = Agent(Sent()), end()
+    agent = Agent(Sent())
+    one = end(alone=agent._writes_alone)
     one.meter = SimpleNamespace(passed_b=lambda: 7.0)
     agent._ends = [one, *([other] if other else [])]
-    assert agent._passed_b(one) == passed_b
+    assert one.passed_b() == passed_b
     if passed_b is None:
         other.held = True
-        assert agent._passed_b(one) == 7.0
+        assert one.passed_b() == 7.0
     one.meter = None
-    assert agent._passed_b(one) is None
+    assert one.passed_b() is None
 
 
 @pytest.mark.parametrize(
@@ -69,7 +73,7 @@ def test_a_device_shows_what_its_only_writer_has_written(other, passed_b):
 )
 def test_a_paced_writer_begins_with_the_rate_that_is_known(known_b_s, reported_b_s, full_b_s):
     one = end(rate_b_s=100.0, full_b_s=known_b_s)
-    assert Agent(Sent())._throttled(one, reported_b_s)._full_b_s == full_b_s
+    assert one.throttled(reported_b_s)._full_b_s == full_b_s
     assert one.paced
     assert not end(role="target", rate_b_s=100.0).paced
     assert not end().paced
@@ -95,7 +99,7 @@ def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypat
     async def at_once(ends):
         done.append(("stopped", [each.role for each in ends]))
 
-    monkeypatch.setattr("conductor.agent._until_stopped", at_once)
+    monkeypatch.setattr("conductor.agent.until_stopped", at_once)
     agent = Agent(wire)
     agent._ends = [fake("target"), fake("origin"), fake("origin", 2)]
     for order in ("hold", "resume"):
@@ -113,13 +117,18 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
     signals = []
     monkeypatch.setattr("records.processes.suspend", lambda _: signals.append("suspend"))
     monkeypatch.setattr("records.processes.resume", lambda _: signals.append("resume"))
-    agent = Agent(wire := Sent())
-    agent._ends = [origin, target, other] = [end(), end(role="target"), end("target", index=2)]
-    asyncio.run(agent._execute(messages.FreezeTarget(1)))
+    agent, sent = Agent(Sent()), []
+    agent._ends = [origin, target, other] = [
+        end(sent=sent),
+        end(role="target"),
+        end("target", index=2),
+    ]
+    origin.meter = other.meter = None
+    asyncio.run(agent._control(messages.Control("freeze", [1])))
     assert [each.frozen for each in agent._ends] == [False, True, False]
     for each in (target, origin, other):
         each.resume()
     assert signals == ["suspend", "resume", "resume"]
     for name in ("tcp", "tcp", "shared memory"):
-        agent._arrived(origin, Arrived(5, name))
-    assert wire.sent == [messages.Transport(1, name) for name in ("tcp", "shared memory")]
+        origin.report_arrived(Arrived(5, name))
+    assert sent == [messages.News(1, transport=name) for name in ("tcp", "shared memory")]

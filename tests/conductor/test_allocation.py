@@ -81,7 +81,7 @@ def test_writers_are_dealt_to_origins_and_targets_in_turn():
 
 
 def test_each_target_has_the_clients_asked_for_beside_other_writes():
-    """Two clients of a target come from two origins; no two writers of a block have one number."""
+    """Two clients of a target come from two origins; no writer has another one's number."""
     two = Writes("perftest", 65536, clients=2)
     plan = replace(APART, n_origins=2, treatments=[Treatment("on", writes=two)])
     nodes = Allocation(["n1", "n2", "n3"], ["n8", "n9"])

@@ -1,4 +1,3 @@
-import asyncio
 import random
 import time
 
@@ -62,21 +61,6 @@ def test_a_step_of_the_wall_clock_moves_no_time(monkeypatch: pytest.MonkeyPatch)
     assert before_s == pytest.approx(time.time(), abs=5.0)  # Unix time
     monkeypatch.setattr(time, "time", lambda: 0.0)
     assert before_s <= clock.now_s() < before_s + 60.0
-
-
-def test_a_clock_that_was_set_back_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "now_s", lambda: 100.0)
-    waited_s = []
-
-    async def sleep(for_s: float) -> None:
-        waited_s.append(for_s)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    asyncio.run(clock.catch_up("n7", 112.5))
-    asyncio.run(clock.catch_up("n7", 0.0))  # nothing was measured before
-    assert waited_s == [12.5, 0.0]
-    with pytest.raises(MachineError, match="n7: its clock is 80 s behind the end of the last run"):
-        asyncio.run(clock.catch_up("n7", 180.0))
 
 
 def test_clocks_that_are_far_apart_are_named() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from conductor.figures import Count, conditions, passed, unproven, writer_records
+from conductor.figures import Count, bursts_of, conditions, passed, unproven, writer_records
 from conductor.injectors.base import Bursts
 from conductor.series import (
     CounterSample,
@@ -93,7 +93,7 @@ def test_a_writers_record_is_of_its_window() -> None:
     assert (found.observed_share, found.unobserved_s, found.rate_before_b_s) == (1.0, 0.0, None)
     assert (found.counted_b, found.counted_s, found.counter) == (160, 10.0, "rdma:m0/1")
     assert (found.counted_alone_b_s, found.proof) == (150.0, "device")
-    assert (found.cpu_share, found.burst, found.buffer_node) == (None, None, None)
+    assert (found.cpu_share, found.buffer_node) == (None, None)
 
 
 def test_a_control_has_a_share_of_a_core_and_no_bytes_nor_proof() -> None:
@@ -125,10 +125,15 @@ def test_a_record_says_what_limited_the_writer(
 
 def test_bursts_of_the_rows_that_overlap_the_window_are_recorded() -> None:
     reported = [row._replace(bursts=Bursts(10, 0.1, 0.9)) for row in rows(100, 100, 100, 100)]
-    found = record(writer(reported, of={"burst": Burst(0.02, 0.08), "rate_b_s": 100.0})).burst
+    planned = {"burst": Burst(0.02, 0.08), "rate_b_s": 100.0}
+    # Of one it is measured, of the other not.
+    both = [writer(reported, of=planned), writer(rows(100, 100, 100), of=planned)]
+    found = bursts_of(Series(writers=both), WINDOW)
     assert found
-    assert (found.asked_length_s, found.asked_pause_s) == (0.02, 0.08)
-    assert (found.length_s, found.pause_s, found.peak_b_s) == pytest.approx((0.01, 0.09, 1000))
+    assert (found.length_s, found.pause_s) == (0.02, 0.08)
+    measured = (found.done_length_s, found.done_pause_s, found.peak_b_s)
+    assert measured == pytest.approx((0.01, 0.09, 1000))
+    assert bursts_of(Series(writers=[writer(reported)]), WINDOW) is None
 
 
 def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted() -> None:

@@ -1,11 +1,9 @@
 """The hub and an agent over loopback."""
 
 import asyncio
-import sys
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,9 +12,8 @@ from conductor.agent import Agent
 from conductor.hub import AgentGoneError, Hub, _counted_s
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
-from conductor.series import CounterSample, NodeSeries, Placed
+from conductor.series import CounterSample, Placed, RateRow
 from records.errors import MachineError
-from records.timetable import FinishedWrite
 from records.treatment import Burst
 from tests.conductor.conftest import Sent
 
@@ -39,9 +36,7 @@ async def connected():
         hub.close()
 
 
-@pytest.mark.parametrize(
-    "said", [None, ["Dance"], ["RateReport", 0, "soon", 1.0], {"event": "row"}]
-)
+@pytest.mark.parametrize("said", [None, ["Dance"], ["News", {"writer": "soon"}], {"event": "row"}])
 def test_an_agent_that_hangs_up_or_says_what_nobody_knows_is_gone(said):
     async def talk():
         async with connected() as (hub, agent, _):
@@ -78,22 +73,6 @@ def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_bursts():
     assert _counted_s(INJECTORS["perftest"], [one, burst]) == pytest.approx([0.25, 0.8])
 
 
-def test_an_origin_tells_thousands_of_writes_at_once():
-    """A write a second for three hours, about 900 kB in one line."""
-    starts_s = [1.7e9 + number for number in range(10_800)]
-    finished = [
-        FinishedWrite(number, start_s, start_s + 0.987654321, 6.4e9, 0.123456789)
-        for number, start_s in enumerate(starts_s)
-    ]
-
-    async def talk():
-        async with connected() as (hub, agent, _):
-            agent.send(messages.encode(messages.Written(finished, {})))
-            return await hub.finish(["n7"], 5.0)
-
-    assert asyncio.run(talk())["n7"].finished == finished
-
-
 async def agent_that_answers(port, node, answer, ahead_s=0.0):
     """An agent whose clock is ahead; answers orders other than pings by what `answer` makes."""
     agent = await wire.connect("127.0.0.1", port, SECRET, None)
@@ -102,7 +81,7 @@ async def agent_that_answers(port, node, answer, ahead_s=0.0):
         while True:
             order = messages.order(await agent.receive())
             if isinstance(order, messages.Ping):
-                agent.send(messages.encode(messages.Pong(order.sent_s, time.time() + ahead_s)))
+                agent.send(messages.encode(messages.Pong(time.time() + ahead_s)))
             for report in answer(node, order):
                 agent.send(messages.encode(report))
 
@@ -131,30 +110,28 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
         if not isinstance(order, messages.StartEnd):
             return []
         if order.role == "target":
-            return [messages.Listening(order.writer.index)]
+            return [messages.News(order.writer.index, listening=True)]
         now_s = time.time() + 100.0
         counted = [CounterSample(now_s - 0.5, 7.0), CounterSample(now_s, 9.0)]
-        return [
-            messages.Counted(order.writer.index, counted),
-            messages.RateReport(order.writer.index, now_s, 5.0, None),
-        ]
+        row = RateRow(now_s - 1, now_s, 5.0)
+        return [messages.News(order.writer.index, row=row, samples=counted)]
 
     async def talk(hub):
         before_s = time.time()
         asked = Writer(0, "n7", "n7", "127.0.0.1", 20000, 65536)
         (state,) = await hub.start(INJECTORS["ucx"], [asked], tmp_path, 10.0)
         assert await hub.wait_for(lambda: bool(state.rows), 10.0)
-        clocks = await hub.clocks(["n7"], 10.0)
+        clocks = await hub.clocks(["n7"])
         return before_s, time.time(), state, hub.clock_offsets_s["n7"], clocks["n7"]
 
     before_s, after_s, state, offset_s, clock = with_agents(["n7"], answer, talk, ahead_s=100.0)
-    (row,), (earlier, later) = state.rows, state.samples
+    (row,), (earlier, later) = state.rows, state.series.samples
     # What was counted is in our time as well.
     assert later == (row.end_s, 9.0, False)
     assert later.at_s - earlier.at_s == pytest.approx(0.5, abs=0.01)
     # The way between two processes of one host takes less than 5 s.
     assert before_s - 5 < row.end_s < after_s + 5
-    assert row.end_s - row.start_s == pytest.approx(1.0)  # a row of ucx is of a second
+    assert row.end_s - row.start_s == pytest.approx(1.0)
     assert offset_s == pytest.approx(100.0, abs=5)
     assert clock.offset_s == pytest.approx(100.0, abs=5)
 
@@ -166,9 +143,9 @@ ONE = Writer(0, "o1", "n7", "127.0.0.1", 20000, 65536)
 @pytest.mark.parametrize(
     ("said", "ended"),
     [
-        ([lambda at: messages.Ended(at, "target", "no port")], "target side ended: no port"),
+        ([lambda at: messages.News(at, ended="no port")], "no port"),
         ([], "passive side did not listen within 0 s"),
-        ([messages.Listening], None),
+        ([lambda at: messages.News(at, listening=True)], None),
     ],
 )
 def test_origins_start_once_all_passive_sides_listen(said, ended, tmp_path):
@@ -203,17 +180,16 @@ def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):
             orders.append((node, order))
         match order:
             case messages.StartEnd("target"):
-                return [messages.Listening(0)]
+                return [messages.News(0, listening=True)]
             case messages.StartEnd():
+                # The second begins with the first one's end.
+                spans_s = [(-1, 0, 5.0), (-1, 2, 6.0), (4, 5, 7.0)]
+                rows = [RateRow(begun_s + at, begun_s + to, rate) for at, to, rate in spans_s]
                 return [
-                    *(messages.RateReport(1, begun_s, 9.0, None), messages.Transport(0, "RoCE")),
-                    messages.RateReport(0, begun_s, 5.0, None),
-                    messages.RateReport(
-                        0, begun_s + 2, 6.0, 3.0
-                    ),  # it began with the last one's end
-                    messages.RateReport(0, begun_s + 5, 7.0, 1.0),
-                    messages.Ended(0, "origin", "first"),
-                    messages.Ended(0, "target", "second"),
+                    messages.News(1, row=rows[0], transport="tcp"),
+                    *(messages.News(0, row=row, transport="RoCE") for row in rows),
+                    messages.News(0, ended="first"),
+                    messages.News(0, ended="second"),
                 ]
             case messages.Control(do) if do != "resume":
                 return [messages.WritersStopped([Placed(0, "target", node, {})])]
@@ -226,58 +202,32 @@ def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):
         rows = list(state.rows)
         placed = await hub.hold(states)
         hub.resume(states)
-        assert (state.rows, state.samples) == ([], [])
+        assert (state.rows, state.series.samples) == ([], [])
         await hub.stop(states)
         return state, rows, placed
 
     state, rows, placed = with_agents(["o1", "n7"], answer, talk)
     assert [row.end_s - row.start_s for row in rows] == pytest.approx([1, 2, 1])
     assert [row.rate_b_s for row in rows] == [5.0, 6.0, 7.0]
-    assert (state.ended, state.transport) == ("origin side ended: first", "RoCE")
+    assert (state.ended, state.series.transport) == ("first", "RoCE")
     assert sorted(each.own_binding for each in placed) == ["n7", "o1"]
     of_node = {name: [each for node, each in orders if node == name] for name in ("o1", "n7")}
     controls = [messages.Control(do, [0]) for do in ("hold", "resume", "stop")]
     assert of_node["o1"][1:] == controls
-    assert of_node["n7"][1:] == [messages.FreezeTarget(0), *controls]  # once
+    assert of_node["n7"][1:] == [messages.Control("freeze", [0]), *controls]  # once
 
 
-def test_who_does_not_answer_is_named_with_what_it_did_not_do(monkeypatch):
-    monkeypatch.setattr("conductor.hub._WATCH_S", 0.1)
+ASKED = "read its node's load"
 
+
+def test_who_does_not_answer_is_named_with_what_it_did_not_do():
     async def talk(hub):
         with pytest.raises(MachineError, match="no agent from n8, n9 after 0 s"):
             await hub.gather(["n8", "n7", "n9"], 0.1)
         with pytest.raises(MachineError, match="did not read its node's load within 0 s"):
-            await hub.end_watch(["n7"])
+            await hub.ask({"n7": messages.EndWatch()}, messages.Observed, ASKED, 0.1)
 
     with_agents(["n7"], lambda *_: [], talk)
-
-
-def test_every_node_answers_its_own_watch():
-    asked = []
-
-    def answer(node, order):
-        asked.append(order)
-        if isinstance(order, messages.BeginWatch):
-            return [messages.Watching()]
-        ends = isinstance(order, messages.EndWatch)
-        return [messages.Observed(NodeSeries(node))] if ends else []
-
-    async def talk(hub):
-        await hub.begin_watch(orders)
-        return await hub.end_watch(["n1", "n2"])
-
-    orders = {
-        "n1": messages.BeginWatch(["a"], [0], [1], []),
-        "n2": messages.BeginWatch([], [], [], []),
-    }
-    answers = with_agents(["n1", "n2"], answer, talk)
-    assert {node: observed.node.node for node, observed in answers.items()} == {
-        "n1": "n1",
-        "n2": "n2",
-    }
-    begun = [order for order in asked if isinstance(order, messages.BeginWatch)]
-    assert sorted(begun, key=str) == sorted(orders.values(), key=str)  # one of each node
 
 
 def test_an_agent_that_is_given_no_order_ends_with_the_reason():
@@ -298,68 +248,7 @@ def test_a_second_agent_of_a_node_is_hung_up_on():
             with pytest.raises(wire.WireError):
                 await asyncio.wait_for(second.receive(), 5.0)
             first.send(messages.encode(messages.Written([], {})))
-            return hub.facts, list(await hub.finish(["n7"], 5.0))
+            asked = {"n7": messages.Finish(5.0)}
+            return hub.facts, list(await hub.ask(asked, messages.Written, "finish", 5.0))
 
     assert asyncio.run(talk()) == ({"n7": {"which": 1}}, ["n7"])
-
-
-#: Calls that send 15 MB each without a line's end, and many more that say nothing.
-_FLOOD = """
-import socket, sys, threading
-address = ("127.0.0.1", int(sys.argv[1]))
-def send():
-    with socket.create_connection(address) as call:
-        try:
-            for _ in range(15):
-                call.sendall(b"x" * 1_000_000)
-        except OSError:
-            pass
-threads = [threading.Thread(target=send) for _ in range(30)]
-for thread in threads: thread.start()
-silent = [socket.create_connection(address) for _ in range(500)]
-print("flooded", flush=True)
-for thread in threads: thread.join()
-"""
-
-
-def _peak_b():
-    line = next(
-        line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line
-    )
-    return int(line.split()[1]) * 1024
-
-
-def test_a_flood_of_strangers_takes_little_memory_and_ends_no_agent(monkeypatch):
-    monkeypatch.setattr(wire, "FIRST_S", 1.0)
-
-    async def talk():
-        hub = Hub(SECRET, nodes=2)
-        port = await hub.listen("127.0.0.1")
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-        before_b = _peak_b()
-        first = await wire.connect("127.0.0.1", port, SECRET, None)
-        first.send(messages.encode(messages.Hello("n1", {})))
-        await hub.wait_for(lambda: "n1" in hub.facts, 10.0)
-        flood = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _FLOOD, str(port), stdout=asyncio.subprocess.PIPE
-        )
-        assert (await flood.stdout.readline()) == b"flooded\n"
-        open_calls = hub._strangers
-        assert await asyncio.wait_for(flood.wait(), 120) == 0
-        while hub._strangers:  # their time is over
-            await asyncio.sleep(0.02)
-        second = await wire.connect("127.0.0.1", port, SECRET, None)
-        second.send(messages.encode(messages.Hello("n2", {})))
-        until_s = time.monotonic() + 60
-        while set(hub.facts) != {"n1", "n2"}:
-            assert time.monotonic() < until_s, hub.facts
-            await asyncio.sleep(0.02)
-        grown_b = _peak_b() - before_b
-        for end in (first, second):
-            end.close()
-        hub.close()
-        return open_calls, grown_b
-
-    open_calls, grown_b = asyncio.run(talk())
-    assert 0 < open_calls <= 2 + 64
-    assert grown_b < 20e6

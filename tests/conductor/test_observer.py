@@ -129,11 +129,11 @@ class Hub:
     def __init__(self):
         self.orders = {}
 
-    async def begin_watch(self, orders):
-        self.orders = orders
-
-    async def end_watch(self, nodes):
-        assert nodes == list(self.orders)
+    async def ask(self, orders, kind, what):
+        if kind is messages.Watching:
+            self.orders = orders
+            return {}
+        assert orders == dict.fromkeys(self.orders, messages.EndWatch())
         here = NodeSeries(node_name())
         irqs = {"irq": NodeCounter(7, "1")}
         return {
@@ -155,11 +155,12 @@ def test_this_process_and_what_owns_it_are_no_foreign_ones():
         "n1": messages.BeginWatch(["m0", "m1"], [1, 2], [], []),
         node_name(): messages.BeginWatch([], [1, 2], [os.getpid()], [42]),
     }
-    assert observed.nodes == [NodeSeries("n1", busiest="cc1")]  # of targets only
+    series = observed.series
+    assert series.nodes == [NodeSeries("n1", busiest="cc1")]  # of targets only
     assert {index: meter.at for index, meter in observed.meters.items()} == {0: "x", 1: "y"}
     assert observed.counters == {"n1": {}, node_name(): {"irq": NodeCounter(7, "1")}}
-    assert observed.ran == [2, 4]
-    assert max(observed.stood_still_s, abs(observed.clock_moved_s)) < 1.0
+    assert series.ran == [2, 4]
+    assert max(series.stood_still_s, abs(series.clock_moved_s)) < 1.0
 
 
 def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch):

@@ -89,5 +89,4 @@ def test_a_writer_whose_port_a_stranger_has_ends_with_that_reason(tmp_path):
     finally:
         del INJECTORS["patient"]
         holder.communicate()
-    assert isinstance(sent[0], messages.Ended)
-    assert sent[0].why.startswith(f"another process listens on port {port}: ")
+    assert sent[0].ended.startswith(f"target side ended: another process listens on port {port}: ")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from conductor import application, length
 from conductor.allocation import Allocation
 from conductor.alone import AloneRates
 from conductor.application import Files, RunResult
-from conductor.conductor import Store, _repeat, _warm_up
+from conductor.conductor import Store, _give_up, _repeat, _warm_up
 from conductor.hub import WriterState
 from conductor.injectors.base import Writer
 from conductor.judge import faults
@@ -19,7 +20,8 @@ from conductor.messages import Observed
 from conductor.readers import Fom, FomError, Readers, ToolError
 from conductor.recorded import Run, node_rows, unreserved
 from conductor.runs import BlockError, BlockRunner
-from conductor.series import CounterSample, Metered, NodeSeries, RateRow, read
+from conductor.series import CounterSample, Metered, NodeSeries, RateRow, WriterSeries, read
+from conductor.timetable import NotReadyError
 from records import clock
 from records.acceptance import AcceptanceLimits
 from records.errors import MachineError
@@ -128,6 +130,11 @@ def test_later_blocks_begin_with_the_longest_of_the_earlier(tmp_path):
 # The application.
 
 
+def writer_series(of=None, number=0, injector="ucx", **more):
+    of = of or Writer(0, "n1", "n1", "", 1, 64)
+    return WriterSeries(number, injector, of, "shared memory", 1.0, **more)
+
+
 class Hub:
     """Agents and writers in this process: rows of a second at this rate, from 9 s ago on."""
 
@@ -149,7 +156,10 @@ class Hub:
         quarters = [at / 4 for at in range(-36, 120)]
         passed = [CounterSample(now_s + at_s, 1e9 + self.rate_b_s * at_s) for at_s in quarters]
         self.states = [
-            WriterState(each, 1.0, rows=list(rows), samples=list(passed)) for each in writers
+            WriterState(
+                writer_series(each, injector=injector.name, rows=list(rows), samples=list(passed))
+            )
+            for each in writers
         ]
         return self.states
 
@@ -165,12 +175,9 @@ class Hub:
         self.orders.append("stop")
         return []
 
-    async def begin_watch(self, orders):
-        self.watched = list(orders)
-
-    async def end_watch(self, nodes):
+    async def ask(self, orders, kind, what):
         memory = Metered(0, "the target's memory", memory=True)
-        return {name: Observed(self.node, [memory]) for name in nodes}
+        return {name: Observed(self.node, [memory]) for name in orders}
 
 
 def figure_of(text):
@@ -208,7 +215,7 @@ def test_how_an_application_ends(tmp_path, command, ranks, outcome, reason):
 
 def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_path):
     files = Files(*(tmp_path / name for name in Files._fields))
-    state = WriterState(Writer(7, "o", "t", "", 1, 64), 1.0, number=3, ended="exit status 1")
+    state = WriterState(writer_series(number=3), ended="exit status 1")
     for command, reason in ((["sleep", "60"], "writer 3: exit status 1"), (["true"], None)):
         result = RunResult()
         states = [state] if reason else []
@@ -219,8 +226,8 @@ def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_pat
 @pytest.mark.parametrize(("until_s", "outcome"), [(12.0, "kept"), (11.9, "injector_died")])
 def test_a_writer_that_ended_must_have_rows_until_the_application_did(tmp_path, until_s, outcome):
     runner, _ = block(tmp_path, Hub())
-    states = [WriterState(Writer(0, "n1", "n1", "", 1, 64), 1.0, ended="killed")]
-    states[0].rows = [RateRow(9.0, until_s, 1.0)]
+    rows = [RateRow(9.0, until_s, 1.0)]
+    states = [WriterState(writer_series(rows=rows), ended="killed")]
     asyncio.run(runner._last_rows(states, result := RunResult(start_s=10.0, elapsed_s=2.0)))
     assert (result.outcome, result.reason or "writer 0: killed") == (outcome, "writer 0: killed")
 
@@ -344,7 +351,8 @@ def test_what_writers_need_between_two_runs(tmp_path, held, ready_rows, counted,
 
     async def start_counted(*given):
         states = await start(*given)
-        states[0].counted_s, states[0].samples = 0.25, [CounterSample(0.0, 0.0)]
+        series = states[0].series
+        series.counted_s, series.samples = 0.25, [CounterSample(0.0, 0.0)]
         return states
 
     if counted:
@@ -414,7 +422,7 @@ def test_a_timetable_has_room_for_longer_runs_and_says_why_it_cannot_begin(tmp_p
 
         async def begin(self, run_s, *_):
             self.runs_s.append(run_s)
-            return "n1: no port"
+            raise NotReadyError("n1: no port")
 
     runner.schedules = {scheduled: Schedule()}
     runner.lead_in.expect(WRITES, 0.02)
@@ -484,13 +492,31 @@ def test_runs_are_made_longer_until_two_rows_fit(tmp_path, lengths):
     assert "steps times 4" in longer
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "reason", "said"),
+    [
+        (["rejected"] * 7, "n1: foreign processes used 1", "wait until they end, or raise verify."),
+        (["rejected"] * 7, "the wall clock moved", "docs/reliability.md has what each"),
+        (["rejected"] * 6, "n1: foreign processes used 1", None),
+        (["kept", *["rejected"] * 6], "n1: foreign processes used 1", None),
+    ],
+)
+def test_a_block_whose_first_runs_are_all_rejected_ends_with_what_to_do(outcomes, reason, said):
+    sample = SimpleNamespace(outcome="rejected", reason=reason)
+    if said is None:
+        _give_up(PLAN, outcomes, sample)
+        return
+    with pytest.raises(BlockError, match=f"^8 of 8 runs rejected, the last as {reason}; {said}"):
+        _give_up(PLAN, outcomes, sample)
+
+
 def test_an_injector_that_reports_nothing_ends_the_block(tmp_path):
     _, rates = block(tmp_path, hub := Hub())
     start = hub.start
 
     async def start_silent(*given):
         (state,) = await start(*given)
-        state.rows, state.row_s = [], 0.01
+        state.series.rows, state.series.row_s = [], 0.01
         return [state]
 
     hub.start = start_silent

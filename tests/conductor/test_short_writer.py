@@ -12,7 +12,7 @@ from conductor.agent import Agent
 from conductor.follower import Part, ShortWriter, start_end
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Total, Writer
-from conductor.messages import Ended, StartEnd
+from conductor.messages import StartEnd
 from records import processes
 from records.timetable import PlannedWrite, staggered
 from tests.conductor.conftest import Sent, free_port
@@ -86,8 +86,7 @@ def part(port, starts, **changes):
         "lead_s": 0.15,
         "patience_s": 0.3,
         "writes": [
-            PlannedWrite(number, 0, start_s, start_s + 0.2, 1e5)
-            for number, start_s in enumerate(starts)
+            PlannedWrite(number, 0, start_s, start_s + 0.2) for number, start_s in enumerate(starts)
         ],
     }
     return Part(**{**given, **changes})
@@ -173,7 +172,7 @@ def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, t
             successors.append(await start_end(*asked))
             return successors[0]
 
-        monkeypatch.setattr("conductor.agent.start_end", start)
+        monkeypatch.setattr("conductor.end.start_end", start)
         await stop(side.process)
         await replacing.wait()
         monkeypatch.setattr(processes, "stop", slow_stop)
@@ -181,18 +180,3 @@ def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, t
         return successors[0].returncode
 
     assert asyncio.run(stopped()) == -15
-
-
-def test_a_passive_side_that_cannot_listen_says_why(monkeypatch, tmp_path):
-    writer = Writer(0, "o", "t", "", free_port(), 100, messages=1)
-    program = Program(passive="import sys; print('no device\\n---'); sys.exit(1)")
-    monkeypatch.setitem(INJECTORS, "stand-in", program)
-
-    async def said():
-        agent = await passive_side(writer, tmp_path / "side.log")
-        (side,) = agent._ends
-        await side.tasks[0]
-        return agent._wire.sent
-
-    assert asyncio.run(said()) == [Ended(0, "target", "exit status 1: no device")]
-    assert "no device" in (tmp_path / "side.log").read_text()

@@ -43,20 +43,6 @@ SAMPLE = Sample(
 )
 
 
-def test_the_last_end_on_a_node_is_that_of_any_case(tmp_path):
-    store = Store(tmp_path, "stream")
-    assert store.last_end_s("n1") == 0.0
-    store.append(SAMPLE)
-    for case, start_s, nodes in (("lammps", 7.5, ["n1"]), ("snap", 90.0, ["n3", "n1"])):
-        other = dataclasses.replace(SAMPLE, case=case, start_s=start_s, nodes=nodes)
-        Store(tmp_path, case).append(other)
-    with (tmp_path / "samples" / "lammps.jsonl").open("ab") as file:
-        file.write(b"\0" * 40 + b'"n1"\n["n1"]\n')  # after a power failure
-    (tmp_path / "samples" / "new.jsonl").write_text('{"start_s": 99')  # another block's, torn
-    assert store.last_end_s("n1") == 9.5  # each took 2 s
-    assert store.last_end_s("n3") == 92.0
-
-
 def test_pairs_that_were_made_are_of_all_blocks_and_outcomes(tmp_path):
     store = Store(tmp_path, "stream")
     assert store.pairs_made() == 0

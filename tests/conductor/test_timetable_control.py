@@ -10,9 +10,16 @@ import pytest
 from conductor.allocation import Allocation
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
-from conductor.messages import Follow, Perform, Written
+from conductor.messages import Finish, Follow, Perform, Written
 from conductor.series import RateRow
-from conductor.timetable import Follows, ScheduleControl, messages_of, sides, slot_records
+from conductor.timetable import (
+    Follows,
+    NotReadyError,
+    ScheduleControl,
+    messages_of,
+    sides,
+    slot_records,
+)
 from records import clock
 from records.clock import Offset
 from records.plan import ShortWrites, Window
@@ -33,7 +40,7 @@ class Hub:
         self.writes, self.parts, self.listening, self.ended = writes, {}, [], 0
         self.lasts_s = []
 
-    async def clocks(self, nodes, timeout_s):
+    async def clocks(self, nodes):
         return {node: Offset(AHEAD_S[node], 0.0, 0.0) for node in nodes}
 
     async def stand_by(self, injector, passive, logs, timeout_s):
@@ -45,8 +52,9 @@ class Hub:
         self.parts[node] = order.part
         self.lasts_s += [write.start_s for write in order.part.writes[-1:]]
 
-    async def finish(self, nodes, timeout_s):
-        return {node: self.written(self.parts[node]) for node in nodes}
+    async def ask(self, orders, kind, what, timeout_s):
+        assert (kind, {type(order) for order in orders.values()}) == (Written, {Finish})
+        return {node: self.written(self.parts[node]) for node in orders}
 
     def written(self, part):
         if not self.writes:
@@ -78,15 +86,16 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
 
     async def one():
         schedule = control(hub)
-        assert await schedule.rehearse(1, tmp_path) is None
+        await schedule.rehearse(1, tmp_path)
         begun = await schedule.begin(0.5, "0/on", 2, tmp_path)
-        window_s = (begun.steady_s, begun.steady_s + 0.5)
+        steady_s = begun.zero_s + begun.table.steady_from_s
+        window_s = (steady_s, steady_s + 0.5)
         return schedule, begun, await schedule.end(begun, window_s, tmp_path / "writes.json")
 
     schedule, begun, (record, writers, reason) = asyncio.run(one())
     assert max(hub.lasts_s) < 1  # three rounds of 0.1 s, and the run of 0.5 s
     # By hand: 0.1 s at 1 MB/s are 100 messages of 1 kB.
-    assert (begun.shape.messages, begun.shape.lead_s) == (100, 0.01)
+    assert (schedule._shape.messages, schedule._shape.lead_s) == (100, 0.01)
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
     assert schedule.start_up_s > 0.1  # the lead of the first rehearsal
     for origin, part in hub.parts.items():
@@ -103,13 +112,13 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
 
 def test_writes_that_cannot_be_made_end_the_rehearsal(tmp_path):
     hub = Hub(writes=False)
-    found = asyncio.run(control(hub).rehearse(1, tmp_path))
-    assert found.startswith("no write was done: ")
-    assert found.endswith(" times: nobody there")
+    with pytest.raises(NotReadyError, match=r"^no write was done: \d+ times: nobody there$"):
+        asyncio.run(control(hub).rehearse(1, tmp_path))
     assert hub.ended == 1
     hub = Hub(fault="target side ended: no port")
-    found = asyncio.run(control(hub).rehearse(1, tmp_path))
-    assert (found, hub.ended) == ("n1: target side ended: no port", 1)
+    with pytest.raises(NotReadyError, match=r"^n1: target side ended: no port$"):
+        asyncio.run(control(hub).rehearse(1, tmp_path))
+    assert hub.ended == 1
 
 
 def test_messages_that_last_as_long_as_asked():
@@ -165,12 +174,14 @@ def reported(*rates_b_s):
 
 
 def test_writers_of_a_target_share_its_rates_until_the_end(monkeypatch):
-    times_s = iter((1000.0, 1010.0, 1020.0))
+    times_s = iter((1000.0, 1010.0, 1020.0, 1000.0, 1000.0))
     monkeypatch.setattr(clock, "now_s", lambda: next(times_s))
     told = []
     hub = SimpleNamespace(send=lambda node, order: told.append((node, order)))
     states = [
-        SimpleNamespace(writer=SimpleNamespace(index=index, origin=f"o{index}", target=target))
+        SimpleNamespace(
+            number=index, writer=SimpleNamespace(index=index, origin=f"o{index}", target=target)
+        )
         for index, target in enumerate(("n1", "n2", "n2"))
     ]
     window = Window(0, ["x1", "x2"], [[8.0, 0.0], [6.0, 4.0]])
@@ -184,10 +195,17 @@ def test_writers_of_a_target_share_its_rates_until_the_end(monkeypatch):
         follows.end()
     # From 1000 to 1020 s the second writer was to write 3, 2, 3, 2, ..., 50 in all.
     states[1].rows = reported(*[2.5] * 20, 9.0)
-    record, fault = follows.of(states[1], 10.0, (1000.0, 1020.0))
-    assert (record.node, record.wanted_b, record.done_b) == ("x2", 50, 50)
-    assert (record.agreeing_share, fault) == (1.0, None)
+    states[0].rows = reported(*[8.0, 0.0] * 10)
+    states[2].rows = reported(*[3.0, 2.0] * 9, 3.0, 6.0)
+    record, reasons = follows.compared((1000.0, 1020.0))
+    assert (record.nodes, record.writers, reasons) == (["x1", "x2"], None, [])
+    # 4 of the first and 2.5 of each other; the third wrote 4 more in the last of 20 seconds.
+    assert (record.wanted_b_s, record.done_b_s) == pytest.approx((9, 9.2))
+    assert record.missing_share == pytest.approx(0.05)
     states[1].rows = reported(*[9.0] * 20)
     for alone, exceeds in ((3.0, False), (2.9, True)):
-        _, fault = follows.of(states[1], alone, (1000.0, 1020.0))
-        assert str(fault).endswith("lower traffic.rate") == exceeds
+        alone_b_s = [10.0, alone, 20.0]
+        beyond = Follows(replay, window, ["n1", "n2"], hub, states, alone_b_s)
+        (fault,) = beyond.compared((1000.0, 1020.0))[1]
+        assert fault.startswith("writer 1 wrote 0.0 MB of 0.0 MB")
+        assert fault.endswith("lower traffic.rate") == exceeds

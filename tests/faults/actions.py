@@ -1,4 +1,8 @@
-"""What is done to a campaign. Each action returns once it is over and undone."""
+"""What is done to a campaign.
+
+A strike returns once it is over and undone. A planted fault is done again and again, every few
+hundredths of a second, as long as the campaign runs.
+"""
 
 import random
 import signal
@@ -6,28 +10,31 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from records.processes import is_stopped
 from tests.faults.checks import Ended
-from tests.faults.cluster import NODES, Minicluster
-from tests.faults.place import Place
-from tests.faults.roles import Process
+from tests.faults.cluster import NODES, Minicluster, VirtualMachines
+from tests.faults.host import Host, Process, having
 from tests.faults.table import AWAY_S
-from tests.faults.virtual import VirtualMachines
 
 #: Shares of packets that are lost, and by how much a clock is set, seconds.
 _LOST = (0.01, 0.1, 0.5)
 _STEPS_S = (2, 30, 600)
 #: How often a process is stopped that is to stay so, seconds.
 _STOPS_S = 0.05
+#: How long a writer that is silent for a moment is so, seconds.
+SILENT_S = 0.6
 
 
 @dataclass(frozen=True)
 class Hit:
-    place: Place
+    place: Host
     #: None if it is done to no process.
     victim: Process | None
     rng: random.Random
+    #: What a planted fault has been done to.
+    done: dict[int, subprocess.Popen[bytes] | None] = field(default_factory=dict)
 
     @property
     def cluster(self) -> Minicluster:
@@ -43,6 +50,17 @@ class Hit:
     def send(self, signum: int) -> None:
         assert self.victim
         self.place.send(self.victim, signum)
+
+    def writers(self, *, held: bool) -> list[tuple[int, Process]]:
+        """Each application's id, with the origin's side of a writer that is held, or is not."""
+        processes = self.place.victims()
+        writers = having("writer_origin", processes)
+        return [
+            (application.pid, writer)
+            for application in having("application", processes)
+            for writer in writers
+            if is_stopped(writer.pid) is held
+        ]
 
 
 #: Returns how a second nimc ended, if there is one.
@@ -153,24 +171,69 @@ def drain(hit: Hit) -> None:
     hit.cluster.try_slurm("scontrol", "update", nodes, "state=resume")
 
 
+# Planted.
+
+
+def dies(hit: Hit) -> None:
+    for _, writer in hit.writers(held=False):
+        hit.place.send(writer, signal.SIGKILL)
+
+
+def slow(hit: Hit) -> None:
+    """Let a writer write a small part of the time."""
+    for _, writer in hit.writers(held=False):
+        hit.place.send(writer, signal.SIGSTOP)
+        time.sleep(0.4)
+        hit.place.send(writer, signal.SIGCONT)
+
+
+def silent(hit: Hit) -> None:
+    """Stop the writers once in each run."""
+    for application, writer in hit.writers(held=False):
+        if application not in hit.done:
+            hit.done[application] = None
+            time.sleep(1.0)
+            hit.place.send(writer, signal.SIGSTOP)
+            time.sleep(SILENT_S)
+            hit.place.send(writer, signal.SIGCONT)
+
+
+def writes_in_off(hit: Hit) -> None:
+    for _, writer in hit.writers(held=True):
+        hit.place.send(writer, signal.SIGCONT)
+
+
+def load(hit: Hit) -> None:
+    """Keep a processor busy."""
+    if not hit.done:
+        words = ["sh", "-c", "while :; do :; done"]
+        hit.done[0] = subprocess.Popen(words, start_new_session=True)
+
+
+def claims(hit: Hit) -> None:
+    """Have the origin's program report four times what it wrote."""
+    if not hit.done:
+        hit.done[0] = None
+        hit.machines.wrap_writer(NODES[1])
+
+
 ACTIONS: dict[str, Action] = {
     "kill": _sending(signal.SIGKILL),
     "terminate": _sending(signal.SIGTERM),
     "interrupt": _sending(signal.SIGINT),
     "hang_up": _sending(signal.SIGHUP),
-    "stop": stop,
     "go_on": _sending(signal.SIGCONT),
-    "fill_disk": fill_disk,
-    "read_only": read_only,
-    "second_nimc": second_nimc,
-    "away": away,
-    "node_off": node_off,
-    "link_down": link_down,
-    "loss": loss,
     "clock_forward": _stepping(1),
     "clock_back": _stepping(-1),
     "cancel": _to_jobs("scancel"),
     "requeue": _to_jobs("scontrol", "requeue"),
     "suspend": _to_jobs("scontrol", "suspend", undo=("scontrol", "resume")),
-    "drain": drain,
+    "nothing": lambda _: None,
+    **{
+        action.__name__: action
+        for action in (
+            *(stop, fill_disk, read_only, second_nimc, away, node_off, link_down, loss, drain),
+            *(dies, slow, silent, writes_in_off, load, claims),
+        )
+    },
 }

@@ -1,6 +1,7 @@
 """What must hold after a fault. Pure functions of what was observed; each yields its violations."""
 
 import json
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -116,6 +117,8 @@ def silenced_is_not_counted(seen: Observed) -> Iterator[str]:
 
 def same_set(seen: Observed) -> Iterator[str]:
     """The run that was asked is complete, in the folder and with the seed that it began with."""
+    if seen.fault.says:
+        return
     if len(seen.runs) != 1:
         yield f"runs {', '.join(seen.runs) or 'none'}, must be one"
     if not set(seen.runs_before) <= set(seen.runs):
@@ -147,6 +150,8 @@ def documented_exit(seen: Observed) -> Iterator[str]:
         yield f"exit {seen.disturbed.status}, documented: {allowed}"
     if seen.second and seen.second.status != 2:
         yield f"the second nimc: exit {seen.second.status}, documented: 2"
+    if seen.fault.says:
+        return
     last = [seen.disturbed, *seen.resumed][-1]
     if last.status != 0:
         yield f"not done after {len(seen.resumed)} resumptions: exit {last.status}"
@@ -174,6 +179,25 @@ def clear_words(seen: Observed) -> Iterator[str]:
             yield f"exit {each.status} without a line"
 
 
+def planted_is_named(seen: Observed) -> Iterator[str]:
+    """Runs with a planted fault are rejected, with words that name it."""
+    fault = seen.fault
+    if not fault.says:
+        return
+    if not named(fault, seen.samples) and not re.search(fault.says, seen.disturbed.err):
+        yield f"nothing says {fault.says!r}"
+    arms = fault.arms.split()
+    yield from (f"{run['key']} was accepted" for run in _accepted(seen.samples)
+                if run["arm"] in arms)  # fmt: skip
+
+
+def named(fault: Fault, samples: bytes) -> list[str]:
+    """Why runs were rejected, where the words name a planted fault."""
+    runs = [json.loads(line) for line in samples.split(b"\n")[:-1]]
+    reasons = [f"{run['outcome']}: {run['reason']}" for run in runs if run["outcome"] != "kept"]
+    return [reason for reason in reasons if re.search(fault.says, reason)]
+
+
 CHECKS: dict[str, Callable[[Observed], Iterator[str]]] = {
     "nothing left": nothing_left,
     "reported samples stay": reported_stays,
@@ -184,18 +208,19 @@ CHECKS: dict[str, Callable[[Observed], Iterator[str]]] = {
     "bounded wait": bounded,
     "documented exit": documented_exit,
     "one clear line": clear_words,
+    "planted is named": planted_is_named,
 }
 
 
 def violations(seen: Observed) -> list[str]:
-    return [f"{name}: {found}" for name, check in CHECKS.items() for found in check(seen)]
+    return [f"{name}: {violation}" for name, check in CHECKS.items() for violation in check(seen)]
 
 
 def _complete_pairs(samples: bytes) -> int:
     arms: dict[tuple[int, int], set[str]] = {}
     for each in _accepted(samples):
         arms.setdefault((each["block"], each["pair"]), set()).add(each["arm"])
-    return sum(found == ARMS for found in arms.values())
+    return sum(of_pair == ARMS for of_pair in arms.values())
 
 
 def _accepted(samples: bytes) -> Iterator[dict[str, Any]]:

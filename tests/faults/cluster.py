@@ -1,18 +1,23 @@
-"""Trials on a minicluster, which stays up for many of them."""
+"""Trials on a minicluster, which stays up for many of them.
+
+This host cannot see the processes of virtual machines: a shell in each runs scripts that appear in
+a shared folder, so that it is reached without Slurm and over no network.
+"""
 
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from records.errors import MachineError
-from testbed import cluster, daemons, namespaces
+from testbed import cluster, daemons, namespaces, vm
 from testbed.containers import container, enter
-from testbed.spec import Fabric
-from tests.faults.place import Place
-from tests.faults.roles import DAEMONS, Process, read, role
+from testbed.spec import CHECKOUT, Fabric
+from tests.faults.host import DAEMONS, Host, Process, read, role, wait_until
 from tests.nimc.minicluster.real import ENV, Cluster
 
 #: The target, which runs the conductor, and the origin.
@@ -26,7 +31,7 @@ REVIVE = 'ulimit -l unlimited 2> /dev/null; "$@" > /dev/null 2>&1 &'
 _DROPS = "4,32 0 0 4294963256,53 0 1 %d,6 0 0 0,6 0 0 2"
 
 
-class Minicluster(Place):
+class Minicluster(Host):
     """One target and one origin on the veth fabric."""
 
     machine = "minicluster"
@@ -39,7 +44,7 @@ class Minicluster(Place):
 
     @classmethod
     @contextmanager
-    def made(cls, folder: Path) -> Iterator[Place]:
+    def made(cls, folder: Path) -> Iterator[Host]:
         place = cls(folder)
         place.up()
         try:
@@ -75,8 +80,8 @@ class Minicluster(Place):
         return []
 
     def processes(self) -> list[Process]:
-        found = [each for box in self.boxes() for each in self.inside(box)]
-        return [*super().processes(), *(each for each in found if not _is_idle(each))]
+        there = [process for box in self.boxes() for process in self.inside(box)]
+        return [*super().processes(), *(each for each in there if not _is_idle(each))]
 
     def victims(self) -> list[Process]:
         return [*super().processes(), *(each for box in self.boxes() for each in self.inside(box))]
@@ -88,8 +93,8 @@ class Minicluster(Place):
         return []
 
     def files(self) -> list[str]:
-        found = [*super().files(), *os.listdir(self.sandbox.work / "tmp")]
-        return [*found, *(f"{node}:{each}" for node in NODES for each in self.left_in(node))]
+        here = [*super().files(), *os.listdir(self.sandbox.work / "tmp")]
+        return [*here, *(f"{node}:{name}" for node in NODES for name in self.left_in(node))]
 
     def left_in(self, node: str) -> list[str]:
         return [f"/dev/shm/{each}" for each in self.ask(node, "ls", "/dev/shm").split()]
@@ -159,3 +164,130 @@ def _is_idle(process: Process) -> bool:
     if role(process.words) in DAEMONS or _SCRIPTS in process.line:
         return True
     return Path(process.words[0]).name in _IDLE
+
+
+# Virtual machines.
+
+
+#: Argument: the folder. The shell leaves the step's control group, which ends with the step; it
+#: looks once a second, since programs that it starts load an emulated processor.
+_SERVE = """
+echo $$ > /sys/fs/cgroup/init/cgroup.procs
+cd "$1"
+setsid sh -c '
+    while :; do
+        for script in *.sh; do
+            [ -e "$script" ] || continue
+            sh "$script" > "$script.part" 2>&1
+            rm "$script"
+            mv "$script.part" "${script%.sh}.out"
+        done
+        sleep 1
+    done' < /dev/null > /dev/null 2>&1 &
+"""
+#: By exactly so much, however long the program takes to start.
+_STEP = "import sys, time; time.clock_settime(0, time.time() + float(sys.argv[1]))"
+#: `ib_write_bw` whose rows claim four times what it wrote.
+_FOUR_TIMES = """#!/usr/bin/env python3
+import signal, subprocess, sys
+real = subprocess.Popen(["/usr/bin/ib_write_bw", *sys.argv[1:]], stdout=subprocess.PIPE, text=True)
+signal.signal(signal.SIGTERM, lambda *_: real.terminate())
+for line in real.stdout:
+    row = line.split()
+    if len(row) == 5 and row[0].isdigit():
+        line = " ".join([row[0], *(f"{4 * float(number):.6f}" for number in row[1:])]) + "\\n"
+    print(line, end="", flush=True)
+sys.exit(real.wait())
+"""
+#: All processes but those of the kernel.
+_LIST = "ps --pid 2 --ppid 2 --deselect -ww -o pid=,args="
+#: Folders of a machine's own for temporary files.
+_TEMPORARY = ("/tmp", "/dev/shm")
+#: How long a machine may take to answer; it may be busy, or off.
+_ANSWER_S = 30.0
+
+
+class VirtualMachines(Minicluster):
+    """One target and one origin on the rxe fabric."""
+
+    fabric: Fabric = "rxe"
+    own_clocks = True
+    patience = 3.0
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._numbers = count()
+
+    def up(self) -> None:
+        """Start the cluster, and a shell in each machine."""
+        self.bring_up("--share", str(self.folder))
+        for node in NODES:
+            self._letters(node).mkdir(parents=True, exist_ok=True)
+            serve = ["sh", "-c", _SERVE, "sh", str(self._letters(node))]
+            self.cluster.slurm("srun", "--partition=all", f"--nodelist={node}", *serve)
+
+    def _letters(self, node: str) -> Path:
+        return self.folder / "letters" / node
+
+    def environment(self) -> dict[str, str]:
+        """Jobs use folders of the machines for temporary files."""
+        environment = super().environment()
+        del environment["TMPDIR"]
+        return environment
+
+    def ask(self, box: str, *command: str) -> str:
+        """What a command prints in a container or a machine; nothing if that is off."""
+        if box not in NODES:
+            return super().ask(box, *command)
+        script = self._letters(box) / f"{next(self._numbers)}.sh"
+        answer = script.with_suffix(".out")
+        new = script.with_suffix(".new")
+        new.write_text(f"{shlex.join(command)}\n")
+        new.rename(script)
+        wait_until(lambda: answer.exists() or vm.pid(self.layout, box) is None, _ANSWER_S)
+        script.unlink(missing_ok=True)
+        return answer.read_text(errors="replace") if answer.exists() else ""
+
+    def inside(self, box: str) -> list[Process]:
+        """All processes in a container or a machine, but those that look."""
+        if box not in NODES:
+            return super().inside(box)
+        lines = (line.split() for line in self.ask(box, *_LIST.split()).splitlines())
+        listed = (Process(int(pid), tuple(words), box) for pid, *words in lines)
+        return [each for each in listed if each.words[0] != "ps"]
+
+    def send(self, process: Process, signum: int) -> None:
+        if process.box:
+            self.ask(process.box, "kill", f"-{signum}", str(process.pid))
+        else:
+            super().send(process, signum)
+
+    def revive(self, box: str, words: tuple[str, ...]) -> None:
+        if box in NODES:
+            self.ask(box, "sh", "-c", REVIVE, "sh", *words)
+        else:
+            super().revive(box, words)
+
+    def left_in(self, node: str) -> list[str]:
+        left = self.ask(node, "find", *_TEMPORARY, "-mindepth", "1", "-maxdepth", "1").split()
+        return [path for path in left if not CHECKOUT.is_relative_to(path)]
+
+    def switch_off(self, node: str) -> None:
+        if pid := vm.pid(self.layout, node):
+            os.kill(pid, signal.SIGKILL)
+
+    def port(self, node: str) -> str:
+        return f"tap{NODES.index(node) + 1}"
+
+    def step_clock(self, node: str, by_s: int) -> None:
+        self.ask(node, "python3", "-c", _STEP, str(by_s))
+
+    def wrap_writer(self, node: str) -> None:
+        """Put a program in the place of a machine's `ib_write_bw`, until it is switched off."""
+        path, text = "/usr/local/bin/ib_write_bw", shlex.quote(_FOUR_TIMES)
+        self.ask(node, "sh", "-c", f"printf %s {text} > {path} && chmod 755 {path}")
+
+    def repair(self) -> None:
+        for node in NODES:
+            self.ask(node, "rm", "-f", "/usr/local/bin/ib_write_bw")
+        super().repair()

@@ -15,6 +15,13 @@ AWAY_S = 10.0
 
 @dataclass(frozen=True)
 class Fault:
+    """One row; `says` tells two kinds apart.
+
+    Without it, the fault strikes a campaign of STREAM once, at a random moment: it is resumed until
+    all pairs are there. With it, the fault is there all the time, in a campaign of a shell's: its
+    runs are rejected with these words.
+    """
+
     name: str
     #: Function of `actions.ACTIONS`, and the role that it is done to; empty if to no process.
     action: str
@@ -32,68 +39,80 @@ class Fault:
     wakes: bool = False
     #: Size of the file system that holds the results, bytes; 0 if none of their own is needed.
     disk_b: int = 0
+    #: A regular expression: why runs are rejected, or what nimc says; and the arms of which no run
+    #: may be accepted.
+    says: str = ""
+    arms: str = "on"
+    #: What the application does before it prints its figure, and what it prints.
+    script: str = "sleep 4"
+    prints: bool = True
 
 
-_GOES_ON = frozenset({0})
-_MAY_FAIL = frozenset({0, 3})
-#: Roles of processes in the order in which they start each other, and where each can be hit.
-_ROLES: dict[str, tuple[Place, ...]] = {
-    "reframe": ALL,
-    "conductor": ALL,
-    "agent": ALL,
-    "writer_origin": ALL,
-    "writer_target": ALL,
-    "application": ALL,
-    "srun": CLUSTERS,
-}
-#: Daemons of Slurm, which are killed and started again after AWAY_S, or stopped.
-_DAEMONS: dict[str, tuple[Place, ...]] = {
-    "slurmctld": CLUSTERS,
-    "slurmdbd": CLUSTERS,
-    "mariadbd": CLUSTERS,
-    "munged": CLUSTERS,
-    "slurmd": CLUSTERS,
-}
-_NIMC = [
-    Fault("kill nimc", "kill", "nimc", ALL, frozenset({-9}), mute=True),
-    Fault("terminate nimc", "terminate", "nimc", ALL, frozenset({143, -15})),
-    Fault("interrupt nimc", "interrupt", "nimc", ALL, frozenset({130, -2})),
-    Fault("hang up nimc", "hang_up", "nimc", ALL, frozenset({129, -1})),
-    Fault("stop nimc", "stop", "nimc", ALL, _GOES_ON),
-]
-_PARTS = [
-    Fault(f"{action} {role}", action, role, places, _MAY_FAIL, silences=role == "writer_origin")
-    for role, places in _ROLES.items()
-    for action in ("kill", "terminate", "stop")
-]
-_HELD = Fault("continue writer_origin", "go_on", "writer_origin", ALL, _GOES_ON, wakes=True)
-_STORAGE = [
-    Fault("disk full", "fill_disk", "", HOST, frozenset({0, 3}), disk_b=64 * 2**20),
-    Fault("read-only folder", "read_only", "", HOST, frozenset({0, 3})),
-]
-_CLUSTER = [
-    *(
-        Fault(f"{action} {daemon}", action, daemon, places, _MAY_FAIL, bound_s=180.0)
-        for daemon, places in _DAEMONS.items()
-        for action in ("away", "stop")
-    ),
+def _each(action: str, victims: str, places: tuple[Place, ...], *exits: int, **more) -> list[Fault]:
+    return [
+        Fault(f"{action} {victim}", action, victim, places, frozenset(exits), **more)
+        for victim in victims.split()
+    ]
+
+
+def _any(action: str, name: str, places: tuple[Place, ...], *exits: int, **more) -> Fault:
+    return Fault(name, action, more.pop("victim", ""), places, frozenset(exits), **more)
+
+
+def _planted(
+    action: str, name: str, says: str, places: tuple[Place, ...] = (*HOST, "veth"), **more
+) -> Fault:
+    """Ended by SIGTERM once enough runs are rejected, or all were."""
+    return Fault(name, action, "", places, frozenset({3, 143}), says=says, **more)
+
+
+#: Done to a process, in the order in which they start each other.
+_PARTS = "reframe conductor agent writer_target application"
+_DAEMONS = "slurmctld slurmdbd mariadbd munged slurmd"
+_LONG = {"bound_s": 180.0}
+_ROWS = [
+    *_each("kill", "nimc", ALL, -9, mute=True),
+    *_each("terminate", "nimc", ALL, 143, -15),
+    *_each("interrupt", "nimc", ALL, 130, -2),
+    *_each("hang_up", "nimc", ALL, 129, -1),
+    *_each("stop", "nimc", ALL, 0),
+    _any("second_nimc", "two at once", ALL, 0, victim="nimc"),
+    *(row for action in ("kill", "terminate", "stop") for row in _each(action, _PARTS, ALL, 0, 3)),
+    *_each("kill", "writer_origin", ALL, 0, 3, silences=True),
+    *_each("terminate", "writer_origin", ALL, 0, 3, silences=True),
+    *_each("stop", "writer_origin", ALL, 0, 3, silences=True),
+    *_each("go_on", "writer_origin", ALL, 0, wakes=True),
+    *(row for act in ("kill", "terminate", "stop") for row in _each(act, "srun", CLUSTERS, 0, 3)),
+    _any("fill_disk", "disk full", HOST, 0, 3, disk_b=64 * 2**20),
+    _any("read_only", "read-only folder", HOST, 0, 3),
+    # Daemons of Slurm are killed and started again after AWAY_S, or stopped.
+    *_each("away", _DAEMONS, CLUSTERS, 0, 3, **_LONG),
+    *_each("stop", _DAEMONS, CLUSTERS, 0, 3, **_LONG),
     # Once the job runs: one in the queue waits for the node, as it should.
-    Fault("node off", "node_off", "conductor", CLUSTERS, frozenset({3}), bound_s=180.0),
-    Fault("link down", "link_down", "", CLUSTERS, _MAY_FAIL, bound_s=180.0),
-    Fault("loss of packets", "loss", "", CLUSTERS, _MAY_FAIL, bound_s=180.0),
-    Fault("clock set forward", "clock_forward", "", RXE, _MAY_FAIL, bound_s=180.0),
-    Fault("clock set back", "clock_back", "", RXE, _MAY_FAIL, bound_s=180.0),
-    Fault("cancel", "cancel", "", CLUSTERS, frozenset({0, 3})),
-    Fault("requeue", "requeue", "", CLUSTERS, _MAY_FAIL),
-    Fault("suspend", "suspend", "", CLUSTERS, _MAY_FAIL, bound_s=180.0),
-    Fault("drain", "drain", "", CLUSTERS, _MAY_FAIL, bound_s=180.0),
-]
-_TWO = Fault("two at once", "second_nimc", "nimc", ALL, _GOES_ON)
+    _any("node_off", "node off", CLUSTERS, 3, victim="conductor", **_LONG),
+    _any("link_down", "link down", CLUSTERS, 0, 3, **_LONG),
+    _any("loss", "loss of packets", CLUSTERS, 0, 3, **_LONG),
+    _any("clock_forward", "clock set forward", RXE, 0, 3, **_LONG),
+    _any("clock_back", "clock set back", RXE, 0, 3, **_LONG),
+    _any("cancel", "cancel", CLUSTERS, 0, 3),
+    _any("requeue", "requeue", CLUSTERS, 0, 3),
+    _any("suspend", "suspend", CLUSTERS, 0, 3, **_LONG),
+    _any("drain", "drain", CLUSTERS, 0, 3, **_LONG),
+    # There all the time. Only devices count what a writer claims; only daemons of veth are foreign
+    # to a node, so its load is tried on a host.
+    _planted("dies", "writer dies", "injector_died|exit status -9"),
+    _planted("slow", "writer slow", "is required|nothing for"),
+    _planted("silent", "writer silent for 0.6 s", "is required|nothing for"),
+    _planted("writes_in_off", "writes in off", "held writers? ran within", arms="off"),
+    _planted("claims", "writer claims four times", "but the writers claim", RXE),
+    _planted("load", "foreign load", "foreign processes used", HOST, arms="off on"),
+    _planted("nothing", "application crashes", "exit status 7", ALL, script="exit 7"),
+    _planted("nothing", "application hangs", "application_hung", ALL, script="sleep 1000"),
+    _planted("nothing", "application prints nothing", "no_fom", ALL, prints=False),
+]  # fmt: skip
 
-FAULTS: dict[str, Fault] = {
-    each.name: each for each in [*_NIMC, *_PARTS, _HELD, *_STORAGE, *_CLUSTER, _TWO]
-}
+FAULTS: dict[str, Fault] = {row.name: row for row in _ROWS}
 
 
 def at(place: Place) -> list[Fault]:
-    return [each for each in FAULTS.values() if place in each.places]
+    return [row for row in FAULTS.values() if place in row.places]

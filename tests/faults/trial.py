@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.actions import ACTIONS, Hit
-from tests.faults.checks import PAIRS, Ended, Observed
-from tests.faults.place import Nimc, Place, wait_until
-from tests.faults.roles import Process, having
+from tests.faults.checks import PAIRS, Ended, Observed, named
+from tests.faults.host import Host, Nimc, Process, having, wait_until
 from tests.faults.table import Fault
 
 #: Complete pairs of the campaigns that most trials continue: one is missing.
@@ -28,6 +27,8 @@ _APPEARS_S = 300.0
 _RESUMPTIONS = 3
 #: The longest that a campaign takes that nothing disturbs.
 _LONGEST_S = 600.0
+#: Runs that are rejected for a planted fault; the rest is left out.
+_ENOUGH = 2
 #: How long a resumption may take longer than the campaign: it waits for what a killed one left.
 _WAITS_S = 120.0
 
@@ -43,7 +44,7 @@ class Begun:
     rest_s: float
 
 
-def begin(place: Place) -> Begun:
+def begin(place: Host) -> Begun:
     """Make such a campaign, and measure how long one takes that nothing disturbs."""
     with place.opened("begun"):
         began_s = time.monotonic()
@@ -63,13 +64,13 @@ def begin(place: Place) -> Begun:
         return Begun(kept, there_s * PAIRS / _THERE, time.monotonic() - began_s)
 
 
-def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str) -> Observed | None:
+def run(place: Host, begun: Begun, fault: Fault, rng: random.Random, name: str) -> Observed | None:
     """Make one trial; None if the campaign ended before there was a victim."""
     fresh = rng.randrange(_FRESH) == 0
     usual_s = begun.whole_s if fresh else begun.rest_s
     moment_s = rng.uniform(0.0, usual_s if fault.victim in ("", "nimc") else _LAST * usual_s)
     at_once = rng.random() < 0.5
-    with place.opened(name, fault.disk_b):
+    with place.opened(name, fault):
         if not fresh:
             shutil.copytree(begun.results, place.sandbox.results, symlinks=True, dirs_exist_ok=True)
         runs_before = _runs(place)
@@ -108,7 +109,40 @@ def run(place: Place, begun: Begun, fault: Fault, rng: random.Random, name: str)
         )
 
 
-def _ended_before(place: Place) -> bool:
+def plant(place: Host, fault: Fault, name: str) -> Observed:
+    """Make one trial with a fault that is there all the time."""
+    with place.opened(name, fault):
+        nimc = place.start("planted")
+        hit = Hit(place, None, random.Random())
+
+        def goes_on() -> bool:
+            ACTIONS[fault.action](hit)
+            return not nimc.running or len(named(fault, _lines(place))) >= _ENOUGH
+
+        ended = wait_until(goes_on, place.patience * fault.bound_s + _LONGEST_S)
+        for process in filter(None, hit.done.values()):
+            process.kill()
+            process.wait()
+        if ended and nimc.running:
+            nimc.process.terminate()
+        disturbed = _with_left(place, nimc.end(place.patience * fault.bound_s if ended else 0.0))
+        header = _header(place)
+        return Observed(
+            fault=fault,
+            struck_s=None,
+            disturbed=disturbed,
+            resumed=[],
+            runs_before=[],
+            runs=_runs(place),
+            reported=b"",
+            samples=_lines(place),
+            header_before=header,
+            header=header,
+            files=_partial(place),  # the next agent removes what one that was killed has left
+        )
+
+
+def _ended_before(place: Host) -> bool:
     """Whether the second nimc began a run of its own when the first one's was complete."""
     files = (run / "run.json" for run in _folders(place))
     headers = [json.loads(file.read_text()) for file in files if file.exists()]
@@ -117,7 +151,7 @@ def _ended_before(place: Place) -> bool:
     return any(ended_s <= each["started_s"] for ended_s in ended for each in headers[1:])
 
 
-def _again(place: Place, name: str) -> Nimc:
+def _again(place: Host, name: str) -> Nimc:
     """Resume the campaign; if it is complete, make its report, which another run would not do."""
     header = _header(place)
     if header and header["finished_s"] is not None:
@@ -128,28 +162,28 @@ def _again(place: Place, name: str) -> Nimc:
 
 
 def _victim(
-    place: Place, nimc: Nimc, fault: Fault, moment_s: float, rng: random.Random
+    place: Host, nimc: Nimc, fault: Fault, moment_s: float, rng: random.Random
 ) -> Process | None:
     """Wait for the moment, and for a process of the role: the one to be hit."""
 
-    def found() -> list[Process]:
+    def candidates() -> list[Process]:
         return having(fault.victim, place.victims())
 
     wait_until(lambda: not nimc.running, moment_s)
     if fault.victim in ("", "nimc"):
         return Process(nimc.process.pid, ()) if fault.victim else None
-    if not found():
-        wait_until(lambda: bool(found()) or not nimc.running, _APPEARS_S)
+    if not candidates():
+        wait_until(lambda: bool(candidates()) or not nimc.running, _APPEARS_S)
         time.sleep(rng.uniform(0.0, _LATER_S))
-    candidates = found()
-    return rng.choice(candidates) if candidates else None
+    there = candidates()
+    return rng.choice(there) if there else None
 
 
-def _with_left(place: Place, ended: Ended) -> Ended:
+def _with_left(place: Host, ended: Ended) -> Ended:
     return replace(ended, left=[*place.left(), *_locked(place)])
 
 
-def _locked(place: Place) -> Iterator[str]:
+def _locked(place: Host) -> Iterator[str]:
     for path in (run / "lock" for run in _folders(place) if (run / "lock").exists()):
         with path.open() as file:
             try:
@@ -158,23 +192,23 @@ def _locked(place: Place) -> Iterator[str]:
                 yield f"lock {path.name}"
 
 
-def _folders(place: Place) -> list[Path]:
+def _folders(place: Host) -> list[Path]:
     """Folders of all runs, without the link `latest`."""
-    found = (path for path in place.sandbox.results.iterdir() if not path.is_symlink())
-    return sorted(path for path in found if path.is_dir())
+    folders = place.sandbox.results.iterdir()
+    return sorted(path for path in folders if path.is_dir() and not path.is_symlink())
 
 
-def _runs(place: Place) -> list[str]:
+def _runs(place: Host) -> list[str]:
     return [path.name for path in _folders(place)]
 
 
-def _lines(place: Place) -> bytes:
+def _lines(place: Host) -> bytes:
     files = (path for run in _folders(place) for path in sorted(run.glob("samples/*.jsonl")))
     text = b"".join(path.read_bytes() for path in files)
     return text[: text.rfind(b"\n") + 1]
 
 
-def _header(place: Place) -> dict[str, Any] | None:
+def _header(place: Host) -> dict[str, Any] | None:
     for path in (run / "run.json" for run in _folders(place)):
         if path.exists():
             header: dict[str, Any] = json.loads(path.read_text())
@@ -182,6 +216,6 @@ def _header(place: Place) -> dict[str, Any] | None:
     return None
 
 
-def _partial(place: Place) -> list[str]:
-    found = place.sandbox.results.rglob("*")
-    return [f"file {path.name}" for path in found if path.suffix in (".new", ".partial")]
+def _partial(place: Host) -> list[str]:
+    files = place.sandbox.results.rglob("*")
+    return [f"file {path.name}" for path in files if path.suffix in (".new", ".partial")]

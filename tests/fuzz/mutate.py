@@ -1,9 +1,8 @@
-"""Strategies of Hypothesis: captured texts with faults in them, and arbitrary bytes."""
+"""Captured texts with faults in them, and arbitrary bytes."""
 
+import random
 import re
-from collections.abc import Callable, Sequence
-
-from hypothesis import strategies as st
+from collections.abc import Sequence
 
 #: No input is larger, bytes.
 MOST_B = 256 * 1024
@@ -28,88 +27,53 @@ _BYTES = (
 )
 
 
-def _place(draw, text: bytes) -> int:
-    return draw(st.integers(0, len(text)))
-
-
-def _delete_line(draw, text: bytes) -> bytes:
+def _lines(text: bytes, rng: random.Random) -> bytes:
+    """A line is removed, repeated, or exchanged with another."""
     lines = text.split(b"\n")
-    del lines[draw(st.integers(0, len(lines) - 1))]
+    one, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+    times = rng.choice((0, 2, 3, 100, 3000, None))
+    if times is None:
+        lines[one], lines[other] = lines[other], lines[one]
+    else:
+        lines[one : one + 1] = [lines[one]] * times
     return b"\n".join(lines)
 
 
-def _repeat_line(draw, text: bytes) -> bytes:
-    lines = text.split(b"\n")
-    at = draw(st.integers(0, len(lines) - 1))
-    lines[at:at] = [lines[at]] * draw(st.sampled_from((1, 2, 100, 3000)))
-    return b"\n".join(lines)
-
-
-def _swap_lines(draw, text: bytes) -> bytes:
-    lines = text.split(b"\n")
-    one, other = (draw(st.integers(0, len(lines) - 1)) for _ in range(2))
-    lines[one], lines[other] = lines[other], lines[one]
-    return b"\n".join(lines)
-
-
-def _replaced(pattern: re.Pattern[bytes], others: Sequence[bytes]) -> Callable[..., bytes]:
-    def replace(draw, text: bytes) -> bytes:
-        found = list(pattern.finditer(text))
-        if not found:
-            return text
-        chosen = found[draw(st.integers(0, len(found) - 1))]
-        return text[: chosen.start()] + draw(st.sampled_from(others)) + text[chosen.end() :]
-
-    return replace
-
-
-def _copy_value(draw, text: bytes) -> bytes:
-    """One value in the place of another."""
-    found = list(_VALUE.finditer(text))
-    if not found:
+def _value(text: bytes, rng: random.Random) -> bytes:
+    """A number or a word has the value of another, or one that is none."""
+    pattern, others = rng.choice(((_NUMBER, _NUMBERS), (_VALUE, _VALUES), (_VALUE, _NUMBERS)))
+    places = list(pattern.finditer(text))
+    if not places:
         return text
-    one, other = (found[draw(st.integers(0, len(found) - 1))] for _ in range(2))
-    return text[: one.start()] + other[0] + text[one.end() :]
+    place = rng.choice(places)
+    new = rng.choice(places)[0] if rng.random() < 0.3 else rng.choice(others)
+    return text[: place.start()] + new + text[place.end() :]
 
 
-def _truncate(draw, text: bytes) -> bytes:
-    return text[: _place(draw, text)]
+def _bytes(text: bytes, rng: random.Random) -> bytes:
+    """A part is cut out, overwritten or put in; or the end is missing."""
+    start, end = sorted(rng.randint(0, len(text)) for _ in range(2))
+    few = rng.randbytes(rng.randint(1, 4))
+    return rng.choice(
+        (
+            text[:start],
+            text[:start] + text[end:],
+            text[:start] + few + text[start + len(few) :],
+            text[:start] + rng.choice(_BYTES) + text[start:],
+        )
+    )
 
 
-def _cut_out(draw, text: bytes) -> bytes:
-    start, end = sorted(_place(draw, text) for _ in range(2))
-    return text[:start] + text[end:]
-
-
-def _insert(draw, text: bytes) -> bytes:
-    at = _place(draw, text)
-    return text[:at] + draw(st.sampled_from(_BYTES)) + text[at:]
-
-
-def _overwrite(draw, text: bytes) -> bytes:
-    at = _place(draw, text)
-    put = draw(st.binary(min_size=1, max_size=4))
-    return text[:at] + put + text[at + len(put) :]
-
-
-_FAULTS = (
-    _delete_line, _repeat_line, _swap_lines, _replaced(_NUMBER, _NUMBERS),
-    _replaced(_VALUE, _VALUES + _NUMBERS), _copy_value, _truncate, _cut_out, _insert, _overwrite,
-)  # fmt: skip
-
-
-@st.composite
-def _faulty(draw, seeds: Sequence[bytes]) -> bytes:
-    text = draw(st.sampled_from(seeds))
-    for fault in draw(st.lists(st.sampled_from(_FAULTS), max_size=_MOST_FAULTS)):
-        text = fault(draw, text)[:MOST_B]
+def damaged(seeds: Sequence[bytes], rng: random.Random) -> bytes:
+    """One of the seeds with up to six faults; now and then arbitrary bytes."""
+    if rng.random() < 0.1:
+        return rng.randbytes(rng.randrange(200))
+    text = rng.choice(seeds)
+    for _ in range(rng.randint(0, _MOST_FAULTS)):
+        text = rng.choice((_lines, _value, _value, _bytes))(text, rng)[:MOST_B]
     return text
 
 
-def inputs(seeds: Sequence[bytes]) -> st.SearchStrategy[bytes]:
-    """The seeds with up to six faults each; now and then arbitrary bytes or text."""
-    return st.one_of(
-        *[_faulty(seeds)] * 6,
-        st.binary(max_size=200),
-        st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")),
-    )
+def inputs(name: str, seeds: Sequence[bytes], number: int, first: int = 0) -> list[bytes]:
+    """So many inputs for what has this name: the same ones every time."""
+    return [damaged(seeds, random.Random(f"{name} {at}")) for at in range(first, first + number)]

@@ -1,29 +1,26 @@
 """A parser as the fuzzer sees it: bytes in; a result, or an error that it documents, out."""
 
+import dataclasses
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from tests.captures import RUN_QUICK
+from tests.captures import CAPTURES, RUN_QUICK
 
-CAPTURES = Path(__file__).parents[1] / "captures"
 #: Files of the recorded run that are changed: header, provenance, the samples of one case.
 RUN_FILES = {
     str(path.relative_to(RUN_QUICK)): path.read_text()
     for path in sorted(RUN_QUICK.rglob("*.json*"))
     if path.name != "lammps.jsonl" and path.parent.name != "counters"
 }
-#: No parser may take longer for one input, seconds.
-_LIMIT_S = 20.0
-#: The same with waiting, also on a busy host, seconds.
-_WAIT_S = 300.0
+#: No parser may take longer for one input: processor time; and with waiting, on a busy host.
+_LIMIT_S, _WAIT_S = 20.0, 300.0
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Target:
     name: str
     #: Input, and a folder for files that the parser reads -> whatever it returns.
@@ -33,33 +30,38 @@ class Target:
     allowed: tuple[type[Exception], ...] = ()
 
 
-class TooSlowError(Exception):
-    """The parser did not return in time."""
+class TooSlow(BaseException):
+    """The parser did not return in time; no handler of exceptions stops it."""
 
 
 def check(target: Target, text: bytes, folder: Path) -> None:
     """The property of every parser. Any exception that leaves here is a fault of the parser."""
-    late = TooSlowError(
-        f"more than {_LIMIT_S:g} s of processor time, or {_WAIT_S:g} s with waiting"
-    )
+    late = TooSlow(f"{_LIMIT_S:g} s of processor time, or {_WAIT_S:g} s with waiting")
     with limited(_LIMIT_S, _WAIT_S, late):
+        said = "one line"
         try:
-            target.read(text, folder)
+            result = target.read(text, folder)
         except target.allowed as error:
-            said = str(error)
-            assert said, "an error without a text"
-            assert "\n" not in said, f"an error of several lines: {said!r}"
+            result, said = None, str(error)
+        assert len(said.splitlines()) == 1, f"not one line: {said!r}"
+        assert is_finite(result), result
+
+
+def is_finite(result: object) -> bool:
+    """Whether all figures of a result are: those of records and lists, too."""
+    if isinstance(result, float):
+        return math.isfinite(result)
+    if dataclasses.is_dataclass(result):
+        result = [getattr(result, field.name) for field in dataclasses.fields(result)]
+    if isinstance(result, Mapping):
+        result = [*result.values()]
+    return not isinstance(result, list | tuple) or all(map(is_finite, result))
 
 
 def captures(pattern: str) -> list[bytes]:
     found = [path.read_bytes() for path in sorted(CAPTURES.glob(pattern))]
     assert found, pattern
     return found
-
-
-def text_of(text: bytes) -> str:
-    """As the project reads what a program prints."""
-    return text.decode(errors="replace")
 
 
 def in_file(name: str, text: bytes, folder: Path) -> Path:
@@ -69,25 +71,18 @@ def in_file(name: str, text: bytes, folder: Path) -> Path:
     return path
 
 
-def tree(files: dict[str, str]) -> bytes:
+def tree(files: Mapping[str, str]) -> bytes:
     """Files of a folder as one input: `== PATH` and the file's text, each."""
     return "\n".join(f"== {name}\n{text}" for name, text in files.items()).encode()
 
 
-def lay_out(text: bytes, folder: Path, known: dict[str, str]) -> Path:
-    """The folder in which the files of `tree` are; only those that are `known` are changed."""
-    parts: dict[bytes, bytes] = {}
-    for part in text.split(b"== ")[1:]:
-        name, _, content = part.partition(b"\n")
-        parts[name] = content
-    for name in known:
-        in_file(name, parts.get(name.encode(), b""), folder)
+def lay_out(text: bytes, folder: Path, names: Mapping[str, str]) -> Path:
+    """The folder with the files of `tree`; only those of `names`."""
+    parts = (part.partition(b"\n") for part in text.split(b"== ")[1:])
+    contents = {name: content for name, _, content in parts}
+    for name in names:
+        in_file(name, contents.get(name.encode(), b""), folder)
     return folder
-
-
-def finite(*values: float | None) -> None:
-    """What is returned as a figure must be one."""
-    assert all(value is None or math.isfinite(value) for value in values), values
 
 
 @contextmanager

@@ -3,36 +3,37 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 
-from tests.fuzz.found import FOUND
+from records.machine.node_counters import NodeCounter
 from tests.fuzz.mutate import inputs
-from tests.fuzz.table import TARGETS
-from tests.fuzz.target import check
+from tests.fuzz.parsers import CRASHED, TARGETS
+from tests.fuzz.target import Target, check
 
-#: Examples of each parser; `make fuzz` tries many more.
-EXAMPLES = 8
+#: Inputs of each parser; `make fuzz` tries many more.
+_INPUTS = 8
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_faulty_input_gives_a_result_or_a_documented_error(name: str, tmp_path: Path) -> None:
     target = TARGETS[name]
-
-    @settings(
-        max_examples=EXAMPLES,
-        derandomize=True,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(inputs(target.seeds))
-    def holds(text: bytes) -> None:
+    crashed = CRASHED.get(name, [])
+    for text in (*target.seeds, *crashed, *inputs(name, target.seeds, _INPUTS)):
         check(target, text, tmp_path)
 
-    for text in target.seeds:
-        check(target, text, tmp_path)
-    holds()
+
+def test_inputs_that_crashed_have_a_parser() -> None:
+    assert set(CRASHED) <= set(TARGETS)
 
 
-@pytest.mark.parametrize(("name", "text"), FOUND)
-def test_what_was_found_once_stays_mended(name: str, text: bytes, tmp_path: Path) -> None:
-    check(TARGETS[name], text, tmp_path)
+@pytest.mark.parametrize("result", [{"a": [1, (float("nan"),)]}, NodeCounter(float("inf"), "s")])
+def test_a_fault_of_a_parser_is_seen(result: object, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        check(Target("x", lambda *_: result, []), b"", tmp_path)
+
+
+def test_an_error_of_two_lines_is_a_fault(tmp_path: Path) -> None:
+    def read(*_: object) -> None:
+        raise ValueError("one\ntwo")
+
+    with pytest.raises(AssertionError, match="not one line"):
+        check(Target("x", read, [], (ValueError,)), b"", tmp_path)

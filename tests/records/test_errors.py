@@ -15,7 +15,7 @@ from records.json_limits import (
     validated,
 )
 from records.marked_yaml import Duration, Rate, Record, Size
-from records.sample import ReplayBin
+from records.sample import DeviceBytes
 
 
 def odd(_: int) -> int:
@@ -85,14 +85,14 @@ def test_documents_that_no_record_needs_are_refused(text: bytes, fault: str) -> 
 
 
 def test_limits_of_documents(tmp_path: Path) -> None:
-    refuse_long(bytes(4), "here", 4)
-    with pytest.raises(InputError, match=r"^here: is longer than allowed: 3 MiB$"):
-        refuse_long(bytes((3 << 20) + 1), "here", 3 << 20)
-    (tmp_path / "f").write_text('{"start_s": 1, "length_s": 2.5, "wanted_b": 3, "done_b": 4}')
+    refuse_long(bytes(16 << 20), "here")
+    with pytest.raises(InputError, match=r"^here: is longer than allowed: 16 MiB$"):
+        refuse_long(bytes((16 << 20) + 1), "here")
+    (tmp_path / "f").write_text('{"device": "m0", "received_b": 3, "sent_b": 4}')
     (tmp_path / "link").symlink_to("f")
     record = read_json(tmp_path / "link")
-    assert validated(ReplayBin, record, tmp_path) == ReplayBin(1.0, 2.5, 3.0, 4.0)
-    with pytest.raises(InputError, match=r"f: bins\.done_b: missing"):
-        validated(ReplayBin, {"start_s": 1, "length_s": 1, "wanted_b": 1}, tmp_path / "f", "bins")
+    assert validated(DeviceBytes, record, tmp_path) == DeviceBytes("m0", 3, 4)
+    with pytest.raises(InputError, match=r"f: bins\.sent_b: missing"):
+        validated(DeviceBytes, {"device": "m0", "received_b": 1}, tmp_path / "f", "bins")
     with pytest.raises(InputError, match="longer than allowed"):
         read_text(tmp_path / "f", 3)

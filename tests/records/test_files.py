@@ -57,9 +57,7 @@ def test_folders_for_outputs(tmp_path: Path) -> None:
         require_output(file.parent)
 
 
-def test_one_holds_a_lock_or_several_share_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_holds_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits tries again after each nap, in which the holder may let go."""
     path, naps = tmp_path / "lock", list[float]()
     path.touch(0o644)
@@ -73,34 +71,26 @@ def test_one_holds_a_lock_or_several_share_it(
         assert naps
         monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(one.handle, fcntl.LOCK_UN))
         assert other.take(60.0)
-        assert not one.take(shared=True)
         other.sign("process 123")
         other.sign("process 4")
         assert one.holder() == "process 4"
         other.sign("x" * 300)
         assert one.holder() == "x" * 200
-        assert other.take(shared=True)
-        assert one.take(shared=True)
         assert not one.take()
     with private_lock(path) as again:
         assert again.take()
 
 
 @pytest.mark.parametrize(
-    ("within_s", "shared", "flags"),
-    [
-        (None, False, fcntl.LOCK_EX),
-        (0.0, False, fcntl.LOCK_EX | fcntl.LOCK_NB),
-        (1.0, True, fcntl.LOCK_SH | fcntl.LOCK_NB),
-    ],
+    ("within_s", "flags"), [(None, fcntl.LOCK_EX), (0.0, fcntl.LOCK_EX | fcntl.LOCK_NB)]
 )
 def test_only_without_a_limit_the_kernel_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within_s: float, shared: bool, flags: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within_s: float | None, flags: int
 ) -> None:
     asked: list[int] = []
     monkeypatch.setattr(fcntl, "flock", lambda _, how: asked.append(how))
     with private_lock(tmp_path / "lock") as lock:
-        assert lock.take(within_s, shared=shared)
+        assert lock.take(within_s)
     assert asked == [flags]
 
 

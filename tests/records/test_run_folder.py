@@ -105,10 +105,10 @@ def test_the_workload_of_a_check() -> None:
 def test_names_of_treatments() -> None:
     assert standard_arms(same_host=True) == ["off", "on", "spin", "aa"]
     assert standard_arms(same_host=False) == ["off", "on", "aa"]
-    levels = {"rate": "25%", "tool": "tau"}
-    assert name_of("on", levels) == "on@rate=25%,tool=tau"
+    levels = {"rate": "25%", "tool": "mpip"}
+    assert name_of("on", levels) == "on@rate=25%,tool=mpip"
     assert name_of("on", {}) == "on"
-    assert parts_of("on@rate=25%,tool=tau") == ("on", levels)
+    assert parts_of("on@rate=25%,tool=mpip") == ("on", levels)
     assert parts_of("off") == ("off", {})
     assert [level_text(each) for each in (True, 1, "a/b")] == ["true", "1", "a/b"]
     assert named_level("a/b") == "a_b"

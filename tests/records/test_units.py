@@ -43,83 +43,66 @@ def test_quantities_in_si_units(read) -> None:
     assert {text: read(text, "x") for text in values} == pytest.approx(values, rel=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("read", "text"),
-    [
-        (duration_s, "5m"),
-        (duration_s, "5 y"),
-        (duration_s, "-1s"),
-        (duration_s, "1"),
-        (duration_s, "1e3s"),
-        (duration_s, "nans"),
-        (duration_s, " 1s"),
-        (duration_s, "1s\n"),
-        (duration_s, "\u0661s"),
-        (size_b, "64K"),
-        (size_b, "64KB"),
-        (size_b, "0.5B"),
-        (size_b, "0.05B"),
-        (rate_b_s, "1Gb/s"),
-        (rate_b_s, "1GB"),
-        (count, "1.5"),
-        (count, "2G"),
-        (share, "0%"),
-        (share, "-1%"),
-        (share, "50"),
-        (share, "9" * 400 + "%"),
-        (duration_s, "9" * 400 + "s"),
+#: How a kind of quantity is read -> texts that are none.
+REFUSED = {
+    duration_s: [
+        "5m",
+        "5 y",
+        "-1s",
+        "1",
+        "1e3s",
+        "nans",
+        " 1s",
+        "1s\n",
+        "\u0661s",
+        "9" * 400 + "s",
     ],
-)
-def test_what_is_refused_names_its_field(read, text: str) -> None:
-    with pytest.raises(InputError, match=r"^--this: "):
-        read(text, "--this")
+    size_b: ["64K", "64KB", "0.5B", "0.05B"],
+    rate_b_s: ["1Gb/s", "1GB"],
+    count: ["1.5", "2G"],
+    share: ["0%", "-1%", "50", "9" * 400 + "%"],
+}
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (14.204, "14.20"),
-        (372.04, "372.0"),
-        (0.0031704, "0.003170"),
-        (12345.6, "12346"),
-        (9.99996, "10.00"),
-        (-0.5, "-0.5000"),
-        (0, "0"),
-        (None, "-"),
-        (math.inf, "inf"),
-    ],
-)
-def test_four_digits_without_exponent(value: float | None, text: str) -> None:
-    assert number(value) == text
+@pytest.mark.parametrize("read", REFUSED)
+def test_what_is_refused_names_its_field(read) -> None:
+    for text in REFUSED[read]:
+        with pytest.raises(InputError, match=r"^--this: "):
+            read(text, "--this")
+
+
+def test_four_digits_without_exponent() -> None:
+    shown = {14.204: "14.20", 372.04: "372.0", 0.0031704: "0.003170", 12345.6: "12346"}
+    shown |= {9.99996: "10.00", -0.5: "-0.5000", 0: "0", math.inf: "inf"}
+    assert {value: number(value) for value in shown} == shown
+    assert number(None) == "-"
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "text"),
+    ("unit", "shown"),
     [
-        (14.2e9, "B/s", "14.20 GB/s"),
-        (999.96e6, "B/s", "1.000 GB/s"),
-        (999.94e6, "B/s", "999.9 MB/s"),
-        (-14.2e9, "B/s", "-14.20 GB/s"),
-        (math.inf, "B/s", "inf B/s"),
-        (2.4e9, "Hz", "2.400 GHz"),
-        (5.0, "1/s", "5.000 1/s"),
-        (9.99996e9, "B/s", "10.00 GB/s"),
-        (999.0, "B/s", "999.0 B/s"),
-        (65536, "B", "65.54 kB"),  # a thousand, not KiB
-        (2.5e6, "1/s", "2.500 M/s"),
-        (8.4, "s", "8.400 s"),
-        (1e-4, "s", "0.0001000 s"),
-        (1e-5, "s", "0.00001000 s"),
-        (9.9e-6, "s", "9900 ns"),
-        (-1.76e-6, "s", "-1760 ns"),
-        (8e-8, "s", "80.00 ns"),
-        (0.0, "s", "0 s"),
-        (5e18, "B/s", "5000 PB/s"),
-        (None, "s", "-"),
+        (
+            "B/s",
+            {
+                **{14.2e9: "14.20 GB/s", 999.96e6: "1.000 GB/s", 999.94e6: "999.9 MB/s"},
+                **{-14.2e9: "-14.20 GB/s", math.inf: "inf B/s", 9.99996e9: "10.00 GB/s"},
+                **{999.0: "999.0 B/s", 5e18: "5000 PB/s"},
+            },
+        ),
+        ("B", {65536: "65.54 kB"}),  # a thousand, not KiB
+        ("Hz", {2.4e9: "2.400 GHz"}),
+        ("1/s", {5.0: "5.000 1/s", 2.5e6: "2.500 M/s"}),
+        (
+            "s",
+            {
+                **{8.4: "8.400 s", 1e-4: "0.0001000 s", 1e-5: "0.00001000 s", 0.0: "0 s"},
+                **{9.9e-6: "9900 ns", -1.76e-6: "-1760 ns", 8e-8: "80.00 ns", None: "-"},
+            },
+        ),
     ],
 )
-def test_prefixes_are_powers_of_a_thousand(value: float | None, unit: str, text: str) -> None:
-    assert quantity(value, unit) == text
+def test_prefixes_are_powers_of_a_thousand(unit: str, shown: dict[float | None, str]) -> None:
+    assert {value: quantity(value, unit) for value in shown} == shown
 
 
 def test_scale_of_nothing_is_the_unit_itself() -> None:

@@ -105,9 +105,9 @@ def test_nodes_and_tasks(tmp_path, short_folder, origins, lines):
 
 
 def test_rows_are_made_from_the_records():
-    assert len(names()) == 16
+    assert len(names()) == 15
     lines = PAGE.read_text().splitlines(keepends=True)
     rows = tuple(f"| `{name}`:" for name in names())
     bare = "".join(line for line in lines if not line.startswith(rows))
-    assert len(bare.splitlines()) == len(lines) - 16
+    assert len(bare.splitlines()) == len(lines) - 15
     assert page(bare) == PAGE.read_text(), "stale: python -m reframe_tests.describe"

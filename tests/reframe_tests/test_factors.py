@@ -56,35 +56,35 @@ def test_levels_that_a_machine_lacks(
 
 
 WRITES = ["on@rate=25%", "on"]
-TAU = ["off@tool=tau", "on@tool=tau,rate=25%", "on@tool=tau", "aa@tool=tau"]
+MPIP = ["off@tool=mpip", "on@tool=mpip,rate=25%", "on@tool=mpip", "aa@tool=mpip"]
 
 
 @pytest.mark.parametrize(
     ("exclude", "only", "names"),
     [
-        ([], [], ["off", *WRITES, "aa", *TAU]),
-        ([{"tool": "tau", "arm": "on"}], [], ["off", *WRITES, "aa", TAU[0], TAU[3]]),
+        ([], [], ["off", *WRITES, "aa", *MPIP]),
+        ([{"tool": "mpip", "arm": "on"}], [], ["off", *WRITES, "aa", MPIP[0], MPIP[3]]),
         # A baseline that nothing is paired with is left out, unless a cell keeps it.
-        ([{"tool": "tau"}], [], ["off", *WRITES, "aa"]),
-        ([], [{"tool": "none"}, {"arm": "off"}], ["off", *WRITES, "aa", TAU[0]]),
-        ([], [{"tool": "none"}, {"arm": "aa"}], ["off", *WRITES, "aa", TAU[0], TAU[3]]),
+        ([{"tool": "mpip"}], [], ["off", *WRITES, "aa"]),
+        ([], [{"tool": "none"}, {"arm": "off"}], ["off", *WRITES, "aa", MPIP[0]]),
+        ([], [{"tool": "none"}, {"arm": "aa"}], ["off", *WRITES, "aa", MPIP[0], MPIP[3]]),
         # What does not write has no rate: none is excluded by one, and any is kept.
-        ([{"rate": 0}], [], ["off", *WRITES, "aa", *TAU]),
-        ([], [{"rate": "25%"}], ["off", WRITES[0], "aa", *TAU[:2], TAU[3]]),
+        ([{"rate": 0}], [], ["off", *WRITES, "aa", *MPIP]),
+        ([], [{"rate": "25%"}], ["off", WRITES[0], "aa", *MPIP[:2], MPIP[3]]),
         ([{"rate": "25%"}], [{"tool": "none"}], ["off", "on", "aa"]),
     ],
 )
 def test_treatments_of_crossed_factors(
     exclude: list[dict], only: list[dict], names: list[str]
 ) -> None:
-    crossed = {"tool": ["none", "tau"], "rate": [0, "25%", "full"]}
+    crossed = {"tool": ["none", "mpip"], "rate": [0, "25%", "full"]}
     found = cross(["off", "on", "aa"], crossed, exclude, only)
     assert [each.name for each in found] == names
     for each in found:
-        tau = "tau" in each.name
-        assert each.baseline == (None if each.arm == "off" else "off@tool=tau" if tau else "off")
+        mpip = "mpip" in each.name
+        assert each.baseline == (None if each.arm == "off" else "off@tool=mpip" if mpip else "off")
         rate = "25%" if "25%" in each.name else "full" if each.arm == "on" else 0
-        assert each.factors == {"tool": "tau" if tau else "none", "rate": rate}
+        assert each.factors == {"tool": "mpip" if mpip else "none", "rate": rate}
 
 
 def test_a_control_has_no_rate_and_something_must_write() -> None:

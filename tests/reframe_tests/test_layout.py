@@ -27,18 +27,18 @@ STARTED = {
     "quicksilver": (12, "qs -i coral2_p1.inp"),
     "snap": (12, "show_after.sh snap.out gsnap snap.in snap.out"),
     "umt": (12, "test_driver -c 3 -B local -d 8,8,8 --benchmark_problem 2"),
-    "hpccg_quick": (12, ""),
+    "hpccg": (12, ""),
     "xsbench_quick": (4, "XSBench -m event -s small -t 3"),  # 3 threads a rank
 }
-#: Check -> what it runs on 12 cores as 4 ranks of 3 threads, with the work of 12 ranks: edges are
-#: 3^(1/3) = 1.442 times as long.
+#: Check -> what it runs on 12 cores as 4 ranks of 3 threads, with the work of 12 ranks: edges of
+#: 48, 64 and 3 are 3^(1/3) = 1.442 times as long.
 LAID_OUT = {
-    "amg": "amg -P 1 2 2 -n 138 138 138 -problem 1",
-    "cns": "cns inputs",
+    "amg_quick": "amg -P 1 2 2 -n 69 69 69 -problem 1",
+    "cns_quick": "cns inputs",
     "hpccg_quick": "test_HPCCG 92 92 92",
-    "mcb": "--nCores=3 --nThreadCore=1 --nZonesX=120 --nZonesY=120 --numParticles=14400000",
-    "quicksilver": "qs -i coral2_p1.inp",
-    "umt": "test_driver -c 3 -B local -d 12,12,12 --benchmark_problem 2",
+    "mcb_quick": "--nCores=3 --nThreadCore=1 --nZonesX=120 --nZonesY=120 --numParticles=1800000",
+    "quicksilver_quick": "qs -i coral2_p1.inp",
+    "umt_quick": "test_driver -c 2 -B local -d 4,4,4 --benchmark_problem 2",
 }
 #: Check and its input -> what that says: of SNAP 3 x 4 ranks of 8 x 8 cells of 1 mm; of Quicksilver
 #: 2 x 2 x 3 ranks of 6 x 6 x 6 cells of 500 particles.
@@ -63,12 +63,17 @@ DRY = ("-p", "wheels", "--dry-run")
 
 @pytest.fixture(scope="module")
 def dry(tmp_path_factory):
-    """The folder of a dry run of these checks, and of hpccg itself."""
+    """The folder of a dry run of all these checks on 12 cores."""
     folder = tmp_path_factory.mktemp("layout")
-    words = [*DRY, "-c", ROOT / "reframe_tests", "-R"]
-    words += ["-S", "layout_cores=12", "-S", "xsbench_quick.layout=4x3"]
-    words += ["-S", "hpccg.memory_share=0.5"]
-    names = f"({'|'.join(['hpccg', *STARTED])})"
+    words = [*DRY, "-c", ROOT / "reframe_tests", "-R", "-S", "layout_cores=12"]
+    for name in LAID_OUT:
+        words += ["-S", f"{name}.layout=4x3"]
+    for setting in (
+        *("xsbench_quick.layout=4x3", "lulesh_quick.layout=1x12", "hpccg.seed=9"),
+        "hpccg.factors={memory_share: [0.9, 0.5]}",
+    ):
+        words += ["-S", setting]
+    names = f"({'|'.join(['lulesh_quick', *STARTED, *LAID_OUT])})"
     succeeded(reframe(folder, "localhost", "hpccg", *words, name=names))
     return folder
 
@@ -86,43 +91,23 @@ def test_launcher_starts_as_many_ranks_as_the_check_lays_out(dry, check):
         assert any("laid out on 12 cores, but has only" in note for note in treatment["notes"])
 
 
-@pytest.fixture(scope="module")
-def hybrid(tmp_path_factory):
-    """The folder of a dry run with layouts of 12 cores."""
-    folder = tmp_path_factory.mktemp("hybrid")
-    words = [*DRY, "-c", ROOT / "reframe_tests", "-R", "-S", "layout_cores=12"]
-    for name in LAID_OUT:
-        words += ["-S", f"{name}.layout=4x3"]
-    words += ["-S", "lulesh.layout=8x1", "-S", "lulesh_quick.layout=1x12"]
-    names = f"({'|'.join(['lulesh', 'lulesh_quick', *LAID_OUT])})"
-    succeeded(reframe(folder, "localhost", "lulesh", *words, name=names))
-    return folder
-
-
 @pytest.mark.parametrize("check", LAID_OUT)
-def test_layout_gives_ranks_and_threads_the_work_of_a_rank_a_core(hybrid, check):
-    start = plan_of(hybrid, check)["treatments"][0]["start"]
+def test_layout_gives_ranks_and_threads_the_work_of_a_rank_a_core(dry, check):
+    start = plan_of(dry, check)["treatments"][0]["start"]
     assert start["command"][:3] == ["mpiexec", "-n", "4"]
     assert " ".join(start["command"]).endswith(LAID_OUT[check])
     assert (start["threads"], start["environment"]["OMP_NUM_THREADS"]) == (3, "3")
-    if check == "quicksilver":  # 1 x 2 x 2 ranks of 9 x 9 x 9 cells of 500 particles
-        (path,) = hybrid.glob("stage/*/*/*/quicksilver/coral2_p1.inp")
-        assert {"nParticles: 1458000", "nx: 9", "nz: 18"} <= {*map(str.strip, path.open())}
+    if check == "quicksilver_quick":  # 1 x 2 x 2 ranks of 4 x 4 x 4 cells of 1000 particles
+        (path,) = dry.glob("stage/*/*/*/quicksilver_quick/coral2_p1.inp")
+        assert {"nParticles: 256000", "nx: 4", "nz: 8"} <= {*map(str.strip, path.open())}
 
 
-@pytest.mark.parametrize(
-    ("check", "ranks", "application"),
-    [
-        ("lulesh", 8, "lulesh2.0 -s 60 -i 100"),
-        # A rank a core would be 2 x 2 x 2 cubes of 30 elements.
-        ("lulesh_quick", 1, "lulesh2.0 -s 60 -i 50"),
-    ],
-)
-def test_a_layout_of_lulesh_keeps_its_mesh(hybrid, check, ranks, application):
-    (command, *others) = (each["start"]["command"] for each in plan_of(hybrid, check)["treatments"])
-    assert command[:3] == ["mpiexec", "-n", str(ranks)]
-    assert " ".join(command).endswith(application)
-    assert [command] * len(others) == others
+def test_a_layout_of_lulesh_keeps_its_mesh(dry):
+    # A rank a core would be 2 x 2 x 2 cubes of 30 elements.
+    for each in plan_of(dry, "lulesh_quick")["treatments"]:
+        command = each["start"]["command"]
+        assert command[:3] == ["mpiexec", "-n", "1"]
+        assert " ".join(command).endswith("lulesh2.0 -s 60 -i 50")
 
 
 @pytest.mark.parametrize(("check", "file"), INPUTS)
@@ -132,8 +117,8 @@ def test_inputs_are_those_of_the_layout(dry, check, file):
     assert [line for line in INPUTS[check, file] if line not in lines] == []
 
 
-def test_each_execution_draws_a_seed_unless_one_is_given(dry, own):
-    plans = [plan_of(dry, name) for name in ("hpccg", "hpccg_quick")] + [own]
+def test_each_execution_draws_a_seed_unless_one_is_given(dry):
+    plans = [plan_of(dry, name) for name in ("cns", "lammps", "hpccg")]
     assert [plan["provenance"]["seed"] for plan in plans] == [plan["seed"] for plan in plans]
     one, other, given = (plan["seed"] for plan in plans)
     assert one != other
@@ -210,25 +195,17 @@ def test_all_treatments_of_a_pair_have_its_window(tmp_path):
     assert any("2 s of the trace in one" in note for note in on["notes"])
 
 
-@pytest.fixture(scope="module")
-def own(tmp_path_factory):
-    """The plan of hpccg with a seed, and a share of memory that is too large."""
-    folder = tmp_path_factory.mktemp("own")
-    settings = {"seed": 9, "memory_share": 0.9}
-    succeeded(reframe(folder, "localhost", "hpccg", *DRY, settings=settings))
-    return plan_of(folder, "hpccg")
-
-
-def test_hpccg_takes_no_more_memory_than_the_machine_allows(own, dry):
+def test_hpccg_takes_no_more_memory_than_the_machine_allows(dry):
     # The file of localhost is silent: half of the memory, 400 bytes a point.
     memory_b = detect().memory_b
-    treatment = own["treatments"][0]
-    command = treatment["start"]["command"]
-    edge, ranks = int(command[-1]), int(command[2])
-    assert edge**3 * ranks * 400 <= memory_b / 2 < (edge + 1) ** 3 * ranks * 400
-    (note,) = (note for note in treatment["notes"] if "of memory" in note)
+    much, all_allowed = (
+        treatment
+        for treatment in plan_of(dry, "hpccg")["treatments"]
+        if treatment["name"] in ("off", "off@memory_share=0.5")
+    )
+    edge = int(much["start"]["command"][-1])
+    assert edge**3 * 12 * 400 <= memory_b / 2 < (edge + 1) ** 3 * 12 * 400
+    (note,) = (note for note in much["notes"] if "of memory" in note)
     assert "takes 50% of memory" in note
     assert note.endswith("not 90%")
-    # All of what is allowed is as asked.
-    notes = plan_of(dry, "hpccg")["treatments"][0]["notes"]
-    assert not any("of memory" in note for note in notes)
+    assert not any("of memory" in note for note in all_allowed["notes"])

@@ -42,6 +42,7 @@ CHECKS = {
         {},
     ),
     "stream_quick": ("{rate: [0, 50%]}", {"working_set": "1MiB"}),
+    "lammps_quick": ("{}", {"core_spec": 2, "case": "lammps@core_spec=2"}),
 }
 
 
@@ -220,17 +221,15 @@ def test_levels_of_bursts(level, expected):
         assert expected == (found and (found.length_s, found.pause_s))
 
 
-def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpaired(tmp_path):
-    settings = {"arms": "off,on", "core_spec": 2, "case": "lammps@core_spec=2"}
-    succeeded(reframe(tmp_path, MACHINE, "lammps", *DRY, settings=settings))
-    off, _ = plan_of(tmp_path, "lammps")["treatments"]
-    assert (off["name"], off["start"]["ranks"]) == ("off", 62)
+def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpaired(dry, of):
+    off = of["lammps_quick"]["off"]
+    assert off["start"]["ranks"] == 62
     # The box is that of all 64 cores, so that times can be compared.
     assert "-var x 4 -var y 4 -var z 4" in " ".join(words(off))
-    (script,) = tmp_path.glob("stage/*/*/*/lammps/*.sh")
+    (script,) = dry.glob("stage/*/*/*/lammps_quick/rfm_job.sh")
     text = script.read_text()
     assert text.index("#SBATCH --core-spec=2") < text.index("#SBATCH hetjob")
-    notes = plan_of(tmp_path, "lammps")["notes"]
+    notes = plan_of(dry, "lammps_quick")["notes"]
     assert any(note.startswith("unpaired: ") for note in notes)
 
 

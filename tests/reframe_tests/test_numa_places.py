@@ -1,13 +1,9 @@
 """Places of the check `numa`: node numbers worked out from drawings of four machines."""
 
-from pathlib import Path
-
 import pytest
 
-from conductor.readers import FomError
 from records.errors import InputError
 from reframe_tests.factors import node_at, node_of_places
-from reframe_tests.workload import load
 from tests.records.machine.made import machine
 
 
@@ -47,13 +43,3 @@ def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, ot
 def test_a_place_that_the_machine_lacks_is_refused(field, place, facts, said):
     with pytest.raises(InputError, match=said):
         node_at(of(**facts), field, place)
-
-
-def test_the_figure_is_the_time_slept_where_nobody_works_and_else_membenchs():
-    capture = Path(__file__).parents[1] / "captures/membench/nt_write-2-node0.txt"
-    fom = load("numa").parse(capture.read_text())
-    assert (fom.value, fom.unit, fom.better) == (1.978557e10, None, None)
-    fom = load("numa").parse("slept 1.000153 s\n")
-    assert (fom.value, fom.unit, fom.better) == (1.000153, "s", "lower")
-    with pytest.raises(FomError, match="line of membench's figure"):
-        load("numa").parse("Terminated\n")

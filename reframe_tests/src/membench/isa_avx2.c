@@ -13,7 +13,6 @@
 #define SET _mm256_set1_pd
 #define ADD _mm256_add_pd
 #define MUL _mm256_mul_pd
-#define FMA _mm256_fmadd_pd
 #define FENCE _mm_sfence
 #include "kernels.inc"
 

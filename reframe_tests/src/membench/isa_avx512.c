@@ -13,7 +13,6 @@
 #define SET _mm512_set1_pd
 #define ADD _mm512_add_pd
 #define MUL _mm512_mul_pd
-#define FMA _mm512_fmadd_pd
 #define FENCE _mm_sfence
 #include "kernels.inc"
 

@@ -37,11 +37,6 @@ static inline pair mul(pair x, pair y)
     return (pair){{vmulq_f64(x.val[0], y.val[0]), vmulq_f64(x.val[1], y.val[1])}};
 }
 
-static inline pair fma_(pair x, pair y, pair z)
-{
-    return (pair){{vfmaq_f64(z.val[0], x.val[0], y.val[0]), vfmaq_f64(z.val[1], x.val[1], y.val[1])}};
-}
-
 #define WIDTH 4
 #define VEC pair
 #define TARGET
@@ -51,7 +46,6 @@ static inline pair fma_(pair x, pair y, pair z)
 #define SET set
 #define ADD add
 #define MUL mul
-#define FMA fma_
 #define FENCE() ((void)0)
 #include "kernels.inc"
 

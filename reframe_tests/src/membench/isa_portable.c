@@ -10,7 +10,6 @@
 #define SET(x) (x)
 #define ADD(x, y) ((x) + (y))
 #define MUL(x, y) ((x) * (y))
-#define FMA(x, y, z) ((x) * (y) + (z))
 #define FENCE() ((void)0)
 #include "kernels.inc"
 

@@ -13,7 +13,6 @@
 #define SET _mm_set1_pd
 #define ADD _mm_add_pd
 #define MUL _mm_mul_pd
-#define FMA(x, y, z) ADD(MUL(x, y), z)
 #define FENCE _mm_sfence
 #include "kernels.inc"
 

@@ -11,9 +11,8 @@ enum { GRAIN = 64 };
 // Factor of scale and triad, what mix adds, and the value that the writing kernels write.
 #define FACTOR 3.0
 
-// One pass over n doubles; `fmas` is how often `intensity` repeats. Returns the sum for `read`, 0
-// otherwise.
-typedef double pass_fn(double *a, const double *b, const double *c, size_t n, int fmas);
+// One pass over n doubles. Returns the sum for `read`, 0 for others.
+typedef double pass_fn(double *a, const double *b, const double *c, size_t n);
 
 // How a kernel wants its results stored: through the caches, past them, or past them only where
 // the arrays do not fit anyway.
@@ -25,7 +24,7 @@ struct code {
 };
 
 enum {
-    CODE_COPY, CODE_SCALE, CODE_ADD, CODE_TRIAD, CODE_READ, CODE_WRITE, CODE_MIX, CODE_INTENSITY,
+    CODE_COPY, CODE_SCALE, CODE_ADD, CODE_TRIAD, CODE_READ, CODE_WRITE, CODE_MIX,
     CODE_COUNT
 };
 
@@ -47,7 +46,6 @@ static const struct kernel KERNELS[] = {
     {"write", "a = s", CODE_WRITE, STORES_CACHED, 1, 8},
     {"mix", "a = a + s, in place", CODE_MIX, STORES_CACHED, 1, 16},
     {"nt_write", "a = s, past the caches", CODE_WRITE, STORES_STREAMING, 1, 8},
-    {"intensity", "a = c, then a = b + s a, repeated", CODE_INTENSITY, STORES_AUTO, 3, 24},
 };
 enum { KERNEL_COUNT = sizeof KERNELS / sizeof KERNELS[0] };
 

@@ -53,7 +53,6 @@ static struct work work_of(const struct plan *plan)
     const struct task *task = &plan->task;
     const struct code *code = &plan->isa->codes[task->kernel->code];
     return (struct work){.kernel = task->kernel, .n = task->array_b / sizeof(double),
-                         .fmas = task->fmas,
                          .pass = task->stores == STORES_STREAMING ? code->streaming : code->cached};
 }
 

@@ -15,8 +15,6 @@ struct task {
     enum stores stores;
     // Bytes of each array of each core: the same for any number of cores.
     size_t array_b;
-    // Repetitions of `intensity`.
-    int fmas;
 };
 
 struct plan {

@@ -18,21 +18,15 @@ static const char HELP[] =
     "      --free          as many threads, left to the system instead of bound to cores\n"
     "      --order ORDER   compact (one last-level cache after the other) or spread (each next\n"
     "                      core on the next socket and cache); second threads of cores come last\n"
-    "      --flops-per-element F\n"
-    "                      with intensity: an even number, 2 for each repetition (2)\n"
     "  -m, --node M        NUMA node that the memory is bound to (near each core)\n"
     "  -s, --size SIZE     bytes of each array of each core, such as 64MiB (the core's arrays\n"
     "                      together four times the last-level cache)\n"
-    "      --llc           arrays that fit into the last-level cache together: half of it\n"
     "      --pages KIND    normal, transparent (huge) or huge (reserved beforehand)\n"
     "      --stores KIND   cached, streaming (past the caches) or auto\n"
     "      --isa NAME      avx512, avx2, sse2, neon or portable (the best that the processor has)\n"
     "  -d, --duration S    seconds (2)\n"
     "  -j, --json FILE     the result as JSON, - for standard output\n"
     "\n";
-
-// Repetitions of `intensity`, and so half of its flops per element.
-enum { FMAS_MAX = 4096 };
 
 __attribute__((noreturn, format(printf, 1, 2))) static void refuse(const char *format, ...)
 {
@@ -100,12 +94,10 @@ static const struct kernel *kernel(const char *name)
 }
 
 // How large an array is by default, and how the results are stored, follow from the cache.
-static void settle(struct task *task, int cores, size_t llc_b, bool fits, enum stores stores)
+static void settle(struct task *task, int cores, size_t llc_b, enum stores stores)
 {
     const size_t grain_b = GRAIN * sizeof(double), arrays = (size_t)task->kernel->arrays;
-    if (fits)
-        task->array_b = llc_b / 2 / arrays / (size_t)cores;
-    else if (task->array_b == 0)
+    if (task->array_b == 0)
         task->array_b = 4 * llc_b / arrays;
     task->array_b = task->array_b < grain_b ? grain_b : task->array_b / grain_b * grain_b;
     if (task->kernel->stores != STORES_AUTO)
@@ -118,8 +110,7 @@ static void settle(struct task *task, int cores, size_t llc_b, bool fits, enum s
 // What the command line says, before it is known which processors there are.
 struct wanted {
     const char *cpus, *isa;
-    int socket, cpu_node, stores, order, cores, flops;
-    bool fits;
+    int socket, cpu_node, stores, order, cores;
 };
 
 static void check(const struct plan *plan, const struct wanted *w)
@@ -127,12 +118,6 @@ static void check(const struct plan *plan, const struct wanted *w)
     const struct kernel *kernel = plan->task.kernel;
     if ((w->cpus != NULL) + (w->cpu_node >= 0) + (w->socket != SOCKET_FIRST) + plan->free > 1)
         refuse("--socket, --cpu-node, --cpus and --free exclude each other");
-    if (w->fits && plan->task.array_b != 0)
-        refuse("--llc and --size exclude each other");
-    if (w->flops != 0 && kernel->code != CODE_INTENSITY)
-        refuse("--flops-per-element: only intensity has them, not %s", kernel->name);
-    if (w->flops % 2 != 0)
-        refuse("--flops-per-element %d: an even number is needed", w->flops);
     if (kernel->stores != STORES_AUTO && w->stores != STORES_AUTO &&
         w->stores != (int)kernel->stores)
         refuse("--stores: %s stores as its name says", kernel->name);
@@ -170,14 +155,13 @@ static void choose_cores(struct plan *plan, const struct wanted *w)
 
 void options_read(int argc, char **argv, struct options *o)
 {
-    enum { SOCKET = 256, CPU_NODE, CPUS, FREE, ORDER, FLOPS, LLC, PAGES, STORES, ISA };
+    enum { SOCKET = 256, CPU_NODE, CPUS, FREE, ORDER, PAGES, STORES, ISA };
     static const struct option known[] = {
         {"cores", required_argument, NULL, 'n'},  {"socket", required_argument, NULL, SOCKET},
         {"cpus", required_argument, NULL, CPUS},  {"node", required_argument, NULL, 'm'},
         {"cpu-node", required_argument, NULL, CPU_NODE}, {"free", no_argument, NULL, FREE},
         {"order", required_argument, NULL, ORDER},
-        {"flops-per-element", required_argument, NULL, FLOPS},
-        {"size", required_argument, NULL, 's'},   {"llc", no_argument, NULL, LLC},
+        {"size", required_argument, NULL, 's'},
         {"pages", required_argument, NULL, PAGES}, {"stores", required_argument, NULL, STORES},
         {"isa", required_argument, NULL, ISA},    {"duration", required_argument, NULL, 'd'},
         {"json", required_argument, NULL, 'j'},   {"help", no_argument, NULL, 'h'},
@@ -200,10 +184,8 @@ void options_read(int argc, char **argv, struct options *o)
         case FREE: plan->free = true; break;
         case CPUS: w.cpus = optarg; break;
         case ORDER: w.order = choice("--order", optarg, orders); break;
-        case FLOPS: w.flops = integer("--flops-per-element", optarg, 2, 2 * FMAS_MAX); break;
         case 'm': plan->node = integer("--node", optarg, 0, NODES_MAX - 1); break;
         case 's': plan->task.array_b = size_b(optarg); break;
-        case LLC: w.fits = true; break;
         case PAGES: plan->pages = (enum pages)choice("--pages", optarg, pages); break;
         case STORES: w.stores = choice("--stores", optarg, stores); break;
         case ISA: w.isa = optarg; break;
@@ -220,8 +202,6 @@ void options_read(int argc, char **argv, struct options *o)
     plan->isa = isa_choose(w.isa);
     if (plan->isa == NULL)
         refuse("--isa %s: not an instruction set that this processor has", w.isa);
-    if (plan->task.kernel->code == CODE_INTENSITY)
-        plan->task.fmas = w.flops != 0 ? w.flops / 2 : 1;
     const size_t llc_b = topology_llc_b(plan->cpus[0]);
-    settle(&plan->task, plan->cores, llc_b, w.fits, (enum stores)w.stores);
+    settle(&plan->task, plan->cores, llc_b, (enum stores)w.stores);
 }

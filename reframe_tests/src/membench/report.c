@@ -16,11 +16,6 @@ static double rate_b_s(const struct plan *plan, const struct result *r)
     return sum;
 }
 
-static int flops(const struct plan *plan)
-{
-    return 2 * plan->task.fmas;
-}
-
 static const char *plural(int count)
 {
     return count == 1 ? "" : "s";
@@ -49,8 +44,6 @@ void report_start(FILE *out, const struct plan *plan)
         fprintf(out, "bound to NUMA node %d\n", plan->node);
     else
         fprintf(out, "near the core that uses them\n");
-    if (plan->task.fmas > 0)
-        fprintf(out, "%d flops per element\n", flops(plan));
     fflush(out);
 }
 
@@ -72,8 +65,6 @@ static void json_figures(FILE *out, const struct plan *plan, const struct result
 {
     fprintf(out, " \"duration_s\": %g, \"window_s\": %.9g,", plan->duration_s, r->window_s);
     fprintf(out, " \"rate_b_s\": %.9g,\n", rate_b_s(plan, r));
-    if (plan->task.fmas > 0)
-        fprintf(out, " \"flops_per_element\": %d,\n", flops(plan));
 }
 
 static void json_core(FILE *out, const struct plan *plan, const struct result *r, int i)

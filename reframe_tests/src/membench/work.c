@@ -19,7 +19,6 @@ static double formula(const struct work *w, size_t i)
     case CODE_ADD: return b + c;
     case CODE_TRIAD: return b + FACTOR * c;
     case CODE_MIX: return input(0, i) + FACTOR * (double)w->passes;
-    case CODE_INTENSITY: return c + w->fmas * b;
     default: return FACTOR;
     }
 }
@@ -48,7 +47,7 @@ void work_pass(struct work *w)
     } else if (code != CODE_MIX) {
         a[at] = SPOILT;
     }
-    const double sum = w->pass(a, w->arrays[1], w->arrays[2], w->n, w->fmas);
+    const double sum = w->pass(a, w->arrays[1], w->arrays[2], w->n);
     w->passes++;
     w->skipped |= code == CODE_READ ? sum != w->sum : a[at] != formula(w, at);
 }

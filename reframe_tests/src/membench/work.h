@@ -13,7 +13,6 @@ struct work {
     double *arrays[3];
     // Doubles in each array.
     size_t n;
-    int fmas;
     // Passes so far, and whether one of them left out the element that was looked at.
     long passes;
     bool skipped;

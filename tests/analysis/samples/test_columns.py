@@ -140,10 +140,14 @@ def test_a_torn_last_line_is_ignored_and_reported(
         (_record(arm=None), "arm: None found"),
         (_record(fom=None), "'kept'"),
         (_record(fom=0.0), "'kept'"),
-        (_record(schema=5), "schema: 5 found; allowed: 2 to 4"),
-        (_record(schema=1), "schema: 1 found; allowed: 2 to 4"),
+        (_record(schema=6), "schema: 6 found; allowed: 2 to 5"),
+        (
+            _record(schema=4, writers=[{"burst": {"length_s": 0.1}}]),
+            "bursts or traffic of schema 4 found; allowed: 5; for another, use the nimc",
+        ),
+        (_record(schema=1), "schema: 1 found; allowed: 2 to 5"),
         (_record(role=None), "role: None found"),
-        (_record(schema=5, block="of wood"), "schema: 5 found; allowed: 2 to 4"),
+        (_record(schema=6, block="of wood"), "schema: 6 found; allowed: 2 to 5"),
         *((_record(factors=bad), "factors: ") for bad in ("x", [1], {"rate": [1]}, {"rate": None})),
         *(
             (_record(fom_extra=bad), "fom_extra: ")

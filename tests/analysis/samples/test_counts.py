@@ -157,9 +157,9 @@ KEY = "stream/0/0/on@tool=perf_stat:memory/0"
     ("name", "without"),
     [
         ("off", "off"),
-        ("off@tool=tau", "off"),
+        ("off@tool=mpip", "off"),
         ("on@rate=25%,tool=perf_stat:memory", "on@rate=25%"),
-        ("on@tool=tau,workers=nic", "on@workers=nic"),
+        ("on@tool=mpip,workers=nic", "on@workers=nic"),
     ],
 )
 def test_runs_with_and_without_a_tool_are_the_same_treatment(name, without):

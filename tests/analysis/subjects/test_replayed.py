@@ -10,7 +10,7 @@ from analysis.effects.verdict import Verdict
 from analysis.questions.question import answer
 from analysis.report.data import load_run
 from analysis.subjects.replayed import REPLAYED, sentence
-from records.sample import ReplayBin, ReplayRecord, Sample
+from records.sample import Sample, TimetableRecord
 from tests.analysis.synthetic import LAMMPS, samples, write_run
 
 #: 2026-03-01 00:00 UTC.
@@ -19,20 +19,18 @@ LONGER = 1.04
 
 
 def under_traffic(run: Sample, speed: int, share: float) -> Sample:
-    """Its writer was to write 300 and 100 bytes in the second and the half second reported."""
-    bins = [ReplayBin(0.0, 1.0, 300.0, 290.0), ReplayBin(1.0, 0.5, 100.0, 105.0)]
-    record = ReplayRecord(
+    """Its writer was to write 400 bytes in the second and a half reported."""
+    record = TimetableRecord(
         trace_sha256="ab" * 32,
-        node="n7",
+        nodes=["n7"],
         window_s=MARCH_S + 86400 * max(run.pair, 0),
         speed=speed,
         share=share,
-        wanted_b=400.0,
-        done_b=395.0,
-        agreeing_share=0.9,
-        bins=bins,
+        wanted_b_s=400 / 1.5,
+        done_b_s=395 / 1.5,
+        missing_share=0.1,
     )
-    return replace(run, writers=[replace(each, replay=record) for each in run.writers])
+    return replace(run, timetable=record)
 
 
 def made(folder: Path, speed: int = 1, share: float = 1.0) -> Path:

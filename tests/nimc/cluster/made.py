@@ -58,16 +58,16 @@ def found(**changes: Any) -> ClusterFacts:
     nodes = (SLURM / "nodes.txt").read_text().replace("CoresPerSocket=1", "CoresPerSocket=32")
     nodes = nodes.replace("CPUTot=2", "CPUTot=64").replace("CPUEfctv=2", "CPUEfctv=64")
     partitions = learn.partitions((SLURM / "partitions.txt").read_text())
-    made = ClusterFacts(
+    facts = ClusterFacts(
         host="login12.example",
         processor="Example-1-2-3",
         partitions=partitions,
-        shapes={each.name: learn.shapes(nodes, each.name) for each in partitions},
+        shapes=learn.shapes(nodes, "batch"),
         settings=learn.settings((SLURM / "config.txt").read_text()),
         mpi=learn.mpi_types((SLURM / "mpi_list.txt").read_text()),
-        accounts={},
+        accounts=[],
         modules_system="lmod",
         modules=["gcc/12", "openmpi/5.0.1"],
         looked=JobLook("7", None, [node("n1", FAST), node("n2", FAST)]),
     )
-    return replace(made, **changes)
+    return replace(facts, **changes)

@@ -1,8 +1,6 @@
-"""The two files that are made can be read, and hold what was found.
+"""`nimc init`: what Slurm and modules print, and the two files that are made of it.
 
-What Slurm and modules print is read; the captured outputs are of Slurm 22.05 and Lmod 8.6.
-
-`nimc init` as it is called.
+Captured outputs are of Slurm 22.05 and Lmod 8.6.
 """
 
 import re
@@ -19,15 +17,8 @@ from nimc.campaign.settings import matching
 from nimc.cli import hosts
 from nimc.cluster import learn, new_machine
 from nimc.cluster.in_job import JobLook, Place
-from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition, access
-from nimc.cluster.new_machine import (
-    config_text,
-    entries,
-    host_pattern,
-    site_text,
-    unknown,
-    with_nodes,
-)
+from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition
+from nimc.cluster.new_machine import config_text, host_pattern, site_text, to_fill_in, with_nodes
 from records.errors import MachineError
 from records.machine import site as machine
 from records.programs import ProgramAnswer
@@ -35,39 +26,44 @@ from tests.commands import Command
 from tests.fuzz.target import CAPTURES
 from tests.nimc.cluster.made import FAST, SLURM, found, node, rdma
 
-
-def site(tmp_path: Path, seen: ClusterFacts) -> machine.Machine:
-    return loaded(tmp_path, site_text(seen))
+NO_JOB = JobLook(None, "no job was submitted")
 
 
-def loaded(tmp_path: Path, text: str) -> machine.Machine:
-    (tmp_path / "site").mkdir(parents=True)
-    (tmp_path / "site" / "box.yaml").write_text(text)
-    return machine.load("box", tmp_path)
+def loaded(folder: Path, text: str) -> machine.Machine:
+    (folder / "site").mkdir(parents=True)
+    (folder / "site" / "box.yaml").write_text(text)
+    return machine.load("box", folder)
 
 
-def config(tmp_path: Path, seen: ClusterFacts) -> dict[str, Any]:
-    path = tmp_path / "box.py"
-    path.write_text(config_text("box", seen))
-    made: dict[str, Any] = runpy.run_path(str(path))["site_configuration"]
-    assert made["systems"][0]["name"] == "box"
-    return made
+def config(folder: Path, facts: ClusterFacts) -> dict[str, Any]:
+    path = folder / "box.py"
+    path.write_text(config_text("box", facts))
+    of_reframe: dict[str, Any] = runpy.run_path(str(path))["site_configuration"]
+    return of_reframe
 
 
 def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path: Path) -> None:
-    made = site(tmp_path, found())
-    assert (made.origins.policy, made.origins.partition) == ("hetjob", "batch")
-    assert (made.injector, made.device, made.interface) == ("perftest", "mlx5_0", "hsn0")
-    assert [(rail.device, rail.numa_node) for rail in made.rails] == [("mlx5_0", 1), ("mlx5_1", 3)]
-    assert (made.partition, made.nodes, made.core_spec) == ("batch", 3, False)
-    facts = made.facts
+    text = site_text(found())
+    box = loaded(tmp_path, text)
+    assert (box.origins.policy, box.origins.partition) == ("hetjob", "batch")
+    assert (box.injector, box.device, box.interface) == ("perftest", "mlx5_0", "hsn0")
+    assert [(rail.device, rail.numa_node) for rail in box.rails] == [("mlx5_0", 1), ("mlx5_1", 3)]
+    assert (box.partition, box.nodes, box.core_spec) == ("batch", 3, False)
+    facts = box.facts
     assert (facts.cores, facts.sockets, facts.numa_nodes, facts.nic_node) == (64, 2, [*range(4)], 1)
     # The smaller of the node's 256 GiB and Slurm's RealMemory, 6026 MiB.
     assert (facts.llc_b, facts.memory_b) == (512 * 2**20, 6026 * 2**20)
+    # Every value has its source, and what is unknown is a comment.
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        assert not re.match(r"[a-z]", line) or lines[number - 1].startswith("# "), line
+    assert "# The port of mlx5_0 reports 200Gbit/s." in lines
+    assert "# nic: {model: NAME, processing: offload, link_rate: 200Gbit/s}" in lines
+    assert to_fill_in(text) == ["nic", "node_mtti"]
 
 
 @pytest.mark.parametrize(
-    ("answers", "asked", "policy", "known"),
+    ("answers", "asked", "policy", "sure"),
     [
         ([("7", None)], ["hetjob"], "hetjob", True),
         # Refused, and a job without is taken.
@@ -84,97 +80,66 @@ def test_a_job_shows_where_origins_may_be(
     answers: list[tuple[str | None, str | None]],
     asked: list[str],
     policy: str,
-    known: bool,
+    sure: bool,
 ) -> None:
     policies: list[str] = []
 
     def look(place: Place, *_: object) -> JobLook:
         policies.append(place.origins.policy)
-        assert runpy.run_path(str(place.config))["site_configuration"]
+        assert place.config.read_text().startswith('"""ReFrame on box, ')
         job, why = answers.pop(0)
         return JobLook(job, why, [] if why else [node("n1", FAST), node("n2", FAST)])
 
     monkeypatch.setattr(new_machine, "look", look)
-    blind = found(looked=JobLook(None, "no job was submitted"))
-    facts = with_nodes("box", blind, tmp_path, 1.0, lambda _: None)
+    facts = with_nodes("box", found(looked=NO_JOB), tmp_path, 1.0, lambda _: None)
     assert (policies, facts.origins.policy) == (asked, policy)
-    assert ("not known whether Slurm takes such a job" in site_text(facts)) is not known
+    assert ("not known whether Slurm takes such a job" in site_text(facts)) is not sure
 
 
 @pytest.mark.parametrize("name", ['ünï: # "x"\\n', "\U0001f680", "null", "7"])
 def test_any_name_of_a_cluster_is_text_in_the_file(tmp_path: Path, name: str) -> None:
-    seen = found(settings={"ClusterName": name}, looked=JobLook(None, "no job"))
-    assert site(tmp_path, seen).description == name
-
-
-def test_memory_that_slurm_does_not_know_is_that_of_the_node(tmp_path: Path) -> None:
-    # Slurm shows RealMemory=1 where slurm.conf has none.
-    text = (SLURM / "nodes.txt").read_text().replace("RealMemory=6026", "RealMemory=1")
-    shapes = {"batch": learn.shapes(text, "batch")}
-    assert [(shape.memory_mib, count) for shape, count in shapes["batch"]] == [(None, 3)]
-    facts = site(tmp_path, found(shapes=shapes)).facts
-    assert facts.memory_b == 256 * 2**30
-    blind = found(shapes=shapes, looked=JobLook(None, "no job was submitted"))
-    assert "memory: SIZE}" in site_text(blind)
-
-
-def test_every_value_has_its_source_and_what_is_unknown_is_a_comment() -> None:
-    text = site_text(found())
-    lines = text.splitlines()
-    for number, line in enumerate(lines):
-        if re.match(r"[a-z]", line):
-            assert lines[number - 1].startswith("# "), line
-    assert "The port of mlx5_0 reports 200Gbit/s." in text
-    assert "# nic: {model: NAME, processing: offload, link_rate: 200Gbit/s}" in lines
-    assert unknown(entries(found())) == ["nic", "node_mtti"]
-    assert max(map(len, lines)) <= 100
+    facts = found(settings={"ClusterName": name}, looked=NO_JOB)
+    assert loaded(tmp_path, site_text(facts)).description == name
 
 
 def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path: Path) -> None:
-    seen = found(looked=JobLook(None, "no job was submitted"))
-    assert unknown(entries(seen)) == ["device", "interface", "nic", "node_mtti", "facts"]
-    text = re.sub(r"^# (nic|node_mtti|facts):", r"\1:", site_text(seen), flags=re.MULTILINE)
-    made = loaded(tmp_path, text.replace("numa_nodes: N", "numa_nodes: 2"))
-    assert (made.facts.cores, made.facts.memory_b) == (64, 6026 * 2**20)
-    assert made.nic is not None
-    assert made.facts.threads_per_core == 1
-    # The partition of the targets may have no node that Slurm describes.
-    assert unknown(entries(replace(seen, shapes={})))[-1] == "facts"
-    (shape, count), *_ = seen.shapes["batch"]
-    small = replace(shape, memory_mib=1024)
-    mixed = site_text(replace(seen, shapes={"batch": [(shape, count), (small, 1), (shape, 2)]}))
-    assert "3 nodes of batch differ from 3" in " ".join(mixed.replace("#", "").split())
+    blind = found(looked=NO_JOB)
+    text = site_text(blind)
+    assert to_fill_in(text) == ["device", "interface", "nic", "node_mtti", "facts"]
+    text = re.sub(r"^# (nic|node_mtti|facts): (?=[{5])", r"\1: ", text, flags=re.MULTILINE)
+    box = loaded(tmp_path, text.replace("numa_nodes: N", "numa_nodes: 2").replace("SIZE", "1GiB"))
+    assert (box.facts.cores, box.facts.memory_b, box.facts.llc_b) == (64, 6026 * 2**20, 2**30)
+    assert box.nic is not None
+    # The partition of the targets may have no node that Slurm describes, or several kinds.
+    assert to_fill_in(site_text(replace(blind, shapes=[])))[-1] == "facts"
+    (shape, count), *_ = blind.shapes
+    mixed = replace(blind, shapes=[(shape, count), (replace(shape, cores=8), 1), (shape, 2)])
+    assert "# 3 nodes of batch differ from 3" in site_text(mixed).splitlines()
     assert "differ" not in text
 
 
-def test_cores_that_slurm_keeps_and_caches_that_a_node_does_not_report_do_not_count(
-    tmp_path: Path,
-) -> None:
-    (shape, count), *_ = found().shapes["batch"]
-    shapes = {"batch": [(replace(shape, cores=60), count)]}
+def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path: Path) -> None:
     nodes = [node("n1", FAST), node("n2", FAST)]
-    less = found(shapes=shapes, looked=JobLook("7", None, nodes))
-    assert site(tmp_path, less).facts.cores == 60
+    (shape, count), *_ = found().shapes
+    less = found(shapes=[(replace(shape, cores=60), count)], looked=JobLook("7", None, nodes))
     # Memory without processors is a NUMA node of its own kind; one with neither is none.
     host = nodes[0]["host"]
     host["numa_nodes"] += [
         {"number": n, "cpus": [], "memory_b": b} for n, b in ((4, 2**35), (5, 0))
     ]
     facts = loaded(tmp_path / "memory", site_text(less)).facts
+    assert facts.cores == 60
     assert (facts.numa_nodes, facts.nodes_of_memory()) == ([0, 1, 2, 3], [0, 1, 2, 3, 4])
     del host["numa_nodes"][1:]
     assert loaded(tmp_path / "one", site_text(less)).facts.numa_nodes == [0]
-    host["llc_total_b"] = 0
-    assert unknown(entries(less)) == ["nic", "node_mtti", "facts"]
 
 
 def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path: Path) -> None:
-    seen = found(hetjob_refused="0: batch takes\nno \x1b[31mheterogeneous jobs")
-    assert site(tmp_path, seen).origins.policy == "same_job"
-    assert "\x1b" not in site_text(seen)
-    alone = replace(seen, partitions=[replace(seen.partitions[0], nodes=1)])
-    assert alone.origins.policy == "same_host"
-    assert site(tmp_path / "alone", alone).origins.policy == "same_host"
+    refused = found(hetjob_refused="0: batch takes\nno \x1b[31mheterogeneous jobs")
+    assert loaded(tmp_path, site_text(refused)).origins.policy == "same_job"
+    assert "\x1b" not in site_text(refused)
+    alone = replace(refused, partitions=[replace(refused.partitions[0], nodes=1)])
+    assert loaded(tmp_path / "alone", site_text(alone)).origins.policy == "same_host"
 
 
 DOWN = rdma("mlx5_0", 400, 0, "DOWN")
@@ -183,95 +148,70 @@ LACKING = {"perftest": "ib_write_bw is missing: install it", "ucx": None, "spin"
 
 
 @pytest.mark.parametrize(
-    ("nodes", "injector", "device"),
+    ("nodes", "injector", "device", "rails", "said"),
     [
         # Devices that are down or not on every node do not count.
         (
             [node("n1", [DOWN, SLOW, rdma("only", 800, 0)]), node("n2", [DOWN, SLOW])],
-            *("perftest", "mlx5_1"),
+            *("perftest", "mlx5_1", 0, "RDMA devices on all nodes; ready on all"),
         ),
         # Without RDMA the interface counts, and ucx writes.
-        ([node("n1", []), node("n2", [])], "ucx", "hsn0"),
-        ([node("n1", FAST), node("n2", FAST, injectors=LACKING)], "ucx", "mlx5_0"),
+        ([node("n1", []), node("n2", [])], "ucx", "hsn0", 0, "no active RDMA device on n1, n2"),
+        (
+            [node("n1", FAST), node("n2", FAST, injectors=LACKING)],
+            *("perftest", "mlx5_0", 2, "missing on n2: install it"),
+        ),
     ],
 )
 def test_writers_use_what_every_node_has(
-    tmp_path: Path, nodes: list[dict[str, Any]], injector: str, device: str
+    tmp_path: Path,
+    nodes: list[dict[str, Any]],
+    injector: str,
+    device: str,
+    rails: int,
+    said: str,
 ) -> None:
-    seen = found(looked=JobLook("7", None, nodes))
-    made = site(tmp_path, seen)
-    assert (made.injector, made.device, made.interface) == (injector, device, "hsn0")
-    assert bool(made.rails) == (device == "mlx5_0")
-    assert ("n2 has no perftest" in site_text(seen)) == (device == "mlx5_0")
-
-
-GPU = {"pci": "0000:01:00.0", "name": None, "numa_node": None, "link_rate_b_s": None}
-
-
-@pytest.mark.parametrize(
-    ("devices", "nodes", "injector", "offered"),
-    [([], 1, "copy_engine", True), ([], 2, "ucx", True), (FAST, 1, "perftest", False)],
-)
-def test_a_gpu_writes_where_nothing_else_does(
-    tmp_path: Path, devices: list[dict[str, Any]], nodes: int, injector: str, offered: bool
-) -> None:
-    there = node("n1", devices, injectors={"copy_engine": None, "ucx": None, "perftest": None})
-    there["host"]["gpus"] = [GPU]
-    seen = found(looked=JobLook("7", None, [there]))
-    seen = replace(seen, partitions=[replace(seen.partitions[0], nodes=nodes)])
-    assert site(tmp_path, seen).injector == injector
-    said = " ".join(site_text(seen).replace("\n#", "").split())
-    assert ("copy_engine needs a GPU, which they have" in said) == offered
+    text = site_text(found(looked=JobLook("7", None, nodes)))
+    box = loaded(tmp_path, text)
+    assert (box.injector, box.device, box.interface) == (injector, device, "hsn0")
+    assert (len(box.rails), said in text) == (rails, True)
 
 
 def test_the_config_has_all_partitions_that_run_jobs(tmp_path: Path) -> None:
-    made = config(tmp_path, found())
-    first, second = made["systems"][0]["partitions"]
+    (system,) = config(tmp_path, found())["systems"]
+    first, second = system["partitions"]
     assert (first["name"], first["launcher"], first["time_limit"]) == ("batch", "srun", "4h")
-    assert first["access"] == ["--partition=batch"]
+    assert (system["name"], first["access"]) == ("box", ["--partition=batch"])
     assert (second["access"], second["time_limit"]) == (["--partition=debug", "--exclusive"], "30m")
-    assert [each["name"] for each in made["environments"]] == ["spack", "wheels"]
-    assert made["storage"] == [{"enable": True}]
-    text = config_text("box", found())
-    assert text.count('"box"') == 0, "the system's name is that of the file"
-    assert max(map(len, text.splitlines())) <= 100
-    assert "-march=" not in text
+    text = config_text("box", found(accounts=["physics", "bench"]))
+    assert '"box"' not in text, "the system's name is that of the file"
+    assert "To name an account (sacctmgr: physics, bench): --account=NAME" in text
+    assert "#   gcc/12\n        #   openmpi/5.0.1\n" in text
+    endless = [replace(partition, limit_s=None) for partition in found().partitions]
+    assert "jobs of any length" in config_text("box", found(partitions=endless))
+    # The interface to MPI; without one, mpirun starts ranks.
+    for mpi, variables, launcher in (
+        (["pmix", "pmi2"], [[["SLURM_MPI_TYPE", "pmix"]], [["SLURM_MPI_TYPE", "pmi2"]]], "srun"),
+        (["pmi2"], [[], [["SLURM_MPI_TYPE", "pmi2"]]], "srun"),
+        (["none"], [[], []], "mpirun"),
+    ):
+        whole = config(tmp_path, found(mpi=mpi))
+        assert [each["env_vars"] for each in whole["environments"]] == variables
+        assert whole["systems"][0]["partitions"][0]["launcher"] == launcher
+    # Sources are compiled on this host.
     other = config_text("box", found(processor="Other-1-1-1"))
-    assert "Example 9000" in other
-    assert "-march=" in other
-    # Without an interface to MPI, mpirun starts ranks.
-    spack, wheels = made["environments"]
-    assert spack["env_vars"] == [["SLURM_MPI_TYPE", "pmix"]]
-    assert wheels["env_vars"] == [["SLURM_MPI_TYPE", "pmi2"]]  # MPICH
-    made = config(tmp_path, found(mpi=["pmi2"]))
-    assert [each["env_vars"] for each in made["environments"]] == [[], wheels["env_vars"]]
-    made = config(tmp_path, found(mpi=["none"]))
-    assert made["systems"][0]["partitions"][0]["launcher"] == "mpirun"
-    # The place of the modules is a comment; jobs may have any length.
-    assert "# Modules (module --terse --default avail): gcc/12, openmpi/5.0.1." in text
-    endless = [replace(each, limit_s=None) for each in found().partitions]
-    (first, _) = config(tmp_path, found(partitions=endless))["systems"][0]["partitions"]
-    assert first["time_limit"] == "4h"
-    assert ("jobs of any length" in text, "longest job 30m" in text) == (False, True)
-
-
-def test_an_account_is_given_only_if_none_is_taken_by_itself() -> None:
-    batch = found().target
-    assert access(batch, {"a": False}) == ["--partition=batch", "--account=a"]
-    assert access(batch, {"a": False, "b": True}) == ["--partition=batch"]
-    text = config_text("box", found(accounts={"physics": False, "bench": True}))
-    assert "physics, bench, bench without" in text
+    assert ("-march=" in text, "-march=" in other, "Example 9000" in other) == (False, True, True)
 
 
 @pytest.mark.parametrize(
     ("host", "matches", "other"),
     [("login12.example", "login3", "logins"), ("a-b.c", "a-b", "a-bc"), ("vm", "vm.local", "vm2")],
 )
-def test_the_machine_is_found_by_its_host(host: str, matches: str, other: str) -> None:
+def test_the_machine_is_named_by_its_host(host: str, matches: str, other: str) -> None:
     pattern = host_pattern(host)
-    assert matching({"box": [pattern]}, host) == "box"
-    assert matching({"box": [pattern]}, matches) == "box"
-    assert matching({"box": [pattern]}, other) == "localhost"
+    assert [matching({"box": [pattern]}, name) for name in (host, matches, other)] == [
+        *("box", "box", "localhost")
+    ]
     assert matching({"box": [host_pattern(socket.gethostname())]}, socket.gethostname()) == "box"
 
 
@@ -281,92 +221,79 @@ def read(name: str) -> str:
 
 def test_what_slurm_prints() -> None:
     assert learn.partitions(read("partitions.txt")) == [
-        SlurmPartition("batch", True, True, 86400, whole_nodes=True, nodes=3),
-        SlurmPartition("debug", False, True, 1800, whole_nodes=False, nodes=2),
+        SlurmPartition("batch", True, 86400, whole_nodes=True, nodes=3),
+        SlurmPartition("debug", False, 1800, whole_nodes=False, nodes=2),
     ]
     settings = learn.settings(read("config.txt"))
     assert (settings["AllowSpecResourcesUsage"], settings["ClusterName"]) == ("No", "minicluster")
     assert learn.mpi_types(read("mpi_list.txt")) == ["pmix", "none", "cray_shasta", "pmi2"]
     assert (learn.limit_s("2-01:02:03"), learn.limit_s("UNLIMITED")) == (176523, None)
-
-
-def test_the_default_partition_comes_first_and_those_that_are_down_do_not_come() -> None:
-    text = (
-        "PartitionName=a Default=NO State=UP TotalNodes=1\n"
-        "PartitionName=b Default=NO State=DRAIN TotalNodes=1\n"
-        "PartitionName=c Default=YES State=UP TotalNodes=1\n"
-        "PartitionName=d Default=NO State=UP TotalNodes=0\n"
-        "PartitionName=$(reboot) Default=NO State=UP TotalNodes=1\n"
-    )
-    names = [each.name for each in learn.partitions(text)]
-    assert names == ["c", "a"]
-
-
-def test_shapes_of_nodes_the_most_frequent_first() -> None:
-    nodes = read("nodes.txt")
-    # Three nodes of two sockets with one core each; debug has two of them.
-    shape = NodeShape(sockets=2, cores=2, threads_per_core=1, memory_mib=6026)
+    # The default partition comes first, and those that run no jobs do not come.
+    rows = [
+        *("a Default=NO State=UP TotalNodes=1", "b Default=NO State=DRAIN TotalNodes=1"),
+        *("c Default=YES State=UP TotalNodes=1", "d State=UP TotalNodes=0"),
+        "$(reboot) State=UP TotalNodes=1",
+    ]
+    text = "".join(f"PartitionName={row}\n" for row in rows)
+    assert [partition.name for partition in learn.partitions(text)] == ["c", "a"]
+    # Three nodes of two sockets with one core each; debug has two of them. Slurm shows
+    # RealMemory=1 where slurm.conf has none.
+    nodes, shape = read("nodes.txt"), NodeShape(2, 2, 1, memory_mib=6026)
     assert learn.shapes(nodes, "batch") == [(shape, 3)]
     assert learn.shapes(nodes, "debug") == [(shape, 2)]
-    other = nodes.replace("RealMemory=6026", "RealMemory=1024", 1)
-    assert [count for _, count in learn.shapes(other, "batch")] == [2, 1]
+    other = learn.shapes(nodes.replace("RealMemory=6026", "RealMemory=1", 1), "batch")
+    assert other == [(shape, 2), (replace(shape, memory_mib=None), 1)]
     assert learn.shapes(nodes, "deb") == []
 
 
-ANSWERS = {
-    "scontrol --oneliner show partition": read("partitions.txt"),
-    "scontrol --oneliner show node": read("nodes.txt"),
-    "scontrol show config": read("config.txt"),
-    "srun --mpi=list": read("mpi_list.txt"),
-    "sacctmgr --noheader --parsable2 show user me format=defaultaccount": "bench\n",
-    "sacctmgr --noheader --parsable2 show assoc user=me format=account": "physics\nbench\n",
-    "/lmod bash --terse --default avail": "",
-    "tclsh /modulecmd.tcl bash --terse --default avail": "gcc/12\n",
-}
+def test_modules_that_environments_are_made_of() -> None:
+    for name in ("lmod_avail", "environment_modules_avail"):
+        text = (CAPTURES / "modules" / f"{name}.txt").read_text()
+        assert learn.modules_in(text) == ["gcc/12", "openmpi/5.0.1"]
+    # Without --default, the default of several versions is marked.
+    assert learn.modules_in("dot\ngcc/12(default)\n") == ["gcc/12"]
 
 
 def test_slurm_and_modules_are_asked_without_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = dict(ANSWERS)
+    assoc = "sacctmgr --noheader --parsable2 show assoc user=me format=account"
+    answers = {
+        "scontrol --oneliner show partition": read("partitions.txt"),
+        "scontrol --oneliner show node": read("nodes.txt"),
+        "scontrol --oneliner show config": read("config.txt"),
+        "srun --mpi=list": read("mpi_list.txt"),
+        assoc: "physics\nbench\n",
+        "/lmod bash --terse --default avail": "",
+        "tclsh /modulecmd.tcl bash --terse --default avail": "gcc/12\n",
+    }
 
     def ask(command: Sequence[str], *_: object) -> ProgramAnswer:
         text = answers.get(" ".join(command))
-        known = text is not None
-        return ProgramAnswer(command[0], 1 - known, text or "", "" if known else "no answer")
+        status, errors = (1, "no answer") if text is None else (0, "")
+        return ProgramAnswer(command[0], status, text or "", errors)
 
     monkeypatch.setattr(learn, "ask", ask)
     monkeypatch.setattr(learn, "user_name", lambda _: "me")
     monkeypatch.delenv("LMOD_CMD", raising=False)
     monkeypatch.delenv("MODULES_CMD", raising=False)
     facts = learn.learn()
-    assert [each.name for each in facts.partitions] == ["batch", "debug"]
-    assert facts.shapes["debug"][0][1] == 2
-    assert facts.settings["ClusterName"] == "minicluster"
-    assert facts.accounts == {"physics": False, "bench": True}
-    assert "pmi2" in facts.mpi
+    assert [partition.name for partition in facts.partitions] == ["batch", "debug"]
+    assert facts.shapes == [(NodeShape(2, 2, 1, 6026), 3)]
+    assert (facts.accounts, "pmi2" in facts.mpi) == (["physics", "bench"], True)
     assert (facts.modules_system, facts.modules) == ("nomod", [])
     monkeypatch.setenv("MODULES_CMD", "/modulecmd.tcl")
     facts = learn.learn()
     assert (facts.modules_system, facts.modules) == ("tmod4", ["gcc/12"])
     monkeypatch.setenv("LMOD_CMD", "/lmod")
     monkeypatch.setattr("os.access", lambda *_: True)
-    assert learn.learn().modules_system == "lmod"
-    del answers["sacctmgr --noheader --parsable2 show assoc user=me format=account"]
-    assert learn.learn().accounts == {}
+    del answers[assoc]
+    facts = learn.learn()
+    assert (facts.modules_system, facts.accounts) == ("lmod", [])
     answers["scontrol --oneliner show partition"] = "PartitionName=a State=DOWN TotalNodes=1\n"
     with pytest.raises(MachineError, match="no partition that is up and has nodes"):
         learn.learn()
-    del answers["scontrol --oneliner show partition"]
+    answers.clear()
     with pytest.raises(MachineError, match=r"no answer; without Slurm, copy configs/localhost\.py"):
         learn.learn()
-
-
-def test_default_modules() -> None:
-    lmod = learn.modules_in((CAPTURES / "modules/lmod_avail.txt").read_text())
-    assert lmod == ["gcc/12", "openmpi/5.0.1"]
-    other = (CAPTURES / "modules/environment_modules_avail.txt").read_text()
-    assert learn.modules_in(other) == ["gcc/12", "openmpi/5.0.1"]
-    # Without --default, the default of several versions is marked.
-    assert learn.modules_in("dot\ngcc/12(default)\n") == ["gcc/12"]
 
 
 @pytest.fixture
@@ -389,10 +316,9 @@ def test_both_files_are_written_and_never_again(root: Path, command: Command) ->
     assert site.read_text() == text
 
 
-def test_both_files_are_written_or_none(
+def test_a_planted_link_is_neither_followed_nor_replaced(
     root: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    """A planted link is neither followed nor replaced."""
     config = root / "configs" / "box.py"
 
     def meanwhile() -> ClusterFacts:

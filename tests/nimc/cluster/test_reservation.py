@@ -33,11 +33,11 @@ def machine(**origins: object) -> Machine:
 
 
 def test_slurms_line_is_read():
-    found = parse(LINE)
-    assert (found.name, found.nodes, found.node_count) == ("nimc", "node4", 1)
-    assert (found.state, found.users, found.flags) == ("ACTIVE", ["root"], [])
-    assert (found.end - found.start).total_seconds() == 3600
-    assert shortcomings(found, machine(), 1, 1800, "root", NOON) == []
+    current = parse(LINE)
+    assert (current.name, current.nodes, current.node_count) == ("nimc", "node4", 1)
+    assert (current.state, current.users, current.flags) == ("ACTIVE", ["root"], [])
+    assert (current.end - current.start).total_seconds() == 3600
+    assert shortcomings(current, 1, 1800, "root", NOON) == []
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,10 @@ def test_slurms_line_is_read():
         (LINE, 2, 60, "root", "holds 1 nodes; 2 are needed"),
         (LINE, 1, 60, "ada", "is for root, not for ada"),
         (LINE.replace("ACTIVE", "INACTIVE"), 1, 60, "root", "is INACTIVE"),
-        ("", 1, 60, "root", "reservation nimc does not exist"),
     ],
 )
-def test_each_shortcoming_is_reported(line, nodes, needed_s, user, expected):
-    found = parse(line) if line else None
-    (fault,) = shortcomings(found, machine(), nodes, needed_s, user, NOON)
+def test_what_makes_it_useless_is_reported(line, nodes, needed_s, user, expected):
+    (fault,) = shortcomings(parse(line), nodes, needed_s, user, NOON)
     assert expected in fault
 
 
@@ -83,6 +81,8 @@ def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
     assert find("none") is None
     with pytest.raises(MachineError, match="reservation nimc ends in"):
         check(machine(), 1, needed_s=1e12)
+    with pytest.raises(MachineError, match="reservation none does not exist"):
+        check(machine(reservation="none"), 1, needed_s=0)
     assert check(machine(policy="same_host"), 1, needed_s=0) is None
 
 
@@ -98,7 +98,7 @@ def test_what_slurm_refuses_an_operator_can_run(monkeypatch):
     monkeypatch.setattr("nimc.cluster.reservation.ask", ask)
     assert create(machine(), 90, None) == parse(LINE)
     assert asked[0][:3] == ["scontrol", "create", "reservation"]
-    with pytest.raises(MachineError, match="was created, but Slurm does not show it"):
+    with pytest.raises(MachineError, match="Slurm does not show the new reservation nimc"):
         create(machine(), 90, None)
     with pytest.raises(MachineError, match="denied; an operator can run: scontrol create reserv"):
         create(machine(), 90, None)

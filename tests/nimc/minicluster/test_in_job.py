@@ -22,8 +22,7 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
     assert found["heterogeneous job"]["state"] == "ok"
     assert found["job on nodes"]["detail"].endswith("target node1, origins node2")
     assert found["locks"]["detail"].startswith("node2 sees the lock of node1")
-    for what in ("partition compute", "shared folders", "interface on nodes", "eth0 on nodes"):
+    for what in ("shared folders", "interface on nodes", "eth0 on nodes"):
         assert found[what]["state"] == "ok"
     assert not list(tmp_path.rglob(f"{PREFIX}*"))
-    assert not (tmp_path / "new").exists()
     assert two_nodes.slurm("squeue", "--noheader") == ""

@@ -1,40 +1,177 @@
-"""Interrupts of made devices: a real NIC has one for each queue.
-
-Values that operators tune, on hosts made of files.
-"""
+"""What a host made of files is, and this host beside lscpu."""
 
 import json
 import shutil
 import subprocess
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from records import kernel_text
-from records.machine import host
-from records.machine.host import Cache, Interface, NumaNode, interrupts_of_devices
+from records.machine import gpus, host
+from records.machine.devices import Device, Port, mpi_over, numa_node
+from records.machine.host import FAMILIES, Cache, Interface, NumaNode
 from tests.conductor.sysfs import big_host, write
+from tests.records.machine.made import INTERRUPTS, SERVER, XEON
 
 MIB, GIB = 2**20, 2**30
+CPU, CGROUP, IB = "sys/devices/system/cpu", "sys/fs/cgroup", "sys/class/infiniband"
+PCI, DMI = "sys/bus/pci/devices", "sys/class/dmi/id"
+HSN, GROUPS = "sys/class/net/hsn0", "sys/kernel/iommu_groups"
+NOTHING: dict[str, Any] = {
+    **{"memory_b": 0, "llc_total_b": None, "l2_b": None, "rdma": [], "governor": None},
+    **{"bios": None, "microcode": None, "transparent_huge_pages": None, "iommu": None},
+    **{"ddio": None, "prefetchers": None, "resctrl": None, "interrupts": {}, "gpus": []},
+    **{"hypervisor": None, "processor": "", "cpu_quota": None, "interfaces": []},
+}
+HARDWARE = {
+    **{"sockets": 2, "cores": 8, "threads": 16, "memory_b": 64 * GIB, "llc_total_b": 64 * MIB},
+    **{"cpu_model": "Example 8-Core", "governor": "performance", "processor": ""},
+    # One that is down, and the loopback, are none.
+    "interfaces": [Interface("eth1", 1.25e9, 9000)],
+    "rdma": [
+        Device("mlx5_0", "InfiniBand", "20.31.1014", 2, [Port(1, "ACTIVE", "InfiniBand", 12.5e9)]),
+        Device("rxe0", "soft-RoCE", "0.0.0", None, [Port(1, "ACTIVE", "Ethernet", 2.5e9 / 8)]),
+    ],
+}
+VERSION_2 = {
+    "proc/self/cgroup": "0::/jobs/one",
+    f"{CGROUP}/jobs/one/cpu.max": "300000 100000",
+    f"{CGROUP}/jobs/cpu.max": "150000 100000",  # the group above binds
+    f"{CGROUP}/cpu.max": "max 100000",
+    f"{CGROUP}/jobs/one/memory.max": "1073741824",
+    f"{CGROUP}/jobs/memory.max": "2147483648",
+    f"{CGROUP}/memory.max": "max",
+    "proc/meminfo": "MemTotal: 4194304 kB",
+}
+VERSION_1 = {
+    "proc/self/cgroup": "3:cpu,cpuacct:/box\n2:memory:/box",
+    f"{CGROUP}/cpu,cpuacct/box/cpu.cfs_quota_us": "200000",
+    f"{CGROUP}/cpu,cpuacct/box/cpu.cfs_period_us": "100000",
+    f"{CGROUP}/memory/box/memory.limit_in_bytes": "9223372036854771712",
+    "proc/meminfo": "MemTotal: 4194304 kB",
+}
+#: Transports and places as far as they are known.
+DEVICES = {
+    f"{IB}/a/ports/1/state": "",
+    f"{IB}/b/ports/1/link_layer": "InfiniBand",
+    f"{IB}/b/ports/2/link_layer": "Ethernet",
+    f"{IB}/b/ports/2/rate": "0.5 Gb/sec (1X)",
+    f"{IB}/b/device/numa_node": "0",
+    f"{IB}/c/device/numa_node": "-1",
+    "sys/class/cxi/cxi0/device/numa_node": "3",
+}
+OF_DEVICES = [
+    Device("a", "InfiniBand", None, None, [Port(1, "unknown", "unknown", None)]),
+    Device("b", "RoCE", None, 0, [
+        Port(1, "unknown", "InfiniBand", None), Port(2, "unknown", "Ethernet", 0.5e9 / 8),
+    ]),
+    Device("c", "InfiniBand", None, None, []),
+    Device("cxi0", "Slingshot", None, 3, []),
+]  # fmt: skip
+ONE, TWO = f"{PCI}/0000:01:00.0", f"{PCI}/0000:c1:00.0"
+GPUS = {
+    f"{ONE}/vendor": "0x10de",
+    f"{ONE}/class": "0x030200",
+    f"{ONE}/numa_node": "1",
+    f"{ONE}/max_link_speed": "16.0 GT/s PCIe",
+    f"{ONE}/max_link_width": "16",
+    f"{TWO}/vendor": "0x10de",
+    f"{TWO}/class": "0x030000",
+    f"{TWO}/numa_node": "-1",
+    f"{TWO}/max_link_speed": "5 GT/s",
+    f"{TWO}/max_link_width": "8",
+    f"{PCI}/0000:01:00.1/vendor": "0x10de",  # its sound
+    f"{PCI}/0000:01:00.1/class": "0x040300",
+    f"{PCI}/0000:02:00.0/vendor": "0x8086",  # another maker's
+    f"{PCI}/0000:02:00.0/class": "0x030000",
+    "proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: \t\t NVIDIA H100 PCIe\nIRQ: \t 35",
+    "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat"
+    " Aug 19 01:15:15 UTC 2023\nGCC version:  gcc version 12.2.0",
+}
+#: 16 GT/s with 128 of 130 bits on 16 lanes are 31.508 GB/s; 5 GT/s with 8 of 10 on 8 lanes 4.
+OF_GPUS = [
+    gpus.Gpu("0000:01:00.0", "NVIDIA H100 PCIe", 1, pytest.approx(31.508e9, rel=1e-4)),
+    gpus.Gpu("0000:c1:00.0", None, None, 4e9),
+]
+OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.14  Release"
+#: As POWER and many virtual machines number threads: 0 and 1 are the first core's, 2 and 3 the
+#: second's.
+PAIRS = {f"{CPU}/cpu{n}/topology/core_id": str(n // 2) for n in range(4)}
 
 
-def test_a_big_host(tmp_path):
+@pytest.mark.parametrize(
+    ("files", "facts"),
+    [
+        ({}, NOTHING),
+        (VERSION_2, {"cpu_quota": 1.5, "memory_b": GIB}),
+        (VERSION_1, {"cpu_quota": 2.0, "memory_b": 4 * GIB}),
+        ({"proc/self/cgroup": "3:cpu:/", f"{CGROUP}/cpu/cpu.cfs_quota_us": "-1"}, NOTHING),
+        (
+            SERVER,
+            {
+                **{"microcode": "0x2007006", "bios": "American Megatrends Inc. 3.4 10/30/2020"},
+                "transparent_huge_pages": "madvise",
+                "iommu": "identity (intel_iommu=on iommu=pt)",
+            },
+        ),
+        ({"proc/cpuinfo": "microcode\t: 0x2\n\nmicrocode\t: 0x1"}, {"microcode": "0x1, 0x2"}),
+        (  # before 5.11 groups have no type
+            {"sys/class/iommu/d/name": "d", "proc/cmdline": "quiet amd_iommu=off"},
+            {"iommu": "on (amd_iommu=off)"},
+        ),
+        (
+            {
+                **{"sys/class/iommu/d/name": "d", f"{GROUPS}/0/type": "DMA"},
+                f"{GROUPS}/7/type": "identity",
+            },
+            {"iommu": "DMA, identity"},
+        ),
+        ({"proc/cpuinfo": XEON}, {"hypervisor": "unknown", "processor": "GenuineIntel-6-85-7"}),
+        ({"proc/cpuinfo": XEON, f"{DMI}/product_name": "KVM"}, {"hypervisor": "KVM"}),
+        ({f"{CPU}/online": "0-3"}, {"cores": 4, "usable_cores": [0, 2, 3]}),  # each is one
+        ({f"{CPU}/online": "0-3", **PAIRS}, {"cores": 2, "threads": 4, "usable_cores": [0, 2]}),
+        (INTERRUPTS, {"interrupts": {"mlx5_0": {"0-31": 1, "63": 2}}}),
+        (
+            {"sys/fs/resctrl/schemata": "    MB:0=100;1= 90\n    L3:0=7ff;1=0f0"},
+            {"resctrl": "L3:0=7ff;1=0f0 MB:0=100;1=90"},
+        ),
+        (DEVICES, {"rdma": OF_DEVICES}),
+        (GPUS, {"gpus": OF_GPUS, "gpu_driver": "535.104.05"}),
+        ({"proc/driver/nvidia/version": OPEN}, {"gpu_driver": "550.54.14"}),
+        # A driver that does not say whether a link is up: by its carrier.
+        (
+            {f"{HSN}/operstate": "unknown", f"{HSN}/carrier": "1", f"{HSN}/speed": "-1"},
+            {"interfaces": [Interface("hsn0", None, 0)]},
+        ),
+        ({f"{HSN}/operstate": "unknown", f"{HSN}/carrier": "0"}, {"interfaces": []}),
+        ({f"{HSN}/operstate": "down", f"{HSN}/carrier": "1"}, {"interfaces": []}),
+    ],
+)
+def test_facts_of_a_host_made_of_files(
+    files: dict[str, str], facts: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: {0, 2, 3})
+    here = host.detect(write(tmp_path, files))
+    assert {name: getattr(here, name) for name in facts} == facts
+    assert len(here.numa_nodes) == 1
+    json.dumps(here.as_dict())
+
+
+def test_a_big_host(tmp_path: Path) -> None:
     big = host.detect(big_host(tmp_path))
-    assert (big.sockets, big.cores, big.threads) == (2, 8, 16)
+    assert {name: getattr(big, name) for name in HARDWARE} == HARDWARE
     assert [node.number for node in big.numa_nodes] == [0, 1, 2, 3]
     assert big.numa_nodes[1] == NumaNode(1, [2, 3, 10, 11], 16 * GIB)
-    assert big.memory_b == 64 * GIB
     # Each last-level cache counts once.
     assert len(big.last_level_caches) == 4
     assert big.last_level_caches[3] == Cache(3, 16 * MIB, [6, 7, 14, 15])
-    assert big.llc_total_b == 64 * MIB
-    assert [device.name for device in big.rdma] == ["mlx5_0", "rxe0"]
-    assert [device.firmware for device in big.rdma] == ["20.31.1014", "0.0.0"]
-    assert big.interfaces == [Interface("eth1", 1.25e9, 9000)]
-    assert (big.cpu_model, big.governor) == ("Example 8-Core", "performance")
-    assert (big.processor, big.hypervisor) == ("", None)
     record = json.loads(json.dumps(big.as_dict()))
-    assert record["numa_nodes"][0]["cpus"] == [0, 1, 8, 9]
     assert record["rdma"][0]["ports"][0]["rate_b_s"] == 12.5e9
+    (tmp_path / "sys/class/iommu").mkdir()
+    assert host.iommu(tmp_path) == "none"
+    assert [numa_node(name, OF_DEVICES) for name in (None, "b", "cxi0", "d")] == [None, 0, 3, None]
 
 
 @pytest.mark.parametrize(
@@ -46,46 +183,15 @@ def test_a_big_host(tmp_path):
         ([3, 11], [3]),
     ],
 )
-def test_hardware_threads_of_one_core_count_once(tmp_path, monkeypatch, usable, first):
+def test_hardware_threads_of_one_core_count_once(
+    usable: list[int], first: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: set(usable))
     assert host.detect(big_host(tmp_path)).usable_cores == first
 
 
-def test_threads_may_be_numbered_one_after_the_other(tmp_path, monkeypatch):
-    monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: {0, 2, 3})
-    cpu = "sys/devices/system/cpu"
-    here = host.detect(write(tmp_path, {f"{cpu}/online": "0-3"}))
-    assert (here.cores, here.usable_cores) == (4, [0, 2, 3])  # each of unknown id is one
-    # As POWER and many virtual machines do: 0 and 1 are the first core's, 2 and 3 the second's.
-    cores = {f"{cpu}/cpu{n}/topology/core_id": str(n // 2) for n in range(4)}
-    here = host.detect(write(tmp_path, cores))
-    assert (here.cores, here.threads, here.usable_cores) == (2, 4, [0, 2])
-
-
-def test_a_virtual_machine_is_named_where_it_tells(tmp_path):
-    flags = {"proc/cpuinfo": "flags\t: fpu hypervisor"}
-    assert host.detect(write(tmp_path, flags)).hypervisor == "unknown"
-    named = {"sys/class/dmi/id/product_name": "KVM Virtual Machine"}
-    assert host.detect(write(tmp_path, named)).hypervisor == "KVM Virtual Machine"
-
-
-def test_a_host_that_tells_nothing_is_still_a_host(tmp_path):
-    bare = host.detect(tmp_path)
-    assert (bare.memory_b, bare.llc_total_b, bare.rdma, bare.governor) == (0, None, [], None)
-    assert (bare.bios, bare.microcode, bare.transparent_huge_pages, bare.iommu) == (None,) * 4
-    assert (bare.ddio, bare.prefetchers, bare.resctrl, bare.interrupts) == (None, None, None, {})
-    assert len(bare.numa_nodes) == 1
-    json.dumps(bare.as_dict())
-
-
-@pytest.mark.parametrize(("text", "cpus"), [("0-3,8", [0, 1, 2, 3, 8]), ("5", [5]), ("", [])])
-def test_lists_of_cpus(text, cpus):
-    assert kernel_text.cpu_list(f"{text}\n") == cpus
-    assert kernel_text.as_list(cpus[::-1]) == text
-
-
 @pytest.mark.skipif(shutil.which("lscpu") is None, reason="lscpu (util-linux) is missing")
-def test_this_host_is_what_lscpu_says():
+def test_this_host_is_what_lscpu_says() -> None:
     shown = subprocess.check_output(["lscpu", "-p=CPU,CORE,SOCKET,NODE"], text=True)
     rows = [line.split(",") for line in shown.splitlines() if not line.startswith("#")]
     here = host.detect()
@@ -100,136 +206,99 @@ def test_this_host_is_what_lscpu_says():
         assert here.l2_b in (None, *(int(of["one-size"]) for of in caches if of["level"] == 2))
 
 
-CGROUP = "sys/fs/cgroup"
-
-
-@pytest.mark.parametrize(
-    ("files", "quota", "memory_b"),
-    [
-        (
-            {
-                "proc/self/cgroup": "0::/jobs/one",
-                f"{CGROUP}/jobs/one/cpu.max": "300000 100000",
-                f"{CGROUP}/jobs/cpu.max": "150000 100000",  # the group above binds
-                f"{CGROUP}/cpu.max": "max 100000",
-                f"{CGROUP}/jobs/one/memory.max": "1073741824",
-                f"{CGROUP}/jobs/memory.max": "2147483648",
-                f"{CGROUP}/memory.max": "max",
-            },
-            *(1.5, GIB),
-        ),
-        (
-            {
-                "proc/self/cgroup": "3:cpu,cpuacct:/box\n2:memory:/box",
-                f"{CGROUP}/cpu,cpuacct/box/cpu.cfs_quota_us": "200000",
-                f"{CGROUP}/cpu,cpuacct/box/cpu.cfs_period_us": "100000",
-                f"{CGROUP}/memory/box/memory.limit_in_bytes": "9223372036854771712",
-            },
-            *(2.0, 9223372036854771712),
-        ),
-        ({}, None, None),
-        ({"proc/self/cgroup": "3:cpu:/", f"{CGROUP}/cpu/cpu.cfs_quota_us": "-1"}, None, None),
-    ],
-    ids=["version 2", "version 1", "no group", "no limit"],
-)
-def test_limits_of_control_groups(tmp_path, files, quota, memory_b):
-    root = write(tmp_path, {**files, "proc/meminfo": "MemTotal: 4194304 kB"})
-    assert (host.cpu_quota(root), host.memory_limit_b(root)) == (quota, memory_b)
-    assert host.detect(root).memory_b == min(memory_b or 4 * GIB, 4 * GIB)
-
-
-FILES = {
-    "sys/class/infiniband/mlx5_0/device/msi_irqs/90": "msix",
-    "sys/class/infiniband/mlx5_0/device/msi_irqs/91": "msix",
-    "sys/class/infiniband/mlx5_0/device/msi_irqs/92": "msix",
-    "sys/class/net/eth0/device/msi_irqs/40": "msi",
-    "sys/class/net/veth0/address": "02:00:00:00:00:01",
-    "proc/irq/90/smp_affinity_list": "0-63",
-    "proc/irq/90/effective_affinity_list": "63",
-    "proc/irq/91/smp_affinity_list": "63",
-    "proc/irq/91/effective_affinity_list": "63",
-    # An older kernel's.
-    "proc/irq/92/smp_affinity_list": "0-31",
-    # Of eth0's nothing is known.
-}
-
-
-def test_each_device_with_the_cpus_of_its_interrupts(tmp_path):
-    assert interrupts_of_devices(write(tmp_path, FILES)) == {"mlx5_0": {"0-31": 1, "63": 2}}
-
-
-#: As the kernel and the firmware of a server with an Intel processor present them.
-SERVER = {
-    "proc/cpuinfo": "processor\t: 0\nmicrocode\t: 0x2007006\n\nmicrocode\t: 0x2007006",
-    "sys/class/dmi/id/bios_vendor": "American Megatrends Inc.",
-    "sys/class/dmi/id/bios_version": "3.4",
-    "sys/class/dmi/id/bios_date": "10/30/2020",
-    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never",
-    "sys/class/iommu/dmar0/intel-iommu/version": "1:0",
-    "sys/class/iommu/dmar1/intel-iommu/version": "1:0",
-    "sys/kernel/iommu_groups/0/type": "identity",
-    "sys/kernel/iommu_groups/1/type": "identity",
-    "proc/cmdline": "BOOT_IMAGE=/vmlinuz ro intel_iommu=on iommu=pt quiet",
-}
-
-
-def test_firmware_and_settings_of_a_server(tmp_path):
-    here = host.detect(write(big_host(tmp_path), SERVER))
-    assert here.microcode == "0x2007006"
-    assert here.bios == "American Megatrends Inc. 3.4 10/30/2020"
-    assert here.transparent_huge_pages == "madvise"
-    assert here.iommu == "identity (intel_iommu=on iommu=pt)"
-
-    text = "microcode\t: 0x2\n\nmicrocode\t: 0x1\n\nmicrocode\t: 0x2"
-    assert host.microcode(write(tmp_path, {"proc/cpuinfo": text})) == "0x1, 0x2"
-
-
-def test_kinds_of_the_iommu_s_domains(tmp_path):
-    (tmp_path / "sys/class/iommu").mkdir(parents=True)
-    assert host.iommu(tmp_path) == "none"
-    write(tmp_path, {"sys/class/iommu/dmar0/name": "dmar0", "proc/cmdline": "quiet amd_iommu=off"})
-    assert host.iommu(tmp_path) == "on (amd_iommu=off)"  # before 5.11 groups have no type
-    groups = "sys/kernel/iommu_groups"
-    write(tmp_path, {"proc/cmdline": "", f"{groups}/0/type": "DMA", f"{groups}/7/type": "identity"})
-    assert host.iommu(tmp_path) == "DMA, identity"
-
-
 CPUINFO = "vendor_id\t: {}\ncpu family\t: 6\nmodel\t\t: {}\nstepping\t: 4"
-SKYLAKE = {"proc/cpuinfo": CPUINFO.format("GenuineIntel", 85)}
-
-
-def registers(root, cpu, values):
-    """/dev/cpu/N/msr: a register's number is its offset, eight bytes each."""
-    path = root / f"dev/cpu/{cpu}/msr"
-    path.parent.mkdir(parents=True)
-    with path.open("wb") as file:
-        for number, value in values.items():
-            file.seek(number)
-            file.write(value.to_bytes(8, "little"))
-    return root
-
-
-def test_sockets_that_differ_are_both_shown(tmp_path):
-    root = registers(write(tmp_path, SKYLAKE), 0, {0xC8B: 0x600, 0x1A4: 0})
-    assert (host.ddio(root), host.prefetchers(root)) == ("600", "all on")
-    registers(root, 12, {0xC8B: 0x7E0, 0x1A4: 0b1001})
-    assert host.ddio(root) == "600, 7e0"
-    assert host.prefetchers(root) == "all on | off: L2, L1 stride"
 
 
 @pytest.mark.parametrize(
     ("vendor", "model", "ddio", "prefetchers"),
-    [("GenuineIntel", 106, None, "all on"), ("AuthenticAMD", 85, None, None)],
+    [
+        # Sockets that differ are both shown; registers of other processors mean something else.
+        ("GenuineIntel", 85, "600, 7e0", "all on | off: L2, L1 stride"),
+        ("GenuineIntel", 106, None, "all on | off: L2, L1 stride"),
+        ("AuthenticAMD", 85, None, None),
+    ],
 )
-def test_registers_of_other_processors_mean_something_else(
-    tmp_path, vendor, model, ddio, prefetchers
-):
-    files = {"proc/cpuinfo": CPUINFO.format(vendor, model)}
-    root = registers(write(tmp_path, files), 0, {0xC8B: 0x600, 0x1A4: 0})
-    assert (host.ddio(root), host.prefetchers(root)) == (ddio, prefetchers)
+def test_registers_of_intel_s_processors(
+    vendor: str, model: int, ddio: str | None, prefetchers: str | None, tmp_path: Path
+) -> None:
+    """/dev/cpu/N/msr: a register's number is its offset, eight bytes each."""
+    write(tmp_path, {"proc/cpuinfo": CPUINFO.format(vendor, model)})
+    for cpu, values in {0: {0xC8B: 0x600, 0x1A4: 0}, 12: {0xC8B: 0x7E0, 0x1A4: 0b1001}}.items():
+        path = tmp_path / f"dev/cpu/{cpu}/msr"
+        path.parent.mkdir(parents=True)
+        with path.open("wb") as file:
+            for number, value in values.items():
+                file.seek(number)
+                file.write(value.to_bytes(8, "little"))
+    assert (host.ddio(tmp_path), host.prefetchers(tmp_path)) == (ddio, prefetchers)
 
 
-def test_schemata_without_the_kernel_s_padding(tmp_path):
-    text = "    MB:0=100;1= 90\n    L3:0=7ff;1=0f0"
-    root = write(tmp_path, {"sys/fs/resctrl/schemata": text})
-    assert host.resctrl(root) == "L3:0=7ff;1=0f0 MB:0=100;1=90"
+GRACE = "processor\t: 0\nCPU implementer\t: 0x41\nCPU variant\t: 0x0\nCPU part\t: 0xd4f\n"
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "identity"),
+    [
+        (XEON, "GenuineIntel-6-85-7"),
+        (GRACE, "ARM-0x41-0xd4f"),
+        *((text, "") for text in ("", "processor : 0\n", "vendor_id : x\ncpu family : 6\n")),
+    ],
+)
+def test_the_first_processor_is_identified(cpuinfo: str, identity: str) -> None:
+    assert host.processor_identity(cpuinfo) == identity
+
+
+@pytest.mark.parametrize(
+    ("family", "identities"),
+    {
+        # Models as in the kernel's arch/x86/include/asm/intel-family.h, and AMD's family and model
+        # numbers as in its arch/x86/kernel/cpu/amd.c.
+        "Sandy Bridge-EP": ["GenuineIntel-6-45-7"],
+        "Haswell-EP": ["GenuineIntel-6-63-2"],
+        "Broadwell-EP": ["GenuineIntel-6-79-1"],
+        "Skylake-SP": ["GenuineIntel-6-85-4"],
+        "Cascade Lake": ["GenuineIntel-6-85-7"],
+        "Ice Lake-SP": ["GenuineIntel-6-106-6"],
+        "Sapphire Rapids": ["GenuineIntel-6-143-8"],
+        "Emerald Rapids": ["GenuineIntel-6-207-2"],
+        "Granite Rapids": ["GenuineIntel-6-173-1"],
+        "Zen 2": ["AuthenticAMD-23-49-0"],
+        "Zen 3": ["AuthenticAMD-25-1-1"],
+        "Zen 4": ["AuthenticAMD-25-17-1", "AuthenticAMD-25-160-2"],
+        "Zen 5": ["AuthenticAMD-26-2-1", "AuthenticAMD-26-17-0"],
+        "A64FX": ["ARM-0x46-0x001"],
+        "Grace": ["ARM-0x41-0xd4f"],
+        None: ["", "GenuineIntel-6-85-11", "GenuineIntel-6-58-9"],
+    }.items(),
+)
+def test_families(family: str | None, identities: list[str]) -> None:
+    assert {host.processor_family(each) for each in identities} == {family}
+
+
+def test_no_identity_belongs_to_two_families() -> None:
+    patterns = [pattern for each in FAMILIES.values() for pattern in each]
+    for vendor in ("GenuineIntel-6", "AuthenticAMD-23", "AuthenticAMD-25", "AuthenticAMD-26"):
+        for model in range(256):
+            for stepping in range(16):
+                cpu = f"{vendor}-{model}-{stepping}"
+                assert sum(fnmatchcase(cpu, pattern) for pattern in patterns) <= 1, cpu
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "expected"),
+    [
+        ("mlx5_0", None, {"UCX_NET_DEVICES": "mlx5_0:1", "HFI_UNIT": "0", "MV2_IBA_HCA": "mlx5_0"}),
+        ("hfi1_3", "hfi1_3:1", {"UCX_NET_DEVICES": "hfi1_3:1", "HFI_UNIT": "3"}),
+        ("mlx", "mlx:1", {"IPATH_UNIT": "0"}),
+        # By default the interface below soft-RoCE, and an interface by itself.
+        ("rxe0", None, {"UCX_NET_DEVICES": "eth1", "FI_TCP_IFACE": "eth1"}),
+        ("rxe0", "rxe0:1", {"UCX_NET_DEVICES": "rxe0:1", "FI_VERBS_DEVICE_NAME": "rxe0"}),
+        ("eth1", None, {"OMPI_MCA_btl_tcp_if_include": "eth1"}),
+    ],
+)
+def test_mpi_goes_over_one_device(
+    device: str, name: str | None, expected: dict[str, str], tmp_path: Path
+) -> None:
+    found = mpi_over(device, name, big_host(tmp_path) / "sys")
+    assert expected.items() <= found.items()
+    assert len(found) == (8 if ":" in found["UCX_NET_DEVICES"] else 3)

@@ -4,63 +4,38 @@ Processor time of kernel threads, and what an application leaves free, also of t
 """
 
 import os
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 
 from records.machine import load
 from records.machine.load import KernelThreads
-from tests.conductor import sysfs
 from tests.conductor.sysfs import write
+from tests.records.machine.made import BLOCK, KERNEL, process, stat, thread
 
-BLOCK = "0123abcd"
 TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def stat(pid, parent, name, state="S", flags=0, used=0, children=0, start=5, system=0):
-    """/proc/PID/stat as in proc(5), times in ticks."""
-    # After the state: ppid pgrp session tty tpgid flags, four faults, utime stime cutime cstime,
-    # priority nice threads itrealvalue, start.
-    times = f"{used} {system} {children} 0"
-    return f"{pid} ({name}) {state} {parent} 1 1 0 -1 {flags} 0 0 0 0 {times} 20 0 1 0 {start} 0 0"
-
-
-def process(pid, parent, name="work", used=0, children=0, *, block="", **fields):
-    """The two files of a process."""
-    environment = f"HOME=/\0{load.BLOCK_VARIABLE}={block}\0" if block else "HOME=/\0"
-    text = stat(pid, parent, name, used=used, children=children, **fields)
-    return {f"proc/{pid}/stat": text, f"proc/{pid}/environ": environment}
+USER = 0x00400000
 
 
 def reading(folder, *processes, stat="cpu  0 0 0 0 0 0 0 0 0 0", earlier=None, **options):
     files = {"proc/stat": stat}
     for each in (process(1, 0, "init"), *processes):
         files |= each
-    root = sysfs.write(folder, files)
+    root = write(folder, files)
     return load.read(BLOCK, options.get("roots", []), options.get("exempt", ()), earlier, root)
 
 
-#: Flags of kernel threads and of other processes.
-KERNEL, USER = 0x00208040, 0x00400000
 ZOMBIE = process(91, 90, "app", 700, state="Z")
 
 
 @pytest.mark.parametrize(
     ("before", "after", "options", "ticks"),
     [
-        # Processes of the block are not foreign, and those of another block are.
+        # Processes of the block are not foreign, and those of another block are, by a name that
+        # cannot act on a terminal.
         (
-            [process(10, 1, "other", 50), process(11, 1, "app", 500, block=BLOCK)],
-            [process(10, 1, "other", 57), process(11, 1, "app", 900, block=BLOCK)],
-            *({}, {"other": 7}),
-        ),
-        (
-            [process(10, 1, "app", 50, block="ffff0000")],
-            [process(10, 1, "app", 90, block="ffff0000")],
-            *({}, {"app": 40}),
+            [process(10, 1, "\x1b[2J) 0 x", 50, block="f0"), process(11, 1, "app", 5, block=BLOCK)],
+            [process(10, 1, "\x1b[2J) 0 x", 57, block="f0"), process(11, 1, "app", 9, block=BLOCK)],
+            *({}, {"?[2J) 0 x": 7}),
         ),
         # What descends from the conductor is its own, whatever its environment.
         (
@@ -116,12 +91,6 @@ ZOMBIE = process(91, 90, "app", 700, state="Z")
             *({}, {}),
         ),
         ([process(90, 1, "sh", 1)], [process(90, 1, "sh", 1), ZOMBIE], {}, {}),
-        # A program's name cannot act on a terminal.
-        (
-            [process(10, 1, "\x1b[2J) 0 x")],
-            [process(10, 1, "\x1b[2J) 0 x", 3)],
-            *({}, {"?[2J) 0 x": 3}),
-        ),
     ],
 )
 def test_whose_processes_used_how_much(tmp_path, before, after, options, ticks):
@@ -134,7 +103,7 @@ def test_whose_processes_used_how_much(tmp_path, before, after, options, ticks):
 def test_hidden_processes_are_unknown_and_not_none(tmp_path):
     seen = reading(tmp_path / "a", process(10, 1))
     (tmp_path / "b/proc/1").mkdir(parents=True)
-    sysfs.write(tmp_path / "b", {"proc/stat": "cpu  1 0 0 1 0 0 0 0 0 0"})
+    write(tmp_path / "b", {"proc/stat": "cpu  1 0 0 1 0 0 0 0 0 0"})
     hidden = load.read(BLOCK, [], root=tmp_path / "b")
     assert load.foreign_s(hidden, hidden) is None
     assert load.foreign_s(seen, seen) == {"init": 0, "work": 0}
@@ -155,7 +124,7 @@ def test_steal_is_a_share_of_all_time(tmp_path):
 
 def test_frequency_of_the_applications_cores(tmp_path):
     cpu = "sys/devices/system/cpu"
-    root = sysfs.write(
+    root = write(
         tmp_path,
         {
             f"{cpu}/cpu0/cpufreq/scaling_cur_freq": "3000000",
@@ -175,13 +144,8 @@ def test_cpuinfo_counts_only_where_it_is_measured(tmp_path, flags, expected):
         f"processor\t: {cpu}\ncpu MHz\t\t: {mhz}\n"
         for cpu, mhz in enumerate(("2400.000", "1000.0", "0.0", "1e6"))
     )
-    root = sysfs.write(tmp_path, {"proc/cpuinfo": text})
+    root = write(tmp_path, {"proc/cpuinfo": text})
     assert (load.frequency_hz([0], root), load.frequency_hz([], root)) == expected
-
-
-def thread(pid, name, user, system, start, flags=KERNEL):
-    text = stat(pid, 2, name, flags=flags, used=user, system=system, start=start)
-    return {f"proc/{pid}/stat": text}
 
 
 def test_what_kernel_threads_used_since_the_first_reading(tmp_path):
@@ -201,27 +165,6 @@ def test_what_kernel_threads_used_since_the_first_reading(tmp_path):
     # A PID is another thread's now, which has used 3 ticks since it started.
     write(tmp_path, thread(20, "kworker/u8:1", 0, 3, 70))
     assert threads.read_s() == pytest.approx(39 / TICKS)
-
-
-@pytest.mark.parametrize("text", ["", "7 (x", "7 (x) S", "7 (x) " + "a " * 30])
-def test_what_the_kernel_does_not_write_is_no_thread(tmp_path, text):
-    threads = KernelThreads(write(tmp_path, {"proc/20/stat": text}))
-    assert not threads.shown
-    assert threads.read_s() == 0
-
-
-def test_the_threads_of_this_host_are_those_without_a_command_line():
-    """A kernel thread has an empty /proc/PID/cmdline, and is no zombie."""
-
-    def is_thread(path: Path) -> bool:
-        try:
-            state = (path / "stat").read_text().rpartition(")")[2].split()[0]
-            return state != "Z" and (path / "cmdline").read_bytes() == b""
-        except OSError:
-            return False
-
-    there = any(is_thread(path) for path in Path("/proc").glob("[0-9]*"))
-    assert KernelThreads().shown == there
 
 
 def busy_thread(pid, tid, seconds, allowed):
@@ -261,19 +204,3 @@ def test_what_may_run_anywhere_leaves_nothing_and_what_is_unreadable_is_unknown(
         tmp_path, {"sys/devices/system/cpu/online": "0-3", **busy_thread(10, 10, 9.0, allowed)}
     )
     assert load.left_free(load.busy_cpus([10], 10.0, root), root) == free
-
-
-def test_a_busy_process_of_this_host_takes_the_core_that_it_is_bound_to():
-    last = max(os.sched_getaffinity(0))
-    process = subprocess.Popen(
-        [sys.executable, "-S", "-c", "while True: pass"],
-        preexec_fn=lambda: os.sched_setaffinity(0, {last}),
-    )
-    try:
-        began_s = time.monotonic()
-        while not (busy := load.busy_cpus([process.pid], 0.5)) and time.monotonic() - began_s < 60:
-            time.sleep(0.02)
-        assert busy == {last}
-    finally:
-        process.kill()
-        process.wait()

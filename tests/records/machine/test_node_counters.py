@@ -8,54 +8,11 @@ import pytest
 
 from records.machine.node_counters import NodeCounter, NodeReader, change, parse_ethtool, read
 from tests.conductor.sysfs import write
-from tests.records.machine.test_load import thread
-
-PORT = "sys/class/infiniband/mlx5_0/ports/1"
-FILES = {
-    "proc/stat": "cpu  10 0 20 30 0 40 500 6 0 0\ncpu0 1 1 1 1 1 1 1 1\nintr 1234 5 6\nctxt 777",
-    "proc/softirqs": "          CPU0       CPU1\n NET_TX:   1  2\n NET_RX:  30  12\n TIMER:  9  9",
-    "proc/pressure/memory": (
-        "some avg10=0.00 avg60=0.00 avg300=0.29 total=155545234\n"
-        "full avg10=0.00 avg60=0.00 avg300=0.25 total=132749597"
-    ),
-    "proc/vmstat": "nr_free_pages 5\nnuma_pages_migrated 12\nthp_fault_alloc 77031\npgfault 3",
-    "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq": "2000000",
-    "sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq": "3000000",
-    "sys/fs/resctrl/mon_data/mon_L3_00/mbm_total_bytes": "4096",
-    "sys/fs/resctrl/mon_data/mon_L3_01/mbm_total_bytes": "Unavailable",
-    f"{PORT}/hw_counters/np_cnp_sent": "17",
-    f"{PORT}/counters/port_xmit_wait": "5",
-    f"{PORT}/counters/port_rcv_data": "99",
-    "sys/class/powercap/intel-rapl:0/name": "package-0\n",
-    "sys/class/powercap/intel-rapl:0/energy_uj": "262143328850\n",
-    "sys/class/powercap/intel-rapl:0:1/name": "dram\n",
-    "sys/class/powercap/intel-rapl:0:1/energy_uj": "5000000\n",
-    "sys/class/powercap/intel-rapl:1/name": "package-1\n",
-    "sys/class/net/eth0/device/vendor": "0x15b3",
-    "sys/class/net/eth0/statistics/rx_dropped": "3",
-    "sys/class/net/eth0/statistics/rx_bytes": "1000",
-    "sys/class/net/lo/statistics/rx_dropped": "8",
-    "sys/class/net/veth7/statistics/rx_dropped": "9",
-    **thread(2, "kthreadd", 0, 250, 1),
-}
-#: Names and units of the kernel's documentation (mlx5/counters.rst), figures made.
-ETHTOOL = """NIC statistics:
-     rx_packets: 1000
-     rx_discards_phy: 12
-     tx_prio3_pause: 7
-     tx_prio3_pause_duration: 250000
-     rx_global_pause: 1
-     tx_pause_ctrl_phy: 8
-     tx_global_pause_duration: 3000
-     outbound_pci_stalled_wr: 23
-     outbound_pci_stalled_wr_events: 4
-     outbound_pci_buffer_overflow: 6
-     rx0_cache_full: 5
-"""
+from tests.records.machine.made import COUNTERS, ETHTOOL
 
 
 def test_counters_have_si_units(tmp_path):
-    found = read(write(tmp_path, FILES))
+    found = read(write(tmp_path, COUNTERS))
     ticks = os.sysconf("SC_CLK_TCK")
     assert found == {
         "context-switches": NodeCounter(777, "count"),
@@ -83,7 +40,7 @@ def test_counters_have_si_units(tmp_path):
 def test_what_is_absent_is_named_once_with_what_it_needs(tmp_path):
     assert read(tmp_path) == {}
     assert len(NodeReader(tmp_path).absent) == 11
-    absent = NodeReader(write(tmp_path, {"proc/stat": FILES["proc/stat"]})).absent
+    absent = NodeReader(write(tmp_path, {"proc/stat": COUNTERS["proc/stat"]})).absent
     assert "resctrl mounted" in absent["resctrl"]
     assert "CONFIG_PSI" in absent["pressure"]
     assert "interrupts" not in absent
@@ -120,7 +77,7 @@ def ethtool(folder: Path, text: str, log: Path) -> Path:
 def test_a_node_asks_ethtool_only_for_devices_that_have_counters(tmp_path, monkeypatch):
     log = tmp_path / "asked"
     monkeypatch.setenv("PATH", f"{ethtool(tmp_path, ETHTOOL, log)}:{os.environ['PATH']}")
-    reader = NodeReader(write(tmp_path, {**FILES, "sys/class/net/eth1/device/vendor": "0x1af4"}))
+    reader = NodeReader(write(tmp_path, {**COUNTERS, "sys/class/net/eth1/device/vendor": "0x1af4"}))
     assert log.read_text().splitlines() == ["-S eth0", "-S eth1"]
     assert reader.absent == {}
     found = reader.read()
@@ -134,7 +91,7 @@ def test_a_node_asks_ethtool_only_for_devices_that_have_counters(tmp_path, monke
 def test_a_node_without_ethtool_and_frequency_names_both(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("records.machine.node_counters._SYSTEM_PATH", "")
-    some = {name: text for name, text in FILES.items() if "cpufreq" not in name}
+    some = {name: text for name, text in COUNTERS.items() if "cpufreq" not in name}
     reader = NodeReader(write(tmp_path, {**some, "sys/class/net/eth0/device/vendor": "0x1af4"}))
     assert set(reader.absent) == {"ethtool", "frequency"}
     assert "mlx5" in reader.absent["ethtool"]

@@ -26,7 +26,10 @@ class probe(rfm.RunOnlyRegressionTest, NimcMixin):
 
     #: What the application does before it prints: long enough for two rows of a writer.
     script = variable(str, value="sleep 4")
+    #: Whether it prints at all.
+    prints = variable(bool, value=True)
 
     def lay_out(self):
         """A shell that runs the script and prints the melt."""
-        self.executable_opts = ["-c", f"{self.script}; cat '{MELTS[self.num_tasks]}'"]
+        said = f"cat '{MELTS[self.num_tasks]}'" if self.prints else "true"
+        self.executable_opts = ["-c", f"{self.script}; {said}"]

@@ -79,62 +79,30 @@ def test_options_that_are_not_given_are_as_before(tmp_path, other):
     assert setup.setup(place, other, None, None, print).mirror is None
 
 
-#: Finds a C and C++ compiler, and a Fortran compiler where `gfortran` is; overwrites what there is.
-SEARCHES = """
-  *"compiler find"*)
-    file="$SPACK_USER_CONFIG_PATH/packages.yaml"
-    [ -e "$here/gfortran" ] && fortran=", fortran: $here/gfortran"
-    echo "packages: {gcc: {externals: [{spec: gcc@14.2.0 languages=c$fortran, prefix: /usr," \\
-      "extra_attributes: {compilers: {c: $here/bin/spack, cxx: $here/bin/spack$fortran}}}]}}" \\
-      | sed 's/c, fortran: [^ ]*, prefix/fortran, prefix/' > "$file" ;;
-"""
+def compilers_of(folder, **programs):
+    """The rules of a GCC with these programs, each there if it says so."""
+    for language, there in programs.items():
+        if there:
+            (folder / language).touch(0o755)
+    named = {language: str(folder / language) for language in programs}
+    gcc = {"spec": "gcc@14.2.0 languages=c", "extra_attributes": {"compilers": named}}
+    return yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}})
 
 
-@pytest.fixture
-def searching(spack_root, tmp_path, monkeypatch, command):
-    """Runs `nimc spack setup` with a Spack that finds compilers; what it says, and the file."""
-    install(spack_root, FAKE.replace('case "$*" in', f'case "$*" in{SEARCHES}'))
+def test_compilers_are_named_with_their_languages_on_this_host(
+    ready, tmp_path, monkeypatch, command
+):
+    place, settings = ready
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
-    place = layout("here")
-
-    def run():
-        words = ("spack", "setup", "--machine", "here", "--packages", tmp_path)
-        return " ".join(command(*words).split()), place.packages
-
-    return run
-
-
-def test_a_compiler_that_came_later_is_found_and_the_users_rules_stay(searching, spack_root):
-    said, path = searching()
+    words = ("spack", "setup", "--machine", "here")
+    place.packages.write_text(compilers_of(tmp_path, c=True, cxx=True, fortran=False))
+    said = " ".join(command(*words).split())
     assert "compilers: gcc@14.2.0 (C, C++)" in said
     assert "no Fortran compiler: apt install gfortran, or dnf install gcc-gfortran; then" in said
-    rules = yaml.safe_load(path.read_text())["packages"]
-    rules |= {"gcc": {**rules["gcc"], "buildable": False}, "mpich": {"version": ["4.2"]}}
-    path.write_text(yaml.safe_dump({"packages": rules}))
-    (spack_root / "gfortran").touch(0o755)
-    said, path = searching()
-    assert "compilers: gcc@14.2.0 (C, C++, Fortran)" in said
-    assert "no Fortran" not in said
-    found = yaml.safe_load(path.read_text())["packages"]
-    assert (found["gcc"]["buildable"], found["mpich"]) == (False, {"version": ["4.2"]})
-    assert len(found["gcc"]["externals"]) == 2  # as Spack does, which compares specs
-
-
-def test_a_search_that_finds_nothing_new_changes_no_byte(searching):
-    _, path = searching()
-    path.write_text(f"# of the site\n{path.read_text()}")
-    before = path.read_bytes()
-    searching()
-    assert path.read_bytes() == before
-
-
-def test_a_compiler_that_went_is_said_to_be_missing(searching, spack_root):
-    (spack_root / "gfortran").touch(0o755)
-    searching()
-    (spack_root / "gfortran").unlink()
-    said, path = searching()
-    assert "Spack has no Fortran compiler" in said
-    assert "fortran" in path.read_text()  # it may be on other nodes
+    (tmp_path / "fortran").touch(0o755)
+    document = command.json(*words)
+    assert document["compilers"] == {"gcc@14.2.0": ["C", "C++", "Fortran"]}
+    assert document["packages"] == settings.packages
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`nimc spack` with a real Spack: environments build, optimised; programs run; a cache serves.
+"""`nimc spack` with a real Spack: environments build, optimised; programs run.
 
 Needs SPACK_ROOT or spack on PATH. NIMC_TEST_MACHINE_FILE names the machine's externals (an MPI),
 NIMC_TEST_PACKAGES recipes that are already here, NIMC_TEST_MIRROR a mirror of sources.
@@ -17,7 +17,7 @@ import pytest
 from conductor.readers import FomError
 from records.errors import MachineError
 from reframe_tests.spack import setup
-from reframe_tests.spack.build import build, lacking, make_mirror, placed
+from reframe_tests.spack.build import build, lacking, placed
 from reframe_tests.spack.setup import layout
 from reframe_tests.workload import load
 
@@ -119,17 +119,6 @@ def test_every_source_of_a_workload_is_compiled_with_optimisation(built, stack, 
         # The last -O decides.
         assert [word for word in words if word.startswith("-O")][-1:] in (["-O2"], ["-O3"]), words
         assert more <= set(words)
-
-
-def test_build_cache_serves_a_second_store(ready, tmp_path):
-    place, settings = ready
-    first = build(place, settings, STREAM, 2, print)
-    made = make_mirror(place, settings, tmp_path / "mirror", [STREAM])
-    place_2, settings_2 = prepare(tmp_path / "second", made["mirror"])
-    shutil.copy(place.config / "packages.yaml", place_2.config / "packages.yaml")
-    second = build(place_2, settings_2, STREAM, 2, print)
-    assert [spec["hash"] for spec in second.specs] == [spec["hash"] for spec in first.specs]
-    assert "Extracting stream" in place_2.log(STREAM).read_text()
 
 
 @pytest.mark.parametrize("stack", ["lammps", "profiling", STREAM, "tools"])

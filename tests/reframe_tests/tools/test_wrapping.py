@@ -15,9 +15,8 @@ from tests.reframe_tests.command import run_tool, script
 PROGRAMS = {
     "perf": 'while [ "$1" != -- ]; do shift; done; shift; "$@"',
     "likwid-perfctr": 'shift 6; "$@"',
-    "tau_exec": 'shift 2; "$@"',
 }
-WRAPPED = ("perf_stat", "likwid:CYCLE_STALLS", "mpip", "tau")
+WRAPPED = ("perf_stat", "likwid:CYCLE_STALLS", "mpip")
 AWKWARD = ("two words", "it's", '"quoted"', "$HOME `id` \\n *", "", "--", "-e")
 CPUS = sorted(os.sched_getaffinity(0))
 
@@ -128,7 +127,6 @@ def test_only_the_application_has_mpips_library_and_launchers_keep_their_files(r
     ("name", "said"),
     [
         ("likwid:MEM", "no likwid-perfctr on PATH"),
-        ("tau", "no tau_exec on PATH"),
         ("perf_stat", "perf is not installed"),
         ("openspeedshop", "ossrun is not on PATH"),
     ],

@@ -1,7 +1,7 @@
-"""What programs print and count, a row a case, with the right answer worked out by hand.
+"""What programs print and hosts are like, a row a case, with the right answer worked out by hand.
 
 A row without a text is of a file of `../shared/cases`, beside the checkout; the others are of the
-same kinds, as the programs' sources and manuals have them.
+same kinds, as the programs' sources and manuals have them. `test_hosts.py` has init and doctor.
 """
 
 import asyncio
@@ -15,10 +15,12 @@ import pytest
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Row, Total, Writer
 from conductor.readers import FomError, ToolError
+from nimc.cluster import learn
 from records import processes
 from records.checkout import ROOT
 from records.errors import InputError
-from records.machine import node_counters
+from records.machine import host, node_counters, slurm
+from records.machine.site import Machine
 from records.programs import first_line, last_line
 from records.text import Gist, failure, quoted
 from records.traffic import formats
@@ -27,11 +29,21 @@ from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load
 from tests.captures import CAPTURES
 from tests.conductor.sysfs import write
+from tests.records.machine.made import machine
 from tests.records.traffic.made import answer, labels
 from tests.reframe_tests.test_parsers import GOOD
 
 CASES = ROOT.parent / "shared" / "cases"
-MIB = 2**20
+KIB, MIB = 2**10, 2**20
+
+
+def given(name: str) -> str:
+    """The text of a given case."""
+    path = CASES / f"{name}.txt"
+    if not path.is_file():
+        pytest.skip(f"cases of real hosts are not here: no file {path}")
+    return path.read_text()
+
 
 # Readers: the text of a case, and a folder for files, to what is read of it.
 
@@ -180,7 +192,7 @@ class Case(NamedTuple):
     text: str | None = None
 
 
-CASES_OF_OUTPUTS = [
+OUTPUTS = [
     # A warning is taken for the fault, or one line of two is kept.
     Case(
         "perftest_libibverbs_warning",
@@ -201,14 +213,6 @@ CASES_OF_OUTPUTS = [
         "Completion with error at client; Failed status 12: wr_id 0 syndrom 0x81",
         " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n"
         "scnt=128, ccnt=0\n",
-    ),
-    Case(
-        "what perftest does without is no fault",
-        why("perftest"),
-        "Couldn't connect to 10.0.0.1:18515 (before it: new post send flow is not supported,"
-        " falling back to ibv_post_send)",
-        " new post send flow is not supported, falling back to ibv_post_send\n"
-        "Couldn't connect to 10.0.0.1:18515\n",
     ),
     Case(
         "a warning of UCX and its error",
@@ -232,12 +236,6 @@ CASES_OF_OUTPUTS = [
         "Abort(2) on node 0: Fatal error in internal_Init: Other MPI error, error stack:\n"
         "internal_Init(70)...: MPI_Init(argc=0x7ff, argv=0x7ff) failed\n"
         "MPIDI_OFI_mpi_init_hook(1).: OFI addrinfo() failed (No data available)\n",
-    ),
-    Case(
-        "an application that writes its error to standard output",
-        lambda text, _: quoted(*text.split("\f")),
-        "ERROR on proc 0: Unknown pair style",
-        f"{LIBFABRIC}\n\fERROR on proc 0: Unknown pair style\n",
     ),
     Case(
         "an error of LAMMPS, after what it always prints, with the command in the next line",
@@ -274,14 +272,6 @@ CASES_OF_OUTPUTS = [
         ],
         UCX_NEW,
     ),
-    Case(
-        "a table of perftest without rates of messages",
-        why("perftest"),
-        "a table of another version of the program: #bytes #iterations BW peak[MB/sec]"
-        " BW average[MB/sec]",
-        " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]\n"
-        " 65536     5000           1530.23            1530.22\n",
-    ),
     # A counter that is stuck at its end.
     Case("stuck_ib_counters", of_sysfs, {}),
     Case(
@@ -290,13 +280,6 @@ CASES_OF_OUTPUTS = [
         {"mlx4_0/2:port_xmit_wait": 2**32 - 2},
         "sys/class/infiniband/mlx4_0/ports/2/counters/port_xmit_wait = 4294967294\n"
         "sys/class/infiniband/mlx4_0/ports/2/counters/port_rcv_errors = 65535\n",
-    ),
-    Case(
-        "a driver that counts with 64 bits",
-        of_sysfs,
-        {"hfi1_0/1:port_xmit_wait": 2**32, "hfi1_0/1:port_xmit_discards": 65536},
-        "sys/class/infiniband/hfi1_0/ports/1/counters/port_xmit_wait = 4294967296\n"
-        "sys/class/infiniband/hfi1_0/ports/1/counters/port_xmit_discards = 65536\n",
     ),
     # The same bytes counted by several devices.
     *(
@@ -316,7 +299,6 @@ CASES_OF_OUTPUTS = [
             ),
         )
     ),
-    Case("a bond alone", bytes_per_s, {700.0}, interfaces(bond0=700)),
     Case("a bridge that counts nothing", bytes_per_s, {700.0}, interfaces(ib0=700, docker0=0)),
     # Formats.
     Case(
@@ -339,22 +321,8 @@ CASES_OF_OUTPUTS = [
         "packages:\n  openmpi::\n    buildable: false\n  ucx+:\n    buildable: false\n"
         "  'all-:':\n    target: [x86_64_v3]\n",
     ),
-    Case("a section that comes before", packages, ["mpich"], "packages+:\n  mpich: {}\n"),
-    Case(
-        "no section",
-        packages,
-        "--machine-file: FILE has no section 'packages'; allowed: 'packages:' with a mapping for"
-        " each package (docs/workloads.md#spack)",
-        "compilers:: []\n",
-    ),
     # Foreign lines within a table.
     Case("lammps_warning_in_table", figure("lammps"), 4.65345),
-    Case(
-        "a line of Slurm's",
-        figure("lammps"),
-        1.12089,
-        LAMMPS.replace(STEP_100, f"slurmstepd: error: no space left on device\n{STEP_100}"),
-    ),
     Case(
         "a table whose last line is foreign is not whole",
         figure("lammps"),
@@ -369,16 +337,6 @@ CASES_OF_OUTPUTS = [
         "concretization failed for the following reasons: 1. Cannot set the required compiler:"
         " gromacs%cce; 2. Attempted to use external for 'cray-mpich' which does not satisfy any"
         " configured external spec",
-    ),
-    Case(
-        "a build whose log has the cause",
-        lambda text, _: reason_in(text),
-        "umt-5.3.0: ProcessError: Command exited with status 2: 'make' '-j2'; a.f90:10:5: Error:"
-        " Symbol 'x' has no IMPLICIT type",
-        f"==> Installing umt-5.3.0-{'a' * 32} [2/2]\n"
-        "==> Error: ProcessError: Command exited with status 2:\n    'make' '-j2'\n\n"
-        "1 error found in build log:\n     55    gfortran -c a.f90\n"
-        "  >> 56    a.f90:10:5: Error: Symbol 'x' has no IMPLICIT type\n",
     ),
     Case(
         "one reason, stamped with its time",
@@ -407,31 +365,201 @@ CASES_OF_OUTPUTS = [
         "no call of rank 1, which was 0.4 s in MPI",
         MPIP.format(count=3, mpi_s=0.4),
     ),
-    Case("a rank that was not in MPI", calls, {0: 3, 1: 0}, MPIP.format(count=3, mpi_s="0")),
 ]
 
 
-@pytest.mark.parametrize("case", CASES_OF_OUTPUTS, ids=lambda case: case.name)
+# Hosts made of files, a line `PATH = CONTENT` each.
+
+CPU, NODE, V1 = "sys/devices/system/cpu", "sys/devices/system/node", "sys/fs/cgroup"
+
+
+def machine_of(text: str, folder: Path, patch: pytest.MonkeyPatch) -> Machine:
+    """A machine without facts, on a host whose CPUs may all be used."""
+    files = {path: value for path, _, value in (row.partition(" = ") for row in text.splitlines())}
+    root = write(folder, files)
+    cpus = set(range(host.detect(root).threads))
+    patch.setattr(host.os, "sched_getaffinity", lambda _: cpus)
+    here = host.detect(root)
+    patch.setattr(host, "detect", lambda: here)
+    return machine("same_host")
+
+
+def facts(*names: str) -> Callable[[str, Path], tuple[Any, ...]]:
+    """These facts of a node."""
+
+    def read(text: str, folder: Path) -> tuple[Any, ...]:
+        with pytest.MonkeyPatch.context() as patch:
+            of_node = machine_of(text, folder, patch).node_facts()
+        values = (getattr(of_node, name) for name in names)
+        return tuple(value() if callable(value) else value for value in values)
+
+    return read
+
+
+def quota(text: str, folder: Path) -> float | None:
+    files = dict(line.split(" = ", 1) for line in text.splitlines())
+    return host.detect(write(folder, files)).cpu_quota
+
+
+def lines(**files: object) -> str:
+    return "\n".join(f"{name} = {value}" for name, value in files.items())
+
+
+def core(cpu: int, **topology: object) -> dict[str, object]:
+    return {f"{CPU}/cpu{cpu}/topology/{name}": value for name, value in topology.items()}
+
+
+def cache(cpu: int, index: int, level: int, shared: str, size: str | None) -> dict[str, object]:
+    at = f"{CPU}/cpu{cpu}/cache/index{index}"
+    files = {f"{at}/level": level, f"{at}/type": "Unified", f"{at}/shared_cpu_list": shared}
+    return files | ({f"{at}/size": size} if size else {})
+
+
+def node(number: int, cpus: str, kib: int) -> dict[str, object]:
+    text = f"Node {number} MemTotal:       {kib} kB"
+    return {f"{NODE}/node{number}/cpulist": cpus, f"{NODE}/node{number}/meminfo": text}
+
+
+def shape(text: str, _: Path) -> tuple[int, int, int | None]:
+    """Cores, threads of one and memory that jobs get on a node, as Slurm says."""
+    ((found, _number),) = learn.shapes(text, "batch")
+    return found.cores, found.threads_per_core, found.memory_mib
+
+
+def usable(text: str, _: Path) -> list[str]:
+    """Nodes that take jobs now or later."""
+    return [each.name for each in slurm.nodes_in(text) if each.usable]
+
+
+def partition(text: str, _: Path) -> str | None:
+    return slurm.partition_in(text.rstrip("\n").split("\n"))
+
+
+TWO_CPUS = {f"{CPU}/online": "0-1", "proc/meminfo": "MemTotal:       16384000 kB"}
+#: Two clusters of two cores, whose numbers start again; a kernel without lists of threads.
+CLUSTERS = {f"{CPU}/online": "0-3"}
+#: Four cores of two threads, all of the same number: only the lists tell.
+LISTS = {f"{CPU}/online": "0-7"}
+for _cpu in range(4):
+    CLUSTERS |= core(_cpu, physical_package_id=0, cluster_id=_cpu // 2, core_id=_cpu % 2)
+for _cpu in range(8):
+    LISTS |= core(_cpu, core_id=0, thread_siblings_list=f"{_cpu % 4},{_cpu % 4 + 4}")
+#: One CPU node, and a GPU whose memory is on node 1, and an empty one of its partitions.
+GRACE = (
+    {f"{CPU}/online": "0-1", "proc/meminfo": "MemTotal: 97 kB"}
+    | node(0, "0-1", 500_000) | node(1, "", 97_000) | node(2, "", 0)
+)  # fmt: skip
+#: Node 1 lost its memory, node 2 was taken offline: CPUs 0 to 2 are on nodes 0, 1 and 3.
+OFFLINE = (
+    {f"{CPU}/online": "0-2", "proc/meminfo": "MemTotal: 97 kB"}
+    | node(0, "0", 500) | node(1, "1", 0) | node(3, "2", 700)
+)  # fmt: skip
+CACHES, NODES = facts("llc_b", "memory_b"), facts("numa_nodes", "nodes_of_memory")
+CORES = facts("cores", "threads_per_core")
+#: Before 21.08 there is no CPUEfctv; memory of the system is no job's.
+OLD = "NodeName=n Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 CPUTot=64 Partitions=batch"
+
+HOSTS = [
+    # A size that the kernel does not say.
+    Case("host_no_cache_size", CACHES, (None, 16384000 * KIB)),
+    Case(
+        "the first level has a size, the last one none",
+        *(CACHES, (None, 16384000 * KIB)),
+        lines(**TWO_CPUS, **cache(0, 0, 1, "0", "32K"), **cache(0, 2, 2, "0-1", None)),
+    ),
+    Case(
+        "one of two caches of the last level has a size",
+        *(CACHES, (None, 16384000 * KIB)),
+        lines(**TWO_CPUS, **cache(0, 3, 3, "0", "8192K"), **cache(1, 3, 3, "1", None)),
+    ),
+    Case(
+        "caches that share with nobody, by the kernel's silence: two",
+        *(CACHES, (16 * MIB, 16384000 * KIB)),
+        lines(**TWO_CPUS, **cache(0, 3, 3, "", "8192K"), **cache(1, 3, 3, "", "8192K")),
+    ),
+    # NUMA nodes by the kernel's numbers.
+    Case("numa_memory_only_in_the_middle", NODES, ([0, 1, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7])),
+    Case("GPU memory after", NODES, ([0], [0, 1]), lines(**GRACE)),
+    Case("offline and without memory", NODES, ([0, 3], [0, 3]), lines(**OFFLINE)),
+    # Cores, each once.
+    Case("arm_clusters_repeat_core_id", CORES, (12, 1)),
+    Case("clusters without lists", CORES, (4, 1), lines(**CLUSTERS)),
+    Case("threads by lists", CORES, (4, 2), lines(**LISTS)),
+    # Control groups of version 1, with controllers in any order.
+    Case("cgroup_el7_controller_order", quota, 1.5),
+    Case(
+        "the folder of the set only, in the other order, with the group in it",
+        *(quota, 1.5),
+        f"proc/self/cgroup = 4:cpuacct,cpu:/docker/8e10\n"
+        f"{V1}/cpu,cpuacct/docker/8e10/cpu.cfs_quota_us = 150000\n"
+        f"{V1}/cpu,cpuacct/docker/8e10/cpu.cfs_period_us = 100000\n"
+        f"{V1}/cpuset/cpu.cfs_quota_us = 1\n{V1}/cpuset/cpu.cfs_period_us = 100000",
+    ),
+    # What Slurm says of nodes, and its options as sbatch reads them.
+    Case("slurm_core_spec", shape, (56, 2, 512000)),
+    Case(
+        "cores and memory of the system",
+        *(shape, (28, 2, 240000)),
+        f"{OLD} RealMemory=256000 CoreSpecCount=4 MemSpecLimit=16000",
+    ),
+    Case("processors in effect", shape, (31, 2, 256000), f"{OLD} RealMemory=256000 CPUEfctv=62"),
+    Case(
+        "Slurm counts cores, not threads",
+        *(shape, (30, 1, None)),
+        f"{OLD} RealMemory=1 CPUEfctv=30 CoreSpecCount=2".replace("=64", "=32"),
+    ),
+    Case("sinfo_planned", usable, ["nid001", "nid003", "nid004", "nid005", "nid006"]),
+    Case(
+        "states with signs",
+        *(usable, [*"abcdefg"]),
+        "a idle~\nb idle#\nc mixed-\nd idle@\ne mixed@\nf completing\ng allocated+",
+    ),
+    Case(
+        "power and restarts",
+        *(usable, [*"abcdefh"]),
+        "a powering_up#\nb powering_down%\nc powered_down~\nd power_down!\ne down^\n"
+        "f reboot@\ng reboot*\nh planned",
+    ),
+    Case(
+        "nodes that wait for an operator",
+        *(usable, []),
+        "a down\nb drained@\nc draining\nd idle*\ne fail\nf inval\ng maint\nh future\ni down~",
+    ),
+    Case(
+        "LAUNCH_FAILED",
+        lambda text, _: slurm.outcome(text, 1, None).name,
+        "node_failed",
+        "LAUNCH_FAILED",
+    ),
+    Case("partition_option_with_blank", partition, "cpu"),
+    *(
+        Case(text, partition, right, text)
+        for text, right in {
+            "-pcpu": "cpu",
+            "--partition=cpu": "cpu",
+            "-A P1\n-C 8xT4\n--partition   cpu": "cpu",
+            '--partition="cpu"': "cpu",
+            "--part=cpu": "cpu",
+            "--partition=a\n-p cpu,gpu": "cpu,gpu",
+            "--account=p\n-Cp\n--exclusive": None,
+            "--comment='partition of ours": None,
+        }.items()
+    ),
+]
+
+
+@pytest.mark.parametrize("case", [*OUTPUTS, *HOSTS], ids=lambda case: case.name)
 def test_a_case_is_read_right(case: Case, tmp_path: Path) -> None:
-    text = case.text
-    if text is None:
-        path = CASES / f"{case.name}.txt"
-        if not path.is_file():
-            pytest.skip(f"cases of real hosts are not here: no file {path}")
-        text = path.read_text()
+    text = given(case.name) if case.text is None else case.text
     assert case.read(text, tmp_path) == case.right
 
 
 def test_every_given_case_is_a_row() -> None:
-    """Of this table, or of that of hosts."""
+    """Of this table, or of `test_hosts.py`."""
     if not CASES.is_dir():
         pytest.skip(f"cases of real hosts are not here: no folder {CASES}")
-    here = Path(__file__)
-    tables = [here, here.with_name("test_hosts.py")]
-    if not all(path.is_file() for path in tables):
-        pytest.skip(f"{tables[-1]} is not here")
-    text = "".join(path.read_text() for path in tables)
-    assert [path.stem for path in CASES.glob("*.txt") if f'"{path.stem}' not in text] == []
+    text = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
+    assert [path.stem for path in CASES.glob("*.txt") if f'"{path.stem}"' not in text] == []
 
 
 FOREIGN = [
@@ -448,7 +576,7 @@ def test_a_foreign_line_anywhere_in_an_output_changes_no_figure(
     lines = (CAPTURES / f"{capture}.txt").read_text().splitlines(keepends=True)
     parse = load(capture.split("/")[0]).parse
     for line in FOREIGN:
-        for at in range(0, len(lines) + 1, max(1, len(lines) // 100)):
+        for at in range(0, len(lines) + 1, max(1, len(lines) // 20)):
             text = "".join([*lines[:at], f"{line}\n", *lines[at:]])
             assert parse(text).value == pytest.approx(value), lines[at - 1]
 

@@ -1,0 +1,170 @@
+"""The checks of the harness, on observations made by hand; and a few trials, so that it keeps
+working: `python -m tests.faults` makes more."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from testbed import needs
+from testbed.spec import CHECKOUT, Fabric
+from tests.faults import actions, table
+from tests.faults.checks import Ended, Observed, violations
+from tests.faults.table import FAULTS
+
+HEADER = {"digest": "d", "seed": 1, "asked": {"cases": {}}, "finished_s": 900.0}
+WRITER = {"rate_alone_b_s": 10e9, "rate_min_b_s": 9e9, "proof": "memory", "observed_share": 1.0}
+#: A run starts every ten seconds and takes one: pair 2 is on at 140, off at 150.
+STARTS_S = {(pair, arm): 100.0 + 20 * pair + 10 * (arm == "off") for pair in range(6)
+            for arm in ("on", "off")}  # fmt: skip
+
+
+def text(changed: dict[tuple[int, str], dict[str, Any]] = {}) -> bytes:  # noqa: B006
+    lines = []
+    for (pair, arm), start_s in STARTS_S.items():
+        run = {"key": f"stream/0/{pair}/{arm}/0", "arm": arm, "block": 0, "pair": pair}
+        run |= {"outcome": "kept", "reason": None, "warmup": False, "start_s": start_s}
+        run |= {"elapsed_s": 1.0, "writers": [WRITER] if arm == "on" else []}
+        lines.append(json.dumps(run | changed.get((pair, arm), {})).encode() + b"\n")
+    return b"".join(lines)
+
+
+SAID = "nimc: resumes r\nnimc: stream: injector_died: exit status -9\n"
+GOOD = Observed(
+    fault=FAULTS["kill writer_origin"],
+    struck_s=(145.0, 145.1),
+    disturbed=Ended(3, SAID, 9.0, 60.0),
+    resumed=[Ended(0, "nimc: resumes r\n", 20.0, 60.0)],
+    runs_before=["r"],
+    runs=["r"],
+    reported=text()[: text().find(b"\n") + 1],
+    samples=text(),
+    header_before={**HEADER, "finished_s": None},
+    header=HEADER,
+    files=[],
+)
+REJECTED = {"outcome": "rejected", "reason": "writer 0 wrote at 7%; at least 50% is required"}
+PLANTED = replace(
+    GOOD,
+    fault=FAULTS["writer slow"],
+    struck_s=None,
+    disturbed=Ended(143, "nimc: stopped by SIGTERM\n", 9.0, 60.0),
+    resumed=[],
+    samples=text({(pair, "on"): REJECTED for pair in range(6)}),
+    reported=b"",
+)
+ENDED = GOOD.resumed[0]
+UNPROVEN = [{"rate_min_b_s": 0.0}, {"proof": None}, {"observed_share": 0.0}]
+WOKEN = {
+    "fault": FAULTS["go_on writer_origin"],
+    "struck_s": (STARTS_S[3, "off"] + 0.5, STARTS_S[3, "off"] + 0.6),
+    "disturbed": Ended(0, "nimc: resumes r\n", 9.0, 60.0),
+}
+STOPPED = {"fault": FAULTS["stop writer_origin"], "struck_s": (135.0, 145.0)}
+VIOLATIONS: list[tuple[str, dict[str, Any]]] = [
+    ("nothing left", {"files": ["/tmp/x"]}),
+    ("nothing left", {"disturbed": replace(GOOD.disturbed, left=["process 7 x"])}),
+    ("nothing left", {"resumed": [replace(ENDED, left=["job 7"])]}),
+    ("reported samples stay", {"reported": text({(0, "on"): {"elapsed_s": 1.5}})}),
+    ("reported samples stay", {"samples": text() + b'{"key": "s'}),
+    ("readable once", {"samples": text() + text().splitlines(keepends=True)[0]}),
+    ("readable once", {"samples": text() + b'{"key": "x"\n'}),
+    *(
+        ("counted is proven", {"samples": text({(3, "on"): {"writers": [{**WRITER, **lack}]}})})
+        for lack in UNPROVEN
+    ),
+    ("counted is proven", {"samples": text({(3, "on"): {"writers": []}})}),
+    ("counted is proven", {"samples": text({(3, "off"): {"writers": [WRITER]}})}),
+    ("silenced is not counted", {"struck_s": (140.5, 140.6)}),
+    ("silenced is not counted", STOPPED),
+    ("silenced is not counted", WOKEN),
+    ("resumes to the same set", {"runs": ["r", "r-2"]}),
+    ("resumes to the same set", {"header": {**HEADER, "seed": 2}}),
+    ("resumes to the same set", {"header": {**HEADER, "finished_s": None}}),
+    ("resumes to the same set", {"samples": text({(5, "off"): {"outcome": "rejected"}})}),
+    ("bounded wait", {"resumed": [replace(ENDED, status=None), ENDED]}),
+    ("documented exit", {"disturbed": replace(GOOD.disturbed, status=1)}),
+    ("documented exit", {"resumed": [replace(ENDED, status=2, err="nimc: x"), ENDED]}),
+    ("documented exit", {"resumed": [replace(ENDED, status=3, err="nimc: x")]}),
+    ("documented exit", {"second": Ended(0, "", 1.0, 60.0)}),
+    *(
+        ("one clear line", {"disturbed": replace(GOOD.disturbed, err=err)})
+        for err in (
+            *("nimc: resumes r\n", "Traceback (most ...\n"),
+            "nimc: failed unexpectedly: KeyError\n",
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), VIOLATIONS)
+def test_a_violation_is_named(name: str, changes: dict[str, Any]) -> None:
+    assert {line.partition(":")[0] for line in violations(replace(GOOD, **changes))} == {name}
+
+
+def test_nothing_is_said_where_all_holds() -> None:
+    assert violations(GOOD) == violations(PLANTED) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fault": FAULTS["writes in off"]},  # other words, and its arm is accepted
+        {"samples": text({(pair, "on"): REJECTED for pair in range(5)})},
+    ],
+)
+def test_a_planted_fault_that_is_not_named_or_does_not_reject_is_one(
+    changes: dict[str, Any],
+) -> None:
+    names = {line.partition(":")[0] for line in violations(replace(PLANTED, **changes))}
+    assert names == {"planted is named"}
+
+
+def test_the_table_has_every_process_of_a_block_and_an_action_for_each_row() -> None:
+    assert {fault.action for fault in FAULTS.values()} == actions.ACTIONS.keys()
+    killed = {fault.victim for fault in FAULTS.values() if fault.action == "kill"}
+    parts = {"reframe", "conductor", "agent", "srun", "application"}
+    assert killed == {"nimc", "writer_origin", "writer_target", *parts}
+    assert len([fault for fault in table.at("localhost") if fault.says]) >= 8
+
+
+def make(*words: str, timeout_s: float) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("mount namespaces need root")
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+        pytest.skip("this host lets nobody make namespaces")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults", *words],
+        cwd=CHECKOUT,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "| all | 0 " not in done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [("kill nimc,kill conductor,kill writer_origin", 3), ("writer slow,prints nothing", 2)],
+)
+def test_faults_on_this_host(words: str, count: int) -> None:
+    make("--seed", "16", "--count", str(count), "--only", words, timeout_s=1500)
+
+
+@pytest.mark.long
+@pytest.mark.minicluster
+@pytest.mark.parametrize(
+    ("fabric", "seed", "fault"), [("veth", "16", "kill agent"), ("rxe", "18", "clock set back")]
+)
+def test_a_fault_on_a_minicluster(fabric: Fabric, seed: str, fault: str) -> None:
+    if lacking := needs.missing(fabric):
+        pytest.skip(f"missing for --fabric {fabric}: {', '.join(row.thing for row in lacking)}")
+    words = ("--place", fabric, "--seed", seed, "--count", "1", "--only", fault)
+    make(*words, timeout_s=1500)

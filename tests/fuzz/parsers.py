@@ -1,0 +1,464 @@
+"""Every parser of text that comes from outside, and inputs that crashed one once."""
+
+import asyncio
+import json
+import lzma
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from analysis.contention import evaluate, sweep
+from analysis.history.alarms import survey
+from analysis.history.nights import nights_of, read_results
+from analysis.report import data as blocks
+from analysis.report.table import COLUMNS
+from analysis.samples.counts import counters_of, medians, read_counts
+from conductor import counters, messages, wire
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Row, Writer
+from conductor.readers import FomError
+from nimc.cli.model import load_model
+from nimc.cluster import learn, reservation
+from nimc.run import runner
+from records import kernel_text, processes, units
+from records.checkout import ROOT
+from records.errors import InputError, MachineError
+from records.machine import host, load, node_counters, site, slurm
+from records.machine.load import KernelThreads
+from records.machine.program import compilers_in, mpi_library
+from records.run import load_header
+from records.traffic import formats, trace
+from reframe_tests.spack import build, setup
+from reframe_tests.spack.setup import SpackLayout
+from reframe_tests.tools import TOOLS
+from reframe_tests.tools.base import ToolError
+from reframe_tests.tools.openspeedshop import read_view
+from reframe_tests.workload import load as workload
+from reframe_tests.workload import names as workloads
+from testbed import containers, namespaces, state, vm
+from testbed.spec import ClusterLayout, Spec
+from testbed.state import State
+from tests.analysis.contention.test_parameters import FITTED
+from tests.conductor import sysfs
+from tests.conductor.test_messages import ORDERS, REPORTS
+from tests.fuzz.target import Target, captures, in_file, lay_out, tree
+from tests.nimc.cluster.test_reservation import LINE
+from tests.records.machine import made
+from tests.records.traffic.made import PLAIN, answer, labels
+
+Read = Callable[[bytes, Path], object]
+
+
+def of_text(read: Callable[[str], object]) -> Read:
+    """A parser of what a program prints, which the project reads so."""
+    return lambda text, _: read(text.decode(errors="replace"))
+
+
+def of_file(name: str, read: Callable[[Path], object]) -> Read:
+    """A parser of a file of this name."""
+    return lambda text, folder: read(in_file(name, text, folder))
+
+
+def of_folder(name: str, read: Callable[[Path], object]) -> Read:
+    """A parser of a folder with a file of this name."""
+
+    def call(text: bytes, folder: Path) -> object:
+        in_file(name, text, folder)
+        return read(folder)
+
+    return call
+
+
+# What programs print: workloads, writers, tools that count.
+
+
+def _workload(name: str) -> Target:
+    seeds = captures(f"{ {'lammps_scaling': 'lammps', 'numa': 'membench'}.get(name, name) }/*.txt")
+    more = [b"slept 2.5 s\n"] if name == "numa" else []
+
+    def read(text: str) -> object:
+        fom = workload(name).parse(text)
+        assert fom.value > 0
+        return fom
+
+    return Target(f"fom.{name}", of_text(read), [*seeds, *more], (FomError,))
+
+
+def _writer(name: str, **more: Any) -> Target:
+    writer = Writer(0, "o", "t", "10.0.0.1", 20000, 65536, **more)
+
+    def read(text: bytes, _: Path) -> list[object]:
+        parser = INJECTORS[name].parser(writer)
+        meanings = [
+            parser.parse((line + b"\n").decode(errors="replace")) for line in text.split(b"\n")
+        ]
+        assert all(each.rate_b_s >= 0 for each in meanings if isinstance(each, Row))
+        return meanings
+
+    of = " of short writes" if more else ""
+    return Target(f"injector.{name}{of}", read, captures(f"{name}/*.txt"))
+
+
+def _tool(name: str, file: str, seeds: list[bytes], ranks: int = 1, **others: str) -> Target:
+    def read(text: bytes, folder: Path) -> object:
+        for other, content in others.items():
+            in_file(other.replace("__", "."), content.encode(), folder)
+        in_file(file, text, folder)
+        return TOOLS[name].parse(folder, ranks)
+
+    return Target(f"tool.{name}", read, seeds, (ToolError,))
+
+
+_VIEWS = [
+    part.partition(b"\n")[2].rpartition(b"openss>>")[0].strip()
+    for text in captures("openspeedshop/*.txt")
+    for part in (text + b"openss>>").split(b"expview")[1:]
+]
+_TOPDOWN = b'{"metric-value": "12.5", "metric-unit": "%  TopdownL1"}\n'
+_PERF = captures("perf_stat/*/rank-0.json")
+
+
+def _view(path: Path) -> list[float]:
+    view = read_view(path)
+    return [view.total(column) for column in view.columns]
+
+
+_PROGRAMS = [
+    *map(_workload, workloads()),
+    *map(_writer, ("perftest", "ucx", "mpi_put")),
+    _writer("perftest", messages=1000),
+    _tool("perf_stat", "rank-0.json", _PERF),
+    _tool(
+        "perf_stat:topdown", "rank-0.json", [text + _TOPDOWN for text in _PERF],
+        **{"rank-0__events": "cycles,instructions TopdownL1\n"},
+    ),
+    _tool("likwid:CYCLE_STALLS", "rank-0.csv", captures("likwid/*/*.csv")),
+    _tool("mpip", "lmp.mpiP", captures("mpip/lammps/lmp.mpiP"), 2),
+    _tool("papi:stalls", "rank-0/papi_hl_output/rank_000000.json", captures("papi/*/*/*/*.json")),
+    _tool("openspeedshop:mpi", "rank-0.functions.csv", _VIEWS, **{"rank-0__err": ""}),
+    Target("openspeedshop views", of_file("rank-0.csv", _view), _VIEWS, (ToolError,)),
+    Target("ethtool", of_text(lambda text: node_counters.parse_ethtool("eth0", text)),
+           [made.ETHTOOL.encode()]),
+    Target("cpuinfo", of_text(lambda text: host.processor_family(host.processor_identity(text))),
+           [made.XEON.encode()]),
+]  # fmt: skip
+
+
+# What the kernel says: /proc and sysfs of a small host made of files. Nothing may be raised.
+
+
+_COUNTERS = {**made.COUNTERS, "proc/net/dev": sysfs.PROC_NET_DEV}
+_LOAD = made.LOAD
+
+
+def _node(text: bytes, folder: Path) -> object:
+    root = lay_out(text, folder, _COUNTERS)
+    for device in ("mlx5_0", "eth1"):
+        for passed in counters.DIRECTIONS:
+            counters.read(device, passed, root)
+    return node_counters.read(root)
+
+
+def _load(text: bytes, folder: Path) -> object:
+    root = lay_out(text, folder, _LOAD)
+    first = load.read(made.BLOCK, [1], root=root)
+    second = load.read(made.BLOCK, [77], [78], first, root)
+    load.left_free(load.busy_cpus([77, 78], 0.1, root), root)
+    frequencies = [load.frequency_hz(cpus, root) for cpus in ([0], [])]
+    return [load.foreign_s(first, second), frequencies, KernelThreads(root).read_s()]
+
+
+_KERNEL = [
+    Target("kernel.host", lambda text, at: host.detect(lay_out(text, at, made.HOST)),
+           [tree(made.HOST)]),
+    Target("kernel.counters", _node, [tree(_COUNTERS)]),
+    Target("kernel.load", _load, [tree(_LOAD)]),
+    Target("readelf", of_text(compilers_in), [b"  [    1f]  GCC: (Debian 12.2.0-14) 12.2.0\n"]),
+    Target("ldd.mpi", of_text(mpi_library),
+           [b"\tlibm.so.6 => /lib/libm.so.6 (0x1)\n\tlibmpi.so.40 => /opt/libmpi.so.40 (0x2)\n"]),
+    Target("kernel.cpu list", of_text(kernel_text.cpu_list), [b"0-3,8"], (ValueError,)),
+    Target("kernel.numa_maps", of_text(lambda text: processes.read_maps(text.splitlines(), 1)),
+           [b"7f00 bind:1 anon=300 dirty=300 N0=44 N1=256 kernelpagesize_kB=4\n"
+            b"7f20 default file=/dev/shm/ucx mapped=900 N0=900 kernelpagesize_kB=2048\n"]),
+    Target("kernel.status", of_text(namespaces.inner_pid),
+           [b"Name:\tx\nNSpid:\t4711\t12\nVmPin:\t      64 kB\n"]),
+    Target("kernel.mounts", of_text(containers.kind_of),
+           [b"cgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0\n"
+            b"cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"]),
+]  # fmt: skip
+
+
+# What Slurm and ReFrame say, and what goes over the wire between conductor and agents.
+
+_REFRAME = [
+    {"testcases": [{"result": "fail", "fail_phase": "run", "fail_reason": "x"}]},
+    {"testcases": [{"result": "skip"}]},
+]
+_LOGS = {
+    "job.json": '{"outcome": "done", "reason": null}',
+    "block.json": '{"state": "failed", "reason": "writer 0: it ended"}',
+    "reframe.json": json.dumps({"runs": _REFRAME}),
+    "reframe.log": "[ SKIP ] stream [no such feature]\nERROR: something failed\n",
+}
+_MESSAGES = [json.dumps(messages.encode(each)).encode() for each in (*ORDERS, *REPORTS)]
+
+
+def _failure(text: bytes, folder: Path) -> None:
+    logs = lay_out(text, folder / "logs" / "case" / "0", _LOGS)
+    for status in (0, 1, -9, -64):
+        said = runner.why_failed(status, logs)
+        assert said is None or "\n" not in said
+    runner.is_done(logs)
+    blocks.unfinished_blocks(folder)
+
+
+def _message(name: str, decode: Callable[[Any], object]) -> Target:
+    def read(text: bytes, _: Path) -> None:
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):  # as `Wire.receive` refuses it
+            return
+        decode(data)
+
+    return Target(f"wire.{name}", read, _MESSAGES, (wire.WireError,))
+
+
+def _line(text: bytes, _: Path) -> None:
+    """A line as an end receives it from one that has the secret."""
+
+    async def received() -> object:
+        reader = asyncio.StreamReader(limit=wire.LIMIT_B)
+        reader.feed_data(text)
+        reader.feed_eof()
+        # Only the reading side is used.
+        return await wire.Wire(reader, None).receive()  # type: ignore[arg-type]
+
+    asyncio.run(received())
+
+
+_SLURM = [
+    Target("slurm.squeue", lambda text, at: slurm.working_in(at, text.decode(errors="replace")),
+           [b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"]),
+    Target("slurm.reservation", of_text(reservation.parse),
+           [LINE.replace("Users=root", "Users=root,ada").encode()], (MachineError,)),
+    Target("slurm.sinfo", of_text(slurm.nodes_in),
+           [b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"]),
+    Target("slurm.partitions", of_text(learn.partitions), captures("slurm/partitions.txt")),
+    Target("slurm.shapes", of_text(lambda text: learn.shapes(text, "batch")),
+           captures("slurm/nodes.txt")),
+    Target("slurm.settings", of_text(learn.settings), captures("slurm/config.txt")),
+    Target("slurm.mpi types", of_text(learn.mpi_types), captures("slurm/mpi_list.txt")),
+    Target("slurm.accounts", of_text(learn.accounts),
+           [b"bench\nphysics\n"]),
+    Target("modules.avail", of_text(learn.modules_in), captures("modules/*.txt")),
+    Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
+    _message("order", messages.order),
+    _message("report", messages.report),
+    Target("wire.line", _line, [each + b"\n" for each in _MESSAGES], (wire.WireError,)),
+]  # fmt: skip
+
+
+# What users write and runs leave, as far as `tests.bad_inputs` does not damage it.
+
+_COUNTER = {
+    "key": "stream/0/0/off/0", "case": "stream", "arm": "off", "tool": "perf_stat", "rank": 0,
+    "event": "cycles", "value": 5e9, "unit": "count", "state": "counted", "running_share": 1.0,
+}  # fmt: skip
+_COUNTS = "".join(
+    json.dumps({**_COUNTER, **more}) + "\n"
+    for more in ({}, {"rank": 1}, {"event": "instructions", "value": None, "state": "not counted"})
+).encode()
+_JUDGED = pl.DataFrame(
+    [{"key": _COUNTER["key"], "case": "stream", "arm": "off", "factors": "{}", "block": 0,
+      "pair": 0, "status": "counts"}]
+)  # fmt: skip
+_ROW = json.dumps(
+    {"schema": 1, "machine": "m", "campaign": "c", "run": "r", "started_s": 86400.5,
+     "finished_s": 86500.5, "faults": 0, "facts": [{"name": "kernel", "value": "6"}],
+     "case": "stream", "arm": "off", "role": "baseline", "unit": "s", "better": "lower",
+     "fom": 2.5, "nodes": "n0"}
+).encode()  # fmt: skip
+_SWEEP = json.dumps(
+    {"schema": 1, "name": "a", "cores": 16,
+     "points": [{"n": 1, "comp_node": 0, "comm_node": 0, "comp_alone_b_s": 5e9,
+                 "comm_alone_b_s": 4e9, "comp_par_b_s": 5e9, "comm_par_b_s": 4e9}]}
+).encode()  # fmt: skip
+_CSV = (
+    b"n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
+    b"1,0,0,5e9,4e9,5e9,4e9\n2,1,1,1e10,,9e9,3500000000\n"
+)
+_MODELS = [
+    json.dumps(model.as_dict()).encode()
+    for model in (evaluate.load_published(evaluate.published_names()[0]), FITTED)
+]
+_STATE = asdict(State(Spec("rxe", 3, 1), "up", "10.77.9", 1, 900, "tcg"))
+_SPACK = [
+    json.dumps({field.name: None for field in fields(record)}).encode()
+    for record in (setup.SpackSettings, build.Built)
+]
+_COMPILERS = (
+    b"packages:\n  gcc::\n    externals:\n    - spec: gcc@14 languages='c'\n      prefix: /usr\n"
+    b"      extra_attributes: {compilers: {c: /bin/sh, cxx: g++}}\n"
+)
+_LOG = (
+    b"==> Installing a-1-%s [1/2]\n==> Error: failed for the following reasons:\n\n   1. no b\n"
+    b"  >> 56    error: c\n" % (b"a" * 32)
+)
+
+
+def _results(text: bytes, folder: Path) -> None:
+    """A table of results that is none, and one with any values, as far as its columns hold them."""
+    in_file("a/report/results.parquet", text, folder)
+    with suppress(ValueError, TypeError, OverflowError, RecursionError, pl.exceptions.PolarsError):
+        table = in_file("b/report/results.parquet", b"", folder)
+        pl.DataFrame([json.loads(text)], schema_overrides=COLUMNS).write_parquet(table)
+    results, left_out = read_results([folder])
+    assert not any("\n" in line for line in left_out)
+    survey(nights_of(results), results)
+
+
+def _traffic(path: Path) -> None:
+    saved = formats.trace([formats.read(path)])
+    saved.save(path.with_name("t.parquet"))
+    assert trace.load(path.with_name("t.parquet")).header == saved.header
+
+
+def _spack(text: bytes, folder: Path) -> None:
+    layout = SpackLayout(folder, "m")
+    in_file(str(layout.stamp("proxyapps").relative_to(folder)), text, folder)
+    with suppress(InputError):
+        build.read(layout, "proxyapps")
+    in_file(str(layout.settings.relative_to(folder)), text, folder)
+    setup.load(layout)
+
+
+def _compilers(text: bytes, folder: Path) -> None:
+    layout = SpackLayout(folder, "m")
+    in_file(str(layout.packages.relative_to(folder)), text, folder)
+    setup.compilers(layout, setup.SpackSettings("/", "1.1.0", True, None, None, None))
+
+
+def _input(name: str, read: Read, *seeds: bytes) -> Target:
+    """A parser that refuses by InputError."""
+    return Target(name, read, seeds, (InputError,))
+
+
+_LENGTHS = (b"2min", b"1.5h", b"64KiB", b"1GiB", b"1Gb/s", b"500MB/s", b"30", b"1e3s")
+_SITES = (
+    path.read_bytes().replace(f"name: {path.stem}".encode(), b"name: m")
+    for path in sorted((ROOT / "site").glob("*.yaml"))
+)
+_FILES = [
+    _input("file.site", of_folder("site/m.yaml", lambda folder: site.load("m", folder)), *_SITES),
+    _input("file.counters", of_folder("counters/stream.jsonl",
+           lambda folder: medians(counters_of(read_counts(folder), _JUDGED))), _COUNTS),
+    _input("file.run.json", of_folder("run.json", load_header), *captures("run_quick/*/run.json")),
+    _input("file.results", _results, _ROW),
+    _input("file.sweep.json", of_file("sweep.json", sweep.load), _SWEEP),
+    _input("file.sweep.csv", of_file("sweep.csv", sweep.load), _CSV),
+    _input("file.model", of_file("model.json", lambda file: load_model(None, file)), *_MODELS),
+    _input("file.traffic", of_file("monitoring", _traffic),
+           PLAIN.encode(), answer([(labels(), [(1, "0"), (2, "5")])]).encode()),
+    _input("file.minicluster", of_folder("state.json", lambda at: state.read(ClusterLayout(at))),
+           json.dumps(_STATE).encode()),
+    _input("file.compilers", _compilers, _COMPILERS),
+    _input("file.spack", _spack, *_SPACK),
+    _input("spack's log", of_text(setup.reason_in), _LOG),
+    Target("file.boot image", lambda image, _: vm.payload(image),
+           [bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")], (MachineError,)),
+    _input("file.module", lambda module, _: vm.dependencies(module),
+           b"license=GPL\0depends=a,b\0name=c\0"),
+    *(
+        _input(f"units.{read.__name__}", of_text(partial(read, field="x")), *_LENGTHS)
+        for read in (units.duration_s, units.size_b, units.rate_b_s, units.count)
+    ),
+]  # fmt: skip
+
+#: Name -> target.
+TARGETS = {target.name: target for target in (*_PROGRAMS, *_KERNEL, *_SLURM, *_FILES)}
+
+_THERMO = b"Step Temp E_pair\n0 1 2\nLoop time of 1 on 1 procs for 100 steps with 32000 atoms\n"
+_NINES = b"9" * 400
+_DEEP = b"[" * 100_000
+_EVENTS = b"".join(
+    b'{"counter-value": "1", "event": "%s", "pcnt-running": 100}\n' % event
+    for event in (b"task-clock", b"cycles", b"instructions")
+)
+#: Processes 1 and 77 are each other's parent.
+_CIRCLE = "".join(
+    f"== proc/{pid}/stat\n{pid} (a) S {parent} 1 1 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0 5 0 0\n"
+    for pid, parent in ((1, 77), (77, 1), (78, 77))
+).encode()
+_CNS = re.sub(rb"(N_CELL=\s*)\d+", rb"\g<1>1000000000000", captures("cns/n1.txt")[0])
+#: Name of the parser -> inputs that crashed it once, found by `make fuzz`, as short as can be.
+CRASHED: dict[str, list[bytes]] = {
+    "fom.lammps": [_THERMO, b"Step Temp E_pair TotEng\n" + _THERMO.splitlines()[-1]],
+    "fom.cns": [_CNS],
+    "injector.ucx": [
+        b"Final: 1000 0.1 0.1 0.1 5.0 1e 1 1\n",
+        b"Final: 1000 0.1 0.1 0.1 5.0 -inf 1 1\n",
+        b"[thread 0] 1000 0.1 0.000 0.1 5.0 5.0 1 1\n",
+    ],
+    "tool.likwid:CYCLE_STALLS": [b"TABLE,Group 1 Raw,X,1\nEvent,Counter,T\nA,B,1e999\n"],
+    "tool.perf_stat:topdown": [
+        _EVENTS + b'{"metric-unit": "%  TopdownL1", "metric-value": ' + _NINES + b"}"
+    ],
+    "tool.perf_stat": [_DEEP],
+    "tool.papi:stalls": [_DEEP],
+    "openspeedshop views": [b"Number of Calls,LinkedObject\n1e999,libc.so\n"],
+    "ethtool": [b"rx_prio0_pause: " + _NINES, b"rx_prio0_pause: " + b"9" * 5000],
+    "kernel.host": [
+        b"== proc/cpuinfo\n\xf0",
+        b"== sys/devices/system/cpu/online\n0-x\n",
+        b"== proc/self/cgroup\n0\n",
+        b"== proc/meminfo\nMemTotal:\n",
+    ],
+    "kernel.counters": [
+        *(b"== proc/stat\n\xcb", b"== proc/stat\ncpu 1 2 3 4 5 NaN 7 8\n"),
+        *(b"== proc/stat\nctxt sys\n", b"== proc/stat\ncpu 1 2 3 4 5 6 1e999 8\n"),
+        *(b"== proc/softirqs\nNET_RX: 0x10\n", b"== proc/net/dev\n\xa8"),
+        b"== proc/pressure/memory\nsome total=" + _NINES,
+        *(b"== proc/vmstat\npgfault\n", b"== proc/vmstat\npgfault x\n"),
+        *(b"== proc/net/dev\neth1: 1\n", b"== proc/net/dev\neth1: x 1\n"),
+    ],
+    "kernel.load": [
+        b"== proc/77/stat\n77 (a) S\n",
+        b"== proc/77/stat\n77 (a) S 1 1 1 0 -1 x\n",
+        _CIRCLE,
+    ],
+    "kernel.cpu list": [b"0-99999999999"],
+    "kernel.numa_maps": [b"7f00 anon=1 N0=" + b"9" * 5000 + b" kernelpagesize_kB=4"],
+    "kernel.status": [b"NSpid: 1 x"],
+    "kernel.mounts": [b"cgroup"],
+    "slurm.squeue": [b"12|R|x|None|/a\0b"],
+    "slurm.reservation": [b"", b"Users=a ReservationName=b StartTime=T04:25:28"],
+    "wire.order": [b'["Ping", ' + _NINES + b"]"],
+    "wire.line": [b"[" * 3000 + b"\n"],
+    "file.run.json": [b'{"schema": ' + _NINES + b"}"],
+    "file.sweep.json": [
+        b'{"schema": ' + b"9" * 5000 + b"}",
+        _DEEP,
+        b'{"schema": 1, "points": [{"n": 1, "comp_node": 0, "comm_node": 0, "comp_alone_b_s": '
+        + _NINES + b"}]}",
+    ],
+    "file.model": [b"9" * 5000, _DEEP],
+    "file.minicluster": [
+        b'{"spec": {"fabric": "veth", "nodes": 2, "origins": 1, "shares": []}, '
+        b'"phase": "up", "subnet": "10.77.9", "nodes": []}',
+        _DEEP,
+        b'{"spec": {"fabric": "rxe", "nodes": 3, "origins": 1, "numa": 9, "shares": []}}',
+    ],
+    "reframe.failure": [
+        b'== reframe.json\n{"runs": [{"testcases": [{"result": []}]}]}\n',
+        b'== reframe.json\n{"runs": [null]}\n',
+    ],
+    "file.spack": [b"{}", _DEEP],
+    "file.boot image": [bytes(0x202) + b"HdrS"],
+    "file.module": [b"depends=\xff"],
+}  # fmt: skip
