@@ -324,14 +324,6 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
     """Conduct until done, stopped by a signal, or orphaned. Returns exit status, state, reason."""
     loop = asyncio.get_running_loop()
     work = asyncio.ensure_future(conduct(plan, logs, readers))
-    late = asyncio.Event()
-
-    def end_late() -> None:
-        late.set()
-        work.cancel()
-
-    if plan.limit_s is not None:
-        loop.call_later(plan.limit_s, end_late)
     for signum in STOPPING:
         loop.add_signal_handler(signum, work.cancel)
     if plan.owner_pid:
@@ -340,8 +332,6 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
     try:
         await work
     except asyncio.CancelledError:
-        if late.is_set():
-            return 1, "out_of_time", f"its {plan.limit_s:.0f} s of the campaign's limit are over"
         return 143, "cancelled", "stopped by a signal, or the owner process ended"
     except BlockError as error:
         return 1, error.outcome, str(error)

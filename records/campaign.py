@@ -26,6 +26,9 @@ LEAST_PAIRS, MOST_PAIRS = 6, 100_000
 #: Variables of a check that a sweep sets.
 SWEPT = frozenset({"cores", "node", "comm_node"})
 
+#: The campaign that ends in claims on a machine, not in verdicts.
+QUALIFY = "qualify"
+
 #: Warm-up runs of a block unless a campaign sets them (`warmups` of the mixin).
 WARMUPS = 1
 
@@ -137,10 +140,9 @@ _DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
 class SweepRequest(Record):
     """Cases of the contention model: numbers of computing cores, on placements of data."""
 
-    cores: Literal["all", "doubled", "few"] = Field(
+    cores: Literal["all", "few"] = Field(
         default="few",
-        description="all; doubled: 1, 2, 4 and so on, and all of the socket; or few: the ends, and"
-        " between them where the models so far disagree",
+        description="all; or few: eight numbers, evenly spaced, with both ends",
     )
     placements: Literal["local", "calibration", "all"] = Field(
         default="calibration",
@@ -175,11 +177,6 @@ class Entry(Record):
         return self.case or workload_of(self.check)
 
     @property
-    def adaptive(self) -> bool:
-        """Whether it is measured only if the models of its sweep's other cases disagree."""
-        return self.sweep is not None and self.sweep.cores == "few"
-
-    @property
     def nodes(self) -> int:
         """Target nodes of the case."""
         nodes = self.set.get("nodes", 1)
@@ -198,9 +195,9 @@ class Entry(Record):
 
     def at(self, suffix: str, levels: Mapping[str, Level]) -> Entry:
         """The case `NAME@SUFFIX` of this entry, at levels that cannot change within a block."""
-        found = self.but({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
-        found._between = dict(levels)
-        return found
+        case = self.but({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
+        case._between = dict(levels)
+        return case
 
     def but(self, changes: Mapping[str, Any]) -> Entry:
         """A copy with other values of some fields."""
@@ -311,8 +308,6 @@ class Campaign(Record):
     run_timeout: Duration = Field(
         default=AcceptanceLimits.run_timeout_s, description=_DURATION_RULE
     )
-    #: Longest time that its blocks may take in one call, seconds; None: no limit.
-    limit: Duration | None = Field(default=None, description=_DURATION_RULE)
     seed: int = Field(default=1, ge=0, lt=2**63, description="a whole number from 0")
 
     @property

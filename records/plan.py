@@ -91,8 +91,6 @@ class BlockPlan:
     modules: list[str] = field(default_factory=list)
     #: Variable of the check that makes runs longer; empty if none does.
     lengthened_by: str = ""
-    #: Longest time that the block may take, seconds; what it lacks then is not measured.
-    limit_s: float | None = None
     #: Process whose end stops the block (ReFrame, if it runs jobs itself).
     owner_pid: int | None = None
     #: Variables of the check that a campaign sets, with the case's levels among them.

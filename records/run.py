@@ -118,7 +118,7 @@ class Requirements:
     min_share: Share
     #: How often a rejected run was repeated at most.
     retries: Annotated[int, Field(ge=0, le=100)]
-    #: Cases that need not be measured: a sweep of few cores skips those on which its models agree.
+    #: Cases that need not be measured; earlier versions skipped some of a sweep.
     optional: list[str] = field(default_factory=list)
 
 

@@ -139,9 +139,6 @@ class NimcMixin(LayoutMixin):
     #: Time limit of one run of the application, seconds.
     run_timeout_s = variable(float, value=AcceptanceLimits.run_timeout_s)
 
-    #: Time limit of the block, seconds: it ends in the midst of a run; None: no limit.
-    limit_s = variable(float, type(None), value=None)
-
     #: Names of the target nodes, joined with commas, for Slurm; empty: any.
     nodelist = variable(str, value="")
 
@@ -288,7 +285,6 @@ class NimcMixin(LayoutMixin):
             pairs=self.pairs,
             warmups=self.warmups,
             nimc_dir=str(self.run_dir),
-            limit_s=self.limit_s,
         )
 
     def _complete(self, decided: BlockPlan) -> BlockPlan:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from analysis.compare.doses import RATE_TOLERANCE
 from analysis.compare.sides import (
     CHANGES,
     LEVEL,
     METRICS,
-    RATE_TOLERANCE,
     Compared,
     Comparison,
-    Shown,
 )
 from analysis.report import plots, words
 from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, PLAIN, render_page
+from analysis.statistics.interval import Estimate
 from analysis.subjects.scaling import sides_plot
 from records import units
 from records.files import make_folder, replace_text
@@ -41,8 +41,8 @@ def slowdowns_plot(rows: Sequence[Comparison], name: str) -> Markup:
     with plots.drawing(0.9 + 0.55 * len(rows)) as figure:
         axes = plots.rows_axes(figure, [_label(row) for row in rows], "slowdown (1 is no effect)")
         for line, row in enumerate(rows):
-            _side(axes, row.reference, line - _APART, REFERENCE)
-            _side(axes, row.this, line + _APART, THIS)
+            _side(axes, row.reference, row.reference_nights, line - _APART, REFERENCE)
+            _side(axes, row.this, row.this_nights, line + _APART, THIS)
         return plots.themed_svg(figure, name, "Slowdowns of both sides with their intervals")
 
 
@@ -62,26 +62,17 @@ def _label(row: Comparison, metric: str = "") -> str:
     return "\n".join(word for word in (row.case, f"{arm} {metric}".strip()) if word)
 
 
-def _side(axes: Axes, shown: Shown | None, y: float, name: str) -> None:
-    if shown is None:
-        return
-    plots.interval(axes, shown.estimate, y, name)
-    if len(shown.nights) > 1:
-        axes.plot(
-            shown.nights,
-            [y + (_ASIDE if name == THIS else -_ASIDE)] * len(shown.nights),
-            ls="none",
-            marker=_MARKERS[name],
-            ms=4.4,
-            mew=0,
-            alpha=0.7,
-            color=plots.light(name),
-            gid=f"nights-{name}-{y:.2f}",
-        )
+def _side(axes: Axes, of: Estimate | None, nights: Sequence[float], y: float, name: str) -> None:
+    plots.interval(axes, of, y, name)
+    if len(nights) > 1:
+        aside = y + (_ASIDE if name == THIS else -_ASIDE)
+        look: dict[str, Any] = {"marker": _MARKERS[name], "ms": 4.4, "mew": 0, "alpha": 0.7}
+        look |= {"color": plots.light(name), "gid": f"nights-{name}-{y:.2f}"}
+        axes.plot(nights, [aside] * len(nights), ls="none", **look)
 
 
 #: Of compare.json, raised if a key goes or changes its meaning.
-SCHEMA = 1
+SCHEMA = 2
 
 
 def write_page(folder: Path, compared: Compared) -> Path:
@@ -97,7 +88,7 @@ def write_page(folder: Path, compared: Compared) -> Path:
 def render(compared: Compared) -> str:
     """The page of a comparison."""
     sides = compared.reference, compared.this
-    machines = list(dict.fromkeys(side.machine for side in sides))
+    machines = list(dict.fromkeys(side.header.machine for side in sides))
     slowdowns = [row for row in compared.rows if row.metric == "slowdown"]
     return render_page(
         "analysis.compare",
@@ -120,12 +111,10 @@ def render(compared: Compared) -> str:
     )
 
 
-def _shown(shown: Shown | None, row: Comparison) -> dict[str, str]:
+def _shown(of: Estimate | None, row: Comparison) -> dict[str, str]:
     """A side's figure and interval, for the template."""
-    if shown is None:
-        return words.ratio(None)
-    if row.metric == "slowdown":
-        return words.ratio(shown.estimate)
-    factor, unit = units.scale(shown.value, row.unit)
-    value, low, high = (units.number(v / factor) for v in (shown.value, shown.low, shown.high))
+    if of is None or row.metric == "slowdown":
+        return words.ratio(of)
+    factor, unit = units.scale(of.value, row.unit)
+    value, low, high = (units.number(v / factor) for v in (of.value, of.low, of.high))
     return {"value": f"{value} {unit}", "interval": f"{low}{words.DASH}{high}"}

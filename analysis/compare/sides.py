@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from statistics import median
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from analysis.effects.facts import FACTS, OF_A_BLOCK, UNKNOWN, reported_facts
+from analysis.compare.doses import DoseDifference, dose_differences
+from analysis.effects.facts import FACTS, UNKNOWN, reported_facts
 from analysis.effects.verdict import emulations
 from analysis.report.data import RunData
-from analysis.report.table import results_table
-from analysis.report.words import binary, facts
+from analysis.report.table import how_made, results_table
+from analysis.report.words import facts
 from analysis.samples.integrity import Integrity
 from analysis.samples.provenance import all_hosts
 from analysis.statistics.interval import CONFIDENCE, Estimate, flat, holm
@@ -29,8 +29,9 @@ from analysis.statistics.nights import (
 )
 from records.errors import InputError
 from records.groups import grouped
+from records.run import RunHeader
 from records.sample import Better
-from records.units import plural, quantity, signed
+from records.units import plural, signed
 
 #: What is compared: the slowdown, or the figure of merit under baseline or treatment.
 Metric = Literal["slowdown", "off", "on"]
@@ -49,46 +50,27 @@ class Quantity(NamedTuple):
     unit: str
     better: Better
 
-    @property
-    def is_rate(self) -> bool:
-        """Whether a higher value is better, so that its ratio is taken the other way round."""
-        return self.metric != "slowdown" and self.better == "higher"
 
-
+#: One estimate per night.
+Nights = Mapping[Quantity, Sequence[Estimate]]
 #: Metric -> columns of the table of results: what its interval begins with, and its value.
 _COLUMNS: dict[Metric, tuple[str, str]] = {
     "off": ("off", "off_median"),
     "slowdown": ("slowdown", "slowdown"),
     "on": ("on", "on_median"),
 }
-#: One estimate per night.
-Nights = Mapping[Quantity, Sequence[Estimate]]
 
 
 @dataclass(frozen=True)
 class Side:
-    """Runs of one campaign on one machine; each is a night."""
+    """Runs of one campaign on one machine, in order of time; each is a night."""
 
     runs: tuple[RunData, ...]
 
-    def __post_init__(self) -> None:
-        for name in ("machine", "campaign"):
-            values = sorted({str(getattr(run.header, name)) for run in self.runs})
-            if len(values) > 1:
-                raise InputError(
-                    f"{', '.join(run.header.run for run in self.runs)}: the runs of one side must"
-                    f" have the same {name}, not {' and '.join(values)}"
-                )
-
     @property
-    def machine(self) -> str:
-        """The machine of all its runs."""
-        return self.runs[0].header.machine
-
-    @property
-    def campaign(self) -> str:
-        """The campaign of all its runs."""
-        return self.runs[0].header.campaign
+    def header(self) -> RunHeader:
+        """That of its first run; machine and campaign are those of all."""
+        return self.runs[0].header
 
     @property
     def names(self) -> list[str]:
@@ -102,28 +84,16 @@ class Side:
 
     def nights(self) -> Nights:
         """One estimate per quantity and night; a night with too few pairs is left out."""
-        names = ["run", "case", "unit", "better"]
-        parts = [
-            self.effects.with_row_index().select(
-                "index",
-                *names,
-                pl.col("baseline" if metric == "off" else "arm").alias("arm"),
-                pl.lit(metric).alias("metric"),
-                *(pl.col(f"{column}{end}").alias(f"value{end}") for end in ("_low", "_high")),
-                value=value,
-            )
-            for metric, (column, value) in _COLUMNS.items()
-        ]
-        # Effects that share a baseline share its time, which is compared once.
-        rows = pl.concat(parts).sort("index", maintain_order=True)
-        rows = rows.unique([*names, "arm", "metric"], keep="first", maintain_order=True)
-        nights: dict[Quantity, list[Estimate]] = {}
-        for row in rows.iter_rows(named=True):
-            quantity = Quantity(*(row[name] for name in Quantity._fields))
-            ends = row["value"], row["value_low"], row["value_high"]
-            of = [] if ends[1] is None else [Estimate(*ends, CONFIDENCE)]
-            nights.setdefault(quantity, []).extend(of)
-        return nights
+        nights: dict[Quantity, dict[str, Estimate | None]] = {}
+        for row in self.effects.iter_rows(named=True):
+            for metric, (column, value) in _COLUMNS.items():
+                arm = row["baseline" if metric == "off" else "arm"]
+                of = Quantity(row["case"], arm, metric, row["unit"], row["better"])
+                low, high = row[f"{column}_low"], row[f"{column}_high"]
+                night = None if low is None else Estimate(row[value], low, high, CONFIDENCE)
+                # Effects that share a baseline share its time, which is compared once.
+                nights.setdefault(of, {}).setdefault(row["run"], night)
+        return {of: list(filter(None, by_run.values())) for of, by_run in nights.items()}
 
     @property
     def emulations(self) -> list[str]:
@@ -132,15 +102,19 @@ class Side:
 
 
 def pair_up(reference: Sequence[RunData], this: Sequence[RunData]) -> tuple[Side, Side]:
-    """The two sides, runs in order of time.
-
-    Raises InputError if a side is empty or mixed, or a run is given twice.
-    """
+    """The two sides. Raises InputError if one is mixed, or a run is given twice."""
     # Runs of two folders that start in the same second have the same name.
     started = [(run.header.run, run.header.started_s) for run in (*reference, *this)]
-    twice = sorted({run for run in started if started.count(run) > 1})
-    if twice:
+    if twice := sorted(run for run in started if started.count(run) > 1):
         raise InputError(f"{twice[0][0]}: each run must be given once; a copy is not another night")
+    for runs in (reference, this):
+        for name in ("machine", "campaign"):
+            values = sorted({str(getattr(run.header, name)) for run in runs})
+            if len(values) > 1:
+                raise InputError(
+                    f"{', '.join(run.header.run for run in runs)}: the runs of one side must"
+                    f" have the same {name}, not {' and '.join(values)}"
+                )
     one, other = (
         Side(tuple(sorted(runs, key=lambda run: run.header.started_s)))
         for runs in (reference, this)
@@ -148,143 +122,60 @@ def pair_up(reference: Sequence[RunData], this: Sequence[RunData]) -> tuple[Side
     return one, other
 
 
-#: Parts of provenance that are drawn for each run, or that its header has as well.
-_OF_A_RUN = {*OF_A_BLOCK, "seed", "commit", "machine"}
-#: Facts of a host that are listed apart (`rdma` has more than the firmware), and its name.
-_LISTED = ({*FACTS.values()} - {"rdma"}) | {"hostname"}
-_ABSENT = "absent"
+# Facts of how runs were made, as label -> text; several values are joined with ` | `.
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact that differs; several values of one side are joined with ` | `."""
+    """A fact that differs."""
 
     what: str
     reference: str
     this: str
 
 
-def node_facts(reference: Side, this: Side) -> list[Difference]:
-    """Facts of the nodes that change what a run measures, whether or not they differ.
+_ABSENT = "absent"
 
-    See `analysis.effects.facts`; `unknown` if no node of a side reports them.
+
+def node_facts(side: Side) -> dict[str, str]:
+    """Facts of the nodes that change what a run measures (`analysis.effects.facts`)."""
+    hosts = all_hosts(record for run in side.runs for record in run.provenance.values())
+    return {name: _joined(texts) or UNKNOWN for name, texts in reported_facts(hosts).items()}
+
+
+def other_facts(side: Side) -> dict[str, str]:
+    """What asked for and made its runs, the machine's facts, and what they measured.
+
+    What only one side has, or has in another unit, is not compared: so it is listed.
     """
-    old, new = (reported_facts(_hosts(side)) for side in (reference, this))
-    return [Difference(name, _joined(old[name]), _joined(new[name])) for name in FACTS]
-
-
-def other_differences(reference: Side, this: Side) -> list[Difference]:
-    """All other facts that differ, and cases and treatments that only one side has."""
-    old, new = _facts(reference), _facts(this)
-    return [
-        Difference(name, old.get(name, _ABSENT), new.get(name, _ABSENT))
-        for name in dict.fromkeys([*old, *new])
-        if old.get(name) != new.get(name)
-    ]
-
-
-def _hosts(side: Side) -> list[dict[str, Any]]:
-    return all_hosts(record for run in side.runs for record in run.provenance.values())
-
-
-def _joined(values: Iterable[str]) -> str:
-    return " | ".join(sorted(set(values))) or UNKNOWN
-
-
-def _facts(side: Side) -> dict[str, str]:
-    """Label -> text. Node by node would list every node; so by fact, over all nodes."""
     texts: list[tuple[str, str]] = []
     for run in side.runs:
         header = run.header
         texts += [(name, str(getattr(header, name))) for name in ("machine", "campaign", "digest")]
         texts.append(("commit", header.commit or UNKNOWN))
-        # What only one side has, or has in another unit, is not compared: it is listed here.
+        texts += facts(header.facts)
+        made_by = how_made(header, run.provenance)
+        texts += [(name, text) for name, text in made_by.items() if name not in FACTS]
         effects = (row for row in run.results if row.role == "effect")
         texts += [(f"{row.case} {row.arm}", f"measured in {row.unit}") for row in effects]
-        texts += facts({"version": header.versions})
-        texts += facts(header.facts)
-        for record in run.provenance.values():
-            lasting = {name: value for name, value in record.items() if name not in _OF_A_RUN}
-            if program := lasting.get("program"):
-                # What was built for the run lies in its folder; the digest tells programs apart.
-                lasting["program"] = {name: program[name] for name in program if name != "path"}
-            texts += facts({"provenance": lasting})
-    for host in _hosts(side):
-        texts += facts({"node": {k: v for k, v in host.items() if k not in _LISTED}})
-    return {name: _joined(values) for name, values in grouped(texts).items()}
+    return {name: _joined(of) for name, of in grouped(texts).items()}
 
 
-# The dose of a treatment: what its writers do. Sides are comparable only if their doses agree.
+def _joined(values: Iterable[str]) -> str:
+    return " | ".join(sorted(set(values)))
 
 
-#: Rates vary from night to night; those that differ by more than this share are another dose.
-RATE_TOLERANCE = 0.1
-
-
-@dataclass(frozen=True)
-class DoseDifference:
-    """What differs between the sides' writes of one case and treatment."""
-
-    case: str
-    arm: str
-    #: `64 KiB against 1 MiB`, and so on.
-    text: str
-
-
-#: Column -> its text; each must be the same in all runs of both sides.
-_EXACT: dict[str, Callable[[Any], str]] = {
-    "writers": lambda value: plural(value, "writer"),
-    "message_b": lambda value: binary(value) if value else "none",
-    "transport": lambda value: value or "none",
-    "injector": lambda value: value or "none",
-    "direction": lambda value: value or "write",
-}
-#: Rate -> its text; the medians of the sides must agree within `RATE_TOLERANCE`.
-_RATES: dict[str, Callable[[float | None], str]] = {
-    "asked_b_s": lambda value: "full rate" if value is None else f"{_rate(value)} requested",
-    "writer_rate_alone_b_s": lambda value: f"{_rate(value)} alone",
-}
-
-
-def dose_differences(reference: pl.DataFrame, this: pl.DataFrame) -> list[DoseDifference]:
-    """One entry for each case and treatment of both sides whose doses differ, from their effects.
-
-    Of rates, the medians over the nights are compared.
-    """
-    names = ["case", "arm"]
-    old, new = (
-        effects.filter(pl.col("runs") > 0)
-        .group_by(names, maintain_order=True)
-        .agg(pl.col(*_EXACT).unique(maintain_order=True), pl.col(*_RATES))
-        for effects in (reference, this)
+def differences(reference: Mapping[str, str], this: Mapping[str, str]) -> list[Difference]:
+    """What differs between the facts of two sides, or has one side alone."""
+    rows = (
+        Difference(name, reference.get(name, _ABSENT), this.get(name, _ABSENT))
+        for name in dict.fromkeys([*reference, *this])
     )
-    both = new.join(old, on=names, suffix="_reference", maintain_order="left")
-    return [
-        DoseDifference(row["case"], row["arm"], text)
-        for row in both.iter_rows(named=True)
-        if (text := "; ".join(_differences(row)))
-    ]
-
-
-def _differences(row: Mapping[str, Any]) -> Iterator[str]:
-    for name, text in _EXACT.items():
-        old, new = (list(map(text, row[side])) for side in (f"{name}_reference", name))
-        if len({*old, *new}) > 1:
-            yield f"{', '.join(dict.fromkeys(old))} against {', '.join(dict.fromkeys(new))}"
-    for name, show in _RATES.items():
-        rates = [row[f"{name}_reference"], row[name]]
-        # Full rate, which is null, if any night was at full rate.
-        a, b = (None if None in nights else median(nights) for nights in rates)
-        alike = a is b if a is None or b is None else max(a, b) <= min(a, b) * (1 + RATE_TOLERANCE)
-        if not alike:
-            yield f"{show(a)} against {show(b)}"
-
-
-def _rate(value: float | None) -> str:
-    return quantity(value, "B/s", 3)
+    return [row for row in rows if row.reference != row.this]
 
 
 # What differs between two sides.
+
 
 Change = Literal[
     "worse", "better", "no change shown", "too few nights", "dose differs", "too few pairs"
@@ -316,23 +207,6 @@ def nights_needed(rows: int) -> int:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A quantity on one side, in the unit of its case; a slowdown has none."""
-
-    #: With several nights their geometric mean with its interval, with one its own.
-    value: float
-    low: float
-    high: float
-    #: One value per night.
-    nights: list[float]
-
-    @property
-    def estimate(self) -> Estimate:
-        """The value with its interval."""
-        return Estimate(self.value, self.low, self.high, CONFIDENCE)
-
-
-@dataclass(frozen=True)
 class Comparison:
     """One quantity, this side against the reference."""
 
@@ -343,9 +217,12 @@ class Comparison:
     metric: Metric
     #: Of the figure of merit.
     unit: str
-    #: Both sides; None if it lacks there.
-    reference: Shown | None
-    this: Shown | None
+    #: Both sides: one value per night, and with several nights their geometric mean with its
+    #: interval, with one its own. A figure of merit in its unit; None of a side without nights.
+    reference: Estimate | None
+    reference_nights: list[float]
+    this: Estimate | None
+    this_nights: list[float]
     #: Ratio of slowdowns or of times for the same work; above 1 is worse.
     ratio: Estimate | None
     #: Interval / interval if nights were independent; None with one night a side.
@@ -368,13 +245,11 @@ class Comparison:
 
 def correlation(old: Nights, new: Nights) -> NightCorrelation:
     """How much neighbouring nights correlate, from all quantities of both sides."""
-    return correlation_of_nights(
-        [
-            ([night.value for night in old[quantity]], [night.value for night in nights])
-            for quantity, nights in new.items()
-            if quantity in old
-        ]
-    )
+    return correlation_of_nights([(_values(old[of]), _values(new[of])) for of in new if of in old])
+
+
+def _values(nights: Sequence[Estimate]) -> list[float]:
+    return [night.value for night in nights]
 
 
 def compare(
@@ -388,62 +263,70 @@ def compare(
     `other_dose`: cases and treatments whose doses differ. Their rows are not judged, but for the
     baseline, which has no writes.
     """
-    r = correlated.at_most
-    rows: dict[Quantity, Comparison] = {}
-    alike: dict[Quantity, NightsDifference] = {}
-    for of in (of for of in new if of in old):
-        rows[of], difference = _unjudged(of, old[of], new[of], r)
-        if of.metric != "off" and of[:2] in other_dose and rows[of].ratio:
-            rows[of] = replace(rows[of], verdict="dose differs")
-        elif difference and min(len(old[of]), len(new[of])) >= _FEWEST_NIGHTS:
-            alike[of] = difference
-    needed = nights_needed(len(alike))
-    judged = {of: apart for of, apart in alike.items() if len(old[of]) + len(new[of]) >= needed}
-    adjusted = holm([apart.p for apart in judged.values()])
-    for (of, apart), p in zip(judged.items(), adjusted, strict=True):
-        changed: Change = "worse" if apart.ratio.value > 1 else "better"
-        rows[of] = replace(
-            rows[of],
-            p=apart.p,
+    both = {of: (old[of], new[of]) for of in new if of in old}
+    apart = {of: _apart(of, *sides, correlated.at_most) for of, sides in both.items()}
+    differ = {of for of in both if of.metric != "off" and of[:2] in other_dose}
+    enough = [of for of in both if min(map(len, both[of])) >= _FEWEST_NIGHTS and of not in differ]
+    needed = nights_needed(len(enough))
+    judged = {
+        of: difference
+        for of in enough
+        if sum(map(len, both[of])) >= needed and (difference := apart[of])
+    }
+    adjusted = dict(zip(judged, holm([of.p for of in judged.values()]), strict=True))
+    rows = []
+    for of, (reference, this) in both.items():
+        difference, p = apart[of], adjusted.get(of)
+        ratio = difference.ratio if difference else _of_two(of, reference, this)
+        row = Comparison(
+            *(of.case, of.arm, of.metric, of.unit),
+            *(_mean(reference, correlated), _values(reference)),
+            *(_mean(this, correlated), _values(this)),
+            ratio=ratio,
+            widened=difference.widened if difference else None,
+            p=judged[of].p if of in judged else None,
             p_adjusted=p,
-            least_named=apart.least(LEVEL / len(judged)),
-            verdict=changed if p <= LEVEL else "no change shown",
+            least_named=judged[of].least(LEVEL / len(judged)) if of in judged else None,
+            verdict=_verdict(ratio, p, dose_differs=of in differ),
         )
-    return list(rows.values())
+        rows.append(row)
+    return rows
 
 
-def _unjudged(
-    quantity: Quantity, old: Sequence[Estimate], new: Sequence[Estimate], correlation: float
-) -> tuple[Comparison, NightsDifference | None]:
-    above, below = (old, new) if quantity.is_rate else (new, old)
-    x, y = ([night.value for night in side] for side in (above, below))
-    difference = ratio_of_nights(x, y, correlation=correlation)
-    ratio = difference.ratio if difference else None
-    if ratio is None and old and new:
-        ratio = ratio_of_two(above[0], below[0])
-    row = Comparison(
-        case=quantity.case,
-        arm=quantity.arm,
-        metric=quantity.metric,
-        unit=quantity.unit,
-        reference=_shown(old, correlation),
-        this=_shown(new, correlation),
-        ratio=ratio,
-        widened=difference.widened if difference else None,
-        p=None,
-        p_adjusted=None,
-        least_named=None,
-        verdict="too few nights" if ratio else "too few pairs",
-    )
-    return row, difference
+def _verdict(ratio: Estimate | None, p_adjusted: float | None, *, dose_differs: bool) -> Change:
+    if ratio is None:
+        return "too few pairs"
+    if dose_differs:
+        return "dose differs"
+    if p_adjusted is None:
+        return "too few nights"
+    if p_adjusted > LEVEL:
+        return "no change shown"
+    return "worse" if ratio.value > 1 else "better"
 
 
-def _shown(nights: Sequence[Estimate], correlation: float) -> Shown | None:
-    if not nights:
-        return None
-    values = [night.value for night in nights]
-    estimate = mean_of_nights(values, correlation) or nights[0]
-    return Shown(estimate.value, estimate.low, estimate.high, values)
+_Side = Sequence[Estimate]
+
+
+def _in_times(of: Quantity, old: _Side, new: _Side) -> tuple[_Side, _Side]:
+    """Numerator and denominator of the ratio of times, which of rates is the other way round."""
+    rate = of.metric != "slowdown" and of.better == "higher"
+    return (old, new) if rate else (new, old)
+
+
+def _apart(of: Quantity, old: _Side, new: _Side, correlation: float) -> NightsDifference | None:
+    above, below = map(_values, _in_times(of, old, new))
+    return ratio_of_nights(above, below, correlation=correlation)
+
+
+def _of_two(of: Quantity, old: _Side, new: _Side) -> Estimate | None:
+    """The ratio of two nights, from their own intervals."""
+    above, below = _in_times(of, old, new)
+    return ratio_of_two(above[0], below[0]) if above and below else None
+
+
+def _mean(nights: _Side, correlated: NightCorrelation) -> Estimate | None:
+    return mean_of_nights(_values(nights), correlated.at_most) or next(iter(nights), None)
 
 
 @dataclass(frozen=True)
@@ -503,39 +386,46 @@ class Compared:
         """What the nights allow, and how much neighbours correlate."""
         if not self.rows:
             return "No case in common."
-        nights = len(self.reference.runs), len(self.this.runs)
-        if self.too_few_nights:
-            return " ".join([self.too_few_nights, *self._correlated()])
+        return f"{self.too_few_nights or self._changed()}{self._correlated()}"
+
+    def _changed(self) -> str:
+        """How many rows changed, and by how much they had to."""
         rows = [row for row in self.rows if row.p_adjusted is not None]
         named = [row for row in rows if row.verdict in ("worse", "better")]
         text = f"{len(named)} of {len(rows)} rows changed by more than nights differ"
         if least := sorted(row.least_named for row in rows if row.least_named is not None):
             text += (
-                f"; with {nights[0]} against {nights[1]} nights a row had to change by"
-                f" {_percent(least[0])} to {_percent(least[-1])} to be named"
+                f"; with {len(self.reference.runs)} against {len(self.this.runs)} nights a row had"
+                f" to change by {_percent(least[0])} to {_percent(least[-1])} to be named"
             )
-        return " ".join([f"{text}.", *self._correlated()])
+        return f"{text}."
 
-    def _correlated(self) -> Iterator[str]:
-        """How much nights correlate, and what that does to intervals; nothing without these."""
+    def _correlated(self) -> str:
+        """How much nights correlate, and what that does to intervals; empty without these."""
         widened = sorted(row.widened for row in self.rows if row.widened is not None)
         if not widened:
-            return
-        correlated = self.correlation
-        text = "Neighbouring nights"
-        if correlated.estimate is not None:
-            text += f" correlate by {correlated.estimate:.2f}, and"
-        text += f" may correlate by {correlated.at_most:.2f}"
-        text += ", the most that is considered" if correlated.is_worst else ""
-        factors = dict.fromkeys(f"{factor:.1f}" for factor in (widened[0], widened[-1]))
-        wide = f"{' to '.join(factors)} times as wide"
-        yield f"{text}: intervals are {wide} as of independent nights."
+            return ""
+        estimate, at_most = self.correlation.estimate, f"{self.correlation.at_most:.2f}"
+        correlate = "" if estimate is None else f" correlate by {estimate:.2f}, and"
+        worst = ", the most that is considered" if self.correlation.is_worst else ""
+        wide = " to ".join(dict.fromkeys(f"{factor:.1f}" for factor in (widened[0], widened[-1])))
+        return (
+            f" Neighbouring nights{correlate} may correlate by {at_most}{worst}: intervals are"
+            f" {wide} times as wide as of independent nights."
+        )
 
     def document(self) -> dict[str, Any]:
         """The comparison as `nimc compare --json` prints it."""
+        sides = {"reference": self.reference, "this": self.this}
         return {
-            "reference": _side(self.reference),
-            "this": _side(self.this),
+            **{
+                name: {
+                    "machine": side.header.machine,
+                    "campaign": side.header.campaign,
+                    "runs": side.names,
+                }
+                for name, side in sides.items()
+            },
             "nodes": [asdict(fact) for fact in self.nodes],
             "doses": [asdict(dose) for dose in self.doses],
             "night_correlation": asdict(self.correlation),
@@ -553,19 +443,16 @@ def compare_sides(reference: Sequence[RunData], this: Sequence[RunData]) -> Comp
     doses = dose_differences(*(side.effects for side in sides))
     old, new = (side.nights() for side in sides)
     correlated = correlation(old, new)
+    old_nodes, new_nodes = map(node_facts, sides)
     return Compared(
         *sides,
-        nodes=node_facts(*sides),
+        nodes=[Difference(name, old_nodes[name], new_nodes[name]) for name in FACTS],
         doses=doses,
         correlation=correlated,
         rows=compare(old, new, {(dose.case, dose.arm) for dose in doses}, correlated),
-        others=other_differences(*sides),
+        others=differences(*map(other_facts, sides)),
     )
 
 
 def _percent(share: float) -> str:
     return f"{share * 100:.2g} %" if share < 10 else "more than 1000 %"
-
-
-def _side(side: Side) -> dict[str, Any]:
-    return {"machine": side.machine, "campaign": side.campaign, "runs": side.names}

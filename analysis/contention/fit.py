@@ -11,9 +11,7 @@ not determine are None with a reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,11 +104,11 @@ def _fits(points: list[Point]) -> bool:
 def _fit_placement(points: list[Point]) -> tuple[Parameters, dict[str, str]]:
     """Parameters of a placement and, for each that is None, the reason."""
     measured = curves(points)
-    return _determined_only(contenders(measured, REFINED)[0][0], measured)
+    return _determined_only(_likeliest(measured), measured)
 
 
-def contenders(c: Curves, count: int) -> list[tuple[Parameters, float]]:
-    """The `count` likeliest parameter sets, refined, best first, each with its criterion."""
+def _likeliest(c: Curves) -> Parameters:
+    """The parameter set with the lowest criterion, among the likeliest guesses after refinement."""
     guesses = _guesses(c)
     # Standard deviation of the relative noise, from the median of what the best guess is off.
     least = min((np.abs(residuals(p, c)) for p in guesses), key=lambda off: float(off.sum()))
@@ -125,8 +123,8 @@ def contenders(c: Curves, count: int) -> list[tuple[Parameters, float]]:
 
     guesses.sort(key=criterion)
     # Least squares may end elsewhere than at the best place.
-    refined = [min(p, _refined(p, c, scale), key=criterion) for p in guesses[:count]]
-    return sorted(((p, criterion(p)) for p in refined), key=lambda contender: contender[1])
+    refined = [_refined(p, c, scale) for p in guesses[:REFINED]]
+    return min(*guesses[:REFINED], *refined, key=criterion)
 
 
 def _criterion(p: Parameters, c: Curves, scale: float) -> float:
@@ -425,55 +423,3 @@ def _largest_losses(c: Curves) -> str:
             lost = 1 - float((together[measured] / by_itself[measured]).min())
             losses.append(f"{name} {max(lost, 0.0):.0%}")
     return f"; largest losses measured: {', '.join(losses)}" if losses else ""
-
-
-# Which number of cores to measure next, so that a few points replace a full sweep: the ends first,
-# then the middle of the numbers on which the likeliest models of the points so far disagree most;
-# if they agree, the middle of the widest gap.
-
-#: Models whose information criterion exceeds the best one by more than this are ignored.
-PLAUSIBLE = 10.0
-#: Number of models compared.
-COMMITTEE = 8
-#: Relative disagreement below which another measurement would add nothing.
-TOLERANCE = 0.01
-
-
-def next_n(points: list[Point], cores: int, most: int) -> int | None:
-    """The number of cores to measure next on a placement; None when it is done.
-
-    `points` are those measured so far, `cores` the socket's, `most` the points that may be spent.
-    """
-    measured = sorted({p.n for p in points})
-    open_n = [n for n in range(1, cores + 1) if n not in measured]
-    if not open_n or len(measured) >= most:
-        return None
-    for end in (1, cores):
-        if end not in measured:
-            return end
-    apart = _disagreement(points, cores)
-    most_apart = max(apart[n - 1] for n in open_n)
-    if len(measured) > 2 and most_apart < TOLERANCE:
-        widest = max(pairwise(measured), key=lambda gap: gap[1] - gap[0])
-        return None if widest[1] - widest[0] <= cores / 4 else sum(widest) // 2
-    apart_most = [n for n in open_n if apart[n - 1] >= most_apart / 2]
-    return apart_most[len(apart_most) // 2]
-
-
-def points_allowed(cores: int) -> int:
-    """Points per placement for a third of a full sweep's runs; at least both ends and one between.
-
-    A full sweep takes three runs per point; here it is two, plus two of communications alone.
-    """
-    return max(3, (cores - 2) // 2)
-
-
-def _disagreement(points: Sequence[Point], cores: int) -> Array:
-    """Largest relative difference between plausible models, for 1 .. cores; shape (cores,)."""
-    likeliest = contenders(curves(points), COMMITTEE)
-    plausible = [p for p, criterion in likeliest if criterion - likeliest[0][1] <= PLAUSIBLE]
-    n = np.arange(1, cores + 1)
-    rates = np.stack([[alone(p, n), *shared(p, n)] for p in plausible])
-    spread = np.abs(_deviation(rates, rates[:1]))
-    largest: Array = np.nan_to_num(spread).max(axis=(0, 1))
-    return largest

@@ -67,27 +67,27 @@ class Watch:
         #: the series share.
         self._distance = np.full((nights, series), np.nan)
         self._shared = np.full((nights, series), np.nan)
-        self._own = np.full((nights, series + 1), np.nan)
-        #: Mean of `_own` over the last nights, and how far one usually lies on the worse side.
+        self._apart = np.full((nights, series + 1), np.nan)
+        #: Mean of `_apart` over the last nights, and how far one usually lies on the worse side.
         self._mean = np.full((nights, series + 1), np.nan)
         self.usual = np.full(series + 1, np.nan)
         self.spread = np.full(series, np.nan)
         #: First night of the present level.
         self.start = np.zeros(series, int)
-        self.found: list[Change] = []
+        self.changes: list[Change] = []
 
     def all(self) -> list[Change]:
         """Look at all nights."""
         with np.errstate(invalid="ignore"):
             for night in range(FEWEST, len(self._values)):
                 self._look(night)
-        return self.found
+        return self.changes
 
     def reference(self, series: int, night: int) -> Values:
         """The nights that a night is compared with."""
         first = max(int(self.start[series]), night - MOST)
-        known = self._values[first:night, series]
-        return np.asarray(known[np.isfinite(known)])
+        values = self._values[first:night, series]
+        return np.asarray(values[np.isfinite(values)])
 
     def _look(self, night: int) -> None:
         past = slice(max(0, night - USUAL), night)
@@ -99,9 +99,9 @@ class Watch:
         self.spread = _MAD * _median(np.abs(self._distance[past]), 0)
         inside = self._distance[night] / self.spread
         self._shared[night], common = _in_common(inside)
-        self._own[night, :-1] = inside - self._share(past) * self._shared[night]
-        self._own[night, -1] = common
-        np.clip(self._own[night], -_CLIP, _CLIP, out=self._own[night])
+        self._apart[night, :-1] = inside - self._share(past) * self._shared[night]
+        self._apart[night, -1] = common
+        np.clip(self._apart[night], -_CLIP, _CLIP, out=self._apart[night])
         recent = self._recent(night)
         self._mean[night] = recent.mean(0)
         self.usual = self._usual(night)
@@ -110,26 +110,26 @@ class Watch:
             one_side = (sign * recent > 0).all(0)
             changed = np.flatnonzero((sign * away > LIMIT) & one_side)
             # What all series share is last: a new level of the machine is one of each series.
-            for series in changed[-1:] if self._own.shape[1] - 1 in changed else changed:
+            for series in changed[-1:] if self._apart.shape[1] - 1 in changed else changed:
                 self._changed(int(series), night, worse=sign > 0)
 
     def _recent(self, night: int) -> Values:
         """The last measured nights of each series; NaN unless this one was, and enough before."""
-        found = np.full((RECENT, self._own.shape[1]), np.nan)
-        part = self._own[max(0, night + 1 - 2 * RECENT) : night + 1]
+        recent = np.full((RECENT, self._apart.shape[1]), np.nan)
+        part = self._apart[max(0, night + 1 - 2 * RECENT) : night + 1]
         for series in np.flatnonzero(np.isfinite(part[-1])):
-            known = part[np.isfinite(part[:, series]), series]
-            if len(known) >= RECENT:
-                found[:, series] = known[-RECENT:]
-        return found
+            measured = part[np.isfinite(part[:, series]), series]
+            if len(measured) >= RECENT:
+                recent[:, series] = measured[-RECENT:]
+        return recent
 
     def _share(self, past: slice) -> Values:
         """How much of what the others have in common each series shows, by least squares."""
         others = np.nan_to_num(self._shared[past])
         inside = np.nan_to_num(self._distance[past] / self.spread)
         both = (inside * others).sum(0)
-        known = (np.isfinite(self._distance[past]) * others**2).sum(0)
-        share = np.divide(both, known, out=np.zeros_like(both), where=known > 0)
+        squares = (np.isfinite(self._distance[past]) * others**2).sum(0)
+        share = np.divide(both, squares, out=np.zeros_like(both), where=squares > 0)
         return np.asarray(np.clip(share, 0, 2))
 
     def _usual(self, night: int) -> Values:
@@ -138,22 +138,24 @@ class Watch:
         At least that of independent nights, and more if it is known from few.
         """
         means = self._mean[max(0, night - USUAL) : max(0, night - RECENT + 1)]
-        known, worse = np.isfinite(means), means > 0
+        finite, worse = np.isfinite(means), means > 0
         squares = np.nan_to_num(means) ** 2
         all_of_them, on_worse_side = (
-            (squares * which).sum(0) / np.maximum(which.sum(0), 1) for which in (known, worse)
+            (squares * which).sum(0) / np.maximum(which.sum(0), 1) for which in (finite, worse)
         )
         usual = np.maximum(np.maximum(all_of_them, on_worse_side), 1 / RECENT)
-        return np.asarray(np.sqrt(usual * (1 + _DOUBT / np.maximum(known.sum(0), 1))))
+        return np.asarray(np.sqrt(usual * (1 + _DOUBT / np.maximum(finite.sum(0), 1))))
 
     def _changed(self, column: int, night: int, *, worse: bool) -> None:
         """Record a change, and begin a new level; nights of the change are not usual ones."""
-        is_machine = column == self._own.shape[1] - 1
-        self.found.append(Change(None if is_machine else column, night - RECENT + 1, night, worse))
+        is_machine = column == self._apart.shape[1] - 1
+        self.changes.append(
+            Change(None if is_machine else column, night - RECENT + 1, night, worse)
+        )
         columns = slice(None) if is_machine else slice(column, column + 1)
         changed = slice(night - RECENT + 1, night + 1)
         self.start[columns] = night + 1
-        for table in (self._own, self._mean, self._distance):
+        for table in (self._apart, self._mean, self._distance):
             table[changed, columns] = np.nan
 
 
@@ -252,19 +254,19 @@ class Survey:
     def as_dict(self) -> dict[str, Any]:
         """Keys: alarms, watched."""
         return {
-            name: [asdict(each) for each in getattr(self, name)] for name in ("alarms", "watched")
+            "alarms": [asdict(alarm) for alarm in self.alarms],
+            "watched": [asdict(series) for series in self.watched],
         }
 
 
 def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
     """Alarms and watched series of all machines; facts of runs are those in `results`."""
-    found = Survey([], [])
     of_runs = facts_of(results)
-    for rows in nights.partition_by("machine", "campaign", maintain_order=True):
-        one = _Campaign(rows, of_runs)
-        found.alarms.extend(one.alarms())
-        found.watched.extend(one.watched())
-    return Survey(sorted(found.alarms, key=lambda alarm: alarm.night), found.watched)
+    parts = nights.partition_by("machine", "campaign", maintain_order=True)
+    campaigns = [_Campaign(rows, of_runs) for rows in parts]
+    alarms = [alarm for campaign in campaigns for alarm in campaign.alarms()]
+    watched = [series for campaign in campaigns for series in campaign.watched()]
+    return Survey(sorted(alarms, key=lambda alarm: alarm.night), watched)
 
 
 class _Campaign:
@@ -292,7 +294,7 @@ class _Campaign:
         self.watch.all()
 
     def alarms(self) -> list[Alarm]:
-        return [self._alarm(each) for each in self.watch.found if each.worse]
+        return [self._alarm(change) for change in self.watch.changes if change.worse]
 
     def _alarm(self, change: Change) -> Alarm:
         columns = list(range(len(self.keys))) if change.series is None else [change.series]
@@ -333,16 +335,16 @@ class _Campaign:
         unit, better, night = self.rows.filter(*same)[-1].select("unit", "better", "night").row(0)
         nights = int(np.isfinite(self.values[:, column]).sum())
         campaign, case, arm, quantity = key
-        found = WatchedSeries(
+        series = WatchedSeries(
             self.machine, campaign, case, arm, quantity, unit, night.isoformat(), nights
         )
-        known = self.watch.reference(column, len(self.days))
+        reference = self.watch.reference(column, len(self.days))
         spread = float(self.watch.spread[column])
-        if len(known) < FEWEST or not math.isfinite(spread):
-            return found
+        if len(reference) < FEWEST or not math.isfinite(spread):
+            return series
         return replace(
-            found,
-            level=math.exp(float(np.median(known)) * (-1 if better == "higher" else 1)),
+            series,
+            level=math.exp(float(np.median(reference)) * (-1 if better == "higher" else 1)),
             spread=spread,
             detectable=math.expm1(LIMIT * float(self.watch.usual[column]) * spread),
         )

@@ -26,7 +26,7 @@ def facts_of(results: pl.DataFrame) -> dict[str, dict[str, str]]:
     """Run -> its facts, with its nodes and this project's commit, of tables of results."""
     rows = results.unique("run", maintain_order=True).select("run", "facts", "nodes", "commit")
     return {
-        run: {each["name"]: each["value"] for each in facts or []}
+        run: {fact["name"]: fact["value"] for fact in facts or []}
         | {name: text for name, text in (("nodes", nodes), ("commit", commit)) if text}
         for run, facts, nodes, commit in rows.iter_rows()
     }
@@ -46,12 +46,12 @@ def changed_facts(
     ]
     if not all(sides):
         return []
-    names = sorted({name for side in sides for made in side for name in made})
+    names = sorted({name for side in sides for of_run in side for name in of_run})
     usual = [ChangedFact(name, *(_usual(side, name) for side in sides)) for name in names]
     return [fact for fact in usual if fact.before != fact.after]
 
 
 def _usual(side: Sequence[Mapping[str, str]], name: str) -> str | None:
     """The most frequent value; of equally frequent ones the latest."""
-    values = [made.get(name) for made in reversed(side)]
+    values = [of_run.get(name) for of_run in reversed(side)]
     return Counter(values).most_common(1)[0][0]

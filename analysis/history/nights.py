@@ -6,7 +6,7 @@ nights = nights_of(results)      # one row a night and watched quantity
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
 
@@ -32,12 +32,30 @@ _READ = {
     )
 }
 
-#: Quantity -> roles of the treatments of which it is watched, the columns of its value and its
-#: interval, and its unit and better direction if they are not those of the figure of merit.
-_QUANTITIES: dict[str, tuple[tuple[str, ...], tuple[str, str, str], tuple[str, str] | None]] = {
-    "fom": (("baseline", "effect"), ("fom", "fom_low", "fom_high"), None),
-    "slowdown": (("effect",), ("slowdown", "slowdown_low", "slowdown_high"), ("1", "lower")),
-    "writer_rate": (("effect",), ("writer_rate_b_s", "", ""), ("B/s", "higher")),
+#: Quantity -> roles of the treatments of which it is watched, and its columns.
+_QUANTITIES: dict[str, tuple[tuple[str, ...], dict[str, pl.Expr]]] = {
+    "fom": (
+        ("baseline", "effect"),
+        {"value": pl.col("fom"), "low": pl.col("fom_low"), "high": pl.col("fom_high")},
+    ),
+    "slowdown": (
+        ("effect",),
+        {
+            **{"value": pl.col("slowdown"), "unit": pl.lit("1"), "better": pl.lit("lower")},
+            **{"low": pl.col("slowdown_low"), "high": pl.col("slowdown_high")},
+            "verdict": pl.col("verdict"),
+        },
+    ),
+    "writer_rate": (
+        ("effect",),
+        {"value": pl.col("writer_rate_b_s"), "unit": pl.lit("B/s"), "better": pl.lit("higher")},
+    ),
+}
+#: Columns of a quantity that does not say.
+_USUAL = {
+    **{"unit": pl.col("unit"), "better": pl.col("better"), "value": pl.col("fom")},
+    **{name: pl.lit(None, pl.Float64) for name in ("low", "high")},
+    "verdict": pl.lit(None, pl.String),
 }
 
 
@@ -63,7 +81,7 @@ def _tables(folders: Iterable[Path]) -> Iterator[Path]:
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"{folder}: there is no such folder of runs")
-        runs = sorted(each for each in folder.iterdir() if not each.is_symlink())
+        runs = sorted(path for path in folder.iterdir() if not path.is_symlink())
         paths = (run / "report" / "results.parquet" for run in runs)
         yield from (path for path in paths if path.exists())
 
@@ -104,26 +122,13 @@ def quantities(results: pl.DataFrame) -> pl.DataFrame:
     named = ("machine", "campaign", "run", "started_s", "night", "case", "arm")
     night = pl.col("started_s").map_elements(night_of, return_dtype=pl.Date)
     dated = results.with_columns(night=night)
-    found = []
-    for quantity, (roles, (value, low, high), kind) in _QUANTITIES.items():
-        unit, better = map(pl.lit, kind) if kind else (pl.col("unit"), pl.col("better"))
-        ends = [pl.col(name) if name else pl.lit(None, pl.Float64) for name in (low, high)]
-        verdict = pl.col("verdict") if quantity == "slowdown" else pl.lit(None, pl.String)
-        rows = dated.filter(pl.col("role").is_in(roles), pl.col(value).is_not_null())
-        found.append(
-            rows.select(
-                *named,
-                quantity=pl.lit(quantity),
-                unit=unit,
-                better=better,
-                value=pl.col(value),
-                low=ends[0],
-                high=ends[1],
-                verdict=verdict,
-                nodes=pl.col("nodes"),
-            )
+    tables = [
+        dated.filter(pl.col("role").is_in(roles), columns["value"].is_not_null()).select(
+            *named, "nodes", quantity=pl.lit(quantity), **{**_USUAL, **columns}
         )
-    return pl.concat(found).sort("started_s", *KEY, maintain_order=True)
+        for quantity, (roles, columns) in _QUANTITIES.items()
+    ]
+    return pl.concat(tables).sort("started_s", *KEY, maintain_order=True)
 
 
 def night_of(started_s: float) -> date:
@@ -131,6 +136,7 @@ def night_of(started_s: float) -> date:
     return date.fromtimestamp(started_s - _NOON_S)
 
 
-def latest(rows: pl.DataFrame, by: Sequence[str] = ("machine", *KEY)) -> pl.DataFrame:
-    """The last row of each watched quantity."""
-    return rows.sort("started_s").unique(by, keep="last", maintain_order=True)
+def latest(rows: pl.DataFrame) -> pl.DataFrame:
+    """The last row of each watched quantity of each machine."""
+    last = rows.sort("started_s")
+    return last.unique(("machine", *KEY), keep="last", maintain_order=True)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 from markupsafe import Markup
@@ -15,7 +13,7 @@ from markupsafe import Markup
 from analysis.effects.verdict import MEANING
 from analysis.history.alarms import FEWEST, MOST, RECENT, Alarm, WatchedSeries
 from analysis.history.nights import KEY, latest
-from analysis.pages.across import CoreRates, Headroom, MachineHistory, MachineSlowdown, SideBySide
+from analysis.pages.across import MachineHistory, Row
 from analysis.report.plots import (
     View,
     drawing,
@@ -52,8 +50,7 @@ _LOOKS = {
 _LISTED = 60
 
 
-@dataclass(frozen=True)
-class PageNight:
+class PageNight(NamedTuple):
     """How one night ended, as its summary says."""
 
     night: date
@@ -64,50 +61,33 @@ class PageNight:
     run: str
 
 
-@dataclass(frozen=True)
-class MachineState:
-    """A machine in the list of all."""
+def state_of(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
+    """The machine's line in the list of all.
 
-    machine: str
-    #: Address of its page, from the list.
-    page: str
-    #: `bad`, `warn`, `good` or `plain`, and why in words.
-    look: str
-    state: str
-    last_night: str
-    #: Nights that were measured.
-    nights: int
-    #: Open alarms in words.
-    alarms: list[str]
-    #: Series, and those with too few nights to be watched.
-    series: int
-    not_watched: int
-    emulated: bool
-
-
-def state_of(history: MachineHistory, nights: Sequence[PageNight]) -> MachineState:
-    """The machine's line in the list."""
+    `look` is `bad`, `warn`, `good` or `plain`, `state` says why; `page` is its address from the
+    list; `nights` were measured; `series` are watched but for `not_watched`, of too few nights.
+    """
     alarms = [alarm.text for alarm in history.alarms if alarm.open]
     days = history.nights["night"].unique().sort()
-    last = max(nights, key=lambda each: each.night, default=None)
+    last = max(nights, key=lambda ended: ended.night, default=None)
     if alarms:
         look, state = "bad", units.plural(len(alarms), "open alarm")
     elif last:
         look, state = _LOOKS[last.outcome], f"last night: {last.outcome}"
     else:
         look, state = "plain", "no alarm; no night was judged"
-    return MachineState(
-        machine=history.machine,
-        page=f"{history.machine}/index.html",
-        look=look,
-        state=state,
-        last_night=str(max([*days.to_list(), *([last.night] if last else [])], default="")),
-        nights=len(days),
-        alarms=alarms,
-        series=len(history.watched),
-        not_watched=sum(each.level is None for each in history.watched),
-        emulated=history.emulated,
-    )
+    return {
+        "machine": history.machine,
+        "page": f"{history.machine}/index.html",
+        "look": look,
+        "state": state,
+        "last_night": str(max([*days.to_list(), *([last.night] if last else [])], default="")),
+        "nights": len(days),
+        "alarms": alarms,
+        "series": len(history.watched),
+        "not_watched": sum(series.level is None for series in history.watched),
+        "emulated": history.emulated,
+    }
 
 
 def machine_page(history: MachineHistory, nights: Sequence[PageNight]) -> str:
@@ -119,9 +99,9 @@ def machine_page(history: MachineHistory, nights: Sequence[PageNight]) -> str:
         template="machine.html",
         history=history,
         state=state_of(history, nights),
-        alarms=sorted(history.alarms, key=lambda each: (not each.open, each.night)),
+        alarms=sorted(history.alarms, key=lambda alarm: (not alarm.open, alarm.night)),
         cases=_cases(history),
-        nights=sorted(nights, key=lambda each: each.night, reverse=True)[:_LISTED],
+        nights=sorted(nights, key=lambda ended: ended.night, reverse=True)[:_LISTED],
         looks=_LOOKS,
         meaning=MEANING,
         recent=RECENT,
@@ -132,9 +112,7 @@ def machine_page(history: MachineHistory, nights: Sequence[PageNight]) -> str:
 
 def _cases(history: MachineHistory) -> list[View]:
     """The cases by name, each with its series."""
-    watched = {
-        (each.campaign, each.case, each.arm, each.quantity): each for each in history.watched
-    }
+    watched = {series.key: series for series in history.watched}
     alarms = {alarm.key: alarm for alarm in history.alarms}
     named = enumerate(sorted(watched))
     of_case = grouped(
@@ -200,22 +178,22 @@ def _nights_figure(
         return themed_svg(figure, name, alt)
 
 
-def index_page(states: Sequence[MachineState], found: SideBySide) -> str:
-    """The page over all machines."""
+def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
+    """The page over all machines; `tables` as of `across.side_by_side`."""
     order = ("bad", "warn", "plain", "good")
     return render_page(
         PACKAGE,
         "Slowdown under network writes: all machines",
         {"dates": whole_dates},
         template="index.html",
-        states=sorted(states, key=lambda each: (order.index(each.look), each.machine)),
-        slowdowns=list(_slowdown_figures(found.slowdowns)),
-        rates_svg=_rates_figure(found.rates),
-        rates=found.rates,
-        headroom_svg=_headroom_figure(found.headroom),
-        headroom=found.headroom,
-        facts=found.facts,
-        triads=found.triads,
+        states=sorted(states, key=lambda of: (order.index(of["look"]), of["machine"])),
+        slowdowns=list(_slowdown_figures(tables["slowdowns"])),
+        rates_svg=_rates_figure(tables["rates"]),
+        rates=tables["rates"],
+        headroom_svg=headroom_figure(tables["headroom"]),
+        headroom=tables["headroom"],
+        facts=tables["machines"],
+        triads=tables["triad"],
         meaning=MEANING,
         quantity=units.quantity,
         signed=units.signed,
@@ -223,26 +201,27 @@ def index_page(states: Sequence[MachineState], found: SideBySide) -> str:
     )
 
 
-def _slowdown_figures(rows: Sequence[MachineSlowdown]) -> Iterator[tuple[str, Markup]]:
+def _slowdown_figures(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
     """One figure per case and treatment, its machines from the least slowed down on."""
-    of = ((row.campaign, row.case, row.arm) for row in rows)
-    groups = groupby(zip(of, rows, strict=True), key=lambda each: each[0])
-    for number, ((campaign, case, arm), group) in enumerate(groups):
-        machines = [row for _, row in group]
-        labels = [f"{row.machine}{' (emulated)' if row.emulated else ''}" for row in machines]
-        estimates = [Estimate(row.value, row.low, row.high, CONFIDENCE) for row in machines]
+    groups = grouped((f"{row['case']} {row['arm']}, {row['campaign']}", row) for row in rows)
+    for number, (name, machines) in enumerate(groups.items()):
+        marks = {row["machine"]: " (emulated)" if row["emulated"] else "" for row in machines}
+        labels = [f"{machine}{mark}" for machine, mark in marks.items()]
+        estimates = [
+            Estimate(row["value"], row["low"], row["high"], CONFIDENCE) for row in machines
+        ]
         with drawing(0.8 + 0.35 * len(machines), 4.0, font_size=9) as figure:
             axes = rows_axes(figure, labels, "slowdown")
             for line, (row, estimate) in enumerate(zip(machines, estimates, strict=True)):
-                interval(axes, estimate, line, "spin" if row.emulated else "on")
-            alt = f"Slowdown of {case} {arm}: {said(zip(labels, estimates, strict=True))}"
-            yield f"{case} {arm}, {campaign}", themed_svg(figure, f"m{number}", alt)
+                interval(axes, estimate, line, "spin" if row["emulated"] else "on")
+            alt = f"Slowdown of {name}: {said(zip(labels, estimates, strict=True))}"
+            yield name, themed_svg(figure, f"m{number}", alt)
 
 
-def _rates_figure(rates: Sequence[CoreRates]) -> Markup:
+def _rates_figure(rates: Sequence[Row]) -> Markup:
     """Machines by number, on logarithmic axes, and the line of equal rates."""
-    places = [(of.memory_core_b_s / 1e9, of.network_b_s / 1e9) for of in rates]
-    above = [of.machine for of in rates if of.network_b_s > of.memory_core_b_s]
+    places = [(of["memory_core_b_s"] / 1e9, of["network_b_s"] / 1e9) for of in rates]
+    above = [of["machine"] for of in rates if of["network_b_s"] > of["memory_core_b_s"]]
     alt = (
         f"Network against triad per core of {units.plural(len(rates), 'machine')}. The network "
         f"is faster than one core's share of the memory on {', '.join(above) or 'none'}."
@@ -257,24 +236,22 @@ def _rates_figure(rates: Sequence[CoreRates]) -> Markup:
         return themed_svg(figure, "rates", alt)
 
 
-def _headroom_figure(machines: Sequence[Headroom]) -> Markup:
+def headroom_figure(machines: Sequence[Row]) -> Markup:
     """Machines by number: what writes cost against the share of the memory that triad takes."""
-    shares = [f"{of.machine} {of.slowdown:.2f} at {of.share:.0%}" for of in machines]
+    shares = [f"{of['machine']} {of['slowdown']:.2f} at {of['share']:.0%}" for of in machines]
     alt = f"Slowdown of triad against the share of the memory's bandwidth: {', '.join(shares)}"
     with drawing(3.2) as figure:
         axes = figure.subplots()
-        _numbered(axes, machines, [(100 * of.share, of.slowdown) for of in machines])
+        _numbered(axes, machines, [(100 * of["share"], of["slowdown"]) for of in machines])
         axes.axhline(1, color=light("muted"), lw=1)
         finish(axes, "triad without writes, % of what the memory carries", "slowdown")
         return themed_svg(figure, "headroom", alt)
 
 
-def _numbered(
-    axes: Any, machines: Sequence[CoreRates | Headroom], places: Sequence[tuple[float, float]]
-) -> None:
+def _numbered(axes: Any, machines: Sequence[Row], places: Sequence[tuple[float, float]]) -> None:
     """A point with its number for each machine; published ones are hollow."""
     for number, (of, place) in enumerate(zip(machines, places, strict=True), 1):
-        look: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if of.published else {}
-        axes.plot(*place, "o", color=light("spin" if of.emulated else "on"), **look)
+        look: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if of["published"] else {}
+        axes.plot(*place, "o", color=light("spin" if of["emulated"] else "on"), **look)
         away = 5 if number % 2 else -11
         axes.annotate(str(number), place, (0, away), textcoords="offset points", ha="center")

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,8 +14,7 @@ import polars as pl
 
 from analysis.history.alarms import survey
 from analysis.history.nights import nights_of, read_results
-from analysis.pages import across
-from analysis.pages.across import MachineHistory
+from analysis.pages.across import MachineHistory, side_by_side
 from analysis.pages.render import PageNight, index_page, machine_page, state_of
 from analysis.samples.columns import write_table
 from records.errors import InputError
@@ -27,14 +25,6 @@ from records.run_folder import distrust_run
 #: Number of the schema of index.json.
 INDEX_SCHEMA = 2
 _PAGE, _DOCUMENT = "index.html", "index.json"
-#: Tables of the document over all machines, and where `across.SideBySide` has them.
-_TABLES = {
-    "machines": "facts",
-    "triad": "triads",
-    "rates": "rates",
-    "headroom": "headroom",
-    "slowdowns": "slowdowns",
-}
 #: Files next to the machines' folders: no machine can have such a name.
 FILES = (_PAGE, _DOCUMENT)
 
@@ -99,14 +89,10 @@ def write_pages(
         write_table(folder / "nights.parquet", history.nights)
         replace_text(folder / _PAGE, machine_page(history, nights.get(history.machine, ())))
     make_folder(output)
-    compared = across.side_by_side(histories)
+    tables = side_by_side(histories)
     states = [state_of(history, nights.get(history.machine, ())) for history in histories]
-    document = {
-        "schema": INDEX_SCHEMA,
-        "states": [asdict(state) for state in states],
-        **{name: list(map(asdict, getattr(compared, rows))) for name, rows in _TABLES.items()},
-    }
+    document = {"schema": INDEX_SCHEMA, "states": states, **tables}
     replace_text(output / _DOCUMENT, json.dumps(document, indent=1) + "\n")
     page = output / _PAGE
-    replace_text(page, index_page(states, compared))
+    replace_text(page, index_page(states, tables))
     return page

@@ -102,17 +102,9 @@ _LISTED = 200
 #: Columns used by the page.
 _SHOWN = [
     *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_unit", "seed"),
-    *("nodes", "origin_nodes", "writers", "injector", "transport", "message_b"),
-    *(
-        "footprint_b",
-        "direction",
-        "writer_share",
-        "burst_length_s",
-        "burst_pause_s",
-        "cpu_share",
-        "same_host",
-    ),
-    *("foreign_cpus", "steal_share"),
+    *("nodes", "origin_nodes", "writers", "injector", "transport", "direction", "same_host"),
+    *("message_b", "footprint_b", "burst_length_s", "burst_pause_s"),
+    *("writer_share", "cpu_share", "foreign_cpus", "steal_share"),
 ]
 
 

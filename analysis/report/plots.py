@@ -17,7 +17,6 @@ import jinja2
 import numpy as np
 import polars as pl
 from markupsafe import Markup, escape
-from numpy.typing import NDArray
 
 from analysis.effects.estimate import Result
 from analysis.statistics.interval import Estimate, Interval, bracketed, middle
@@ -203,6 +202,16 @@ def label(treatment: str) -> str:
     return f"{arm} {text}".rstrip() + f"\n{named}"
 
 
+#: Status of a run, or `lost` without a figure of merit -> marker and look; those of a run that
+#: counts are its treatment's.
+_LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "counts": ("", {"alpha": 0.75, "mew": 0}),
+    "warm-up": ("o", {"mfc": "none"}),
+    "rejected": ("x", {}),
+    "lost": ("x", {"clip_on": False}),
+}
+
+
 def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
     """All samples of one case: one strip per treatment, in order of time, with its median.
 
@@ -213,70 +222,55 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
     treatments = in_order(str(name) for name in samples["arm"].unique(maintain_order=True))
     factor, scaled = scale(middle(samples["fom"].drop_nulls()), unit)
     counted = samples.filter(status="counts")
-    edges = _edges(counted["fom"].to_numpy() / factor)
+    medians = dict(counted.group_by("arm").agg(pl.median("fom") / factor).iter_rows())
     raster = samples.height > RASTER_ABOVE
     hover: dict[str, list[str]] = {}
     with drawing(0.7 + 0.44 * len(treatments)) as figure:
         axes = figure.subplots()
         for strip, treatment in enumerate(treatments):
             runs = samples.filter(pl.col("arm") == treatment)
-            figures = np.clip(runs["fom"].to_numpy() / factor, *edges)
-            _strip(axes, runs["status"], figures, strip, treatment, raster)
-            hover |= {} if raster else _titles(runs, strip, factor, scaled)
+            places = np.linspace(strip - 0.34, strip + 0.34, runs.height + 2)[1:-1]
+            clipped = (pl.col("fom") / factor).clip(*_edges(counted["fom"] / factor))
+            status = pl.col("status").cast(pl.String)
+            look = pl.when(pl.col("fom").is_null()).then(pl.lit("lost")).otherwise(status)
+            runs = runs.with_columns(x=clipped.fill_null(0), y=places, look=look)
+            for (kind,), part in runs.partition_by("look", as_dict=True).items():
+                gid, (shape, how) = f"points-{strip}-{kind}", _LOOKS[str(kind)]
+                colour = "bad" if shape else treatment
+                how = {**how, "gid": gid, "rasterized": raster}
+                if kind == "lost":
+                    how["transform"] = axes.get_yaxis_transform()
+                points(axes, part["x"], part["y"], colour, shape or marker(treatment), 4.8, **how)
+                hover[gid] = [] if raster else _titles(part, factor, scaled)
+            if treatment in medians:
+                ends = strip - 0.42, strip + 0.42
+                axes.vlines(medians[treatment], *ends, color=light("ink"))
         _rows(axes, [label(name) for name in treatments], len(treatments) - 0.45, -0.55)
         axes.set_xlabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
         axes.margins(x=0.06)
-        medians = dict(counted.group_by("arm").agg(pl.median("fom")).iter_rows())
-        texts = "; ".join(
-            f"{arm} {number(medians[arm] / factor)}" for arm in treatments if arm in medians
-        )
+        texts = "; ".join(f"{of} {number(medians[of])}" for of in treatments if of in medians)
         title = f"Every sample in {scaled}, by treatment. Medians: {texts}"
         return themed_svg(figure, name, title, hover)
 
 
-def _titles(runs: pl.DataFrame, strip: int, factor: float, unit: str) -> dict[str, list[str]]:
-    """What a pointer shows of the runs of one treatment, by the id of their points."""
+def _titles(runs: pl.DataFrame, factor: float, unit: str) -> list[str]:
+    """What a pointer shows of each run."""
+    titles = []
     columns = ("key", "nodes", "fom", "status", "outcome", "reason")
-    titles: dict[str, list[str]] = {}
     for key, nodes, fom, status, outcome, reason in runs.select(columns).iter_rows():
         figure = "no figure of merit" if fom is None else f"{number(fom / factor)} {unit}"
         why = f"; {outcome.replace('_', ' ')}: {reason}" if status == "rejected" else ""
-        text = one_line(f"{key} on {nodes}, {status}: {figure}{why}")
-        group = "lost" if fom is None else status
-        titles.setdefault(f"points-{strip}-{group}", []).append(text[:_TITLE])
+        titles.append(one_line(f"{key} on {nodes}, {status}: {figure}{why}")[:_TITLE])
     return titles
 
 
-def _edges(counted: NDArray[np.float64]) -> tuple[float, float]:
+def _edges(counted: pl.Series) -> tuple[float, float]:
     """Lowest and highest value to draw: the range of those that count, plus a quarter of it."""
-    if not len(counted):
+    if counted.is_empty():
         return -np.inf, np.inf
-    low, high = float(counted.min()), float(counted.max())
+    low, high = float(np.min(counted.to_numpy())), float(np.max(counted.to_numpy()))
     room = (high - low or high) / 4
     return low - room, high + room
-
-
-def _strip(
-    axes: Axes, status: pl.Series, figures: Any, strip: int, treatment: str, raster: bool
-) -> None:
-    """The points of one treatment, in order of time across the strip."""
-    across = strip + np.linspace(-0.34, 0.34, len(status) + 2)[1:-1]
-    lost = np.isnan(figures)
-    looks: dict[str, tuple[str, str, dict[str, Any]]] = {
-        "counts": (treatment, marker(treatment), {"alpha": 0.75, "mew": 0}),
-        "warm-up": ("bad", "o", {"mfc": "none"}),
-        "rejected": ("bad", "x", {}),
-    }
-    for which, (colour, shape, look) in looks.items():
-        chosen = (status == which).to_numpy() & ~lost
-        look |= {"gid": f"points-{strip}-{which}", "rasterized": raster}
-        points(axes, figures[chosen], across[chosen], colour, shape, 4.8, **look)
-    look = {"gid": f"points-{strip}-lost", "rasterized": raster, "clip_on": False}
-    look["transform"] = axes.get_yaxis_transform()
-    points(axes, 0 * across[lost], across[lost], "bad", "x", 4.8, **look)
-    counted = figures[(status == "counts").to_numpy()]
-    if len(counted):
-        axes.vlines(np.median(counted), strip - 0.42, strip + 0.42, color=light("ink"))
 
 
 def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | None = 1.0) -> Axes:
@@ -293,16 +287,14 @@ def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | No
     return axes
 
 
-def interval(
-    axes: Axes, of: Estimate | None, y: float, name: str, shape: str = "|", gid: str | None = None
-) -> None:
+def interval(axes: Axes, of: Estimate | None, y: float, name: str, shape: str = "|") -> None:
     """A bar in the colour of `name`, and the estimate on it; nothing without one."""
     if of:
         _bar(axes, of, y, light(name), 3)
         look: dict[str, Any] = {"ms": 6, "color": light(name)}
         if shape == "|":
             look = {"ms": 11, "mew": 2.5, "color": light("ink")}
-        axes.plot(of.value, y, marker=shape, zorder=3, gid=gid, **look)
+        axes.plot(of.value, y, marker=shape, zorder=3, **look)
 
 
 def said(estimates: Iterable[tuple[str, Estimate | None]]) -> str:

@@ -63,21 +63,25 @@ class Shown:
 
 def shown(part: Part, of: object, anchor: str = "") -> list[Shown]:
     """The sections of a part of the page that apply to a run, or to all runs."""
-    named = [(each, f"{anchor}{each.name}") for each in _declared() if each.part == part]
-    views = [(each, name, each.view(of, name)) for each, name in named]
-    return [Shown(*each) for each in views if each[2] is not None]
+    sections = []
+    for section in _declared():
+        name = f"{anchor}{section.name}"
+        if section.part == part and (view := section.view(of, name)) is not None:
+            sections.append(Shown(section, name, view))
+    return sections
 
 
 def data_files(runs: Sequence[RunData]) -> Files:
     """The data files of all sections."""
-    return {
-        name: data for each in _declared() if each.files for name, data in each.files(runs).items()
-    }
+    files: dict[str, Mapping[str, Any] | pl.DataFrame] = {}
+    for section in _declared():
+        files |= section.files(runs) if section.files else {}
+    return files
 
 
 @cache
 def _declared() -> list[Section]:
     package = import_module(SUBJECTS)
-    modules = [import_module(f"{SUBJECTS}.{each.name}") for each in iter_modules(package.__path__)]
-    found = [each for module in modules for each in getattr(module, "SECTIONS", ())]
-    return sorted(found, key=lambda each: each.place)
+    modules = (import_module(f"{SUBJECTS}.{of.name}") for of in iter_modules(package.__path__))
+    sections = [section for module in modules for section in getattr(module, "SECTIONS", ())]
+    return sorted(sections, key=lambda section: section.place)

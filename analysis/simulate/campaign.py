@@ -21,17 +21,11 @@ from records.timetable import staggered
 _SEED = 1
 
 
-def run(
-    application: Application,
-    slowdowns: Times,
-    writers: int,
-    write_s: float,
-) -> SimulatedRun:
+def run(application: Application, slowdowns: Times, writers: int, write_s: float) -> SimulatedRun:
     """An application with `writers` concurrent writes all the time, each `write_s` long.
 
-    `slowdowns` is that of each rank of a hit node. Raises InputError for invalid arguments.
+    `slowdowns` is that of each rank of a hit node.
     """
-    application.check()
     # No rank is ever slower than this; a step more covers rounding.
     run_s = (application.steps + 1) * application.step_s * float(slowdowns.max())
     names = list(map(str, range(application.nodes)))

@@ -22,10 +22,9 @@ from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, level
 from analysis.samples.provenance import mapping
 from records.acceptance import AcceptanceLimits
+from records.campaign import QUALIFY
 from records.machine.site import InjectorName
 
-#: The campaign whose runs are judged.
-QUALIFY = "qualify"
 #: Injectors, each of which has a case of its own; all other cases are written by the machine's.
 _INJECTORS: tuple[str, ...] = get_args(InjectorName)
 #: Reasons of runs in which a writer was not held or released as it should be.

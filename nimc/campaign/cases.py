@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from nimc.campaign.checks import CheckVariables
 from records.arms import level_text, standard_arms
 from records.campaign import Campaign, Entry
 from records.errors import InputError
+from records.groups import grouped
 from records.machine.site import Machine
 from records.sample import Level
 from records.treatment import Replay, Treatment
@@ -25,6 +25,8 @@ from reframe_tests.crossing import Cell, cross
 from reframe_tests.factors import lacking
 from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest
 
+#: Numbers of cores of a sweep of few.
+_FEW = 8
 #: Characters that are not allowed in the name of a case, which names files.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._@+%=,-]")
 
@@ -36,7 +38,6 @@ def scheduled(arms: Sequence[str]) -> list[str]:
 
 def expand(campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine) -> Campaign:
     """The campaign with cases as entries, each with the factors it is crossed with. InputError."""
-    requested: list[Campaign | Entry] = [campaign, *campaign.workloads]
     cases = [
         case
         for entry in campaign.workloads
@@ -44,7 +45,8 @@ def expand(campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Ma
         for case in swept(levels, machine)
     ]
     changes: dict[str, Any] = {"workloads": cases}
-    if any(each.factors or each.exclude or each.only for each in requested):
+    requested: list[Campaign | Entry] = [campaign, *campaign.workloads]
+    if any(part.factors or part.exclude or part.only for part in requested):
         same_host = machine.origins.policy == "same_host"
         arms = campaign.arms or standard_arms(same_host=same_host)
         changes |= {"arms": arms, "factors": {}, "exclude": [], "only": []}
@@ -62,22 +64,22 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckVariables) -> list[En
     exclude, only = [*campaign.exclude, *entry.exclude], [*campaign.only, *entry.only]
     if not (factors or exclude or only):
         return [entry]
-    within = {name: each for name, each in factors.items() if check.changes_within(name)}
-    between = {name: each for name, each in factors.items() if name not in within}
-    found = []
+    within = {name: levels for name, levels in factors.items() if check.changes_within(name)}
+    between = {name: levels for name, levels in factors.items() if name not in within}
+    cases = []
     for combination in product(*between.values()):
         levels = dict(zip(between, combination, strict=True))
-        without, kept = _remaining(exclude, levels), _remaining(only, levels)
-        if {} in without or (only and not kept):
+        excluded, wanted = _remaining(exclude, levels), _remaining(only, levels)
+        if {} in excluded or (only and not wanted):
             continue
         words = (  # `lammps@4`: that of nodes without its name
             level_text(level) if name == "nodes" else f"{name}={level_text(level)}"
             for name, level in levels.items()
         )
         case = entry.at(_UNSAFE.sub("_", ",".join(words)), levels) if levels else entry
-        cells = {"exclude": without, "only": [] if {} in kept else kept}
-        found.append(case.but({"factors": within, **cells}))
-    return found
+        cells = {"exclude": excluded, "only": [] if {} in wanted else wanted}
+        cases.append(case.but({"factors": within, **cells}))
+    return cases
 
 
 def _remaining(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[str, Level]]:
@@ -97,13 +99,10 @@ def requested(
     settings = {
         name: check.typed(name, value) for name, value in case.set.items() if name in check.levels
     }
+    injector = {"injector": chosen.name, "message": chosen.message, "rate": chosen.rate}
     return CaseRequest(
         arms=campaign.arms,
-        levels={
-            **check.levels,
-            **settings,
-            **{"injector": chosen.name, "message": chosen.message, "rate": chosen.rate},
-        },
+        levels={**check.levels, **settings, **injector},
         factors=case.factors,
         exclude=case.exclude,
         only=case.only,
@@ -113,10 +112,10 @@ def requested(
 
 def treatments(arms: Sequence[str], case: Entry) -> list[Treatment]:
     """The treatments of a pair. Raises InputError if nothing is left to compare."""
-    found = cross(arms, case.factors, case.exclude, case.only)
-    if all(each.baseline is None for each in found):
+    crossed = cross(arms, case.factors, case.exclude, case.only)
+    if all(treatment.baseline is None for treatment in crossed):
         raise InputError("exclude, only: no treatment is left; allowed: some of them")
-    return found
+    return crossed
 
 
 # Sweeps of the contention model (Denis, Jeannot and Swartvagher): numbers of computing cores on
@@ -133,14 +132,21 @@ def swept(entry: Entry, machine: Machine) -> list[Entry]:
     most = max(1, (len(app_cpus) or facts.cores) // facts.sockets)
     if entry.set.get("socket") == "all":
         most *= facts.sockets
-    numbers = list(range(1, most + 1))
-    if entry.sweep.cores == "doubled":
-        numbers = [*(1 << power for power in range((most - 1).bit_length())), most]
+    numbers = evenly_spaced(most) if entry.sweep.cores == "few" else range(1, most + 1)
     return [
         entry.at(f"n{n}-c{comp}-m{comm}", {"cores": n, "node": comp, "comm_node": comm})
         for comp, comm in placements(machine, entry.sweep.placements)
         for n in numbers
     ]
+
+
+def evenly_spaced(most: int) -> list[int]:
+    """Eight of the numbers from 1 to `most`, with both ends; all if there are fewer.
+
+    A model that is fitted to them predicts nearly as well as one of all (docs/benchmarks.md).
+    """
+    gaps = _FEW - 1
+    return sorted({1 + round(gap * (most - 1) / gaps) for gap in range(_FEW)})
 
 
 def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
@@ -150,59 +156,13 @@ def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
     Those two always come first, so that a run that is stopped can still be fitted.
     """
     facts = machine.node_facts()
-    of_sockets = facts.numa_nodes[:: facts.nodes_a_socket][:2]
-    first = [(node, node) for node in of_sockets]
+    first = [(node, node) for node in facts.numa_nodes[:: facts.nodes_a_socket][:2]]
     if requested == "local":
         return first[:1]
     if requested == "calibration":
         return first
     nodes = facts.nodes_of_memory()
     return list(dict.fromkeys([*first, *product(nodes, nodes)]))
-
-
-def siblings(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
-    """All cases of an adaptive case's placement, from the fewest cores to the most."""
-    same = (each for each in cases if each.adaptive and _placement(each) == _placement(entry))
-    return sorted(same, key=lambda each: each.set["cores"])
-
-
-def is_optional(entry: Entry, cases: Sequence[Entry]) -> bool:
-    """Whether a case may be skipped; those with the fewest and the most cores may not."""
-    if not entry.adaptive:
-        return False
-    same = siblings(entry, cases)
-    return entry.name not in (same[0].name, same[-1].name)
-
-
-def most_measured(entry: Entry, cases: Sequence[Entry]) -> list[Entry]:
-    """As many of an adaptive case's siblings as may be measured; all cost the same."""
-    from analysis.contention.fit import points_allowed  # fitting takes a second to load
-
-    same = siblings(entry, cases)
-    return [same[-1], *same[: points_allowed(same[-1].set["cores"]) - 1]]
-
-
-def next_case(run: Path, same: Sequence[Entry], begun: Sequence[Entry]) -> Entry | None:
-    """The case to measure next of a placement's, `same`; None if its model is good enough.
-
-    `begun`: those that were measured or failed.
-    """
-    from analysis.contention.fit import next_n, points_allowed
-    from analysis.contention.sweep import from_run
-
-    if not begun:
-        return same[0]
-    try:
-        points = from_run(run, None).at(same[0].set["node"], same[0].set["comm_node"])
-    except InputError:  # no accepted sample; the failure has been reported
-        return None
-    cores = same[-1].set["cores"]
-    n = next_n(points, cores, points_allowed(cores))
-    return next((each for each in same if each.set["cores"] == n and each not in begun), None)
-
-
-def _placement(entry: Entry) -> tuple[str, object, object]:
-    return entry.name.rpartition("@")[0], entry.set["node"], entry.set["comm_node"]
 
 
 # How many nodes a case needs on a machine.
@@ -240,8 +200,8 @@ class Scale:
 def scales(campaign: Campaign, machine: Machine) -> Iterator[Scale]:
     """Every scale and arm of short writes. Raises InputError for what cannot be planned."""
     for entry, arm in product(campaign.cases, scheduled(campaign.arms)):
-        requested = short_writes(campaign, entry)
-        load = scaling.load(requested, machine)
+        asked = short_writes(campaign, entry)
+        load = scaling.load(asked, machine)
         write_b, per_s = load.write_b, load.writes_per_s[arm]
         link_b_s = machine.nic.link_rate_b_s if machine.nic else None
         busiest = -(-load.writers[arm] // max(load.origins, 1))
@@ -250,7 +210,7 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[Scale]:
             arm=arm,
             target_nodes=entry.nodes,
             origin_nodes=load.origins,
-            counted=None if f"{arm}:" in requested.writers else load.counted,
+            counted=None if f"{arm}:" in asked.writers else load.counted,
             mtti_s=load.mtti_s,
             writers=load.writers[arm],
             write_s=load.short.length_s,
@@ -295,24 +255,23 @@ def leave_out(
 
     Of the cases that are left, `only` these if any is named. Raises InputError if no case is left.
     """
-    left: list[Entry] = []
+    left: dict[str, Entry] = {}
     absent: list[Omitted] = []
     for case in campaign.cases:
-        kept, reasons = _keep(campaign, case, machine)
-        left += [kept] if kept else []
+        able, reasons = _able(campaign, case, machine)
+        left |= {able.name: able} if able else {}
         absent += reasons
     if not left:
         first = absent[0]
         raise InputError(f"{campaign.name}: no case is left: {first.case}: {first.reason}")
-    known = [case.name for case in left]
     for name in only:
-        if name not in known:
-            raise InputError(f"--case: {name!r} found; allowed: {', '.join(known)}")
-    named = [case for case in left if case.name in only] or left
+        if name not in left:
+            raise InputError(f"--case: {name!r} found; allowed: {', '.join(left)}")
+    named = [case for name, case in left.items() if name in (only or left)]
     return campaign.model_copy(update={"workloads": named}), absent
 
 
-def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
+def _able(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
     """A case with the levels that the machine has; None if none is left."""
     most = machine.nodes
     if most is not None and nodes_taken(campaign, case, machine) > most:
@@ -329,22 +288,24 @@ def _keep(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | No
     ]
     if not absent:
         return case, []
-    left_out = [(each.factor, each.level) for each in absent]
+    gone = [(omitted.factor, omitted.level) for omitted in absent]
     factors = {
-        name: [level for level in levels if (name, level) not in left_out]
+        name: [level for level in levels if (name, level) not in gone]
         for name, levels in case.factors.items()
     }
-    kept = case.but({"factors": factors})
+    able = case.but({"factors": factors})
     with suppress(InputError):  # `exclude` and `only` may remove the rest
-        if all(factors.values()) and treatments(campaign.arms, kept):
-            return kept, absent
+        if all(factors.values()) and treatments(campaign.arms, able):
+            return able, absent
     return None, [Omitted(case.name, absent[0].reason)]
 
 
 def omission_lines(absent: Sequence[Omitted]) -> list[str]:
     """A line for each reason, with the cases and levels it applies to."""
-    found: dict[str, list[str]] = {}
-    for each in absent:
-        level = "" if each.level is None else f" {each.factor}={level_text(each.level)}"
-        found.setdefault(each.reason, []).append(f"{each.case}{level}")
-    return [f"left out ({reason}): {', '.join(what)}" for reason, what in found.items()]
+    names = grouped((omitted.reason, _with_level(omitted)) for omitted in absent)
+    return [f"left out ({reason}): {', '.join(what)}" for reason, what in names.items()]
+
+
+def _with_level(omitted: Omitted) -> str:
+    level = "" if omitted.level is None else f" {omitted.factor}={level_text(omitted.level)}"
+    return f"{omitted.case}{level}"

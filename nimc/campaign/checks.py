@@ -38,10 +38,9 @@ from reframe_tests.planning import planned
 GOVERNED = frozenset(
     (
         *("arms", "block", "block_file", "case", "exclude", "factors", "foreign_cpus"),
-        "foreign_share",
-        *("frequency_drop", "injector", "limit_s", "message", "min_share", "nimc_dir", "nodelist"),
-        *("only", "pairs", "rate", "retries", "run_timeout_s", "seed", "steal_share", "traffic"),
-        *("traffic_nodes", "traffic_rate", "traffic_speed", "workload"),
+        *("foreign_share", "frequency_drop", "injector", "message", "min_share", "nimc_dir"),
+        *("nodelist", "only", "pairs", "rate", "retries", "run_timeout_s", "seed", "steal_share"),
+        *("traffic", "traffic_nodes", "traffic_rate", "traffic_speed", "workload"),
     )
 )
 #: Variables that checks set themselves.
@@ -71,14 +70,14 @@ class VariableType:
 
     def accepts(self, value: Any) -> bool:
         """Whether a value of a campaign's can be set."""
-        if self.name not in ("int", "float", "str"):
-            return self.name != "bool" or isinstance(value, bool)
-        if self.name == "str" or isinstance(value, bool):
-            return not isinstance(value, bool)
+        is_truth, least = isinstance(value, bool), self.default or 0
+        if self.name in ("bool", "str"):
+            return is_truth == (self.name == "bool")
+        if self.name not in ("int", "float"):
+            return True
         kinds = int if self.name == "int" else (int, float)
-        if not isinstance(value, kinds) or not math.isfinite(value):
+        if is_truth or not isinstance(value, kinds) or not math.isfinite(value):
             return False
-        least = self.default or 0
         if self.name == "int":
             return value >= min(1, least)
         return value > 0 if least > 0 else value >= least
@@ -139,14 +138,13 @@ class CheckVariables:
 
 
 _CHECKS = TypeAdapter(dict[str, CheckVariables])
-_CHECK = TypeAdapter(CheckVariables)
-_CHECK_FIELDS = CheckVariables.__dataclass_fields__
 
 
 def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
     """Every check of the class NAME in `folder/NAME.py`; MachineError if one cannot be read."""
     # All that the answer depends on.
-    digest = hashlib.sha256(f"{version('reframe-hpc')} {[*_CHECK_FIELDS]}".encode())
+    fields = [*CheckVariables.__dataclass_fields__]
+    digest = hashlib.sha256(f"{version('reframe-hpc')} {fields}".encode())
     for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
     return _checks(folder, digest.hexdigest())
@@ -154,19 +152,27 @@ def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
 
 @lru_cache(maxsize=4)
 def _checks(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
-    cache = None
-    with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
-        folder_of_user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
-        folder_of_user.mkdir(mode=0o700, parents=True, exist_ok=True)
-        cache = None if distrust(folder_of_user) else folder_of_user / "checks.json"
-    checks = _cached(cache, digest) if cache else None
-    if checks is None:
-        answer = _ask(folder)
-        checks = _CHECKS.validate_python(answer)
-        with suppress(OSError, InputError):
-            if cache:
-                replace_text(cache, json.dumps({"digest": digest, "checks": answer}), 0o600)
+    cache = _cache_file()
+    with suppress(OSError, ValueError, KeyError, TypeError):  # none, or not one of ours
+        if cache and not distrust(cache):
+            record = json.loads(cache.read_bytes())
+            if record["digest"] == digest:
+                return _CHECKS.validate_python(record["checks"])
+    answer = _ask(folder)
+    checks = _CHECKS.validate_python(answer)
+    with suppress(OSError, InputError):
+        if cache:
+            replace_text(cache, json.dumps({"digest": digest, "checks": answer}), 0o600)
     return checks
+
+
+def _cache_file() -> Path | None:
+    """The user's cache; None if another user could write to its folder."""
+    with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return None if distrust(folder) else folder / "checks.json"
+    return None
 
 
 def check_of_others(file: Path, name: str, config: Path, system: str) -> CheckVariables:
@@ -174,7 +180,7 @@ def check_of_others(file: Path, name: str, config: Path, system: str) -> CheckVa
 
     Raises MachineError, with the reason alone, if it cannot be measured.
     """
-    return _CHECK.validate_python(_ask(file, name, str(config), system)[name])
+    return _CHECKS.validate_python(_ask(file, name, str(config), system))[name]
 
 
 def _ask(place: Path, *words: str) -> dict[str, Any]:
@@ -189,15 +195,6 @@ def _ask(place: Path, *words: str) -> dict[str, Any]:
             return described
         raise MachineError(described["fault"])
     raise MachineError(f"{place}: the checks cannot be read: {answer.last}")
-
-
-def _cached(cache: Path, digest: str) -> dict[str, CheckVariables] | None:
-    """The cached answer; None if it is another user's, invalid, or of other checks."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        record = {} if distrust(cache) else json.loads(cache.read_bytes())
-        if record["digest"] == digest:
-            return _CHECKS.validate_python(record["checks"])
-    return None
 
 
 def require_known_programs(site: Machine, checks: Mapping[str, CheckVariables]) -> None:
@@ -230,7 +227,7 @@ def _described(folder: Path) -> dict[str, Any]:
     from reframe_tests.binaries import CompiledMixin
     from reframe_tests.mixin import NimcMixin
 
-    of_reframe = _variables(rfm.RegressionTest)
+    of_reframe = set(rfm.RegressionTest._rfm_var_space.vars)
     described: dict[str, Any] = {}
     for path in sorted(folder.glob("*.py")):
         name = path.stem
@@ -241,13 +238,12 @@ def _described(folder: Path) -> dict[str, Any]:
         except Exception as error:
             return {"fault": f"{path}: the check cannot be read: {_line(error)}"}
         if issubclass(check, NimcMixin):
+            spack = issubclass(check, CompiledMixin) or _default(check, "stack") is not None
             described[name] = {
-                **_fields(check, _variables(check) - of_reframe),
+                **_fields(check, set(check._rfm_var_space.vars) - of_reframe),
                 "environs": list(_default(check, "valid_prog_environs") or check.wanted_environs),
                 "program": _default(check, "program"),
-                "from_spack": (
-                    issubclass(check, CompiledMixin) or _default(check, "stack") is not None
-                ),
+                "from_spack": spack,
             }
     return described
 
@@ -278,23 +274,22 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
             places = valid_sysenv_comb(one.valid_systems, one.valid_prog_environs)
     except Exception as error:
         return {"fault": _line(error)}
-    described = {
-        **_fields(check, _variables(check)),
-        "environs": [f"{part.name}+{environ.name}" for part in places for environ in places[part]],
-    }
-    return {name: described}
+    environs = [f"{part.name}+{environ.name}" for part in places for environ in places[part]]
+    return {name: {**_fields(check, set(check._rfm_var_space.vars)), "environs": environs}}
 
 
 def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
     """Fields of `CheckVariables` that are found alike for every check."""
     import reframe as rfm
 
+    within_block = getattr(check, "within_block", ())
+    levels = {name: _default(check, name) for name in sorted(planned(variables, within_block))}
     return {
         "variables": sorted(variables),
         "types": {name: _type(check, name) for name in sorted(variables)},
-        "within_block": list(getattr(check, "within_block", ())),
+        "within_block": list(within_block),
         "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
-        "levels": _levels(check, variables),
+        "levels": {name: value for name, value in levels.items() if value is not None},
         "lengthened_by": check.lengthened_by,
         "rank_counts": list(getattr(check, "rank_counts", ())),
         "ready_rows": check.ready_rows,
@@ -303,36 +298,26 @@ def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
     }
 
 
-def _line(error: Exception) -> str:
-    """The first line of an error; ReFrame's own say all."""
-    from reframe.core.exceptions import ReframeError
-
-    kind = "" if isinstance(error, ReframeError) else f"{type(error).__name__}: "
-    return f"{kind}{error}".partition("\n")[0]
-
-
-def _variables(check: Any) -> set[str]:
-    """Names of a class's variables, inherited ones included."""
-    return set(check._rfm_var_space.vars)
-
-
 def _type(check: Any, name: str) -> dict[str, Any]:
     """Fields of `VariableType`."""
-    variable = check._rfm_var_space.vars[name]
-    types: Any = getattr(variable.field, "_types", ())
-    default = variable.default_value if variable.is_defined() else None
-    if not isinstance(default, int | float) or isinstance(default, bool):
-        default = None
-    return {"name": types[0].__name__ if len(types) == 1 else "", "default": default}
-
-
-def _levels(check: Any, variables: set[str]) -> dict[str, Any]:
-    names = planned(variables, getattr(check, "within_block", ()))
-    values = {name: _default(check, name) for name in sorted(names)}
-    return {name: value for name, value in values.items() if value is not None}
+    types: Any = getattr(check._rfm_var_space.vars[name].field, "_types", ())
+    default = _default(check, name)
+    is_number = isinstance(default, int | float) and not isinstance(default, bool)
+    return {
+        "name": types[0].__name__ if len(types) == 1 else "",
+        "default": default if is_number else None,
+    }
 
 
 def _default(check: Any, name: str) -> Any:
     """The class's value of a variable; None of one that it does not have, or that has none."""
     variable = check._rfm_var_space.vars.get(name)
     return variable.default_value if variable is not None and variable.is_defined() else None
+
+
+def _line(error: Exception) -> str:
+    """The first line of an error; ReFrame's own say all."""
+    from reframe.core.exceptions import ReframeError
+
+    kind = "" if isinstance(error, ReframeError) else f"{type(error).__name__}: "
+    return f"{kind}{error}".partition("\n")[0]

@@ -26,6 +26,11 @@ LAYOUT, SUFFIX = "layout", "@layouts"
 RUNS = 3
 
 
+def is_open(case: Entry) -> bool:
+    """Whether a case leaves its layout to a comparison."""
+    return bool(case.set.get(LAYOUT) == AUTO)
+
+
 def candidates(request: Request, case: Entry) -> list[str]:
     """Layouts on all cores, or on most where few numbers of ranks are possible; most ranks first.
 
@@ -34,44 +39,32 @@ def candidates(request: Request, case: Entry) -> list[str]:
     reserved, core_spec = case.set.get("reserved_cores", -1), case.set.get("core_spec", 0)
     cores = case.set.get("layout_cores") or app_cores(request.machine, reserved, core_spec)
     allowed = request.check(case).rank_counts
-    found = [
+    layouts = [
         f"{ranks}x{cores // ranks}"
         for ranks in range(cores, 0, -1)
         if (ranks * case.nodes in allowed if allowed else cores % ranks == 0)
     ]
-    if not found:
+    if not layouts:
         raise InputError(
             f"{case.name}: layout: {AUTO} found; no number of ranks of '{case.check}' fits on"
             f" {plural(cores, 'core')} of {plural(case.nodes, 'node')}; allowed: other numbers"
         )
-    return found
-
-
-def is_open(case: Entry) -> bool:
-    """Whether a case leaves its layout to a comparison."""
-    return bool(case.set.get(LAYOUT) == AUTO)
+    return layouts
 
 
 def search(request: Request, case: Entry) -> Request:
     """The campaign of one case that compares the candidates."""
-    changes = {
-        "case": f"{case.name}{SUFFIX}",
-        "set": {name: value for name, value in case.set.items() if name != LAYOUT},
-        "factors": {LAYOUT: candidates(request, case)},
-        "exclude": [],
-        "only": [],
-    }
-    asked = {"workloads": [case.but(changes)], "arms": [BASELINE], "traffic": None}
+    compared = case.but(
+        {
+            "case": f"{case.name}{SUFFIX}",
+            "set": {name: value for name, value in case.set.items() if name != LAYOUT},
+            "factors": {LAYOUT: candidates(request, case)},
+            "exclude": [],
+            "only": [],
+        }
+    )
+    asked = {"workloads": [compared], "arms": [BASELINE], "traffic": None}
     return replace(request, campaign=request.campaign.model_copy(update=asked))
-
-
-def searches(request: Request) -> dict[str, Request]:
-    """Case -> that campaign, of cases with several candidates. Raises InputError."""
-    return {
-        case.name: search(request, case)
-        for case in request.campaign.cases
-        if is_open(case) and len(candidates(request, case)) > 1
-    }
 
 
 def at(case: Entry, layout: str) -> Entry:

@@ -11,19 +11,12 @@ from typing import Any, Literal
 from analysis.statistics.looks import next_look
 from conductor.injectors import INJECTORS
 from conductor.length import doublings
-from nimc.campaign.cases import (
-    Omitted,
-    is_optional,
-    most_measured,
-    nodes_taken,
-    origins_taken,
-    requested,
-)
+from nimc.campaign import layouts
+from nimc.campaign.cases import Omitted, nodes_taken, origins_taken, requested
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.layouts import RUNS, searches
 from nimc.campaign.lengths import Lengths
+from nimc.campaign.load import Other
 from nimc.campaign.matrix import Matrix, Offers, matrix, offers_of
-from nimc.campaign.others import Other
 from nimc.campaign.settings import ReframeSettings
 from records.acceptance import LIMITS
 from records.arms import ARMS
@@ -53,9 +46,8 @@ _ALONE_S = 4.0
 #: What JSON has of a treatment.
 _OF_TREATMENT = ("name", "arm", "role", "baseline", "factors")
 
-#: When a block is run: always, until the interval is as narrow as requested, or if the models of
-#: a sweep's other cases disagree.
-Needed = Literal["always", "until decided", "where models disagree"]
+#: When a block is run.
+Needed = Literal["always", "until decided"]
 
 
 @dataclass(frozen=True)
@@ -114,8 +106,12 @@ class Request:
 
     @cached_property
     def searches(self) -> dict[str, Request]:
-        """Case -> the campaign that finds its layout. Raises InputError."""
-        return searches(self)
+        """Case -> the campaign that finds its layout, of those with several. Raises InputError."""
+        return {
+            case.name: layouts.search(self, case)
+            for case in self.campaign.cases
+            if layouts.is_open(case) and len(layouts.candidates(self, case)) > 1
+        }
 
     @property
     def origins_most(self) -> int:
@@ -183,8 +179,6 @@ class Case:
     pairs_most: int
     duration_least_s: float
     duration_most_s: float
-    #: Whether the maximum counts it: a sweep of few cores skips some cases.
-    counts: bool
     blocks: list[Block]
 
     @property
@@ -211,51 +205,48 @@ class Plan:
     machine: str
     cases: list[Case]
 
+    @property
+    def sums(self) -> dict[str, float]:
+        """Durations and node-hours of all cases."""
+        return {
+            "duration_least_s": sum(case.duration_least_s for case in self.cases),
+            "duration_most_s": sum(case.duration_most_s for case in self.cases),
+            "node_hours_least": sum(c.nodes * c.duration_least_s for c in self.cases) / 3600,
+            "node_hours_most": sum(c.nodes * c.duration_most_s for c in self.cases) / 3600,
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """The plan as in JSON, with its sums."""
-        least = [(case.nodes, case.duration_least_s) for case in self.cases]
-        most = [(case.nodes, case.duration_most_s) for case in self.cases if case.counts]
-        return vars(self) | {
-            "cases": [case.as_dict() for case in self.cases],
-            "duration_least_s": sum(length_s for _, length_s in least),
-            "duration_most_s": sum(length_s for _, length_s in most),
-            "node_hours_least": sum(nodes * length_s for nodes, length_s in least) / 3600,
-            "node_hours_most": sum(nodes * length_s for nodes, length_s in most) / 3600,
-        }
+        return vars(self) | {"cases": [case.as_dict() for case in self.cases], **self.sums}
 
 
 def _plan_case(request: Request, entry: Entry) -> Case:
     """One case with all the blocks that it may take."""
-    campaign = request.campaign
-    chosen = is_optional(entry, campaign.cases)
-    treated = request.treatments[entry.name]
+    pairs, treated = request.campaign.pairs, request.treatments[entry.name]
     blocks: list[Block] = []
     planned = 0
-    for index, size in enumerate(block_sizes(campaign.pairs)):
-        needed: Needed = "always" if planned < campaign.pairs.floor else "until decided"
+    for index, size in enumerate(block_sizes(pairs)):
+        needed: Needed = "always" if planned < pairs.floor else "until decided"
         length_s = block_s(request, entry, treated, size)
-        argv = command(request, entry, index, RUN)
-        needed = "where models disagree" if chosen else needed
-        blocks.append(Block(index, size, needed, length_s, argv))
+        blocks.append(Block(index, size, needed, length_s, command(request, entry, index, RUN)))
         planned += size
     search_s = 0.0
     if search := request.searches.get(entry.name):
         (compared,) = search.campaign.cases
-        search_s = block_s(search, compared, search.treatments[compared.name], RUNS)
+        search_s = block_s(search, compared, search.treatments[compared.name], layouts.RUNS)
     return Case(
         case=entry.name,
         workload=entry.check,
-        arms=campaign.arms,
+        arms=request.campaign.arms,
         treatments=treated,
         factors_within=entry.factors,
         factors_between=entry.between,
         target_nodes=entry.nodes,
-        origin_nodes=origins_taken(campaign, entry, request.machine),
-        pairs_least=0 if chosen else campaign.pairs.floor,
-        pairs_most=campaign.pairs.most,
+        origin_nodes=origins_taken(request.campaign, entry, request.machine),
+        pairs_least=pairs.floor,
+        pairs_most=pairs.most,
         duration_least_s=search_s + sum(b.duration_s for b in blocks if b.needed == "always"),
         duration_most_s=search_s + sum(b.duration_s for b in blocks),
-        counts=not chosen or entry in most_measured(entry, campaign.cases),
         blocks=blocks,
     )
 
@@ -320,9 +311,8 @@ def block_plan(
     run: Path,
     *,
     seed: int,
-    limit_s: float | None = None,
 ) -> BlockPlan:
-    """All that is decided of one block; `limit_s` is what is left of the campaign's limit."""
+    """All that is decided of one block."""
     campaign, check = request.campaign, request.check(entry)
     verify = campaign.verify
     demand = {
@@ -344,7 +334,6 @@ def block_plan(
         pairs=pairs,
         warmups=entry.warmups,
         nimc_dir=str(run),
-        limit_s=limit_s,
         nodelist=request.nodelist or "",
         settings={name: check.typed(name, value) for name, value in entry.set.items()},
     )
@@ -352,12 +341,16 @@ def block_plan(
 
 def plan_file(run: Path | str, entry: Entry, index: int) -> Path:
     """Where a run has the plan of a block."""
-    return Path(run, "logs", entry.name, str(index), "plan.json")
+    return Path(_logs(run, entry, index), "plan.json")
+
+
+def _logs(run: Path | str, entry: Entry, index: int) -> str:
+    return f"{run}/logs/{entry.name}/{index}"
 
 
 def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`."""
-    file = plan_file(run, entry, index)
+    logs = _logs(run, entry, index)
     other = request.others.get(entry.check)
     checks = str(other.file if other else request.folder / f"{entry.check}.py")
     # ReFrame shows a parameter that has one value in the name.
@@ -365,6 +358,6 @@ def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     return [
         *(request.reframe, "-C", str(request.config), f"--system={request.machine.system}"),
         *("-c", checks, "-r", "-n", named),
-        *(f"--prefix={file.parent}/reframe", f"--report-file={file.parent}/reframe.json"),
-        *("-S", f"{entry.check}.block_file={file}"),
+        *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),
+        *("-S", f"{entry.check}.block_file={logs}/plan.json"),
     ]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from nimc.campaign import cases, rules
 from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
-from nimc.campaign.load import load_campaign
-from nimc.campaign.others import others_in, renamed
+from nimc.campaign.load import load_campaign, others_in, renamed
 from nimc.campaign.plan import Plan, Request
 from nimc.campaign.settings import (
     Partitions,
@@ -29,7 +28,83 @@ from records.machine.slurm import SCHEDULERS
 from records.programs import which
 from records.text import duration
 
+#: A time limit as ReFrame spells it.
 _LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+#: Names of nodes as Slurm takes them; no ranges, which name several.
+_NODELIST = re.compile(r"[A-Za-z0-9][\w.-]*(,[A-Za-z0-9][\w.-]*)*", re.ASCII)
+
+
+def prepare(
+    campaign_file: Path,
+    machine_name: str,
+    root: Path = checkout.ROOT,
+    nodelist: str | None = None,
+    only: Sequence[str] = (),
+) -> Request:
+    """Raises InputError. `nodelist` pins the targets; `only` these cases, if any, are run."""
+    machine = load_machine(machine_name, root)
+    config, folder = root / "configs" / f"{machine_name}.py", root / "reframe_tests"
+    if not config.is_file():
+        raise InputError(f"machine {machine_name!r}: configs/{machine_name}.py does not exist")
+    checks = dict(checks_in(folder))
+    require_known_programs(machine, checks)
+    marked = marked_yaml.load(campaign_file)
+    others = others_in(marked, checks, config, machine.system)
+    named = {name: other.check for name, other in others.items()}
+    loaded = renamed(load_campaign(marked, {**checks, **named}, machine), others)
+    checks |= {other.name: other.check for other in others.values()}
+    campaign, absent = cases.leave_out(cases.expand(loaded, checks, machine), machine, only)
+    used = {name: checks[name] for name in sorted({case.check for case in campaign.cases})}
+    settings = settings_of(config)
+    targets = _targets(config, settings, machine, used, root)
+    request = Request(
+        campaign,
+        machine,
+        config,
+        folder,
+        settings,
+        used,
+        absent,
+        text=campaign_file.read_text(encoding="utf-8-sig"),
+        slurm=machine.origins.policy != "same_host" or use_slurm(targets),
+        time_limit_s=time_limit_s(targets),
+        nodelist=nodelist,
+        least_run_s=rules.least_s(campaign, machine),
+        others={other.name: other for other in others.values() if other.name in used},
+        reframe=which("reframe") or "reframe",
+    )
+    if nodelist is not None:
+        _check_nodelist(request, nodelist)
+    return request
+
+
+def _targets(
+    config: Path,
+    settings: ReframeSettings,
+    machine: Machine,
+    checks: Mapping[str, CheckVariables],
+    root: Path,
+) -> Partitions:
+    """Partitions of the targets. Raises InputError if they cannot run each of the checks."""
+    if settings.fault:
+        line = f":{settings.fault_line}" if settings.fault_line else ""
+        raise InputError(f"{config}{line}: {settings.fault}")
+    targets = target_partitions(settings.partitions, machine.partition)
+    if not targets:
+        file = root / "site" / f"{machine.name}.yaml"
+        names = ", ".join(str(part.get("name")) for part in settings.partitions)
+        raise InputError(
+            f"site/{machine.name}.yaml:{marked_yaml.load(file).line(('partition',))}: partition:"
+            f" {machine.partition!r} found; allowed: a partition of {config}: {names}"
+        )
+    names_of_targets = [str(part.get("name")) for part in targets]
+    for name in without_place(checks, places_of(settings, targets, machine.name)):
+        raise InputError(
+            f"{config}:{line_of(config, names_of_targets[0])}: environs: none of partition"
+            f" {', '.join(names_of_targets)} can run '{name}'; allowed: an environment with"
+            f" {needed(checks[name])}"
+        )
+    return targets
 
 
 def use_slurm(partitions: Partitions) -> bool:
@@ -44,9 +119,9 @@ def time_limit_s(partitions: Partitions) -> float | None:
     """
     limits = []
     for limit in (part.get("time_limit") for part in partitions):
-        if found := _LIMIT.fullmatch(limit) if isinstance(limit, str) else None:
-            parts = zip(found.groups(default="0"), (86400, 3600, 60, 1), strict=True)
-            limits.append(float(sum(int(part) * unit for part, unit in parts)))
+        if parts := _LIMIT.fullmatch(limit) if isinstance(limit, str) else None:
+            numbers = zip(parts.groups(default="0"), (86400, 3600, 60, 1), strict=True)
+            limits.append(float(sum(int(number) * unit for number, unit in numbers)))
         elif isinstance(limit, int | float):
             limits.append(float(limit))
     return min(filter(None, limits), default=None)
@@ -66,55 +141,6 @@ def too_long(planned: Plan, limit_s: float | None) -> list[str]:
     ]
 
 
-#: Names of nodes as Slurm takes them; no ranges, which name several.
-_NODELIST = re.compile(r"[A-Za-z0-9][\w.-]*(,[A-Za-z0-9][\w.-]*)*", re.ASCII)
-
-
-def prepare(
-    campaign_file: Path,
-    machine_name: str,
-    root: Path = checkout.ROOT,
-    nodelist: str | None = None,
-    only: Sequence[str] = (),
-) -> Request:
-    """Raises InputError. `nodelist` pins the targets; `only` these cases, if any, are run."""
-    described = load_machine(machine_name, root)
-    config = root / "configs" / f"{machine_name}.py"
-    if not config.is_file():
-        raise InputError(f"machine {machine_name!r}: configs/{machine_name}.py does not exist")
-    folder = root / "reframe_tests"
-    checks = checks_in(folder)
-    require_known_programs(described, checks)
-    marked = marked_yaml.load(campaign_file)
-    named = others_in(marked, checks, config, described.system)
-    known = {**checks, **{name: other.check for name, other in named.items()}}
-    loaded = renamed(load_campaign(marked, known, described), named)
-    checks = {**checks, **{other.name: other.check for other in named.values()}}
-    campaign, absent = cases.leave_out(cases.expand(loaded, checks, described), described, only)
-    used = {name: checks[name] for name in sorted({each.check for each in campaign.cases})}
-    settings = settings_of(config)
-    targets = _targets(config, settings, described, used, root)
-    request = Request(
-        campaign,
-        described,
-        config,
-        folder,
-        settings,
-        used,
-        absent,
-        text=campaign_file.read_text(encoding="utf-8-sig"),
-        slurm=described.origins.policy != "same_host" or use_slurm(targets),
-        time_limit_s=time_limit_s(targets),
-        nodelist=nodelist,
-        least_run_s=rules.least_s(campaign, described),
-        others={other.name: other for other in named.values() if other.name in used},
-        reframe=which("reframe") or "reframe",
-    )
-    if nodelist is not None:
-        _check_nodelist(request, nodelist)
-    return request
-
-
 def _check_nodelist(request: Request, nodelist: str) -> None:
     machine, given = request.machine, len(set(nodelist.split(",")))
     if not request.slurm:
@@ -132,32 +158,3 @@ def _check_nodelist(request: Request, nodelist: str) -> None:
                 f"--nodelist: {given} nodes found; allowed: as many as case '{case.name}' has,"
                 f" {case.nodes}"
             )
-
-
-def _targets(
-    config: Path,
-    settings: ReframeSettings,
-    described: Machine,
-    checks: Mapping[str, CheckVariables],
-    root: Path,
-) -> Partitions:
-    """Partitions of the targets. Raises InputError if they cannot run each of the checks."""
-    if settings.fault:
-        line = f":{settings.fault_line}" if settings.fault_line else ""
-        raise InputError(f"{config}{line}: {settings.fault}")
-    targets = target_partitions(settings.partitions, described.partition)
-    if not targets:
-        file = root / "site" / f"{described.name}.yaml"
-        names = ", ".join(str(part.get("name")) for part in settings.partitions)
-        raise InputError(
-            f"site/{described.name}.yaml:{marked_yaml.load(file).line(('partition',))}: partition:"
-            f" {described.partition!r} found; allowed: a partition of {config}: {names}"
-        )
-    places = places_of(settings, targets, described.name)
-    for name in without_place(checks, places):
-        of = [str(part.get("name")) for part in targets]
-        raise InputError(
-            f"{config}:{line_of(config, of[0])}: environs: none of partition {', '.join(of)}"
-            f" can run '{name}'; allowed: an environment with {needed(checks[name])}"
-        )
-    return targets

@@ -17,10 +17,9 @@ from analysis.samples.pairs import judged, pair_table
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.looks import looks
 from analysis.statistics.power import least_effect, pairs_for_none
-from analysis.subjects.qualification import QUALIFY
 from nimc.campaign.plan import Case, Plan
 from records.arms import arm_of
-from records.campaign import Campaign
+from records.campaign import QUALIFY, Campaign
 from records.errors import InputError
 from records.groups import grouped
 from records.run import load_header
@@ -70,8 +69,8 @@ def last_spreads(results: Path, machine: str) -> Spreads:
 def spreads(pairs: pl.DataFrame) -> dict[str, float]:
     """Case -> standard deviation of the logarithm of a run's time, from its A/A pairs."""
     names = [arm for arm in pairs["arm"].cast(pl.String).unique() if arm_of(arm).role == "floor"]
-    again = pairs.filter(pl.col("arm").cast(pl.String).is_in(names))
-    rows = again.group_by(pl.col("case").cast(pl.String)).agg(
+    repeated = pairs.filter(pl.col("arm").cast(pl.String).is_in(names))
+    rows = repeated.group_by(pl.col("case").cast(pl.String)).agg(
         spread=pl.col("ratio").log().std() / math.sqrt(2), pairs=pl.len()
     )
     return dict(rows.filter(pl.col("pairs") >= FEWEST).select("case", "spread").iter_rows())
@@ -113,25 +112,26 @@ def reach(planned: Plan, campaign: Campaign, spread: Spreads) -> list[Reach]:
 
     Nor does a sweep, which ends in a model, or a qualification, which ends in claims.
     """
-    elsewhere = {entry.name for entry in campaign.cases if entry.sweep or campaign.name == QUALIFY}
-    asked = [(case.case, each.name) for case in planned.cases for each in case.treatments]
-    effects = [each for each in asked if not arm_of(each[1]).silent]
-    sizes = [
+    if campaign.name == QUALIFY:
+        return []
+    swept = {entry.name for entry in campaign.cases if entry.sweep}
+    asked = [(case.case, treatment.name) for case in planned.cases for treatment in case.treatments]
+    effects = [effect for effect in asked if not arm_of(effect[1]).silent]
+    sizes = grouped(
         (hypothesis.case, len(family)) for family in families([], effects) for hypothesis in family
-    ]
-    of_case = grouped(sizes)
+    )
     return [
-        _of_case(case, max(of_case[case.case]), campaign.margin, spread.of(case.case))
+        _of_case(case, max(sizes[case.case]), campaign.margin, spread.of(case.case))
         for case in planned.cases
-        if case.case in of_case and case.case not in elsewhere
+        if case.case in sizes and case.case not in swept
     ]
 
 
 def _of_case(case: Case, family: int, margin: float, spread: float) -> Reach:
-    pairs = (case.pairs_least or FEWEST, case.pairs_most)
-    roles: list[str] = sorted({each.role for each in case.treatments})
+    pairs = (case.pairs_least, case.pairs_most)
+    roles: list[str] = sorted({treatment.role for treatment in case.treatments})
     none = pairs_for_none(margin, family, LEVELS["within"], spread)
-    floor, cap = (least_shown(each, family, "control" in roles, spread) for each in pairs)
+    floor, cap = (least_shown(number, family, "control" in roles, spread) for number in pairs)
     return Reach(case.case, spread, family, roles, pairs, (floor, cap), none)
 
 
@@ -146,24 +146,24 @@ def least_shown(pairs: int, family: int, controlled: bool, spread: float) -> flo
 
 def lines(reached: Iterable[Reach]) -> list[str]:
     """What can be shown, a line for all cases alike."""
-    alike = grouped((each.text, each.case) for each in reached)
+    alike = grouped((row.text, row.case) for row in reached)
     return [f"{some(cases, _MOST_NAMES)}: {text}" for text, cases in alike.items()]
 
 
 def warnings(reached: Sequence[Reach]) -> Iterator[str]:
     """A line for the cases that can never have a verdict."""
-    bare = [each.case for each in reached if "floor" not in each.roles]
+    bare = [row.case for row in reached if "floor" not in row.roles]
     if bare:
         yield f"{some(bare, _MOST_NAMES)}: no verdict, as the arm aa does not repeat the baseline"
-    short = [each for each in reached if each.least_effects[1] is None]
+    short = [row for row in reached if row.least_effects[1] is None]
     if short:
-        family = max(each.family for each in short)
+        family = max(row.family for row in short)
         least = next(
             look.pairs
             for look in looks(_MOST_PAIRS)
             if least_shown(look.pairs, family, "control" in short[0].roles, _USUAL) is not None
         )
         yield (
-            f"{some([each.case for each in short], _MOST_NAMES)}: {short[0].pairs[1]} pairs show no"
+            f"{some([row.case for row in short], _MOST_NAMES)}: {short[0].pairs[1]} pairs show no"
             f" effect of any size among {plural(family, 'question')}: raise pairs.cap to {least}"
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from conductor.injectors import INJECTORS
 from conductor.length import LEAST_ROWS, least_run_s
@@ -35,16 +36,13 @@ class Fault:
     place: Place
     #: What is wrong with it, and what is allowed.
     text: str
-    #: The field whose line is shown if it is not this one; and whether the key is wrong.
+    #: The field whose line is shown if it is not this one.
     line_of: Place | None = None
-    key: bool = False
-    #: The field whose line the text names as `{line}`.
-    earlier: Place | None = None
 
 
 def unknown(kind: str, place: Place, allowed: Iterable[str], of: str = "") -> Fault:
     """The key at a place is not one of those that are allowed."""
-    return Fault(place, unknown_text(kind, place[-1], allowed, of), key=True)
+    return Fault(place, unknown_text(kind, place[-1], allowed, of))
 
 
 def unknown_text(kind: str, name: object, allowed: Iterable[str], of: str = "") -> str:
@@ -54,52 +52,78 @@ def unknown_text(kind: str, name: object, allowed: Iterable[str], of: str = "") 
     return f"unknown {kind} '{name}'{of}{hint}; allowed: {', '.join(names) or 'none'}"
 
 
+def dotted(place: Place) -> str:
+    """`workloads[2].set.ranks`"""
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).removeprefix(".")
+
+
 def _both(place: Place, other: str) -> Fault:
     return Fault(place, f"cannot be combined with {other}; allowed: one of the two")
 
 
-def _entries(campaign: Campaign) -> Iterator[tuple[Place, Entry]]:
+@dataclass(frozen=True)
+class _Asked:
+    """An entry, its campaign and its check."""
+
+    campaign: Campaign
+    entry: Entry
+    place: Place
+    check: CheckVariables
+
+    @cached_property
+    def factors(self) -> dict[str, list[Level]]:
+        """Its own, and the campaign's."""
+        return cases.factors_of(self.campaign, self.entry)
+
+    @cached_property
+    def cases(self) -> list[Entry]:
+        """Its cases, before a sweep is resolved."""
+        return cases.cases_of(self.campaign, self.entry, self.check)
+
+    def at(self, *keys: str | int) -> Place:
+        """The place of one of its keys."""
+        return (*self.place, *keys)
+
+    def place_of(self, factor: str) -> Place:
+        """Where the levels of a factor are given: in the entry, or for the campaign."""
+        return self.at("factors", factor) if factor in self.entry.factors else ("factors", factor)
+
+
+def _entries(campaign: Campaign, checks: Mapping[str, CheckVariables]) -> Iterator[_Asked]:
     for index, entry in enumerate(campaign.workloads):
-        yield ("workloads", index), entry
-
-
-def _place_of(factor: str, entry: Entry, place: Place) -> Place:
-    """Where the levels of an entry's factor are given: in the entry, or for the campaign."""
-    return (*place, "factors", factor) if factor in entry.factors else ("factors", factor)
+        check = checks.get(entry.check, CheckVariables(frozenset()))
+        yield _Asked(campaign, entry, ("workloads", index), check)
 
 
 def of_fields(campaign: Campaign, checks: Mapping[str, CheckVariables]) -> Iterator[Fault]:
     """Unknown injectors and checks, settings that a check does not have, and wrong levels."""
     name = campaign.injector.name
-    writing = ["auto", *sorted(each.name for each in INJECTORS.values() if each.writes)]
+    writing = ["auto", *sorted(name for name, of in INJECTORS.items() if of.writes)]
     if name not in writing:
         text = f"{show(name)} found; allowed: {' '.join(writing)}"
         yield Fault(("injector", "name"), text)
-    for place, entry in _entries(campaign):
-        check = checks.get(entry.check)
-        if check is None:
-            yield Fault((*place, "check"), unknown_text("workload", entry.check, checks))
+    for asked in _entries(campaign, checks):
+        if asked.entry.check not in checks:
+            text = unknown_text("workload", asked.entry.check, checks)
+            yield Fault(asked.at("check"), text)
             continue
-        yield from _of_set(entry, place, check)
-        yield from _of_arms(campaign, entry, place, check)
-        yield from _of_sweep(campaign, entry, place, check)
-        yield from _of_factors(campaign, entry, place, check)
-        yield from _of_levels(campaign, entry, place, check)
+        for rule in (_settings, _arms, _sweep, _factors, _levels):
+            yield from rule(asked)
 
 
-def _of_set(entry: Entry, place: Place, check: CheckVariables) -> Iterator[Fault]:
+def _settings(asked: _Asked) -> Iterator[Fault]:
     """Wrong variables and values."""
-    for name, value in entry.set.items():
-        where: Place = (*place, "set", name)
-        if name not in check.settable:
-            yield unknown("variable", where, check.settable)
+    for name, value in asked.entry.set.items():
+        where = asked.at("set", name)
+        if name not in asked.check.settable:
+            yield unknown("variable", where, asked.check.settable)
         elif name == "warmups" and (type(value) is not int or value < 0):
             yield Fault(where, f"{value!r} found; allowed: whole numbers from 0")
         elif name != "warmups":
-            yield from _of_type(check, name, value, where, where)
+            yield from _wrong_type(asked.check, name, value, where, where)
 
 
-def _of_type(
+def _wrong_type(
     check: CheckVariables, name: str, value: Level, place: Place, line_of: Place
 ) -> Iterator[Fault]:
     kind = check.types.get(name)
@@ -107,45 +131,40 @@ def _of_type(
         yield Fault(place, f"{value!r} found; allowed: {kind.allowed}", line_of)
 
 
-def _of_arms(
-    campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
-) -> Iterator[Fault]:
+def _arms(asked: _Asked) -> Iterator[Fault]:
     """Scheduled arms of a check that has no timetable, or that writes at several rates."""
-    for arm in cases.scheduled(campaign.arms)[:1]:
-        if "write" not in check.variables:
-            text = f"'{entry.check}' has no arm '{arm}'; allowed: another workload or arm"
+    for arm in cases.scheduled(asked.campaign.arms)[:1]:
+        if "write" not in asked.check.variables:
+            text = f"'{asked.entry.check}' has no arm '{arm}'; allowed: another workload or arm"
             yield Fault(("arms",), text)
-        if RATE in cases.factors_of(campaign, entry):
-            yield _both(_place_of(RATE, entry, place), f"the arm '{arm}'")
+        if RATE in asked.factors:
+            yield _both(asked.place_of(RATE), f"the arm '{arm}'")
 
 
-def _of_sweep(
-    campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
-) -> Iterator[Fault]:
+def _sweep(asked: _Asked) -> Iterator[Fault]:
     """A sweep of a check without its variables, or combined with factors or their values."""
+    entry, check = asked.entry, asked.check
     if entry.sweep is None:
         return
-    where: Place = (*place, "sweep")
     swept = ", ".join(sorted(SWEPT))
     if not check.settable >= SWEPT:
-        yield Fault(where, f"'{entry.check}' has no variables {swept}; allowed: none")
-    for name in cases.factors_of(campaign, entry):
+        yield Fault(asked.at("sweep"), f"'{entry.check}' has no variables {swept}; allowed: none")
+    for name in asked.factors:
         if name in SWEPT or not check.changes_within(name):
             allowed = f"factors that change within a block, but {swept}"
             text = f"cannot be combined with the factor '{name}'; allowed: {allowed}"
-            yield Fault(where, text)
+            yield Fault(asked.at("sweep"), text)
     for name in sorted(SWEPT & entry.set.keys()):
-        yield _both((*place, "set", name), "'sweep'")
+        yield _both(asked.at("set", name), "'sweep'")
 
 
-def _of_factors(
-    campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
-) -> Iterator[Fault]:
+def _factors(asked: _Asked) -> Iterator[Fault]:
     """Factors that the check lacks or that are also set, and levels of the check's own."""
-    if layouts.is_open(entry) and "reserved_cores" in cases.factors_of(campaign, entry):
-        yield _both((*place, "set", layouts.LAYOUT), "the factor 'reserved_cores'")
-    for name, levels in cases.factors_of(campaign, entry).items():
-        where = _place_of(name, entry, place)
+    entry, check = asked.entry, asked.check
+    if layouts.is_open(entry) and "reserved_cores" in asked.factors:
+        yield _both(asked.at("set", layouts.LAYOUT), "the factor 'reserved_cores'")
+    for name, levels in asked.factors.items():
+        where = asked.place_of(name)
         if name not in check.factors:
             yield unknown("factor", where, check.factors, of=f" of '{entry.check}'")
             continue
@@ -153,46 +172,37 @@ def _of_factors(
             if name == "nodes" and (type(level) is not int or level < 1):
                 yield Fault(where, f"{level} found; allowed: whole numbers from 1", (*where, index))
             elif name not in FACTORS:
-                yield from _of_type(check, name, level, where, (*where, index))
+                yield from _wrong_type(check, name, level, where, (*where, index))
         if name in entry.set:
-            yield _both(where, dotted((*place, "set", name)))
+            yield _both(where, dotted(asked.at("set", name)))
         key = _OF_INJECTOR.get(name)
-        if key and getattr(campaign.injector, key) not in ("auto", FULL):
+        if key and getattr(asked.campaign.injector, key) not in ("auto", FULL):
             yield _both(where, f"injector.{key}")
 
 
-def _of_levels(
-    campaign: Campaign, entry: Entry, place: Place, check: CheckVariables
-) -> Iterator[Fault]:
+def _levels(asked: _Asked) -> Iterator[Fault]:
     """Levels that are not allowed, of factors and of the variables that could be factors."""
-    factors = cases.factors_of(campaign, entry)
-    levels = cases.requested(campaign, entry, check).levels
-    across = check.comparable_across_cores
-    for name, index, text in level_faults(levels, factors, comparable_across_cores=across):
-        where: Place = (*place, "check")
-        if name in factors:
-            where = _place_of(name, entry, place)
-        elif name in entry.set:
-            where = (*place, "set", name)
+    levels = cases.requested(asked.campaign, asked.entry, asked.check).levels
+    across = asked.check.comparable_across_cores
+    for name, index, text in level_faults(levels, asked.factors, comparable_across_cores=across):
+        where = asked.at("check")
+        if name in asked.factors:
+            where = asked.place_of(name)
+        elif name in asked.entry.set:
+            where = asked.at("set", name)
         elif name in _OF_INJECTOR:
             where = ("injector", _OF_INJECTOR[name])
         yield Fault(where, text, None if index is None else (*where, index))
-
-
-def dotted(place: Place) -> str:
-    """`workloads[2].set.ranks`"""
-    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).removeprefix(".")
 
 
 def of_cells(campaign: Campaign) -> Iterator[Fault]:
     """Cells with factors, levels or arms that the campaign does not have."""
     arms: list[Level] = list(campaign.arms or ARMS)
     of_all: dict[str, list[Level]] = {ARM: arms}
-    for place, entry in _entries(campaign):
-        factors = cases.factors_of(campaign, entry)
-        for name, levels in factors.items():
+    for asked in _entries(campaign, {}):
+        for name, levels in asked.factors.items():
             of_all[name] = [*of_all.get(name, []), *levels]
-        yield from _cells_in(place, entry, {ARM: arms, **factors})
+        yield from _cells_in(asked.place, asked.entry, {ARM: arms, **asked.factors})
     yield from _cells_in((), campaign, of_all)
 
 
@@ -212,55 +222,44 @@ def _cells_in(
 
 def of_cases(campaign: Campaign, checks: Mapping[str, CheckVariables]) -> Iterator[Fault]:
     """Duplicate or too long names of cases, and entries without cases."""
-    first: dict[str, Place] = {}
-    for place, entry in _entries(campaign):
-        where: Place = (*place, "case")
-        check = checks.get(entry.check, CheckVariables(frozenset()))
-        expanded = cases.cases_of(campaign, entry, check)
-        if not expanded:
-            yield Fault(place, "exclude and only leave no case; allowed: at least one")
-        for name in (case.name for case in expanded):
-            if name in first:
-                text = f"duplicate case name '{name}', first in line {{line}}"
-                text += "; allowed: another name"
-                yield Fault(where, text, place, earlier=first[name])
+    names = set[str]()
+    for asked in _entries(campaign, checks):
+        if not asked.cases:
+            yield Fault(asked.place, "exclude and only leave no case; allowed: at least one")
+        for name in (case.name for case in asked.cases):
+            if name in names:
+                text = f"duplicate case name '{name}'; allowed: another name"
+                yield Fault(asked.at("case"), text, asked.place)
             if len(name) > _LONGEST_CASE:
-                text = f"'{name:.40}...' has {len(name)} characters"
-                yield Fault(where, f"{text}; allowed: at most {_LONGEST_CASE}", place)
-            first.setdefault(name, place)
+                text = (
+                    f"'{name:.40}...' has {len(name)} characters; allowed: at most {_LONGEST_CASE}"
+                )
+                yield Fault(asked.at("case"), text, asked.place)
+            names.add(name)
 
 
 def of_treatments(campaign: Campaign, checks: Mapping[str, CheckVariables]) -> Iterator[Fault]:
     """Cases without treatments."""
     arms = campaign.arms or standard_arms(same_host=True)
-    for place, entry in _entries(campaign):
-        for case in cases.cases_of(campaign, entry, checks[entry.check]):
+    for asked in _entries(campaign, checks):
+        for case in asked.cases:
             if case.factors or case.exclude or case.only:
                 try:
                     cases.treatments(arms, case)
                 except InputError as error:
-                    yield Fault(place, f"{case.name}: {error}")
+                    yield Fault(asked.place, f"{case.name}: {error}")
 
 
-def of_nodes(
+def of_writes(
     campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine
 ) -> Iterator[Fault]:
-    """The smallest case of each entry of which none fits (else `cases.leave_out`)."""
-    for place, entry in _entries(campaign):
-        settings: Place = (*place, "set")
-        where: Place = (*settings, "nodes") if "nodes" in entry.set else place
-        if "nodes" in cases.factors_of(campaign, entry):
-            where = _place_of("nodes", entry, place)
-        expanded = cases.cases_of(campaign, entry, checks[entry.check])
-        try:
-            taken = {case.nodes: cases.nodes_taken(campaign, case, machine) for case in expanded}
-        except InputError as error:
-            yield Fault(settings, str(error))
-            continue
-        most, first = machine.nodes, min(taken, default=0)
-        if most and taken and min(taken.values()) > most:
-            text = f"{first} found, {taken[first]} nodes with its origins"
-            yield Fault(where, f"{text}; allowed: {most} (nodes of site/{machine.name}.yaml)")
+    """Entries whose short writes cannot be made."""
+    for asked in _entries(campaign, checks):
+        for case in asked.cases:
+            try:
+                cases.nodes_taken(campaign, case, machine)
+            except InputError as error:
+                yield Fault(asked.at("set"), str(error))
 
 
 def of_lengths(
@@ -269,13 +268,14 @@ def of_lengths(
     """Entries that expect too short runs of a check that cannot be lengthened."""
     least = least_s(campaign, machine)
     rows = f"{LEAST_ROWS} rows of {_injector(campaign, machine)}"
-    for place, entry in _entries(campaign):
-        if entry.expect < least and not checks[entry.check].lengthened_by:
+    for asked in _entries(campaign, checks):
+        entry = asked.entry
+        if entry.expect < least and not asked.check.lengthened_by:
             text = (
                 f"{entry.expect:g} s found; runs of '{entry.check}' cannot be lengthened, and"
                 f" {rows} take {least:g} s; allowed: a larger problem of at least {least:g}s"
             )
-            yield Fault((*place, "expect"), text)
+            yield Fault(asked.at("expect"), text)
 
 
 def least_s(campaign: Campaign, machine: Machine) -> float:

@@ -19,58 +19,6 @@ from records.checkout import ROOT, python_code, python_path
 from records.errors import InputError, near
 from records.programs import ask
 
-
-def key_fault(config: Path, made: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Line and text of the first fault in a configuration, by ReFrame's own schema; None if none.
-
-    ReFrame itself would take a second.
-    """
-    from jsonschema import Draft7Validator  # read only here, since it takes a tenth of a second
-
-    # A file need not have every section: ReFrame has defaults for the others.
-    for error in Draft7Validator({**_schema(), "required": []}).iter_errors(made):
-        where = "".join(f"{part}: " for part in error.absolute_path if isinstance(part, str))
-        found, schema = error.instance, error.schema
-        if error.validator == "additionalProperties":
-            known = schema["properties"]
-            key = next(key for key in found if key not in known)
-            text = f"unknown key '{key}'{near(key, known)}; allowed: {', '.join(sorted(known))}"
-            return line_of(config, key), where + text
-        if error.validator == "required":
-            lacking = next(key for key in schema["required"] if key not in found)
-            name = str(found.get("name", ""))
-            return line_of(config, name), f"{where}{f'{name}: ' if name else ''}{lacking} missing"
-        words = schema.get("enum")
-        allowed = ", ".join(map(str, words)) if words else error.message
-        return line_of(config, str(found)), f"{where}{found!r:.60} found; allowed: {allowed}"
-    return None
-
-
-def _name_fault(config: Path, made: Mapping[str, Any]) -> tuple[int, str] | None:
-    """The same if no system has the name of the file, by which ReFrame looks for it."""
-    names = [str(each["name"]) for each in made["systems"]]
-    if config.stem in names:
-        return None
-    found = ", ".join(map(repr, names)) or "none"
-    text = f"{found} found; allowed: one with the name of the file, {config.stem!r}"
-    return line_of(config, next(iter(names), "")), f"systems: name: {text}"
-
-
-def line_of(file: Path, word: str) -> int:
-    """The first line of a file that has the word in quotes; 1 if none has."""
-    quoted = re.compile(rf"""["']{re.escape(word)}["']""")
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    return next((at for at, line in enumerate(lines, 1) if quoted.search(line)), 1)
-
-
-@lru_cache(maxsize=1)
-def _schema() -> dict[str, Any]:
-    """ReFrame's schema, read without importing ReFrame."""
-    spec = importlib.util.find_spec("reframe")
-    file = Path(str(spec and spec.origin)).with_name("schemas") / "config.json"
-    return dict(json.loads(file.read_text()))
-
-
 Partitions = Sequence[Mapping[str, Any]]
 #: Begins the line with the settings; the file may print others, and warnings.
 _MARK = "nimc: settings "
@@ -109,25 +57,27 @@ def _settings_of(
     config: Path, _text: bytes, _environment: frozenset[tuple[str, str]]
 ) -> ReframeSettings:
     code = (
-        "import json, os, runpy; made = runpy.run_path(sys.argv[1])['site_configuration'];"
-        "systems = made['systems'];"
-        "parts = [part for each in systems for part in each['partitions']];"
-        "environs = made.setdefault('environments', []);"
-        "[each['name'] for each in [*systems, *parts, *environs]];"
-        f"print('\\n{_MARK}' + json.dumps([{{**os.environ}}, made], default=str))"
+        "import json, os, runpy; site = runpy.run_path(sys.argv[1])['site_configuration'];"
+        "systems = site['systems'];"
+        "parts = [part for system in systems for part in system['partitions']];"
+        "environs = site.setdefault('environments', []);"
+        "[part['name'] for part in [*systems, *parts, *environs]];"
+        f"print('\\n{_MARK}' + json.dumps([{{**os.environ}}, site], default=str))"
     )
-    environment = {**os.environ, "PYTHONPATH": python_path()}
-    answer = ask(python_code(code, str(config)), environment)
+    answer = ask(python_code(code, str(config)), {**os.environ, "PYTHONPATH": python_path()})
     with suppress(ValueError, TypeError):
         if answer.ok:
             _, _, rest = answer.text.partition(f"\n{_MARK}")
-            environment, made = json.loads(rest.partition("\n")[0])
-            own = [each for each in made["systems"] if each["name"] == config.stem]
-            of = own[0] if own else {}
-            parts, hosts = of.get("partitions", []), of.get("hostnames", [])
-            fault = key_fault(config, made) or _name_fault(config, made) or (None, None)
+            environment, site = json.loads(rest.partition("\n")[0])
+            named = [system for system in site["systems"] if system["name"] == config.stem]
+            system = named[0] if named else {}
             return ReframeSettings(
-                environment, parts, made["environments"], hosts, config.stem, *fault
+                environment,
+                system.get("partitions", []),
+                site["environments"],
+                system.get("hostnames", []),
+                config.stem,
+                *(_fault(config, site) or (None, None)),
             )
     lines = re.findall(rf'File "{re.escape(str(config))}", line (\d+)', answer.text)
     return ReframeSettings(
@@ -137,6 +87,52 @@ def _settings_of(
     )
 
 
+def _fault(config: Path, site: Mapping[str, Any]) -> tuple[int, str] | None:
+    """Line and text of the first fault in a configuration, by ReFrame's own schema; None if none.
+
+    ReFrame itself would take a second.
+    """
+    from jsonschema import Draft7Validator  # read only here, since it takes a tenth of a second
+
+    # A file need not have every section: ReFrame has defaults for the others.
+    for error in Draft7Validator({**_schema(), "required": []}).iter_errors(site):
+        where = "".join(f"{part}: " for part in error.absolute_path if isinstance(part, str))
+        value, schema = error.instance, error.schema
+        if error.validator == "additionalProperties":
+            allowed = schema["properties"]
+            key = next(key for key in value if key not in allowed)
+            text = f"unknown key '{key}'{near(key, allowed)}; allowed: {', '.join(sorted(allowed))}"
+            return line_of(config, key), where + text
+        if error.validator == "required":
+            lacking = next(key for key in schema["required"] if key not in value)
+            name = str(value.get("name", ""))
+            return line_of(config, name), f"{where}{f'{name}: ' if name else ''}{lacking} missing"
+        words = schema.get("enum")
+        expected = ", ".join(map(str, words)) if words else error.message
+        return line_of(config, str(value)), f"{where}{value!r:.60} found; allowed: {expected}"
+    names = [str(system["name"]) for system in site["systems"]]
+    if config.stem in names:
+        return None
+    quoted = ", ".join(map(repr, names)) or "none"
+    text = f"{quoted} found; allowed: one with the name of the file, {config.stem!r}"
+    return line_of(config, next(iter(names), "")), f"systems: name: {text}"
+
+
+def line_of(file: Path, word: str) -> int:
+    """The first line of a file that has the word in quotes; 1 if none has."""
+    quoted = re.compile(rf"""["']{re.escape(word)}["']""")
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((at for at, line in enumerate(lines, 1) if quoted.search(line)), 1)
+
+
+@lru_cache(maxsize=1)
+def _schema() -> dict[str, Any]:
+    """ReFrame's schema, read without importing ReFrame."""
+    spec = importlib.util.find_spec("reframe")
+    file = Path(str(spec and spec.origin)).with_name("schemas") / "config.json"
+    return dict(json.loads(file.read_text()))
+
+
 def target_partitions(partitions: Partitions, name: str | None) -> Partitions:
     """Partitions that targets may come from: the one of that name, else any."""
     return [part for part in partitions if name in (None, part.get("name"))]
@@ -144,7 +140,7 @@ def target_partitions(partitions: Partitions, name: str | None) -> Partitions:
 
 def features_in_words(needed: Sequence[str]) -> str:
     """`wheels or spack` of `+wheels` and `+spack`; nothing of places."""
-    return " or ".join(each.removeprefix("+") for each in needed if each.startswith("+"))
+    return " or ".join(word.removeprefix("+") for word in needed if word.startswith("+"))
 
 
 #: Conditions on features that are judged here: `+a -b`.
@@ -253,7 +249,7 @@ def _modules(thing: Mapping[str, Any]) -> Iterator[str]:
 def default_machine() -> str:
     """The machine whose configuration in `configs/` names this host, as ReFrame finds it."""
     configs = sorted((ROOT / "configs").glob("*.py"))
-    hostnames = {each.stem: settings_of(each).hostnames for each in configs}
+    hostnames = {config.stem: settings_of(config).hostnames for config in configs}
     return matching(hostnames, socket.gethostname())
 
 
@@ -262,14 +258,14 @@ def matching(hostnames: Mapping[str, Sequence[str]], host: str) -> str:
 
     Raises InputError if there are several.
     """
-    found = [
+    machines = [
         machine
         for machine, patterns in hostnames.items()
         if any(pattern != ".*" and re.match(pattern, host) for pattern in patterns)
     ]
-    if len(found) > 1:
+    if len(machines) > 1:
         raise InputError(
             f"--machine: required, since 'hostnames' of several machines in configs/ match host"
-            f" '{host}'; allowed: {', '.join(found)}"
+            f" '{host}'; allowed: {', '.join(machines)}"
         )
-    return found[0] if found else "localhost"
+    return machines[0] if machines else "localhost"

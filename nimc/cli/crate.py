@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from dataclasses import replace as changed
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 
@@ -14,7 +13,7 @@ from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat
 from nimc.campaign import layouts
-from nimc.campaign.others import named_in
+from nimc.campaign.load import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
@@ -24,7 +23,7 @@ from nimc.cli.run import measured
 from nimc.crate.metadata import LICENSES, REPORT
 from nimc.crate.pack import inside, pack, report_files
 from nimc.crate.reproduce import compared_files, judge
-from nimc.crate.verify import Opened, VerifiedCrate, named_within, opened, verify_crate
+from nimc.crate.verify import VerifiedCrate, opened, verify_crate
 from nimc.run.folder import RunFolder, new_header
 from nimc.run.progress import Progress
 from nimc.run.runner import Failure
@@ -107,51 +106,38 @@ def reproduce_command(
     Ends with a comparison of both runs and their machines, and a verdict: reproduced (exit code 0),
     differs, no difference shown, or cannot be compared, with the reasons (1).
     """
-    with TemporaryDirectory() as folder:
-        unpacked = opened(crate, Path(folder))
-        with named_within(crate, Path(folder), unpacked.run):
-            if analysis_only:
-                options.only_with("--analysis-only", "--json")
-                files = compared_files(inside(unpacked.files, REPORT), report_files(unpacked.run))
-                lines = [f"{name}: {state}" for name, state in files.items()]
-                show("reproduce --analysis-only", {"files": files}, as_json, "\n".join(lines))
-                return int("differs" in files.values())
-            return _repeated(unpacked, Path(folder), machine, results, as_json, progress)
+    with opened(crate) as unpacked:
+        if analysis_only:
+            options.only_with("--analysis-only", "--json")
+            files = compared_files(inside(unpacked.files, REPORT), report_files(unpacked.run))
+            lines = [f"{name}: {state}" for name, state in files.items()]
+            show("reproduce --analysis-only", {"files": files}, as_json, "\n".join(lines))
+            return int("differs" in files.values())
+        packed = load_run(unpacked.run)
+        campaign = unpacked.run.with_name(f"{packed.header.campaign}.yaml")
+        campaign.write_text(packed.header.campaign_text, encoding="utf-8")
+        # The packer must not choose which file of this user is imported.
+        if others := [named for _, named in named_in(marked_yaml.load(campaign))]:
+            raise InputError(
+                f"{others[0]}: a check of others is not in a crate; allowed: --analysis-only"
+            )
+        if packed.header.seed is None:
+            raise InputError(f"{packed.header.run}: has no seed: the order of its runs is unknown")
+        request = _asked(packed.header, prepare(campaign, machine), campaign)
+        origin = packed.header.reproduces or Reproduced(packed.header.run, packed.header.digest)
+        header = changed(new_header(request), reproduces=origin)
 
+        def conclude(run: RunFolder, failures: list[Failure]) -> int:
+            if not any((run.path / "samples").glob("*.jsonl")):
+                return 3
+            details = progress == "verbose"
+            return _compared(packed, load_run(run.path), failures, as_json, details=details)
 
-def _repeated(
-    crate: Opened,
-    folder: Path,
-    machine: str,
-    results: Path,
-    as_json: bool,
-    progress: Progress,
-) -> int:
-    packed = load_run(crate.run)
-    campaign = folder / f"{packed.header.campaign}.yaml"
-    campaign.write_text(packed.header.campaign_text, encoding="utf-8")
-    # The packer must not choose which file of this user is imported.
-    if others := [named for _, named in named_in(marked_yaml.load(campaign))]:
-        raise InputError(
-            f"{others[0]}: a check of others is not in a crate; allowed: --analysis-only"
-        )
-    request = _asked(packed.header, prepare(campaign, machine), campaign)
-    if packed.header.seed is None:
-        raise InputError(f"{packed.header.run}: has no seed: the order of its runs is not known")
-    origin = packed.header.reproduces or Reproduced(packed.header.run, packed.header.digest)
-    header = changed(new_header(request), reproduces=origin)
-
-    def conclude(run: RunFolder, failures: list[Failure]) -> int:
-        if not any((run.path / "samples").glob("*.jsonl")):
-            return 3
-        details = progress == "verbose"
-        return _compared(packed, load_run(run.path), failures, as_json, details=details)
-
-    return measured(request, header, results, progress, conclude)
+        return measured(request, header, results, progress, conclude)
 
 
 def _asked(packed: RunHeader, request: Request, campaign: Path) -> Request:
-    """The cases of the packed run, of those that this machine can run."""
+    """The cases of the packed run, of those that this machine can run. Raises InputError."""
     here = [case.name for case in request.campaign.cases]
     wanted = [name for name in here if name in packed.asked.cases]
     compared = {f"{name}{layouts.SUFFIX}" for name in here}

@@ -11,10 +11,12 @@ import io
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from pydantic_core import PydanticSerializationError, to_json
 
 from records.errors import InputError
 from records.text import (
@@ -34,17 +36,26 @@ if TYPE_CHECKING:
 #: Command -> number of its document's schema, where it is not 1; it rises if a key goes or changes
 #: its meaning.
 _SCHEMAS = {
-    **dict.fromkeys(("doctor", "plan", "simulate --paper", "traffic import"), 2),
-    **dict.fromkeys(("nights run", "qualify", "writers", "writers --paper"), 2),
-    **dict.fromkeys(("minicluster status", "minicluster up"), 2),
-    **dict.fromkeys(("model predict", "simulate", "traffic show"), 3),
+    **dict.fromkeys(("doctor", "simulate --paper", "traffic import"), 2),
+    **dict.fromkeys(("compare", "minicluster status", "minicluster up", "nights run"), 2),
+    **dict.fromkeys(("reproduce", "writers", "writers --paper"), 2),
+    **dict.fromkeys(("model predict", "plan", "simulate", "traffic show"), 3),
     **dict.fromkeys(("advise", "model evaluate", "model fit"), 4),
 }
 
 
 def print_document(command: str, document: Mapping[str, object]) -> None:
     """Print a command's document, its schema first."""
-    click.echo(json.dumps({"schema": _SCHEMAS.get(command, 1), **document}, indent=1))
+    click.echo(_in_json({"schema": _SCHEMAS.get(command, 1), **document}))
+
+
+def _in_json(document: Mapping[str, object]) -> str:
+    """The document; pydantic's writer is five times as fast, but escapes nothing."""
+    with suppress(PydanticSerializationError):  # a path in another encoding
+        text = to_json(document, indent=1, inf_nan_mode="constants")
+        if text.isascii():
+            return text.decode()
+    return json.dumps(document, indent=1)
 
 
 #: Forms in which a command's tables are printed; `text` has all else too.

@@ -51,10 +51,6 @@ GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
                 "nights against reference nights, or two machines, side by side",
             ),
             "advise": ("results", "recommend remedies: what each costs and gains"),
-            "qualify": (
-                "run",
-                "which claims a run of the campaign `qualify` supports",
-            ),
             "model": ("model", "the contention model: fit, predict, evaluate"),
             "simulate": ("simulate", "slowdown at larger node counts"),
             "writers": ("simulate", "concurrent writers from Daly's checkpoint interval"),
@@ -103,7 +99,6 @@ EXAMPLES = {
     "report": "results/night-1 results/night-2 --output pages",
     "compare": "results/night-1 results/night-2 --format markdown",
     "advise": "results/night-1 --traffic-share 30%",
-    "qualify": "results/qualify-1",
     "model predict": "--platform henri-subnuma",
     "model fit": "sweep.json -o model.json",
     "model evaluate": "sweep.json",
@@ -134,8 +129,6 @@ _EXIT_CODES = (
 _BROKEN_PIPE = 141
 #: The longest line of an error, characters.
 _LONGEST = 1000
-#: What libraries say where they get no memory.
-_NO_MEMORY = ("failed to map segment", "cannot allocate memory", "can't start new thread")
 #: What no state of the machine explains: the path that was given is wrong.
 _WRONG_PATH = (errno.ELOOP, errno.ENAMETOOLONG)
 
@@ -269,25 +262,10 @@ def _line(error: BaseException) -> str:
     """What a user reads of a failure."""
     if isinstance(error, NimcError):
         return str(error)
-    if _lacks_memory(error):
-        return "not enough memory; allowed: more (ulimit -v, --mem of a job), or fewer runs at once"
     if isinstance(error, OSError) and error.filename is not None:
         return one_line(f"{os.fsdecode(error.filename)}: {error.strerror}")
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"failed unexpectedly: {what} ('nimc --debug ...' shows where)"
-
-
-def _lacks_memory(error: BaseException | None) -> bool:
-    """Whether memory was used up, by the error or what led to it."""
-    if error is None:
-        return False
-    lacks = isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
-    said = str(error).lower()
-    return (
-        lacks
-        or any(sign in said for sign in _NO_MEMORY)
-        or _lacks_memory(error.__cause__ or error.__context__)
-    )
 
 
 def _shown(text: str) -> str:

@@ -153,28 +153,24 @@ def alarms(folders: tuple[Path, ...], machine: str | None, as_json: bool, detail
 def _alarm_texts(surveyed: Survey, *, details: bool) -> list[str]:
     if not surveyed.watched:
         return [prose("no nights: no run in the results has finished")]
-    lines = [_alarm(alarm) for alarm in surveyed.alarms]
     notes = [
         f"changed at the same time: {fact.name}: {fact.before or NONE} -> {fact.after or NONE}"
         for alarm in surveyed.alarms
         if alarm.open
         for fact in alarm.changed
     ]
-    listed = Listing(("what became worse", "state", "", "campaign"), lines, notes, details=details)
-    series = Listing(
-        ("series", "finds", "spread", "level", "", "campaign"),
-        [_watched(of) for of in surveyed.watched],
-        legend=_LEGEND,
-        needed=2,
-        details=details,
-    )
+    became = ("what became worse", "state", "", "campaign")
+    listed = Listing(became, list(map(_alarm, surveyed.alarms)), notes, details=details)
+    header = ("series", "finds", "spread", "level", "", "campaign")
+    lines = list(map(_watched, surveyed.watched))
+    series = Listing(header, lines, legend=_LEGEND, needed=2, details=details)
     return [str(listed) or "no alarms", str(series)]
 
 
 def _alarm(alarm: Alarm) -> Line:
-    state = "open" if alarm.open else "ended"
+    state, colour = ("open", "red") if alarm.open else ("ended", "yellow")
     cells = [f"{alarm.machine}: {alarm.text}", state, f"raised {alarm.night}", alarm.campaign]
-    return Line(cells, colour="red" if alarm.open else "yellow")
+    return Line(cells, colour=colour)
 
 
 def _watched(series: WatchedSeries) -> Line:
@@ -209,8 +205,8 @@ def pages(folders: tuple[Path, ...], output: Path | None, as_json: bool) -> None
     nights = grouped((night.machine, _page_night(night)) for night in summaries)
     page = write_pages(output, histories, nights)
     states = [state_of(history, nights.get(history.machine, ())) for history in histories]
-    lines = [f"{of.machine}: {of.state}; {plural(of.nights, 'night')}" for of in states]
-    document = {"page": str(page), "machines": [vars(of) for of in states]}
+    lines = [f"{of['machine']}: {of['state']}; {plural(of['nights'], 'night')}" for of in states]
+    document = {"page": str(page), "machines": states}
     show("nights pages", document, as_json, visible("\n".join([*lines, f"page: {page}"])))
 
 

@@ -179,6 +179,12 @@ results_option = click.option(
     "--results", type=click.Path(path_type=Path), default=Path("results"), help="Folder for runs."
 )
 
+#: How much is printed besides results, and what the option of that name does.
+_LEVELS = {
+    "verbose": "Also a line for every run, where its logs are, and details of results.",
+    "quiet": "Errors and results only, no progress.",
+}
+
 #: `--wait`, how long a job that looks at nodes may take, as the argument `wait_s`.
 wait_option = click.option(
     "--wait",
@@ -190,28 +196,14 @@ wait_option = click.option(
 
 
 def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `-q` and `-v` as the argument `progress`."""
-    more = "Also a line for every run, where its logs are, and details of results."
-    verbose = _one_of("progress", "normal", "--verbose", "-v", help=more)
-    less = "Errors and results only, no progress."
-    return _one_of("progress", "normal", "--quiet", "-q", help=less)(verbose(function))
-
-
-def _one_of(
-    argument: str, default: str | None, flag: str, *short: str, help: str
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A flag whose name is the value of an argument; no other flag of it may be given as well."""
-
-    def take(ctx: click.Context, _param: click.Parameter, given: bool) -> None:
-        before = ctx.params.setdefault(argument, default)
-        if given and before != default:
-            raise InputError(f"--{before}, {flag}: both found; allowed: one of them")
-        if given:
-            ctx.params[argument] = flag.removeprefix("--")
-
-    return click.option(
-        *short, flag, f"as_{flag[2:]}", is_flag=True, expose_value=False, callback=take, help=help
-    )
+    """Add `-q` and `-v` as the argument `progress`; the last one counts."""
+    for level, text in _LEVELS.items():
+        flags = (f"-{level[0]}", f"--{level}", "progress")
+        option = click.option(
+            *flags, flag_value=level, default="normal", show_default=False, help=text
+        )
+        function = option(function)
+    return function
 
 
 def output_option(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, replace
+from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from nimc.campaign.cases import Scale, omission_lines, scales
 from nimc.campaign.plan import RUN, Case, Plan, Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
-from nimc.cli.document import Form, Listing, Table, prose, show
+from nimc.cli.document import Form, Listing, Table, print_document, prose, show
 from nimc.cli.options import (
     campaign_argument,
     details_option,
@@ -29,6 +30,7 @@ from records import marked_yaml
 from records.arms import level_text
 from records.checkout import ROOT
 from records.errors import InputError
+from records.groups import grouped
 from records.text import Line, broken, duration, wrapped
 from records.units import NONE, number, plural, quantity
 
@@ -64,38 +66,39 @@ def plan_command(
     able = possible(request)
     every_scale = list(scales(request.campaign, request.machine))
     planned = request.plan(able.cannot)
-    nodes = request.machine.nodes
     spreads = last_spreads(results, machine)
-    absent = [*request.absent, *able.absent]
     # Verdicts hold over all that is asked, whether it can run or not.
     asked = request.plan() if able.cannot else planned
     reached = reach(asked, request.campaign, spreads)
     reached = [row for row in reached if row.case not in able.cannot]
     long = [*too_long(planned, request.time_limit_s), *warnings(reached)]
-    document = planned.as_dict() | {
-        "machine_nodes": nodes,
-        "absent": [asdict(omitted) for omitted in absent],
-        "why": able.why,
-        "scales": [asdict(row) for row in every_scale],
-        "reach": [asdict(row) for row in reached],
-        "warnings": long,
-        "matrix": [asdict(cell) for cell in able.matrix.cells],
-    }
-    of = request.lengths
-    measured = [f"lengths of runs: as measured in {of.run}"] if of.of_case else []
+    if as_json and form == "text":  # of thousands of cases, no text is made
+        document = planned.as_dict() | {
+            "machine_nodes": request.machine.nodes,
+            "absent": [vars(omitted) for omitted in [*request.absent, *able.absent]],
+            "why": able.why,
+            "scales": [vars(row) for row in every_scale],
+            "reach": [vars(row) for row in reached],
+            "warnings": long,
+            "matrix": [vars(cell) for cell in able.matrix.cells],
+        }
+        print_document("plan", document)
+        return int(bool(able.why))
     searched = [f"the layout is found first: {name}" for name in request.searches]
+    before = request.lengths
+    measured = [f"lengths of runs: as measured in {before.run}"] if before.of_case else []
     remarks = [*measured, *_left_out(request, able), *searched, *long]
     parts: list[str | Table | Listing] = [f"{planned.campaign} on {planned.machine}", ""]
     parts += [_cases(planned, remarks), "", *_reach(reached, spreads)]
     parts += ["What runs where:", "", able.matrix.text, ""]
-    parts += _scales(every_scale, planned.machine, nodes)
+    parts += _scales(every_scale, planned.machine, request.machine.nodes)
     if planned.cases:
         parts += [*(_commands(planned) if details else [_FOLDED]), ""]
     named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
     following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
     if able.why:
         following = prose(f"{machine} cannot run it: {able.why}", fg="red")
-    show("plan", document, as_json, *parts, following, form=form)
+    show("plan", {}, as_json, *parts, following, form=form)
     return int(bool(able.why))
 
 
@@ -109,9 +112,10 @@ def plan_command(
 def campaigns_command(machine: str, as_json: bool, form: Form) -> None:
     """List the campaigns: how long each takes on a machine, and what it answers."""
     rows = [_listed(file, machine) for file in sorted((ROOT / "campaigns").glob("*.yaml"))]
-    cells = [[row["campaign"], _time(row), row["title"]] for row in rows]
-    table = Table(["campaign", f"on {machine}", "what it measures"], cells, [0, 2])
-    show("campaigns", {"machine": machine, "campaigns": rows}, as_json, table, form=form)
+    cells = [[row["campaign"], _about(row), row["title"]] for row in rows]
+    table = Table(["campaign", "takes", "what it measures"], cells, [0, 2])
+    document = {"machine": machine, "campaigns": rows}
+    show("campaigns", document, as_json, prose(f"on {machine}", bold=True), table, form=form)
 
 
 _DURATIONS = ("duration_least_s", "duration_most_s")
@@ -124,14 +128,18 @@ def _listed(file: Path, machine: str) -> dict[str, Any]:
     try:
         request = prepare(file, machine)
         able = possible(request)
-        sums = request.plan(able.cannot).as_dict()
+        sums = request.plan(able.cannot).sums
     except InputError as error:
         return {**row, "why": str(error)}
     return {**row, **{name: sums[name] for name in _DURATIONS}, "why": able.why}
 
 
-def _time(row: dict[str, Any]) -> str:
-    return "cannot run" if row["why"] else _range(*(duration(row[name]) for name in _DURATIONS))
+def _about(row: dict[str, Any]) -> str:
+    """The time that a campaign takes, in whole minutes or hours."""
+    if row["why"]:
+        return "cannot run"
+    unit, unit_s = ("h", 3600) if row[_DURATIONS[1]] > 2 * 3600 else ("min", 60)
+    return f"{_range(*(str(ceil(row[name] / unit_s)) for name in _DURATIONS))} {unit}"
 
 
 # `nimc plan`
@@ -172,9 +180,7 @@ def _commands(planned: Plan) -> list[str]:
         for block in always:
             parts.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
             parts.append(_shell(block.command))
-        if not always:
-            parts.append(f"\n# {case.case}: only if models of the other cases disagree")
-        elif more := len(case.blocks) - len(always):
+        if more := len(case.blocks) - len(always):
             parts.append(f"# plus up to {more} more, while undecided")
     return parts
 
@@ -187,7 +193,7 @@ def _reach(reached: list[Reach], spreads: Spreads) -> list[str]:
 
 def _cases(planned: Plan, remarks: list[str]) -> Listing:
     """A line for each case, and their sum."""
-    sums = planned.as_dict()
+    sums = planned.sums
     lines = [
         Line([*_row(case), _range(f"{case.pairs_least}", f"{case.pairs_most}")])
         for case in planned.cases
@@ -206,22 +212,20 @@ def _cases(planned: Plan, remarks: list[str]) -> Listing:
 
 def _factors(cases: list[Case]) -> list[str]:
     """Lines that list factors that change within a block, and those with a case for each level."""
-    within: dict[str, list[str]] = {}
-    between: dict[str, list[str]] = {}
-    for case in cases:
-        if case.factors_within:
-            text = "; ".join(
-                f"{name} {', '.join(map(level_text, levels))}"
-                for name, levels in case.factors_within.items()
-            )
-            runs = f"{text} ({len(case.treatments)} runs a pair)"
-            within.setdefault(runs, []).append(case.case)
-        for name in case.factors_between:
-            between.setdefault(name, []).append(case.case)
+    within = grouped((_within(case), case.case) for case in cases if case.factors_within)
+    between = grouped((name, case.case) for case in cases for name in case.factors_between)
     return [
         *(f"change within a block: {text}: {', '.join(names)}" for text, names in within.items()),
         *(f"a case for each level: {text}: {', '.join(names)}" for text, names in between.items()),
     ]
+
+
+def _within(case: Case) -> str:
+    levels = "; ".join(
+        f"{name} {', '.join(map(level_text, levels))}"
+        for name, levels in case.factors_within.items()
+    )
+    return f"{levels} ({len(case.treatments)} runs a pair)"
 
 
 def _row(case: Case) -> list[str]:

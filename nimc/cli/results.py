@@ -145,28 +145,23 @@ def _effect(row: Result) -> Line:
     )
     rejected = f", {row.rejected} rejected" if row.rejected else ""
     # Every verdict on emulated writes says so; what 'no effect' means is a note.
-    says = (
-        row.emulated
-        and row.verdict not in (Verdict.EMULATED, Verdict.DEVICE)
-        and row.said.endswith("writes")
+    named_so = (Verdict.EMULATED, Verdict.DEVICE)
+    emulated = row.emulated and row.verdict not in named_so and row.said.endswith("writes")
+    written, alone = (
+        quantity(rate, "B/s", 3) for rate in (row.writer_rate_b_s, row.writer_rate_alone_b_s)
     )
-    written = quantity(row.writer_rate_b_s, "B/s", 3)
-    alone = quantity(row.writer_rate_alone_b_s, "B/s", 3)
-    return Line(
-        [
-            named(row),
-            bracketed(row.slowdown),
-            f"{row.verdict}, emulated" if says else str(row.verdict),
-            f"{off} -> {on} {unit}",
-            f"{plural(row.pairs, 'pair')}{rejected}",
-        ],
-        ratio_of(row.slowdown),
-        [
-            f"baseline repeated: {ends(row.noise_floor)}; control: {ends(row.control)}",
-            f"extra node-hours per 100: {_cost(row)}; writers: {written}, alone {alone}",
-        ],
-        _VERDICTS.get(row.verdict, "yellow"),
-    )
+    parts = [
+        named(row),
+        bracketed(row.slowdown),
+        f"{row.verdict}{', emulated' if emulated else ''}",
+        f"{off} -> {on} {unit}",
+        f"{plural(row.pairs, 'pair')}{rejected}",
+    ]
+    details = [
+        f"baseline repeated: {ends(row.noise_floor)}; control: {ends(row.control)}",
+        f"extra node-hours per 100: {_cost(row)}; writers: {written}, alone {alone}",
+    ]
+    return Line(parts, ratio_of(row.slowdown), details, _VERDICTS.get(row.verdict, "yellow"))
 
 
 def _cost(row: Result) -> str:
@@ -176,16 +171,9 @@ def _cost(row: Result) -> str:
 
 
 def _price(of: Contrast) -> Line:
-    return Line(
-        [
-            f"{of.case} {of.treatment}",
-            bracketed(of.ratio),
-            f"{of.kind} against {of.against}",
-            plural(of.pairs, "pair"),
-        ],
-        ratio_of(of.ratio),
-        [f"baseline repeated: {ends(of.noise_floor)}"],
-    )
+    kind, pairs = f"{of.kind} against {of.against}", plural(of.pairs, "pair")
+    parts = [f"{of.case} {of.treatment}", bracketed(of.ratio), kind, pairs]
+    return Line(parts, ratio_of(of.ratio), [f"baseline repeated: {ends(of.noise_floor)}"])
 
 
 def _notes(rows: Sequence[Result]) -> list[str]:
@@ -309,30 +297,29 @@ def comparison_parts(compared: Compared, *, details: bool = False) -> Iterator[s
 def _named(side: Side) -> str:
     if len(side.runs) == 1:
         return side.names[0]
-    return f"{plural(len(side.runs), 'night')} of {side.campaign} on {side.machine}"
+    nights, header = plural(len(side.runs), "night"), side.header
+    return f"{nights} of {header.campaign} on {header.machine}"
 
 
 def _comparison(row: Comparison) -> Line:
     treatment = "" if row.arm in ("on", "off") else f" {row.arm}"
     unit = "" if row.metric == "slowdown" else row.unit
     divisor, scaled = scale(row.reference.value if row.reference else None, unit)
-    sides = {"reference": row.reference, "this": row.this}
-    both = [number(of.value / divisor, 3) if of else NONE for of in sides.values()]
-    return Line(
-        [
-            f"{row.case}{treatment} {METRICS[row.metric]}",
-            bracketed(row.ratio),
-            row.text,
-            f"{' -> '.join(both)} {scaled}".rstrip(),
-            "" if row.p_adjusted is None else f"p {row.p_adjusted:.2g}",
-        ],
-        ratio_of(row.ratio),
-        [
-            f"{name}: {', '.join(quantity(night, unit, 3).rstrip() for night in of.nights)}"
-            for name, of in sides.items()
-            if of
-        ],
-    )
+    both = [number(of.value / divisor, 3) if of else NONE for of in (row.reference, row.this)]
+    nights = {"reference": row.reference_nights, "this": row.this_nights}
+    parts = [
+        f"{row.case}{treatment} {METRICS[row.metric]}",
+        bracketed(row.ratio),
+        row.text,
+        f"{' -> '.join(both)} {scaled}".rstrip(),
+        "" if row.p_adjusted is None else f"p {row.p_adjusted:.2g}",
+    ]
+    details = [
+        f"{name}: {', '.join(quantity(night, unit, 3).rstrip() for night in of)}"
+        for name, of in nights.items()
+        if of
+    ]
+    return Line(parts, ratio_of(row.ratio), details)
 
 
 # `nimc advise`: which remedy, what it costs, what is not decided.
@@ -406,26 +393,22 @@ def _advice(advice: Advice, *, details: bool) -> Listing:
 def _remedy(row: Remedy) -> Line:
     traffic = "" if row["traffic"] == "on" else f" under {row['traffic']}"
     marks = [*([] if row["paired"] else ["unpaired"]), *(["emulated"] if row["emulated"] else [])]
-    estimates = {name: estimate_of(row, name) for name in ("net", "price", "gain", "written")}
-    shown = {name: bracketed(of) for name, of in estimates.items()}
+    of = {name: estimate_of(row, name) for name in ("net", "price", "gain", "written")}
+    shown = {name: bracketed(estimate) for name, estimate in of.items()}
+    both = ((name, of[name]) for name in ("price", "gain"))
     low, high = (row[f"next_allocation_{end}"] for end in ("low", "high"))
     following = None if low is None else Interval(low, high)
-    return Line(
-        [
-            f"{row['case']} {row['remedy']}{traffic}",
-            shown["net"],
-            ", ".join([row["standing"], *marks]),
-            " ".join(
-                f"{name} {of.value:.2f}" for name in ("price", "gain") if (of := estimates[name])
-            ),
-        ],
-        ratio_of(estimates["net"]),
-        [
-            f"price: {shown['price']}; gain: {shown['gain']}",
-            f"next allocation: {ends(following)}; writes: {shown['written']}",
-        ],
-        _COLOUR.get(row["standing"], "yellow"),
-    )
+    parts = [
+        f"{row['case']} {row['remedy']}{traffic}",
+        shown["net"],
+        ", ".join([row["standing"], *marks]),
+        " ".join(f"{name} {estimate.value:.2f}" for name, estimate in both if estimate),
+    ]
+    details = [
+        f"price: {shown['price']}; gain: {shown['gain']}",
+        f"next allocation: {ends(following)}; writes: {shown['written']}",
+    ]
+    return Line(parts, ratio_of(of["net"]), details, _COLOUR.get(row["standing"], "yellow"))
 
 
 def _sweep(row: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`nimc run`, `nimc runs`, `nimc qualify`, `nimc sweep-nodes`: campaigns, run and listed."""
+"""`nimc run`, `nimc runs`, `nimc sweep-nodes`: campaigns, run and listed."""
 
 from __future__ import annotations
 
@@ -7,37 +7,26 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from analysis.compare.node_ranks import RankedNode, figures, ranked
-from analysis.questions.shown import answered
 from analysis.report.data import load_run
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.statistics.interval import effect, flat
 from analysis.statistics.looks import looks
-from analysis.subjects.qualification import QUALIFICATION, QUALIFY, qualified
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.settings import target_partitions
 from nimc.cli import options
-from nimc.cli.document import Form, Listing, Table, log, print_document, prose, show, silent
+from nimc.cli.document import Form, Table, log, print_document, prose, show, silent
 from nimc.cluster import reservation
 from nimc.cluster.possible import possible
-from nimc.run.folder import (
-    RunFolder,
-    find_other,
-    foreign_runs,
-    locked,
-    new_header,
-    open_run,
-    past_lengths,
-)
+from nimc.run.folder import RunFolder, find_other, locked, new_header, open_run, past_lengths
 from nimc.run.node_sweep import NodeSweeper, sweep_folder
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
@@ -48,11 +37,20 @@ from records.interrupts import Interrupts, Stopped, stopped_at_once
 from records.machine.slurm import SlurmNode, ask_nodes, partition_in
 from records.run import RunHeader, load_header
 from records.run_folder import distrust_run, run_folders, size_of
-from records.text import Line, aligned, visible
+from records.text import aligned, visible
 from records.units import NONE, quantity
 
 if TYPE_CHECKING:
     from analysis.report.page import Report
+
+
+def _look(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> int | None:
+    """So many pairs, if verdicts are reached at them. Raises InputError."""
+    allowed = [look.pairs for look in looks(MOST_PAIRS)]
+    if pairs is not None and pairs not in allowed:
+        first = ", ".join(map(str, allowed[:9]))
+        raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {first}, ...")
+    return pairs
 
 
 @click.command()
@@ -66,7 +64,7 @@ if TYPE_CHECKING:
     "--pairs",
     type=int,
     metavar="N",
-    callback=lambda _ctx, _param, value: None if value is None else _look(value),
+    callback=_look,
     help="Most pairs of a case, instead of the campaign's; a finished run continues up to them.",
 )
 @click.option("--nodelist", metavar="N,N", help="Target nodes, for Slurm [default: any].")
@@ -92,18 +90,32 @@ def run_command(
     floor = request.campaign.pairs.floor
     if pairs is not None and pairs < floor:
         raise InputError(f"--pairs: {pairs} found; allowed: from the campaign's floor, {floor}")
-    conclude = partial(_conclude_campaign, request, as_json, progress, fail_inconclusive)
+
+    def conclude(folder: RunFolder, failures: list[Failure]) -> int:
+        """Make the report, print the results, and return the exit status."""
+        report = _report(folder.path)
+        if as_json:
+            _print_run(folder, report, request, failures)
+        elif report:
+            _print_results(folder, report, details=progress == "verbose")
+        return exit_code(report, failures, fail_inconclusive=fail_inconclusive)
+
     header = new_header(request)
     return measured(request, header, results, progress, conclude, fresh=fresh, pairs=pairs)
 
 
-def _look(pairs: int) -> int:
-    """So many pairs, if verdicts are reached at them. Raises InputError."""
-    allowed = [look.pairs for look in looks(MOST_PAIRS)]
-    if pairs not in allowed:
-        first = ", ".join(map(str, allowed[:9]))
-        raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {first}, ...")
-    return pairs
+def exit_code(
+    report: Report | None, failures: Sequence[Failure], *, fail_inconclusive: bool
+) -> int:
+    """How `nimc run` ends: by what is worst."""
+    results = report.runs[0].results if report else []
+    if failures:
+        return 3
+    if report and report.runs[0].integrity.lines():
+        return 2
+    if any(row.slower_than_reference for row in results):
+        return 1
+    return int(fail_inconclusive and any(row.verdict.is_open for row in results))
 
 
 def measured(
@@ -129,23 +141,20 @@ def measured(
     slurm = request.slurm
     with open_run(results, header, fresh=fresh, slurm=slurm, pairs=pairs) as folder:
         request = request.up_to(folder.header.most_pairs)
-        seed = folder.header.seed
-        seed = folder.header.drawn_seed if seed is None else seed
-        if not (folder.resumed or fresh):
-            if other := find_other(folder.path.parent, header):
-                what = "campaign, checks, cases, machine file or host"
-                remark(f"does not resume {other}: {what} differ")
-            if foreign := foreign_runs(folder.path.parent, header):
-                more = f" (nor {len(foreign) - 1} more)" if len(foreign) > 1 else ""
-                remark(f"does not resume {foreign[-1]}{more}")
+        is_new = not (folder.resumed or fresh)
+        if is_new and (other := find_other(folder.path.parent, header)):
+            what = "campaign, checks, cases, machine file or host"
+            remark(f"does not resume {other}: {what} differ")
         remark(f"machine: {request.machine.name}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         remark(f"head of its chain: {folder.head}")
-        long = too_long(request.plan(able.cannot), request.time_limit_s)
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
+        long = too_long(request.plan(able.cannot), request.time_limit_s)
         for line in [*omission_lines([*request.absent, *able.absent]), *long]:
             remark(line)
+        seed = folder.header.seed
+        seed = folder.header.drawn_seed if seed is None else seed
         try:
             with stopped_at_once():
                 with closing(display(progress)) as shown, Interrupts() as interrupts:
@@ -171,57 +180,10 @@ def measured(
 def _how_to_go_on(folder: RunFolder) -> str:
     """What to do after a signal, or if Slurm does not answer."""
     if folder.header.finished_s is None:
-        again = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
-        return f"all samples are saved; to resume: {again}"
+        command = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
+        return f"all samples are saved; to resume: {command}"
     report = shlex.join(["nimc", "report", str(folder.path)])
     return f"the samples are complete; for the report: {report}"
-
-
-def _conclude_campaign(
-    request: Request,
-    as_json: bool,
-    progress: Progress,
-    fail_inconclusive: bool,
-    folder: RunFolder,
-    failures: list[Failure],
-) -> int:
-    """Make the report, print the results, and return the exit status."""
-    head = folder.head
-    report = _report(folder.path)
-    run = report.runs[0] if report else None
-    results, contrasts = (run.results, run.contrasts) if run else ([], [])
-    faults = run.integrity.lines() if run else []
-    for line in faults:
-        log(line)
-    if as_json:
-        document = {
-            "machine": folder.header.machine,
-            "campaign": folder.header.campaign,
-            "run": str(folder.path),
-            "head": head,
-            "results": list(map(flat, results)),
-            "contrasts": list(map(flat, contrasts)),
-            "report": str(report.page) if report else None,
-            "integrity_faults": faults[1:],
-            "failures": [asdict(failure) for failure in failures],
-            "absent": [asdict(each) for each in request.absent],
-        }
-        print_document("run", document)
-    elif report:
-        from nimc.cli.results import results_tables
-
-        of, details = folder.header, progress == "verbose"
-        named = (of.campaign, of.machine, of.most_pairs)
-        for part in results_tables(results, *named, contrasts, details=details):
-            click.echo(str(part))
-        click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {head}")
-    if failures:
-        return 3
-    if faults:
-        return 2
-    if any(row.slower_than_reference for row in results):
-        return 1
-    return int(fail_inconclusive and any(row.verdict.is_open for row in results))
 
 
 def _report(run: Path) -> Report | None:
@@ -238,7 +200,38 @@ def _report(run: Path) -> Report | None:
     except (OSError, PolarsError) as error:
         what = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
         raise MachineError(f"{run}/report: {what}; the samples are saved") from error
+    for line in report.runs[0].integrity.lines():
+        log(line)
     return report
+
+
+def _print_run(
+    folder: RunFolder, report: Report | None, request: Request, failures: Sequence[Failure]
+) -> None:
+    run = report.runs[0] if report else None
+    document = {
+        "machine": folder.header.machine,
+        "campaign": folder.header.campaign,
+        "run": str(folder.path),
+        "head": folder.head,
+        "results": [flat(row) for row in run.results] if run else [],
+        "contrasts": [flat(row) for row in run.contrasts] if run else [],
+        "report": str(report.page) if report else None,
+        "integrity_faults": run.integrity.lines()[1:] if run else [],
+        "failures": [asdict(failure) for failure in failures],
+        "absent": [asdict(omitted) for omitted in request.absent],
+    }
+    print_document("run", document)
+
+
+def _print_results(folder: RunFolder, report: Report, *, details: bool) -> None:
+    from nimc.cli.results import results_tables
+
+    of, run = folder.header, report.runs[0]
+    named = (of.campaign, of.machine, of.most_pairs)
+    for part in results_tables(run.results, *named, run.contrasts, details=details):
+        click.echo(str(part))
+    click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {folder.head}")
 
 
 # `nimc runs`: the runs of a results folder.
@@ -283,58 +276,8 @@ def _listed_run(run: Path) -> dict[str, Any]:
 def _run_cells(row: dict[str, Any]) -> list[str]:
     """Without campaign, machine and start, which are in the run's name."""
     state = row["state"].partition(":")[0]  # why it is unreadable stands below the table
-    shown = {**row, "size_b": quantity(row["size_b"], "B", 3), "state": state}
-    order = ("run", "samples", "rejected", "size_b", "state")
-    return [NONE if shown[name] is None else str(shown[name]) for name in order]
-
-
-# `nimc qualify`: what may be claimed of a machine.
-
-
-_COLOURS = {"allowed": "green", "caveat": "yellow", "refused": "red"}
-
-
-@click.command()
-@click.argument("run", type=options.RunPath(), metavar="RUN")
-@options.json_option
-def qualify_command(run: Path, as_json: bool) -> int:
-    """Say what may be claimed of the machine of RUN, a run of the campaign `qualify`.
-
-    Each claim is allowed, allowed with a caveat, refused, or not shown, as in the run's report. The
-    exit code is 1 unless no claim is refused and devices count what is written.
-    """
-    data = load_run(run)
-    claims = answered(QUALIFICATION, data)
-    if claims.is_empty():
-        raise InputError(f"{run}: campaign '{data.header.campaign}'; allowed: {QUALIFY}")
-    verdict = "qualified" if qualified(claims) else "not qualified"
-    rows = claims.to_dicts()
-    lines = [
-        Line(
-            [f"{row['injector']} {row['claim']}".strip(), row["word"], _distance(row)],
-            details=[row["text"], *[f"-> {row['remedy']}"] * (row["word"] != "allowed")],
-            colour=_COLOURS.get(row["word"]),
-        )
-        for row in rows
-    ]
-    table = Listing(
-        ("claim", "state", "distance"),
-        lines,
-        data.emulated(),
-        legend="claims: docs/add-a-machine.md#claims",
-        more="what each claims, and what to do",
-        following=[f"{data.header.machine}: {verdict}"],
-    )
-    document = {"machine": data.header.machine, "run": data.header.run, "verdict": verdict}
-    show("qualify", {**document, "emulated": data.emulated(), "claims": rows}, as_json, table)
-    return int(verdict != "qualified")
-
-
-def _distance(row: Mapping[str, Any]) -> str:
-    if row["away"] is None:
-        return "not measured"
-    limits = f"allowed {row['allowed']:g}, with a caveat {row['caveat']:g}"
-    return f"{row['figure']} {row['away']:.3g}; {limits}"
+    cells = (row["run"], row["samples"], row["rejected"], quantity(row["size_b"], "B", 3), state)
+    return [NONE if cell is None else str(cell) for cell in cells]
 
 
 # `nimc sweep-nodes`: one single-node campaign on every node, and the nodes ranked.
@@ -371,7 +314,11 @@ def sweep_nodes_command(
     could not be measured.
     """
     request = prepare(campaign, machine)
-    _check(request)
+    if not request.slurm:
+        raise InputError(f"machine {machine!r}: has no Slurm, so no nodes to choose")
+    for case in request.campaign.cases:
+        if case.nodes != 1:
+            raise InputError(f"case '{case.name}': has {case.nodes} nodes; allowed: 1")
     listed = _nodes_listed(request, nodes)
     used = [node.name for node in listed if node.usable]
     if not used:
@@ -392,48 +339,18 @@ def sweep_nodes_command(
             log(f"stopped by {stop}; the same command resumes")
             return 128 + stop.signum
     runs = {node: run for node in used if (run := sweeper.finished_run(node))}
-    return _conclude_sweep(request, folder, runs, failed, as_json)
+    return _ranked(request, folder, runs, failed, as_json)
 
 
-def _check(request: Request) -> None:
-    """Raise InputError unless every case is one job on one node."""
-    if not request.slurm:
-        raise InputError(f"machine {request.machine.name!r}: has no Slurm, so no nodes to choose")
-    for case in request.campaign.cases:
-        if case.nodes != 1:
-            raise InputError(f"case '{case.name}': has {case.nodes} nodes; allowed: 1")
-
-
-def _nodes_listed(request: Request, nodes: str | None) -> list[SlurmNode]:
-    """Nodes of the targets' partition with their states; of `nodes`, those that are named."""
-    settings = request.settings
-    first = target_partitions(settings.partitions, request.machine.partition)[0]
-    partition = partition_in(first.get("access") or [])
-    listed = ask_nodes(partition, settings.environment)
-    if nodes is None:
-        return listed
-    by_name = {node.name: node for node in listed}
-    wanted = list(dict.fromkeys(nodes.split(",")))
-    for name in wanted:
-        if name not in by_name:
-            raise InputError(
-                f"--nodes: {name!r} is not in partition {partition or 'default'}; allowed:"
-                f" {', '.join(by_name)}"
-            )
-    return [by_name[name] for name in wanted]
-
-
-def _states(nodes: Sequence[SlurmNode]) -> str:
-    return ", ".join(f"{node.name} ({node.state})" for node in nodes)
-
-
-def _conclude_sweep(
+def _ranked(
     request: Request,
     folder: Path,
     runs: Mapping[str, Path],
     failed: Mapping[str, str],
     as_json: bool,
 ) -> int:
+    """Print the ranked nodes, and return the exit status."""
+
     of_nodes = [of for node, run in runs.items() for of in figures(node, load_run(run))]
     rows = ranked(of_nodes, request.campaign.margin)
     document = {
@@ -448,6 +365,26 @@ def _conclude_sweep(
     if failed:
         return 3
     return int(any(row.text.startswith("slower") for row in rows))
+
+
+def _nodes_listed(request: Request, nodes: str | None) -> list[SlurmNode]:
+    """Nodes of the targets' partition with their states; of `nodes`, those that are named."""
+    settings = request.settings
+    first = target_partitions(settings.partitions, request.machine.partition)[0]
+    partition = partition_in(first.get("access") or [])
+    listed = {node.name: node for node in ask_nodes(partition, settings.environment)}
+    wanted = list(listed) if nodes is None else list(dict.fromkeys(nodes.split(",")))
+    for name in wanted:
+        if name not in listed:
+            raise InputError(
+                f"--nodes: {name!r} is not in partition {partition or 'default'}; allowed:"
+                f" {', '.join(listed)}"
+            )
+    return [listed[name] for name in wanted]
+
+
+def _states(nodes: Sequence[SlurmNode]) -> str:
+    return ", ".join(f"{node.name} ({node.state})" for node in nodes)
 
 
 def table(rows: Sequence[RankedNode]) -> str:

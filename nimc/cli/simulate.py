@@ -71,17 +71,13 @@ def _simulated(
     applications = [
         Application(count, ranks_per_node, STEPS, STEP_S, reduce_every) for count in counts
     ]
-    for application in applications:
-        application.check()
-    slowdowns = rank_slowdowns(ranks_per_node, worst)
     rows = []
     for application in applications:
-        count = _writers(writers, application.ranks)
-        if count > application.nodes:
-            nodes = application.nodes
+        count, nodes = _writers(writers, application.ranks), application.nodes
+        if count > nodes:
             raise InputError(f"--writers: {count} on {nodes} nodes; allowed: one a node at most")
-        run = run_application(application, slowdowns, count, WRITE_S)
-        size = {"ranks": application.ranks, "nodes": application.nodes, "writers": count}
+        run = run_application(application, rank_slowdowns(ranks_per_node, worst), count, WRITE_S)
+        size = {"ranks": application.ranks, "nodes": nodes, "writers": count}
         rows.append({**size, "slowdown": run.slowdown, **asdict(run)})
     model = {
         "worst_rank_slowdown": worst,
@@ -99,15 +95,12 @@ def _simulated(
 def _writers(text: str, ranks: int) -> int:
     if text == "daly":
         return concurrent_writers(ranks, PAPER_MTTI_S, WRITE_S).concurrent_writers
-    if text.endswith("%"):
-        try:
-            share = float(text[:-1]) / 100
-        except ValueError:
-            share = -1.0
-        if not 0 <= share <= 1:
-            raise InputError(f"--writers: {text!r} is not a share; write such as 0.2%")
-        return share_of(ranks, share)
-    return units.count(text, "--writers")
+    if not text.endswith("%"):
+        return units.count(text, "--writers")
+    share = units.fraction(text)
+    if share == text or share > 1:
+        raise InputError(f"--writers: {text!r} is not a share; write such as 0.2%")
+    return share_of(ranks, share)
 
 
 def _text(document: dict[str, Any]) -> str:
@@ -121,30 +114,25 @@ def _text(document: dict[str, Any]) -> str:
 
 def _published_text(paper: dict[str, Any]) -> str:
     header = ["writers of", "ranks", "nodes", "writers", "one rank slowed", "all ranks slowed"]
+    whole = ("column", "ranks", "nodes", "writers_published")
+    slowed = ("slowdown_modelled_worst_rank", "slowdown_modelled_all_ranks")
     cells = [
-        [
-            *(str(row[name]) for name in ("column", "ranks", "nodes", "writers_published")),
-            f"{row['slowdown_modelled_worst_rank']:.2f}",
-            f"{row['slowdown_modelled_all_ranks']:.2f}",
-        ]
+        [*(str(row[name]) for name in whole), *(f"{row[name]:.2f}" for name in slowed)]
         for row in paper["rows"]
     ]
-    readings = (
+    readings = "\n".join(
         f"- read as {reading['slowdown']:.1f} ({reading['meaning']}):"
         f" {100 * reading['explained_share_of_excess']:.1f} % of the excess over 1"
         for reading in paper["readings"]
     )
-    return "\n".join(
-        [
-            f"Published: LAMMPS slowed {paper['single_node_slowdown_published']:.2f} times on one"
-            f" node ({paper['estimator_single_node']}). Modelled, with the published writers all"
-            f" the time and steps of {1000 * paper['step_s_assumed']:g} ms (assumed):\n",
-            aligned(header, cells),
-            f"\nPublished at scale ({paper['estimator_at_scale']}), for the constant share:"
-            f" {paper['published_constant_share']!r}. Of the slowdown with Daly's writers the"
-            " model explains, if one rank is slowed,",
-            *readings,
-        ]
+    return (
+        f"Published: LAMMPS slowed {paper['single_node_slowdown_published']:.2f} times on one node"
+        f" ({paper['estimator_single_node']}). Modelled, with the published writers all the time"
+        f" and steps of {1000 * paper['step_s_assumed']:g} ms (assumed):\n\n"
+        f"{aligned(header, cells)}\n\n"
+        f"Published at scale ({paper['estimator_at_scale']}), for the constant share:"
+        f" {paper['published_constant_share']!r}. Of the slowdown with Daly's writers the model"
+        f" explains, if one rank is slowed,\n{readings}"
     )
 
 
@@ -176,27 +164,21 @@ def _rows(ranks: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:
     for field, value in (("--mtti", mtti_s), ("--write", write_s), ("--ranks", min(counts))):
         if not value > 0:
             raise InputError(f"{field}: {value:g} found; allowed: above 0")
-    computed = [concurrent_writers(count, mtti_s, write_s) for count in counts]
-    document = {"mtti_s": mtti_s, "write_s": write_s, "rows": [asdict(row) for row in computed]}
-    cells = [
-        [
-            f"{row.counted}",
-            f"{row.interval_s:.5g}",
-            f"{row.concurrent_writers}",
-            f"{row.concurrent_writers_exact:.2f}",
-            f"{row.writes_per_s:.2f}",
-            f"{row.constant_share_writers}",
-        ]
-        for row in computed
-    ]
+    rows = [concurrent_writers(count, mtti_s, write_s) for count in counts]
     header = ["ranks", "interval (s)", "daly", "exact", "writes/s", f"constant {PAPER_SHARE:.1%}"]
+    cells = [
+        [f"{row.counted}", f"{row.interval_s:.5g}", f"{row.concurrent_writers}"]
+        + [f"{row.concurrent_writers_exact:.2f}", f"{row.writes_per_s:.2f}"]
+        + [f"{row.constant_share_writers}"]
+        for row in rows
+    ]
     text = f"{aligned(header, cells)}\n{rule(mtti_s, write_s)}"
-    if beyond := [f"{row.counted}" for row in computed if not row.in_range]:
+    if beyond := [f"{row.counted}" for row in rows if not row.in_range]:
         text += (
             "\nOut of range of Daly's series (a write takes twice the system's mean time to"
             " interrupt or more);\nthe interval is set to that time: ranks " + ", ".join(beyond)
         )
-    return document, text
+    return {"mtti_s": mtti_s, "write_s": write_s, "rows": list(map(asdict, rows))}, text
 
 
 def _table_5() -> tuple[dict[str, Any], str]:
@@ -209,13 +191,11 @@ def _table_5() -> tuple[dict[str, Any], str]:
     }
     parts = ["Table V of the paper, mean time to interrupt of a rank 5 years."]
     for column in columns:
-        header = [column.name, *map(str, ranks)]
-        rows = [
-            ["published", *map(str, column.published)],
-            ["computed", *map(str, column.computed)],
-        ]
+        rows = {"published": column.published, "computed": column.computed}
+        cells = [[name, *map(str, writers)] for name, writers in rows.items()]
         verdict = "agrees" if column.agrees else "does not follow"
-        parts.append(f"{aligned(header, rows)}\n  {verdict}: {column.how}")
+        table = aligned([column.name, *map(str, ranks)], cells)
+        parts.append(f"{table}\n  {verdict}: {column.how}")
     return document, "\n\n".join(parts)
 
 
@@ -259,44 +239,46 @@ def show_command(trace: Path, above: str | None, mtti: str, as_json: bool) -> No
     """Duty, bursts and pauses of nodes, and how many are written to at once, next to Daly's."""
     loaded = load(trace)
     above_b_s = None if above is None else units.rate_b_s(above, "--above")
-    found = traffic(loaded, above_b_s, units.duration_s(mtti, "--mtti"))
-    show("traffic show", asdict(found), as_json, wrapped(_traffic_text(found)))
+    patterns = traffic(loaded, above_b_s, units.duration_s(mtti, "--mtti"))
+    show("traffic show", asdict(patterns), as_json, wrapped(_traffic_text(patterns)))
 
 
 def _breaks_text(breaks: list[Break]) -> str:
-    kinds = [each.kind for each in breaks]
+    kinds = [one.kind for one in breaks]
     counts = ", ".join(plural(kinds.count(kind), kind) for kind in ("gap", "reset"))
     return f"{counts}; their seconds are missing, and not filled"
 
 
-def _traffic_text(found: Traffic) -> str:
-    once, daly = found.at_once, found.daly
+def _traffic_text(of: Traffic) -> str:
+    once, daly = of.at_once, of.daly
     lines = [
-        f"written to: above {quantity(found.above_b_s, 'B/s')}; samples"
-        f" {found.trace.resolution_s:g} s apart, shorter bursts and pauses are not seen",
-        _breaks_text(found.trace.breaks),
+        f"written to: above {quantity(of.above_b_s, 'B/s')}; samples"
+        f" {of.trace.resolution_s:g} s apart, shorter bursts and pauses are not seen",
+        _breaks_text(of.trace.breaks),
         "no second is known of all nodes"
         if once.median is None
         else f"nodes at once: median {once.median:g}, 95 % at most {once.quantile_95:g},"
-        f" most {once.most}, mean {once.mean:.2f} of {len(found.nodes)}",
+        f" most {once.most}, mean {once.mean:.2f} of {len(of.nodes)}",
     ]
     if daly:
         lines.append(
             f"Daly: {daly.concurrent_writers_exact:.3g} at once, if nodes write for"
-            f" {found.machine.burst_median_s:g} s, the median burst, at his interval"
+            f" {of.machine.burst_median_s:g} s, the median burst, at his interval"
         )
     header = ["node", "duty", "mean", "peak", "bursts", "length", "pause", "mean in bursts"]
-    table = aligned(header, map(_cells, [found.machine, *found.nodes[:BUSIEST]]), left=(0,))
+    table = aligned(header, map(_cells, [of.machine, *of.nodes[:BUSIEST]]), left=(0,))
     foot = "length, pause: median"
-    if (more := len(found.nodes) - BUSIEST) > 0:
+    if (more := len(of.nodes) - BUSIEST) > 0:
         foot += f"; {plural(more, 'node')} with fewer bytes not shown (--json has all)"
     return "\n".join([*lines, "", table, foot])
 
 
 def _cells(of: Pattern) -> list[str]:
-    mean, peak, within = (
-        quantity(each, "B/s", 3) for each in (of.mean_b_s, of.peak_b_s, of.burst_mean_b_s)
-    )
-    length, pause = (quantity(each, "s", 3) for each in (of.burst_median_s, of.pause_median_s))
-    duty = f"{number(100 * of.duty, 3)} %"
-    return [of.node, duty, mean, peak, str(of.bursts), length, pause, within]
+    rates, lengths = (of.mean_b_s, of.peak_b_s), (of.burst_median_s, of.pause_median_s)
+    return [
+        *(of.node, f"{number(100 * of.duty, 3)} %"),
+        *(quantity(rate, "B/s", 3) for rate in rates),
+        str(of.bursts),
+        *(quantity(length, "s", 3) for length in lengths),
+        quantity(of.burst_mean_b_s, "B/s", 3),
+    ]

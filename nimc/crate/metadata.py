@@ -52,93 +52,89 @@ class About:
 
 def descriptions(header: RunHeader, about: About) -> dict[str, bytes]:
     """The files that describe a crate."""
-    document = {"@context": f"{_CONTEXT}/context", "@graph": _graph(header, about)}
+    title = f"{header.run}: network-induced memory contention on {header.machine}"
+    graph = _graph(header, about, title)
+    cited = _citation(header, about, title)
     texts = {
-        "README.txt": _README.format(title=_title(header)),
+        "README.txt": _README.format(title=title),
         "LICENSE": f"The data of this crate: {about.license}, {LICENSES[about.license]}\n",
-        "CITATION.cff": _citation(header, about),
-        METADATA: json.dumps(document, indent=1) + "\n",
+        "CITATION.cff": "".join(f"{key}: {json.dumps(value)}\n" for key, value in cited.items()),
+        METADATA: json.dumps({"@context": f"{_CONTEXT}/context", "@graph": graph}, indent=1) + "\n",
     }
     return {name: text.encode() for name, text in texts.items()}
 
 
-def _title(header: RunHeader) -> str:
-    return f"{header.run}: network-induced memory contention on {header.machine}"
-
-
-def _citation(header: RunHeader, about: About) -> str:
+def _citation(header: RunHeader, about: About, title: str) -> dict[str, Any]:
     """Citation File Format 1.2.0; JSON is YAML."""
     names = [name.partition(", ") for name in about.authors]
-    cited = {
+    return {
         "cff-version": "1.2.0",
         "message": "If you use this data, please cite it.",
         "type": "dataset",
-        "title": _title(header),
+        "title": title,
         "authors": [
             {"family-names": first, "given-names": given} if comma else {"name": first}
             for first, comma, given in names
         ],
         "license": about.license,
-        "date-released": _moment(_end_s(header))[:10],
+        "date-released": _ended(header)[:10],
     }
-    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in cited.items())
-
-
-def _end_s(header: RunHeader) -> float:
-    return header.finished_s or header.started_s
 
 
 def _moment(unix_s: float) -> str:
     return datetime.fromtimestamp(int(unix_s), timezone.utc).isoformat()
 
 
-def _graph(header: RunHeader, about: About) -> list[dict[str, Any]]:
+def _ended(header: RunHeader) -> str:
+    return _moment(header.finished_s or header.started_s)
+
+
+def _graph(header: RunHeader, about: About, title: str) -> list[dict[str, Any]]:
     parts = [
         _named(RUN, "Dataset", "header, samples, counters, provenance and kept output of the run"),
         _named(REPORT, "Dataset", "page and results, made from the run"),
-        _named(CAMPAIGN, "File", "what was asked") | {"encodingFormat": "application/yaml"},
+        _named(CAMPAIGN, "File", "what was asked", encodingFormat="application/yaml"),
     ]
     version, commit = header.versions.get("nimc", "unknown"), header.commit or "commit unknown"
     authors = [
         _named(f"#author-{i}", "Person" if ", " in name else "Organization", name)
         for i, name in enumerate(about.authors)
     ]
-    heads = [_named("#chain-head", "PropertyValue", "chain-head")] if about.head else []
-    root = _named("./", "Dataset", _title(header)) | {
-        "description": (
+    stated = {"propertyID": "chain-head", "value": about.head}
+    heads = [_named("#chain-head", "PropertyValue", "chain-head", **stated)] if about.head else []
+    root = _named(
+        *("./", "Dataset", title),
+        description=(
             f"One run of the campaign {header.campaign} by nimc {version} at {commit}: slowdown of"
             " applications by one-sided writes into their nodes' memory."
         ),
-        "datePublished": _moment(_end_s(header)),
-        "license": _to(LICENSES[about.license]),
-        "author": _to_all(authors),
-        "conformsTo": _to(_PROFILE),
-        "hasPart": _to_all(parts),
-        "mentions": _to("#run"),
-        "identifier": _to_all(heads),
-    }
-    action = _named("#run", "CreateAction", f"nimc run of {header.campaign}") | {
-        "description": f"The campaign {header.campaign}, run on the machine {header.machine}",
-        "startTime": _moment(header.started_s),
-        "endTime": _moment(_end_s(header)),
-        "agent": root["author"],
-        "instrument": _to("#nimc"),
-        "object": _to(CAMPAIGN),
-        "result": _to(RUN),
-    }
+        datePublished=_ended(header),
+        license=_to(LICENSES[about.license]),
+        author=_to_all(authors),
+        conformsTo=_to(_PROFILE),
+        hasPart=_to_all(parts),
+        mentions=_to("#run"),
+        identifier=_to_all(heads),
+    )
+    action = _named(
+        *("#run", "CreateAction", f"nimc run of {header.campaign}"),
+        description=f"The campaign {header.campaign}, run on the machine {header.machine}",
+        startTime=_moment(header.started_s),
+        endTime=_ended(header),
+        agent=root["author"],
+        instrument=_to("#nimc"),
+        object=_to(CAMPAIGN),
+        result=_to(RUN),
+    )
     if header.finished_s is not None:
         action["actionStatus"] = "http://schema.org/CompletedActionStatus"
     return [
         {"@id": METADATA, "@type": "CreativeWork", "about": _to("./"), "conformsTo": _to(_CONTEXT)},
-        root,
-        action,
-        _named("#nimc", "SoftwareApplication", "nimc")
-        | {"softwareVersion": f"{version}, {commit}"},
-        _named(_PROFILE, "CreativeWork", "Process Run Crate") | {"version": "0.5"},
+        *(root, action),
+        _named("#nimc", "SoftwareApplication", "nimc", softwareVersion=f"{version}, {commit}"),
+        _named(_PROFILE, "CreativeWork", "Process Run Crate", version="0.5"),
         _named(LICENSES[about.license], "CreativeWork", about.license),
-        *authors,
-        *(entity | {"propertyID": "chain-head", "value": about.head} for entity in heads),
-        *parts,
+        *(*authors, *heads, *parts),
     ]
 
 
@@ -152,5 +148,5 @@ def _to_all(entities: Sequence[dict[str, Any]]) -> Any:
     return links[0] if len(links) == 1 else links
 
 
-def _named(identifier: str, kind: str, name: str) -> dict[str, Any]:
-    return {"@id": identifier, "@type": kind, "name": name}
+def _named(place: str, kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"@id": place, "@type": kind, "name": name, **more}

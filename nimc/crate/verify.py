@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -39,51 +39,49 @@ class Opened:
     signed: Signed | None
 
 
-def opened(crate: Path, folder: Path, allowed: Path | None = None) -> Opened:
-    """Check a crate and unpack its run below `folder`; `allowed`: file of allowed signers.
+@contextmanager
+def opened(crate: Path, allowed: Path | None = None) -> Iterator[Opened]:
+    """A crate, checked, its run unpacked in a folder that goes; `allowed`: file of signers.
 
-    Raises InputError with a line for each fault. Nothing is unpacked before all bytes are checked.
+    Errors name what is in the crate by its place there. Raises InputError with a line for each
+    fault; nothing is unpacked before all bytes are checked.
     """
     content = read_regular(crate, LARGEST_B)
-    try:
-        files = unzipped(content)
-    except InputError as error:
-        raise InputError(f"{crate}: {error}") from None
-    if faults := manifest_faults(files):
-        raise InputError(*(f"{crate}: {fault}" for fault in faults))
-    signed = None
-    if SIGNATURE in files:
+    with TemporaryDirectory() as folder:
+        run, at = Path(folder, RUN), f"{crate}: "
         try:
-            signed = check_signature(files[MANIFEST], files[SIGNATURE], allowed)
-        except InputError as error:
-            raise InputError(f"{crate}: {SIGNATURE}: {error}") from None
-    with named_within(crate, folder, folder / RUN):
-        run = written(inside(files, RUN), folder)
-        asked = load_header(run).campaign_text
-    if files.get(CAMPAIGN) != asked.encode():  # what people read before they repeat it
-        raise InputError(f"{crate}: {CAMPAIGN}: is not what run/run.json has")
-    return Opened(files, run, chain.digest(files[MANIFEST]), signed)
+            files = unzipped(content)
+            if faults := manifest_faults(files):
+                raise InputError(*faults)
+            signed, at = _signed(files, allowed), ""
+            run = written(inside(files, RUN), Path(folder))
+            if files.get(CAMPAIGN) != load_header(run).campaign_text.encode():
+                # It is what people read before they repeat it.
+                raise InputError(f"{crate}: {CAMPAIGN}: is not what run/run.json has")
+            yield Opened(files, run, chain.digest(files[MANIFEST]), signed)
+        except NimcError as error:
+            lines = (str(line).replace(str(run), f"{crate}:run") for line in error.args)
+            error.args = tuple(f"{at}{line.replace(f'{folder}/', f'{crate}:')}" for line in lines)
+            raise
 
 
-@contextmanager
-def named_within(crate: Path, folder: Path, run: Path) -> Iterator[None]:
-    """Errors name what is in the crate by its place there, not where it was unpacked."""
+def _signed(files: Files, allowed: Path | None) -> Signed | None:
+    """Who signed the manifest. Raises InputError if the signature is not valid for it."""
+    if SIGNATURE not in files:
+        return None
     try:
-        yield
-    except NimcError as error:
-        places = {f"{run}": f"{crate}:run", f"{folder}/": f"{crate}:"}
-        for unpacked, place in places.items():
-            error.args = tuple(str(line).replace(unpacked, place) for line in error.args)
-        raise
+        return check_signature(files[MANIFEST], files[SIGNATURE], allowed)
+    except InputError as error:
+        raise InputError(f"{SIGNATURE}: {error}") from None
 
 
-@dataclass(frozen=True)
+@dataclass
 class VerifiedCrate(Verified):
-    """What was found of a crate and of the run in it."""
+    """What is true of a crate and of the run in it."""
 
     #: None if it could not be unpacked; and of its signature, None if it has none.
-    manifest_sha256: str | None
-    signed: Signed | None
+    manifest_sha256: str | None = None
+    signed: Signed | None = None
 
     def remarks(self) -> list[str]:
         """Remarks that are not findings."""
@@ -97,15 +95,14 @@ def verify_crate(
     crate: Path, head: str | None = None, allowed: Path | None = None
 ) -> VerifiedCrate:
     """Verify a crate and the run in it, as `nimc.run.verify` does; `allowed`: as `opened`."""
-    with TemporaryDirectory() as folder:
-        try:
-            unpacked = opened(crate, Path(folder), allowed)
-        except InputError as error:
-            broken = [Finding("broken", line) for line in str(error).splitlines()]
-            return VerifiedCrate(crate, 0, 0, 0, None, broken, None, None)
-        of = verify(unpacked.run, head)
+    try:
+        with opened(crate, allowed) as unpacked:
+            of = verify(unpacked.run, head)
+    except InputError as error:
+        broken = [Finding("broken", line) for line in str(error).splitlines()]
+        return VerifiedCrate(crate, 0, 0, 0, None, broken)
     findings = [
-        replace(finding, text=finding.text.replace(f"{unpacked.run}", f"{crate}:run"))
+        Finding(finding.kind, finding.text.replace(f"{unpacked.run}", f"{crate}:run"))
         for finding in of.findings
     ]
     findings += _of_signature(crate, unpacked.signed, allowed)

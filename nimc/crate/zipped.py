@@ -15,6 +15,7 @@ import stat
 import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,25 +27,35 @@ from records.programs import ProgramAnswer, ask, which
 #: Name of a file in the crate, with `/` between folders -> its content.
 Files = Mapping[str, bytes]
 
-#: Largest crate, bytes; most files in one; longest name.
+#: Largest crate, bytes.
 LARGEST_B = 1 << 30
-MOST_FILES = 50_000
-LONGEST_NAME = 500
 
 MANIFEST, SIGNATURE = "manifest-sha256.txt", "manifest-sha256.txt.sig"
 _REGULAR = stat.S_IFREG | 0o644
 _UNIX = 3
+#: What `zipfile` raises for bytes that are no zip.
+_DAMAGED = (
+    zipfile.BadZipFile,
+    ValueError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    struct.error,
+    zlib.error,
+)
 
 
 def zipped(files: Files) -> bytes:
     """The zip. Raises InputError for names or sizes that a crate cannot have."""
-    if len(files) > MOST_FILES or sum(map(len, files.values())) > LARGEST_B:
-        most = f"{MOST_FILES} files, {LARGEST_B >> 20} MiB"
-        raise InputError(f"the crate is larger than allowed: {most}")
+    if sum(map(len, files.values())) > LARGEST_B:
+        raise InputError(f"the crate is larger than allowed: {LARGEST_B >> 20} MiB")
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
         for name, content in sorted(files.items()):
-            _require_plain(name)
+            outside = any(part in ("", ".", "..") for part in name.split("/"))
+            if outside or "\\" in name or not name.isprintable():
+                allowed = "plain names of files within the crate"
+                raise InputError(f"{show(name)} found; allowed: {allowed}")
             entry = zipfile.ZipInfo(name)
             entry.create_system = _UNIX
             entry.external_attr = _REGULAR << 16
@@ -57,23 +68,14 @@ def unzipped(raw: bytes) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             entries = archive.infolist()
-            if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-                raise InputError("is compressed; allowed: what 'nimc pack' writes")
             if sum(entry.file_size for entry in entries) > len(raw):
                 raise InputError("its files are larger than the zip itself")
             files = {entry.filename: archive.read(entry) for entry in entries}
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError, RuntimeError, struct.error) as error:
+    except _DAMAGED as error:
         raise InputError(f"is damaged, or no zip: {error}") from None
     if zipped(files) != raw:
         raise InputError("is not the zip that packing its files gives: its headers were changed")
     return files
-
-
-def _require_plain(name: str) -> None:
-    """Raises InputError for a name that could be a file outside the crate."""
-    outside = any(part in ("", ".", "..") for part in name.split("/"))
-    if outside or "\\" in name or not name.isprintable() or len(name.encode()) > LONGEST_NAME:
-        raise InputError(f"{show(name)} found; allowed: plain names of files within the crate")
 
 
 # The manifest: the SHA-256 of every file, which sha256sum(1) checks, and which is what is signed.
@@ -90,12 +92,14 @@ def manifest_faults(files: Files) -> list[str]:
     """What is not as the manifest of the crate lists it."""
     if MANIFEST not in files:
         return [f"{MANIFEST}: is missing"]
-    texts = (files[MANIFEST], manifest(files))
-    if texts[0] == texts[1]:
+    if files[MANIFEST] == manifest(files):
         return []
-    listed, there = (set(text.decode(errors="replace").split("\n")) for text in texts)
-    names = sorted({line[66:] for line in listed ^ there})
-    return [f"{name or MANIFEST}: is not what {MANIFEST} lists" for name in names or [MANIFEST]]
+    listed, there = (
+        set(text.decode(errors="replace").split("\n"))
+        for text in (files[MANIFEST], manifest(files))
+    )
+    names = sorted({line[66:] for line in listed ^ there}) or [MANIFEST]
+    return [f"{name or MANIFEST}: is not what {MANIFEST} lists" for name in names]
 
 
 # The signature of the manifest, made and checked by OpenSSH (`ssh-keygen -Y`).

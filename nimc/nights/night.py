@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from analysis.history.alarms import Alarm, survey
 from analysis.history.nights import night_of, nights_of, quantities, read_results
 from analysis.report.page import make_reports
+from analysis.samples.columns import read_run
 from nimc.campaign.prepare import prepare
 from nimc.nights import summary
 from nimc.nights.summary import (
@@ -26,7 +26,6 @@ from nimc.nights.summary import (
     EndedRun,
     NightAlarm,
     NightFigure,
-    Outcome,
     Summary,
     judge_night,
     prometheus_text,
@@ -99,24 +98,23 @@ class NightRun:
             if before.finished_s is not None and before.outcome in _DONE:
                 self.log(f"night {self.night} is done: {before.outcome}; {self.path}")
                 return before
-        begun = self.begun()
+        begun = self._begun()
         try:
-            ended = self._measured(begun)
+            return self._end(self._measured(begun))
         except NimcError as error:
             self._end(self.failed(error))
             raise
-        return self._end(ended)
 
-    def begun(self) -> Summary:
+    def _begun(self) -> Summary:
         """Its summary as long as it has not ended."""
         name, now_s = self.campaign.stem, self.clock_s()
         return Summary(self.night, self.machine, name, now_s, None, "machine failed", UNFINISHED)
 
     def failed(self, error: NimcError) -> Summary:
         """How the night ended with an error."""
-        outcome: Outcome = "not run" if isinstance(error, InputError) else "machine failed"
-        reason = str(error).split("\n")[0]
-        return replace(self.begun(), outcome=outcome, reason=reason, finished_s=self.clock_s())
+        begun = self._begun()
+        of = replace(begun, reason=str(error).split("\n")[0], finished_s=begun.started_s)
+        return replace(of, outcome="not run") if isinstance(error, InputError) else of
 
     def _end(self, ended: Summary) -> Summary:
         ended = replace(ended, finished_s=self.clock_s())
@@ -161,24 +159,23 @@ class NightRun:
             stopped = self._attend(child, interrupts)
             output.seek(0)
             printed = Path(said.name).read_bytes()[began:].decode(errors="replace")
-            last = last_line(printed).removeprefix("nimc: ")
-            document: dict[str, Any] = {}
-            with suppress(ValueError):  # it was killed, or failed before it printed one
-                document = json.loads(output.read())
-            return EndedRun(child.returncode, document, last, stopped)
+            ended = EndedRun(
+                child.returncode, {}, last_line(printed).removeprefix("nimc: "), stopped
+            )
+            with suppress(ValueError):  # it was killed, or failed before it printed a document
+                return replace(ended, document=json.loads(output.read()))
+            return ended
 
     def _attend(self, child: subprocess.Popen[bytes], interrupts: Interrupts) -> str | None:
         """Wait for the child, or stop it; returns why it was stopped."""
-        stopped = None
-        while child.poll() is None and stopped is None:
+        while child.poll() is None:
             interrupts.wait(_LOOK_S)
-            if interrupts.signum is not None:
-                stopped = "stopped by a signal"
-            elif self.end_s is not None and self.clock_s() >= self.end_s:
-                stopped = "its time ended"
-        if child.poll() is None:
-            stop([child])
-            return stopped
+            why = "stopped by a signal" if interrupts.signum is not None else ""
+            if self.end_s is not None and self.clock_s() >= self.end_s:
+                why = why or "its time ended"
+            if why and child.poll() is None:
+                stop([child])
+                return why
         return None
 
     def _judged(self, begun: Summary, ended: EndedRun, run: Path | None, samples: int) -> Summary:
@@ -195,15 +192,8 @@ class NightRun:
                 alarms.append(night_alarm(alarm, night_of(begun.started_s)))
         failures = [Failure(**failure) for failure in ended.document.get("failures", [])]
         outcome, reason = judge_night(ended, samples, figures, alarms, failures)
-        return replace(
-            begun,
-            outcome=outcome,
-            reason=reason,
-            run=str(run) if run else None,
-            figures=figures,
-            alarms=alarms,
-            failures=failures,
-        )
+        ended_so = replace(begun, outcome=outcome, reason=reason, run=str(run) if run else None)
+        return replace(ended_so, figures=figures, alarms=alarms, failures=failures)
 
     def _say(self, line: str) -> None:
         """Log a line, in the night's log as well."""
@@ -226,13 +216,10 @@ def environment() -> dict[str, str]:
 
 
 def new_samples(run: Path, since_s: float) -> int:
-    """Samples of a run that have started since a moment."""
-    number = 0
-    for file in (run / "samples").glob("*.jsonl"):
-        for line in file.read_bytes().splitlines():
-            with suppress(ValueError, KeyError, TypeError):  # a line that is being written
-                number += float(json.loads(line)["start_s"]) >= since_s
-    return number
+    """Samples of a run that have started since a moment; none of one that cannot be read."""
+    with suppress(InputError):
+        return read_run(run).frame.filter(pl.col("start_s") >= since_s).height
+    return 0
 
 
 def below_references(rows: pl.DataFrame) -> list[NightAlarm]:

@@ -7,13 +7,11 @@ ends. So a night that was killed has the right outcome, whoever looks.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
-
-from pydantic import Field
+from typing import Any, Literal, get_args
 
 from analysis.effects.verdict import Verdict
 from nimc.run.runner import Failure
@@ -28,8 +26,6 @@ SUMMARY_SCHEMA = 2
 UNFINISHED = "has not ended: it is running, or was killed; its samples are saved"
 
 Outcome = Literal["measured", "slower", "not run", "inconclusive", "machine failed"]
-_Moment = Annotated[float, Field(ge=0, lt=1e11)]
-_Figure = Annotated[float, Field(gt=-1e300, lt=1e300)]
 
 
 @dataclass(frozen=True)
@@ -43,10 +39,10 @@ class NightFigure:
     unit: str
     #: `higher` or `lower`.
     better: str
-    value: _Figure
+    value: float
     #: Interval of 95 %; null from too few runs.
-    low: _Figure | None
-    high: _Figure | None
+    low: float | None
+    high: float | None
     #: Of a slowdown; null otherwise.
     verdict: str | None = None
 
@@ -73,9 +69,9 @@ class Summary:
     night: date
     machine: PlainName
     campaign: PlainName
-    started_s: _Moment
+    started_s: float
     #: Unix time; null if it is running, or was killed.
-    finished_s: _Moment | None
+    finished_s: float | None
     outcome: Outcome
     reason: str
     #: Folder of the run; null if none was begun.
@@ -172,14 +168,15 @@ def judge_night(
 
     What failed comes first, then what is slower: a loss is never hidden by an open case.
     """
-    if ended.stopped is None and (ended.status not in (0, 1) or failures):
+    stopped = ended.stopped
+    if stopped is None and (ended.status not in (0, 1) or failures):
         return _failed(ended, samples, failures)
-    if not samples and ended.stopped is not None:
-        return "not run", f"{ended.stopped} before the first run: no node was free, or none worked"
+    if stopped and not samples:
+        return "not run", f"{stopped} before the first run: no node was free, or none worked"
     if alarms:
         return "slower", _and_more(alarms[0].text, len(alarms) - 1)
-    if ended.stopped is not None:
-        return "inconclusive", f"{ended.stopped} before all cases were measured"
+    if stopped:
+        return "inconclusive", f"{stopped} before all cases were measured"
     undecided = list(dict.fromkeys(of.case for of in figures if of.verdict in _OPEN))
     if undecided:
         return "inconclusive", f"undecided: {', '.join(undecided)}"
@@ -207,28 +204,26 @@ def _and_more(text: str, more: int) -> str:
 def prometheus_text(summary: Summary) -> str:
     """The text of a file for the textfile collector: each metric with its type and values."""
     of = {"machine": summary.machine, "campaign": summary.campaign}
-    outcomes = [(of | {"outcome": name}, name == summary.outcome) for name in get_args(Outcome)]
-    lines = list(_metric("night_outcome", outcomes))
-    lines += _metric("night_started_timestamp_seconds", [(of, summary.started_s)])
-    if summary.finished_s is not None:
-        lines += _metric("night_finished_timestamp_seconds", [(of, summary.finished_s)])
-    lines += _metric("night_alarms", [(of, len(summary.alarms))])
+    metrics: dict[str, list[tuple[Mapping[str, str], float | None]]] = {
+        "night_outcome": [
+            (of | {"outcome": name}, name == summary.outcome) for name in get_args(Outcome)
+        ],
+        "night_started_timestamp_seconds": [(of, summary.started_s)],
+        "night_finished_timestamp_seconds": [(of, summary.finished_s)],
+        "night_alarms": [(of, len(summary.alarms))],
+    }
     for end in ("value", "low", "high"):
-        rows = [
-            (
-                of | {name: getattr(figure, name) for name in ("case", "arm", "quantity", "unit")},
-                value,
-            )
+        names = ("case", "arm", "quantity", "unit")
+        metrics[f"night_{end}"] = [
+            (of | {name: getattr(figure, name) for name in names}, getattr(figure, end))
             for figure in summary.figures
-            if (value := getattr(figure, end)) is not None
         ]
-        lines += _metric(f"night_{end}", rows)
-    return "\n".join([*lines, ""])
-
-
-def _metric(name: str, rows: Iterable[tuple[Mapping[str, str], float]]) -> Iterator[str]:
-    yield f"# TYPE nimc_{name} gauge"
     escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-    for labels, value in rows:
-        inner = ",".join(f'{key}="{text.translate(escapes)}"' for key, text in labels.items())
-        yield f"nimc_{name}{{{inner}}} {float(value)!r}"
+    lines = []
+    for metric, rows in metrics.items():
+        present = [(labels, value) for labels, value in rows if value is not None]
+        lines += [f"# TYPE nimc_{metric} gauge"] if present else []
+        for labels, value in present:
+            inner = ",".join(f'{key}="{text.translate(escapes)}"' for key, text in labels.items())
+            lines.append(f"nimc_{metric}{{{inner}}} {float(value)!r}")
+    return "\n".join([*lines, ""])

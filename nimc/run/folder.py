@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nimc.campaign.cases import is_optional
 from nimc.campaign.lengths import Lengths, lengths_of
 from nimc.campaign.plan import Request
 from nimc.run.session import users_of
@@ -81,15 +80,12 @@ def open_run(
     """
     results = results.absolute()
     results.mkdir(parents=True, exist_ok=True)
-    earlier = None if fresh else find_latest(results, header.digest, header.reproduces)
-    if earlier and earlier[1].schema != SCHEMA_VERSION:
-        earlier = None
-    if earlier and earlier[1].finished_s and pairs is None:
-        earlier = None
-    path = earlier[0] if earlier else _create(results, header.run)
+    latest = None if fresh else find_latest(results, header.digest, header.reproduces)
+    resumed = latest is not None and _goes_on(latest[1], pairs)
+    path = latest[0] if latest and resumed else _create(results, header.run)
     with locked(path):
         link_latest(path)
-        if earlier:
+        if resumed:
             if slurm:
                 cancel_jobs(path)
             _await_leftovers(path)
@@ -101,6 +97,10 @@ def open_run(
             new = replace(new, seed=new.drawn_seed)
             save_header(path, new)
             yield RunFolder(path, new, resumed=False)
+
+
+def _goes_on(header: RunHeader, pairs: int | None) -> bool:
+    return header.schema == SCHEMA_VERSION and (header.finished_s is None or pairs is not None)
 
 
 def _raise_cap(run: Path, pairs: int) -> None:
@@ -149,13 +149,6 @@ def find_other(results: Path, header: RunHeader) -> Path | None:
         and other.finished_s is None
     ]
     return max(unfinished)[1] if unfinished else None
-
-
-def foreign_runs(results: Path, header: RunHeader) -> list[str]:
-    """Runs that another user may have planted, named like those of the campaign: a line each."""
-    named = f"{header.campaign}-{header.machine}-*"
-    reasons = ((path, distrust_run(path)) for path in sorted(results.glob(named)))
-    return [f"{path} {reason}" for path, reason in reasons if reason]
 
 
 def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
@@ -252,15 +245,13 @@ def new_header(request: Request) -> RunHeader:
 def requirements_of(request: Request) -> Requirements:
     """What is asked of every run of a campaign."""
     campaign = request.campaign
-    cases = campaign.cases
     treated = dict(request.treatments)
     for search in request.searches.values():
         treated |= search.treatments
     return Requirements(
-        cases={case: [each.name for each in treatments] for case, treatments in treated.items()},
+        cases={case: [of.name for of in treatments] for case, treatments in treated.items()},
         min_share=campaign.verify.min_share or request.machine.proof.min_share,
         retries=campaign.verify.retries,
-        optional=[case.name for case in cases if is_optional(case, cases)],
     )
 
 
@@ -284,5 +275,5 @@ def resolved(
     site = machine.model_dump(mode="json", exclude_defaults=True)
     here = hostname if machine.origins.policy == "same_host" else None
     more = {"hostname": here, "nodelist": nodelist, "checks": others or None}
-    known = {name: each for name, each in more.items() if each is not None}
-    return {"campaign": requested, "machine": site, **known}
+    given = {name: value for name, value in more.items() if value is not None}
+    return {"campaign": requested, "machine": site, **given}

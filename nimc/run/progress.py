@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,8 +16,6 @@ from records.units import quantity
 Progress = Literal["quiet", "normal", "verbose"]
 #: How often a plain line is printed, seconds.
 _PLAIN_S = 30.0
-#: Characters of a bar.
-_BAR = 24
 
 
 class NewSamples:
@@ -41,22 +39,18 @@ class NewSamples:
 
 @dataclass
 class RunCounter:
-    """Counts runs and estimates the remaining time. Pure: the time is an argument."""
+    """Counts the runs of a block and estimates the remaining time. The time is an argument."""
 
-    #: Expected length of everything after the current block, seconds.
+    #: Expected length of everything after the block, seconds.
     later_s: float
-    #: Runs of the current block, and its expected length in seconds.
+    #: Runs of the block, and its expected length in seconds.
     block_runs: int
     block_s: float
     started_s: float
-    #: Expected length of one run; and of all runs of earlier blocks, as expected and as measured.
-    run_s: float = 0.0
-    before: tuple[float, float] = (0.0, 0.0)
     done: int = 0
     rejected: int = 0
-    #: Clock times of the first and of the last sample.
-    first_s: float = field(default=0.0)
-    last_s: float = field(default=0.0)
+    #: Clock time of the last sample.
+    last_s: float = 0.0
     #: Why the block's job has not started; empty if it has.
     waits: str = ""
 
@@ -68,8 +62,6 @@ class RunCounter:
 
     def add(self, sample: Mapping[str, Any], now_s: float) -> None:
         """Count one sample; rejected runs are repeated."""
-        if not (self.done or self.rejected):
-            self.first_s = now_s
         if sample["outcome"] == "kept":
             self.done += 1
             # A warm-up that was too short is repeated, and not in the plan.
@@ -78,47 +70,39 @@ class RunCounter:
             self.rejected += 1
         self.last_s = now_s
 
-    @property
-    def lengths_s(self) -> tuple[float, float]:
-        """Lengths of all runs so far, as expected and as measured."""
-        expected_s, measured_s = self.before
-        if self.done < 2:
-            return self.before
-        return expected_s + (self.done - 1) * self.run_s, measured_s + self.last_s - self.first_s
-
-    @property
-    def pace(self) -> float:
-        """By how much runs take longer than expected."""
-        expected_s, measured_s = self.lengths_s
-        return measured_s / expected_s if expected_s else 1.0
-
     def left_s(self, now_s: float) -> float:
-        """Remaining time: from the runs so far, before the first from the plan."""
-        later_s = self.later_s * self.pace
+        """Remaining time: later blocks are as much longer than planned as this one."""
         if not self.done:
-            return max(0.0, self.block_s * self.pace - (now_s - self.started_s)) + later_s
+            return max(0.0, self.block_s - (now_s - self.started_s)) + self.later_s
         mean_s = (self.last_s - self.started_s) / self.done
         block_s = (self.block_runs - self.done) * mean_s - (now_s - self.last_s)
-        return max(0.0, block_s) + later_s
+        return max(0.0, block_s) + self.later_s * self.block_runs * mean_s / self.block_s
 
 
-class PlainDisplay:
-    """Lines for a log file: at the start of a block and twice a minute; of every run if verbose."""
+class Display:
+    """Lines for a log file: at the start of a block and twice a minute; of every run if verbose.
 
-    def __init__(self, progress: Progress = "normal") -> None:
+    On a `terminal` one line, redrawn in place. It wakes no thread, which would disturb runs.
+    """
+
+    def __init__(self, progress: Progress = "normal", *, terminal: bool = False) -> None:
         self._progress = progress
+        self._terminal = terminal
         self._what = ""
         self._next_s = 0.0
 
     def show(self, what: str, counter: RunCounter, now_s: float) -> None:
-        """Print a line if one is due."""
-        if self._progress == "quiet" or (what == self._what and now_s < self._next_s):
-            return
-        self._what, self._next_s = what, now_s + _PLAIN_S
-        self.tell(_words(what, counter, now_s))
+        """Print or redraw how far a block is, if a line is due."""
+        text = one_line(_words(what, counter, now_s))
+        if self._terminal:
+            self._draw(text[: shutil.get_terminal_size().columns - 1])
+        elif self._progress != "quiet" and (what != self._what or now_s >= self._next_s):
+            self._what, self._next_s = what, now_s + _PLAIN_S
+            self.tell(text)
 
     def tell(self, text: str) -> None:
         """Print a line that stays."""
+        self.close()
         print(f"nimc: {one_line(text)}", file=sys.stderr, flush=True)
 
     def detail(self, text: str) -> None:
@@ -128,35 +112,16 @@ class PlainDisplay:
 
     def close(self) -> None:
         """Remove what would be out of date."""
-
-
-class TerminalDisplay(PlainDisplay):
-    """One line with a bar, redrawn in place. It wakes no thread, which would disturb runs."""
-
-    def show(self, what: str, counter: RunCounter, now_s: float) -> None:
-        """Redraw."""
-        full = _BAR * counter.done // max(counter.block_runs, 1)
-        bar = "#" * full + "." * (_BAR - full)
-        line = one_line(f"{_words(what, counter, now_s)} {bar}")
-        self._draw(line[: shutil.get_terminal_size().columns - 1])
-
-    def tell(self, text: str) -> None:
-        """Print a line above the bar."""
-        self._draw("")
-        super().tell(text)
-
-    def close(self) -> None:
-        """Remove the bar."""
-        self._draw("")
+        if self._terminal:
+            self._draw("")
 
     def _draw(self, text: str) -> None:
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def display(progress: Progress = "normal") -> PlainDisplay:
-    """A bar on a terminal, lines elsewhere; always lines if verbose."""
-    on_terminal = progress == "normal" and sys.stderr.isatty()
-    return TerminalDisplay() if on_terminal else PlainDisplay(progress)
+def display(progress: Progress = "normal") -> Display:
+    """One line on a terminal, several elsewhere and if verbose."""
+    return Display(progress, terminal=progress == "normal" and sys.stderr.isatty())
 
 
 def _words(what: str, counter: RunCounter, now_s: float) -> str:

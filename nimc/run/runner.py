@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from conductor.conductor import UNREAD
 from nimc.campaign import layouts
-from nimc.campaign.cases import is_optional, next_case, siblings
 from nimc.campaign.plan import (
     Request,
     block_plan,
@@ -24,10 +23,9 @@ from nimc.campaign.plan import (
     command,
     next_block,
     plan_file,
-    run_length_s,
 )
 from nimc.run.folder import require_folder
-from nimc.run.progress import NewSamples, PlainDisplay, RunCounter, run_line
+from nimc.run.progress import Display, NewSamples, RunCounter, run_line
 from nimc.run.session import LostJobError, SilentError, SlurmWatch, run_session
 from records import processes
 from records.arms import arm_of
@@ -157,37 +155,26 @@ _LONGEST = 400
 
 def why_failed(status: int, logs: Path) -> str | None:
     """None if the session with exit status `status` and the folder `logs` succeeded."""
-    job = _read(logs / "job.json")
+    job, block = _read(logs / "job.json"), _read(logs / "block.json")
     if job.get("outcome", "done") != "done":
         return _line(f"{job['outcome']}: {job.get('reason') or 'no reason given'}")
-    block = _read(logs / "block.json")
-    if status == 0 and block.get("state", "done") == "done":
+    ended = block.get("state", "done")
+    if status == 0 and ended == "done":
         return None if block else _skipped(logs)
     space = os.statvfs(logs)
     if space.f_bavail * space.f_frsize < _FULL_B:
         return f"{logs}: No space left on device"
-    if block.get("state", "done") != "done":
-        return _line(f"{block['state']}: {block.get('reason') or 'no reason given'}")
-    cases = _cases(logs)
-    failed = {
-        case.get("fail_phase", "run")
-        for case in cases
-        if case.get("result") not in ("pass", "skip")
-    }
-    if block and failed and failed <= {"sanity", "performance"}:
+    if ended != "done":
+        return _line(f"{ended}: {block.get('reason') or 'no reason given'}")
+    failed = [case for case in _cases(logs) if case.get("result") not in ("pass", "skip")]
+    phases = {case.get("fail_phase", "run") for case in failed}
+    if block and failed and phases <= {"sanity", "performance"}:
         return None  # no pair of an arm, or slower than its reference: results, reported elsewhere
-    for case in cases:
-        if case.get("result") in ("fail", "abort") or case.get("fail_reason"):
-            why = case.get("fail_reason") or "no reason given"
-            return _line(f"ReFrame failed in '{case.get('fail_phase', 'run')}': {why}")
+    for case in failed:
+        why = case.get("fail_reason") or "no reason given"
+        return _line(f"ReFrame failed in '{case.get('fail_phase', 'run')}': {why}")
     how = f"ended with status {status}" if status >= 0 else f"was killed by {Signals(-status).name}"
-    log, lines = logs / "reframe.log", list[str]()
-    with suppress(OSError):
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    lines = list(filter(str.strip, lines))
-    last = ([line for line in lines if "error" in line.lower()] or lines)[-1:]
-    said = f"{last[0].strip()} ({log})" if last else f"it printed nothing to {log}"
-    return _line(f"ReFrame {how}: {said}")
+    return _line(f"ReFrame {how}: {_last_words(logs / 'reframe.log')}")
 
 
 def is_done(logs: Path) -> bool:
@@ -219,15 +206,27 @@ def _cases(logs: Path) -> list[dict[str, str]]:
     return []
 
 
+def _log(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _last_words(log: Path) -> str:
+    """The last error in ReFrame's output, else its last line."""
+    lines = list(filter(str.strip, _log(log).splitlines()))
+    last = ([line for line in lines if "error" in line.lower()] or lines)[-1:]
+    return f"{last[0].strip()} ({log})" if last else f"it printed nothing to {log}"
+
+
 def _skipped(logs: Path) -> str | None:
     """Why ReFrame skipped the check everywhere; only its log says so."""
     results = {case.get("result") for case in _cases(logs)}
     if results - {"skip"}:
         return None
-    with suppress(OSError):
-        log = (logs / "reframe.log").read_text(encoding="utf-8", errors="replace")
-        if reasons := re.findall(_SKIPPED, log, re.MULTILINE):
-            return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
+    if reasons := re.findall(_SKIPPED, _log(logs / "reframe.log"), re.MULTILINE):
+        return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
     return "skipped by ReFrame" if results else None
 
 
@@ -248,6 +247,10 @@ class Failure:
         return f"{self.case}: {self.reason}"
 
 
+class _CaseError(Exception):
+    """Why a case could not be measured, in one line."""
+
+
 @dataclass(frozen=True)
 class CampaignRunner:
     """Runs the blocks of a campaign; holds what is the same for all of them."""
@@ -259,15 +262,9 @@ class CampaignRunner:
     #: Of the order of runs.
     seed: int
     interrupts: Interrupts
-    display: PlainDisplay
+    display: Display
     #: Case -> why it cannot run here (`nimc.cluster.possible`).
     cannot: Mapping[str, str] = field(default_factory=dict)
-    #: How long each block took, seconds, without its time in the queue.
-    blocks_s: list[float] = field(default_factory=list)
-    #: Lengths of all runs of this session's blocks, as expected and as measured, seconds.
-    lengths_s: list[tuple[float, float]] = field(default_factory=list)
-    #: Case that leaves its layout open -> the one that was chosen.
-    layouts: dict[str, str] = field(default_factory=dict)
     #: Case -> pairs that were rejected before this session.
     rejected_before: dict[str, int] = field(default_factory=dict)
 
@@ -289,135 +286,93 @@ class CampaignRunner:
     def run_all(self) -> list[Failure]:
         """Measure every case, also after one that failed. Raises Stopped on a signal."""
         processes.become_subreaper()
-        failures = {name: Failure(name, reason) for name, reason in self.cannot.items()}
+        failures = dict(self.cannot)
         left = {entry.name: entry for entry in self._cases}
         for entry in self._order(failures):
             left.pop(entry.name, None)
-            later_s = sum(map(self._case_least_s, left.values()))
-            if reason := self._run_case(entry, later_s):
-                failures[entry.name] = Failure(entry.name, reason)
-        return list(failures.values())
+            try:
+                self._run_case(entry, later_s=sum(map(self._case_least_s, left.values())))
+            except _CaseError as error:
+                failures[entry.name] = str(error)
+        return [Failure(name, reason) for name, reason in failures.items()]
 
     def _order(self, failed: Collection[str]) -> Iterator[Entry]:
-        """The cases in order; a sweep of few cores chooses the next one after each.
-
-        They are judged together, so a later one may open an earlier one again: these come last.
-        """
-        cases = self._cases
-        for entry in cases:
-            same = siblings(entry, cases) if entry.adaptive else []
-            if not same:
-                yield entry
-            elif entry == same[0]:
-                begun = [case for case in same if self._state(case).next_block]
-                yield from begun
-                while chosen := next_case(self.run, same, begun):
-                    begun.append(chosen)
-                    yield chosen
-        while reopened := [
-            case for case in cases if case.name not in failed and self._missing(case)
-        ]:
+        """The cases in order, then those that a later one opens again: all are judged together."""
+        yield from self._cases
+        while reopened := [case for case in self._cases if self._goes_on(case, failed)]:
             yield from reopened
 
-    def _missing(self, entry: Entry) -> int:
-        """Pairs that a case of this session still needs in its next block."""
-        before = self.rejected_before.get(entry.name)
-        if before is None:
-            return 0
-        return self._state(entry).missing(self.campaign.pairs, before)
+    def _goes_on(self, case: Entry, failed: Collection[str]) -> bool:
+        """Whether a case of this session needs another block."""
+        if case.name in failed:
+            return False
+        before = self.rejected_before[case.name]
+        return bool(self._state(case).missing(self.campaign.pairs, before))
 
-    def _run_case(self, entry: Entry, later_s: float) -> str | None:
-        """Run blocks of a case until it is decided. Returns why it failed, None if it did not."""
+    def _run_case(self, entry: Entry, later_s: float) -> None:
+        """Run blocks of a case until it is decided. Raises _CaseError."""
+        notes = []
         if layouts.is_open(entry):
-            if reason := self._find_layout(entry, later_s):
-                return reason
-            entry = layouts.at(entry, self.layouts[entry.name])
+            chosen = self._layout(entry, later_s)
+            self.display.tell(f"{entry.name}: layout {chosen} is the fastest without writers")
+            others = [of for of in layouts.candidates(self.request, entry) if of != chosen]
+            notes = [Note.LAYOUT(layout=chosen, others=", ".join(others))] if others else []
+            entry = layouts.at(entry, chosen)
         now = self._state(entry)
         rejected_before = self.rejected_before.setdefault(entry.name, now.rejected)
         while pairs := now.missing(self.campaign.pairs, rejected_before):
-            reason = self._run_block(entry, now.next_block, pairs, later_s)
+            self._run_block(entry, now.next_block, pairs, later_s, notes)
             before, now = now, self._state(entry)
-            if reason is None and (now.pairs, now.rejected) == (before.pairs, before.rejected):
+            if (now.pairs, now.rejected) == (before.pairs, before.rejected):
                 logs = self._logs(entry, now.next_block - 1)
                 why = now.last_reason or f"no run was started; see {logs}"
-                reason = f"block {before.next_block} added no pair: {why}"
-            if reason:
-                return reason
-        if now.pairs_without_control:
-            return None
-        return f"no pair was accepted: {now.last_reason}; 'nimc run' again makes as many more"
+                raise _CaseError(f"block {before.next_block} added no pair: {why}")
+        if not now.pairs_without_control:
+            raise _CaseError(
+                f"no pair was accepted: {now.last_reason}; 'nimc run' again makes as many more"
+            )
 
-    def _find_layout(self, entry: Entry, later_s: float) -> str | None:
-        """Have the fastest layout of a case in `layouts`. Returns why there is none, else None."""
+    def _layout(self, entry: Entry, later_s: float) -> str:
+        """The fastest layout of a case, which is measured first. Raises _CaseError."""
         search = layouts.search(self.request, entry)
         (compared,) = search.campaign.cases
-        found = layouts.fastest(self.run, search)
-        if found is None:
-            block = len(list((self.run / "logs" / compared.name).glob("[0-9]*")))
-            runner = replace(self, request=search)
-            if reason := runner._run_block(compared, block, layouts.RUNS, later_s):
-                return f"{compared.name}: {reason}"
-            found = layouts.fastest(self.run, search)
-        if found is None:
-            return f"{compared.name}: a layout has fewer than {layouts.RUNS} accepted runs"
-        if entry.name not in self.layouts:
-            self.display.tell(f"{entry.name}: layout {found} is the fastest without writers")
-        self.layouts[entry.name] = found
-        return None
+        if layout := layouts.fastest(self.run, search):
+            return layout
+        block = len(list((self.run / "logs" / compared.name).glob("[0-9]*")))
+        try:
+            replace(self, request=search)._run_block(compared, block, layouts.RUNS, later_s)
+        except _CaseError as error:
+            raise _CaseError(f"{compared.name}: {error}") from None
+        layout = layouts.fastest(self.run, search)
+        if layout is None:
+            few = f"a layout has fewer than {layouts.RUNS} accepted runs"
+            raise _CaseError(f"{compared.name}: {few}")
+        return layout
 
-    def _of_layout(self, entry: Entry) -> list[str]:
-        """What samples say of a layout that was chosen from several."""
-        chosen = self.layouts[entry.name]
-        others = [each for each in layouts.candidates(self.request, entry) if each != chosen]
-        return [Note.LAYOUT(layout=chosen, others=", ".join(others))] if others else []
-
-    def _run_block(self, entry: Entry, block: int, pairs: int, later_s: float) -> str | None:
-        """Run one ReFrame session. Returns why it failed, None if it did not."""
+    def _run_block(
+        self, entry: Entry, block: int, pairs: int, later_s: float, notes: Sequence[str] = ()
+    ) -> None:
+        """Run one ReFrame session. Raises _CaseError."""
         require_folder(self.run)  # one that was renamed is not made again
         logs = self._logs(entry, block)
         logs.mkdir(parents=True, exist_ok=True)
         treated = self.request.treatments[entry.name]
-        expected_s = block_s(self.request, entry, treated, pairs)
-        limit_s = self.campaign.limit
-        if limit_s is not None:  # the block's share of what is left
-            limit_s = max(limit_s - sum(self.blocks_s), 0.0) * expected_s / (expected_s + later_s)
-        _, *arguments = command(self.request, entry, block, str(self.run))
-        plan = block_plan(
-            self.request, entry, block, pairs, self.run, seed=self.seed, limit_s=limit_s
-        )
-        if entry.name in self.layouts:
-            plan = replace(plan, notes=[*plan.notes, *self._of_layout(entry)])
+        plan = block_plan(self.request, entry, block, pairs, self.run, seed=self.seed)
+        plan = replace(plan, notes=[*plan.notes, *notes])
         plan.save(plan_file(self.run, entry, block))
+        _, *arguments = command(self.request, entry, block, str(self.run))
         arguments.append(f"--session-extras=nimc_head={walk_run(self.run).head}")
-        samples = NewSamples(self.run / "samples" / f"{entry.name}.jsonl")
-        counter = RunCounter(
-            later_s=later_s,
-            block_runs=entry.warmups + pairs * len(treated),
-            block_s=expected_s,
-            started_s=time.monotonic(),
-            run_s=run_length_s(self.request, entry, treated),
-            before=self.lengths_s[-1] if self.lengths_s else (0.0, 0.0),
+        tick = self._tick(
+            f"{entry.name}, block {block}",
+            logs,
+            NewSamples(self.run / "samples" / f"{entry.name}.jsonl"),
+            RunCounter(
+                later_s=later_s,
+                block_runs=entry.warmups + pairs * len(treated),
+                block_s=block_s(self.request, entry, treated, pairs),
+                started_s=time.monotonic(),
+            ),
         )
-
-        def tick() -> None:
-            require_folder(self.run)
-            now_s = time.monotonic()
-            for sample in samples.new():
-                counter.add(sample, now_s)
-                self.display.detail(run_line(sample))
-            if self.slurm:
-                counter.wait(self.slurm.waits, now_s)
-            self.display.show(f"{entry.name}, block {block}", counter, now_s)
-            if self.slurm:
-                # The conductor writes agents.log first.
-                done, read = is_done(logs), is_read(logs)
-                finished, reading = done and read, done and not read
-                self.slurm.look(
-                    now_s, begun=(logs / "agents.log").exists(), finished=finished, reading=reading
-                )
-
-        if self.slurm:
-            self.slurm.next_block()
         tick()
         log = logs / "reframe.log"
         self.display.detail(f"{entry.name}, block {block}: ReFrame's output is in {log}")
@@ -427,21 +382,41 @@ class CampaignRunner:
         except (SilentError, LostJobError) as error:
             if is_done(logs) and is_read(logs):
                 self.display.tell(f"{error}; the block was done")
-                return None
+                return
             if isinstance(error, SilentError):
                 raise
-            return f"{error}, and ReFrame still waits for it"
+            raise _CaseError(f"{error}, and ReFrame still waits for it") from None
         finally:
-            ended = _read(logs / "block.json")
-            length_s = limit_s or 0.0
-            with suppress(KeyError, TypeError):  # one that did not end
-                length_s = float(ended["finished_s"] - ended["started_s"]) or length_s
-            self.blocks_s.append(length_s)
-            self.lengths_s.append(counter.lengths_s)
             if status != 0:
                 self._end_jobs()
         require_folder(self.run)
-        return why_failed(status, logs)
+        if reason := why_failed(status, logs):
+            raise _CaseError(reason)
+
+    def _tick(
+        self, what: str, logs: Path, samples: NewSamples, counter: RunCounter
+    ) -> Callable[[], None]:
+        """What is done once a second during a block."""
+        if self.slurm:
+            self.slurm.next_block()
+
+        def tick() -> None:
+            require_folder(self.run)
+            now_s = time.monotonic()
+            for sample in samples.new():
+                counter.add(sample, now_s)
+                self.display.detail(run_line(sample))
+            if self.slurm:
+                counter.wait(self.slurm.waits, now_s)
+            self.display.show(what, counter, now_s)
+            if self.slurm:
+                # The conductor writes agents.log first.
+                begun, done, read = (logs / "agents.log").exists(), is_done(logs), is_read(logs)
+                self.slurm.look(
+                    now_s, begun=begun, finished=done and read, reading=done and not read
+                )
+
+        return tick
 
     def _end_jobs(self) -> None:
         """Cancel jobs that ReFrame may have left, or say that this is not possible."""
@@ -478,8 +453,6 @@ class CampaignRunner:
         return sum(map(self._case_least_s, self._cases))
 
     def _case_least_s(self, entry: Entry) -> float:
-        if is_optional(entry, self.campaign.cases):
-            return 0.0
         missing = self.campaign.pairs.floor - self._state(entry).pairs
         treated = self.request.treatments[entry.name]
         return block_s(self.request, entry, treated, missing) if missing > 0 else 0.0

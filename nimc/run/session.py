@@ -36,11 +36,11 @@ _LEFT_S = 2.0
 def find_reframe() -> str:
     """Path of ReFrame; raises MachineError if it is not found."""
     named = os.environ.get(REFRAME_VARIABLE)
-    found = shutil.which(named) if named else which("reframe")
-    if found is None:
+    reframe = shutil.which(named) if named else which("reframe")
+    if reframe is None:
         where = f"{REFRAME_VARIABLE}={named}" if named else f"next to {sys.executable} or on PATH"
         raise MachineError(f"reframe: not found {where}; 'make campaign' installs it")
-    return os.path.abspath(found)
+    return os.path.abspath(reframe)
 
 
 def run_session(
@@ -110,15 +110,15 @@ def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
 def users_of(run: Path) -> list[int]:
     """This user's processes on this host that a run has started and that still exist."""
     mark = f"{RUN_VARIABLE}={run}".encode()
-    found = []
+    users = []
     for pid in set(kernel_text.pids()) - {os.getpid()}:
         with suppress(OSError):
             process = Path(f"/proc/{pid}")
             if process.stat().st_uid != os.geteuid():
                 continue  # anyone can name a run in the environment of their own process
             if mark in (process / "environ").read_bytes().split(b"\0"):
-                found.append(pid)
-    return found
+                users.append(pid)
+    return users
 
 
 #: `nimc` with this Python, whatever is installed.
@@ -214,7 +214,7 @@ class SlurmWatch:
     def __init__(self, run: Path, tell: Callable[[str], None]) -> None:
         self._run = run
         self._tell = tell
-        self._probes = [_Probe(*each) for each in _ASKED.items()]
+        self._probes = [_Probe(name, command) for name, command in _ASKED.items()]
         #: Jobs of the run when slurmctld answered last, and why each waits.
         self.jobs: dict[str, str] = {}
         self._begun = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import islice
 from math import isclose
@@ -50,9 +50,9 @@ class Finding:
     text: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Verified:
-    """What was found of one run."""
+    """What is true of one run."""
 
     run: Path
     #: Samples, those of them whose figure was re-read, and those that were judged again.
@@ -77,150 +77,125 @@ def verify(run: Path, head: str | None = None) -> Verified:
     """Verify a run; with `head`, against what was kept of it elsewhere. Raises InputError."""
     if not (run / "run.json").exists():
         load_header(run)  # raises
-    verifier = _Verifier(run)
+    of = Verified(run, 0, 0, 0, None, [])
     try:
-        verifier.verify()
+        of.findings += _of_run(of)
     except InputError as error:
-        for line in str(error).splitlines():
-            verifier.add("broken", line)
-    its_head = verifier.head
-    if head is not None and head != its_head:
-        verifier.deny("broken", f"{run}: head", its_head or "none", f"{head}, as given")
-    counts = verifier.samples, verifier.reread, verifier.judged
-    return Verified(run, *counts, its_head, verifier.findings)
+        of.findings += [Finding("broken", line) for line in str(error).splitlines()]
+    if head is not None and head != of.head:
+        of.findings.append(_denied("broken", f"{run}: head", of.head, f"{head}, as given"))
+    return of
 
 
-@dataclass
-class _Verifier:
-    """Collects the findings of a run."""
+def _denied(kind: Kind, at: str, stated: object, allowed: object) -> Finding:
+    return Finding(kind, f"{at}: {'none' if stated is None else stated} found; allowed: {allowed}")
 
-    run: Path
-    findings: list[Finding] = field(default_factory=list)
-    samples: int = 0
-    reread: int = 0
-    judged: int = 0
-    head: str | None = None
-    #: Why something is unproven -> of how many.
-    unproven: Counter[str] = field(default_factory=Counter)
 
-    def add(self, kind: Kind, text: str) -> None:
-        self.findings.append(Finding(kind, text))
-
-    def deny(self, kind: Kind, at: str, stated: object, allowed: object) -> None:
-        self.add(kind, f"{at}: {stated} found; allowed: {allowed}")
-
-    def verify(self) -> None:
-        """Chain and checks of the run; then what each sample names and states."""
-        header, samples = load_header(self.run), read_run(self.run)
-        integrity = check_run(self.run, header, samples, read_provenance(self.run))
-        self.samples, self.head = samples.frame.height, integrity.head
-        for line in integrity.faults:
-            self.add("broken" if line in integrity.broken else "contradicted", line)
-        if integrity.head is None:
-            self.add("unproven", f"{self.run}: {UNPROVEN}")
-        for path, count in samples.files.items() if integrity.head else ():
-            self._verify_case(path, count)
-        for why, number in self.unproven.items():
-            self.add("unproven", f"{self.run}: {why}: {number}")
-
-    def _verify_case(self, path: Path, count: int) -> None:
-        """The first samples of a case: more may be added meanwhile, and counts before them."""
-        counted = _counters(self.run / "counters" / path.name)
-        blocks = set()
-        for at, sample in islice(_samples(path), count):
+def _of_run(of: Verified) -> Iterator[Finding]:
+    """Chain and checks of the run; then what each sample names and states."""
+    run, unproven = of.run, Counter[str]()
+    header, samples = load_header(run), read_run(run)
+    integrity = check_run(run, header, samples, read_provenance(run))
+    of.samples, of.head = samples.frame.height, integrity.head
+    for line in integrity.faults:
+        yield Finding("broken" if line in integrity.broken else "contradicted", line)
+    if of.head is None:
+        yield Finding("unproven", f"{run}: {UNPROVEN}")
+        return
+    for path, count in samples.files.items():
+        counted, blocks = _counters(run / "counters" / path.name), set()
+        for at, sample in _samples(path, count):  # more may be added meanwhile
             blocks.add(sample.block)
-            if sample.counters_sha256 != (digest := counted.get(sample.key)):
+            digest = counted.get(sample.key)
+            if sample.counters_sha256 != digest:
                 allowed = f"{digest or 'none'}, by counters/{path.name}"
-                stated = sample.counters_sha256 or "none"
-                self.deny("broken", f"{at}: counters_sha256", stated, allowed)
-            self._verify_sample(sample, at)
-        reports = (self.run / "logs" / path.stem / f"{block}/reframe.json" for block in blocks)
-        if lacking := sum(not report.exists() for report in reports):
-            self.unproven["blocks without a report of ReFrame"] += lacking
+                yield _denied("broken", f"{at}: counters_sha256", sample.counters_sha256, allowed)
+            yield from _of_sample(of, sample, at, unproven)
+        reports = (run / "logs" / path.stem / str(block) / "reframe.json" for block in blocks)
+        unproven["blocks without a report of ReFrame"] += sum(not at.exists() for at in reports)
+    yield from (Finding("unproven", f"{run}: {why}: {n}") for why, n in unproven.items() if n)
 
-    def _verify_sample(self, sample: Sample, at: str) -> None:
-        """What is kept of a run is what was written, and says what the sample says."""
-        stem = run_folder.stem_of(sample.pair, sample.arm, sample.attempt)
-        place = f"logs/{sample.case}/{sample.block}/{stem}"
-        output, _, of_judge = (
-            self._content(f"{place}{ending}", sample, at)
-            for ending in (".out", ".err", series.ENDING)
-        )
-        record = _workload(sample.workload)
-        if sample.fom is not None and record and output is not None:
-            self._reread(sample, record, output.decode(errors="replace"), at)
-        elif sample.fom is not None:
-            why = "whose output is not kept" if record else "of checks that read their own outputs"
-            self.unproven[f"figures of merit {why}"] += 1
-        if sample.elapsed_s:  # its application ran
-            self._judge(sample, of_judge, at)
 
-    def _content(self, name: str, sample: Sample, at: str) -> bytes | None:
-        """A file that a sample names; None if it names none, or it is not kept as it was."""
-        if (sha256 := sample.logs.get(name)) is None:
-            return None
+def _of_sample(of: Verified, sample: Sample, at: str, unproven: Counter[str]) -> Iterator[Finding]:
+    """What is kept of a sample is what was written, and says what the sample says."""
+    stem = run_folder.stem_of(sample.pair, sample.arm, sample.attempt)
+    contents: dict[str, bytes] = {}
+    for ending in (".out", ".err", series.ENDING):
+        name = f"logs/{sample.case}/{sample.block}/{stem}{ending}"
         try:
-            content = run_folder.read_log(self.run, name)
+            if name in sample.logs:
+                contents[ending] = _named(of.run, name, sample.logs[name])
         except FileNotFoundError:
-            return None
+            pass
         except InputError as error:
-            self.add("broken", f"{error}; named by {at}")
-            return None
-        if (digest := chain.digest(content)) == sha256:
-            return content
-        self.deny("broken", f"{self.run / name}: SHA-256", digest, f"{sha256}, by {at}")
-        return None
-
-    def _reread(self, sample: Sample, record: Workload, output: str, at: str) -> None:
-        """The figures are those that the workload's parser gets from the output."""
-        try:
-            fom = record.parse(output)
-        except FomError as error:
-            self.deny("contradicted", f"{at}: fom", sample.fom, f"none, by its output: {error}")
-            return
-        self.reread += 1
-        unit, better = fom.unit or record.unit, fom.better or record.better
-        self._compare(
-            {"fom": sample.fom, "fom_unit": sample.fom_unit, "fom_better": sample.fom_better}
-            | sample.fom_extra,
-            {"fom": fom.value, "fom_unit": unit, "fom_better": better} | dict(fom.extra),
-            f"{at}: ",
-            "output",
-        )
-
-    def _judge(self, sample: Sample, content: bytes | None, at: str) -> None:
-        """The judge accepts the run by its series, and they give its writers and conditions."""
-        try:
-            stored = series.read(content or b"")
-        except ValueError:
-            self.unproven["runs whose series are not kept, or of another version"] += 1
-            return
-        self.judged += 1
-        window_s = (sample.start_s, sample.start_s + sample.elapsed_s)
-        reason = next(faults(stored.series, window_s, stored.limits), None)
-        if sample.outcome == "kept" and reason:
-            self.deny("contradicted", f"{at}: outcome", sample.outcome, f"rejected: {reason}")
-        writers = writer_records(stored.series, window_s)
-        nodes = [conditions(node) for node in stored.series.nodes]
-        if (writers, nodes) != (sample.writers, sample.conditions):
-            judged = asdict(replace(sample, writers=writers, conditions=nodes))
-            self._compare(asdict(sample), judged, f"{at}: ", "series")
-
-    def _compare(self, stated: Any, shown: Any, at: str, by: str) -> None:
-        """Deny each value in a JSON value that is not the one shown, but for rounding."""
-        if isinstance(stated, dict) and isinstance(shown, dict):
-            for name in stated | shown:
-                self._compare(stated.get(name), shown.get(name), f"{at}.{name}", by)
-        elif isinstance(stated, list) and isinstance(shown, list) and len(stated) == len(shown):
-            for number, pair in enumerate(zip(stated, shown, strict=True)):
-                self._compare(*pair, f"{at}.{number}", by)
-        elif not _same(stated, shown):
-            self.deny("contradicted", at.replace(": .", ": "), stated, f"{shown}, by its {by}")
+            yield Finding("broken", f"{error}, named by {at}")
+    record = _workload(sample.workload)
+    if sample.fom is not None and record and ".out" in contents:
+        of.reread += 1
+        yield from _reread(sample, record, contents[".out"].decode(errors="replace"), at)
+    elif sample.fom is not None:
+        why = "whose output is not kept" if record else "of checks that read their own outputs"
+        unproven[f"figures of merit {why}"] += 1
+    if not sample.elapsed_s:  # its application did not run
+        return
+    try:
+        stored = series.read(contents.get(series.ENDING, b""))
+    except ValueError:
+        unproven["runs whose series are not kept, or of another version"] += 1
+        return
+    of.judged += 1
+    yield from _judged(sample, stored, at)
 
 
-def _same(stated: Any, shown: Any) -> bool:
-    numbers = isinstance(stated, float) and isinstance(shown, float)
-    return isclose(stated, shown, rel_tol=ROUNDING) if numbers else bool(stated == shown)
+def _named(run: Path, name: str, sha256: str) -> bytes:
+    """A file that a sample names. Raises FileNotFoundError, and InputError if it was changed."""
+    content = run_folder.read_log(run, name)
+    if (digest := chain.digest(content)) != sha256:
+        raise InputError(f"{run / name}: SHA-256: {digest} found; allowed: {sha256}")
+    return content
+
+
+def _reread(sample: Sample, record: Workload, output: str, at: str) -> Iterator[Finding]:
+    """The figures are those that the workload's parser gets from the output."""
+    try:
+        fom = record.parse(output)
+    except FomError as error:
+        yield _denied("contradicted", f"{at}: fom", sample.fom, f"none, by its output: {error}")
+        return
+    stated = {"fom": sample.fom, "fom_unit": sample.fom_unit, "fom_better": sample.fom_better}
+    unit, better = fom.unit or record.unit, fom.better or record.better
+    shown = {"fom": fom.value, "fom_unit": unit, "fom_better": better, **dict(fom.extra)}
+    yield from _compared(stated | sample.fom_extra, shown, at, "output")
+
+
+def _judged(sample: Sample, stored: series.StoredSeries, at: str) -> Iterator[Finding]:
+    """The judge accepts the run by its series, and they give its writers and conditions."""
+    window_s = (sample.start_s, sample.start_s + sample.elapsed_s)
+    reason = next(faults(stored.series, window_s, stored.limits), None)
+    if sample.outcome == "kept" and reason:
+        yield _denied("contradicted", f"{at}: outcome", sample.outcome, f"rejected: {reason}")
+    writers = writer_records(stored.series, window_s)
+    nodes = [conditions(node) for node in stored.series.nodes]
+    if (writers, nodes) != (sample.writers, sample.conditions):
+        judged = replace(sample, writers=writers, conditions=nodes)
+        yield from _compared(asdict(sample), asdict(judged), at, "series")
+
+
+def _compared(
+    stated: Any, shown: Any, at: str, by: str, names: tuple[str, ...] = ()
+) -> Iterator[Finding]:
+    """Denies each value within a JSON value that is not the one shown, but for rounding."""
+    if isinstance(stated, dict) and isinstance(shown, dict):
+        for name in stated | shown:
+            yield from _compared(stated.get(name), shown.get(name), at, by, (*names, name))
+    elif isinstance(stated, list) and isinstance(shown, list) and len(stated) == len(shown):
+        for number, pair in enumerate(zip(stated, shown, strict=True)):
+            yield from _compared(*pair, at, by, (*names, str(number)))
+    else:
+        numbers = isinstance(stated, float) and isinstance(shown, float)
+        if not (isclose(stated, shown, rel_tol=ROUNDING) if numbers else stated == shown):
+            allowed = f"{shown}, by its {by}"
+            yield _denied("contradicted", f"{at}: {'.'.join(names)}", stated, allowed)
 
 
 @cache
@@ -229,15 +204,14 @@ def _workload(name: str) -> Workload | None:
     return workload.load(name) if name in workload.names() else None
 
 
-def _samples(path: Path) -> Iterator[tuple[str, Sample]]:
-    """File and line of each whole sample, and the sample. Raises InputError."""
+def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
+    """File and line of each of the first samples, and the sample. Raises InputError."""
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(islice(file, count), 1):
             try:
                 yield f"{path}:{number}", _SAMPLE.validate_json(line)
             except ValidationError as error:
-                if line.endswith(b"\n"):
-                    raise InputError(f"{path}:{number}: {first_fault(error)}") from error
+                raise InputError(f"{path}:{number}: {first_fault(error)}") from error
 
 
 def _counters(path: Path) -> dict[str, str]:

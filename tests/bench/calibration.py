@@ -1,15 +1,15 @@
-"""The shortened calibration against full sweeps: runs spent, and error of the predictions."""
+"""A sweep of few cores against full sweeps: points measured, and error of the predictions."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from analysis.contention import evaluate
-from analysis.contention.fit import fit, points_allowed
+from analysis.contention.fit import fit
 from analysis.contention.parameters import Model, placements, predict
-from analysis.contention.sweep import Point, Sweep
-from tests.analysis.contention.made_sweeps import calibrate, runs, sweep
+from analysis.contention.sweep import Sweep
+from nimc.campaign.cases import evenly_spaced
+from tests.analysis.contention.made_sweeps import sweep
 from tests.bench import BenchRow, below
 
 #: The paper found very little variability from run to run; the fit is also tested with 2 %.
@@ -20,40 +20,30 @@ SAME = 0.5
 
 
 def run() -> list[BenchRow]:
-    """Runs and errors, as means over the nine sets, for each noise."""
+    """Points and errors, as means over the nine sets, for each noise."""
     rows = []
     for noise in NOISES:
-        found = [outcome(name, noise) for name in evaluate.published_names()]
-        share, full, short = np.mean(found, axis=0).tolist()
-        name = f"shortened calibration, {100 * noise:g} % noise"
-        rows.append(below(f"{name}: runs of the full sweep", share, "", 1 / 3))
+        outcomes = [outcome(name, noise) for name in evaluate.published_names()]
+        share, full, short = np.mean(outcomes, axis=0).tolist()
+        name = f"few cores, {100 * noise:g} % noise"
+        rows.append(below(f"{name}: points of the full sweep", share, "", 1 / 2))
         rows.append(below(f"{name}: error above the full one's", short - full, "points", SAME))
     return rows
 
 
 def outcome(name: str, noise: float) -> list[float]:
-    """Of one published machine, mean over seeds: share of the full sweep's runs, its mean error
+    """Of one published machine, mean over seeds: share of the full sweep's points, its mean error
     and that of the shortened one, percent."""
     truth = evaluate.load_published(name)
-    found = [_once(truth, seed, noise) for seed in SEEDS]
-    return [float(np.mean(values)) for values in zip(*found, strict=True)]
+    outcomes = [_once(truth, seed, noise) for seed in SEEDS]
+    return [float(np.mean(values)) for values in zip(*outcomes, strict=True)]
 
 
 def _once(truth: Model, seed: int, noise: float) -> tuple[float, float, float]:
-    nodes = truth.calibrated_nodes()
-    full = sweep(truth, seed, noise, [(node, node) for node in nodes])
-    points = [p for node in nodes for p in _shortened(full.at(node, node), truth.cores)]
-    short = replace(full, points=points)
-    return runs(points) / runs(full.points), _error(truth, full), _error(truth, short)
-
-
-def _shortened(measured: Iterable[Point], cores: int) -> list[Point]:
-    by_n = {p.n: p for p in measured}
-
-    def measure(n: int, comm_alone: bool) -> Point:
-        return by_n[n] if comm_alone else replace(by_n[n], comm_alone_b_s=None)
-
-    return calibrate(measure, cores, points_allowed(cores))
+    full = sweep(truth, seed, noise, [(node, node) for node in truth.calibrated_nodes()])
+    numbers = evenly_spaced(truth.cores)
+    short = replace(full, points=[point for point in full.points if point.n in numbers])
+    return len(short.points) / len(full.points), _error(truth, full), _error(truth, short)
 
 
 def _error(truth: Model, measured: Sweep) -> float:
@@ -61,9 +51,9 @@ def _error(truth: Model, measured: Sweep) -> float:
     model = fit(measured)
     differences = []
     for at in placements(truth):
-        true, got = predict(truth, *at), predict(model, *at)
+        true, fitted = predict(truth, *at), predict(model, *at)
         differences += [
-            np.abs(got.comp_par_b_s / true.comp_par_b_s - 1),
-            np.abs(got.comm_par_b_s / true.comm_par_b_s - 1),
+            np.abs(fitted.comp_par_b_s / true.comp_par_b_s - 1),
+            np.abs(fitted.comm_par_b_s / true.comm_par_b_s - 1),
         ]
     return 100 * float(np.mean(differences))

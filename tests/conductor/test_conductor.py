@@ -147,14 +147,6 @@ def test_an_application_that_fails_is_repeated_as_often_as_allowed(block):
     assert "Traceback" not in run.err
 
 
-def test_a_block_ends_at_its_limit_in_the_midst_of_a_run(block):
-    run = block(arms=("off", "on"), command=["sleep", "60"], limit_s=2.0)
-    assert run.finish() == 1
-    assert (run.state()["state"], run.samples()) == ("out_of_time", [])
-    assert 2.0 <= run.state()["finished_s"] - run.state()["started_s"] < 25
-    assert run.processes() == []
-
-
 REFUSAL = "srun: error: Invalid --het-group argument"
 
 

@@ -24,12 +24,6 @@ from tests.commands import Command, call, commands
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 SHOWS = "('nimc --debug ...' shows where)"
-LITTLE_MEMORY = (
-    "not enough memory; allowed: more (ulimit -v, --mem of a job), or fewer runs at once"
-)
-#: As NumPy ends where its libraries find no room.
-UNMAPPED = ImportError("Importing the numpy C-extensions failed.")
-UNMAPPED.__cause__ = ImportError("x.so: failed to map segment from shared object")
 
 
 @pytest.fixture
@@ -61,10 +55,6 @@ def ending(
         (PermissionError(13, "Permission denied", b"/a/\xff"), 3, "/a/\\udcff: Permission denied"),
         (KeyboardInterrupt(), 130, "stopped by SIGINT"),
         (Stopped(signal.SIGUSR1), 138, "stopped by SIGUSR1"),
-        (MemoryError(), 3, LITTLE_MEMORY),
-        (OSError(12, "Cannot allocate memory"), 3, LITTLE_MEMORY),
-        (RuntimeError("can't start new thread"), 3, LITTLE_MEMORY),
-        (UNMAPPED, 3, LITTLE_MEMORY),
         (PanicException("x"), 3, f"failed unexpectedly: PanicException: x {SHOWS}"),
         (InputError(f"c: {'9' * 5000};"), 2, f"c: {'9' * 497} ... {'9' * 499};"),
     ],
@@ -150,12 +140,9 @@ def test_a_user_without_a_home_can_look_at_a_machine(arguments: list[str]) -> No
     "arguments",
     [
         ["writers", "--ranks", "1" + "0" * 400],
-        ["simulate", "--worst", "2", "--ranks", "1" + "0" * 400],
         ["spack", "info", "--machine", "../.."],
-        ["doctor", "--machine", "../site/localhost"],
         ["plan", "quick", "--machine", "../site/localhost"],
         ["plan", "/dev/zero", "--machine", "localhost"],
-        ["model", "fit", "/dev/zero"],
         ["model", "fit", "x" * 5000],
         ["plan", "a\udcffb", "--machine", "localhost"],
     ],
@@ -165,6 +152,17 @@ def test_absurd_input_is_one_line_and_code_two(arguments: list[str], command: Co
     assert command.err.startswith("nimc: ")
     assert command.err.count("\n") == 1
     assert "unexpectedly" not in command.err
+
+
+def test_a_campaign_takes_a_line_of_eighty_columns(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cannot = InputError("another machine")
+    monkeypatch.setattr("nimc.cli.plan.prepare", lambda *_: (_ for _ in ()).throw(cannot))
+    machine, header, *lines = command("campaigns", "--machine", "localhost").splitlines()
+    assert (machine, header.split()[0]) == ("on localhost", "campaign")
+    assert len(lines) == len(list((ROOT / "campaigns").glob("*.yaml")))
+    assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize(
@@ -204,16 +202,6 @@ def test_options_are_spelt_in_one_way() -> None:
     assert short == {
         "-j": {"--jobs"}, "-o": {"--output"}, "-q": {"--quiet"}, "-v": {"--verbose"},
     }  # fmt: skip
-
-
-def test_counts_begin_at_one_and_numbers_at_zero() -> None:
-    ranges = {(each.type.min, each.type.max, each.opts[0]) for each in parameters()
-              if isinstance(each.type, click.IntRange)}  # fmt: skip
-    counts = "cores jobs numa-nodes numa-per-socket ranks-per-node"
-    assert ranges == {
-        *((1, None, f"--{name}") for name in counts.split()),
-        *((0, None, f"--{name}") for name in ("comm-node", "reduce-every")),
-    }
 
 
 @pytest.mark.parametrize("given", ["quick.yaml", "./quick", "mine/quick", "/dev/stdin"])

@@ -64,13 +64,6 @@ def test_mistakes(command, folder, model_file, words, text):
     assert command.err.startswith(f"nimc: {text}")
 
 
-def test_a_rate_may_be_a_whole_number_of_any_length(command, model_file):
-    """10^19 B/s does not fit a machine's integer; as a float it is 10^13 MB/s."""
-    path = model_file(local=HENRI["local"] | {"b_comm_seq_b_s": 10**19})
-    points = command.json("model", "predict", "--model", path)["placements"][0]["points"]
-    assert {point["comm_alone_mb_s"] for point in points} == {1e13}
-
-
 def test_fit_writes_a_model_that_predict_reads(command, folder):
     fitted = folder / "fitted.json"
     document = command.json("model", "fit", "sweep.json", "-o", fitted)

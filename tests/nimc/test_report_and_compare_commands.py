@@ -9,6 +9,12 @@ from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_advice import CORE
 from tests.analysis.synthetic import STREAM, header, rechain, samples, write_run
 from tests.commands import Command, call
+from tests.nimc import nimc_without_figures
+
+
+@pytest.fixture(autouse=True)
+def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.report.page.render", nimc_without_figures.render)
 
 
 def _run(folder: Path, effect: float = 1.35, seed: int = 1, pairs: int = 12) -> Path:

@@ -21,7 +21,7 @@ from records.text import (
     some,
     wrapped,
 )
-from tests.commands import Command, widest
+from tests.commands import widest
 
 
 def test_errors_of_models_in_eighty_columns() -> None:
@@ -205,8 +205,3 @@ def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
 def test_a_table_in_other_forms(form: Form, lines: list[str]) -> None:
     text = written(form, ["case", "95 %"], [["a, b", "=1_000"], ["\x1b", "x|y"]])
     assert text == "\n".join([*lines, ""])
-
-
-def test_flags_that_contradict_each_other_are_refused(command: Command) -> None:
-    command("run", "quick", "-v", "--quiet", code=2)
-    assert command.err == "nimc: --verbose, --quiet: both found; allowed: one of them\n"

@@ -1,17 +1,13 @@
-"""Sweeps made from a model, with noise, and shortened, to test the fit and the calibration."""
+"""Sweeps made from a model, with noise, to test the fit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
-from analysis.contention.fit import next_n
 from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Point, Sweep
-
-#: Measures one number of cores: (n, whether to measure communications alone as well).
-Measure = Callable[[int, bool], Point]
 
 
 def sweep(
@@ -32,18 +28,3 @@ def sweep(
             for i, n in enumerate(p.n)
         ]
     return Sweep(model.name, model.cores, model.numa_per_socket, model.numa_nodes, points)
-
-
-def calibrate(measure: Measure, cores: int, most: int) -> list[Point]:
-    """Measures a placement until it is done; communications alone at its first two points only."""
-    points: list[Point] = []
-    while (n := next_n(points, cores, most)) is not None:
-        points.append(measure(n, len(points) < 2))
-    return points
-
-
-def runs(points: list[Point]) -> int:
-    """Benchmark runs needed for the points: one for each side alone, one for both together."""
-    together = sum(p.comp_par_b_s is not None for p in points)
-    apart = (rate for p in points for rate in (p.comp_alone_b_s, p.comm_alone_b_s))
-    return together + sum(rate is not None for rate in apart)

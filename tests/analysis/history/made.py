@@ -1,22 +1,12 @@
 """Tiny runs whose medians are known by hand, and stores of them. Nothing here was measured."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
-from records.run import Requirements, RunHeader, save_header
+from records.run import Requirements
 from records.sample import Sample
 from tests.analysis.made_counters import counter_row, write_rows
-from tests.analysis.synthetic import (
-    STARTED_S,
-    Case,
-    asked_for,
-    header,
-    rechain,
-    reject,
-    samples,
-    write_run,
-)
+from tests.analysis.synthetic import STARTED_S, Case, header, reject, samples, write_run
 
 #: Times under `off`, seconds: median 12.5, from 10 to 40. Under `on` each is twice as long.
 OFF_S = (12.0, 10.0, 40.0, 11.0, 14.0, 13.0)
@@ -29,10 +19,10 @@ _DAY_S = 86_400.0
 _ASKED = Requirements({"melt": ["off", "on", "aa"]}, min_share=0.01, retries=2)
 
 
-def made_samples(pairs: int = 6) -> list[Sample]:
+def made_samples() -> list[Sample]:
     """A warm-up, and a rejected run of twice the time before the first `off`."""
     found = []
-    for sample in samples(_CASE, pairs=pairs):
+    for sample in samples(_CASE, pairs=6):
         if sample.pair < 0:
             found.append(replace(sample, fom=99.0))
             continue
@@ -59,26 +49,12 @@ def made_samples(pairs: int = 6) -> list[Sample]:
     return [replace(each, start_s=begun_s + 100 * n) for n, each in enumerate(found)]
 
 
-def made_run(folder: Path, *, day: int = 0, pairs: int = 6, machine: str = "m") -> Path:
-    """A run that started so many days later; `folder` is named like it."""
-    return write_run(folder, made_samples(pairs), _header(folder.name, day, pairs, machine))
-
-
-def _header(run: str, day: int, pairs: int = 6, machine: str = "m") -> RunHeader:
-    """Of a run that is finished if it has all pairs."""
+def made_run(folder: Path, *, day: int = 0) -> Path:
+    """A run of machine `m` that started so many days later; `folder` is named like it."""
     started_s = STARTED_S + day * _DAY_S
-    finished_s = started_s + 300 if pairs == 6 else None
-    names = {"run": run, "machine": machine, "campaign": "nightly"}
-    return header(**names, started_s=started_s, finished_s=finished_s, asked=_ASKED)
-
-
-def grow(run: Path, *, day: int = 0) -> Path:
-    """The run with all its pairs, and finished."""
-    moved = [replace(each, start_s=each.start_s + day * _DAY_S) for each in made_samples()]
-    lines = "".join(json.dumps(each.as_dict()) + "\n" for each in moved)
-    (run / "samples/melt.jsonl").write_text(lines)
-    save_header(run, asked_for(_header(run.name, day), moved))
-    return rechain(run)
+    times_s = {"started_s": started_s, "finished_s": started_s + 300}
+    names = {"run": folder.name, "machine": "m", "campaign": "nightly"}
+    return write_run(folder, made_samples(), header(**names, **times_s, asked=_ASKED))
 
 
 def add_cycles(run: Path) -> None:

@@ -1,7 +1,9 @@
 """Tables of results of made nights: a made run again on later days, other figures of merit."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 
@@ -12,17 +14,24 @@ from tests.analysis.history.made import made_run
 DAY_S = 86_400.0
 
 
-def table_of(folder: Path) -> pl.DataFrame:
+@cache
+def made_table() -> pl.DataFrame:
     """That of a made run of machine `m` and campaign `nightly`."""
-    return results_table([load_run(made_run(folder / "made"))])
+    with TemporaryDirectory() as folder:
+        return results_table([load_run(made_run(Path(folder, "made")))])
 
 
-def write_nights(results: Path, table: pl.DataFrame, factors: Sequence[float]) -> None:
-    """A run a night, whose times without writers are multiplied by these; in folders of runs."""
+def night_tables(table: pl.DataFrame, factors: Sequence[float]) -> Iterator[pl.DataFrame]:
+    """A run a night, whose times without writers are multiplied by these."""
     for day, factor in enumerate(factors):
         slower = pl.when(pl.col("arm") == "off").then(factor).otherwise(1.0)
         moved = [pl.col(name) + day * DAY_S for name in ("started_s", "finished_s")]
-        night = table.with_columns(pl.col("fom") * slower, *moved, run=pl.lit(f"night-{day}"))
+        yield table.with_columns(pl.col("fom") * slower, *moved, run=pl.lit(f"night-{day}"))
+
+
+def write_nights(results: Path, table: pl.DataFrame, factors: Sequence[float]) -> None:
+    """The same in folders of runs."""
+    for day, night in enumerate(night_tables(table, factors)):
         folder = results / f"night-{day}" / "report"
         folder.mkdir(parents=True)
         night.write_parquet(folder / "results.parquet")

@@ -1,15 +1,13 @@
 """What the watch finds in made nights, where the answer is known."""
 
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
 
 from analysis.history.alarms import FEWEST, MACHINE, MOST, RECENT, Alarm, Change, Watch, survey
 from analysis.history.facts import ChangedFact, changed_facts
-from analysis.history.nights import nights_of, read_results
-from tests.analysis.history.tables import table_of, write_nights
+from analysis.history.nights import nights_of
+from tests.analysis.history.tables import made_table, night_tables
 
 NIGHTS, SERIES, AT = 120, 10, 90
 
@@ -90,21 +88,20 @@ def test_too_few_nights_raise_nothing() -> None:
 # With names, in the tables of runs.
 
 
-def nights(folder: Path, *losses: float) -> tuple[pl.DataFrame, pl.DataFrame]:
+def nights(*losses: float) -> tuple[pl.DataFrame, pl.DataFrame]:
     """60 usual nights, then these factors; all quantities are as made but times without writers."""
     usual = np.exp(0.01 * np.random.default_rng(2).standard_normal(60))
-    write_nights(folder / "results", table_of(folder), [*usual.tolist(), *losses])
-    results, _ = read_results([folder / "results"])
+    results = pl.concat(night_tables(made_table(), [*usual.tolist(), *losses]))
     return results, nights_of(results)
 
 
-def alarms(folder: Path, *losses: float) -> list[Alarm]:
-    results, of_nights = nights(folder, *losses)
+def alarms(*losses: float) -> list[Alarm]:
+    results, of_nights = nights(*losses)
     return survey(of_nights, results).alarms
 
 
-def test_an_alarm_says_what_is_worse_since_when_and_by_how_much(tmp_path: Path) -> None:
-    (alarm,) = alarms(tmp_path, *[1.1] * RECENT)
+def test_an_alarm_says_what_is_worse_since_when_and_by_how_much() -> None:
+    (alarm,) = alarms(*[1.1] * RECENT)
     assert (alarm.machine, alarm.key) == ("m", ("nightly", "melt", "off", "fom"))
     assert alarm.run == f"night-{60 + RECENT - 1}"
     assert alarm.ratio == pytest.approx(1.1, abs=0.01)
@@ -113,19 +110,19 @@ def test_an_alarm_says_what_is_worse_since_when_and_by_how_much(tmp_path: Path) 
     assert alarm.case != MACHINE
 
 
-def test_an_alarm_ends_when_nights_are_back_or_the_level_is_usual(tmp_path: Path) -> None:
-    (back,) = alarms(tmp_path / "back", *[1.1] * RECENT, *[1.0] * RECENT)
+def test_an_alarm_ends_when_nights_are_back_or_the_level_is_usual() -> None:
+    (back,) = alarms(*[1.1] * RECENT, *[1.0] * RECENT)
     assert not back.open
     assert back.text.endswith(", not any more")
-    (still,) = alarms(tmp_path / "still", *[1.1] * (RECENT + MOST - 1))
+    (still,) = alarms(*[1.1] * (RECENT + MOST - 1))
     assert still.open
-    (usual,) = alarms(tmp_path / "usual", *[1.1] * (RECENT + MOST))
+    (usual,) = alarms(*[1.1] * (RECENT + MOST))
     assert not usual.open
     assert usual.ratio_now == pytest.approx(1.1, abs=0.01)
 
 
-def test_a_series_says_its_level_and_the_loss_that_it_would_show(tmp_path: Path) -> None:
-    results, of_nights = nights(tmp_path)
+def test_a_series_says_its_level_and_the_loss_that_it_would_show() -> None:
+    results, of_nights = nights()
     (off,) = (each for each in survey(of_nights, results).watched if each.arm == "off")
     assert (off.nights, off.unit) == (60, "s")
     assert off.level == pytest.approx(12.5, rel=0.01)

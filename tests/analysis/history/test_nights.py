@@ -12,7 +12,7 @@ from analysis.report.page import write_data
 from analysis.report.table import COLUMNS, results_table
 from records.errors import InputError
 from tests.analysis.history.made import made_run
-from tests.analysis.history.tables import table_of, write_nights
+from tests.analysis.history.tables import made_table, write_nights
 
 
 def test_a_row_a_treatment_with_baselines_and_effects(tmp_path: Path) -> None:
@@ -55,8 +55,8 @@ def test_it_is_written_next_to_the_report_and_read_back(tmp_path: Path) -> None:
     assert found["on", "writer_rate"]["value"] == pytest.approx(rate)
 
 
-def test_the_first_finished_sound_run_of_a_night_counts(tmp_path: Path) -> None:
-    table = table_of(tmp_path)
+def test_the_first_finished_sound_run_of_a_night_counts() -> None:
+    table = made_table()
     again = table.with_columns(run=pl.lit("again"), started_s=pl.col("started_s") + 3600)
     early = table.with_columns(run=pl.lit("early"), started_s=pl.col("started_s") - 7200)
     spoilt = early.with_columns(faults=pl.lit(1, pl.Int64))
@@ -75,7 +75,7 @@ def test_a_night_lasts_from_noon_to_noon() -> None:
 
 def test_what_cannot_be_used_is_named_and_left_out(tmp_path: Path) -> None:
     results = tmp_path / "results"
-    table = table_of(tmp_path)
+    table = made_table()
     write_nights(results, table, [1.0] * 6)
     torn, newer, other, shared, _, _ = (
         results / f"night-{day}" / "report" / "results.parquet" for day in range(6)

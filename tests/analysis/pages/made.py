@@ -18,11 +18,11 @@ _KINDS = (
 )
 
 
-def made_nights(machine: str) -> pl.DataFrame:
+def made_nights(machine: str, cases: int) -> pl.DataFrame:
     """Rows as `nights_of`: the times of the first case are 5 % longer from night `AT` on."""
     rng = np.random.default_rng(7)
     parts = []
-    for case in range(CASES):
+    for case in range(cases):
         for arm, quantity, unit, better, level in _KINDS:
             value = level * np.exp(0.01 * rng.standard_normal(NIGHTS))
             if case == 0 and quantity == "fom":
@@ -47,9 +47,9 @@ def made_nights(machine: str) -> pl.DataFrame:
     return pl.concat(parts, how="vertical_relaxed")
 
 
-def made_history(machine: str, *, emulated: bool = False) -> MachineHistory:
+def made_history(machine: str, *, emulated: bool = False, cases: int = CASES) -> MachineHistory:
     """The machine with what the watch finds."""
-    nights = made_nights(machine)
+    nights = made_nights(machine, cases)
     found = survey(nights, pl.DataFrame(schema=COLUMNS))
     reports = {"run-364": "../../run-364/report/report.html"}
     return MachineHistory(

@@ -112,21 +112,19 @@ def _machines() -> list[MachineHistory]:
     return [made_history("first"), made_history("second", emulated=True)]
 
 
-def _index(_: Path) -> str:
+@cache
+def _index() -> str:
     return index_page([state_of(each, ()) for each in _machines()], side_by_side(_machines()))
 
 
-def _of_machine(_: Path) -> str:
+@cache
+def _of_machine() -> str:
     return machine_page(_machines()[0], ())
 
 
-def _of_emulated(_: Path) -> str:
-    return machine_page(_machines()[1], ())
-
-
-@pytest.mark.parametrize("of", [_index, _of_machine, _of_emulated])
-def test_no_texts_of_figures_of_machines_cross(tmp_path: Path, of: Callable[[Path], str]) -> None:
-    for found in fitting(tmp_path, of(tmp_path), 420, 1280):
+@pytest.mark.parametrize("of", [_index, _of_machine])
+def test_no_texts_of_figures_of_machines_cross(tmp_path: Path, of: Callable[[], str]) -> None:
+    for found in fitting(tmp_path, of(), 420, 1280):
         assert found["crossing"] == []
 
 
@@ -137,21 +135,21 @@ def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
     assert dark["ink"] == "rgb(230, 233, 238)"  # #e6e9ee
 
 
-def _quick(_: Path) -> str:
+def _quick() -> str:
     return page.render([load_run(RUN_QUICK)])
 
 
 @pytest.mark.parametrize(("of", "most"), [(_quick, 6), (_of_machine, 8), (_index, 4)])
 def test_a_campaign_or_a_year_is_printed_on_few_sheets(
-    tmp_path: Path, of: Callable[[Path], str], most: int
+    tmp_path: Path, of: Callable[[], str], most: int
 ) -> None:
-    assert sheets(tmp_path, of(tmp_path)) <= most
+    assert sheets(tmp_path, of()) <= most
 
 
 @needs_axe
 @pytest.mark.parametrize("scheme", [LIGHT, DARK])
 def test_axe_finds_nothing(tmp_path: Path, text: str, scheme: str) -> None:
-    for shown in (text, _index(tmp_path), _of_emulated(tmp_path)):
+    for shown in (text, _index(), _of_machine()):
         assert violations(tmp_path, shown, scheme) == []
 
 

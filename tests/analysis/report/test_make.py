@@ -1,11 +1,6 @@
-"""A new section of the report is a module with its template; no other file is touched."""
+"""What a report writes, and where."""
 
 import json
-import os
-import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +10,12 @@ from analysis.report.data import UnfinishedBlock, load_run, unfinished_blocks
 from analysis.report.page import make_reports
 from records.errors import InputError
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
+from tests.nimc import nimc_without_figures
+
+
+@pytest.fixture(autouse=True)
+def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.report.page.render", nimc_without_figures.render)
 
 
 def test_data_beside_the_page_in_the_runs_folder_holds_every_sample_and_result(
@@ -73,44 +74,3 @@ def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):
     assert unfinished_blocks(tmp_path) == [
         UnfinishedBlock("stream", "0", "node_failed", "Slurm: NODE_FAIL")
     ]
-
-
-ROOT = Path(__file__).parents[3]
-MODULE = '''"""Numbers of runs, as a section."""
-
-from analysis.report.sections import Section
-
-SECTIONS = [
-    Section(
-        *("run", 45, "numbers", lambda run, name: run.samples.height or None, "Numbers of runs"),
-        files=lambda runs: {"numbers.json": {"runs": [run.samples.height for run in runs]}},
-    )
-]
-'''
-TEMPLATE = '<h3 id="{{ section.id }}">{{ view }} runs of {{ run.data.header.run }}</h3>\n'
-
-
-def test_a_section_is_a_module_and_a_template(tmp_path: Path) -> None:
-    checkout = tmp_path / "checkout"
-    for package in ("analysis", "nimc"):
-        shutil.copytree(ROOT / package, checkout / package)
-    (checkout / "analysis/subjects/numbers.py").write_text(MODULE)
-    (checkout / "analysis/subjects/numbers.html").write_text(TEMPLATE)
-    run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
-    subprocess.run(
-        [
-            *(sys.executable, "-c"),
-            "import sys; from pathlib import Path; from analysis.report.page import make_reports;"
-            " make_reports([Path(sys.argv[1])])",
-            str(run),
-        ],
-        env={**os.environ, "PYTHONPATH": str(checkout)},
-        cwd=tmp_path,
-        check=True,
-    )
-    page = (run / "report/report.html").read_text()
-    assert '<li><a href="#r0numbers">Numbers of runs</a></li>' in page
-    # A warm-up, and six pairs of four runs.
-    assert re.search(r'<h3 id="r0numbers">25 runs of [^<]+</h3>', page)
-    assert json.loads((run / "report/numbers.json").read_text()) == {"schema": 2, "runs": [25]}
-    assert page.index("All 25 runs") > page.index('id="r0numbers"')

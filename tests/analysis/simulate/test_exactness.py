@@ -1,7 +1,4 @@
-"""The simulation against one that follows each rank by itself, in plain Python.
-
-The simulation against what can be worked out on paper.
-"""
+"""The simulation against one that follows each rank by itself, and against results on paper."""
 
 import itertools
 import math
@@ -79,7 +76,7 @@ def cases(draw: st.DrawFn) -> tuple[Application, list[tuple[int, float, float]],
 
 
 @given(cases())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
     application, hits, slow = case
     windows = writes(*hits)
@@ -122,13 +119,10 @@ def test_writes_must_be_known_to_the_end() -> None:
         simulate(Application(4, 1, 10, 1.0), windows, np.array([2.0]))
 
 
-@pytest.mark.parametrize(
-    "change", [{"ranks": 10}, {"steps": 0}, {"step_s": 0.0}, {"reduce_every": -1}]
-)
-def test_applications_that_cannot_be_run(change: dict) -> None:
-    arguments = {"ranks": 16, "ranks_per_node": 4, "steps": 1, "step_s": 1.0} | change
+@pytest.mark.parametrize("ranks", [0, 10, 20_000_004])
+def test_ranks_fill_nodes_and_are_not_too_many(ranks: int) -> None:
     with pytest.raises(InputError):
-        Application(**arguments).check()
+        Application(ranks, 4, 1, 1.0)
 
 
 def test_a_delay_spreads_by_one_neighbour_a_step() -> None:

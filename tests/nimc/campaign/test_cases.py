@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nimc.campaign.cases import Omitted, expand, omission_lines, short_writes, treatments
+from nimc.campaign.cases import expand, treatments
 from records.campaign import Entry
-from records.errors import InputError
 from tests.nimc.campaign.made_request import made_machine
 from tests.nimc.campaign.test_load import CHECKS, SMALL, faults, load
 
@@ -159,24 +158,3 @@ def test_levels_that_cannot_be(tmp_path: Path, levels: str, fault: str) -> None:
     """The others are in `tests/reframe_tests/test_factors.py`."""
     (line,) = faults(tmp_path, text(more=f"factors: {{rate: {levels}}}\n"))
     assert line.startswith(f"c.yaml:4: factors: {fault}; allowed: a mapping of factors to lists")
-
-
-def test_settings_of_short_writes_are_numbers_or_text_as_the_request_has_them(
-    tmp_path: Path,
-) -> None:
-    campaign = load(tmp_path, SMALL + "injector: {rate: 1GB/s, message: 1MB}\n")
-    (entry,) = campaign.workloads
-    asked = short_writes(campaign, entry.but({"set": {"write": 1, "fill": 1, "other": "x"}}))
-    assert (asked.nodes, asked.write, asked.fill) == (1, "1", 1)
-    assert (asked.rate, asked.message) == ("1GB/s", "1MB")
-    for name, value, kind in (
-        *(("nodes", value, "a whole number") for value in (4.0, True, "4")),
-        *(("fill", value, "a number") for value in (True, "x")),
-    ):
-        with pytest.raises(InputError, match=f"^{name}: {value!r} found; allowed: {kind}$"):
-            short_writes(campaign, entry.but({"set": {name: value}}))
-
-
-def test_what_is_left_out_for_one_reason_is_in_one_line() -> None:
-    absent = [Omitted("a", "why"), Omitted("b", "other"), Omitted("c", "why", "rate", "25%")]
-    assert omission_lines(absent) == ["left out (why): a, c rate=25%", "left out (other): b"]

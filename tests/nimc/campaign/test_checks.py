@@ -17,30 +17,6 @@ from records.checkout import ROOT
 from records.errors import MachineError
 from reframe_tests.mixin import NimcMixin
 
-#: Variables of their own that campaigns have been able to set of each check, written down when
-#: they were read from the checks' source; every check had those of the mixin beside them.
-OWN = {
-    "amg": {"edge"},
-    "cns": {"box", "cells", "steps"},
-    "hpccg": {"edge", "memory_share"},
-    "lammps": {"steps"},
-    "lammps_scaling": {
-        *("allowed_share", "counted_per_node", "fill", "link_share", "messages"),
-        *("node_mtti", "nodes", "ranks_per_node", "spare_cores", "steps", "tolerance_s"),
-        *("write", "writers"),
-    },
-    "lulesh": {"edge", "iterations"},
-    "mcb": {"edge", "particles"},
-    "membench": {"cores", "duration_s", "kernel", "node", "order", "pages", "share"},
-    "minife": {"edge"},
-    "numa": {"buffer", "duration_s", "load", "local_workers", "workers"},
-    "quicksilver": {"edge", "particles", "steps"},
-    "snap": {"angles", "cells", "groups"},
-    "stream": {"array_most", "iterations", "llc_multiple"},
-    "umt": {"cycles", "edge"},
-    "xsbench": {"layout", "method", "size"},
-}
-OF_THE_MIXIN = {"comm_node", "direction", "layout_cores", "warmups"}
 CHECK = """\
 import reframe as rfm
 from reframe.core.builtins import variable
@@ -99,17 +75,16 @@ def folder(tmp_path: Path, **files: str) -> Path:
     return made
 
 
-def test_campaigns_may_set_what_they_could_and_nothing_of_reframe() -> None:
-    found = checks_in(ROOT / "reframe_tests")
-    assert set(found) >= set(OWN)
-    of_reframe = set(rfm.RegressionTest._rfm_var_space.vars)
-    for name, own in OWN.items():
-        assert own | OF_THE_MIXIN <= found[name].settable, name
-        assert not found[name].settable & of_reframe
+def test_campaigns_may_set_nothing_of_reframe_and_every_default() -> None:
+    of_project = checks_in(ROOT / "reframe_tests")
+    stream = of_project["stream"]
+    assert {"iterations", "array_most", "comm_node", "direction", "warmups"} <= stream.settable
     # What has a key of its own is a factor all the same.
-    assert {"rate", "message"} <= found["stream"].factors
-    assert not {"rate", "arms", "pairs", "notes"} & found["stream"].settable
-    for name, check in found.items():
+    assert {"rate", "message"} <= stream.factors
+    assert not {"rate", "arms", "pairs", "notes"} & stream.settable
+    of_reframe = set(rfm.RegressionTest._rfm_var_space.vars)
+    for name, check in of_project.items():
+        assert not check.settable & of_reframe
         for variable, kind in check.types.items():
             if kind.default is not None:
                 value = int(kind.default) if kind.name == "int" else kind.default
@@ -133,20 +108,9 @@ def test_variables_are_inherited(tmp_path: Path) -> None:
     assert found["heir"].environs == ("*",)  # of the mixin
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("class base(x):\n", "base.py: the check cannot be read: IndentationError"),
-        ("import nowhere\nclass base():\n    pass\n", "ModuleNotFoundError: No module named 'now"),
-    ],
-)
-def test_a_check_that_cannot_be_read_is_named(
-    tmp_path: Path, cache: Path, text: str, fault: str
-) -> None:
-    with pytest.raises(MachineError) as error:
-        checks_in(folder(tmp_path, base=text))
-    assert fault in str(error.value)
-    assert "\n" not in str(error.value)
+def test_a_check_that_cannot_be_read_is_named(tmp_path: Path, cache: Path) -> None:
+    with pytest.raises(MachineError, match=r"base\.py: the check cannot be read: IndentationError"):
+        checks_in(folder(tmp_path, base="class base(x):\n"))
     assert not cache.exists()
 
 
@@ -170,12 +134,9 @@ def test_reframe_is_asked_once_until_a_check_changes(
     "change",
     [
         lambda cache: cache.write_text("{"),
-        lambda cache: cache.write_text("[]"),
         lambda cache: cache.write_text(json.dumps(json.loads(cache.read_text()) | {"checks": 3})),
         lambda cache: shutil.move(cache, cache.with_name("x")) and cache.symlink_to("x"),
         lambda cache: cache.parent.chmod(0o777),
-        lambda cache: cache.unlink() or cache.mkdir(),
-        lambda cache: shutil.rmtree(cache.parent) or cache.parent.write_text("no folder"),
         pytest.param(
             lambda cache: os.chown(cache, 12345, 12345),
             marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away"),

@@ -1,6 +1,5 @@
 """Checks of others in a campaign file: what is refused, planned, and handed to ReFrame."""
 
-import re
 import shutil
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 from nimc.campaign.plan import Request, block_plan
 from nimc.campaign.prepare import prepare
 from records.errors import InputError
-from tests.reframe_tests.command import reframe
 
 THEIRS = Path(__file__).with_name("theirs.py")
 CAMPAIGN = """\
@@ -65,16 +63,6 @@ def test_each_level_is_a_case_that_reframe_is_asked_for(asked: Request) -> None:
         **{(name, "default+wheels"): "yes" for name in ("melt", "plain", "stream")},
         **{(name, "default+spack"): "no" for name in ("melt", "plain", "stream")},
     }
-
-
-def test_reframe_finds_the_class_alone(asked: Request, tmp_path: Path) -> None:
-    planned = words(asked, "small@num_cpus_per_task=2")
-    config, file, name = (after(planned, option) for option in ("-C", "-c", "-n"))
-    done = reframe(tmp_path, Path(config), Path(file), "-l", name=name.strip("^$"))
-    assert re.findall(r"^- (\w+ .*) /", done.stdout, re.MULTILINE) == [
-        "melt %atoms=1000 %source.version=2.0"
-    ]
-    assert "Found 1 check(s)" in done.stdout
 
 
 #: What names a check, and why it is refused; more in `tests/reframe_tests/foreign/test_refused.py`.

@@ -260,13 +260,13 @@ def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path: Pa
     assert words == f"{begin} {logs} -S stream.block_file=/r/logs/stream/3/plan.json".split()
     fat = made_request(asked, MACHINE.model_copy(update={"partition": "fat"}))
     assert "--system=m:fat" in command(fat, entry, 0, "/r")
-    made = block_plan(request, entry, 3, 5, tmp_path, seed=9, limit_s=60.0)
+    made = block_plan(request, entry, 3, 5, tmp_path, seed=9)
     plan_file(tmp_path, entry, 3).parent.mkdir(parents=True)
     made.save(plan_file(tmp_path, entry, 3))
     plan = BlockPlan.load(tmp_path / "logs/stream/3/plan.json")
     assert plan == made
     assert (plan.case, plan.block, plan.pairs, plan.warmups) == ("stream", 3, 5, 1)
-    assert (plan.seed, plan.limit_s, plan.nodelist) == (9, 60.0, "")
+    assert (plan.seed, plan.nodelist) == (9, "")
     assert plan.nimc_dir == str(tmp_path)
     assert plan.settings == {"iterations": 20, "quiet": True}
     assert [each.name for each in plan.treatments] == ["off", "on", "aa"]

@@ -63,26 +63,14 @@ def test_without_a_gpu_its_campaign_is_planned_and_ends_in_one_line(
     ],
 )
 def test_a_campaign_ends_with_what_is_worst(
-    monkeypatch: Patch, capsys: pytest.CaptureFixture[str], failures: list[Failure],
-    faults: list[str], row: dict[str, Any] | None, code: int,
-) -> None:  # fmt: skip
+    failures: list[Failure], faults: list[str], row: dict[str, Any] | None, code: int
+) -> None:
     """`row`: changes of an inconclusive effect; None: nothing was measured."""
     changes = dict(row or {})
     fail = changes.pop("fail", False)
-    of = Made(results=[result(**changes)], contrasts=[], integrity=Made(lines=lambda: faults))
-    report = None if row is None else Made(runs=[of], page="report.html")
-    monkeypatch.setattr(run, "_report", lambda _: report)
-    folder: Any = Made(path=Path("r"), head="h", header=header())
-    request: Any = Made(absent=[])
-    found = run._conclude_campaign(request, True, "normal", fail, folder, failures)
-    printed = capsys.readouterr()
-    document = json.loads(printed.out)
-    assert (found, document["integrity_faults"]) == (code, faults[1:])
-    assert [each["case"] for each in document["failures"]] == [each.case for each in failures]
-    assert len(document["results"]) == (row is not None)
-    assert printed.err == "".join(f"nimc: {line}\n" for line in faults)
-    assert run._conclude_campaign(request, False, "normal", fail, folder, failures) == code
-    assert ("samples: r\n" in capsys.readouterr().out) == (row is not None)
+    of = Made(results=[result(**changes)], integrity=Made(lines=lambda: faults))
+    report: Any = None if row is None else Made(runs=[of])
+    assert run.exit_code(report, failures, fail_inconclusive=fail) == code
 
 
 # `nimc sweep-nodes`
@@ -115,12 +103,19 @@ def test_nodes_of_a_sweep_are_those_of_its_partition_or_those_named(monkeypatch:
             run._nodes_listed(swept_on(partition), "n1,n9")
 
 
-def test_only_single_node_campaigns_of_slurm_are_swept() -> None:
-    run._check(swept_on(None))
-    with pytest.raises(InputError, match="'m': has no Slurm"):
-        run._check(swept_on(None, slurm=False))
-    with pytest.raises(InputError, match=r"^case 'stream': has 2 nodes; allowed: 1$"):
-        run._check(swept_on(None, nodes=2))
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"slurm": False}, "machine 'm': has no Slurm, so no nodes to choose"),
+        ({"nodes": 2}, "case 'stream': has 2 nodes; allowed: 1"),
+    ],
+)
+def test_only_single_node_campaigns_of_slurm_are_swept(
+    command: Command, monkeypatch: Patch, asked: dict[str, Any], said: str
+) -> None:
+    monkeypatch.setattr(run, "prepare", lambda *_: swept_on("a", **asked))
+    command("sweep-nodes", "quick", "--machine", "m", "--jobs", 2, code=2)
+    assert command.err == f"nimc: {said}\n"
 
 
 @pytest.mark.parametrize("failed", [{}, {"n3": "no such node"}])
@@ -158,7 +153,7 @@ def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
     monkeypatch.setattr(run, "ranked", lambda nodes, margin: [row] * len(nodes) * (margin == 0.02))
     request = Made(machine=Made(name="m"), campaign=Made(name="nodes", margin=0.02))
     runs = {node: Path(node) for node in ("n1", "n2") if node not in failed}
-    assert run._conclude_sweep(request, Path("s"), runs, failed, True) == code
+    assert run._ranked(request, Path("s"), runs, failed, True) == code
     document = json.loads(capsys.readouterr().out)
     assert_documented("sweep-nodes", document)
     assert (len(document["nodes"]), document["failed"]) == (2 - len(failed), failed)

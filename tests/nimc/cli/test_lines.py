@@ -10,15 +10,10 @@ import pytest
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
-from analysis.history.alarms import WatchedSeries
 from analysis.statistics.interval import Estimate, Interval
-from analysis.subjects.traffic import AtOnce, Pattern, Traffic
-from analysis.subjects.writers import concurrent_writers
 from nimc.campaign.cases import Scale
-from nimc.cli import nights, plan, results, simulate
+from nimc.cli import plan, results, simulate
 from records.errors import InputError
-from records.text import Line
-from records.traffic.trace import Break, TraceHeader
 
 
 def about(value: float, low: float, high: float) -> Estimate:
@@ -110,46 +105,6 @@ def test_notes_and_rejections_come_once_and_name_their_cases() -> None:
         assert (len(found), found[-1].startswith(last)) == (more, True)
 
 
-SWEEP = {
-    **{"case": "stream", "at": "reserved cores 0", "bandwidth": False, "reserved": None},
-    **{"slope": 2e-11, "slope_low": 1e-11, "slope_high": 3e-11, "word": "yes"},
-}
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"slope": None}, []),
-        # 2e-11 for each byte per second is 2 % for each GB/s.
-        ({}, ["stream, reserved cores 0: lost per byte written 2.00 [1.00, 3.00] % per GB/s"]),
-        ({"word": "no"}, ["stream, reserved cores 0: the loss is curved, so no line gives a"
-                                " loss per byte"]),
-    ],
-)  # fmt: skip
-def test_the_loss_per_byte_of_a_sweep(changes: dict[str, Any], said: list[str]) -> None:
-    assert results._sweep(SWEEP | changes) == said
-
-
-# `nimc nights alarms`: what is watched.
-
-WATCH = WatchedSeries(
-    *("hpc", "nightly", "stream", "off", "fom", "s", "2026-01-31", 31),
-    **{"level": 12.5, "spread": 0.0123, "detectable": 0.045},
-)
-
-
-@pytest.mark.parametrize(
-    ("changes", "parts"),
-    [
-        ({}, ["finds 4.5%", "spread 1.2%", "12.5 s", "31 nights", "nightly"]),
-        ({"unit": "1"}, ["finds 4.5%", "spread 1.2%", "12.5", "31 nights", "nightly"]),
-        ({"level": None}, ["too few nights", "", "", "31 nights", "nightly"]),
-    ],
-)
-def test_a_watched_series(changes: dict[str, Any], parts: list[str]) -> None:
-    assert nights._watched(replace(WATCH, **changes)) == Line(["hpc stream off fom", *parts])
-
-
 # `nimc simulate`: writers.
 
 
@@ -157,32 +112,6 @@ def test_a_watched_series(changes: dict[str, Any], parts: list[str]) -> None:
 def test_a_share_that_is_none(text: str) -> None:
     with pytest.raises(InputError, match=f"^--writers: '{text}' is not a share"):
         simulate._writers(text, 10)
-
-
-def test_figures_of_traffic() -> None:
-    """Of 22 nodes the 20 busiest are shown, after the whole machine."""
-    node = Pattern("n0", 99, 9e9, 2e8, 4e9, 0.125, 7, 3.0, 5.0, 6.0, 20.0, 30.0, 1.6e9)
-    breaks = [Break(kind, "n0", "", 1.0, 3.0) for kind in ("gap", "gap", "reset")]
-    found = Traffic(
-        *(TraceHeader(2, [], 2.5, breaks), 0, 99, 4e8, replace(node, node="all")),
-        *(AtOnce(99, 1.25, 1.0, 3.0, 4), None, [node] * 22),
-    )
-    first, second, third, _, header, *rows, foot = simulate._traffic_text(found).splitlines()
-    assert figures(first) == [400, 2.5]
-    assert figures(second) == [2, 1]
-    assert figures(third) == [1, 95, 3, 4, 1.25, 22]
-    assert header.split()[:4] == ["node", "duty", "mean", "peak"]
-    assert [row.split()[0] for row in rows] == ["all", *["n0"] * 20]
-    assert re.split("  +", rows[1]) == [
-        *("n0", "12.5 %", "200 MB/s", "4.00 GB/s", "7", "3.00 s", "20.0 s", "1.60 GB/s"),
-    ]
-    assert figures(foot) == [2]
-    daly = concurrent_writers(512, 157_788_000.0, 3.0)
-    few = replace(found, daly=daly, nodes=[node] * 20, at_once=AtOnce(0, None, None, None, None))
-    lines = simulate._traffic_text(few).splitlines()
-    assert figures(lines[2]) == []
-    assert figures(lines[3]) == [pytest.approx(daly.concurrent_writers_exact, rel=0.01), 3]
-    assert figures(lines[-1]) == []
 
 
 # `nimc plan`: scales, and commands that a shell reads.

@@ -20,7 +20,9 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a synthetic run of two cases in a chain; its crate is beside it."""
     made = [*samples(STREAM, pairs=8), *samples(LAMMPS, pairs=8)]
     run = write_run(tmp_path_factory.mktemp("packed") / "synthetic-run", made, header())
-    status, _, err = call(["pack", run, *AUTHORS])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("analysis.report.page.render", render)
+        status, _, err = call(["pack", run, *AUTHORS])
     assert status == 0, err
     return run
 
@@ -42,7 +44,7 @@ def reseal(crate: Path, files: dict[str, bytes]) -> None:
     crate.write_bytes(zipped({**files, MANIFEST: manifest(files)}))
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """For packing: most of its time is that of the report's figures."""
     monkeypatch.setattr("analysis.report.page.render", render)

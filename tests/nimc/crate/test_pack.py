@@ -1,15 +1,11 @@
 """A packed run: the same bytes each time, sound, and verified as the run itself."""
 
-import io
 import json
 import re
 import tempfile
-import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from nimc.crate.pack import run_files
 from nimc.crate.verify import opened, verify_crate
@@ -24,42 +20,24 @@ def files_in(crate: Path) -> dict[str, bytes]:
     return unzipped(crate.read_bytes())
 
 
-def test_the_same_run_gives_the_same_bytes(crate: Path, run: Path, command: Command) -> None:
-    command("pack", run, "-o", crate.with_name("again.zip"), *AUTHORS)
-    assert crate.with_name("again.zip").read_bytes() == crate.read_bytes()
-
-
-def test_it_holds_the_run_unchanged_and_what_describes_it(crate: Path, run: Path) -> None:
+def test_it_holds_the_run_unchanged_and_what_describes_it_always_alike(
+    crate: Path, run: Path, command: Command
+) -> None:
     files = files_in(crate)
     for path in filter(Path.is_file, run.rglob("*")):
         assert files[f"run/{path.relative_to(run)}"] == path.read_bytes()
     header = json.loads(files["run/run.json"])
     assert files["campaign.yaml"].decode() == header["campaign_text"]
     assert json.loads(files["report/results.json"])["runs"][0]["head"] == header["head"]
-    assert b"<svg" in files["report/report.html"]
-    cited = yaml.safe_load(files["CITATION.cff"])
-    assert (cited["cff-version"], cited["license"]) == ("1.2.0", "CC-BY-4.0")
-    person = {"family-names": "Muster", "given-names": "Eva"}
-    assert cited["authors"] == [person, {"name": "A centre"}]
-
-
-def entities(crate: Path) -> dict[str, dict[str, Any]]:
-    graph = json.loads(files_in(crate)["ro-crate-metadata.json"])["@graph"]
-    assert len({each["@id"] for each in graph}) == len(graph)
-    return {each["@id"]: each for each in graph}
-
-
-def test_its_metadata_are_those_of_a_process_run_crate(crate: Path, run: Path) -> None:
-    """As far as their own validator (`test_validator.py`) does not look."""
-    found = entities(crate)
-    root = found["./"]
-    assert root["conformsTo"] == {"@id": "https://w3id.org/ro/wfrun/process/0.5"}
-    assert root["mentions"] == {"@id": "#run"}
-    for part in root["hasPart"]:
-        assert any(name.startswith(part["@id"]) for name in files_in(crate))
-    links = re.findall(r'\{"@id": "([^"]+)"\}', json.dumps(list(found.values())))
-    assert all(each in found for each in links if not each.startswith("https://w3id.org/ro/crate"))
-    assert found["#chain-head"]["value"] == json.loads((run / "run.json").read_text())["head"]
+    graph = json.loads(files["ro-crate-metadata.json"])["@graph"]
+    names = [entity["@id"] for entity in graph]
+    assert len(set(names)) == len(names)
+    links = re.findall(r'\{"@id": "([^"]+)"\}', json.dumps(graph))
+    assert all(of in names for of in links if not of.startswith("https://w3id.org/ro/crate"))
+    for part in graph[names.index("./")]["hasPart"]:
+        assert any(name.startswith(part["@id"]) for name in files)
+    command("pack", run, "-o", crate.with_name("again.zip"), *AUTHORS)
+    assert crate.with_name("again.zip").read_bytes() == crate.read_bytes()
 
 
 def test_it_is_verified_as_the_run_is(crate: Path, run: Path, command: Command) -> None:
@@ -88,7 +66,6 @@ def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
         assert (found.manifest_sha256, found.head, found.samples) == (None, None, 0)
 
 
-@pytest.mark.usefixtures("_without_figures")
 def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command) -> None:
     allowed = key.with_name("allowed")
     command("verify", crate, "--allowed-signers", allowed, code=2)
@@ -122,15 +99,12 @@ def test_a_run_with_faults_or_links_is_not_packed(
     assert not run.with_name(f"{run.name}.zip").exists()
 
 
-@pytest.mark.usefixtures("_without_figures")
 def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
     """It is older than the chain."""
     document = command.json("pack", RUN_QUICK, "-o", tmp_path / "quick.zip")
     assert document["head"] is None
     (found,) = command.json("verify", tmp_path / "quick.zip")["runs"]
     assert (found["sound"], found["samples"]) == (True, 51)
-    with zipfile.ZipFile(io.BytesIO((tmp_path / "quick.zip").read_bytes())) as archive:
-        assert {each.date_time for each in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
 @pytest.mark.parametrize("name", ["run/run.json", "samples"])
@@ -155,5 +129,5 @@ def test_what_is_no_crate_is_one_line(tmp_path: Path, command: Command) -> None:
     assert command.err.startswith(f"nimc: {file}: ")
     assert command.err.count("\n") == 1
     file.write_bytes(zipped({"a": b""}))
-    with pytest.raises(InputError, match="is missing"):
-        opened(file, tmp_path)
+    with pytest.raises(InputError, match="is missing"), opened(file):
+        pass

@@ -1,6 +1,7 @@
 """A repeated run is judged against the packed one, and repeats its plan in its order."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import jsonschema
 import pytest
 
 from analysis.compare.sides import compare_sides
-from analysis.report.data import load_run
+from analysis.report.data import RunData, load_run
 from nimc.crate.reproduce import judge
 from nimc.crate.schemas import FOLDER
 from nimc.crate.zipped import unzipped
@@ -22,6 +23,23 @@ PAIRS = 40
 SLOW = replace(STREAM, effects={"on": 1.5, "spin": 1.02, "aa": 1.0}, noise=0.005)
 NOISY = replace(SLOW, noise=0.3)
 _NOT = "cannot be compared"
+
+
+@pytest.fixture(scope="module")
+def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., RunData]:
+    """A run of a case, made once."""
+    runs: dict[str, RunData] = {}
+
+    def run(case: Case, pairs: int, seed: int) -> RunData:
+        key = repr((case, pairs, seed))
+        if key not in runs:
+            folder = tmp_path_factory.mktemp("runs") / f"run-{seed}"
+            made = samples(case, pairs=pairs, seed=seed)
+            head = header(run=folder.name, pairs_cap=60)
+            runs[key] = load_run(write_run(folder, made, head))
+        return runs[key]
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -38,23 +56,18 @@ _NOT = "cannot be compared"
     ],
 )
 def test_a_repetition_is_judged_and_says_why(
-    tmp_path: Path, packed: Case, new: Case, pairs: int, outcome: str, why: str
+    run_of: Callable[..., RunData], packed: Case, new: Case, pairs: int, outcome: str, why: str
 ) -> None:
-    runs = []
-    for name, case, seed in (("packed", packed, 1), ("new", new, 2)):
-        made = samples(case, pairs=pairs, seed=seed)
-        runs.append(load_run(write_run(tmp_path / name, made, header(run=name, pairs_cap=60))))
-    found = judge(compare_sides(runs[:1], runs[1:]))
-    assert found.outcome == outcome
-    assert len(found.reasons) == 1
-    assert why in found.reasons[0]
+    judged = judge(compare_sides([run_of(packed, pairs, 1)], [run_of(new, pairs, 2)]))
+    assert judged.outcome == outcome
+    assert len(judged.reasons) == 1
+    assert why in judged.reasons[0]
 
 
-def test_a_run_without_an_effect_shows_nothing(tmp_path: Path) -> None:
-    silent = samples(replace(SLOW, effects={"aa": 1.0}), pairs=6)
-    runs = [load_run(write_run(tmp_path / each, silent, header(run=each))) for each in "ab"]
-    found = judge(compare_sides(runs[:1], runs[1:]))
-    assert (found.outcome, len(found.reasons)) == (_NOT, 1)
+def test_a_run_without_an_effect_shows_nothing(run_of: Callable[..., RunData]) -> None:
+    silent = replace(SLOW, effects={"aa": 1.0})
+    judged = judge(compare_sides([run_of(silent, 6, 1)], [run_of(silent, 6, 2)]))
+    assert (judged.outcome, len(judged.reasons)) == (_NOT, 1)
 
 
 def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> None:
@@ -111,9 +124,3 @@ def test_the_plan_is_repeated_in_its_order(nimc: Nimc) -> None:
     assert now["reproduces"] == {"run": was["run"], "digest": was["digest"]}
     assert now["seed"] == was["seed"]
     assert call(["verify", new])[0] == 0
-    # A repetition of the repetition is one of the first run.
-    assert call(["pack", new, "-o", "y.zip"], nimc.folder)[0] == 0
-    words = ["reproduce", "y.zip", *place[:2], "--results", "third", "--json"]
-    document = json.loads(call(words, nimc.folder, nimc.environment())[1])
-    third = nimc.folder / "third" / Path(document["run"]).name / "run.json"
-    assert json.loads(third.read_text())["reproduces"] == now["reproduces"]

@@ -4,7 +4,6 @@ import io
 import random
 import stat
 import subprocess
-import time
 import zipfile
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from nimc.crate.zipped import (
     MANIFEST,
+    Signed,
     check_signature,
     manifest,
     manifest_faults,
@@ -28,21 +28,17 @@ def listed(files: dict[str, bytes]) -> dict[str, bytes]:
     return {**files, MANIFEST: manifest(files)}
 
 
-def test_its_bytes_depend_on_names_and_contents_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = zipped(FILES)
-    monkeypatch.setattr(time, "time", lambda: 2_000_000_000.0)
-    assert zipped(dict(reversed(FILES.items()))) == made
-    assert unzipped(made) == FILES
-
-
-def test_other_programs_read_zip_and_manifest(tmp_path: Path) -> None:
-    with zipfile.ZipFile(io.BytesIO(zipped(listed(FILES)))) as archive:
+def test_other_programs_read_a_zip_whose_bytes_depend_on_its_files_alone(tmp_path: Path) -> None:
+    files = listed(FILES)
+    made = zipped(files)
+    assert zipped(dict(reversed(files.items()))) == made
+    assert unzipped(made) == files
+    with zipfile.ZipFile(io.BytesIO(made)) as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
         archive.extractall(tmp_path)
     command = ["sha256sum", "--strict", "-c", MANIFEST]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.count(": OK\n") == len(FILES)
-    (tmp_path / "a.json").write_text("[]")
-    assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 1
 
 
 def test_a_change_of_any_byte_is_found() -> None:
@@ -84,9 +80,8 @@ def twice() -> bytes:
         (other("/etc/a"), "plain names"),
         (other("a\\b"), "plain names"),
         (other("a\nb"), "plain names"),
-        (other("\u00e9" * 251), "plain names"),  # 502 bytes
         (other(mode=stat.S_IFLNK | 0o777), "headers were changed"),
-        (other(method=zipfile.ZIP_DEFLATED), "is compressed"),
+        (other(method=zipfile.ZIP_DEFLATED), "larger than the zip"),
         (twice(), "headers were changed"),
         (other().replace(b"\x00\x00\x21\x00", b"\x00\x00\x22\x00"), "headers"),  # another date
         (b"\0" + zipped(FILES), "headers were changed"),
@@ -99,18 +94,15 @@ def test_what_pack_does_not_make_is_not_unpacked(raw: bytes, words: str) -> None
         unzipped(raw)
 
 
-def test_a_size_that_the_directory_only_claims_is_not_reserved() -> None:
+def test_a_crate_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = bytearray(zipped({"a": b"1"}))
     at = raw.index(b"PK\1\2")
-    raw[at + 20 : at + 28] = b"\xf0\xff\xff\xff" * 2  # 4 GB
+    raw[at + 20 : at + 28] = b"\xf0\xff\xff\xff" * 2  # 4 GB, as its directory claims
     with pytest.raises(InputError):
         unzipped(bytes(raw))
-
-
-def test_a_crate_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nimc.crate.zipped.LARGEST_B", 2 << 20)
     zipped({"a": bytes(2 << 20)})
-    with pytest.raises(InputError, match="larger than allowed: 50000 files, 2 MiB"):
+    with pytest.raises(InputError, match="larger than allowed: 2 MiB"):
         zipped({"a": bytes(2 << 20), "b": b"1"})
 
 
@@ -134,33 +126,22 @@ def test_the_manifest_lists_all_files_and_no_others() -> None:
 TEXT = b"00  a\n"
 
 
-def test_a_signature_names_its_key_and_the_signer_who_is_allowed(
-    key: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = sign(TEXT, key)
+def test_a_signature_names_its_key_and_the_signer_who_is_allowed(key: Path) -> None:
+    made, allowed = sign(TEXT, key), key.with_name("allowed")
     shown = subprocess.run(
         ["ssh-keygen", "-l", "-f", f"{key}.pub"], capture_output=True, text=True, check=True
     )
     fingerprint = shown.stdout.split()[1]
-    assert check_signature(TEXT, made, None).key == f"ED25519 {fingerprint}"
-    assert check_signature(TEXT, made, None).signer is None
-    assert check_signature(TEXT, made, key.with_name("allowed")).signer == "ann@site"
-    monkeypatch.chdir(key.parent)
-    assert sign(TEXT, Path(key.name)) == made
-    assert check_signature(TEXT, made, Path("allowed")).signer == "ann@site"
-    nobody = key.with_name("nobody")
-    nobody.write_text("")
-    assert check_signature(TEXT, made, nobody).signer is None
-    # One for another purpose is not accepted.
+    assert check_signature(TEXT, made, None) == Signed(f"ED25519 {fingerprint}", None)
+    assert check_signature(TEXT, made, allowed).signer == "ann@site"
+    allowed.write_text("")
+    assert check_signature(TEXT, made, allowed).signer is None
+    # One for another purpose, or of another manifest, is not accepted.
     command = ["ssh-keygen", "-Y", "sign", "-q", "-n", "file", "-f", str(key)]
     other = subprocess.run(command, input=TEXT, capture_output=True, check=True).stdout
-    with pytest.raises(InputError, match="is not valid"):
-        check_signature(TEXT, other, None)
-
-
-def test_a_signature_of_another_manifest_is_not_valid(key: Path) -> None:
-    made = sign(TEXT, key)
-    for text, signature in ((TEXT + b"\n", made), (TEXT, b""), (TEXT, made[: len(made) // 2])):
+    for text, signature in (
+        (TEXT, other), (TEXT + b"\n", made), (TEXT, b""), (TEXT, made[: len(made) // 2])
+    ):  # fmt: skip
         with pytest.raises(InputError, match="is not valid for the manifest"):
             check_signature(text, signature, None)
 

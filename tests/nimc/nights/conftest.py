@@ -1,9 +1,7 @@
 """Nights of the small campaign, whose ReFrame is a stand-in."""
 
 import json
-import shutil
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 from nimc.nights.summary import Summary, load
 from tests.commands import ROOT, Nimc, call
 from tests.nimc import nimc_without_figures
-from tests.nimc.minicluster.real import Cluster, cluster_of
 
 
 @dataclass
@@ -64,11 +61,3 @@ class Box:
 @pytest.fixture
 def box(nimc: Nimc) -> Box:
     return Box(nimc)
-
-
-@pytest.fixture
-def scrontab_cluster() -> Iterator[Cluster]:
-    """A minicluster of three nodes, the last one an origin."""
-    if shutil.which("scrontab") is None:
-        pytest.skip("no scrontab (Debian's Slurm 22.05 is packaged without it)")
-    yield from cluster_of(3)

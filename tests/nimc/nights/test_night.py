@@ -2,9 +2,10 @@
 
 import json
 import signal
-import time
+import subprocess
 from collections.abc import Callable
 from datetime import date
+from types import SimpleNamespace as Made
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,6 @@ from analysis.history.alarms import RECENT
 from nimc.nights.night import FRESH_AFTER_S, NightRun
 from nimc.nights.summary import UNFINISHED, load
 from tests.commands import CAMPAIGN
-from tests.nimc import nimc_without_figures
 from tests.nimc.nights.conftest import Box
 
 pytestmark = pytest.mark.slow
@@ -82,44 +82,33 @@ def test_a_night_that_is_told_to_end_stops_and_reports(box: Box, wait_until: Wai
     assert (box.runs()[0] / "report" / "results.parquet").exists()
 
 
-def test_a_night_stops_at_its_time(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    box.nimc.write(LONG)
-    monkeypatch.setattr("nimc.nights.night.NIMC", nimc_without_figures.COMMAND)
-    monkeypatch.setattr("nimc.nights.night._LOOK_S", 0.5)
-    monkeypatch.setattr("analysis.report.page.render", nimc_without_figures.render)
-    for name, value in box.nimc.environment("slow").items():
-        monkeypatch.setenv(name, value)
-    found = []
-
-    def clock_s() -> float:
-        """Past the end of the night once there are samples."""
-        return 2e9 if samples(box) >= 8 else time.time()
-
-    campaign, night = box.folder / "small.yaml", date(2026, 11, 20)
-    at = (campaign, "localhost", box.nimc.results, found.append, 1.9e9, night)
-    ended = NightRun(*at, clock_s=clock_s).run()
-    assert ended.outcome == "inconclusive"
-    assert ended.reason == "its time ended before all cases were measured"
+def test_a_night_stops_its_child_at_its_time_and_after_a_signal(box: Box) -> None:
+    now_s = 1.9e9
+    at = (box.folder / "small.yaml", "localhost", box.nimc.results, print)
+    for end_s, signum, why in (
+        (now_s, None, "its time ended"),
+        (now_s + 9, signal.SIGTERM, "stopped by a signal"),
+    ):
+        night = NightRun(*at, end_s, date(2026, 11, 20), clock_s=lambda: now_s)
+        child = subprocess.Popen(["sleep", "60"])
+        assert night._attend(child, Made(wait=lambda _: None, signum=signum)) == why
+        assert child.returncode == -signal.SIGTERM
+    child = subprocess.Popen(["true"])
+    assert night._attend(child, Made(wait=lambda _: None, signum=None)) is None
 
 
-def test_a_failed_machine_ends_with_three_and_is_tried_again(box: Box) -> None:
+def test_a_failed_machine_ends_with_three_and_is_tried_again_if_not_too_late(box: Box) -> None:
     assert box.run(fake="none,fail")[0] == 3
     failed = box.night()
     assert failed.outcome == "machine failed"
     assert failed.reason.startswith("stream: application_failed: exit status 3: out of paper")
     assert [each.case for each in failed.failures] == ["stream"]
-    assert box.run()[0] == 0
-    assert (box.night().outcome, len(box.runs())) == ("measured", 1)
-
-
-def test_an_old_unfinished_run_is_not_resumed(box: Box) -> None:
-    assert box.run(fake="none,fail")[0] == 3
     (run,) = box.runs()
     header = json.loads((run / "run.json").read_text())
     header["started_s"] -= FRESH_AFTER_S + 60
     (run / "run.json").write_text(json.dumps(header))
-    assert box.run()[0] == 0
-    assert len(box.runs()) == 2
+    assert box.run()[0] == 0  # an old unfinished run is not resumed
+    assert (box.night().outcome, len(box.runs())) == ("measured", 2)
     assert box.night().run == str(box.runs()[1])
 
 

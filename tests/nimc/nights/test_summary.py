@@ -30,6 +30,7 @@ from nimc.nights.summary import (
 )
 from nimc.run.runner import Failure
 from records.errors import InputError
+from tests.analysis.synthetic import STREAM, samples, write_run
 from tests.nimc.nights.made import FIGURES, SUMMARY, summary
 
 ALARM = NightAlarm("stream", "off", "fom", "history", "stream lost 10 %")
@@ -158,10 +159,12 @@ def test_alarms_are_of_references_and_of_the_history() -> None:
 def test_samples_since_a_moment_are_counted_without_a_line_that_is_being_written(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "samples").mkdir()
-    lines = [json.dumps({"start_s": start_s}) for start_s in (1.0, 2.0, 3.0)]
-    (tmp_path / "samples" / "a.jsonl").write_text("\n".join(lines) + '\n{"star')
-    assert [new_samples(tmp_path, since_s) for since_s in (0.0, 2.0, 3.1)] == [3, 2, 0]
+    run = write_run(tmp_path / "run", made := samples(STREAM, pairs=6))
+    with (run / "samples" / "stream.jsonl").open("a") as file:
+        file.write('{"star')
+    starts_s = sorted(sample.start_s for sample in made)
+    assert [new_samples(run, since_s) for since_s in (0.0, starts_s[-3])] == [len(made), 3]
+    assert new_samples(tmp_path / "none", 0.0) == 0
 
 
 def test_jobs_of_a_night_that_is_a_job_inherit_nothing_of_it(

@@ -12,7 +12,7 @@ from analysis.effects.verdict import Verdict
 from analysis.samples.columns import read_run
 from nimc.run import runner
 from nimc.run.folder import new_header
-from nimc.run.progress import PlainDisplay
+from nimc.run.progress import Display
 from nimc.run.runner import CampaignRunner
 from records.campaign import Campaign
 from records.interrupts import Interrupts
@@ -59,7 +59,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRu
     save_header(tmp_path, new_header(request))
     (tmp_path / "samples").mkdir()
     with Interrupts() as interrupts:
-        yield CampaignRunner(request, tmp_path, "reframe", 1, interrupts, PlainDisplay())
+        yield CampaignRunner(request, tmp_path, "reframe", 1, interrupts, Display())
 
 
 def rows_of(samples: pl.DataFrame, rule: StoppingRule) -> dict[str, Result]:

@@ -1,6 +1,5 @@
 """Jobs that nobody waits for, and a silent Slurm: a command succeeds while its file exists."""
 
-import json
 import os
 import signal
 import time
@@ -12,7 +11,7 @@ import pytest
 
 from nimc.run import runner
 from nimc.run import session as sessions
-from nimc.run.progress import PlainDisplay
+from nimc.run.progress import Display
 from nimc.run.runner import CampaignRunner
 from nimc.run.session import LostJobError, SilentError, SlurmWatch
 from records.campaign import Campaign
@@ -21,7 +20,6 @@ from records.interrupts import Interrupts, Stopped
 from records.machine import slurm as jobs
 from records.machine.site import Machine, Origins
 from records.programs import ProgramAnswer
-from tests.nimc.blocks import block_of
 from tests.nimc.campaign.made_request import made_request
 
 CAMPAIGN: dict[str, Any] = {
@@ -63,7 +61,7 @@ def work_in(
 ) -> CampaignRunner:
     (run / "run.json").write_text("{}")
     request = made_request(Campaign.model_validate(CAMPAIGN | asked), MACHINE, slurm=slurm)
-    return CampaignRunner(request, run, "reframe", 1, interrupts, PlainDisplay())
+    return CampaignRunner(request, run, "reframe", 1, interrupts, Display())
 
 
 @pytest.mark.parametrize(("slurm", "ended"), [(True, 1), (False, 0)])
@@ -88,33 +86,6 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
         else:
             assert "SIGKILL" in work.run_all()[0].reason
     assert cancelled == [tmp_path] * ended
-
-
-def test_cases_share_what_is_left_of_the_limit_as_their_lengths(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Three equal cases in 60 s: 20 for the first; it takes 10 of them, so half of 50 is next.
-
-    The job of the second is killed, and counts with its 25 s.
-    """
-    given: list[float | None] = []
-
-    def session(*asked: Any) -> int:
-        argv, _, log, *_ = asked
-        given.append(block_of(argv).limit_s)
-        ended = {"state": "out_of_time", "reason": "x", "started_s": 100.0, "finished_s": 110.0}
-        if len(given) == 1:
-            (log.parent / "block.json").write_text(json.dumps(ended))
-        return 1
-
-    monkeypatch.setattr(runner, "run_session", session)
-    cases = [{"check": "stream", "case": name, "expect": "1s"} for name in "abc"]
-    with Interrupts() as interrupts:
-        work = work_in(tmp_path, interrupts, workloads=cases, limit="1min")
-        failures = work.run_all()
-    assert given == pytest.approx([20.0, 25.0, 25.0])
-    assert failures[0].reason.startswith("out_of_time")
-    assert len(failures) == 3
 
 
 def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(

@@ -107,10 +107,7 @@ def test_signals_are_counted_and_the_first_is_obeyed() -> None:
 
 
 #: Signal -> 128 and its number: what a shell reports of it.
-STATUS = {
-    **{"SIGHUP": 129, "SIGINT": 130, "SIGQUIT": 131, "SIGUSR1": 138, "SIGUSR2": 140},
-    **{"SIGTERM": 143, "SIGXCPU": 152},
-}
+STATUS = {"SIGHUP": 129, "SIGINT": 130, "SIGUSR1": 138, "SIGTERM": 143, "SIGXCPU": 152}
 
 
 @pytest.mark.parametrize(("name", "status"), STATUS.items())
@@ -120,33 +117,31 @@ def test_a_command_that_is_stopped_exits_as_the_signal_would(name: str, status: 
     assert end.value.code == status
 
 
-@pytest.mark.parametrize(("name", "status"), STATUS.items())
-def test_a_file_is_not_left_half_written(tmp_path: Path, name: str, status: int) -> None:
+def test_a_file_is_not_left_half_written(tmp_path: Path) -> None:
     """The signal comes when the content has been written and not yet renamed."""
     code = (
         "import os, signal; from pathlib import Path; import click; from nimc.cli import main;"
         "from records.files import replace_text;"
-        f"os.fsync = lambda _: os.kill(os.getpid(), signal.{name});"
+        "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGTERM);"
         "write = lambda: replace_text(Path('page'), 'half');"
         "main.cli = click.Command('x', callback=write); main.main()"
     )
     done = subprocess.run(python_code(code), capture_output=True, text=True, cwd=tmp_path)
-    assert (done.returncode, done.stderr.strip()) == (status, f"nimc: stopped by {name}")
+    assert (done.returncode, done.stderr.strip()) == (143, "nimc: stopped by SIGTERM")
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("name", "status"), STATUS.items())
 def test_a_signal_after_the_last_block_is_obeyed(
-    nimc: Nimc, monkeypatch: pytest.MonkeyPatch, name: str, status: int
+    nimc: Nimc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run_all(_: CampaignRunner) -> list[Failure]:
-        os.kill(os.getpid(), signal.Signals[name])
+        os.kill(os.getpid(), signal.SIGHUP)
         return []
 
     monkeypatch.setattr(CampaignRunner, "run_all", run_all)
     code, _, err = nimc.run()
-    assert code == status
-    assert f"nimc: stopped by {name}; all samples are saved; to resume: nimc" in err
+    assert code == 129
+    assert "nimc: stopped by SIGHUP; all samples are saved; to resume: nimc" in err
     assert nimc.header()["finished_s"] is None
 
 
