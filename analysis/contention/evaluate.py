@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,22 +19,27 @@ import polars as pl
 from scipy.special import stdtrit
 
 from analysis.contention.fit import fit
-from analysis.contention.parameters import (
-    LARGEST,
-    Band,
-    Bands,
-    HeldOut,
-    Model,
-    Parameters,
-    Rates,
-    placements,
-    predict,
-)
+from analysis.contention.parameters import Model, Parameters, placements, predict
 from analysis.contention.sweep import Point, Sweep
 from records.errors import InputError
 
 #: Makes a model from measurements.
 Fitter = Callable[[Sweep], Model]
+#: Groups into which numbers of cores are split, to be held out in turn.
+FOLDS = 8
+RATES = {
+    "comp_par": "computations",
+    "comm_par": "communications",
+    "comp_alone": "computations alone",
+}
+#: Rate -> mean relative deviation beyond which the equations do not describe a machine: the largest
+#: that the paper has for a machine which they describe by its own judgement (Table 2, both grvingt;
+#: of the communications of billy and pyxis, 0.11 and 0.13 off, it says that they do not).
+BOUNDS = {"comp_par": 0.0448, "comm_par": 0.0806, "comp_alone": 0.0448}
+#: Of the interval whose lower end must lie beyond it: few or jumping measurements say little.
+_CONFIDENCE = 0.95
+#: The most that a measurement counts as off, relative to its prediction.
+_FARTHEST = 10.0
 
 
 @dataclass(frozen=True)
@@ -73,59 +78,15 @@ class PlacementErrors:
 #: (`sample`), and a column a rate; null if one is unknown or both are zero, infinite if zero was
 #: measured only: no error in percent, but off by all of the prediction.
 Deviations = pl.DataFrame
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("comp_node", "comm_node"), pl.Int64),
+    "sample": pl.Boolean,
+    **dict.fromkeys(RATES, pl.Float64),
+}
 
 
-def evaluate(model: Model, sweep: Sweep) -> Errors:
-    """Errors of the model on every point of the sweep that it can predict.
-
-    A point counts if its rate was measured and is not zero, and its prediction is known.
-    """
-    return errors(_deviations(model, sweep, sweep.points))
-
-
-def by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
-    """The errors of `evaluate` on each placement that was measured."""
-    deviations = _deviations(model, sweep, sweep.points)
-    rows = []
-    for comp, comm in sweep.placements():
-        here = deviations.filter(comp_node=comp, comm_node=comm)
-        sides = _percent(here["comm_par"]), _percent(here["comp_par"])
-        rows.append(PlacementErrors(comp, comm, sweep.is_sample((comp, comm)), *sides))
-    return rows
-
-
-def without_cores(fitter: Fitter, sweep: Sweep, folds: int) -> Deviations:
-    """Deviations on calibration points whose numbers of cores were held out of the fit.
-
-    The inner numbers of cores are split into `folds` groups in turn; each group is predicted from
-    a fit without it. With at least as many folds as inner numbers, this is leave-one-out. The first
-    and the last number are in every fit, because the model does not extrapolate.
-    """
-    samples = [p for p in sweep.points if sweep.is_sample(p.at)]
-    inner = sorted({p.n for p in samples})[1:-1]
-    parts = [_NO_DEVIATIONS]
-    for fold in range(min(folds, len(inner))):
-        held_out = set(inner[fold::folds])
-        others = [p for p in sweep.points if p.n not in held_out]
-        model = fitter(replace(sweep, points=others))
-        parts.append(_deviations(model, sweep, [p for p in samples if p.n in held_out]))
-    return pl.concat(parts)
-
-
-def without_placements(fitter: Fitter, sweep: Sweep) -> Deviations:
-    """Deviations on placements, each predicted from a fit that has seen none of its points.
-
-    The calibrated placements are in every fit: without them there are no parameters.
-    """
-    parts = [_NO_DEVIATIONS]
-    for at in sweep.placements():
-        if not sweep.is_sample(at):
-            model = fitter(replace(sweep, points=[p for p in sweep.points if p.at != at]))
-            parts.append(_deviations(model, sweep, sweep.at(*at)))
-    return pl.concat(parts)
-
-
-def _deviations(model: Model, sweep: Sweep, points: list[Point]) -> Deviations:
+def deviations(model: Model, sweep: Sweep, points: Sequence[Point]) -> Deviations:
+    """Deviations of the points that the model can predict."""
     predicted = {at: predict(model, *at) for at in {p.at for p in points} & {*placements(model)}}
     rows = []
     for p in points:
@@ -136,7 +97,7 @@ def _deviations(model: Model, sweep: Sweep, points: list[Point]) -> Deviations:
                 for rate in RATES
             ]
             rows.append((*p.at, sweep.is_sample(p.at), *ratios))
-    return deviations_of(rows)
+    return pl.DataFrame(rows, schema=_TYPES, orient="row")
 
 
 def _ratio(actual: float | None, predicted: float) -> float | None:
@@ -145,145 +106,110 @@ def _ratio(actual: float | None, predicted: float) -> float | None:
     return float(predicted / actual) if actual else math.inf
 
 
+def evaluate(model: Model, sweep: Sweep) -> Errors:
+    """Errors of the model on every point of the sweep that it can predict.
+
+    A point counts if its rate was measured and is not zero, and its prediction is known.
+    """
+    return errors(deviations(model, sweep, sweep.points))
+
+
+def by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
+    """The errors of `evaluate` on each placement that was measured."""
+    off = deviations(model, sweep, sweep.points)
+    rows = []
+    for comp, comm in sweep.placements():
+        here = off.filter(comp_node=comp, comm_node=comm)
+        sides = _percent(here["comm_par"]), _percent(here["comp_par"])
+        rows.append(PlacementErrors(comp, comm, sweep.is_sample((comp, comm)), *sides))
+    return rows
+
+
+def errors(off: Deviations) -> Errors:
+    """The row of Table 2 that the deviations make."""
+    parts = {"samples": off.filter("sample"), "nonsamples": off.filter(~pl.col("sample"))}
+    of = {
+        f"{side}_{part}": _percent(rows[f"{side}_par"])
+        for side in ("comm", "comp")
+        for part, rows in {**parts, "all": off}.items()
+    }
+    comm, comp = of["comm_all"], of["comp_all"]
+    average = None if comm is None or comp is None else (comm + comp) / 2
+    return Errors(**of, average=average, comp_alone=_percent(off["comp_alone"]))
+
+
 def _percent(ratios: pl.Series) -> float | None:
     """Mean absolute percentage error."""
     mean = (1 - ratios.filter(ratios.is_finite())).abs().mean()
     return 100 * mean if isinstance(mean, float) else None
 
 
-def errors(deviations: Deviations) -> Errors:
-    """The row of Table 2 that the deviations make."""
-    samples, others = deviations.filter("sample"), deviations.filter(~pl.col("sample"))
-    parts = {"samples": samples, "nonsamples": others, "all": deviations}
-    of = {
-        f"{side}_{part}": _percent(rows[f"{side}_par"])
-        for side in ("comm", "comp")
-        for part, rows in parts.items()
-    }
-    comm, comp = of["comm_all"], of["comp_all"]
-    average = None if comm is None or comp is None else (comm + comp) / 2
-    return Errors(**of, average=average, comp_alone=_percent(deviations["comp_alone"]))
+# What a fit had not seen.
 
 
-# Error bands: how far measurements that a fit had not seen were from their predictions.
-#
-# Placements other than the two calibrated ones are held out whole; for the calibrated ones, numbers
-# of cores are. If no other placement was measured, numbers of cores stand in for them, and the
-# bands say so.
+def without_cores(fitter: Fitter, sweep: Sweep, folds: int = FOLDS) -> Deviations:
+    """Deviations on calibration points whose numbers of cores were held out of the fit.
+
+    The inner numbers of cores are split into `folds` groups in turn; each group is predicted from
+    a fit without it. With at least as many folds as inner numbers, this is leave-one-out. The first
+    and the last number are in every fit, because the model does not extrapolate.
+    """
+    samples = [p for p in sweep.points if sweep.is_sample(p.at)]
+    inner = sorted({p.n for p in samples})[1:-1]
+    parts = [pl.DataFrame(schema=_TYPES)]
+    for fold in range(min(folds, len(inner))):
+        held_out = set(inner[fold::folds])
+        model = fitter(replace(sweep, points=[p for p in sweep.points if p.n not in held_out]))
+        parts.append(deviations(model, sweep, [p for p in samples if p.n in held_out]))
+    return pl.concat(parts)
 
 
-#: Part of the measurements that a band is made to hold.
-COVERAGE = 0.9
-#: Fewest measurements whose largest deviation makes such a band.
-FEWEST = 9
-#: Rate -> mean relative deviation beyond which the equations do not describe a machine: the largest
-#: that the paper has for a machine which they describe by its own judgement (Table 2, both grvingt;
-#: of the communications of billy and pyxis, 0.11 and 0.13 off, it says that they do not).
-BOUNDS = {"comp_par": 0.0448, "comm_par": 0.0806, "comp_alone": 0.0448}
-#: Of the interval whose lower end must lie beyond it: few or jumping measurements say little.
-_CONFIDENCE = 0.95
+def without_placements(fitter: Fitter, sweep: Sweep) -> Deviations:
+    """Deviations on placements, each predicted from a fit that has seen none of its points.
 
-PLACEMENTS: HeldOut = "placements"
-CORES: HeldOut = "numbers of cores"
-RATES = {
-    "comp_par": "computations",
-    "comm_par": "communications",
-    "comp_alone": "computations alone",
-}
-
-
-def deviations_of(rows: Iterable[tuple[float | None, ...]]) -> Deviations:
-    """A frame of rows: both nodes, whether a sample, and the ratio of each of `RATES`."""
-    types = {"comp_node": pl.Int64, "comm_node": pl.Int64, "sample": pl.Boolean}
-    return pl.DataFrame(list(rows), schema=types | dict.fromkeys(RATES, pl.Float64), orient="row")
-
-
-_NO_DEVIATIONS = deviations_of([])
-
-
-def bands(
-    without_cores: Deviations, without_placements: Deviations, sweep: Sweep
-) -> dict[str, Bands]:
-    """Bands of `local`, `remote` and `others`, each if something was held out for it."""
-
-    def band(off: Rates) -> Band | None:
-        """The conformal quantile; of few it is the largest, and holds less than stated."""
-        if not len(off):
-            return None
-        rank = min(math.ceil(COVERAGE * (len(off) + 1)), len(off))
-        return Band(float(np.sort(off)[rank - 1]), float(off.mean()), len(off))
-
-    groups = _held_out(without_cores, without_placements, sweep)
-    return {
-        name: Bands(held_out, **{rate: band(_widths(rows[rate])) for rate in RATES})
-        for name, (held_out, rows) in groups.items()
-    }
-
-
-def _held_out(
-    without_cores: Deviations, without_placements: Deviations, sweep: Sweep
-) -> dict[str, tuple[HeldOut, Deviations]]:
-    """What was held out for `local`, `remote` and `others`, and its deviations."""
-    groups: dict[str, tuple[HeldOut, Deviations]] = {
-        name: (CORES, without_cores.filter(comp_node=node, comm_node=node))
-        for name, node in (("local", 0), ("remote", sweep.numa_per_socket))
-    }
-    if sweep.numa_nodes > 1:
-        of_cores = without_placements.is_empty()
-        groups["others"] = (CORES, without_cores) if of_cores else (PLACEMENTS, without_placements)
-    return {name: group for name, group in groups.items() if group[1].height}
-
-
-def misfits(without_cores: Deviations, without_placements: Deviations, sweep: Sweep) -> list[str]:
-    """A sentence for each rate that the equations do not describe; empty if they describe all."""
-    sentences = []
-    groups = _held_out(without_cores, without_placements, sweep)
-    for where, (held_out, rows) in groups.items():
-        for rate, words in RATES.items():
-            off = _widths(rows[rate])
-            if len(off) < 2:
-                continue
-            # Lower end of the one-sided interval of the mean.
-            error = off.std(ddof=1) / math.sqrt(len(off))
-            least = off.mean() - float(stdtrit(len(off) - 1, _CONFIDENCE)) * error
-            if least > BOUNDS[rate]:
-                sentences.append(
-                    f"these equations do not describe this machine: {words} ({where}) are"
-                    f" {off.mean():.1%} off on average if {held_out} are held out; where the"
-                    f" paper holds them valid, at most {BOUNDS[rate]:.1%}"
-                )
-    return sentences
-
-
-def _widths(ratios: pl.Series) -> Rates:
-    """How far measurements were from predictions, relative to the prediction."""
-    return (1 / ratios.drop_nulls() - 1).abs().clip(upper_bound=LARGEST).to_numpy()
-
-
-# A model with the error bands of what was held out of the fit.
-
-
-#: Groups into which numbers of cores are split, to be held out in turn.
-FOLDS = 8
+    The calibrated placements are in every fit: without them there are no parameters.
+    """
+    parts = [pl.DataFrame(schema=_TYPES)]
+    for at in sweep.placements():
+        if not sweep.is_sample(at):
+            model = fitter(replace(sweep, points=[p for p in sweep.points if p.at != at]))
+            parts.append(deviations(model, sweep, sweep.at(*at)))
+    return pl.concat(parts)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A model with its bands, and the deviations that they follow from."""
+    """A model, and the deviations of what was held out of its fit."""
 
     model: Model
     without_cores: Deviations
     without_placements: Deviations
 
 
-def calibrated(sweep: Sweep, folds: int = FOLDS) -> Calibration:
-    """The model of a sweep. Raises InputError as `fit.fit`."""
+def calibrated(sweep: Sweep) -> Calibration:
+    """The model of a sweep, whose notes say if it is none. Raises InputError as `fit.fit`."""
     model = fit(sweep)
-    cores = without_cores(fit, sweep, folds)
-    placements = without_placements(fit, sweep)
-    notes = [*model.notes, *misfits(cores, placements, sweep)]
-    model = replace(model, bands=bands(cores, placements, sweep), notes=notes)
-    return Calibration(model, cores, placements)
+    cores, placed = without_cores(fit, sweep), without_placements(fit, sweep)
+    notes = [*model.notes, *misfits(pl.concat([cores, placed]))]
+    return Calibration(replace(model, notes=notes), cores, placed)
+
+
+def misfits(held_out: Deviations) -> list[str]:
+    """A sentence for each rate that the equations do not describe; empty if they describe all."""
+    sentences = []
+    for rate, words in RATES.items():
+        off = (1 / held_out[rate].drop_nulls() - 1).abs().clip(upper_bound=_FARTHEST).to_numpy()
+        if len(off) < 2:
+            continue
+        # Lower end of the one-sided interval of the mean.
+        error = off.std(ddof=1) / math.sqrt(len(off))
+        if off.mean() - float(stdtrit(len(off) - 1, _CONFIDENCE)) * error > BOUNDS[rate]:
+            sentences.append(
+                f"these equations do not describe this machine: {words} that were held out of the"
+                f" fit are {off.mean():.1%} off on average; where the paper holds them valid, at"
+                f" most {BOUNDS[rate]:.1%}"
+            )
+    return sentences
 
 
 # The nine published parameter sets (Tables 3 to 11) and prediction errors (Table 2).

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from analysis.contention.evaluate import COVERAGE, FEWEST, RATES, Errors, PlacementErrors, evaluate
+from analysis.contention.evaluate import Errors, PlacementErrors, evaluate
 from analysis.contention.parameters import (
-    Band,
-    Bands,
     Cores,
     Model,
     Parameters,
@@ -61,8 +59,8 @@ def grid_plot(
 ) -> Markup:
     """All placements: one column per node of computations, one row per node of communications.
 
-    Lines are predictions, with their error bands. Filled points are measured with both sides
-    running, hollow ones alone. The titles of calibrated placements are bold.
+    Lines are predictions. Filled points are measured with both sides running, hollow ones alone.
+    The titles of calibrated placements are bold.
     """
     by_place = grouped((point.at, point) for point in points)
     columns = sorted({p.comp_node for p in predictions})
@@ -87,9 +85,6 @@ def _placement(axes: Axes, p: Prediction, points: Sequence[Point]) -> None:
     c = curves(points)
     for side, colour, marker in (("comp", light(COMP), "s"), ("comm", light(COMM), "o")):
         together, alone = (getattr(p, f"{side}_{how}_b_s") / _GB for how in ("par", "alone"))
-        if band := p.band(f"{side}_par"):
-            low, high = together * (1 - band.width), together * (1 + band.width)
-            axes.fill_between(p.n, np.maximum(low, 0), high, color=colour, alpha=0.2, lw=0)
         axes.plot(p.n, together, color=colour, lw=1.6)
         axes.plot(p.n, alone, color=colour, lw=0.9, ls=":")
         _dots(axes, c.n, getattr(c, f"{side}_par"), colour, marker)
@@ -144,7 +139,6 @@ def render(model: Model, sweep: Sweep | None) -> str:
         errors=[("this model", cells)] if sweep else [],
         error_names=[name.replace("_", " ") for name in errors],
         parameters=parameter_rows(model),
-        bands=[(where, bands_line(bands)) for where, bands in model.bands.items()],
         comp=COMP,
         comm=COMM,
         alone=ALONE,
@@ -153,8 +147,6 @@ def render(model: Model, sweep: Sweep | None) -> str:
 
 # Tables and JSON documents.
 
-#: Most columns of a table of errors, side by side.
-_COLUMNS = 3
 #: Parameter -> its unit; all others are rates.
 _UNITS = {
     **dict.fromkeys(("n_par_max", "n_seq_max"), "cores"),
@@ -175,7 +167,6 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
             {
                 "comp_node": p.comp_node,
                 "comm_node": p.comm_node,
-                "bands": None if p.bands is None else asdict(p.bands),
                 "points": [
                     {
                         "n": int(n),
@@ -193,46 +184,22 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
 
 
 def prediction_table(model: Model, p: Prediction) -> str:
-    """One placement, one line per number of cores; rates with their bands, if it has some."""
+    """One placement, one line per number of cores."""
     origin = "published" if model.published else "fitted"
     lines = [
         *model.notes,
         f"{model.name} ({origin}), computations on node {p.comp_node}, "
         f"communications on node {p.comm_node}, MB/s (10^6 bytes per second)",
     ]
-    columns = [
-        ("comp together", p.comp_par_b_s, p.band("comp_par")),
-        ("comp alone", p.comp_alone_b_s, p.band("comp_alone")),
-        ("comm together", p.comm_par_b_s, p.band("comm_par")),
-        ("comm alone", p.comm_alone_b_s, None),
-    ]
-    if p.bands is not None:
-        lines.append(bands_line(p.bands))
-    rows = [
-        [str(n), *(_with_band(float(rates[i]), band) for _, rates, band in columns)]
-        for i, n in enumerate(p.n)
-    ]
-    return "\n".join([*lines, aligned(["n", *(name for name, *_ in columns)], rows)])
+    rates = (p.comp_par_b_s, p.comp_alone_b_s, p.comm_par_b_s, p.comm_alone_b_s)
+    rows = [[str(n), *(_rate(rate[i]) for rate in rates)] for i, n in enumerate(p.n)]
+    header = ["n", "comp together", "comp alone", "comm together", "comm alone"]
+    return "\n".join([*lines, aligned(header, rows)])
 
 
-def _with_band(rate_b_s: float, band: Band | None) -> str:
+def _rate(rate_b_s: float) -> str:
     rate = _mb_s(rate_b_s)
-    if rate is None:
-        return "unknown"
-    return f"{rate:.1f}" if band is None else f"{rate:.1f} +- {rate * band.width:6.1f}"
-
-
-def bands_line(bands: Bands) -> str:
-    """What the bands are, in words."""
-    parts = []
-    for rate, words in RATES.items():
-        if band := getattr(bands, rate):
-            few = f", too few for {COVERAGE:.0%}: the largest" if band.points < FEWEST else ""
-            parts.append(f"{words} {100 * band.width:.1f} % ({band.points}{few})")
-    return (
-        f"within +- of the prediction are {COVERAGE:.0%} of the measurements held out"
-        f" ({bands.held_out}): {', '.join(parts)}"
-    )
+    return "unknown" if rate is None else f"{rate:.1f}"
 
 
 def fit_table(model: Model) -> str:
@@ -242,7 +209,6 @@ def fit_table(model: Model) -> str:
         *model.notes,
         f"{model.name}, rates in MB/s (10^6 bytes per second)",
         aligned(["", "local", "remote"], rows, left=(0,)),
-        *(f"{placement}: {bands_line(bands)}" for placement, bands in model.bands.items()),
     ]
     for placement, reasons in model.unidentified.items():
         lines += [f"{placement} {name}: {reason}" for name, reason in reasons.items()]
@@ -273,21 +239,12 @@ def _cell(value: float | None, name: str) -> str:
 
 def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
     """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements."""
-    names = [field.name for field in fields(Errors)]
-    labels = list(rows)
-    parts = [labels[at : at + _COLUMNS] for at in range(0, len(labels), _COLUMNS)]
-    texts = [
-        aligned(
-            ["", *part],
-            [
-                [name.replace("_", " "), *(_percent(getattr(rows[label], name)) for label in part)]
-                for name in names
-            ],
-            left=(0,),
-        )
-        for part in parts
+    cells = [
+        [name.replace("_", " "), *(_percent(getattr(of, name)) for of in rows.values())]
+        for name in (field.name for field in fields(Errors))
     ]
-    return "\n".join([*notes, "mean absolute percentage error, %", "\n\n".join(texts)])
+    table = aligned(["", *rows], cells, left=(0,))
+    return "\n".join([*notes, "mean absolute percentage error, %", table])
 
 
 def placement_errors_table(rows: list[PlacementErrors]) -> str:

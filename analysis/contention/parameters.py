@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +17,16 @@ from pydantic import Field
 from records.errors import InputError
 from records.json_limits import read_json, validated
 
-#: What a fit had not seen.
-HeldOut = Literal["placements", "numbers of cores"]
-#: Limits of a model's file: cores per socket, NUMA nodes (each pair of them is predicted), bytes
-#: per second, and the relative error of a band.
-MOST, MOST_NODES, MOST_B_S, LARGEST = 4096, 256, 1e30, 10.0
+#: Limits of a model's file: cores per socket, NUMA nodes (each pair of them is predicted), and
+#: bytes per second.
+MOST, MOST_NODES, MOST_B_S = 4096, 256, 1e30
 #: Number of the model file's schema.
-SCHEMA = 3
+SCHEMA = 4
 
 _Cores = Annotated[int, Field(ge=1, le=MOST)]
 #: Bytes per second.
 Rate = Annotated[float, Field(ge=0, le=MOST_B_S)]
 _Change = Annotated[float, Field(ge=-MOST_B_S, le=MOST_B_S)]
-_Error = Annotated[float, Field(ge=0, le=LARGEST)]
-_Placement = Annotated[str, Field(pattern="^(local|remote|others)$")]
 
 
 @dataclass(frozen=True)
@@ -60,28 +56,6 @@ UNKNOWN = Parameters(*[None] * 10)
 
 
 @dataclass(frozen=True)
-class Band:
-    """How far measurements that the fit had not seen were from their predictions."""
-
-    #: Nine in ten of them are within this part of the prediction, on either side.
-    width: _Error
-    #: Mean of the relative differences.
-    mean: _Error
-    #: Number of measurements.
-    points: Annotated[int, Field(ge=1, le=10**9)]
-
-
-@dataclass(frozen=True)
-class Bands:
-    """The bands of placements that are predicted alike; None for a rate that was not measured."""
-
-    held_out: HeldOut
-    comp_par: Band | None
-    comm_par: Band | None
-    comp_alone: Band | None
-
-
-@dataclass(frozen=True)
 class Model:
     """A machine: its two calibrated placements and the topology that combines them."""
 
@@ -104,8 +78,6 @@ class Model:
     unidentified: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Caveats of the sweep, to show with every figure made from the model.
     notes: list[str] = field(default_factory=list)
-    #: `local`, `remote` and `others` (placements) -> error bands; empty if nothing was held out.
-    bands: dict[_Placement, Bands] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The model as written to its file."""
@@ -226,13 +198,6 @@ class Prediction:
     comm_par_b_s: Rates
     comp_alone_b_s: Rates
     comm_alone_b_s: Rates
-    #: None if nothing was held out of the fit.
-    bands: Bands | None = None
-
-    def band(self, rate: str) -> Band | None:
-        """The band of a rate: `comp_par`, `comm_par` or `comp_alone`."""
-        of: Band | None = getattr(self.bands, rate, None)
-        return of
 
 
 def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
@@ -254,7 +219,6 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
         """NaN beyond the numbers of cores measured for these parameters."""
         return np.where(n <= model.reach.get(at, model.cores), rates, np.nan)
 
-    calibrated = same and comp_node in model.calibrated_nodes()
     comp, comm = shared(comm_side, n)
     comp_alone = alone(comp_side, n)
     return Prediction(
@@ -265,7 +229,6 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
         comm_par_b_s=measured(comm, comm_at),
         comp_alone_b_s=measured(comp_alone, comp_at),
         comm_alone_b_s=np.full(n.shape, or_nan(of_socket)),
-        bands=model.bands.get(comp_at if calibrated else "others"),
     )
 
 

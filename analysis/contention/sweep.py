@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from analysis.contention.parameters import Parameters, Rate, alone, shared
+from analysis.contention.parameters import Rate
 from analysis.effects.verdict import emulated
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import extra, judged, level, levels
@@ -161,16 +161,10 @@ def _places(numbers: Sequence[int]) -> str:
     return f"NUMA nodes are numbered without gaps here: {', '.join(pairs)}"
 
 
-# The measured curves of one placement, and how far a model is from them.
+# The measured curves of one placement.
 
 
 Array = NDArray[np.float64]
-
-#: Huber's constant: residuals up to this many standard deviations count by their square.
-HUBER = 1.345
-#: Residuals beyond this many standard deviations count alike when models are compared, so that one
-#: measurement cannot pay for another break (its two parameters cost as much).
-OUTLIER = 3.0
 
 
 @dataclass(frozen=True)
@@ -198,39 +192,6 @@ def curves(points: Sequence[Point]) -> Curves:
     """The points of one placement as arrays."""
     rates = [(p.comp_alone_b_s, p.comm_alone_b_s, p.comp_par_b_s, p.comm_par_b_s) for p in points]
     return Curves(np.array([p.n for p in points]), *np.array(rates, float).reshape(-1, 4).T)
-
-
-def deviation(predicted: Array, measured: Array) -> Array:
-    """Relative difference, bounded to -2 .. 2 so that a rate of zero cannot outweigh the rest."""
-    size = (np.abs(predicted) + np.abs(measured)) / 2
-    return (predicted - measured) / np.where(size > 0, size, 1.0)
-
-
-def residuals(p: Parameters, c: Curves) -> Array:
-    """The `differences` of the paper's model."""
-    grid = np.arange(1, c.last + 1)
-    silent = np.full(grid.shape, p.b_comm_seq_b_s or 0.0)
-    return differences((alone(p, grid), silent, *shared(p, grid)), c)
-
-
-def differences(predicted: tuple[Array, Array, Array, Array], c: Curves) -> Array:
-    """Relative differences from all four curves, predicted for 1 .. `c.last` cores.
-
-    0 for rates that were not measured.
-    """
-    parts = [deviation(p[c.n - 1], rate) for p, rate in zip(predicted, c.rates, strict=True)]
-    return np.nan_to_num(np.concatenate(parts), nan=0.0)
-
-
-def huber(residual: Array, scale: float) -> Array:
-    """Huber's loss of residuals whose standard deviation is `scale`."""
-    r = np.abs(residual) / scale
-    return np.where(r <= HUBER, r * r / 2, HUBER * (r - HUBER / 2))
-
-
-def bounded(residual: Array, scale: float) -> Array:
-    """Huber's loss that no longer grows beyond OUTLIER."""
-    return huber(np.clip(residual, -OUTLIER * scale, OUTLIER * scale), scale)
 
 
 # A sweep from a run's samples of membench: each run of a pair is one of its measurements.

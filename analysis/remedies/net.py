@@ -59,21 +59,25 @@ _NAMES = (
 def _of_pairs(rows: pl.DataFrame, share: float) -> Remedy:
     price = stated("price")(rows)
     whole = rows.drop_nulls(["off", "on", "off_with", "on_with"])
-    blocks = whole["block"]
-    net = mean_speed(whole, share, "_with") / mean_speed(whole, share)
-    ratio, p, following = compared(net.log().to_numpy(), blocks)
+    # A remedy may help on some nodes and not on others, so what the pairs of a few allocations show
+    # need not hold in the next one.
+    logs = (_mean_speed(whole, share, "_with") / _mean_speed(whole, share)).log().to_numpy()
+    net = _exponential(location(logs))
+    places = whole["block"]
+    of_blocks = [logs[(places == block).to_numpy()] for block in places.unique().sort()]
+    following = next_allocation([against_zero(block) for block in of_blocks]) if net else None
     rates = (whole["writer_rate_b_s_with"] / whole["writer_rate_b_s"]).to_numpy()
     gain = stated("gain")(rows) or _ratio((whole["on_with"] / whole["on"]).to_numpy())
     return {
         **columns_of("price", price),
         **columns_of("gain", gain),
         **columns_of("written", _ratio(rates)),
-        **columns_of("net", ratio),
+        **columns_of("net", net),
         **columns_of("break_even", _break_even(whole) if price else None),
         **_following(following),
-        "p": p,
+        "p": p_value(logs) if net else None,
         "n": whole.height,
-        "allocations": blocks.n_unique(),
+        "allocations": places.n_unique(),
     }
 
 
@@ -81,7 +85,7 @@ def _of_allocations(rows: pl.DataFrame, share: float) -> Remedy:
     """From one speed an allocation: their scatter is in the interval of the net already."""
     one = rows.select("off", "on").drop_nulls()
     other = rows.select(off="off_with", on="on_with").drop_nulls()
-    net = _of_nights(mean_speed(other, share), mean_speed(one, share))
+    net = _of_nights(_mean_speed(other, share), _mean_speed(one, share))
     price, gain = _of_nights(one["off"], other["off"]), _of_nights(other["on"], one["on"])
     allocations = min(one.height, other.height)
     return {
@@ -97,27 +101,12 @@ def _of_allocations(rows: pl.DataFrame, share: float) -> Remedy:
     }
 
 
-def mean_speed(rows: pl.DataFrame, share: float, end: str = "") -> pl.Series:
+def _mean_speed(rows: pl.DataFrame, share: float, end: str = "") -> pl.Series:
     """Mean speed over time, with traffic during `share` of it."""
     return (1 - share) * rows[f"off{end}"] + share * rows[f"on{end}"]
 
 
-def compared(
-    logs: Values, blocks: pl.Series
-) -> tuple[Estimate | None, float | None, Interval | None]:
-    """The ratio whose logarithm is `logs` in each pair, its p value, and the next allocation's.
-
-    All None below six pairs. A remedy may help on some nodes and not on others, so what the pairs
-    of a few allocations show need not hold in the next one.
-    """
-    ratio = exponential(location(logs))
-    if ratio is None:
-        return None, None, None
-    of_blocks = [logs[(blocks == block).to_numpy()] for block in blocks.unique().sort()]
-    return ratio, p_value(logs), next_allocation([against_zero(block) for block in of_blocks])
-
-
-def exponential(logs: Estimate | None) -> Estimate | None:
+def _exponential(logs: Estimate | None) -> Estimate | None:
     """An estimate of logarithms as one of ratios."""
     return logs.mapped(lambda value: float(np.exp(value))) if logs else None
 
@@ -171,4 +160,4 @@ def time(rows: pl.DataFrame) -> Estimate | None:
     """The estimate of the rows of one of `times`."""
     if rows["with"][0] == "remedy":
         return stated("price")(rows)
-    return exponential(location(rows["log"].to_numpy()))
+    return _exponential(location(rows["log"].to_numpy()))

@@ -30,13 +30,13 @@ _FIGURES = [f"{name}{end}" for name in ("free", "full") for end in _ENDS]
 
 def _fabric(run: RunData) -> pl.DataFrame:
     """A row per effect of short writes with a free core: its slowdown, and that with all cores."""
-    found = {(row.case, row.arm): row for row in run.results}
+    results = {(row.case, row.arm): row for row in run.results}
     rows = []
     for row in run.results:
         arm, levels = parts_of(row.arm)
         cores = {name: level for name, level in levels.items() if name in _FREES}
         others = {name: level for name, level in levels.items() if name not in _FREES}
-        full = found.get((row.case, name_of(arm, others)))
+        full = results.get((row.case, name_of(arm, others)))
         if row.role != "effect" or arm_of(row.arm).writing != "scheduled" or not (cores and full):
             continue
         rows.append(
@@ -96,7 +96,7 @@ FABRIC = Question(
     limits=(
         Limit(NOT_THE_FABRIC, when=_EQUAL & pl.col("lost")),
         Limit(NO_LOSS, when=_EQUAL),
-        Limit(REMAINS, when=pl.col("verdict").is_in([each.value for each in _SLOWER])),
+        Limit(REMAINS, when=pl.col("verdict").is_in([verdict.value for verdict in _SLOWER])),
         Limit(INCONCLUSIVE, why="neither equal to off nor slower, see the verdicts"),
     ),
     sentences=_said_of_fabric,

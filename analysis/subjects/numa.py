@@ -45,7 +45,7 @@ def _treatments(run: RunData) -> pl.DataFrame:
     """
     written = pl.col("direction").cast(pl.String)
     idle = level("load") == IDLE
-    found = {
+    levels = {
         "direction": pl.coalesce(level("direction"), written),
         "buffer": level("buffer"),
         "load": level("load"),
@@ -60,7 +60,7 @@ def _treatments(run: RunData) -> pl.DataFrame:
         .unique(maintain_order=True)
         .select(
             pl.col(names).cast(pl.String),
-            *(found[name].cast(pl.Enum(_LEVELS[name]), strict=False).alias(name) for name in CELL),
+            *(levels[name].cast(pl.Enum(_LEVELS[name]), strict=False).alias(name) for name in CELL),
         )
         .drop_nulls()
         .unique(maintain_order=True)
@@ -72,8 +72,8 @@ def _treatments(run: RunData) -> pl.DataFrame:
 
 def _nodes(run: RunData) -> int:
     """NUMA nodes of the machine; 0 if the run is not about them."""
-    facts = [each["numa"] for each in run.provenance.values() if "numa" in each]
-    return max((int(each["numa_nodes"]) for each in facts), default=0)
+    facts = [record["numa"] for record in run.provenance.values() if "numa" in record]
+    return max((int(of["numa_nodes"]) for of in facts), default=0)
 
 
 def _communications(treatments: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
@@ -97,12 +97,14 @@ def _rows(run: RunData) -> pl.DataFrame:
     if treatments.is_empty():
         return treatments
     runs = runs_that_count(run.samples, "fom", "fom_better", *_RATES, *_FIGURES)
-    own = _communications(treatments, runs).drop("fom", "fom_better")
+    communications = _communications(treatments, runs).drop("fom", "fom_better")
     place, loaded = ["direction", "buffer"], pl.col("load") != IDLE
-    idle = own.filter(load=IDLE).group_by(place).agg(idle=pl.col("rate_b_s").drop_nulls())
-    own = own.join(idle, on=place, how="left", maintain_order="left").with_columns(
-        idle=pl.when(loaded).then("idle"), side=pl.lit("communications")
+    idle = (
+        communications.filter(load=IDLE).group_by(place).agg(idle=pl.col("rate_b_s").drop_nulls())
     )
+    communications = communications.join(
+        idle, on=place, how="left", maintain_order="left"
+    ).with_columns(idle=pl.when(loaded).then("idle"), side=pl.lit("communications"))
     with_workers = treatments.filter(loaded).unique(CELL, keep="first", maintain_order=True)
     pairs = paired(runs).select("case", "arm", "role", "baseline", "value", "against", "again")
     pairs = pairs.drop_nulls(["value", "against"])
@@ -113,10 +115,10 @@ def _rows(run: RunData) -> pl.DataFrame:
         ),
     }
     workers = [
-        each.with_columns(side=pl.lit(name), rate_b_s=1 / pl.col("value"))
-        for name, each in beside.items()
+        pairs.with_columns(side=pl.lit(name), rate_b_s=1 / pl.col("value"))
+        for name, pairs in beside.items()
     ]
-    rows = pl.concat([own, *workers], how="diagonal")
+    rows = pl.concat([communications, *workers], how="diagonal")
     return rows.sort(CELL, maintain_order=True)
 
 
@@ -182,8 +184,8 @@ def _findings(run: RunData) -> pl.DataFrame:
     treatments = _treatments(run) if numa_nodes else pl.DataFrame()
     if treatments.is_empty():
         return treatments
-    own = _communications(treatments, runs_that_count(run.samples, *_RATES, *_FIGURES))
-    cells = own.group_by(CELL, maintain_order=True).agg(
+    communications = _communications(treatments, runs_that_count(run.samples, *_RATES, *_FIGURES))
+    cells = communications.group_by(CELL, maintain_order=True).agg(
         rates=pl.col("rate_b_s").drop_nulls(),
         locked=(_least("target_pinned_b") >= pl.col("message_b").first()),
     )
@@ -192,16 +194,16 @@ def _findings(run: RunData) -> pl.DataFrame:
     loads = cells["load"].cast(pl.String).unique().to_list()
     rows = [
         {
-            "finding": each["finding"],
-            "published": each["published"],
+            "finding": finding["finding"],
+            "published": finding["published"],
             "compared": of["compared"],
             "about_pages": "pinned" in of,
             "locked": locked if "pinned" in of else None,
             "numa_nodes": numa_nodes,
-            **_cells_of(of, rates, each.get("nodes_needed", 1)),
+            **_cells_of(of, rates, finding.get("nodes_needed", 1)),
         }
-        for each in json.loads(Path(__file__).with_name("numa.json").read_text())
-        for of in each["comparisons"]
+        for finding in json.loads(Path(__file__).with_name("numa.json").read_text())
+        for of in finding["comparisons"]
         if "nt_write" not in of.get("first", ()) or "nt_write" in loads
     ]
     types = {"locked": pl.Float64} | dict.fromkeys(("first", "second"), pl.List(pl.Float64))

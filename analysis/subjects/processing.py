@@ -44,14 +44,16 @@ def _rows(run: RunData) -> pl.DataFrame:
         .agg(spent_s=pl.col("value").sum(), counters=event.unique().sort())
     )
     claim = mapping(mapping(run.header.facts.get("site")).get("nic")).get("processing")
-    known = runs.join(spent, on="key", maintain_order="left").with_columns(
+    counted = runs.join(spent, on="key", maintain_order="left").with_columns(
         value=pl.col("spent_s") / pl.col("elapsed_s"),
         claim=pl.when(pl.col("end") == "target").then(pl.lit(claim, pl.String)),
     )
-    ends = [paired(end, pl.col("value")) for end in known.partition_by("end", maintain_order=True)]
+    ends = [
+        paired(end, pl.col("value")) for end in counted.partition_by("end", maintain_order=True)
+    ]
     if not ends:
-        return known.clear()
-    baseline = known.select(*PAIR, "end", baseline="arm", counters_off="counters")
+        return counted.clear()
+    baseline = counted.select(*PAIR, "end", baseline="arm", counters_off="counters")
     pairs = pl.concat(ends).join(baseline, on=[*PAIR, "end", "baseline"], maintain_order="left")
     rate_b_s = pl.col("writer_rate_b_s")
     return pairs.filter(
@@ -66,8 +68,8 @@ def _of_a_core(table: pl.DataFrame) -> list[str]:
     """What the traffic of each treatment takes of a core of its targets, beside the paper's."""
     said = []
     between = (pl.col("end") == "target") & ~pl.col("same_host")
-    known = table.filter(between, pl.col("cores").is_not_null())
-    for row in known.to_dicts():
+    of_targets = table.filter(between, pl.col("cores").is_not_null())
+    for row in of_targets.to_dicts():
         low, high = row["cores_low"], row["cores_high"]
         against = "more than" if low > PUBLISHED_CORES else "not told from"
         if high <= PUBLISHED_CORES:

@@ -55,11 +55,11 @@ class Published:
 
 def triad() -> list[Published]:
     """Table II: STREAM triad, one line per machine."""
-    found = []
+    lines = []
     for row in paper()["table_2_triad_gb_s"]:
         of = ("stream", row["machine"], _nic(row["machine"]), row["off"], row["on"], "GB/s", RATES)
-        found.append(Published(*of, row["diff_percent_paper"]))
-    return found
+        lines.append(Published(*of, row["diff_percent_paper"]))
+    return lines
 
 
 def normalised() -> dict[str, Published]:

@@ -46,20 +46,18 @@ def advice_view(runs: Sequence[RunData], _: str) -> View | None:
     advice = advise(runs)
     if not advice.remedies:
         return None
-    rows = []
-    for row in advice.remedies:
-        more, low = row["next"], row["next_allocation_low"]
-        rows.append(
-            View(
-                row=row,
-                look=_STANDING_LOOKS.get(row["standing"], "plain"),
-                **{name: estimate_of(row, name) for name in ("price", "gain", "written", "net")},
-                next_allocation=None if low is None else Interval(low, row["next_allocation_high"]),
-                break_even=where(row, "break_even", "%") if row["price"] else "",
-                # The pairs that would decide it.
-                next=f"{more.pairs} more ({more.node_hours:.2g} node-hours)" if more else "",
-            )
+    rows = [
+        View(
+            row=row,
+            look=_STANDING_LOOKS.get(row["standing"], "plain"),
+            **{name: estimate_of(row, name) for name in ("price", "gain", "written", "net")},
+            next_allocation=None
+            if row["next_allocation_low"] is None
+            else Interval(row["next_allocation_low"], row["next_allocation_high"]),
+            break_even=where(row, "break_even", "%") if row["price"] else "",
         )
+        for row in advice.remedies
+    ]
     several = len({row["run"] for row in advice.remedies}) > 1
     return View(sentences=sentences(advice), rows=rows, several=several)
 

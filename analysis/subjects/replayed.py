@@ -13,9 +13,10 @@ from analysis.effects.verdict import Verdict
 from analysis.questions.estimators import stated
 from analysis.questions.question import Question, columns_of
 from analysis.questions.shown import section
-from analysis.remedies.advice import MONTH_H
 from analysis.report.data import RunData
 
+#: Hours of a mean month: a twelfth of 365.25 days.
+MONTH_H = 365.25 * 24 / 12
 _FIGURES = [f"{name}{end}" for name in ("longer", "lost") for end in ("", "_low", "_high")]
 
 

@@ -93,10 +93,19 @@ def _plot(runs: pl.DataFrame, name: str) -> Markup:
     with drawing(3.6) as figure:
         axes = figure.subplots()
         for index, arm in enumerate(arms):
-            own, line = runs.filter(arm=arm), best.filter(arm=arm)
+            of_arm, line = runs.filter(arm=arm), best.filter(arm=arm)
             # Side by side: on this axis a shift is a factor.
             shift = 1.04 ** (index - (len(arms) - 1) / 2)
-            points(axes, own["ranks"] * shift, own["fom"], arm, marker(arm), 4.8, alpha=0.5, mew=0)
+            points(
+                axes,
+                of_arm["ranks"] * shift,
+                of_arm["fom"],
+                arm,
+                marker(arm),
+                4.8,
+                alpha=0.5,
+                mew=0,
+            )
             style = "--" if parts_of(arm)[1] else "-"
             axes.plot(line["ranks"], line["fom"], style, color=light(arm), lw=1.6, label=arm)
         off = best.filter(arm=BASELINE)["fom"]

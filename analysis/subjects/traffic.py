@@ -7,19 +7,14 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from markupsafe import Markup
 from numpy.typing import NDArray
 
-from analysis.report.plots import drawing, light, render_page, themed_svg
 from analysis.subjects.writers import Writers, concurrent_writers
 from records.traffic.trace import Trace, TraceHeader
-from records.units import quantity
 
 #: Without another threshold, a node is written to in seconds with more than this share of the
 #: bytes of the trace's busiest second of a node.
 SHARE = 0.1
-#: Most points of a figure's line: the highest of each part of the time is drawn.
-_POINTS = 600
 #: Nodes in tables: those with the most bytes.
 BUSIEST = 20
 
@@ -87,7 +82,7 @@ def traffic(trace: Trace, above_b_s: float | None, node_mtti_s: float) -> Traffi
     """
     if above_b_s is None:
         above_b_s = SHARE * float(np.max(trace.seconds["bytes"].to_numpy()))
-    seconds = _marked(trace, above_b_s)
+    seconds = trace.seconds.sort("node", "time_s").with_columns(active=pl.col("bytes") > above_b_s)
     runs = _runs(seconds)
     nodes = [
         _pattern(str(node), part, runs.filter(pl.col("node") == node))
@@ -102,15 +97,10 @@ def traffic(trace: Trace, above_b_s: float | None, node_mtti_s: float) -> Traffi
         end_s=int(np.max(times_s)) + 1,
         above_b_s=above_b_s,
         machine=machine,
-        at_once=_at_once(_counts(seconds)["active"].to_numpy()),
+        at_once=_at_once(seconds),
         daly=concurrent_writers(len(nodes), node_mtti_s, burst_s) if burst_s else None,
-        nodes=sorted(nodes, key=lambda each: -each.bytes_b),
+        nodes=sorted(nodes, key=lambda node: -node.bytes_b),
     )
-
-
-def _marked(trace: Trace, above_b_s: float) -> pl.DataFrame:
-    """The trace, with the seconds in which a node is written to as `active`."""
-    return trace.seconds.sort("node", "time_s").with_columns(active=pl.col("bytes") > above_b_s)
 
 
 def _runs(seconds: pl.DataFrame) -> pl.DataFrame:
@@ -160,57 +150,11 @@ def _quantile(values: NDArray[Any], share: float) -> float | None:
     return float(np.quantile(values, share)) if len(values) else None
 
 
-def _counts(seconds: pl.DataFrame) -> pl.DataFrame:
-    """Second -> nodes that are written to, where all nodes are known."""
+def _at_once(seconds: pl.DataFrame) -> AtOnce:
     nodes = seconds["node"].n_unique()
-    of_second = seconds.group_by("time_s").agg(pl.col("active").sum(), pl.len().alias("known"))
-    return of_second.filter(pl.col("known") == nodes).sort("time_s")
-
-
-def _at_once(counts: NDArray[Any]) -> AtOnce:
+    of_second = seconds.group_by("time_s").agg(pl.col("active").sum(), pl.len().alias("nodes"))
+    counts = of_second.filter(nodes=nodes)["active"].to_numpy()
     if not len(counts):
         return AtOnce(0, None, None, None, None)
-    median, high = (float(each) for each in np.quantile(counts, [0.5, 0.95]))
+    median, high = map(float, np.quantile(counts, [0.5, 0.95]))
     return AtOnce(len(counts), float(np.mean(counts)), median, high, int(np.max(counts)))
-
-
-def render(trace: Trace, found: Traffic, name: str) -> str:
-    """One self-contained page with pictures."""
-    seconds = _marked(trace, found.above_b_s)
-    return render_page(
-        "analysis.subjects",
-        f"Traffic of {name}",
-        {"quantity": quantity},
-        template="traffic.html",
-        found=found,
-        once=_over_time(_counts(seconds), found) if found.at_once.known_s else None,
-        lengths=_lengths(_runs(seconds)) if found.machine.bursts else None,
-        rows=[found.machine, *found.nodes[:BUSIEST]],
-    )
-
-
-def _over_time(counts: pl.DataFrame, found: Traffic) -> Markup:
-    """Nodes written to at once over time, and Daly's expectation."""
-    every_s = max(-(-(found.end_s - found.start_s) // _POINTS), 1)
-    part = pl.col("time_s") // every_s
-    binned = counts.group_by(part, maintain_order=True).agg(pl.col("active").max())
-    with drawing(2.6) as figure:
-        axes = figure.subplots()
-        hours = (binned["time_s"].to_numpy() * every_s - found.start_s) / 3600
-        axes.step(hours, binned["active"].to_numpy(), where="post", color=light("on"), lw=1)
-        if found.daly:
-            axes.axhline(found.daly.concurrent_writers_exact, color=light("off"), ls="--", lw=1.2)
-        axes.set(ylim=0, xlabel="hours", ylabel="nodes at once")
-        return themed_svg(figure, "once", "Nodes written to at once over time")
-
-
-def _lengths(runs: pl.DataFrame) -> Markup:
-    """Shares of bursts and of pauses that are at most so long."""
-    with drawing(2.6) as figure:
-        axes = figure.subplots()
-        for active, colour in ((True, "on"), (False, "off")):
-            lengths_s = _lengths_s(runs, active=active)
-            shares = np.arange(1, len(lengths_s) + 1) / max(len(lengths_s), 1)
-            axes.step(lengths_s, shares, where="post", color=light(colour), lw=1.6)
-        axes.set(xscale="log", ylim=(0, 1.02), xlabel="seconds", ylabel="share at most so long")
-        return themed_svg(figure, "lengths", "Lengths of bursts and pauses")

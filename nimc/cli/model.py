@@ -11,7 +11,6 @@ import click
 
 from analysis.contention import page, parameters, sweep
 from analysis.contention.evaluate import (
-    FOLDS,
     Errors,
     by_placement,
     calibrated,
@@ -37,12 +36,6 @@ from records.text import visible, wrapped
 platform_option = click.option("--platform", help="A published machine, such as henri.")
 file = RunPath()
 model_option = click.option("--model", "model_path", type=file, help="A fitted model.")
-folds_option = click.option(
-    "--folds",
-    type=click.IntRange(min=2),
-    default=FOLDS,
-    help="Groups into which numbers of cores are split, to be held out in turn.",
-)
 
 
 @click.group()
@@ -99,14 +92,11 @@ def _facts_options(function: Any) -> Any:
 @model_command.command("fit")
 @click.argument("sweep_file", type=file)
 @_facts_options
-@folds_option
 @output_option("File for the model.")
 @json_option
-def fit_command(
-    sweep_file: Path, folds: int, output: Path | None, as_json: bool, **facts: Any
-) -> None:
-    """Fit a model with its error bands to a sweep (JSON, CSV, or a run)."""
-    model = calibrated(_load_sweep(sweep_file, **facts), folds).model
+def fit_command(sweep_file: Path, output: Path | None, as_json: bool, **facts: Any) -> None:
+    """Fit a model to a sweep (JSON, CSV, or a run)."""
+    model = calibrated(_load_sweep(sweep_file, **facts)).model
     if output is not None:
         replace_text(output, json.dumps(model.as_dict(), indent=1) + "\n")
     _say("fit", model.as_dict(), page.fit_table(model), as_json)
@@ -117,13 +107,11 @@ def fit_command(
 @_facts_options
 @platform_option
 @model_option
-@folds_option
 @json_option
 def evaluate_command(
     sweep_file: Path,
     platform: str | None,
     model_path: Path | None,
-    folds: int,
     as_json: bool,
     **facts: Any,
 ) -> None:
@@ -136,7 +124,7 @@ def evaluate_command(
         if platform is not None:
             rows["published, Table 2"] = Errors(**errors_percent(platform))
     else:
-        fitted = calibrated(measured, folds)
+        fitted = calibrated(measured)
         judged, notes = fitted.model, fitted.model.notes
         rows = {"fitted": evaluate(judged, measured)}
         rows["cores held out"] = errors(fitted.without_cores)
@@ -146,7 +134,7 @@ def evaluate_command(
     text = f"{page.errors_table(rows, notes)}\n\n{next(iter(rows))}, by placement:\n"
     _say(
         "evaluate",
-        {"sweep": measured.name, "notes": notes, "folds": folds}
+        {"sweep": measured.name, "notes": notes}
         | {"errors": {name: row.as_dict() for name, row in rows.items()}}
         | {"placements": [asdict(row) for row in placed]},
         text + page.placement_errors_table(placed),

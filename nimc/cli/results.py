@@ -14,7 +14,7 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result, notes_of
 from analysis.effects.verdict import Verdict
 from analysis.questions.question import estimate_of
-from analysis.remedies.advice import Advice, Assumed, advise, sentences, where
+from analysis.remedies.advice import Advice, advise, sentences, where
 from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing
 from analysis.report.data import load_run
@@ -326,7 +326,7 @@ def _comparison(row: Comparison) -> Line:
 
 
 _COLOUR = {Standing.BETTER: "green", Standing.WORSE: "red"}
-_REMEDIES = ("remedy", "net, 95 %", "standing", "price and gain", "next")
+_REMEDIES = ("remedy", "net, 95 %", "standing", "price and gain")
 _LEGEND = (
     "net: speed with / without the remedy at the share of traffic, above 1 is better; price: time"
     " with / without, off; gain: time without / with, on"
@@ -336,12 +336,6 @@ _MORE = "intervals of price and gain, that for the next allocation, the rate wit
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
-@click.option(
-    "--nodes",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Nodes of the machine, for node-hours a month. [default: losses per node-hour]",
-)
 @click.option(
     "--traffic-share",
     type=Share(),
@@ -354,7 +348,6 @@ _MORE = "intervals of price and gain, that for the next allocation, the rate wit
 @details_option
 def advise_command(
     runs: tuple[Path, ...],
-    nodes: int | None,
     traffic_share: float | None,
     as_json: bool,
     form: Form,
@@ -365,13 +358,12 @@ def advise_command(
 
     A remedy is recommended only if the whole interval of its net benefit in the next allocation is
     on the better side, over all remedies tried, and never from emulated traffic. What costs
-    something without traffic needs a --traffic-share. This and --nodes are assumptions about the
-    machine; nothing of them is measured.
+    something without traffic needs a --traffic-share, which is an assumption about the machine;
+    nothing of it is measured.
     """
     loaded = [load_run(path, force=force) for path in dict.fromkeys(runs)]
     of_machine = grouped((run.header.machine, run) for run in loaded)
-    assumed = Assumed(nodes, traffic_share)
-    of_all = {machine: advise(of, assumed) for machine, of in of_machine.items()}
+    of_all = {machine: advise(of, traffic_share) for machine, of in of_machine.items()}
     documents = [advice.as_dict() for advice in of_all.values()]
     faults = {str(run.path): run.integrity.faults for run in loaded if run.integrity.faults}
     parts: list[str | Listing] = []
@@ -411,7 +403,6 @@ def _remedy(row: Remedy) -> Line:
         shown["net"],
         ", ".join([row["standing"], *marks]),
         " ".join(f"{name} {estimate.value:.2f}" for name, estimate in both if estimate),
-        f"{row['next'].pairs} more pairs" if row["next"] else "",
     ]
     details = [
         f"price: {shown['price']}; gain: {shown['gain']}",

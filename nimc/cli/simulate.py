@@ -12,7 +12,7 @@ import click
 from analysis.simulate.campaign import STEP_S, STEPS, WRITE_S, explain
 from analysis.simulate.campaign import run as run_application
 from analysis.simulate.progress import Application, rank_slowdowns
-from analysis.subjects.traffic import BUSIEST, Pattern, Traffic, render, traffic
+from analysis.subjects.traffic import BUSIEST, Pattern, Traffic, traffic
 from analysis.subjects.writers import (
     PAPER_MTTI_S,
     PAPER_SHARE,
@@ -26,7 +26,6 @@ from nimc.cli import options
 from nimc.cli.document import show
 from records import units
 from records.errors import InputError
-from records.files import replace_text
 from records.text import aligned, wrapped
 from records.traffic import formats
 from records.traffic.trace import Break, load
@@ -235,17 +234,12 @@ def import_command(files: tuple[Path, ...], output: Path, as_json: bool) -> None
     help="A node is written to above this [default: 10 % of the highest].",
 )
 @click.option("--mtti", default="5y", help="Mean time to interrupt of a node, for Daly.")
-@click.option("--page", type=options.OutputPath(), help="Also a page with pictures.")
 @options.json_option
-def show_command(
-    trace: Path, above: str | None, mtti: str, page: Path | None, as_json: bool
-) -> None:
+def show_command(trace: Path, above: str | None, mtti: str, as_json: bool) -> None:
     """Duty, bursts and pauses of nodes, and how many are written to at once, next to Daly's."""
     loaded = load(trace)
     above_b_s = None if above is None else units.rate_b_s(above, "--above")
     patterns = traffic(loaded, above_b_s, units.duration_s(mtti, "--mtti"))
-    if page:
-        replace_text(page, render(loaded, patterns, trace.name))
     show("traffic show", asdict(patterns), as_json, wrapped(_traffic_text(patterns)))
 
 

@@ -50,7 +50,7 @@ _LINES = [
     b"sweep-nodes\nquick.yaml\n--machine\nexample_slurm\n--jobs\n2\n--nodes\nn1,n[2-4]\n--fresh",
     b"remedy\nshow\nirq_affinity\n--set\ndevice=mlx5_0\n--set\ncpus=0-3,8\n--json",
     b"nights\nrun\nquick.yaml\n--machine\nnowhere\n--until\n05:00\n--tell\ncat",
-    b"advise\nnothing\n--nodes\n512\n--traffic-share\n0.2\n--json",
+    b"advise\nnothing\n--traffic-share\n0.2\n--json",
     b"compare\nnothing\nnothing\n--reference\nnothing\n--fail",
 ]
 #: Words of a damaged command line that are refused before it is called: it could do something.

@@ -173,7 +173,6 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(
         (
             "Slowdown, estimate and interval",
-            "Comparison with Groves, Grant and Arnold (2016)",
             "Table II",
             "Table III",
             "Estimators of Groves, Grant and Arnold",

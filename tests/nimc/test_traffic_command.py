@@ -1,4 +1,4 @@
-"""`nimc traffic` from monitoring files to a page."""
+"""`nimc traffic` from monitoring files to a table."""
 
 import hashlib
 import json
@@ -13,16 +13,15 @@ from tests.records.traffic.made import PLAIN
 
 def test_a_trace_is_made_and_shown(command: Command, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(PLAIN)
-    trace, page = tmp_path / "t.parquet", tmp_path / "t.html"
+    trace = tmp_path / "t.parquet"
     document = command.json("traffic", "import", tmp_path / "a.csv", "-o", trace)
     assert (document["nodes"], document["seconds"]) == (2, 15)
     source = {"name": "a.csv", "format": "CSV", "metrics": ["bytes"]}
     source["sha256"] = hashlib.sha256(PLAIN.encode()).hexdigest()
     assert document["sources"] == [source]
-    shown = command.json("traffic", "show", trace, "--above", "900B/s", "--page", page)
+    shown = command.json("traffic", "show", trace, "--above", "900B/s")
     jsonschema.validate(shown, json.loads((FOLDER / "traffic.json").read_text()))
     assert shown["machine"]["duty"] == 2 / 15
-    assert page.read_text().startswith("<!doctype html>")
     text = command("traffic", "show", trace)
     assert max(map(len, text.splitlines())) <= 80
     assert "1 gap, 0 resets; their seconds" in " ".join(text.split())

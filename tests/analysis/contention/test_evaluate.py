@@ -6,15 +6,19 @@ The shipped tables, spot-checked against the paper (Tables 1, 2, 5, 9 and 11).
 import dataclasses
 import json
 
+import polars as pl
 import pytest
 
 from analysis.contention import evaluate as published
 from analysis.contention.evaluate import (
+    RATES,
     by_placement,
     calibrated,
     errors,
     evaluate,
+    misfits,
     without_cores,
+    without_placements,
 )
 from analysis.contention.fit import fit
 from analysis.contention.sweep import Point, Sweep, load
@@ -104,6 +108,59 @@ def test_cross_validation_sees_what_the_fit_has_not():
     assert found.comp_nonsamples is None
 
 
+def test_a_placement_held_out_is_in_no_fit():
+    exact = sweep(published.load_published("henri"), 0, 0.0)
+    fitted = []
+
+    def fitter(part):
+        fitted.append(part.placements())
+        return fit(part)
+
+    held_out = without_placements(fitter, exact)
+    assert fitted == [[(0, 0), (1, 0), (1, 1)], [(0, 0), (0, 1), (1, 1)]]
+    assert {*held_out.select("comp_node", "comm_node").rows()} == {(0, 1), (1, 0)}
+
+
+def test_equations_that_do_not_describe_a_machine():
+    # Computations lose 40 % from the first core on and communications nothing, far from any
+    # capacity: no equation here says so.
+    exact = sweep(published.load_published("henri"), 0, 0.0, [(0, 0)])
+    points = [
+        dataclasses.replace(p, comp_par_b_s=0.6 * p.comp_alone_b_s, comm_par_b_s=p.comm_alone_b_s)
+        for p in exact.points[:9]
+    ]
+    notes = calibrated(Sweep("blue", 9, 1, 1, points)).model.notes
+    # One rate of a core cannot be both: whatever lies between is off by a fifth and more on one
+    # side, sqrt(1 / 0.6) - 1 = 29 % at best on both.
+    assert notes[0].startswith("these equations do not describe this machine: computations that")
+    assert not any("communications" in note for note in notes)
+    assert calibrated(exact).model.notes == []
+
+
+@pytest.mark.parametrize(
+    ("rate", "widths", "noted"),
+    [
+        # Of 24 with a standard deviation of 2.04 points Student's t takes 0.71 off the mean.
+        ("comp_par", [0.03, 0.07] * 12, False),
+        ("comp_par", [0.04, 0.08] * 12, True),
+        ("comm_par", [0.04, 0.08] * 12, False),
+        ("comm_par", [0.07, 0.11] * 12, True),
+        ("comp_alone", [0.127] * 50, True),
+        # One of four: a mean of 6 %, which the other three do not share.
+        ("comp_par", [0.21, 0.01, 0.01, 0.01], False),
+        ("comp_par", [0.5], False),
+    ],
+)
+def test_the_bound_is_what_the_paper_has_for_machines_that_its_equations_describe(
+    rate, widths, noted
+):
+    # Largest of Table 2 without billy's and pyxis's communications: grvingt's 4.48 and 8.06 %.
+    none = dict.fromkeys(RATES, None)
+    rows = [{**none, rate: 1 / (1 + width)} for width in widths]
+    found = misfits(pl.DataFrame(rows, schema=dict.fromkeys(RATES, pl.Float64)))
+    assert len(found) == noted
+
+
 def test_the_published_sets_and_errors():
     names = "billy bora dahu diablo grvingt henri henri-subnuma occigen pyxis"
     assert sorted(published.published_names()) == names.split()
@@ -142,9 +199,9 @@ def spec_hpc(machine, code, cores):
     return Sweep(code, cores, 1, 1, points)
 
 
-def held_out(sweep, folds=4):
+def held_out(sweep):
     """Mean absolute error of computations alone, percent."""
-    return errors(calibrated(sweep, folds).without_cores).comp_alone
+    return errors(without_cores(fit, sweep, 4)).comp_alone
 
 
 def test_epyc_7502_has_a_capacity_for_each_group_of_cores_which_the_equations_lack():
@@ -152,14 +209,14 @@ def test_epyc_7502_has_a_capacity_for_each_group_of_cores_which_the_equations_la
     # One capacity fits the first eight cores or all 32, not both.
     assert evaluate(calibrated(sweep).model, sweep).comp_alone > 10
     # docs/evidence.md: leave one out of four.
-    assert held_out(sweep) == pytest.approx(3.7, abs=0.05)
+    assert held_out(sweep) == pytest.approx(3.8, abs=0.05)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("machine", "cores", "percent"),
     [
-        ("ice_lake", 18, 6.6),
+        ("ice_lake", 18, 6.5),
         ("ice_lake", 36, 17.8),
         ("sapphire_rapids", 13, 6.5),
         ("sapphire_rapids", 39, 11.4),

@@ -15,8 +15,6 @@ import pytest
 
 from analysis.contention import evaluate
 from analysis.contention.parameters import (
-    Band,
-    Bands,
     Model,
     Parameters,
     from_dict,
@@ -150,15 +148,8 @@ def test_agrees_to_1e_12(name):
 
 HENRI = evaluate.load_published("henri")
 LOCAL = HENRI.as_dict()["local"]
-BANDS = Bands("numbers of cores", Band(0.02, 0.01, 16), None, Band(0.0, 0.0, 1))
 FITTED = Model(
-    name="m",
-    cores=18,
-    numa_per_socket=1,
-    numa_nodes=2,
-    local=HENRI.local,
-    remote=HENRI.remote,
-    bands={"local": BANDS, "others": BANDS},
+    name="m", cores=18, numa_per_socket=1, numa_nodes=2, local=HENRI.local, remote=HENRI.remote
 )
 
 
@@ -169,23 +160,18 @@ def written(model):
 def test_all_of_a_model_is_read_again():
     assert from_dict(written(FITTED), Path("m.json")) == FITTED
     assert from_dict(written(HENRI), Path("m.json")) == HENRI
-    assert written(FITTED)["schema"] == 3
+    assert written(FITTED)["schema"] == 4
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"schema": 2}, "allowed: a mapping with schema 3"),
+        ({"schema": 3}, "allowed: a mapping with schema 4"),
         ({"numa_nodes": 257}, "numa_nodes: 257 found; allowed: less than or equal to 256"),
         ({"reach": {"local": -1}}, "reach.local: -1 found"),
         ({"local": {}}, "local.n_par_max: missing"),
         ({"remote": LOCAL | {"n_seq_max": 3.5}}, "n_seq_max: 3.5 found; allowed: a whole"),
         ({"local": LOCAL | {"delta_r_b_s": float("inf")}}, "local.delta_r_b_s: "),
-        ({"bands": {"middle": None}}, "bands.middle.[key]: 'middle' found; allowed: match"),
-        (
-            {"bands": {"local": {"held_out": "placements", "comp_par": {"width": -1}}}},
-            "bands.local.comp_par.width: -1 found; allowed: greater than or equal to 0",
-        ),
     ],
 )
 def test_mistakes(change, text):

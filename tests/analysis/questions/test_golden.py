@@ -28,6 +28,7 @@ from tests.analysis.subjects import (
     test_free_core,
     test_nodes,
     test_numa,
+    test_paper_tables,
     test_replayed,
     test_scaling,
 )
@@ -68,6 +69,7 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(
         ("numa", "numa_findings"), lambda folder: test_numa.run_of(folder, test_numa.TWO_NODES)
     ),
+    **dict.fromkeys(("paper_table_2", "paper_table_3"), test_paper_tables.one_node),
     "paper_estimates": lambda folder: test_scaling.run_of(folder, 16, 64, pairs=10).path,
     **dict.fromkeys(("fabric", "served"), lambda folder: test_free_core.made(folder).path),
     "traffic": test_replayed.made,

@@ -1,25 +1,19 @@
-"""Advice on made runs: what it says, and that it says no more than the intervals carry.
-
-Pairs that would decide, and their node-hours, by hand.
-"""
+"""Advice on made runs: what it says, and that it says no more than the intervals carry."""
 
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from analysis.effects.verdict import Verdict
 from analysis.questions.question import columns_of
-from analysis.remedies.advice import Advice, Assumed, advise, sentences, where
+from analysis.remedies.advice import Advice, advise, sentences, where
 from analysis.remedies.net import Remedy
-from analysis.remedies.next_pairs import NextPairs, next_allocations, next_pairs, pair_node_hours
 from analysis.remedies.standing import Standing, costs_nothing
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
-from analysis.statistics.location import p_value
 from records.checkout import ROOT
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import LAMMPS, Case, crossed, samples, write_run
@@ -39,13 +33,15 @@ CORE = crossed(
 )
 
 
-def advice(folder: Path, case: Case, *assumed: Assumed, pairs: int = 4, blocks: int = 3) -> Advice:
+def advice(
+    folder: Path, case: Case, share: float | None = None, *, pairs: int = 4, blocks: int = 3
+) -> Advice:
     made = samples(case, blocks=blocks, pairs=pairs)
-    return advise([load_run(write_run(folder / "run", made))], *assumed)
+    return advise([load_run(write_run(folder / "run", made))], share)
 
 
 def test_the_right_remedy_is_recommended(tmp_path: Path) -> None:
-    advised = advice(tmp_path, CORE, Assumed(traffic_share=1.0))
+    advised = advice(tmp_path, CORE, 1.0)
     (row,) = advised.remedies
     assert row["standing"] is Standing.BETTER
     assert row["recommended"]
@@ -61,58 +57,46 @@ def test_the_right_remedy_is_recommended(tmp_path: Path) -> None:
 
 
 def test_without_a_share_of_traffic_the_break_even_is_all_that_is_said(tmp_path: Path) -> None:
-    found = advice(tmp_path, CORE)
-    assert not found.best
-    lost, recommended, _ = sentences(found)
+    lost, recommended, _ = sentences(advice(tmp_path, CORE))
     assert lost.startswith("With traffic all the time, as in the runs, on (7.")
     assert "reserved_cores=1 for lammps under on, from 16 % [" in recommended
 
 
-def test_one_allocation_recommends_nothing_and_asks_for_two_more(tmp_path: Path) -> None:
-    found = advice(tmp_path, CORE, Assumed(traffic_share=1.0), pairs=12, blocks=1)
-    (row,) = found.remedies
+def test_one_allocation_recommends_nothing(tmp_path: Path) -> None:
+    given = advice(tmp_path, CORE, 1.0, pairs=12, blocks=1)
+    (row,) = given.remedies
     assert (row["standing"], row["recommended"]) == (Standing.HERE, False)
-    assert (row["next"].pairs, row["next"].allocations) == (24, 2)
-    assert "next 24 more pairs" in sentences(found)[2]
+    assert sentences(given)[2].endswith("would show whether they last.")
 
 
-def test_a_stated_traffic_and_size_give_node_hours_a_month(tmp_path: Path) -> None:
-    """1 % of the time, a third of it lost, on 90 nodes of 730.5 h: 219 node-hours."""
-    found = advice(tmp_path, CORE, Assumed(90, 0.01))
-    (loss,) = found.losses
-    low, high = (loss[f"node_hours_month_{end}"] for end in ("low", "high"))
-    assert low <= 90 * 730.5 * 0.01 / 3 <= high
-    # Price 5 % in 99 % of the time against 27 % won in 1 %.
-    (row,) = found.remedies
+def test_traffic_that_is_seldom_is_not_worth_a_core(tmp_path: Path) -> None:
+    """1 % of the time, a third of it lost; a price of 5 % in 99 % against 27 % won in 1 %."""
+    given = advice(tmp_path, CORE, 0.01)
+    (loss,) = given.losses
+    assert loss["lost_low"] <= 0.01 / 3 <= loss["lost_high"]
+    (row,) = given.remedies
     assert row["standing"] is Standing.WORSE
-    assert not found.best
-    lost, recommended, _ = sentences(found)
+    lost, recommended, _ = sentences(given)
     assert "With traffic 1 % of the time (assumed)" in lost
-    assert "node-hours a month if 90 nodes (assumed) run it" in lost
     assert recommended.startswith("No remedy is recommended. Shown to cost more than it gains: res")
 
 
 def test_emulated_traffic_recommends_nothing(tmp_path: Path) -> None:
-    found = advice(tmp_path, replace(CORE, transport="soft-RoCE"))
-    assert found.best == []
-    lost, recommended, _ = sentences(found)
+    lost, recommended, _ = sentences(advice(tmp_path, replace(CORE, transport="soft-RoCE")))
     assert "[emulated]" in lost
     assert "no remedy is recommended for RDMA hardware" in recommended
-    assert found.next is None
 
 
-def test_noise_is_not_decided_and_names_the_next_pairs(tmp_path: Path) -> None:
+def test_noise_is_not_decided(tmp_path: Path) -> None:
     """Nothing is lost, and nothing won, at a noise of 5 %."""
     times = {**CORE.effects, "on": 1.0, "on@reserved_cores=1": 1.0}
-    found = advice(tmp_path, replace(CORE, noise=0.05, effects=times), pairs=8, blocks=1)
-    (row,) = found.remedies
+    given = advice(tmp_path, replace(CORE, noise=0.05, effects=times), pairs=8, blocks=1)
+    (row,) = given.remedies
     assert row["standing"] is Standing.OPEN
-    assert found.next == row
-    assert found.losses[0]["lost_low"] <= 0 <= found.losses[0]["lost_high"]
-    lost, _, undecided = sentences(found)
+    assert given.losses[0]["lost_low"] <= 0 <= given.losses[0]["lost_high"]
+    lost, _, undecided = sentences(given)
     assert lost.endswith("no loss is shown.")
-    assert undecided.startswith("Not decided: 1 in 1 case ")
-    assert f"next {row['next'].pairs} more pairs (" in undecided
+    assert undecided == "Not decided: 1 in 1 case of a remedy under traffic."
 
 
 def test_a_run_without_remedies_has_none(tmp_path: Path) -> None:
@@ -132,9 +116,9 @@ def _keys(found: object) -> set[str]:
 
 def test_the_document_and_its_documented_keys(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path / "run", swept(sweep(noise=0.05), pairs=8)))
-    document = json.loads(json.dumps(advise([run], Assumed(10, 0.5)).as_dict()))
-    assert document["schema"] == 3
-    assert document["assumed"] == {"nodes": 10, "traffic_share": 0.5}
+    document = json.loads(json.dumps(advise([run], 0.5).as_dict()))
+    assert document["schema"] == 4
+    assert document["traffic_share"] == 0.5
     assert len(document["sentences"]) == 3
     row = next(each for each in document["remedies"] if each["remedy"] == "reserved_cores=1")
     assert row["what"] == "cores left free by the application"
@@ -142,7 +126,6 @@ def test_the_document_and_its_documented_keys(tmp_path: Path) -> None:
     assert [each["reserved"] for each in document["throttling"]] == [1, None]
     throttled = [each for each in document["remedies"] if each["factor"] == "rate"]
     assert not any(each["recommended"] for each in throttled)
-    assert document["next"]
     text = (ROOT / "docs/remedies.md").read_text()
     assert {key for key in _keys(document) if f"`{key}`" not in text} == set()
 
@@ -166,30 +149,22 @@ def test_crossings_as_text(ends: tuple, unit: str, text: str) -> None:
 def _loss(
     case: str, value: float, low: float, high: float, verdict: Verdict = Verdict.CONTENTION
 ) -> dict:
-    lost = Estimate(value, low, high, 0.95)
-    hours = lost.mapped(lambda share: share * 1e4)
     names = {"case": case, "traffic": "on", "rate_b_s": 2e9, "verdict": verdict, "emulated": []}
-    return {**names, **columns_of("lost", lost), **columns_of("node_hours_month", hours)}
+    return {**names, **columns_of("lost", Estimate(value, low, high, 0.95))}
 
 
 @pytest.mark.parametrize(
-    ("losses", "nodes", "text"),
+    ("losses", "text"),
     [
         # The largest of them, of stable baselines.
         (
             [("a", 0.1, 0.05, 0.15), ("b", 0.9, 0.8, 0.95), ("c", 0.2, 0.1, 0.3)],
-            None,
             "b 900.0 [400.0, 1900.0] more node-hours per 100, the most of 3 measured cases of"
             " traffic.",
         ),
-        (
-            [("a", 0.1, 0.05, 0.15)],
-            1,
-            "a 11.1 [5.3, 17.6] more node-hours per 100, 1,000 [500, 1,500] node-hours a month"
-            " if 1 node (assumed) run it.",
-        ),
+        ([("a", 0.1, 0.05, 0.15)], "a 11.1 [5.3, 17.6] more node-hours per 100."),
         *(
-            ([("a", *of)], None, f"a {shown} more node-hours per 100; {why}, so no loss is shown.")
+            ([("a", *of)], f"a {shown} more node-hours per 100; {why}, so no loss is shown.")
             for of, shown, why in (
                 ((0.1, 0.0, 0.15), "11.1 [0.0, 17.6]", "the interval holds 0"),
                 ((-0.1, -0.15, 0.0), "-9.1 [-13.0, 0.0]", "the interval holds 0"),
@@ -198,12 +173,12 @@ def _loss(
         ),
     ],
 )
-def test_the_largest_loss_is_told(losses: list[tuple], nodes: int | None, text: str) -> None:
+def test_the_largest_loss_is_told(losses: list[tuple], text: str) -> None:
     unstable = _loss("u", 0.99, 0.98, 1.0, verdict=Verdict.BASELINE_UNSTABLE)
-    found = [unstable, *(_loss(*each) for each in losses)]
-    said = sentences(Advice("m", [], Assumed(nodes), found, [], [], []))[0]
+    rows = [unstable, *(_loss(*of) for of in losses)]
+    said = sentences(Advice("m", [], None, rows, [], []))[0]
     assert said == f"With traffic all the time, as in the runs, on (2.00 GB/s) costs {text}"
-    said = sentences(Advice("m", [], Assumed(), found[:1], [], [], []))[0]
+    said = sentences(Advice("m", [], None, rows[:1], [], []))[0]
     assert said.startswith("No loss can be stated")
 
 
@@ -211,13 +186,12 @@ def _row(standing: Standing, **changes: object) -> Remedy:
     """A reserved core with this standing."""
     row = {"case": "melt", "traffic": "on", "remedy": "reserved_cores=1", "emulated": []}
     row |= columns_of("net", Estimate(0.9, 0.8, 0.95, 0.95)) | {"price": 1.1, "recommended": False}
-    return {**row, "standing": standing, "next": None, **changes}
+    return {**row, "standing": standing, **changes}
 
 
 NONE = "No remedy is recommended."
 WORSE = "reserved_cores=1 for melt under on, -10.0 % [-20.0, -5.0] more work"
 COSTS = f"{NONE} Shown to cost more than it gains: {'; '.join([WORSE] * 3)}"
-NEXT = NextPairs(24, 12.0, None, 0.2, 2)
 
 
 @pytest.mark.parametrize(
@@ -234,27 +208,15 @@ NEXT = NextPairs(24, 12.0, None, 0.2, 2)
             "Nothing is open in 5 cases of a remedy under traffic.",
         ),
         (
-            [_row(Standing.SLOWER_WRITES), _row(Standing.HERE, next=NEXT)],
+            [_row(Standing.SLOWER_WRITES), _row(Standing.HERE)],
             f"{NONE} Helps the application by delaying the writes: reserved_cores=1.",
-            "Not decided: 1 in 2 cases of a remedy under traffic; next 24 more pairs (12"
-            " node-hours) in 2 other allocations, to see whether reserved_cores=1 for melt under on"
-            " does the same there.",
+            "Not decided: 1 in 2 cases of a remedy under traffic; other allocations, three or more"
+            " together, would show whether they last.",
         ),
         (
-            [
-                _row(Standing.UNSTABLE),
-                _row(Standing.OPEN, next=NextPairs(5, 10.0, 0.9, 0.1)),
-                _row(Standing.FEW, next=NextPairs(1, 1.0, None, None)),
-            ],
+            [_row(Standing.UNSTABLE), _row(Standing.OPEN), _row(Standing.FEW)],
             NONE,
-            "Not decided: 3 in 3 cases of a remedy under traffic; next 5 more pairs (10 node-hours)"
-            " would show a net difference of 90.0 % of reserved_cores=1 for melt under on.",
-        ),
-        (
-            [_row(Standing.FEW, next=NextPairs(1, 1.0, None, None))],
-            NONE,
-            "Not decided: 1 in 1 case of a remedy under traffic; next 1 more pair (1.0 node-hours)"
-            " for a first interval of reserved_cores=1 for melt under on.",
+            "Not decided: 3 in 3 cases of a remedy under traffic.",
         ),
         (
             [
@@ -268,72 +230,11 @@ NEXT = NextPairs(24, 12.0, None, 0.2, 2)
     ],
 )
 def test_what_is_recommended_and_open(rows: list[Remedy], recommended: str, undecided: str) -> None:
-    found = sentences(Advice("m", [], Assumed(), [], rows, [], []))
+    found = sentences(Advice("m", [], None, [], rows, []))
     assert found[1:] == [recommended, undecided]
 
 
-def test_what_costs_nothing_and_what_is_worth_most() -> None:
+def test_what_costs_nothing() -> None:
     highs = (0.0, None, 1.0)
     free = [costs_nothing({"price": 1.1, "break_even_high": high}) for high in highs]
     assert free == [True, False, False]
-    assert NextPairs(1, 2.0, None, None).worth == NextPairs(1, 0.0, None, 0.5).worth == 0
-    assert NextPairs(1, 2.0, None, 0.5).worth == 0.25
-
-
-def test_pairs_by_hand() -> None:
-    """An interval that just holds 1: (1.96 + 1.2816)^2 / 1.96^2 = 2.735 times as many pairs."""
-    row = _measured(10, (1.03, 1.0, 1.03**2))
-    found = next_pairs(row, 1, 0.5)
-    assert found.pairs == 28 - 10
-    assert found.node_hours == pytest.approx(9.0)
-    assert found.finds == pytest.approx(0.03)
-    assert found.at_stake == pytest.approx(1 - 1 / 1.03**2)
-    assert found.worth == pytest.approx(found.at_stake / 9.0)
-    # Ten remedies: z of 0.0025 is 2.807 instead of 1.96.
-    strict = next_pairs(row, 10, 0.5)
-    assert strict.pairs == np.ceil(10 * ((2.807 + 1.2816) / 1.96) ** 2) - 10
-    # Near 1 the margin takes the estimate's place.
-    near = next_pairs(_measured(10, (1.001, 0.98, 1.0225)), 1, 1.0)
-    assert near.finds == pytest.approx(0.02)
-
-
-def _measured(pairs: int, net: tuple[float | None, ...] = (None, None, None)) -> Remedy:
-    ends = dict(zip(("net", "net_low", "net_high"), net, strict=True))
-    return {"n": pairs, "margin": 0.02, **ends}
-
-
-def test_as_many_pairs_as_holm_needs() -> None:
-    """Six pairs pass 0.05, ten remedies need 2 / 2^n <= 0.005: nine."""
-    assert next_pairs(_measured(4), 1, 1.0).pairs == 2
-    assert next_pairs(_measured(4), 10, 1.0).pairs == 5
-    assert p_value(np.linspace(1, 1.5, 9)) <= 0.005 < p_value(np.linspace(1, 1.5, 8))
-    assert next_pairs(_measured(6), 1, 1.0).pairs == 1
-    assert next_pairs(_measured(6, (1.2, 1.19, 1.21)), 10, 1.0).pairs == 3
-
-
-@pytest.mark.parametrize(
-    ("allocations", "more", "pairs"), [(1, 2, 24), (2, 1, 6), (3, 1, 4), (5, 1, 3)]
-)
-def test_allocations_that_are_missing(allocations: int, more: int, pairs: int) -> None:
-    """12 pairs in so many allocations: up to three of them, then one more, with as many each."""
-    row = _measured(12, (1.2, 1.1, 1.25)) | {"allocations": allocations}
-    found = next_allocations(row, 0.5)
-    assert (found.allocations, found.pairs, found.node_hours) == (more, pairs, pairs / 2)
-    assert found.finds is None
-    assert found.at_stake == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize("pairs", [5, 1])
-def test_node_hours_of_a_pair(tmp_path: Path, pairs: int) -> None:
-    """Two nodes, four runs a pair of 18 s and 2 s of lead-in, but for the first of all."""
-    case = replace(LAMMPS, effects={"on": 1.0, "aa": 1.0, "spin": 1.0}, origin="origin-0")
-    made = [
-        replace(each, elapsed_s=18.0, lead_in_s=2.0, origin_nodes=["origin-0"])
-        for each in samples(case, pairs=pairs)
-        if each.pair >= 0
-    ]
-    clock = made[0].start_s
-    made = [replace(each, start_s=clock + 25 * place) for place, each in enumerate(made)]
-    made[0] = replace(made[0], lead_in_s=None)
-    run = load_run(write_run(tmp_path / "run", made), force=True)
-    assert pair_node_hours(run.samples, "lammps") == pytest.approx((160 - 4 / pairs) / 3600)

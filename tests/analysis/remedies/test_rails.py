@@ -1,7 +1,6 @@
 """Figures 1 to 3 of the multirail study, on made runs whose truth is known."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 
 from analysis.questions.question import answer
 from analysis.report.data import load_run
-from analysis.report.page import render, write_data
 from analysis.subjects import rails
 from records.arms import name_of
 from records.sample import Better, Sample
@@ -177,27 +175,6 @@ def test_what_an_interval_carries(speed, floor, word) -> None:
     rows = pl.DataFrame([row], schema_overrides=dict.fromkeys(names, pl.Float64))
     (shown,) = answer(replace(rails.POLICIES, rows=lambda _: rows), None).to_dicts()
     assert ": ".join(filter(None, (shown["word"], shown["why"]))) == word
-
-
-def test_the_page_shows_the_figures_and_marks_emulation(tmp_path: Path) -> None:
-    loaded = load_run(made(tmp_path, case(transport="soft-RoCE")))
-    text = render([loaded])
-    sections = {
-        name: text[text.index(f'id="r0{name}"') :].partition("</section>")[0]
-        for name in ("mpi_calls", "rails", "rail_runs", "rail_calls")
-    }
-    pictures = {name: len(re.findall("<svg", each)) for name, each in sections.items()}
-    # Shares and messages; MPI's rails without writers and under them, the writers'; two kinds.
-    assert pictures == {"mpi_calls": 2, "rails": 3, "rail_runs": 2, "rail_calls": 2}
-    for name, each in sections.items():
-        assert each.count('">emulated</span>') == pictures[name] + 1
-    assert "umt mpip point-to-point 40.00 kB" in sections["mpi_calls"]
-    # Every run with calls counted, off and aa at three policies, is a point of its kind.
-    assert sections["rail_runs"].count('id="r0rail_runs0-points-') == 3
-    files = {path.name: path for path in write_data(tmp_path, [loaded])}
-    for name in sections:
-        rows = json.loads(files[f"{name}.json"].read_text())[name]
-        assert all("soft-RoCE" in str(row["emulated"]) for row in rows)
 
 
 def test_a_run_without_rails_and_calls_has_no_section_and_no_files(tmp_path: Path) -> None:

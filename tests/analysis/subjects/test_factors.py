@@ -1,6 +1,5 @@
 """Slowdowns by factor, and prices and gains, of runs whose effects are known."""
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from analysis.questions.question import answer
 from analysis.report.data import RunData, load_run
-from analysis.report.page import render, write_data
+from analysis.report.page import render
 from analysis.subjects.factors import LEVELS, PRICES, RATES
 from records.arms import named_level
 from records.sample import Level
@@ -110,16 +109,14 @@ def test_which_factor_lies_on_the_axis(
     assert {row["factor"] for row in rows} == {factor}
     assert [*dict.fromkeys(row["line"] for row in rows)] == lines
     assert [*dict.fromkeys(row["at"] for row in rows)] == at
-    assert section(render([run]), "by_level").count("<svg") == len(at)
     assert {row["arm"] for row in rows} == {row.arm for row in run.results if row.role == "effect"}
 
 
-@pytest.mark.parametrize(("amounts", "folded"), [(12, False), (13, True)])
-def test_a_table_of_more_than_24_rows_is_folded(tmp_path: Path, amounts: int, folded: bool) -> None:
-    factors: dict[str, list[Level]] = {"amount": [*range(amounts)], "place": ["nic", "other"]}
+def test_a_table_of_more_than_24_rows_is_folded(tmp_path: Path) -> None:
+    factors: dict[str, list[Level]] = {"amount": [*range(13)], "place": ["nic", "other"]}
     text = section(render([loaded(tmp_path, of_levels(factors))]), "by_level")
-    assert ("<details><summary>All 26 rows</summary>" in text) == folded
-    assert text.count("<tr>") == 1 + 2 * amounts
+    assert "<details><summary>All 26 rows</summary>" in text
+    assert text.count("<tr>") == 1 + 26
 
 
 @pytest.mark.parametrize(
@@ -136,8 +133,6 @@ def test_a_table_of_more_than_24_rows_is_folded(tmp_path: Path, amounts: int, fo
 def test_levels_are_in_their_order(tmp_path: Path, levels: list[Level], order: list[str]) -> None:
     run = loaded(tmp_path, of_levels({"amount": levels}))
     assert answer(LEVELS, run)["level"].to_list() == order
-    (svg,) = re.findall(r"<svg.*?</svg>", section(render([run]), "by_level"), re.DOTALL)
-    assert re.findall(r"<text[^>]*>([^<]*)</text>", svg)[: len(order)] == order
 
 
 def test_one_level_of_everything_makes_no_section(tmp_path: Path) -> None:
@@ -158,7 +153,3 @@ def test_prices_and_gains_are_those_of_the_results(tmp_path: Path) -> None:
     assert (price["factor"], price["level"], price["reference"]) == ("cores", "1", "0")
     assert found["gain", "on@cores=1", "on"]["ratio"] == pytest.approx(2.0 / 1.21)
     assert len(found) == len(run.contrasts) == 9
-    files = {path.name: path for path in write_data(tmp_path, [run])}
-    document = json.loads(files["prices.json"].read_text())
-    assert [row["treatment"] for row in document["prices"]] == [row[1] for row in found]
-    assert "off@cores=1,tool=p" in section(render([run]), "prices").replace("<wbr>", "")

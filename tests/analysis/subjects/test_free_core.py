@@ -9,7 +9,6 @@ import pytest
 
 from analysis.questions.question import answer
 from analysis.report.data import RunData, load_run
-from analysis.report.page import render
 from analysis.subjects.free_core import FABRIC, SERVED
 from records.sample import NodeConditions
 from tests.analysis.synthetic import HOST, STREAM, Case, crossed, header, samples, write_run
@@ -50,9 +49,10 @@ def test_a_core_that_takes_the_loss_away_clears_the_fabric(tmp_path: Path) -> No
     assert rows["daly"]["free"] == pytest.approx(1.0, abs=0.005)
     assert rows["daly"]["full"] == pytest.approx(1.5, abs=0.01)
     assert rows["constant"]["free"] == pytest.approx(1.1, abs=0.01)
-    page = " ".join(render([run]).split())
-    assert "with reserved_cores=1, daly equals off to within 2%" in page
-    assert "constant takes 1.1 (1.1 to 1.1) times as long as off" in page
+    assert FABRIC.sentences
+    said = " ".join(FABRIC.sentences(answer(FABRIC, run)))
+    assert "with reserved_cores=1, daly equals off to within 2%" in said
+    assert "constant takes 1.1 (1.1 to 1.1) times as long as off" in said
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,10 @@ def test_interrupts_of_the_machines_device_alone(
     )
     assert row["word"] == word
     assert row["n"] == 4 * 12  # the four arms with a free core
-    assert f"{share:.0%} of the interrupts of mlx5_0 on {HOST}" in render([run])
+    assert (
+        f"{share:.0%} of the interrupts of mlx5_0 on {HOST}"
+        in SERVED.sentences(answer(SERVED, run))[0]
+    )
 
 
 def test_other_runs_have_neither_section(tmp_path: Path) -> None:

@@ -11,9 +11,8 @@ import pytest
 
 from analysis.questions.question import answer
 from analysis.report.data import load_run
-from analysis.report.page import render, write_data
+from analysis.report.page import render
 from analysis.subjects.numa import CELLS, FINDINGS
-from tests.analysis.drawn import bars
 from tests.analysis.synthetic import Case, crossed, header, samples, write_run
 
 GB = 1e9
@@ -139,23 +138,6 @@ def test_both_sides_of_every_cell(run: Path) -> None:
     assert found[key, CONTROL]["share"] == pytest.approx(1 / 1.6)
     remote = found[Key("read", "other", "write", "other"), CONTROL]
     assert remote["share"] == pytest.approx(1 / 1.25)
-
-
-def test_the_sections(run: Path, tmp_path: Path) -> None:
-    data = load_run(run, force=True)
-    page = render([data])
-    cells = page[page.index('id="r0numa"') :].partition("</section>")[0]
-    # Each cell with workers has three bars.
-    assert bars(cells).total() == 6 * len(SIDES)
-    assert "write nic write nic communications 75.0" in cells  # read out for the picture
-    files = {
-        path.name: json.loads(path.read_text())
-        for path in write_data(tmp_path, [data])[1:]
-        if path.name.startswith("numa")
-    }
-    assert len(files["numa.json"]["numa"]) == 3 + 6 * len(SIDES)
-    (pages,) = (row for row in files["numa_findings.json"]["numa_findings"] if row["about_pages"])
-    assert (pages["word"], pages["why"]) == ("not measured", "not reported by the kernel")
 
 
 def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:

@@ -5,14 +5,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from analysis.questions.question import answer
+from analysis.questions.question import Question, answer
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
-from analysis.report.plots import View
-from analysis.subjects.paper_tables import ESTIMATORS, paper_estimates, paper_tables, picture
+from analysis.subjects.paper_tables import (
+    ESTIMATORS,
+    TABLE_2,
+    TABLE_3,
+    paper_estimates,
+    picture,
+)
 from analysis.subjects.published import NAMES, normalised, triad
 from records.sample import Sample
 from tests.analysis.synthetic import Case, samples, write_run
@@ -45,10 +51,16 @@ def load(tmp_path: Path, *found: list[Sample]) -> RunData:
     return load_run(write_run(tmp_path / "run", list(chain(*found))), force=True)
 
 
-def view_of(tmp_path: Path, *found: list[Sample]) -> View:
-    view = paper_tables(load(tmp_path, *found), "s")
-    assert view is not None
-    return view
+def one_node(folder: Path) -> Path:
+    """STREAM at half its rate, LAMMPS in twice its time."""
+    found = [*runs("stream", OFF_B_S, ON_B_S, "B/s"), *runs("lammps", OFF_S, ON_S)]
+    return write_run(folder / "run", found)
+
+
+def here(table: Question, tmp_path: Path, *found: list[Sample]) -> list[dict[str, Any]]:
+    """The rows of a table that were measured here."""
+    rows = answer(table, load(tmp_path, *found)).to_dicts()
+    return [row for row in rows if row["machine"].startswith("here")]
 
 
 def rows_of(page: str, place: str) -> list[list[str]]:
@@ -60,59 +72,54 @@ def rows_of(page: str, place: str) -> list[list[str]]:
 
 
 def test_times_are_means_of_the_first_ten(tmp_path: Path) -> None:
-    view = view_of(tmp_path, runs("lammps", OFF_S, ON_S))
-    (line,) = view.applications[2].measured
-    assert (view.applications[2].name, line.runs) == ("LAMMPS", 10)
-    assert (line.off, line.on, line.slowdown) == pytest.approx((11.0, 22.0, 2.0))
-    assert (line.off_sd, line.on_sd) == pytest.approx(((6 / 9) ** 0.5, (18 / 9) ** 0.5))
+    (row,) = here(TABLE_3, tmp_path, runs("lammps", OFF_S, ON_S))
+    assert (row["application"], row["n"]) == ("LAMMPS", 10)
+    means = {"off_mean": 11.0, "on_mean": 22.0, "of_means": 2.0}
+    assert {name: row[name] for name in means} == pytest.approx(means)
+    assert (row["off_sd"], row["on_sd"]) == pytest.approx(((6 / 9) ** 0.5, (18 / 9) ** 0.5))
     # Beside it the paired estimate, of all eleven: 20/10, 24/12, ..., 21/10, 23/12, ... 198/99.
-    assert line.result.slowdown.value == pytest.approx(2.0)
-    assert view.applications[2].published.slowdown == pytest.approx(372.04 / 177.21)
+    assert row["slowdown"] == pytest.approx(2.0)
 
 
-def test_table_two_has_harmonic_means(tmp_path: Path) -> None:
-    page = render([load(tmp_path, runs("stream", OFF_B_S, ON_B_S, "B/s"))])
-    own, *published = rows_of(page, "<summary>Table II:")
-    means = ["12.00 \u00b1 2.64", "6.000 \u00b1 1.318"]
-    assert own[0] == "synthetic machine"
-    assert re.fullmatch(r"shared memory 7\.\d\d GB/s in 64 KiB", own[1])
-    assert own[2:6] == [*means, "\u22126.0", "\u221250 %"]
-    assert own[6] == "2.000 2.000\u20132.000"
-    assert own[7].startswith("measured, emulated ")
+def test_table_two_as_it_is_read(tmp_path: Path) -> None:
+    run = load(tmp_path, runs("stream", OFF_B_S, ON_B_S, "B/s"))
+    page = render([run])
+    own, *published = rows_of(page, 'id="r0paper_table_2"')
+    assert own[:3] == ["STREAM", "here", "measured over shared memory (emulated)"]
+    # Harmonic means.
+    assert own[3:8] == ["2.000 2.000 to 2.000", "12.00 GB/s", "6.000 GB/s", "2.000", "10"]
     assert len(published) == 11
     assert published[0] == [
-        *("Westmere-800", "offload NIC", "12.9", "9.7", "\u22123.2", "\u221225 %", ""),
-        "published, Table II",
+        *("STREAM", "Westmere-800, offload", "published, Table II", "\u2013"),
+        *("12.90 GB/s", "9.700 GB/s", "1.330", "\u2013", "\u2013"),
     ]
-    assert published[-1][4:6] == ["+0.3", "0 %"]
+    assert page.index('href="#r0paper_table_2"') < page.index('id="r0paper_table_2"')
+    (first, *_) = answer(TABLE_2, run).to_dicts()
+    assert (first["off_sd"], first["on_sd"]) == pytest.approx((2.635e9, 1.318e9), rel=1e-3)
 
 
-def test_writes_of_a_gpu_are_those_of_another_writer(tmp_path: Path) -> None:
-    view = render([load(tmp_path, runs("stream", OFF_B_S, ON_B_S, "B/s", transport="copy engine"))])
-    own, *_ = rows_of(view, "<summary>Table II:")
-    assert own[1].startswith("copy engine ")
-    assert own[7].startswith("measured, another writer ")
-
-
-def test_table_three_as_it_is_read(tmp_path: Path) -> None:
+def test_table_three_has_all_published_lines_and_caveats(tmp_path: Path) -> None:
     # Lookups a second: two thirds of the rate is half as long again.
     rate = runs("xsbench", [3e6] * 10, [2e6] * 10, "1/s", transport="InfiniBand", origin="other")
     time = runs("cns", [4.0] * 6, [5.0] * 6, transport="soft-RoCE")
-    page = render([load(tmp_path, rate, time, runs("snap", [1.0] * 5, [2.0] * 5))])
-    rows = rows_of(page, "<summary>Table III:")
-    assert [row[0] for row in rows] == ["CNS", "CNS", "XSBench", "XSBench"]
-    assert rows[0][1:4] == ["4.000 s \u00b1 0.000", "5.000 s \u00b1 0.000", "1.25"]
-    assert rows[0][5].startswith("measured, 6 runs, emulated ")
-    assert rows[1][1:] == ["8.75 s", "8.89 s", "1.02", "", "published, Table III"]
-    assert rows[2][1:4] == ["3.000 M/s \u00b1 0.000", "2.000 M/s \u00b1 0.000", "1.50"]
-    assert rows[2][5].startswith("measured slower under RDMA")  # neither fewer runs nor emulated
-    folded = rows_of(page, "<summary>Table III, not measured here")
-    assert [row[0] for row in folded] == ["HPCCG", "LAMMPS", "LULESH", "SNAP"]
-    assert folded[0][1:] == ["4.08 s", "6.07 s", "1.49", "", "published, Table III"]
-    assert "SNAP (5 pairs, at least 6 needed)" in page
-    assert re.search(r"<details><summary>Table II: .*not measured here", page)
-    assert "XSBench: a rate here, a run time in the paper" in page
-    assert page.index('href="#r0paper"') < page.index('id="r0paper"')
+    time = [replace(each, notes=["the grid is small"]) for each in time]
+    run = load(tmp_path, rate, time, runs("snap", [1.0] * 5, [2.0] * 5))
+    table = answer(TABLE_3, run)
+    rows = table.select("application", "machine", "of_means", "n").rows()
+    at = "Sandy Bridge-X2-onload, onload"
+    assert [(name, where, n) for name, where, _, n in rows] == [
+        ("CNS", "here", 6),
+        *((name, at, None) for name in ("CNS", "HPCCG", "LAMMPS", "LULESH", "SNAP")),
+        ("XSBench", "here", 10),
+        ("XSBench", at, None),
+    ]
+    assert [row[2] for row in rows][:2] == pytest.approx([1.25, 8.89 / 8.75])
+    assert [row[2] for row in rows][-2] == pytest.approx(1.5)
+    assert TABLE_3.sentences
+    texts = TABLE_3.sentences(table)
+    assert "CNS: the grid is small" in texts
+    assert "XSBench: a rate here, a run time in the paper; slowdowns are of run times" in texts
+    assert answer(TABLE_2, run).is_empty()
 
 
 def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_path: Path) -> None:
@@ -160,14 +167,11 @@ def test_the_picture_has_at_most_twelve_effects_of_names_that_fit(
 
 
 def test_several_cases_of_a_workload_have_a_line_each(tmp_path: Path) -> None:
-    view = view_of(
-        tmp_path,
-        runs("stream", OFF_B_S, ON_B_S, "B/s"),
-        runs("stream@reserved", OFF_B_S, OFF_B_S, "B/s"),
-    )
-    assert [(line.case, line.slowdown) for line in view.stream.measured] == [
-        ("", pytest.approx(2.0)),
-        ("stream@reserved", pytest.approx(1.0)),
+    plain = runs("stream", OFF_B_S, ON_B_S, "B/s")
+    rows = here(TABLE_2, tmp_path, plain, runs("stream@reserved", OFF_B_S, OFF_B_S, "B/s"))
+    assert [(row["machine"], row["of_means"]) for row in rows] == [
+        ("here", pytest.approx(2.0)),
+        ("here stream@reserved", pytest.approx(1.0)),
     ]
 
 
@@ -188,7 +192,7 @@ def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -
     ]
     run = load(tmp_path, several, other, short, reads, half)
     assert len(run.results) == 10
-    assert paper_tables(run, "s") is None
+    assert answer(TABLE_3, run).is_empty()
 
 
 def test_a_level_of_the_application_is_compared_with_its_own_baseline(tmp_path: Path) -> None:
@@ -207,10 +211,10 @@ def test_a_level_of_the_application_is_compared_with_its_own_baseline(tmp_path: 
         for sample in plain
         if sample.arm in names
     ]
-    view = view_of(tmp_path, plain, reserved)
-    assert [(line.case, line.off, line.slowdown) for line in view.applications[2].measured] == [
-        ("", pytest.approx(11.0), pytest.approx(2.0)),
-        ("reserved_cores=1", pytest.approx(22.0), pytest.approx(1.0)),
+    rows = here(TABLE_3, tmp_path, plain, reserved)
+    assert [(row["machine"], row["off_mean"], row["of_means"]) for row in rows] == [
+        ("here", pytest.approx(11.0), pytest.approx(2.0)),
+        ("here reserved_cores=1", pytest.approx(22.0), pytest.approx(1.0)),
     ]
 
 
@@ -240,14 +244,6 @@ def test_estimators_of_the_paper_at_scale(tmp_path: Path, arm: str) -> None:
     (row,) = answer(ESTIMATORS, load(tmp_path, found)).to_dicts()
     assert (row["off_best"], row["on_best"], row["off_mean"]) == (10.0, 15.0, None)
     assert (row["of_best"], row["best_against_median"]) == pytest.approx((1.5, 1.7))
-
-
-def test_caveats_of_a_workload_stand_in_the_section(tmp_path: Path) -> None:
-    small = [replace(s, notes=["arrays fit the cache"]) for s in runs("stream", OFF_S, ON_S, "B/s")]
-    assert view_of(tmp_path, small).caveats == [
-        "STREAM: arrays fit the cache",
-        "STREAM: the interval does not cover the next allocation (1 measured, 3 needed)",
-    ]
 
 
 def test_table_two_has_a_line_a_machine_and_memory_clock() -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from analysis.questions.question import answer
-from analysis.remedies import net
-from analysis.remedies.net import estimated
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render, write_data
 from analysis.subjects.remedies import TIMES
@@ -72,17 +70,6 @@ def test_times_are_relative_to_off_without_the_remedy(run: RunData, tmp_path: Pa
         assert (row["remedy"], row["n"]) == ("reserved_cores=1", PAIRS)
     (file,) = [each for each in write_data(tmp_path, [run]) if each.name == "remedy_times.json"]
     assert len(json.loads(file.read_text())["remedy_times"]) == len(found)
-
-
-def test_remedies_are_estimated_once_a_report(
-    run: RunData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    times = []
-    monkeypatch.setattr(net, "estimated", lambda *of: times.append(1) or estimated(*of))
-    fresh = replace(run)
-    write_data(tmp_path, [fresh])
-    render([fresh])
-    assert len(times) == 1
 
 
 def test_a_run_without_remedies_has_neither_section(tmp_path: Path) -> None:

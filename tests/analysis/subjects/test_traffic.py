@@ -1,11 +1,10 @@
 """Duty, bursts, pauses and nodes at once of traces that are counted by hand."""
 
-import re
 from pathlib import Path
 
 import pytest
 
-from analysis.subjects.traffic import Traffic, render, traffic
+from analysis.subjects.traffic import Traffic, traffic
 from analysis.subjects.writers import optimum_interval_s
 from records.traffic import formats
 from records.traffic.trace import Trace
@@ -74,14 +73,3 @@ def test_bursts_of_one_node_do_not_go_on_at_the_next(tmp_path: Path) -> None:
     # Of bursts before and after a second that is not known, no length is.
     gap = made(tmp_path, "time_s,node,bytes\n1,a,0\n2,a,9\n4,a,9\n5,a,0\n")
     assert traffic(gap, 1, YEAR_S).machine.bursts == 0
-
-
-def test_page(tmp_path: Path, found: Traffic) -> None:
-    page = render(made(tmp_path, PLAIN), found, "<t>")
-    assert page.count("<svg") == 2
-    assert "Traffic of &lt;t&gt;" in page
-    assert not re.search(r'(src|href)="(?!#|data:)', page)
-    cells = re.findall(r'<th scope="row"[^>]*>(\w+)</th>|data-label="duty">([^<]*)<', page)
-    assert [a or b for a, b in cells] == ["all", "26.7 %", "n1", "37.5 %", "n2", "14.3 %"]
-    silent = made(tmp_path, "time_s,node,bytes\n1,n1,0\n3,n2,0\n")
-    assert "No second is known of all nodes" in render(silent, traffic(silent, None, YEAR_S), "t")

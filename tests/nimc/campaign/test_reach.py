@@ -66,7 +66,7 @@ def rules_out(pairs: int, family: int, margin: float) -> float:
 
 
 def model_follows(sweep: SweepRequest) -> None:
-    """On a machine of the paper, at a noise of 2 %: ten parameters, with error bands."""
+    """On a machine of the paper, at a noise of 2 %: ten parameters."""
     truth = load_published("henri")
     places = truth.calibrated_nodes()
     measured = sweeps.sweep(truth, 1, 0.02)
@@ -80,10 +80,6 @@ def model_follows(sweep: SweepRequest) -> None:
         assert fitted is not None
         assert fitted.b_comp_seq_b_s == pytest.approx(true.b_comp_seq_b_s, rel=0.05)
         assert fitted.t_par_max_b_s == pytest.approx(true.t_par_max_b_s, rel=0.05)
-    for bands in model.bands.values():
-        for band in (bands.comp_par, bands.comm_par, bands.comp_alone):
-            assert band is not None
-            assert band.mean < 0.06
     assert model.notes == []
 
 
