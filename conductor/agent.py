@@ -188,7 +188,7 @@ def main() -> None:
             try:
                 asyncio.run(run())
             finally:
-                processes.kill_descendants()
+                processes.end_descendants()
     except (OSError, wire.WireError) as error:
         sys.exit(f"agent on {node_name()}: {error}")
 

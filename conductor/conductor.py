@@ -356,7 +356,7 @@ def main(plan: BlockPlan, readers: Readers) -> None:
     try:
         code, state, reason = asyncio.run(_supervise(plan, logs, readers))
     finally:
-        processes.kill_descendants()
+        processes.end_descendants()
     report = {
         "state": state,
         "reason": reason,

@@ -25,12 +25,16 @@ _LISTEN = "0A"
 TAKEN = "another process listens on port {port}: the writer would not have its own origin only"
 #: Between SIGTERM and SIGKILL, seconds.
 GRACE_S = 5.0
+#: The same for what is left when a program of ours ends.
+_LEFT_S = 2.0
 #: How often the end of processes is looked for, seconds.
 _LOOK_S = 0.02
+#: A name in shared memory, in a line of /proc/PID/maps; one that was removed has a word behind it.
+_SHARED_NAME = re.compile(r" (/dev/shm/\S+)$", re.MULTILINE)
 
 
 def become_subreaper() -> None:
-    """Adopt orphaned descendants, so that `kill_descendants` finds them."""
+    """Adopt orphaned descendants, so that `end_descendants` finds them."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -138,6 +142,7 @@ def ran_s(pid: int) -> float | None:
 
 async def stop(process: asyncio.subprocess.Process) -> int:
     """End a process and its group: SIGTERM, then SIGKILL. Returns its exit status."""
+    shared = shared_files({process.pid, *descendants(process.pid)})
     for signum in (signal.SIGTERM, signal.SIGKILL):
         if process.returncode is not None:
             break
@@ -146,7 +151,9 @@ async def stop(process: asyncio.subprocess.Process) -> int:
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(process.wait(), GRACE_S)
     _signal_group(process.pid, signal.SIGKILL)
-    return await process.wait()
+    status = await process.wait()
+    _remove(shared)
+    return status
 
 
 def _signal_group(pgid: int, signum: int) -> None:
@@ -218,13 +225,32 @@ def launched(pid: int) -> list[int]:
     return sorted(below - {stat.parent for stat in stats if stat})
 
 
-def end_descendants(grace_s: float) -> None:
-    """SIGTERM to all descendants: compilers remove their files. SIGKILL to what is left."""
-    send(descendants(), signal.SIGTERM)
+def end_descendants(grace_s: float = _LEFT_S) -> None:
+    """SIGTERM to all descendants: launchers and compilers remove their files. Then SIGKILL."""
+    left = descendants()
+    shared = shared_files(left)
+    send(left, signal.SIGTERM)
+    send(left, signal.SIGCONT)  # a suspended process does not act on SIGTERM
     until_s = time.monotonic() + grace_s
     while descendants() and time.monotonic() < until_s:
         time.sleep(_LOOK_S)
     kill_descendants()
+    _remove(shared)
+
+
+def shared_files(pids: Iterable[int]) -> set[str]:
+    """Names of the shared memory of these processes, which MPI leaves if its ranks are killed."""
+    names = set[str]()
+    for pid in pids:
+        with suppress(OSError):
+            names.update(_SHARED_NAME.findall(Path(f"/proc/{pid}/maps").read_text()))
+    return names
+
+
+def _remove(names: Iterable[str]) -> None:
+    for name in names:
+        with suppress(OSError):
+            os.unlink(name)
 
 
 def kill_descendants() -> None:

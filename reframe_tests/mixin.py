@@ -171,7 +171,7 @@ class NimcMixin(LayoutMixin):
             raise ReframeError(f"{self.name}.better: {self.better!r} found; allowed: lower, higher")
         if self.workload:
             try:
-                load(self.workload)
+                self.descr = self.descr or f"{load(self.workload).title} under RDMA writes"
             except InputError as error:
                 raise ReframeError(f"{self.name}.{error}") from None
         else:

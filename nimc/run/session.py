@@ -29,8 +29,6 @@ RUN_VARIABLE = "NIMC_RUN"
 _TICK_S = 1.0
 #: How long ReFrame may take to cancel its jobs, seconds.
 _GRACE_S = 30.0
-#: How long what ReFrame left may take to remove its files, seconds.
-_LEFT_S = 2.0
 
 
 def find_reframe() -> str:
@@ -68,7 +66,7 @@ def run_session(
     finally:
         if child.poll() is None:
             child.kill()
-        processes.end_descendants(_LEFT_S)
+        processes.end_descendants()
         child.wait()
     interrupts.check()
     return child.returncode

@@ -177,6 +177,7 @@ _REPLAY = {"in_traffic": True}
         (rows(90, 90, 90, start_s=10.5), (10.0, 13.0), {}, "started 0.50 s late"),
         (rows(90, 90, start_s=10.0), (10.0, 13.0), {}, "stopped 1.00 s before the application"),
         ([RateRow(9, 10, 90), RateRow(10, 13.5, 90)], (10.0, 13.0), {}, "nothing for 3.5 s"),
+        ([*rows(90, 90), RateRow(2, 6, 90)], (0.0, 2.0), {}, None),  # late after the window
         (PERFTEST, (0.5, 5.9), {"row_s": 2 / 3}, None),  # 1.4 s are late after 2 s
         (PERFTEST, (0.5, 5.9), {"row_s": 0.45}, "reported nothing for 1.4 s"),
         (rows(90, 49, 90), (0.0, 3.0), {}, "wrote at 49% of its rate alone from second 1.0 of the"
@@ -216,6 +217,11 @@ def test_what_is_not_writing_all_the_time_is_refused(
     reason: str | None,
 ) -> None:
     assert_named(reasons(Series(writers=[writer(reported, **changes)]), window), reason)
+
+
+def test_a_writer_that_stands_still_is_refused_whatever_share_is_accepted() -> None:
+    series = Series(writers=[writer(rows(90, 0, 90))])
+    assert_named(reasons(series, (0.0, 3.0), min_share=1e-9), "wrote at 0% of its rate alone")
 
 
 #: A fifth of a row of 114, less 0.8 s at the 90 of the rows before: 210 is mostly the scatter of
@@ -314,6 +320,19 @@ def test_memory_that_nothing_overwrites_refutes_the_writer(shown: int, of: int, 
 )
 def test_the_longest_time_without_anything(amounts: list[float], silent_s: float) -> None:
     assert longest_silence_s([Look(0.25, amount) for amount in amounts]) == silent_s
+
+
+def test_a_writer_that_soft_roce_showed_stopped_for_a_second_and_a_half() -> None:
+    """MB/s at its interface every quarter of a second, as read in a virtual machine.
+
+    What it had posted was still sent for 0.4 s after it was stopped.
+    """
+    rates = [15.52, 10.32, 14.06, 17.77, 3.29, 0.0, 0.0, 0.0, 14.70, 13.80]
+    lengths_s = [0.31, 0.27, 0.32, 0.40, 0.26, 0.26, 0.26, 0.26, 0.38, 0.28]
+    seen = [
+        Look(length_s, rate * length_s) for rate, length_s in zip(rates, lengths_s, strict=True)
+    ]
+    assert longest_silence_s(seen) == pytest.approx(0.78)
 
 
 def test_looks_enclose_the_window_and_are_apart_and_not_of_idle_times() -> None:

@@ -134,11 +134,6 @@ def edit_series(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
     edit_samples(run, "stream", lambda records: on(records)["logs"].update({name: digest(content)}))
 
 
-#: A record of traffic that was replayed.
-REPLAY = {
-    **{"trace_sha256": "0" * 64, "node": "n", "window_s": 0, "speed": 1, "share": 1.0},
-    **{"wanted_b": 1.0, "done_b": 1.0, "agreeing_share": 1.0, "bins": []},
-}
 #: What was done -> the file, or field, that is named.
 BROKEN: dict[str, tuple[Edit, str]] = {
     "a digit of a figure": (text_edit(SAMPLES, '"elapsed_s":', '"elapsed_s":1'), SAMPLES),
@@ -168,7 +163,6 @@ CONTRADICTED: dict[str, tuple[Edit, str]] = {
     "the direction": (every("fom_better", lambda _: "lower"), ": fom_better: lower found"),
     "a writer's rate": (of_writer(rate_b_s=8.0e9), ": writers.0.rate_b_s: 8000000000.0 found"),
     "a proof": (of_writer(proof="device"), ": writers.0.proof: device found; allowed: unproven"),
-    "traffic that nobody replayed": (of_writer(replay=REPLAY), ": writers.0.replay: {'trace_sha"),
     "no writer": (figure(writers=[]), ": writers: [] found"),
     "a quiet node": (
         every("conditions", lambda nodes: [{**each, "steal_share": 0.0} for each in nodes]),

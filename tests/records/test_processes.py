@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +34,32 @@ def test_a_process_that_runs_is_stopped_ends_and_is_gone() -> None:
         None,
         0,
     )
+
+
+#: Maps shared memory under a name, as ranks of an MPI do, and leaves it.
+_MAPS = """
+import mmap, sys, time
+with open(sys.argv[1], "w+b") as file:
+    file.truncate(4096)
+    memory = mmap.mmap(file.fileno(), 4096)
+print("mapped", flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_shared_memory_of_what_is_ended_does_not_stay(suspended: bool) -> None:
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", delete=False) as file:
+        command = [sys.executable, "-c", _MAPS, file.name]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        assert child.stdout.readline() == b"mapped\n"
+        assert file.name in processes.shared_files([child.pid])
+        if suspended:
+            child.send_signal(signal.SIGSTOP)
+        processes.end_descendants()
+    assert child.returncode == -signal.SIGTERM
+    assert not Path(file.name).exists()
 
 
 def test_processor_time_is_that_of_the_process() -> None:

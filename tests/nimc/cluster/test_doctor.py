@@ -78,6 +78,8 @@ def state_of(diagnosis, what):
 def test_a_machine_of_this_checkout(root, monkeypatch):
     monkeypatch.setattr(doctor, "tools", lambda: [doctor.lacking("tool x", "none")])
     (root / "reframe_tests").symlink_to(ROOT / "reframe_tests")
+    checks = doctor.checks_in(ROOT / "reframe_tests")  # takes long
+    monkeypatch.setattr(doctor, "checks_in", lambda _: checks)
     diagnosis = doctor.examine("box", root=root)
     assert state_of(diagnosis, "configs/box.py") == state_of(diagnosis, "site/box.yaml") == "ok"
     needed = {row.what for row in diagnosis.findings if row.needed}
@@ -91,6 +93,7 @@ def test_a_machine_of_this_checkout(root, monkeypatch):
     # STREAM compiles nowhere without a compiler; with one, others still lack their program.
     assert state_of(diagnosis, "environments") == "missing"
     assert "environments" in diagnosis.why
+    monkeypatch.setenv("NIMC_REFRAME", "/bin/true")  # ReFrame was asked, which takes long
     config = CONFIG.replace('"cc": ""', '"cc": "sh"')
     (root / "configs" / "box.py").write_text(config)
     diagnosis = doctor.examine("box", root=root)
@@ -98,9 +101,9 @@ def test_a_machine_of_this_checkout(root, monkeypatch):
     assert "environments" not in diagnosis.why
     (root / "site" / "box.yaml").write_text(SITE + "programs: {cms: /opt/cns}\n")
     rows = doctor.examine("box", root=root).findings
-    (checks,) = (row for row in rows if row.what == "checks")
-    assert checks.detail.startswith("site/box.yaml: programs.cms: ")
-    assert "allowed: MCBenchmark.exe, XSBench, amg, cns, " in checks.detail
+    (row,) = (row for row in rows if row.what == "checks")
+    assert row.detail.startswith("site/box.yaml: programs.cms: ")
+    assert "allowed: MCBenchmark.exe, XSBench, amg, cns, " in row.detail
 
 
 SOME = doctor.Diagnosis(
@@ -321,6 +324,28 @@ def test_half_of_the_memory_must_hold_three_arrays_of_four_times_the_caches(memo
     assert f"{int(memory[:2]) / 2:.2f} of {memory[:2]}.00 GiB" in found.detail
 
 
+@pytest.mark.parametrize(("policy", "state"), [("same_host", "missing"), ("hetjob", "limited")])
+def test_a_size_of_caches_that_is_unknown_is_to_be_set(monkeypatch, policy, state):
+    def unknown(_):
+        raise InputError("the size is unknown; allowed: facts: {llc: SIZE}")
+
+    monkeypatch.setattr(Machine, "llc_b", unknown)
+    row = doctor.memory(machine_apart(policy))
+    assert (row.state, row.detail, row.remedy) == (
+        *(state, "the size is unknown", "set facts: {llc: SIZE}"),
+    )
+
+
+def test_origins_of_another_partition_are_nodes_that_can_be_used(fake):
+    box = machine_apart("hetjob")
+    fake("sinfo", "n1 idle\nn2 down\n")
+    assert doctor.origins(box, os.environ) == []
+    fake("sinfo", "n1 down\n")
+    (row,) = doctor.origins(box, os.environ)
+    assert (row.state, row.needed) == ("missing", True)
+    assert "1 node needed, 0 usable" in row.detail
+
+
 PARTITIONS = [
     {"name": "a", "access": ["--partition=a", "--reservation=nimc"]},
     {"name": "b", "access": ["--reservation=nimc2"]},
@@ -385,6 +410,7 @@ def test_an_rdma_device_needs_an_active_port_where_it_shows_ports(states, state)
     here = SimpleNamespace(rdma=[Device("mlx5_0", "InfiniBand", "1.2", None, ports)])
     (row,) = doctor.rdma(here, machine("hetjob"))
     assert row.state == state
+    assert "firmware 1.2" in row.detail
     if len(states) == 2:
         assert "port 2 ACTIVE 200 Gbit/s" in row.detail
     (none,) = doctor.rdma(SimpleNamespace(rdma=[]), machine("hetjob"))

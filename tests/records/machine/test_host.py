@@ -164,6 +164,10 @@ def test_a_big_host(tmp_path: Path) -> None:
     assert {name: getattr(big, name) for name in HARDWARE} == HARDWARE
     assert [node.number for node in big.numa_nodes] == [0, 1, 2, 3]
     assert big.numa_nodes[1] == NumaNode(1, [2, 3, 10, 11], 16 * GIB)
+    assert host.nodes_with_cores(big.numa_nodes) == [0, 1, 2, 3]
+    # Without any figure of memory, and of memory alone.
+    apart = [NumaNode(1, [0], 0), NumaNode(2, [], 5)]
+    assert (host.nodes_with_cores(apart), host.memory_nodes(apart)) == ([1], [2])
     # Each last-level cache counts once.
     assert len(big.last_level_caches) == 4
     assert big.last_level_caches[3] == Cache(3, 16 * MIB, [6, 7, 14, 15])
