@@ -26,8 +26,8 @@ def test_data_beside_the_page_in_the_runs_folder_holds_every_sample_and_result(
     folder = run / "report"
     assert report.page == folder / "report.html"
     names = sorted(path.name for path in folder.iterdir())
-    files = ["pairs.parquet", "paper_estimates.json", "report.html"]
-    files += ["results.json", "results.parquet", "samples.parquet"]
+    files = ["pairs.parquet", "paper_estimates.json", "paper_table_2.json", "paper_table_3.json"]
+    files += ["report.html", "results.json", "results.parquet", "samples.parquet"]
     assert names == files
     table = pl.read_parquet(folder / "samples.parquet")
     assert table.height == 2 * (1 + 6 * 4)

@@ -11,6 +11,7 @@ from nimc.campaign.prepare import prepare
 from nimc.cli import hosts, plan, run
 from nimc.cluster.doctor import examine
 from records.checkout import ROOT
+from reframe_tests.factors import _missing
 from tests.commands import Command
 
 CONFIG = """
@@ -109,6 +110,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "spack"))
     monkeypatch.setattr("conductor.injectors.mpi_put._FOLDER", tmp_path)
     monkeypatch.setattr("records.processes.become_subreaper", lambda: None)
+    monkeypatch.setattr("reframe_tests.factors._missing", _missing.__wrapped__)  # not remembered
     # What doctor says of tools is not asked here, and takes long.
     monkeypatch.setattr("nimc.cluster.doctor.tools", list)
     monkeypatch.setattr(hosts, "examine", partial(examine, root=tmp_path))
