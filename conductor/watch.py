@@ -30,7 +30,7 @@ from conductor.series import (
     Metered,
     NodeSeries,
 )
-from records import clock, processes
+from records import clock, kernel_text, processes
 from records.machine import load, node_counters
 from records.machine.node_counters import NodeCounter, NodeReader
 from records.sample import WRITERS
@@ -219,6 +219,7 @@ class Watch:
         self._ends = ends
         self._held = [(writer, pid, processes.ran_s(pid)) for writer, pid in held]
         self._counters = self._read_counters()
+        self._by_cpu = node_reader.by_cpu()
         #: Device -> name of its counter, and its readings; they come last, as close to the run as
         #: possible.
         self._counter_names = dict.fromkeys(order.devices, "")
@@ -229,8 +230,13 @@ class Watch:
         """End the watch; what it has recorded."""
         self._read_devices()
         gained = node_counters.change(self._counters, self._read_counters())
+        by_cpu = self._node_reader.by_cpu()
         await self.cancel()
         self._add_load()
+        free_cpus = load.left_free(self._busy)
+        if free_cpus:
+            free = set(kernel_text.cpu_list(free_cpus))
+            gained = node_counters.on_free_cpus(self._by_cpu, by_cpu, free) | gained
         if self._frequencies_hz:
             gained["frequency"] = NodeCounter(fmean(self._frequencies_hz), "Hz", "gauge")
         node = NodeSeries(
@@ -242,7 +248,7 @@ class Watch:
             loads=self._loads,
             busiest=max(self._foreign_s, key=self._foreign_s.__getitem__, default=""),
             frequencies_hz=self._frequencies_hz,
-            free_cpus=load.left_free(self._busy),
+            free_cpus=free_cpus,
         )
         return Observed(node, [meter.metered() for meter in self._meters], gained, self._ran())
 

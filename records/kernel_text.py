@@ -16,6 +16,7 @@ _MOST_CPUS = 1 << 16
 #: Columns of /proc/PID/stat after the name: parent, flags, times (own, then of children that were
 #: waited for; each in user and in system mode), start.
 _COLUMNS = (1, 6, 11, 12, 13, 14, 19)
+_CPU = 36
 
 
 def read(path: Path) -> str:
@@ -68,6 +69,8 @@ class ProcessStat(NamedTuple):
     children: int
     #: When it started; with its PID this identifies it.
     started: int
+    #: The CPU that it ran on last.
+    cpu: int | None
 
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -90,6 +93,7 @@ def stat_of(process: Path) -> ProcessStat | None:
         used=user + system,
         children=of_children + of_children_system,
         started=started,
+        cpu=number("".join(fields[_CPU : _CPU + 1])),
     )
 
 

@@ -20,6 +20,8 @@ from analysis.samples.columns import read_run
 from analysis.samples.provenance import hosts_of, mapping
 from records.arms import arm_of, name_of, parts_of
 from records.kernel_text import cpu_list
+from records.machine.node_counters import ON_FREE
+from records.sample import NODE, THREADS
 
 #: Factors that leave cores free.
 _FREES = ("reserved_cores", "core_spec")
@@ -120,8 +122,11 @@ def _served(run: RunData) -> pl.DataFrame:
     read = read_run(run.path)
     identity = read.frame.with_row_index("row").select("row", "key", "provenance")
     counts = run.samples.filter(pl.col("status") == "counts").select("key", "case", "arm")
-    runs = read.conditions.select("row", "node", "free_cpus").join(identity, on="row")
-    named = _devices(run)
+    of_nodes = read.conditions.select(
+        "row", "node", "free_cpus", rank=pl.int_range(pl.len()).over("row")
+    )
+    runs = of_nodes.join(identity, on="row")
+    named, counted = _devices(run), _counted(run)
     rows = []
     for record in runs.join(counts, on="key", maintain_order="left").iter_rows(named=True):
         cores = {name for name in parts_of(str(record["arm"]))[1] if name in _FREES}
@@ -133,10 +138,31 @@ def _served(run: RunData) -> pl.DataFrame:
             if named and device not in named:
                 continue
             there = sum(number for cpus, number in bound.items() if {*cpu_list(cpus)} <= free)
-            numbers = {"bound": there, "all": sum(bound.values())}
-            of_run = {name: str(record[name]) for name in ("case", "node")}
-            rows.append({**of_run, "device": device, "free_cpus": record["free_cpus"], **numbers})
-    return pl.DataFrame(rows)
+            numbers: dict[str, float | None] = {"bound": there, "all": sum(bound.values())}
+            for name, counter in (("came", f"{device}:interrupts"), ("threads", THREADS)):
+                of_run = (record["key"], record["rank"])
+                numbers[name] = counted.get((*of_run, counter))
+                numbers[f"{name}_free"] = counted.get((*of_run, f"{counter}{ON_FREE}"))
+            of_node = {name: str(record[name]) for name in ("case", "node")}
+            rows.append({**of_node, "device": device, "free_cpus": record["free_cpus"], **numbers})
+    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(_COUNTED, pl.Float64))
+
+
+#: What was counted of a run, on all CPUs and on the free ones; null where nothing was.
+_COUNTED = ("came", "came_free", "threads", "threads_free")
+
+
+def _counted(run: RunData) -> dict[tuple[str, int, str], float]:
+    """Run, node by its index, and counter -> value, of interrupts and kernel threads."""
+    event = pl.col("event").cast(pl.String)
+    rows = run.counters.filter(
+        pl.col("tool").cast(pl.String) == NODE,
+        event.str.ends_with(":interrupts") | event.str.ends_with(ON_FREE) | (event == THREADS),
+    )
+    return {
+        (str(row["key"]), row["rank"], str(row["event"])): row["value"]
+        for row in rows.select("key", "rank", "event", "value").iter_rows(named=True)
+    }
 
 
 def _devices(run: RunData) -> set[str]:
@@ -149,21 +175,39 @@ def _devices(run: RunData) -> set[str]:
 def _said_of_interrupts(table: pl.DataFrame) -> Sequence[str]:
     return [
         f"{row['case']}: {row['share']:.0%} of the interrupts of {row['device']} on {row['node']}"
-        f" were bound to the free cores ({row['cpus']})."
+        f" were bound to the free cores ({row['cpus']})"
+        + "".join(
+            f"; {row[name]:.0%} of {what}"
+            for name, what in (
+                ("came", "those that came were served there"),
+                ("threads", "the time of kernel threads was spent there"),
+            )
+            if row[name] is not None
+        )
+        + "."
         for row in table.to_dicts()
     ]
+
+
+def _positive(name: str) -> pl.Expr:
+    """The sum of a column; null if nothing was counted."""
+    total = pl.col(name).sum()
+    return pl.when(total > 0).then(total)
 
 
 SERVED = Question(
     name="served",
     title="Interrupts on the free core",
     text="Interrupts of the network device whose CPUs, as recorded for each block, were all free"
-    " of the application. How often each came, and where the device's kernel threads ran, is not"
-    " recorded. Binding them needs root.",
+    " of the application; beside it how many of those that came during the runs were served there,"
+    " and how much of the time of all kernel threads was spent there, by the CPU that each ran on"
+    " last. Binding them needs root.",
     rows=_served,
     by=("case", "node", "device"),
     facts={
         "share": pl.col("bound").sum() / pl.col("all").sum(),
+        "came": pl.col("came_free").sum() / _positive("came"),
+        "threads": pl.col("threads_free").sum() / _positive("threads"),
         "unit": pl.lit("1"),
         "interrupts": pl.col("all").first(),
         "cpus": pl.col("free_cpus").unique(maintain_order=True).str.join(" | "),
@@ -174,9 +218,16 @@ SERVED = Question(
         Limit("in part", when=pl.col("share") > 0),
     ),
     sentences=_said_of_interrupts,
-    columns=("interrupts", "cpus", "n", "word"),
-    headings={"share": "bound to free CPUs", "cpus": "free CPUs", "n": "runs", "word": "served"},
-    units={"share": "unit"},
+    columns=("came", "threads", "interrupts", "cpus", "n", "word"),
+    headings={
+        "share": "bound to free CPUs",
+        "came": "served there",
+        "threads": "kernel threads there",
+        "cpus": "free CPUs",
+        "n": "runs",
+        "word": "served",
+    },
+    units=dict.fromkeys(("share", "came", "threads"), "unit"),
     plot=None,
 )
 SECTIONS = [section(FABRIC, "end", 92), section(SERVED, "end", 93)]

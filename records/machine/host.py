@@ -75,17 +75,25 @@ def interrupts_of_devices(root: Path = Path("/")) -> dict[str, dict[str, int]]:
     Without devices whose interrupts are unknown, as those of virtual ones.
     """
     by_device = {}
-    for folder in ("infiniband", "net"):
-        for device in sorted((root / "sys/class" / folder).glob("*/device")):
-            folders = [root / "proc/irq" / path.name for path in device.glob("msi_irqs/*")]
-            # Where an interrupt goes, or may go: kernels before 4.14 lack the first.
-            lists = [
-                _read(path / "effective_affinity_list") or _read(path / "smp_affinity_list")
-                for path in folders
-            ]
-            if numbers := Counter(filter(None, lists)):
-                by_device[device.parent.name] = dict(sorted(numbers.items()))
+    for device, irqs in irqs_of_devices(root).items():
+        folders = [root / "proc/irq" / irq for irq in irqs]
+        # Where an interrupt goes, or may go: kernels before 4.14 lack the first.
+        lists = [
+            _read(path / "effective_affinity_list") or _read(path / "smp_affinity_list")
+            for path in folders
+        ]
+        if numbers := Counter(filter(None, lists)):
+            by_device[device] = dict(sorted(numbers.items()))
     return by_device
+
+
+def irqs_of_devices(root: Path = Path("/")) -> dict[str, list[str]]:
+    """RDMA device or network interface -> its interrupts, by the kernel's number."""
+    return {
+        device.parent.name: [path.name for path in device.glob("msi_irqs/*")]
+        for folder in ("infiniband", "net")
+        for device in sorted((root / "sys/class" / folder).glob("*/device"))
+    }
 
 
 # Settings and firmware of a host that change what memory contention costs, read without root.

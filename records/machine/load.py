@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,8 +36,10 @@ class KernelThreads:
     def __init__(self, root: Path = Path("/")) -> None:
         self._proc = root / "proc"
         self._total = 0
+        #: CPU that threads ran on last -> ticks used between the readings.
+        self._by_cpu = Counter[int]()
         #: PID and start of a thread -> ticks used at the last reading.
-        self._used = dict(_threads(self._proc))
+        self._used = {thread: stat.used for thread, stat in _threads(self._proc)}
 
     @property
     def shown(self) -> bool:
@@ -45,17 +48,26 @@ class KernelThreads:
 
     def read_s(self) -> float:
         """Time that all of them have used since the first reading, seconds."""
-        now = dict(_threads(self._proc))
-        self._total += sum(max(used - self._used.get(thread, 0), 0) for thread, used in now.items())
+        now = {}
+        for thread, stat in _threads(self._proc):
+            now[thread] = stat.used
+            more = max(stat.used - self._used.get(thread, 0), 0)
+            self._total += more
+            if stat.cpu is not None:
+                self._by_cpu[stat.cpu] += more
         self._used = now
         return self._total / TICKS_PER_S
 
+    def by_cpu_s(self) -> dict[int, float]:
+        """The same by the CPU that each thread ran on last, as of the last reading."""
+        return {cpu: ticks / TICKS_PER_S for cpu, ticks in self._by_cpu.items()}
 
-def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], int]]:
-    """PID and start of each kernel thread, and the ticks that it has used."""
+
+def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], kernel_text.ProcessStat]]:
+    """PID and start of each kernel thread, and its state."""
     for pid, stat in kernel_text.stats(proc):
         if stat.flags & _KERNEL_THREAD and not stat.name.startswith(_IN_SOFTIRQ):
-            yield (pid, stat.started), stat.used
+            yield (pid, stat.started), stat
 
 
 #: Environment variable that marks every process that a conductor started, with the block's own

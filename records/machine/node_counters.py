@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from records import kernel_text
-from records.machine import load
+from records.machine import host, load
 from records.machine.load import KernelThreads
 from records.programs import ask
 from records.sample import IRQ, SOFTIRQ, THREADS
@@ -252,6 +252,40 @@ def read_ethtool(interface: str) -> dict[str, NodeCounter]:
     return parse_ethtool(interface, ask([program, "-S", interface], timeout_s=_TIMEOUT_S).stdout)
 
 
+#: Ends the name of a counter of what happened on the CPUs that the application left free.
+ON_FREE = " on free CPUs"
+
+
+def interrupts_by_cpu(root: Path = Path("/")) -> dict[str, dict[int, float]]:
+    """RDMA device or network interface, with `:interrupts` -> CPU -> interrupts since boot."""
+    head, *lines = [line.split() for line in _lines(root / "proc/interrupts")] or [[]]
+    cpus = [int(name.removeprefix("CPU")) for name in head]
+    by_irq = {words[0].rstrip(":"): words[1 : 1 + len(cpus)] for words in lines if words}
+    counters: dict[str, dict[int, float]] = {}
+    for device, irqs in host.irqs_of_devices(root).items():
+        counts = [[_count(text) or 0.0 for text in by_irq[irq]] for irq in irqs if irq in by_irq]
+        if counts:
+            sums = map(sum, zip(*counts, strict=True))
+            counters[f"{device}:interrupts"] = dict(zip(cpus, sums, strict=True))
+    return counters
+
+
+def on_free_cpus(
+    before: Mapping[str, Mapping[int, float]],
+    after: Mapping[str, Mapping[int, float]],
+    free: Collection[int],
+) -> dict[str, NodeCounter]:
+    """What counters by CPU gained, on all CPUs and on those that are free."""
+    gained = {}
+    for name, by_cpu in after.items():
+        unit, then = "s" if name == THREADS else "count", before.get(name, {})
+        more = {cpu: value - then.get(cpu, 0.0) for cpu, value in by_cpu.items()}
+        gained[name] = NodeCounter(sum(more.values()), unit)
+        there = sum(value for cpu, value in more.items() if cpu in free)
+        gained[f"{name}{ON_FREE}"] = NodeCounter(there, unit)
+    return gained
+
+
 class NodeReader:
     """Reads the counters of this node; `ethtool` is asked only for devices that have some."""
 
@@ -281,6 +315,11 @@ class NodeReader:
         if self._threads.shown:
             counters[THREADS] = NodeCounter(self._threads.read_s(), "s")
         return counters
+
+    def by_cpu(self) -> dict[str, dict[int, float]]:
+        """Interrupts of devices now, and time of kernel threads as of the last `read`, by CPU."""
+        threads = {THREADS: self._threads.by_cpu_s()} if self._threads.shown else {}
+        return {**interrupts_by_cpu(self._root), **threads}
 
 
 def _lines(path: Path) -> list[str]:

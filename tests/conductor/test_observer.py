@@ -184,7 +184,7 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
         "load.foreign_s": lambda *_: {"cc1": 0.5, "ld": 0.25},
         "load.frequency_hz": lambda cpus: 1e9 * cpus[0],
         "load.busy_cpus": busy_cpus,
-        "load.left_free": lambda busy: f"free of {busy}",
+        "load.left_free": lambda busy: "0-3" if busy == {4} else "",
         "processes.ran_s": lambda pid: next(ran_s[pid]),
         "processes.cpu_s": lambda pid: next(used_s[pid]),
         "counters.read": lambda device, _: Reading(device, next(passed[device])),
@@ -193,7 +193,7 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
     }.items():
         monkeypatch.setattr(f"conductor.watch.{name}", replacement)
     irqs = count(7, 2)
-    node = SimpleNamespace(read=lambda: {"irq": NodeCounter(next(irqs), "1")})
+    node = SimpleNamespace(read=lambda: {"irq": NodeCounter(next(irqs), "1")}, by_cpu=dict)
     meter = SimpleNamespace(metered=lambda: "metered")
 
     async def watch():
@@ -214,7 +214,7 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
         DeviceSeries("m1", "m1", [DeviceSample(ANY, 200, 20), DeviceSample(ANY, 204, 22)]),
     ]
     assert set(observed.node.frequencies_hz) == {3e9}
-    assert observed.node.free_cpus == "free of {4}"
+    assert observed.node.free_cpus == "0-3"
     assert observed.counters == {
         "irq": NodeCounter(2, "1"),
         WRITERS: NodeCounter(4, "s"),  # 0 + 1 at first, then 2 + 3

@@ -1,5 +1,6 @@
 """What a free core says of the fabric, and which interrupts it served, on a run of known truth."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,17 @@ from analysis.questions.question import answer
 from analysis.report.data import RunData, load_run
 from analysis.subjects.free_core import FABRIC, SERVED
 from records.sample import NodeConditions
-from tests.analysis.synthetic import HOST, STREAM, Case, crossed, header, samples, write_run
+from tests.analysis.made_counters import counter_row, write_rows
+from tests.analysis.synthetic import (
+    HOST,
+    STREAM,
+    Case,
+    crossed,
+    header,
+    rechain,
+    samples,
+    write_run,
+)
 
 #: Figure 6c's price of 6.4 %. With a free core Daly's writes cost nothing, constant ones 10 %.
 CORE = 1.064
@@ -103,3 +114,22 @@ def test_other_runs_have_neither_section(tmp_path: Path) -> None:
     plain = load_run(write_run(tmp_path / "run", samples(STREAM, pairs=8)))
     assert answer(FABRIC, plain).is_empty()
     assert answer(SERVED, plain).is_empty()
+
+
+def test_what_came_during_the_runs_is_beside_what_was_bound(tmp_path: Path) -> None:
+    """In each of 48 runs 100 interrupts, 60 on the free CPU; of 2 s of kernel threads 0.5 s."""
+    run = made(tmp_path)
+    (path,) = (run.path / "samples").iterdir()
+    keys = [json.loads(line)["key"] for line in path.read_text().splitlines()]
+    values = {"mlx5_0:interrupts": 100.0, "eth0:interrupts": 7.0, "kernel-threads-time": 2.0}
+    values |= {"mlx5_0:interrupts on free CPUs": 60.0, "kernel-threads-time on free CPUs": 0.5}
+    rows = [
+        counter_row(key, event, value, tool="node", unit="s" if "time" in event else "count")
+        for key in keys
+        for event, value in values.items()
+    ]
+    write_rows(run.path, path.stem, rows)
+    (row,) = answer(SERVED, load_run(rechain(run.path))).to_dicts()
+    assert (row["share"], row["came"], row["threads"]) == (0.75, 0.6, 0.25)
+    (said,) = SERVED.sentences(answer(SERVED, load_run(run.path))) if SERVED.sentences else ()
+    assert "60% of those that came were served there; 25% of the time of kernel threads" in said

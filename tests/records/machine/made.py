@@ -23,13 +23,16 @@ KERNEL = 0x00208040
 
 def stat(
     pid: int, parent: int, name: str, state: str = "S", flags: int = 0, used: int = 0,
-    children: int = 0, start: int = 5, system: int = 0,
+    children: int = 0, start: int = 5, system: int = 0, cpu: int = 0,
 ) -> str:  # fmt: skip
     """/proc/PID/stat as in proc(5), times in ticks."""
     # After the state: ppid pgrp session tty tpgid flags, four faults, utime stime cutime cstime,
-    # priority nice threads itrealvalue, start.
+    # priority nice threads itrealvalue, start, 15 of memory and signals, exit signal, CPU.
     times = f"{used} {system} {children} 0"
-    return f"{pid} ({name}) {state} {parent} 1 1 0 -1 {flags} 0 0 0 0 {times} 20 0 1 0 {start} 0 0"
+    rest = f"{'0 ' * 15}17 {cpu} 0 0"
+    return (
+        f"{pid} ({name}) {state} {parent} 1 1 0 -1 {flags} 0 0 0 0 {times} 20 0 1 0 {start} {rest}"
+    )
 
 
 def process(
@@ -43,10 +46,10 @@ def process(
 
 
 def thread(
-    pid: int, name: str, user: int, system: int, start: int, flags: int = KERNEL
+    pid: int, name: str, user: int, system: int, start: int, flags: int = KERNEL, cpu: int = 0
 ) -> dict[str, str]:
     """The file of a kernel thread."""
-    text = stat(pid, 2, name, flags=flags, used=user, system=system, start=start)
+    text = stat(pid, 2, name, flags=flags, used=user, system=system, start=start, cpu=cpu)
     return {f"proc/{pid}/stat": text}
 
 

@@ -150,18 +150,19 @@ def test_cpuinfo_counts_only_where_it_is_measured(tmp_path, flags, expected):
 
 def test_what_kernel_threads_used_since_the_first_reading(tmp_path):
     write(tmp_path, thread(20, "kworker/0:1H-mlx5", 0, 100, 5))
-    write(tmp_path, thread(21, "kworker (x) 1", 2, 40, 6))
+    write(tmp_path, thread(21, "kworker (x) 1", 2, 40, 6, cpu=7))
     write(tmp_path, thread(22, "ksoftirqd/0", 0, 500, 7))
     write(tmp_path, thread(99, "lmp", 7000, 800, 8, USER))
     threads = KernelThreads(tmp_path)
     assert threads.shown
     assert threads.read_s() == 0
     write(tmp_path, thread(20, "kworker/0:1H-mlx5", 0, 130, 5))
-    write(tmp_path, thread(21, "kworker (x) 1", 3, 45, 6))
+    write(tmp_path, thread(21, "kworker (x) 1", 3, 45, 6, cpu=7))
     write(tmp_path, thread(22, "ksoftirqd/0", 0, 900, 7))
     write(tmp_path, thread(99, "lmp", 9000, 900, 8, USER))
     # 30 and 1 + 5 ticks; neither ksoftirqd, which is in the time of soft interrupts, nor lmp.
     assert threads.read_s() == pytest.approx(36 / TICKS)
+    assert threads.by_cpu_s() == pytest.approx({0: 30 / TICKS, 7: 6 / TICKS})
     # A PID is another thread's now, which has used 3 ticks since it started.
     write(tmp_path, thread(20, "kworker/u8:1", 0, 3, 70))
     assert threads.read_s() == pytest.approx(39 / TICKS)

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from records.machine.node_counters import NodeCounter, NodeReader, change, parse_ethtool, read
+from records.machine.node_counters import (
+    NodeCounter,
+    NodeReader,
+    change,
+    interrupts_by_cpu,
+    on_free_cpus,
+    parse_ethtool,
+    read,
+)
 from tests.conductor.sysfs import write
 from tests.records.machine.made import COUNTERS, ETHTOOL
 
@@ -104,6 +112,26 @@ def test_the_change_of_totals_and_the_state_of_gauges():
     after = {"a": NodeCounter(15, "s"), "reset": NodeCounter(2, "s"), "new": NodeCounter(4, "s")}
     after["f"] = gauge = NodeCounter(3e9, "Hz", "gauge")
     assert change(before, after) == {"a": NodeCounter(5, "s"), "f": gauge}
+
+
+def test_interrupts_of_a_device_are_counted_by_cpu_and_on_those_left_free(tmp_path):
+    """Of the device's two interrupts 50 came to CPU 0 and 30 to CPU 3, which is free."""
+    lines = [
+        "            CPU0       CPU3",
+        " 90:   {}   {}  PCI-MSI 1-edge  mlx5_comp0@pci:0000:41:00.0",
+    ]
+    lines += [" 91:   {}   {}  PCI-MSI 2-edge  mlx5_comp1", " 92:   9   9  PCI-MSI 3-edge  nvme0q1"]
+    device = "sys/class/infiniband/mlx5_0/device/msi_irqs"
+    files = {f"{device}/90": "msix", f"{device}/91": "msix", f"{device}/99": "msix"}
+    at = []
+    for name, counts in (("a", (1000, 5, 7, 0)), ("b", (1040, 5, 17, 30))):
+        text = "\n".join([*lines, "NMI:  1  1  Non-maskable interrupts"]).format(*counts)
+        at.append(interrupts_by_cpu(write(tmp_path / name, {**files, "proc/interrupts": text})))
+    assert at[0] == {"mlx5_0:interrupts": {0: 1007.0, 3: 5.0}}
+    assert on_free_cpus(*at, {3, 4}) == {
+        "mlx5_0:interrupts": NodeCounter(80.0, "count"),
+        "mlx5_0:interrupts on free CPUs": NodeCounter(30.0, "count"),
+    }
 
 
 def test_this_host_counts_the_switches_of_a_process_that_sleeps():
