@@ -21,6 +21,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, field_validator
 
+from records.checkout import ROOT
 from records.errors import InputError, show
 from records.files import replace_text
 from records.json_limits import parsed, read_text, validated
@@ -176,6 +177,12 @@ class RunHeader:
     pairs_raised: Pairs | None = None
     #: Schema of the run and of its samples.
     schema: int = SCHEMA_VERSION
+
+    @property
+    def asked_by(self) -> str:
+        """What a command calls the campaign: its name, or a file if it is none of `campaigns/`."""
+        file = f"{self.campaign}.yaml"
+        return self.campaign if (ROOT / "campaigns" / file).exists() else file
 
     @property
     def most_pairs(self) -> int:

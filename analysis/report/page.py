@@ -41,7 +41,7 @@ def summary(run: RunData) -> list[str]:
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
     step = words.next_step(
-        run.results, run.header.campaign, run.header.machine, run.header.most_pairs
+        run.results, run.header.asked_by, run.header.machine, run.header.most_pairs
     )
     return [_measured(run), _lost(effects), step]
 

@@ -59,7 +59,7 @@ def report_command(
     for report in reports:
         for run in report.runs:
             parts += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
-            of = (run.header.campaign, run.header.machine, run.header.most_pairs)
+            of = (run.header.asked_by, run.header.machine, run.header.most_pairs)
             parts += results_tables(run.results, *of, run.contrasts, details=details)
         parts.append(f"report: {report.page}")
     document = {"reports": [report.document() for report in reports]}

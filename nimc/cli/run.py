@@ -228,7 +228,7 @@ def _print_results(folder: RunFolder, report: Report, *, details: bool) -> None:
     from nimc.cli.results import results_tables
 
     of, run = folder.header, report.runs[0]
-    named = (of.campaign, of.machine, of.most_pairs)
+    named = (of.asked_by, of.machine, of.most_pairs)
     for part in results_tables(run.results, *named, run.contrasts, details=details):
         click.echo(str(part))
     click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {folder.head}")

@@ -201,7 +201,7 @@ def test_the_command_that_is_printed_reaches_a_verdict(
     for _ in range(6):
         if last in said:
             break
-        (number,) = re.findall(r"Next: [^(]*--pairs (\d+)`", said)
+        (number,) = re.findall(r"Next: [^(]*`nimc run \w+\.yaml [^(`]*--pairs (\d+)`", said)
         out, err = complete(nimc, "--pairs", number, fake=afterwards)
         assert f"resumes {nimc.the_run()}" in err
         said = " ".join(out.split())
