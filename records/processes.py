@@ -226,10 +226,12 @@ def launched(pid: int) -> list[int]:
 
 
 def end_descendants(grace_s: float = _LEFT_S) -> None:
-    """SIGTERM to all descendants: launchers and compilers remove their files. Then SIGKILL."""
+    """SIGTERM to the children, which end what they started: launchers and compilers remove their
+    files, but not at a second signal. Then SIGKILL to all descendants.
+    """
     left = descendants()
-    shared = shared_files(left)
-    send(left, signal.SIGTERM)
+    shared, here = shared_files(left), os.getpid()
+    send((pid for pid, stat in kernel_text.stats() if stat.parent == here), signal.SIGTERM)
     send(left, signal.SIGCONT)  # a suspended process does not act on SIGTERM
     until_s = time.monotonic() + grace_s
     while descendants() and time.monotonic() < until_s:
