@@ -96,7 +96,11 @@ def code_cells(notebook: Path) -> list[str]:
     ids = [cell["id"] for cell in document["cells"]]
     assert len(set(ids)) == len(ids)
     cells = [cell for cell in document["cells"] if cell["cell_type"] == "code"]
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    kinds = {output["output_type"] for cell in cells for output in cell["outputs"]}
+    assert kinds == {
+        "execute_result",
+        "display_data",
+    }  # as committed: tables and a figure, no error
     return ["".join(cell["source"]) for cell in cells]
 
 

@@ -19,7 +19,7 @@ from records.kernel_text import (
 #: The columns after the name: the state, which is the third of all, then 101, 102, ... of index
 #: 1, 2, ... here, 3 less than proc(5) counts: parent 1, flags 6, user and system time 11 and 12,
 #: the same of children 13 and 14, start 19.
-STAT = " ".join(["42 (a) b (c) R", *map(str, range(101, 121))])
+STAT = " ".join(["42 (a) b (c) R", *map(str, range(101, 141))])
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_lists_of_cpus() -> None:
 def test_a_process_whose_name_has_brackets(tmp_path: Path) -> None:
     (tmp_path / "stat").write_text(STAT)
     assert stat_of(tmp_path) == ProcessStat(
-        "a) b (c", "R", parent=101, flags=106, used=111 + 112, children=113 + 114, started=119
+        "a) b (c", "R", 101, 106, used=111 + 112, children=113 + 114, started=119, cpu=136
     )
     (tmp_path / "stat").write_text(STAT.rpartition(" 119")[0])
     assert stat_of(tmp_path) is None
