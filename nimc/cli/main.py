@@ -29,7 +29,7 @@ GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
         {
             "init": ("hosts", "both files of a new machine, filled from what can be asked"),
             "doctor": ("hosts", "what works on this host, and how to get what is missing"),
-            "spack": ("spack", "workloads and tools built with Spack: setup, build, mirror, info"),
+            "spack": ("spack", "workloads and tools built with Spack: setup, build, info"),
             "minicluster": ("minicluster", "a Slurm cluster on this machine: up, status, down"),
         },
     ),

@@ -293,7 +293,10 @@ def _check(packages: Path | None, machine_file: Path | None, mirror: str | None)
     if mirror and not colon:
         raise InputError(f"--mirror: {mirror!r} is no URL; allowed: file:///FOLDER, https://...")
     if scheme == "file" and not Path(rest).is_dir():
-        raise InputError(f"--mirror: {rest} is not a folder; 'nimc spack mirror' makes one")
+        raise InputError(
+            f"--mirror: {rest} is not a folder; 'spack mirror create' makes one"
+            " (docs/workloads.md#spacks-files-and-sites-without-a-network)"
+        )
 
 
 def packages_in(path: Path, field: str) -> dict[str, Any]:
