@@ -1,7 +1,8 @@
 """The agent: one per node, started once per block. Carries out the conductor's orders.
 
-It runs and watches its ends of writers (`end.py`), makes short writes (`follower.py`), and records
-what happens on its node (`watch.py`). If the connection is lost, it stops everything and exits.
+It runs and watches its ends of writers (`end.py`), makes short writes (`short_writer.py`), and
+records what happens on its node (`watch.py`). If the connection is lost, it stops everything and
+exits.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import sys
 
 from conductor import messages, shared_memory, wire
 from conductor.end import End, until_stopped
-from conductor.follower import ShortWriter, start_end
 from conductor.injectors import INJECTORS
+from conductor.programs import start_end
+from conductor.short_writer import ShortWriter
 from conductor.watch import Watch
 from records import clock, processes
 from records.machine import host
@@ -64,10 +66,6 @@ class Agent:
                 await self._start(order)
             case messages.Control():
                 await self._control(order)
-            case messages.Follow():
-                for end in self._ends:
-                    if (end.index, end.role) == (order.writer, "origin"):
-                        await end.follow(order.plan, order.full_b_s)
             case messages.Perform():
                 injector = INJECTORS[order.injector]
                 self._schedule = ShortWriter(injector, order.part, order.log)

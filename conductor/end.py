@@ -11,13 +11,13 @@ from functools import partial
 from typing import IO
 
 from conductor import counters
-from conductor.follower import Follower, Meaning, read, start_end, throttled
 from conductor.injectors.base import PASSES, Arrived, EndRole, Injector, Row, Writer
 from conductor.messages import News
+from conductor.pacer import Pacer, pace
+from conductor.programs import Meaning, read, start_end
 from conductor.series import Placed, RateRow
 from conductor.watch import Meter
 from records import clock, processes
-from records.timetable import Timetable
 
 #: How often the byte counter of the origin's device is read if a writer prints no rows, seconds.
 COUNT_S = 1.0
@@ -54,9 +54,9 @@ class End:
         #: Counts what an origin writes; None for a passive side.
         self.meter: Meter | None = None
         if role == "origin":
-            self.meter = Meter(writer, injector, process.pid, self._noted, self._asked)
-        #: What it follows, unless it writes at full rate or its program limits it.
-        self.follower: Follower | None = None
+            self.meter = Meter(writer, injector, process.pid, self._noted)
+        #: None if it writes at full rate or its program limits it, and until it has set up.
+        self.pacer: Pacer | None = None
         self._pacing: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         #: What its launcher has started, once known.
@@ -147,8 +147,8 @@ class End:
             self._let_run()
         if self.meter:
             self.meter.start()
-        if self.follower:
-            self._follow(self.follower)
+        if self.pacer:
+            self._pace(self.pacer)
 
     async def after_a_row(self) -> None:
         """Wait until it may be held, if only shortly after a row; no longer than for a few rows."""
@@ -176,40 +176,26 @@ class End:
 
     # Paced.
 
-    async def follow(self, plan: Timetable | None, full_b_s: float) -> None:
-        """Follow a timetable in place of the one that it follows; without, write at full rate."""
-        await self._let_go()
-        self.follower = None
-        if plan:
-            self._follow(self._follower(plan, full_b_s))
-
-    def _follower(self, plan: Timetable, full_b_s: float) -> Follower:
-        return Follower(self.process, self.writer.message_b, plan, full_b_s, self.passed_b)
-
-    def _follow(self, follower: Follower) -> None:
-        self.follower = follower
-        self._pacing = self._begin(follower.run())
+    def _pace(self, pacer: Pacer) -> None:
+        self.pacer = pacer
+        self._pacing = self._begin(pacer.run())
 
     async def _let_go(self) -> None:
-        """Follow no more; first, since a follower resumes the process at its end."""
+        """Pace it no more; first, since a pacer resumes the process at its end."""
         if self._pacing:
             self._pacing.cancel()
             await asyncio.gather(self._pacing, return_exceptions=True)
             self._pacing = None
 
-    def throttled(self, reported_b_s: float) -> Follower:
-        """Follows its rate; `reported_b_s`: what it has written without limit."""
+    def _pacer(self, reported_b_s: float) -> Pacer:
+        """Paces it; `reported_b_s`: what it has written without limit."""
         writer = self.writer
         full_b_s = writer.full_b_s or max(reported_b_s, writer.rate_b_s or 0.0)
-        return self._follower(throttled(writer), full_b_s)
+        return Pacer(self.process, pace(writer), full_b_s, self.passed_b)
 
     def passed_b(self) -> float | None:
         """What its device has passed on, if it is the only one here that writes."""
         return self.meter.passed_b() if self.meter and self._writes_alone(self) else None
-
-    def _asked(self, start_s: float, end_s: float) -> bool:
-        """Whether so much is due between two times that it must be counted."""
-        return self.follower is None or self.paced or self.follower.asks(start_s, end_s)
 
     # What it reports.
 
@@ -235,17 +221,17 @@ class End:
             self.meter.count()
             asyncio.get_running_loop().call_later(self.injector.row_s or 0.0, self.meter.count)
         held = self.held or ended_s - over_s < self._resumed_s
-        if self.follower:
-            self.follower.reported(None if held else row.rate_b_s * over_s, over_s)
+        if self.pacer:
+            self.pacer.reported(None if held else row.rate_b_s * over_s, over_s)
         elif self.paced and not self.held:  # it has set up
-            self._follow(self.throttled(row.rate_b_s))
+            self._pace(self._pacer(row.rate_b_s))
         if held:
             return  # the interval has a part in which it was held
         self._reported = True
         if self.meter:
             self.meter.start()
             self.report_count()
-        bursts = self.follower.bursts() if self.follower and self.writer.burst else row.bursts
+        bursts = self.pacer.bursts() if self.pacer and self.writer.burst else row.bursts
         reported = RateRow(ended_s - over_s, ended_s, row.rate_b_s, bursts)
         self._send(News(self.index, row=reported))
 

@@ -132,7 +132,7 @@ def _device_bytes(devices: Sequence[DeviceSeries]) -> list[DeviceBytes]:
 
 
 def looks(writer: WriterSeries, window_s: tuple[float, float]) -> list[Look]:
-    """What was counted of a writer in a window, four times a second; without times to be idle in.
+    """What was counted of a writer in a window, four times a second.
 
     The first begins before the window, and the last ends after it, if there are such readings.
     """
@@ -145,9 +145,7 @@ def looks(writer: WriterSeries, window_s: tuple[float, float]) -> list[Look]:
         if not apart or sample.at_s - apart[-1].at_s >= _LOOK_S:
             apart.append(sample)
     return [
-        Look(last.at_s - first.at_s, last.total - first.total)
-        for first, last in pairwise(apart)
-        if not last.idle
+        Look(last.at_s - first.at_s, last.total - first.total) for first, last in pairwise(apart)
     ]
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from conductor import messages, wire
-from conductor.follower import throttled
 from conductor.injectors.base import EndRole, Injector, Writer
 from conductor.messages import Do, Pong, WritersStopped
+from conductor.pacer import pace
 from conductor.rates import COUNTED_S
 from conductor.series import Placed, RateRow, WriterSeries
 from records import clock
@@ -334,7 +334,7 @@ def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | No
 
     def paced_s(writer: Writer) -> float:
         paced = injector.paced_by == "agent" and writer.rate_b_s is not None
-        return throttled(writer).every_s if writer.burst or paced else 0.0
+        return pace(writer).period_s if writer.burst or paced else 0.0
 
     return [
         max(COUNTED_S, _PERIODS * paced_s(writer))

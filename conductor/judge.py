@@ -189,7 +189,7 @@ def _why_rejected(
 
 def _most_b_s(writer: WriterSeries, window_s: Window) -> float:
     """Largest mean rate of a writer in a window."""
-    if writer.in_traffic or not INJECTORS[writer.injector].writes:
+    if not INJECTORS[writer.injector].writes:
         return math.inf
     it = writer.writer
     return most_of(it.rate_b_s, it.message_b, window_s[1] - window_s[0], it.burst)
@@ -258,7 +258,7 @@ def _silences(
     usual_b_s = expected(record.rate_alone_b_s, record.asked_b_s).rate_b_s
     message_s = record.message_b / usual_b_s if usual_b_s else 0.0
     allowed_s = max(limits.silent_s, _MESSAGES * message_s)
-    silent_s = 0.0 if writer.in_traffic else longest_silence_s(counts)
+    silent_s = longest_silence_s(counts)
     if silent_s > allowed_s:
         yield (
             f"writer {writer.number} wrote nothing for {silent_s:.1f} s ({at}); allowed:"

@@ -10,13 +10,13 @@ import functools
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast, get_args
 
-from conductor.follower import Part
 from conductor.injectors.base import EndRole, Writer
 from conductor.series import CounterSample, Metered, NodeSeries, Placed, RateRow
+from conductor.short_writer import Part
 from conductor.wire import WireError
 from records.errors import first_fault
 from records.machine.node_counters import NodeCounter
-from records.timetable import FinishedWrite, Timetable
+from records.timetable import FinishedWrite
 
 #: What is done with writers: `freeze` suspends the passive side, which is needed no more.
 Do = Literal["stop", "hold", "resume", "freeze"]
@@ -46,18 +46,6 @@ class Control:
 
     do: Do
     writers: list[int]
-
-
-@dataclass(frozen=True)
-class Follow:
-    """Let a writer follow a timetable from now on; None: write at full rate again.
-
-    `full_b_s` is its rate alone.
-    """
-
-    writer: int
-    plan: Timetable | None
-    full_b_s: float
 
 
 @dataclass(frozen=True)
@@ -165,7 +153,7 @@ class Written:
     faults: dict[str, int]
 
 
-Order = StartEnd | Control | Follow | Perform | Finish | BeginWatch | EndWatch | Ping
+Order = StartEnd | Control | Perform | Finish | BeginWatch | EndWatch | Ping
 Answer = Pong | WritersStopped | Watching | Observed | Written
 Report = Hello | News | Answer
 

@@ -171,8 +171,6 @@ class Expected(NamedTuple):
     alone_b_s: float | None = None
 
 
-#: What a row of a writer that follows traffic must show: anything, since the rates may be low.
-ANYTHING = Expected(0.0, "the traffic")
 #: A control reports shares of a core in place of rates. It must run all the time, but no share is
 #: required: the application takes as much of its core from it as from writers.
 OF_CONTROL = Expected(0.0, "a core", "computed")
@@ -192,7 +190,7 @@ def required(writer: WriterSeries) -> Expected:
     """What the rows of a writer are compared with."""
     if not INJECTORS[writer.injector].writes:
         return OF_CONTROL
-    return ANYTHING if writer.in_traffic else expected(writer.alone_b_s, writer.writer.rate_b_s)
+    return expected(writer.alone_b_s, writer.writer.rate_b_s)
 
 
 def most_of(

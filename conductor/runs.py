@@ -21,7 +21,7 @@ from conductor.rates import until_s
 from conductor.readers import Readers, ToolError
 from conductor.recorded import Run, node_rows, sample_of
 from conductor.series import Series
-from conductor.timetable import Follows, NotReadyError, ScheduleControl
+from conductor.timetable import NotReadyError, ScheduleControl
 from conductor.writers import Writers
 from records import clock
 from records.notes import Note
@@ -142,22 +142,13 @@ class BlockRunner:
 
     async def _under_writers(self, run: Run, writes: Writes, result: RunResult) -> Series:
         states = await self._writers_at_speed(writes, result)
-        observed, follows = Observation(), None
+        observed = Observation()
         if result.accepted:
-            if writes.replay:
-                window, alone = self._plan.windows[run.pair], self.writers.alone[writes]
-                targets = self._nodes.targets
-                follows = Follows(writes.replay, window, targets, self._hub, states, alone)
             observed = await self._application(run, result, states)
-            if follows:
-                follows.end()
             await self._last_rows(states, result)
         placed = await self.writers.silence(writes, states)
-        off_plan: list[str] = []
-        if follows:
-            result.timetable, off_plan = follows.compared(result.window_s)
-        each = self.writers.series(writes, states, observed.meters, placed)
-        return self._series(run, observed, writers=each, off_plan=off_plan)
+        writers = self.writers.series(writes, states, observed.meters, placed)
+        return self._series(run, observed, writers=writers)
 
     async def _under_timetable(self, run: Run, writes: Writes, result: RunResult) -> Series:
         """The application under short writes; without writers if the number of writers is 0."""

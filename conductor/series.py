@@ -49,8 +49,6 @@ class CounterSample(NamedTuple):
 
     at_s: float
     total: float
-    #: Whether nothing, or too little to be counted, was due since the sample before.
-    idle: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,8 +100,6 @@ class WriterSeries:
     counted_alone_b_s: float | None = None
     meter: Metered = Metered(0)
     placed: list[Placed] = field(default_factory=list)
-    #: Whether it followed a site's traffic in place of a rate.
-    in_traffic: bool = False
 
 
 class DeviceSample(NamedTuple):
@@ -171,7 +167,7 @@ class Series:
     writers: list[WriterSeries] = field(default_factory=list)
     #: What the writers of a timetable claim.
     claims: list[WriterRecord] = field(default_factory=list)
-    #: Why writers did not follow their timetable, or their traffic.
+    #: Why writers did not follow their timetable.
     off_plan: list[str] = field(default_factory=list)
     #: Directions at the targets in which nothing of the run's treatment goes, and the rate of all
     #: writers of the block together without an application, bytes per second.

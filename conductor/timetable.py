@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -16,19 +16,19 @@ from typing import NamedTuple
 
 from conductor import allocation
 from conductor.allocation import Allocation
-from conductor.follower import Part
 from conductor.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Injector, Writer
-from conductor.messages import Finish, Follow, Perform, Written
+from conductor.messages import Finish, Perform, Written
+from conductor.short_writer import Part
 from records import clock, timetable
 from records.clock import Offset
 from records.errors import InputError
 from records.files import replace_text
-from records.plan import BlockPlan, ShortWrites, Window
+from records.plan import BlockPlan, ShortWrites
 from records.sample import MANY, TimetableRecord, WriterRecord
-from records.timetable import FinishedWrite, Followed, Staggered, Timetable
-from records.treatment import Replay, Writes
+from records.timetable import FinishedWrite, Staggered
+from records.treatment import Writes
 
 #: Bytes of a write in the first rehearsal, when no rate is known yet.
 _FIRST_B = 16 * 2**20
@@ -297,69 +297,3 @@ def _most_frequent(reports: Mapping[str, Written]) -> str:
     for written in reports.values():
         faults.update(written.faults)
     return next((f"{times} times: {fault}" for fault, times in faults.most_common(1)), "")
-
-
-# Replayed traffic: writers that always write follow a window of a trace while the application runs.
-
-
-class Follows:
-    """Writers that follow a window, from its making until `end`."""
-
-    def __init__(
-        self,
-        replay: Replay,
-        window: Window,
-        targets: Sequence[str],
-        hub: Hub,
-        states: Sequence[WriterState],
-        alone_b_s: Sequence[float],
-    ) -> None:
-        """`alone_b_s`: the rate of each writer without an application."""
-        self._replay = replay
-        self._window = window
-        self._hub = hub
-        #: The place of each writer's target among the targets; writers of a target share its rates.
-        self._places = [targets.index(state.writer.target) for state in states]
-        sharing = Counter(self._places)
-        plans = [
-            timetable.along([rate / sharing[place] for rate in window.rates_b_s[place]])
-            for place in self._places
-        ]
-        self._writers = list(zip(states, plans, alone_b_s, strict=True))
-        self._span_s = (self._order(plans), math.inf)
-
-    def end(self) -> None:
-        """Let them write at full rate again."""
-        self._span_s = self._span_s[0], self._order([None] * len(self._writers))
-
-    def _order(self, plans: Sequence[Timetable | None]) -> float:
-        for (state, _, full_b_s), plan in zip(self._writers, plans, strict=True):
-            self._hub.send(state.writer.origin, Follow(state.writer.index, plan, full_b_s))
-        return clock.now_s()
-
-    def compared(self, run_s: tuple[float, float]) -> tuple[TimetableRecord, list[str]]:
-        """What the writers did, and why the run is rejected."""
-        followed, reasons = list[Followed](), list[str]()
-        for state, plan, alone_b_s in self._writers:
-            reports = [
-                FinishedWrite(number, row.start_s, row.end_s, row.bytes_b)
-                for number, row in enumerate(state.rows)
-            ]
-            did = timetable.check_traffic(plan, reports, self._span_s, run_s, alone_b_s)
-            followed.append(did)
-            if did.fault:
-                beyond = max(plan.rates_b_s) > alone_b_s
-                more = "; its rates exceed the writer's rate alone: lower traffic.rate"
-                reasons.append(f"writer {state.number} {did.fault}{more if beyond else ''}")
-        record = TimetableRecord(
-            allowed_share=timetable.OFF_SHARE,
-            missing_share=max(each.off_share for each in followed),
-            trace_sha256=self._replay.trace_sha256,
-            nodes=list(dict.fromkeys(self._window.nodes[place] for place in self._places)),
-            window_s=self._window.start_s,
-            speed=self._replay.speed,
-            share=self._replay.share,
-            wanted_b_s=sum(each.wanted_b / each.over_s for each in followed if each.over_s),
-            done_b_s=sum(each.done_b / each.over_s for each in followed if each.over_s),
-        )
-        return record, reasons

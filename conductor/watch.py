@@ -79,22 +79,13 @@ class Meter:
     """Counts one writer's bytes from `start` to `stop`, several times a second."""
 
     def __init__(
-        self,
-        writer: Writer,
-        injector: Injector,
-        pid: int,
-        noted: Callable[[], None],
-        asked: Callable[[float, float], bool] = lambda _start_s, _end_s: True,
+        self, writer: Writer, injector: Injector, pid: int, noted: Callable[[], None]
     ) -> None:
-        """`pid`: of its process; `noted` is called after each look.
-
-        `asked`: whether so much was due between two times that it must be counted.
-        """
+        """`pid`: of its process; `noted` is called after each look."""
         self._writer = writer
         self._injector = injector
         self._pid = pid
         self._noted = noted
-        self._asked = asked
         self._samples: list[CounterSample] = []
         #: When it was last counted; and what the target's process has then found in its memory.
         self._until_s = 0.0
@@ -123,7 +114,7 @@ class Meter:
         """The target's process has found so much in its memory."""
         self._arrived_b = bytes_b
         if self._task:
-            self._add(bytes_b, may_be_idle=True)
+            self._add(bytes_b)
             self._noted()
 
     def count(self) -> None:
@@ -137,7 +128,7 @@ class Meter:
             self._open()
             while True:
                 if self._total:
-                    self._add(self._total(), may_be_idle=True)
+                    self._add(self._total())
                     self._noted()
                 elif clock.now_s() - self._until_s > 2 * LOOK_S:  # nothing has arrived since
                     self.arrived(self._arrived_b)
@@ -158,11 +149,9 @@ class Meter:
         else:
             raise LookError("nothing counts what passes over shared memory")
 
-    def _add(self, total: float, *, may_be_idle: bool = False) -> None:
-        at_s, then_s = clock.now_s(), self._until_s
-        idle = may_be_idle and not self._asked(then_s, at_s)
-        self._samples.append(CounterSample(at_s, total, idle))
-        self._until_s = at_s
+    def _add(self, total: float) -> None:
+        self._until_s = clock.now_s()
+        self._samples.append(CounterSample(self._until_s, total))
 
     def taken(self) -> list[CounterSample]:
         """What was counted, and when, since the last call."""

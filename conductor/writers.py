@@ -112,7 +112,6 @@ class Writers:
                 counted_alone_b_s=counted_b_s.get(state.writer.target),
                 meter=meters.get(state.writer.index, Metered(state.writer.index)),
                 placed=[end for end in placed if end.writer == state.writer.index],
-                in_traffic=writes.replay is not None,
             )
             for state, alone_b_s in zip(states, self.alone[writes], strict=True)
         ]

@@ -126,10 +126,6 @@ def _arms(arms: list[str]) -> list[str]:
     return arms
 
 
-def _traffic(value: Any) -> Any:
-    return {"trace": value} if isinstance(value, str) else value
-
-
 Factors = Annotated[dict[str, Any], AfterValidator(check_factors)]
 Cells = Annotated[list[dict[str, Any]], AfterValidator(check_cells)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}$")]
@@ -249,19 +245,6 @@ class InjectorChoice(Record):
     )
 
 
-class TrafficChoice(Record):
-    """The site's own traffic, which the writers of the arm `on` follow."""
-
-    trace: str = Field(description="the path of a trace, from the folder of this file")
-    speed: int = Field(default=1, ge=1, description="a whole number from 1")
-    rate: Annotated[str, BeforeValidator(_text_of(units.share))] = Field(
-        default="100%", description="a share above 0, such as 50%"
-    )
-    nodes: list[Annotated[str, Field(pattern=r"^[^,\s]+$")]] = Field(
-        default=[], description="nodes of the trace, one for each target; else the busiest"
-    )
-
-
 class Verify(Record):
     """What a run must fulfil to be accepted: writes, and silence around it."""
 
@@ -295,10 +278,6 @@ class Campaign(Record):
     only: Cells = Field(default=[], description=CELLS_RULE)
     pairs: Pairs = Field(default=Pairs(), description="a mapping")
     injector: InjectorChoice = Field(default=InjectorChoice(), description="a mapping")
-    #: The trace alone, or a mapping; None: writers keep their rate.
-    traffic: Annotated[TrafficChoice | None, BeforeValidator(_traffic)] = Field(
-        default=None, description="the path of a trace, or a mapping of trace, speed and rate"
-    )
     verify: Verify = Field(default=Verify(), description="a mapping")
     #: Smallest relative effect of interest: 'no effect' means less than this.
     margin: Fraction = Field(

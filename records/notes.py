@@ -86,11 +86,6 @@ class Note(Enum):
         "{treatment}: 0 writers at a time on {nodes} nodes; ran without writers",
         "measure on more nodes, or with longer writes",
     )
-    TRAFFIC = (
-        "writers followed a site's own traffic by bursts and pauses at full rate, which is"
-        " emulation: {speed} s of the trace in one, {share:.3g} of its rates",
-        "read it as the loss under this traffic at this speed and rate, not at another",
-    )
     UNPROVEN = (
         "unproven: no device counted what arrived at {targets}, and its memory was not looked"
         " at{reason}: only the writers report the writes",

@@ -38,18 +38,6 @@ class ShortWrites:
 
 
 @dataclass(frozen=True)
-class Window:
-    """A part of a trace, which the writers of a pair follow."""
-
-    #: When it begins in the trace, Unix time.
-    start_s: int
-    #: For each target, in their order: the trace's node, and the rates of all its writers together,
-    #: bytes per second, one for each second of the run; then they begin again.
-    nodes: list[str]
-    rates_b_s: list[list[float]]
-
-
-@dataclass(frozen=True)
 class BlockPlan:
     """The pairs of one allocation."""
 
@@ -80,8 +68,6 @@ class BlockPlan:
     read_by_check: bool = False
     #: None if no treatment is scheduled.
     short: ShortWrites | None = None
-    #: One for each pair if treatments replay traffic, the same for all of them.
-    windows: list[Window] = field(default_factory=list)
     #: Caveats to put on every sample, and facts to put into its provenance.
     notes: list[str] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)

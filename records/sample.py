@@ -14,8 +14,8 @@ from records.arms import Role
 
 #: 2 added `role`, `baseline` and `factors`; 3 `lead_in_s`, `conditions` and, of each writer, what
 #: was observed of it and what proves its writes; 4 `counters_sha256`, `logs` and, after all fields,
-#: `chain` (`records.chain`); 5 has bursts and traffic of writers in `timetable`. Older samples are
-#: read if they have none.
+#: `chain` (`records.chain`); 5 has the bursts of writers in `timetable`. Older samples are read if
+#: they have none.
 SCHEMA_VERSION = 5
 
 #: Marks a field with few distinct values in a run, which readers store once each.
@@ -151,7 +151,7 @@ class TimetableRecord:
     #: Planned length of a short write, or of a burst and of the pause after it, seconds.
     length_s: float | None = None
     #: Of short writes: tolerance for the start and end of each, seconds. And the share of planned
-    #: writing that may be missing or in excess, or of the time in which traffic is not followed.
+    #: writing that may be missing or in excess.
     tolerance_s: float | None = None
     allowed_share: float | None = None
     #: Messages per short write.
@@ -162,8 +162,7 @@ class TimetableRecord:
     done: int = 0
     slow: int = 0
     unplanned: int = 0
-    #: Missing and excess writing, relative to all writers writing all the time; of traffic, the
-    #: share of the time of a writer's rows in which it did not follow, of the worst writer.
+    #: Missing and excess writing, relative to all writers writing all the time.
     missing_share: float | None = None
     excess_share: float | None = None
     #: Bytes of all planned short writes that overlap the window.
@@ -185,16 +184,6 @@ class TimetableRecord:
     done_length_s: float | None = None
     done_pause_s: float | None = None
     peak_b_s: float | None = None
-    #: Of traffic, which is emulated: SHA-256 of the trace; its nodes that writers followed, and the
-    #: begin of the window in it, Unix time; seconds of it in one of the run; share of its rates.
-    trace_sha256: str | None = None
-    nodes: list[str] = field(default_factory=list)
-    window_s: int | None = None
-    speed: int | None = None
-    share: float | None = None
-    #: What all writers were to write and wrote in the time that their rows cover, bytes per second.
-    wanted_b_s: float | None = None
-    done_b_s: float | None = None
 
 
 @dataclass(frozen=True)

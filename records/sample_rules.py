@@ -39,8 +39,8 @@ _NUMBERS = r'^\{(\s*"([^"\\]|\\.)*"\s*:\s*-?[0-9][0-9.eE+-]*\s*,?)*\s*\}$'
 _SCHEMAS = range(2, SCHEMA_VERSION + 1)
 OTHER = "for another, use the nimc that wrote it"
 _SCHEMA_RULE = f"{_SCHEMAS[0]} to {SCHEMA_VERSION}; {OTHER}"
-#: What a writer's record has no more.
-OF_SCHEMA_4 = re.compile(rb'"(?:burst|replay)": ?\{')
+#: What a sample has no more: bursts and traffic of schema 4, and traffic of schema 5.
+DROPPED = re.compile(rb'"(?:burst|replay)": ?\{|"trace_sha256": ?"')
 
 
 def check(frame: pl.DataFrame, path: Path, first_line: int) -> None:

@@ -1,9 +1,7 @@
-"""Which writer writes when and how much, planned before a run; and whether it was done.
+"""Short writes to many targets, planned before a run; and whether they were made.
 
-A writer that always runs repeats a timetable of rates: one below full, bursts, or those of a trace.
-Short writes are of W writers and many targets: write k, of length L, starts at k L / W and ends
-when write k + W starts, so that W writers always write. Slot k mod W is a stream of writes from one
-origin.
+Of W writers, write k, of length L, starts at k L / W and ends when write k + W starts, so that W
+writers always write. Slot k mod W is a stream of writes from one origin.
 
 Pure functions; standard library only.
 """
@@ -21,7 +19,6 @@ from typing import Any, NamedTuple
 from records.errors import InputError
 from records.plan import ShortWrites
 from records.sample import TimetableRecord
-from records.treatment import Burst
 
 #: More would fill the memory, and come from a wrong unit.
 MOST_WRITES = 20_000_000
@@ -61,43 +58,6 @@ class FinishedWrite(NamedTuple):
     def earlier(self, by_s: float) -> FinishedWrite:
         """The same write by a clock that is behind this one."""
         return self._replace(start_s=self.start_s - by_s, end_s=self.end_s - by_s)
-
-
-@dataclass(frozen=True)
-class Timetable:
-    """The rates of one writer, one after the other, and then the same again."""
-
-    rates_b_s: list[float]
-    #: How long each of them lasts, and the pause after it, seconds.
-    length_s: float
-    pause_s: float = 0.0
-
-    @property
-    def every_s(self) -> float:
-        """From the begin of a rate to that of the next, seconds."""
-        return self.length_s + self.pause_s
-
-    def due_b(self, after_s: float) -> float:
-        """Bytes that are due so long after the begin."""
-        number, left_s = divmod(max(after_s, 0.0), self.every_s)
-        rounds, place = divmod(int(number), len(self.rates_b_s))
-        whole_b_s = rounds * sum(self.rates_b_s) + sum(self.rates_b_s[:place])
-        return whole_b_s * self.length_s + self.rates_b_s[place] * min(left_s, self.length_s)
-
-
-def even(rate_b_s: float, period_s: float) -> Timetable:
-    """A rate below full: the bytes of each period by its end."""
-    return Timetable([rate_b_s], period_s)
-
-
-def bursts(rate_b_s: float, burst: Burst) -> Timetable:
-    """Bursts and pauses, of which `rate_b_s` is the mean."""
-    return Timetable([rate_b_s / burst.duty], burst.length_s, burst.pause_s)
-
-
-def along(rates_b_s: Sequence[float]) -> Timetable:
-    """The rates of a trace, one a second."""
-    return Timetable(list(rates_b_s), 1.0)
 
 
 @dataclass(frozen=True)
@@ -229,15 +189,6 @@ def _hits(targets: int, count: int, resting: int, rng: random.Random) -> array[i
 # What was finished, compared with the plan.
 
 
-#: Traffic: largest difference of the bytes of all reports, and of one, as shares of the planned
-#: bytes; or, if that is more, as shares of what the writer writes alone in that time.
-TOTAL_SHARE, TOTAL_ALONE_SHARE = 0.1, 0.01
-BIN_SHARE, BIN_ALONE_SHARE = 0.3, 0.1
-#: Largest share of the reports' time in which they may disagree, and least of the run that they
-#: cover.
-OFF_SHARE = 0.2
-COVERED_SHARE = 0.5
-
 Span = tuple[float, float]
 
 
@@ -359,52 +310,3 @@ def _fault(record: TimetableRecord, strange: int, most: float) -> str | None:
     if excess > most:
         return f"{excess:.1%} was written beyond the plan (allowed: {most:.1%})"
     return None
-
-
-class Followed(NamedTuple):
-    """What a writer was to write and wrote in the time of its reports."""
-
-    over_s: float
-    wanted_b: float
-    done_b: float
-    #: Share of that time in which a report is off.
-    off_share: float
-    #: Why the run is rejected; None if it is not.
-    fault: str | None
-
-
-def check_traffic(
-    plan: Timetable,
-    reports: Iterable[FinishedWrite],
-    followed_s: Span,
-    run_s: Span,
-    alone_b_s: float,
-) -> Followed:
-    """What a writer reported, one after the other, against the traffic that it followed.
-
-    `followed_s` and `run_s`: from when until when it was followed, and the application ran.
-    """
-    over_s = off_s = wanted_b = done_b = 0.0
-    for each in reports:
-        if followed_s[0] <= each.start_s and each.end_s <= followed_s[1]:
-            write = each.earlier(followed_s[0])
-            due_b = plan.due_b(write.end_s) - plan.due_b(write.start_s)
-            length_s = write.end_s - write.start_s
-            most_b = max(BIN_SHARE * due_b, BIN_ALONE_SHARE * alone_b_s * length_s)
-            over_s, wanted_b, done_b = over_s + length_s, wanted_b + due_b, done_b + write.bytes_b
-            off_s += length_s if abs(write.bytes_b - due_b) > most_b else 0.0
-    fault = None
-    most_b = max(TOTAL_SHARE * wanted_b, TOTAL_ALONE_SHARE * alone_b_s * over_s)
-    if over_s < COVERED_SHARE * (run_s[1] - run_s[0]) or not over_s:
-        fault = f"its rows cover {over_s:.1f} s of the run; allowed: half of it"
-    elif abs(done_b - wanted_b) > most_b:
-        fault = (
-            f"wrote {done_b / 1e6:.1f} MB of {wanted_b / 1e6:.1f} MB of the traffic; allowed"
-            f" difference: {TOTAL_SHARE:.0%}"
-        )
-    elif off_s > OFF_SHARE * over_s:
-        fault = (
-            f"followed the traffic in {1 - off_s / over_s:.0%} of the time, within {BIN_SHARE:.0%};"
-            f" at least {1 - OFF_SHARE:.0%} is required"
-        )
-    return Followed(over_s, wanted_b, done_b, off_s / over_s if over_s else 1.0, fault)

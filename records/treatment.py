@@ -31,19 +31,6 @@ class Burst:
 
 
 @dataclass(frozen=True)
-class Replay:
-    """A site's own traffic that writers follow, from windows of a trace (`plan.Window`)."""
-
-    #: SHA-256 of the trace; how many of its seconds are one of a run, at their mean rate; and
-    #: the share of its rates that is written.
-    trace_sha256: str
-    speed: int
-    share: float
-    #: The trace's nodes whose bytes go to the targets, in their order; empty: the busiest.
-    nodes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Writes:
     """What writers do, or the control that replaces them."""
 
@@ -68,9 +55,6 @@ class Writes:
     #: Number of writers at a time under the block's timetable; None writes from before a run until
     #: after its end.
     scheduled: int | None = None
-    #: The traffic that writers follow while the application runs; before and after that they write
-    #: at full rate.
-    replay: Replay | None = None
     #: Memory that each writer's messages are to pass through, bytes; None: the injector's default.
     footprint_b: int | None = None
     #: Writers to each target; None: as many writers as there are targets or origins, whichever is

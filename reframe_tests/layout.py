@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import reframe as rfm
-import reframe.utility.typecheck as typ
 from reframe.core.builtins import variable
 
 from conductor import length
-from records.campaign import TrafficChoice
 from records.errors import InputError
 from records.files import replace_text
 from records.groups import grouped
@@ -36,7 +34,7 @@ from reframe_tests.factors import (
     lacking,
     size_of,
 )
-from reframe_tests.planning import WRITES, CaseRequest, level_faults, planned, replay_of
+from reframe_tests.planning import WRITES, CaseRequest, level_faults, planned
 
 #: What a level may change in a check, and what is as before for the next one.
 _RESTORED = (
@@ -127,14 +125,6 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: Bursts and pauses, such as `10ms/90ms`, of which `rate` is the mean (`full`: that of full
     #: rate within bursts); `none` spaces messages evenly.
     burst = variable(str, value=WRITES["burst"])
-
-    #: A trace of a site's traffic (docs/scale.md#traffic) that writers follow, a path; how many of
-    #: its seconds are one of a run; the share of its rates that is written; and its nodes whose
-    #: bytes go to the targets, in their order (empty: the busiest).
-    traffic = variable(str, value="")
-    traffic_speed = variable(int, value=1)
-    traffic_rate = variable(str, value="100%")
-    traffic_nodes = variable(typ.List[str], value=[])
 
     #: NUMA node that the writers' buffers are bound to, on both ends; -1 does not bind them.
     comm_node = variable(int, value=WRITES["comm_node"])
@@ -244,16 +234,6 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             factors=possible,
             exclude=read_cells(self.exclude, "exclude"),
             only=read_cells(self.only, "only"),
-            replay=replay_of(self.followed()) if self.traffic else None,
-        )
-
-    def followed(self) -> TrafficChoice:
-        """The traffic that writers follow."""
-        return TrafficChoice.model_construct(
-            trace=self.traffic,
-            speed=self.traffic_speed,
-            rate=self.traffic_rate,
-            nodes=self.traffic_nodes,
         )
 
     def laid_out(self, treatments: list[Treatment]) -> list[Treatment]:

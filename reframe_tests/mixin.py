@@ -276,8 +276,6 @@ class NimcMixin(LayoutMixin):
             planning.treatments(asked, self.machine),
             self.machine,
             {name: getattr(self, name) for name in _LIMITS},
-            traffic=self.followed() if self.traffic else None,
-            targets=int(getattr(self, "nodes", 1)),
             case=case,
             workload=type(self).__name__,
             block=self.block,

@@ -8,23 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from conductor.injectors import INJECTORS, get, writing_rate_b_s
 from conductor.injectors.base import Injector
-from records import units
 from records.acceptance import AcceptanceLimits
 from records.arms import ARMS
-from records.campaign import TrafficChoice
-from records.chain import file_digest
 from records.errors import InputError
 from records.machine import slurm
 from records.machine.site import Machine
-from records.notes import Note
 from records.plan import BlockPlan
 from records.sample import Level
-from records.treatment import Burst, Replay, Treatment, Writes
+from records.treatment import Burst, Treatment, Writes
 from reframe_tests import rails, scaling
 from reframe_tests.crossing import RATE, Cell, Factors, cross, is_nothing
 from reframe_tests.factors import (
@@ -74,21 +69,11 @@ class CaseRequest:
     factors: Factors = field(default_factory=dict)
     exclude: Sequence[Cell] = ()
     only: Sequence[Cell] = ()
-    #: Traffic that writers follow.
-    replay: Replay | None = None
 
 
 def planned(variables: Collection[str], within_block: Collection[str]) -> frozenset[str]:
     """Which of a check's variables `CaseRequest.levels` has."""
     return (EVERYWHERE | (FACTORS.keys() & within_block) | scaling.FIELDS.keys()) & set(variables)
-
-
-def replay_of(traffic: TrafficChoice) -> Replay:
-    """The traffic of a trace. Raises InputError for one that does not exist, or a wrong share."""
-    share, file = units.share(traffic.rate, "traffic_rate"), Path(traffic.trace)
-    if not file.is_file():
-        raise InputError(f"traffic: {file} does not exist; allowed: a trace")
-    return Replay(file_digest(file), traffic.speed, share, tuple(traffic.nodes))
 
 
 def level_faults(
@@ -128,13 +113,10 @@ def treatments(asked: CaseRequest, machine: Machine) -> list[Treatment]:
     """
     try:
         load = _scale(asked, machine)
-        resolved = []
-        for treatment in cross(asked.arms, asked.factors, asked.exclude, asked.only):
-            writes = _writes(treatment.arm, asked, treatment.factors, machine, load)
-            replay = writes.replay if writes else None
-            notes = [Note.TRAFFIC(speed=replay.speed, share=replay.share)] if replay else []
-            resolved.append(replace(treatment, writes=writes, notes=notes))
-        return resolved
+        return [
+            replace(one, writes=_writes(one.arm, asked, one.factors, machine, load))
+            for one in cross(asked.arms, asked.factors, asked.exclude, asked.only)
+        ]
     except ValueError as error:
         raise InputError(str(error)) from None
 
@@ -151,9 +133,6 @@ def block(
     treated: list[Treatment],
     machine: Machine,
     demand: Mapping[str, Any],
-    *,
-    traffic: TrafficChoice | None = None,
-    targets: int = 1,
     **fixed: Any,
 ) -> BlockPlan:
     """The block of these treatments; what only the check knows in its place is not in it yet.
@@ -169,7 +148,7 @@ def block(
     origins = machine.origins if load is None else machine.with_origins(load.origins or 1).origins
     of_machine = {name: getattr(machine.proof, name) for name in _PROOF}
     limits = {**demand, "min_share": demand.get("min_share") or machine.proof.min_share}
-    plan = BlockPlan(
+    return BlockPlan(
         treatments=treated,
         origin_cpus=origin_cpus,
         origin_policy=origins.policy,
@@ -182,13 +161,6 @@ def block(
         notes=[*machine.caveats],
         **fixed,
     )
-    if traffic is None or asked.replay is None:
-        return plan
-    from records.traffic import trace  # reads with polars, which starts slowly
-
-    names = [f"{plan.seed}/{plan.case}/{plan.block}/{pair}" for pair in range(plan.pairs)]
-    windows = trace.draw_windows(trace.load(Path(traffic.trace)), asked.replay, targets, names)
-    return replace(plan, windows=windows)
 
 
 # What the writers of a treatment do.
@@ -211,7 +183,7 @@ def _writes(
     if scheduled and load is None:
         raise InputError(f"arms: {arm} found; allowed: only in lammps_scaling")
     levels = {**WRITES, **asked.levels, **factors}
-    injector = _injector(levels, site, special=scheduled or bool(asked.replay))
+    injector = _injector(levels, site, short=scheduled)
     shown = {**levels, "injector": injector.name, "arms": arm}
     for name, allowed, why in _rules(arm, asked, levels, injector, site):
         if not allowed:
@@ -234,21 +206,20 @@ def _writes(
         devices=rails.of_writers(site, str(levels["writer_rail"]), node),
         buffer_node=node,
         scheduled=load.writers[arm] if load and scheduled else None,
-        replay=asked.replay,
     )
 
 
-def _injector(levels: Mapping[str, Level], site: Machine, *, special: bool) -> Injector:
+def _injector(levels: Mapping[str, Level], site: Machine, *, short: bool) -> Injector:
     """The injector that is named; `auto` is the machine's.
 
-    On one host that is ucx for what is `special`, short writes and replayed traffic, if the
-    machine's makes none: both go through the same memory. Raises InputError.
+    On one host that is ucx for `short` writes, if the machine's makes none: both go through the
+    same memory. Raises InputError.
     """
     named, direction = str(levels["injector"]), str(levels["direction"])
     if named != "auto":
         return get(named, direction)
     injector = get(site.injector, direction)
-    lacks = special and not injector.writes_short and not injector.on_own_host
+    lacks = short and not injector.writes_short and not injector.on_own_host
     return get("ucx", direction) if lacks and site.origins.policy == "same_host" else injector
 
 
@@ -282,12 +253,6 @@ def _rules(
         yield "rate", paced, f"{why} or injector perftest"
     why = f"{injector.name} has no such limiter; allowed: software, or injector perftest"
     yield "limiter", not hardware or "hardware" in injector.limiters, why
-    if asked.replay:
-        why = "it cannot be combined with traffic; allowed:"
-        yield "injector", injector.name == "ucx", f"{why} ucx"
-        yield "rate", rate == "full", f"{why} full"
-        yield "burst", levels["burst"] == NO_BURST, f"{why} {NO_BURST}"
-        yield "arms", arm == "on", f"{why} on"
 
 
 def _rate_of(burst: Burst, rate: Level, injector: Injector, why: str) -> tuple[str, bool, str]:

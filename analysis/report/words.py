@@ -15,7 +15,7 @@ from analysis.effects.verdict import MEANING, SENTENCES, Verdict
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, effect
 from analysis.statistics.looks import next_look, unseen
-from records.notes import Note, remedy_of
+from records.notes import remedy_of
 from records.units import SECONDS, plural, quantity
 
 #: Outcome of a run that does not count -> its meaning.
@@ -129,20 +129,14 @@ def headline(effects: Sequence[Result]) -> str:
     return f"{begin}: {', '.join([*said, *more])}."
 
 
-#: How the note of replayed traffic begins.
-_TRAFFIC = Note.TRAFFIC.text.partition("{")[0]
-
-
 def sentence(row: Result) -> str:
     """The effect of one treatment on one case, in a sentence with its interval."""
     if row.slowdown is None:
         return f"No estimate: {plural(row.pairs, 'pair')}, at least {FEWEST} needed."
     writers = ""
-    if any(note.startswith(_TRAFFIC) for note in row.notes):
-        writers = " under this traffic"
     if row.writer_rate_b_s is not None:
         done = kind(row.direction)[1]
-        writers += f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {done} its node"
+        writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {done} its node"
     following = f"; next allocation: {_range(row.next)}" if row.next else ""
     return (
         f"The typical run took {_change(row.slowdown.value)} time{writers} (interval: "

@@ -29,7 +29,7 @@ from records.errors import InputError
 from records.files import replace
 from records.json_limits import refuse_long
 from records.sample import NAME, Sample
-from records.sample_rules import OF_SCHEMA_4, OTHER, WRITER, check, raise_first_fault
+from records.sample_rules import DROPPED, OTHER, WRITER, check, raise_first_fault
 
 #: Of a file that is parsed at once.
 _PIECE_B = 8 << 20
@@ -87,16 +87,7 @@ _WRITER_NAMES = {
     "proof": "proof",
 }
 #: Columns with a field of a timetable.
-_TIMETABLE = {
-    "burst_length_s": "done_length_s",
-    "burst_pause_s": "done_pause_s",
-    "traffic_trace": "trace_sha256",
-    "traffic_window_s": "window_s",
-    "traffic_speed": "speed",
-    "traffic_share": "share",
-    "traffic_wanted_b_s": "wanted_b_s",
-    "traffic_done_b_s": "done_b_s",
-}
+_TIMETABLE = {"burst_length_s": "done_length_s", "burst_pause_s": "done_pause_s"}
 _SHARES = ("missing_share", "excess_share", "allowed_share")
 #: No figure in SI units is larger, or smaller and not 0.
 MOST = 1e30
@@ -218,10 +209,11 @@ def _is_object(text: bytes) -> bool:
 
 def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     """The rows of the piece's lines, those of their writers, and those of their conditions."""
-    if old := OF_SCHEMA_4.search(piece.text):
+    if old := DROPPED.search(piece.text):
         line = piece.first_line + piece.text[: old.start()].count(b"\n")
         raise InputError(
-            f"{piece.path}:{line}: bursts or traffic of schema 4 found; allowed: 5; {OTHER}"
+            f"{piece.path}:{line}: bursts of schema 4 or replayed traffic found; allowed: neither;"
+            f" {OTHER}"
         )
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
@@ -259,14 +251,12 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         timetable=timetable.field("writers"),
         **{name: timetable.field(name) for name in _SHARES},
         **{column: timetable.field(name) for column, name in _TIMETABLE.items()},
-        traffic_nodes=timetable.field("nodes").list.join("+").cast(_NAME),
     )
     for part in (_of_writers(writers), of_nodes):
         flat = flat.join(part, on="row", how="left", maintain_order="left")
     flat = flat.drop("row").with_columns(
         pl.col(*_WRITER_NAMES).fill_null(""),
         pl.col("writers").fill_null(0),
-        pl.when(pl.col("traffic_trace").is_null()).then("writer_share"),
         pl.col("writer_figures").fill_null(value=True),
         pl.col("same_host", "incomplete").fill_null(value=False),
     )

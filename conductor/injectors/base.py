@@ -182,7 +182,7 @@ class Injector(ABC):
     #: False for a control, which replaces the writer and writes nothing.
     writes: bool = True
     #: Which rates it supports, and what limits one below full: the program itself, or the agent,
-    #: which suspends and resumes the program (`Follower`).
+    #: which suspends and resumes the program (`Pacer`).
     rates: Literal["full", "any"] = "any"
     paced_by: Literal["program", "agent"] = "program"
     #: Length of a reported interval, seconds; None if it reports none.

@@ -19,7 +19,7 @@ from records.errors import InputError
 from records.groups import grouped
 from records.machine.site import Machine
 from records.sample import Level
-from records.treatment import Replay, Treatment
+from records.treatment import Treatment
 from reframe_tests import scaling
 from reframe_tests.crossing import Cell, cross
 from reframe_tests.factors import lacking
@@ -91,9 +91,7 @@ def _remaining(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[
     ]
 
 
-def requested(
-    campaign: Campaign, case: Entry, check: CheckVariables, replay: Replay | None = None
-) -> CaseRequest:
+def requested(campaign: Campaign, case: Entry, check: CheckVariables) -> CaseRequest:
     """What a case asks of its check."""
     chosen = campaign.injector
     settings = {
@@ -106,7 +104,6 @@ def requested(
         factors=case.factors,
         exclude=case.exclude,
         only=case.only,
-        replay=replay,
     )
 
 

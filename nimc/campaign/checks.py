@@ -40,7 +40,7 @@ GOVERNED = frozenset(
         *("arms", "block", "block_file", "case", "exclude", "factors", "foreign_cpus"),
         *("foreign_share", "frequency_drop", "injector", "message", "min_share", "nimc_dir"),
         *("nodelist", "only", "pairs", "rate", "retries", "run_timeout_s", "seed", "steal_share"),
-        *("traffic", "traffic_nodes", "traffic_rate", "traffic_speed", "workload"),
+        "workload",
     )
 )
 #: Variables that checks set themselves.

@@ -63,7 +63,7 @@ def search(request: Request, case: Entry) -> Request:
             "only": [],
         }
     )
-    asked = {"workloads": [compared], "arms": [BASELINE], "traffic": None}
+    asked = {"workloads": [compared], "arms": [BASELINE]}
     return replace(request, campaign=request.campaign.model_copy(update=asked))
 
 

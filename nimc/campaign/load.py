@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from nimc.campaign import rules
 from nimc.campaign.checks import CheckVariables, check_of_others
 from nimc.campaign.rules import Fault, dotted, unknown
-from records.campaign import Campaign, TrafficChoice
+from records.campaign import Campaign
 from records.chain import file_digest
 from records.errors import InputError, MachineError, show
 from records.files import require_own
@@ -22,7 +22,6 @@ from records.machine.site import Machine
 from records.marked_yaml import Marked, Place, field_at, model_around
 from records.run import workload_of
 from records.text import one_line
-from records.traffic.trace import load as load_trace
 
 #: No more errors than this are listed.
 _MOST_FAULTS = 10
@@ -54,19 +53,7 @@ def load_campaign(
     if machine is not None:
         refuse(marked, rules.of_writes(campaign, checks, machine))
         refuse(marked, rules.of_lengths(campaign, checks, machine))
-    if campaign.traffic is None:
-        return campaign
-    return campaign.model_copy(update={"traffic": _with_path(campaign.traffic, marked)})
-
-
-def _with_path(traffic: TrafficChoice, marked: Marked) -> TrafficChoice:
-    """The traffic with the whole path of its trace, which can be read."""
-    trace = marked.path.parent / traffic.trace
-    if not trace.is_file():
-        text = f"{trace} does not exist; allowed: a file that 'nimc traffic import' wrote"
-        refuse(marked, [Fault(("traffic",), text)])
-    load_trace(trace)
-    return traffic.model_copy(update={"trace": str(trace.resolve())})
+    return campaign
 
 
 def refuse(marked: Marked, faults: Iterable[Fault]) -> None:

@@ -25,8 +25,8 @@ from records.errors import InputError
 from records.machine.site import Machine
 from records.plan import BlockPlan
 from records.sample import Level
-from records.treatment import Replay, Treatment
-from reframe_tests.planning import CaseRequest, block, replay_of, treatments
+from records.treatment import Treatment
+from reframe_tests.planning import CaseRequest, block, treatments
 
 #: Placeholder in planned commands for the folder of a run that has no name yet.
 RUN = "$RUN"
@@ -81,11 +81,6 @@ class Request:
     others: Mapping[str, Other] = field(default_factory=dict)
 
     @cached_property
-    def replay(self) -> Replay | None:
-        """The traffic that writers follow."""
-        return replay_of(self.campaign.traffic) if self.campaign.traffic else None
-
-    @cached_property
     def treatments(self) -> dict[str, list[Treatment]]:
         """Case -> the treatments of a pair. Raises InputError for writes that cannot be made."""
         decided = {}
@@ -102,7 +97,7 @@ class Request:
 
     def asked(self, case: Entry) -> CaseRequest:
         """What a case asks of its check."""
-        return requested(self.campaign, case, self.check(case), self.replay)
+        return requested(self.campaign, case, self.check(case))
 
     @cached_property
     def searches(self) -> dict[str, Request]:
@@ -325,8 +320,6 @@ def block_plan(
         request.treatments[entry.name],
         request.machine,
         demand,
-        traffic=campaign.traffic,
-        targets=entry.nodes,
         case=entry.name,
         workload=entry.check,
         block=index,

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 #: Command -> number of its document's schema, where it is not 1; it rises if a key goes or changes
 #: its meaning.
 _SCHEMAS = {
-    **dict.fromkeys(("doctor", "simulate --paper", "traffic import"), 2),
+    **dict.fromkeys(("doctor", "simulate --paper"), 2),
     **dict.fromkeys(("compare", "minicluster status", "minicluster up", "nights run"), 2),
     **dict.fromkeys(("reproduce", "writers", "writers --paper"), 2),
-    **dict.fromkeys(("model predict", "plan", "simulate", "traffic show"), 3),
+    **dict.fromkeys(("model predict", "plan", "simulate"), 3),
     **dict.fromkeys(("advise", "model evaluate", "model fit"), 4),
 }
 

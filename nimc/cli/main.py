@@ -77,7 +77,6 @@ GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
             "pack": ("crate", "a run as one zip that can be cited, verified and repeated"),
             "verify": ("crate", "check a run for changes: chain, digests, outputs re-read"),
             "reproduce": ("crate", "the run of such a zip, repeated here, or only its analysis"),
-            "traffic": ("simulate", "a site's own traffic from its monitoring: import, show"),
         },
     ),
 }
@@ -118,8 +117,6 @@ EXAMPLES = {
     "pack": "results/night-1 -o run.zip",
     "verify": "results/night-1",
     "reproduce": "run.zip --analysis-only",
-    "traffic import": "traffic.csv -o trace.parquet",
-    "traffic show": "trace.parquet",
 }
 _EXIT_CODES = (
     "Exit codes: 0 done, 1 the measurement says no, 2 invalid usage or input, 3 the machine or a"

@@ -1,10 +1,9 @@
-"""`nimc simulate`, `writers`, `traffic`: scales beyond this one, and who writes."""
+"""`nimc simulate`, `writers`: scales beyond this one, and who writes."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,7 +11,6 @@ import click
 from analysis.simulate.campaign import STEP_S, STEPS, WRITE_S, explain
 from analysis.simulate.campaign import run as run_application
 from analysis.simulate.progress import Application, rank_slowdowns
-from analysis.subjects.traffic import BUSIEST, Pattern, Traffic, traffic
 from analysis.subjects.writers import (
     PAPER_MTTI_S,
     PAPER_SHARE,
@@ -27,9 +25,6 @@ from nimc.cli.document import show
 from records import units
 from records.errors import InputError
 from records.text import aligned, wrapped
-from records.traffic import formats
-from records.traffic.trace import Break, load
-from records.units import number, plural, quantity
 
 
 @click.command()
@@ -197,88 +192,3 @@ def _table_5() -> tuple[dict[str, Any], str]:
         table = aligned([column.name, *map(str, ranks)], cells)
         parts.append(f"{table}\n  {verdict}: {column.how}")
     return document, "\n\n".join(parts)
-
-
-# `nimc traffic`: what a site's monitoring says of its own writes.
-
-
-@click.group()
-def traffic_command() -> None:
-    """A site's own traffic, from its monitoring."""
-
-
-@traffic_command.command("import")
-@click.argument("files", nargs=-1, required=True, type=options.FILE)
-@options.output_option("The trace, as Parquet.", required=True)
-@options.json_option
-def import_command(files: tuple[Path, ...], output: Path, as_json: bool) -> None:
-    """Make a trace, bytes per node and second, from Prometheus answers or CSV."""
-    trace = formats.trace([formats.read(file) for file in files])
-    trace.save(output)
-    nodes, seconds = trace.seconds["node"].n_unique(), len(trace.seconds)
-    text = (
-        f"{output}: {plural(nodes, 'node')}, {seconds:,} seconds of nodes,"
-        f" {quantity(float(trace.seconds['bytes'].sum()), 'B')}; samples"
-        f" {trace.header.resolution_s:g} s apart\n{_breaks_text(trace.header.breaks)}"
-    )
-    document = {"output": str(output), "nodes": nodes, "seconds": seconds}
-    header = {name: value for name, value in asdict(trace.header).items() if name != "schema"}
-    show("traffic import", {**document, **header}, as_json, wrapped(text))
-
-
-@traffic_command.command("show")
-@click.argument("trace", type=options.FILE)
-@click.option(
-    "--above",
-    metavar="RATE",
-    help="A node is written to above this [default: 10 % of the highest].",
-)
-@click.option("--mtti", default="5y", help="Mean time to interrupt of a node, for Daly.")
-@options.json_option
-def show_command(trace: Path, above: str | None, mtti: str, as_json: bool) -> None:
-    """Duty, bursts and pauses of nodes, and how many are written to at once, next to Daly's."""
-    loaded = load(trace)
-    above_b_s = None if above is None else units.rate_b_s(above, "--above")
-    patterns = traffic(loaded, above_b_s, units.duration_s(mtti, "--mtti"))
-    show("traffic show", asdict(patterns), as_json, wrapped(_traffic_text(patterns)))
-
-
-def _breaks_text(breaks: list[Break]) -> str:
-    kinds = [one.kind for one in breaks]
-    counts = ", ".join(plural(kinds.count(kind), kind) for kind in ("gap", "reset"))
-    return f"{counts}; their seconds are missing, and not filled"
-
-
-def _traffic_text(of: Traffic) -> str:
-    once, daly = of.at_once, of.daly
-    lines = [
-        f"written to: above {quantity(of.above_b_s, 'B/s')}; samples"
-        f" {of.trace.resolution_s:g} s apart, shorter bursts and pauses are not seen",
-        _breaks_text(of.trace.breaks),
-        "no second is known of all nodes"
-        if once.median is None
-        else f"nodes at once: median {once.median:g}, 95 % at most {once.quantile_95:g},"
-        f" most {once.most}, mean {once.mean:.2f} of {len(of.nodes)}",
-    ]
-    if daly:
-        lines.append(
-            f"Daly: {daly.concurrent_writers_exact:.3g} at once, if nodes write for"
-            f" {of.machine.burst_median_s:g} s, the median burst, at his interval"
-        )
-    header = ["node", "duty", "mean", "peak", "bursts", "length", "pause", "mean in bursts"]
-    table = aligned(header, map(_cells, [of.machine, *of.nodes[:BUSIEST]]), left=(0,))
-    foot = "length, pause: median"
-    if (more := len(of.nodes) - BUSIEST) > 0:
-        foot += f"; {plural(more, 'node')} with fewer bytes not shown (--json has all)"
-    return "\n".join([*lines, "", table, foot])
-
-
-def _cells(of: Pattern) -> list[str]:
-    rates, lengths = (of.mean_b_s, of.peak_b_s), (of.burst_median_s, of.pause_median_s)
-    return [
-        *(of.node, f"{number(100 * of.duty, 3)} %"),
-        *(quantity(rate, "B/s", 3) for rate in rates),
-        str(of.bursts),
-        *(quantity(length, "s", 3) for length in lengths),
-        quantity(of.burst_mean_b_s, "B/s", 3),
-    ]

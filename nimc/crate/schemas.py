@@ -20,7 +20,6 @@ from analysis.compare.sides import Comparison
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.statistics.interval import keys
-from analysis.subjects.traffic import Traffic
 from records.checkout import ROOT
 from records.files import make_folder, replace_text
 from records.machine.host import Host
@@ -126,7 +125,6 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
             }
         },
     ),
-    "traffic": ("nimc traffic show --json", Traffic, _NUMBERED),
     "results": ("report/results.json", _RESULTS, {}),
     "comparison": ("a row of 'comparisons' of nimc compare --json", _flat(Comparison), {}),
 }

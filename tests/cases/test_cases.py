@@ -23,14 +23,12 @@ from records.machine import host, node_counters, slurm
 from records.machine.site import Machine
 from records.programs import first_line, last_line
 from records.text import Gist, failure, quoted
-from records.traffic import formats
 from reframe_tests.spack.setup import packages_in, reason_in
 from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load
 from tests.captures import CAPTURES
 from tests.conductor.sysfs import write
 from tests.records.machine.made import machine
-from tests.records.traffic.made import answer, labels
 from tests.reframe_tests.test_parsers import GOOD
 
 CASES = ROOT.parent / "shared" / "cases"
@@ -87,16 +85,6 @@ def of_sysfs(text: str, folder: Path) -> dict[str, float]:
     files = dict(line.split(" = ", 1) for line in text.splitlines())
     found = node_counters.read(write(folder, files))
     return {name: counter.value for name, counter in found.items() if ":port_" in name}
-
-
-def bytes_per_s(text: str, folder: Path) -> set[float] | str:
-    """The different numbers of bytes a second of a node, or what is wrong."""
-    path = folder / "monitoring"
-    path.write_text(text)
-    try:
-        return set(formats.trace([formats.read(path)]).seconds["bytes"].to_list())
-    except InputError as error:
-        return str(error).removeprefix(f"{path}: ")
 
 
 def figure(workload: str) -> Callable[[str, Path], float | str]:
@@ -170,17 +158,6 @@ Barrier              8    0      3      2.0      1.0      0.5  1.00   2.00
 Barrier              8    *      {count}      2.0      1.0      0.5  1.00   2.00
 @--- End of Report --------------------------------------------------------
 """
-
-
-def interfaces(**each_s: int) -> str:
-    """What Prometheus answers of interfaces that count so many bytes a second."""
-    name = "node_network_receive_bytes_total"
-    return answer(
-        [
-            (labels("n1", device, name), [(t, str(count * t)) for t in range(100, 106)])
-            for device, count in each_s.items()
-        ]
-    )
 
 
 class Case(NamedTuple):
@@ -280,38 +257,6 @@ OUTPUTS = [
         {"mlx4_0/2:port_xmit_wait": 2**32 - 2},
         "sys/class/infiniband/mlx4_0/ports/2/counters/port_xmit_wait = 4294967294\n"
         "sys/class/infiniband/mlx4_0/ports/2/counters/port_rcv_errors = 65535\n",
-    ),
-    # The same bytes counted by several devices.
-    *(
-        Case(
-            name,
-            bytes_per_s,
-            f"{node}: devices {devices} found, of which one may count what others do; allowed: one"
-            f' (Prometheus: device="{first}")',
-            text,
-        )
-        for name, node, devices, first, text in (
-            ("traffic_bond", "cn01", "bond0, eth0, eth1", "bond0", None),
-            ("traffic_k8s", "cn01", "cni0, eth0, veth1a, veth2b", "cni0", None),
-            (
-                *("a VLAN on its device", "n1", "eth0, eth0.100", "eth0"),
-                interfaces(**{"eth0": 500, "eth0.100": 499}),
-            ),
-        )
-    ),
-    Case("a bridge that counts nothing", bytes_per_s, {700.0}, interfaces(ib0=700, docker0=0)),
-    # Formats.
-    Case(
-        "traffic_ldms_quoted_header",
-        bytes_per_s,
-        "of no known format; allowed: a Prometheus answer (JSON), or CSV with the header"
-        " time_s,node,bytes",
-    ),
-    Case(
-        "plain CSV with quotes, a byte order mark, and lines that end as on Windows",
-        bytes_per_s,
-        {0.0, 1000.0},
-        '\ufeff"time_s","node","bytes"\r\n100,"n1",0\r\n101,"n1",1000\r\n',
     ),
     Case("spack_override_section", packages, ["openmpi"]),
     Case(
@@ -555,11 +500,12 @@ def test_a_case_is_read_right(case: Case, tmp_path: Path) -> None:
 
 
 def test_every_given_case_is_a_row() -> None:
-    """Of this table, or of `test_hosts.py`."""
+    """Of this table, or of `test_hosts.py`; but monitoring files (`traffic_`) are read no more."""
     if not CASES.is_dir():
         pytest.skip(f"cases of real hosts are not here: no folder {CASES}")
     text = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
-    assert [path.stem for path in CASES.glob("*.txt") if f'"{path.stem}"' not in text] == []
+    names = {path.stem for path in CASES.glob("*.txt") if not path.stem.startswith("traffic_")}
+    assert [name for name in names if f'"{name}"' not in text] == []
 
 
 FOREIGN = [

@@ -73,7 +73,7 @@ def test_a_device_shows_what_its_only_writer_has_written(other, passed_b):
 )
 def test_a_paced_writer_begins_with_the_rate_that_is_known(known_b_s, reported_b_s, full_b_s):
     one = end(rate_b_s=100.0, full_b_s=known_b_s)
-    assert one.throttled(reported_b_s)._full_b_s == full_b_s
+    assert one._pacer(reported_b_s)._full_b_s == full_b_s
     assert one.paced
     assert not end(role="target", rate_b_s=100.0).paced
     assert not end().paced

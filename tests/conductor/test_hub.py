@@ -127,7 +127,7 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
     before_s, after_s, state, offset_s, clock = with_agents(["n7"], answer, talk, ahead_s=100.0)
     (row,), (earlier, later) = state.rows, state.series.samples
     # What was counted is in our time as well.
-    assert later == (row.end_s, 9.0, False)
+    assert later == (row.end_s, 9.0)
     assert later.at_s - earlier.at_s == pytest.approx(0.5, abs=0.01)
     # The way between two processes of one host takes less than 5 s.
     assert before_s - 5 < row.end_s < after_s + 5

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from conductor import messages
-from conductor.follower import Part
 from conductor.injectors.base import Bursts, Writer
 from conductor.series import (
     CounterSample,
@@ -18,9 +17,10 @@ from conductor.series import (
     Placed,
     RateRow,
 )
+from conductor.short_writer import Part
 from conductor.wire import WireError
 from records.machine.node_counters import NodeCounter
-from records.timetable import FinishedWrite, PlannedWrite, along
+from records.timetable import FinishedWrite, PlannedWrite
 from records.treatment import Burst
 
 WRITER = Writer(3, "o1", "t1", "10.0.0.1", 20003, 65536, 5e8, 2e9, None, "eth0", 1, [0, 1], [])
@@ -32,13 +32,12 @@ METERED = Metered(3, "sent by mlx5_0", False, "it stopped")
 NEWS = messages.News(
     3,
     row=RateRow(1.7e9, 1.7e9 + 1, 2e9, Bursts(10, 0.1, 0.92)),
-    samples=[CounterSample(1.7e9 - 0.25, 5e8), CounterSample(1.7e9, 1e9, True)],
+    samples=[CounterSample(1.7e9 - 0.25, 5e8), CounterSample(1.7e9, 1e9)],
 )
 ORDERS = [
     messages.StartEnd("origin", "ucx", WRITER, "/logs/writer-3-origin.log"),
     messages.StartEnd("origin", "mpi_put", replace(WRITER, burst=Burst(0.01, 0.09)), "log"),
     messages.Control("hold", [0, 1]),
-    messages.Follow(3, along([1e9, 0.0]), 2e9),
     messages.Perform("perftest", PART, "log"),
     messages.Finish(2.5),
     messages.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),

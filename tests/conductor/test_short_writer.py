@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import pytest
 
 from conductor.agent import Agent
-from conductor.follower import Part, ShortWriter, start_end
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Total, Writer
 from conductor.messages import StartEnd
+from conductor.programs import start_end
+from conductor.short_writer import Part, ShortWriter
 from records import processes
 from records.timetable import PlannedWrite, staggered
 from tests.conductor.conftest import Sent, free_port

@@ -10,21 +10,18 @@ import pytest
 from conductor.allocation import Allocation
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
-from conductor.messages import Finish, Follow, Perform, Written
-from conductor.series import RateRow
+from conductor.messages import Finish, Perform, Written
 from conductor.timetable import (
-    Follows,
     NotReadyError,
     ScheduleControl,
     messages_of,
     sides,
     slot_records,
 )
-from records import clock
 from records.clock import Offset
-from records.plan import ShortWrites, Window
-from records.timetable import FinishedWrite, along, longest_rest_s, staggered
-from records.treatment import Replay, Writes
+from records.plan import ShortWrites
+from records.timetable import FinishedWrite, longest_rest_s, staggered
+from records.treatment import Writes
 from tests.conductor.test_timetable import PLAN
 
 RATE_B_S = 1e6
@@ -163,49 +160,3 @@ def test_what_each_writer_did_within_the_window():
     assert first.rate_min_b_s == 50.0
     assert (second.origin, second.bytes_b, second.rate_alone_b_s) == ("o1", 80.0, 100.0)
     assert second.rate_min_b_s == 80.0
-
-
-def reported(*rates_b_s):
-    """Rows of a second each."""
-    return [
-        RateRow(1000.0 + second, 1001.0 + second, rate_b_s)
-        for second, rate_b_s in enumerate(rates_b_s)
-    ]
-
-
-def test_writers_of_a_target_share_its_rates_until_the_end(monkeypatch):
-    times_s = iter((1000.0, 1010.0, 1020.0, 1000.0, 1000.0))
-    monkeypatch.setattr(clock, "now_s", lambda: next(times_s))
-    told = []
-    hub = SimpleNamespace(send=lambda node, order: told.append((node, order)))
-    states = [
-        SimpleNamespace(
-            number=index, writer=SimpleNamespace(index=index, origin=f"o{index}", target=target)
-        )
-        for index, target in enumerate(("n1", "n2", "n2"))
-    ]
-    window = Window(0, ["x1", "x2"], [[8.0, 0.0], [6.0, 4.0]])
-    replay = Replay("ab" * 32, 1, 0.5)
-    follows = Follows(replay, window, ["n1", "n2"], hub, states, [10.0, 10.0, 20.0])
-    alone_b_s = [10.0, 10.0, 20.0]
-    shared = [along(rates_b_s) for rates_b_s in ([8.0, 0.0], [3.0, 2.0], [3.0, 2.0])]
-    for plans in (shared, [None] * 3):
-        assert told == [(f"o{i}", Follow(i, plans[i], alone_b_s[i])) for i in range(3)]
-        told.clear()
-        follows.end()
-    # From 1000 to 1020 s the second writer was to write 3, 2, 3, 2, ..., 50 in all.
-    states[1].rows = reported(*[2.5] * 20, 9.0)
-    states[0].rows = reported(*[8.0, 0.0] * 10)
-    states[2].rows = reported(*[3.0, 2.0] * 9, 3.0, 6.0)
-    record, reasons = follows.compared((1000.0, 1020.0))
-    assert (record.nodes, record.writers, reasons) == (["x1", "x2"], None, [])
-    # 4 of the first and 2.5 of each other; the third wrote 4 more in the last of 20 seconds.
-    assert (record.wanted_b_s, record.done_b_s) == pytest.approx((9, 9.2))
-    assert record.missing_share == pytest.approx(0.05)
-    states[1].rows = reported(*[9.0] * 20)
-    for alone, exceeds in ((3.0, False), (2.9, True)):
-        alone_b_s = [10.0, alone, 20.0]
-        beyond = Follows(replay, window, ["n1", "n2"], hub, states, alone_b_s)
-        (fault,) = beyond.compared((1000.0, 1020.0))[1]
-        assert fault.startswith("writer 1 wrote 0.0 MB of 0.0 MB")
-        assert fault.endswith("lower traffic.rate") == exceeds

@@ -33,7 +33,6 @@ from records.machine import host, load, node_counters, site, slurm
 from records.machine.load import KernelThreads
 from records.machine.program import compilers_in, mpi_library
 from records.run import load_header
-from records.traffic import formats, trace
 from reframe_tests.spack import build, setup
 from reframe_tests.spack.setup import SpackLayout
 from reframe_tests.tools import TOOLS
@@ -50,7 +49,6 @@ from tests.conductor.test_messages import ORDERS, REPORTS
 from tests.fuzz.target import Target, captures, in_file, lay_out, tree
 from tests.nimc.cluster.test_reservation import LINE
 from tests.records.machine import made
-from tests.records.traffic.made import PLAIN, answer, labels
 
 Read = Callable[[bytes, Path], object]
 
@@ -323,12 +321,6 @@ def _results(text: bytes, folder: Path) -> None:
     survey(nights_of(results), results)
 
 
-def _traffic(path: Path) -> None:
-    saved = formats.trace([formats.read(path)])
-    saved.save(path.with_name("t.parquet"))
-    assert trace.load(path.with_name("t.parquet")).header == saved.header
-
-
 def _spack(text: bytes, folder: Path) -> None:
     layout = SpackLayout(folder, "m")
     in_file(str(layout.stamp("proxyapps").relative_to(folder)), text, folder)
@@ -363,8 +355,6 @@ _FILES = [
     _input("file.sweep.json", of_file("sweep.json", sweep.load), _SWEEP),
     _input("file.sweep.csv", of_file("sweep.csv", sweep.load), _CSV),
     _input("file.model", of_file("model.json", lambda file: load_model(None, file)), *_MODELS),
-    _input("file.traffic", of_file("monitoring", _traffic),
-           PLAIN.encode(), answer([(labels(), [(1, "0"), (2, "5")])]).encode()),
     _input("file.minicluster", of_folder("state.json", lambda at: state.read(ClusterLayout(at))),
            json.dumps(_STATE).encode()),
     _input("file.compilers", _compilers, _COMPILERS),

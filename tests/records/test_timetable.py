@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 import random
 from array import array
 from collections import Counter, defaultdict
@@ -21,64 +20,11 @@ from records.timetable import (
     FinishedWrite,
     PlannedWrite,
     Staggered,
-    along,
-    bursts,
-    check_traffic,
-    even,
     longest_rest_s,
     overlap_s,
     staggered,
     without_writers,
 )
-from records.treatment import Burst
-
-# One writer: a rate below full, bursts, a trace.
-
-RATES_B_S = st.lists(st.floats(0, 1e10), min_size=1, max_size=8)
-RATE_B_S = st.floats(1, 1e11)
-
-
-@pytest.mark.parametrize(
-    ("after_s", "bytes_b"),
-    [(-1, 0), (0, 0), (0.5, 50), (10, 1000), (15, 1000), (20, 1000), (21.5, 1150), (45, 2500)],
-)
-def test_what_is_due_of_a_trace(after_s: float, bytes_b: float) -> None:
-    assert along([100.0] * 10 + [0.0] * 10).due_b(after_s) == pytest.approx(bytes_b)
-
-
-@pytest.mark.parametrize(
-    ("after_s", "bytes_b"),
-    [(0.005, 15), (0.01, 30), (0.04, 30), (0.1, 30), (0.105, 45), (1.0, 300)],
-)
-def test_what_is_due_of_bursts(after_s: float, bytes_b: float) -> None:
-    """300 bytes a second by bursts of 10 ms each 100 ms: 30 bytes in each."""
-    plan = bursts(300.0, Burst(0.01, 0.09))
-    assert plan.due_b(after_s) == pytest.approx(bytes_b)
-    assert (plan.pause_s, even(300.0, 0.1).pause_s) == (pytest.approx(0.09), 0)
-
-
-@settings(deadline=None)
-@given(RATES_B_S, st.integers(0, 5), st.floats(0, 40), st.floats(0.01, 4))
-def test_bytes_of_a_trace_are_those_of_its_rates_whatever_their_scale(
-    rates_b_s: list[float], rounds: int, after_s: float, share: float
-) -> None:
-    plan = along(rates_b_s)
-    assert plan.due_b(rounds * len(rates_b_s)) == pytest.approx(rounds * math.fsum(rates_b_s))
-    scaled = along([share * rate for rate in rates_b_s])
-    assert scaled.due_b(after_s) == pytest.approx(share * plan.due_b(after_s), rel=1e-9, abs=1e-6)
-
-
-@settings(deadline=None)
-@given(RATE_B_S, st.floats(0.001, 0.2), st.floats(0.001, 0.1), st.integers(1, 500))
-def test_a_rate_is_the_mean_of_its_timetable_evenly_and_in_bursts(
-    rate_b_s: float, length_s: float, pause_s: float, rounds: int
-) -> None:
-    burst = Burst(length_s, pause_s)
-    for plan in (even(rate_b_s, length_s), bursts(rate_b_s, burst)):
-        over_s = rounds * plan.every_s
-        # Just before the end of a round: as a float, that may be the begin of the next.
-        assert plan.due_b(0.9999999 * over_s) == pytest.approx(rate_b_s * over_s, rel=1e-5)
-
 
 # Short writes.
 
@@ -327,62 +273,3 @@ def test_no_writers_asked_and_none_seen() -> None:
     record = check(empty, [], ZERO_S, RUN, {}, *ALLOWED)
     assert (record.planned, record.missing_share, record.reason) == (0, 0.0, None)
     assert vars(without_writers(ALLOWED[0])).items() <= vars(record).items()
-
-
-# Traffic: ten seconds of 100 and ten of nothing; alone the writer reaches 200.
-
-TRAFFIC = along([100.0] * 10 + [0.0] * 10)
-
-
-def rows(*rates_b_s: float, start_s: float = 1000.0) -> list[FinishedWrite]:
-    """One a second."""
-    return [
-        FinishedWrite(second, start_s + second, start_s + second + 1, rate)
-        for second, rate in enumerate(rates_b_s)
-    ]
-
-
-def test_what_was_written_stands_next_to_what_was_wanted() -> None:
-    reports = [
-        FinishedWrite(0, 999.5, 1000.5, 100.0),
-        FinishedWrite(1, 1000.5, 1009.5, 900.0),
-        FinishedWrite(2, 1009.5, 1019.5, 140.0),
-    ]
-    found = check_traffic(TRAFFIC, reports, (1000.0, 1020.0), (1000.2, 1020.0), 200.0)
-    # The first begins before the traffic does. Within the others, 9 s of 100, and half a second of
-    # it, in which 140 count as near: a tenth of the rate alone would be 200.
-    assert found[:4] == pytest.approx((19, 950, 1040, 0))
-    assert found.fault is None
-
-
-def test_a_little_counts_as_nothing() -> None:
-    # 2 of each second are a hundredth of the rate alone.
-    plan = along([1e7, 0.0])
-    found = check_traffic(plan, rows(8e6, 0.0), (0.0, 2e3), (1000.0, 1002.0), 1.0)
-    assert str(found.fault).startswith("wrote 8.0 MB of 10.0 MB ")
-    for rate, fine in ((2.0, True), (2.1, False)):
-        reports, run_s = rows(*[rate] * 9), (1000.0, 1009.0)
-        found = check_traffic(along([0.0]), reports, (0.0, 2e3), run_s, 200.0)
-        assert (found.fault is None) == fine
-
-
-@pytest.mark.parametrize(
-    ("reports", "said"),
-    [
-        (rows(*[110.0] * 10, *[0.0] * 10), None),
-        (rows(*[100.0] * 10), None),  # half of the run is enough
-        # 20 in a pause is a tenth of the rate alone. Four seconds of twenty may be off.
-        (rows(*[90.0] * 6, 60.0, 140.0, 60.0, 140.0, *[20.0] * 5, *[0.0] * 5), None),
-        (rows(*[88.0] * 10, *[0.0] * 10), "of the traffic; allowed difference: 10%"),
-        (rows(*[112.0] * 10, *[0.0] * 10), "of the traffic; allowed difference: 10%"),
-        (rows(*[50.0] * 20), "followed the traffic in 0% of the time"),
-        (rows(*[100.0] * 5, *[60.0] * 4, 260.0, *[0.0] * 10), "in 75% of the time"),
-        (rows(*[100.0] * 9), "its rows cover 9.0 s of the run"),
-        (rows(*[95.0] * 10, *[21.0] * 5, *[0.0] * 5), "in 75% of the time"),
-        ([], "its rows cover 0.0 s"),
-    ],
-)
-def test_a_run_counts_within_the_tolerance(reports: list[FinishedWrite], said: str | None) -> None:
-    span_s = (1000.0, 1020.0)
-    fault = check_traffic(TRAFFIC, reports, span_s, span_s, 200.0).fault
-    assert fault is None if said is None else said in str(fault)

@@ -1,13 +1,11 @@
 """Ranks reach the launch line of the application, however the layout is asked for."""
 
-import hashlib
 import os
 
 import pytest
 
 from records.checkout import ROOT, commit
 from records.machine.host import detect
-from records.traffic import formats
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 
 #: Check -> ranks of its launch line when laid out on 12 cores, and what they run.
@@ -130,11 +128,6 @@ def test_each_execution_draws_a_seed_unless_one_is_given(dry):
 REFUSED = [
     ("lammps_scaling", {"nodes": 4}, "nodes: 4 found; origins and target of localhost share one"),
     ("lammps_scaling", {}, "injector: mpi_put found; it makes no short writes (arm"),
-    (
-        "stream",
-        {"traffic": str(ROOT / "README.md")},
-        "injector: mpi_put found; it cannot be combined with traffic",
-    ),
     ("lulesh", {"layout": "4x3", "layout_cores": 12}, "4x3 found; 4 ranks; allowed: 1, 8, 27, 64"),
     (
         "lulesh",
@@ -171,28 +164,6 @@ def test_what_a_machine_or_an_injector_cannot_do_is_refused(tmp_path):
     done = reframe(tmp_path, "localhost", tmp_path / "checks.py", *DRY, name="refused.*")
     for number, (*_, said) in enumerate(REFUSED):
         assert said in " ".join(done.stdout.split()), number
-
-
-def test_all_treatments_of_a_pair_have_its_window(tmp_path):
-    rows = "".join(f"{1000 + second},n7,{second}\n" for second in range(300))
-    (tmp_path / "t.csv").write_text(f"time_s,node,bytes\n{rows}")
-    formats.trace([formats.read(tmp_path / "t.csv")]).save(tmp_path / "t.parquet")
-    asked = {"injector": "ucx", "traffic": tmp_path / "t.parquet", "traffic_speed": 2, "seed": 9}
-    succeeded(reframe(tmp_path, "localhost", "stream", *DRY, settings={**asked, "pairs": 3}))
-    plan = plan_of(tmp_path, "stream")
-    digest = hashlib.sha256((tmp_path / "t.parquet").read_bytes()).hexdigest()
-    replay = {"trace_sha256": digest, "speed": 2, "share": 1.0, "nodes": []}
-    writes = {each["name"]: each["writes"] for each in plan["treatments"]}
-    assert (writes["off"], writes["on"]["replay"], writes["spin"]["replay"]) == (None, replay, None)
-    assert len(plan["windows"]) == 3
-    for window in plan["windows"]:
-        first = window["start_s"] - 1000
-        # The mean of seconds 0 and 1 is 0.5, that of 2 and 3 is 2.5, ...: 120 of the trace's 300
-        # seconds, so that windows need not overlap.
-        means = [first + 0.5 + 2 * second for second in range(60)]
-        assert (window["nodes"], window["rates_b_s"]) == (["n7"], [means])
-    (on,) = [each for each in plan["treatments"] if each["name"] == "on"]
-    assert any("2 s of the trace in one" in note for note in on["notes"])
 
 
 def test_hpccg_takes_no_more_memory_than_the_machine_allows(dry):

@@ -29,7 +29,6 @@ from tests.analysis.subjects import (
     test_nodes,
     test_numa,
     test_paper_tables,
-    test_replayed,
     test_scaling,
 )
 from tests.analysis.synthetic import samples, write_run
@@ -72,7 +71,6 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(("paper_table_2", "paper_table_3"), test_paper_tables.one_node),
     "paper_estimates": lambda folder: test_scaling.run_of(folder, 16, 64, pairs=10).path,
     **dict.fromkeys(("fabric", "served"), lambda folder: test_free_core.made(folder).path),
-    "traffic": test_replayed.made,
     "qualification": lambda folder: made_qualification.made_run(folder / "run"),
     "processing": lambda folder: test_offload.made_run(folder, 0.12),
 }

@@ -51,10 +51,6 @@ UNCLEAR = Estimate(1.01, 0.988, 1.034, 0.95)
         ({}, ["took 0.0 % more time (interval: 0.2 % less to 25.0 % more, 6 pairs)."]),
         ({"writer_rate_b_s": 2e9}, ["2.00 GB/s were written into its node ("]),
         ({"writer_rate_b_s": 2e9, "direction": "read"}, ["2.00 GB/s were read from its node ("]),
-        (
-            {"notes": [Note.TRAFFIC(speed=2, share=0.5)], "writer_rate_b_s": 2e9},
-            ["under this traffic while 2.00 GB/s were"],
-        ),
         ({"next": Interval(0.98, 1.125)}, ["; next allocation: 2.0 % less to 12.5 % more)"]),
         # A third of six pairs; of all at most 60 %.
         (
@@ -85,7 +81,6 @@ def test_a_sentence_says_what_is_known_and_no_more(changes: dict, said: list[str
     for words, holds in (
         ("within 3 %", "hit" in changes),
         ("Still possible", row.verdict is Verdict.INCONCLUSIVE),
-        ("under this traffic", "notes" in changes),
         ("next allocation", "next" in changes),
         ("In the mean", "hit" in changes),
     ):

@@ -132,7 +132,11 @@ def test_a_torn_last_line_is_ignored_and_reported(
         (_record(schema=6), "schema: 6 found; allowed: 2 to 5"),
         (
             _record(schema=4, writers=[{"burst": {"length_s": 0.1}}]),
-            "bursts or traffic of schema 4 found; allowed: 5; for another, use the nimc",
+            "or replayed traffic found; allowed: neither; for another, use the nimc",
+        ),
+        (
+            _record(timetable={"trace_sha256": "ab" * 32, "speed": 2}),
+            "or replayed traffic found; allowed: neither; for another, use the nimc",
         ),
         (_record(schema=1), "schema: 1 found; allowed: 2 to 5"),
         (_record(role=None), "role: None found"),

@@ -1,0 +1,65 @@
+"""The program of one end of a writer: started, and what it prints."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import IO
+
+from conductor.injectors.base import (
+    Arrived,
+    EndRole,
+    Fault,
+    Injector,
+    LineParser,
+    Row,
+    Total,
+    Writer,
+)
+from records import processes
+from records.text import Gist, failure
+
+#: What a line of a program may mean, besides a fault.
+Meaning = Row | Total | Arrived
+
+
+async def start_end(
+    injector: Injector, writer: Writer, role: EndRole, stdout: int | IO[bytes]
+) -> asyncio.subprocess.Process | str:
+    """One end of a writer, which prints to `stdout`; why it could not be started, if it was not."""
+    target = role == "target"
+    command = injector.target_command(writer) if target else injector.origin_command(writer)
+    assert command is not None, "a control has no passive side"
+    cpus = writer.target_cpus if target else writer.origin_cpus
+    environment, merged = injector.environment(writer), asyncio.subprocess.STDOUT
+    try:
+        node = writer.buffer_node
+        return await processes.spawn(command, environment, cpus, stdout, merged, node)
+    except OSError as error:
+        return f"{command[0]}: {error.strerror or error}"
+
+
+async def read(
+    process: asyncio.subprocess.Process,
+    parser: LineParser,
+    take: Callable[[Meaning], None],
+    log: IO[bytes] | None = None,
+) -> str:
+    """Pass on what a process prints until it ends; returns why it did."""
+    assert process.stdout is not None
+    gist = Gist()
+    async for raw in processes.lines(process.stdout):
+        try:
+            if log:
+                log.write(raw)
+        except OSError as error:
+            return f"its log {log and log.name}: {error.strerror}"
+        line = raw.decode(errors="replace")
+        meaning = parser.parse(line)
+        if isinstance(meaning, Fault):
+            gist.fault(meaning.text)
+        elif meaning is None:
+            gist.add(line)
+        else:
+            take(meaning)
+    return failure(await process.wait(), gist)

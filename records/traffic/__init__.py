@@ -1,1 +1,0 @@
-"""A site's own traffic: read from its monitoring, kept as a trace."""
