@@ -6,7 +6,6 @@ Text of others is made safe at one edge for each place: Jinja escapes what goes 
 
 from __future__ import annotations
 
-import math
 import re
 import shutil
 import sys
@@ -203,12 +202,7 @@ def _wrapped_line(line: str, width: int, indent: str = _INDENT) -> list[str]:
     )
 
 
-# Lines that read as sentences: one a case, and a plot of their intervals.
-
-
-#: Most columns of a plot, and the ratios at which it ends.
-_PLOT = 72
-_ENDS = (0.01, 100.0)
+# Lines that read as sentences: one a case.
 
 
 @dataclass(frozen=True)
@@ -217,8 +211,6 @@ class Line:
 
     #: Its name, its figure, what is said of it, and more; the most important first.
     parts: Sequence[str]
-    #: Ratio, and both ends of its interval.
-    ratio: tuple[float, float, float] | None = None
     details: Sequence[str] = ()
     colour: str | None = None
 
@@ -257,32 +249,3 @@ def sentences(
             yield from _wrapped_line(f"{_INDENT * 2}{one_line(detail)}", width, _INDENT * 3)
 
     return ["\n".join(text(*both)) for both in zip(lines, shown, strict=True)]
-
-
-def plot(title: str, lines: Iterable[Line], width: int = WIDTH) -> list[str]:
-    """The intervals of lines: `-` between their ends, `+` at the ratio, `|` at 1.
-
-    The axis is logarithmic. Empty without an interval.
-    """
-    drawn = [(one_line(line.parts[0]), line.ratio) for line in lines if line.ratio]
-    if not drawn:
-        return []
-    label = min(max(len(title), *(len(name) for name, _ in drawn)), width // 2)
-    room = min(width - label - 2, _PLOT)
-    ends = [min(max(end, _ENDS[0]), _ENDS[1]) for _, ratio in drawn for end in ratio]
-    low, high = min(1.0, *ends), max(1.0, *ends)
-
-    def at(ratio: float) -> int:
-        share = math.log(min(max(ratio, low), high) / low) / (math.log(high / low) or 1.0)
-        return round(share * (room - 1))
-
-    def bar(value: float, first: float, last: float) -> str:
-        between = range(at(first), at(last) + 1)
-        signs = {**dict.fromkeys(between, "-"), at(1.0): "|", at(value): "+"}
-        return "".join(signs.get(column, " ") for column in range(room))
-
-    left, right = f"{low:.3g}", f"{high:.3g}"
-    axis = (left if len(left) < at(1.0) else "").ljust(at(1.0)) + "1"
-    axis += right.rjust(room - len(axis)) if high > 1 and len(right) < room - len(axis) else ""
-    rows = [(title, axis), *((name, bar(*ratio)) for name, ratio in drawn)]
-    return [f"{name[:label]:{label}}  {row}".rstrip() for name, row in rows]

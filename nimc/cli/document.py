@@ -1,7 +1,6 @@
 """What commands print: text, JSON with the number of its schema, or its tables in another form.
 
-Text is a line a case under a header, their plot, notes, and what to do next
-(docs/command-line.md#json).
+Text is a line a case under a header, notes, and what to do next (docs/command-line.md#json).
 """
 
 from __future__ import annotations
@@ -13,25 +12,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 from pydantic_core import PydanticSerializationError, to_json
 
 from records.errors import InputError
-from records.text import (
-    Line,
-    aligned,
-    columns,
-    one_line,
-    plot,
-    sentences,
-    visible,
-    wrapped,
-)
-
-if TYPE_CHECKING:
-    from analysis.statistics.interval import Estimate
+from records.text import Line, aligned, columns, one_line, sentences, visible, wrapped
 
 #: Command -> number of its document's schema, where it is not 1; it rises if a key goes or changes
 #: its meaning.
@@ -112,14 +99,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Listing:
-    """A line a case (`records.text.sentences`), the plot of their intervals, and notes, once."""
+    """A line a case (`records.text.sentences`), and notes, once."""
 
     #: Of the parts of each line.
     header: Sequence[str]
     lines: Sequence[Line]
     notes: Iterable[str] = ()
-    #: Of the plot.
-    title: str = ""
     #: What the header does not say.
     legend: str = ""
     #: Parts that are never left out.
@@ -144,13 +129,8 @@ class Listing:
         more = [f"-v adds: {self.more}"] if self.more and not self.details else []
         about = [*filter(None, [self.legend]), *more] if lines else []
         noted = [prose(note, dim=True) for note in dict.fromkeys([*about, *self.notes])]
-        parts = (shown, plot(self.title, lines, width), [*noted, *map(prose, self.following)])
+        parts = (shown, [*noted, *map(prose, self.following)])
         return "\n\n".join("\n".join(part) for part in parts if part)
-
-
-def ratio_of(of: Estimate | None) -> tuple[float, float, float] | None:
-    """A ratio as the plot has it."""
-    return (of.value, of.low, of.high) if of else None
 
 
 # Tables for other programs.

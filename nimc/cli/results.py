@@ -22,7 +22,7 @@ from analysis.report.page import make_reports
 from analysis.report.words import named, next_step
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import Interval, bracketed, ends
-from nimc.cli.document import Form, Listing, prose, ratio_of, show
+from nimc.cli.document import Form, Listing, prose, show
 from nimc.cli.options import (
     RunPath,
     Share,
@@ -118,7 +118,6 @@ def results_tables(
         _EFFECTS,
         list(map(_effect, shown)),
         [*margins, *_notes(shown), *_rejections(shown)],
-        title="slowdown",
         legend=_SLOWDOWN,
         more=_BESIDE,
         details=details,
@@ -129,7 +128,6 @@ def results_tables(
     prices = Listing(
         _CONTRASTS,
         list(map(_price, contrasts)),
-        title="price, gain",
         legend=_PRICES,
         details=details,
         following=[step],
@@ -161,7 +159,7 @@ def _effect(row: Result) -> Line:
         f"baseline repeated: {ends(row.noise_floor)}; control: {ends(row.control)}",
         f"extra node-hours per 100: {_cost(row)}; writers: {written}, alone {alone}",
     ]
-    return Line(parts, ratio_of(row.slowdown), details, _VERDICTS.get(row.verdict, "yellow"))
+    return Line(parts, details, _VERDICTS.get(row.verdict, "yellow"))
 
 
 def _cost(row: Result) -> str:
@@ -173,7 +171,7 @@ def _cost(row: Result) -> str:
 def _price(of: Contrast) -> Line:
     kind, pairs = f"{of.kind} against {of.against}", plural(of.pairs, "pair")
     parts = [f"{of.case} {of.treatment}", bracketed(of.ratio), kind, pairs]
-    return Line(parts, ratio_of(of.ratio), [f"baseline repeated: {ends(of.noise_floor)}"])
+    return Line(parts, [f"baseline repeated: {ends(of.noise_floor)}"])
 
 
 def _notes(rows: Sequence[Result]) -> list[str]:
@@ -286,7 +284,6 @@ def comparison_parts(compared: Compared, *, details: bool = False) -> Iterator[s
         _COMPARISONS,
         list(map(_comparison, compared.rows)),
         [*compared.emulations, *(others if details else [])],
-        title="ratio",
         legend=_RATIO,
         more="p adjusted over all rows, every night, and other facts of both sides",
         details=details,
@@ -319,7 +316,7 @@ def _comparison(row: Comparison) -> Line:
         for name, of in nights.items()
         if of
     ]
-    return Line(parts, ratio_of(row.ratio), details)
+    return Line(parts, details)
 
 
 # `nimc advise`: which remedy, what it costs, what is not decided.
@@ -382,7 +379,6 @@ def _advice(advice: Advice, *, details: bool) -> Listing:
         _REMEDIES,
         list(map(_remedy, advice.remedies)),
         [*sweeps, *notes],
-        title="net",
         legend=_LEGEND,
         more=_MORE,
         details=details,
@@ -408,7 +404,7 @@ def _remedy(row: Remedy) -> Line:
         f"price: {shown['price']}; gain: {shown['gain']}",
         f"next allocation: {ends(following)}; writes: {shown['written']}",
     ]
-    return Line(parts, ratio_of(of["net"]), details, _COLOUR.get(row["standing"], "yellow"))
+    return Line(parts, details, _COLOUR.get(row["standing"], "yellow"))
 
 
 def _sweep(row: Mapping[str, Any]) -> list[str]:

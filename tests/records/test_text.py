@@ -15,7 +15,6 @@ from records.text import (
     columns,
     duration,
     failure,
-    plot,
     quoted,
     sentences,
     some,
@@ -56,8 +55,8 @@ def lines(pairs: str = "6 pairs") -> list[Line]:
     slower = ["stream", "1.61 [1.51, 1.71]", "slower under emulated writes", "26.2 -> 16.4 GB/s"]
     unknown = ["lammps", "1.02 [0.99, 1.06]", "inconclusive", "3.10 -> 3.17 s"]
     return [
-        Line([*slower, pairs], (1.61, 1.51, 1.71), ["control: 1.002"]),
-        Line([*unknown, "6 pairs"], (1.02, 0.99, 1.06)),
+        Line([*slower, pairs], ["control: 1.002"]),
+        Line([*unknown, "6 pairs"]),
     ]
 
 
@@ -86,38 +85,6 @@ def test_what_does_not_fit_a_line_is_left_to_the_details() -> None:
 def test_the_last_part_that_is_needed_is_wrapped_under_itself() -> None:
     (text,) = sentences([Line(["name", "1.0", "word " * 4, "more"])], width=24)
     assert text.splitlines() == ["name  1.0  word word", "           word word"]
-
-
-def test_intervals_are_drawn_on_a_logarithmic_axis() -> None:
-    """From a quarter to 4 on 17 columns: 2 is a quarter of them right of 1, in the middle."""
-    drawn = [Line(["a"], (2.0, 1.0, 4.0)), Line(["b"], (0.5, 0.25, 1.0)), Line(["none"])]
-    assert plot("r", drawn, width=20) == [
-        "r  0.25    1       4",
-        "a          |---+----",
-        "b  ----+---|",
-    ]
-    # With four columns for 0.25 it would touch the 1.
-    assert plot("r", drawn[:2], width=12)[0] == "r      1   4"
-    assert plot("r", [Line(["none"])]) == []
-    same = plot("r", [Line(["a"], (1.0, 1.0, 1.0))])
-    assert same == ["r  1", "a  +"]
-
-
-def test_an_interval_without_end_stays_on_the_plot() -> None:
-    """The axis ends at a hundredth and a hundred, in the middle of 41 columns is 1.
-
-    2 is log(2) / log(100) of the 20 columns right of it: 3. A name has half of the width.
-    """
-    assert plot("r", [Line(["a"], (2.0, 0.0, float("inf")))], width=44) == [
-        "r  0.01" + " " * 16 + "1" + " " * 17 + "100",
-        "a  " + "-" * 20 + "|--+" + "-" * 17,
-    ]
-    assert plot("r", [Line(["a" * 90], (1e9, 1e8, 1e10))]) == [
-        f"{'r':40}  1{'100':>37}",
-        f"{'a' * 40}  |{'+':>37}",
-    ]
-    # In the widest terminal it has 72 columns.
-    assert len(plot("r", [Line(["a"], (2.0, 1.0, 4.0))], width=200)[1]) == 3 + 72
 
 
 def test_only_a_terminal_has_another_width(monkeypatch: pytest.MonkeyPatch) -> None:

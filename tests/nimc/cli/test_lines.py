@@ -55,10 +55,9 @@ SAID = "slower under emulated writes"
     ],
 )
 def test_an_effect(changes: dict[str, Any], line: str) -> None:
-    found = results._effect(replace(EFFECT, **changes))
-    assert " | ".join(found.parts) == line
-    assert found.ratio == (None if "slowdown" in changes else (1.6, 1.5, 1.7))
-    assert list(found.details) == [
+    shown = results._effect(replace(EFFECT, **changes))
+    assert " | ".join(shown.parts) == line
+    assert list(shown.details) == [
         "baseline repeated: 0.990-1.010; control: 1.000-1.020",
         "extra node-hours per 100: 62.0 [51.0, 73.0]; writers: 2.00 GB/s, alone 3.00 GB/s",
     ]
