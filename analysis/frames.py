@@ -14,13 +14,10 @@ from analysis.effects.estimate import Result
 from analysis.history.nights import nights_of, read_results
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat, keys
-from records import files
 from records.errors import InputError, MachineError
-from records.machine.site import trusted_groups
 
 __all__ = ["History", "InputError", "MachineError", "Runs", "history", "load"]
 
-files.trusted_groups = trusted_groups
 AnyPath = str | os.PathLike[str]
 
 

@@ -14,12 +14,11 @@ import pwd
 import secrets
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
 from records.errors import InputError, MachineError
 
@@ -134,18 +133,9 @@ def read_regular(path: Path, most_b: int, *, follow: bool = False) -> bytes:
 
 
 # What may be read as the user's own: other users of a machine can plant folders and files.
-#
-# A site may name a group that it trusts (`trusted_group`). Where a caller allows it (`team`),
-# members of this group count as oneself, and what the group can write to is trusted.
 
 
-#: What a trusted group may: nothing, write to what is the user's own, or also own what is trusted.
-Team = Literal["nothing", "writes", "owns"]
-#: Gives the numbers of the groups that sites trust; they are read from above (`nimc.cli.main`).
-trusted_groups: Callable[[], Collection[int]] = frozenset
-
-
-def distrust(path: Path, *, or_root: bool = False, team: Team = "nothing") -> str | None:
+def distrust(path: Path, *, or_root: bool = False) -> str | None:
     """Why another user may have made the file or folder `path`; None if it is the caller's own.
 
     One's own is real (not a link), owned by this user (or, with `or_root`, by root), and not
@@ -156,36 +146,20 @@ def distrust(path: Path, *, or_root: bool = False, team: Team = "nothing") -> st
         return "is a symbolic link"
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         return "is neither a file nor a folder"
-    is_own = status.st_uid == os.geteuid() or (or_root and status.st_uid == 0)
-    if not is_own and not (
-        team == "owns" and _groups(status.st_uid).intersection(trusted_groups())
-    ):
+    if status.st_uid != os.geteuid() and not (or_root and status.st_uid == 0):
         return f"belongs to {user_name(status.st_uid)}"
-    group = status.st_mode & stat.S_IWGRP
-    if status.st_mode & stat.S_IWOTH or (
-        group and (team == "nothing" or status.st_gid not in trusted_groups())
-    ):
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"can be written by others (mode {stat.S_IMODE(status.st_mode):o})"
     return None
 
 
-def require_own(path: Path, field: str, *, or_root: bool = False, team: Team = "nothing") -> None:
+def require_own(path: Path, field: str, *, or_root: bool = False) -> None:
     """Raise InputError that begins with `field` unless `path` is absent or the user's own."""
     with suppress(FileNotFoundError):
-        if reason := distrust(path, or_root=or_root, team=team):
+        if reason := distrust(path, or_root=or_root):
             raise InputError(
                 f"{field}: {path} {reason}; allowed: no link, your own, and not writable by others"
             )
-
-
-@cache
-def _groups(uid: int) -> frozenset[int]:
-    """The groups of a user; none of one without an entry in passwd."""
-    try:
-        user = pwd.getpwuid(uid)
-    except KeyError:
-        return frozenset()
-    return frozenset(os.getgrouplist(user.pw_name, user.pw_gid))
 
 
 def user_name(uid: int) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from records.chain import digest, file_digest
 from records.errors import InputError
-from records.files import Team, distrust, open_regular, replace
+from records.files import distrust, open_regular, replace
 
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
@@ -34,11 +34,8 @@ def run_folders(results: Path) -> list[Path]:
     )
 
 
-def distrust_run(run: Path, team: Team = "owns") -> str | None:
-    """Why another user may have made a part of a run; None if all of it is the user's own.
-
-    Or all of those that the site trusts; with the team `writes` only what they may add to.
-    """
+def distrust_run(run: Path) -> str | None:
+    """Why another user may have made a part of a run; None if all of it is the user's own."""
     samples = run / "samples"
     parts = [
         run,
@@ -48,7 +45,7 @@ def distrust_run(run: Path, team: Team = "owns") -> str | None:
         parts += [samples, *samples.iterdir()]
     for part in parts:
         with suppress(*_MISSING):
-            if reason := distrust(part, team=team):
+            if reason := distrust(part):
                 return reason if part == run else f"is not all your own: {part.name} {reason}"
     return None
 

@@ -312,7 +312,7 @@ def make_reports(
     if output is None:
         for path in (folders[0], target):
             with suppress(FileNotFoundError, NotADirectoryError):
-                if reason := distrust(path, team="writes"):
+                if reason := distrust(path):
                     raise InputError(f"{path}: {reason}; allowed: --output with another folder")
     loaded = (load_run(folder, force=force) for folder in folders)
     of_machine = grouped((run.header.machine, run) for run in loaded)

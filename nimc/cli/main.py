@@ -16,7 +16,6 @@ from typing import Any
 
 import click
 
-from records import files
 from records.errors import MachineError, NimcError, near
 from records.interrupts import Stopped, stopped_after_clean_up
 from records.text import one_line, visible
@@ -197,17 +196,10 @@ def _reader() -> Iterator[None]:
 def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
     """Measure network-induced memory contention on a machine."""
     os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (records.files)
-    files.trusted_groups = _trusted_groups
     try:
         os.getcwd()
     except OSError as error:
         raise MachineError("the current folder no longer exists; change to another") from error
-
-
-def _trusted_groups() -> frozenset[int]:
-    from records.machine.site import trusted_groups  # read only if it is used
-
-    return trusted_groups()
 
 
 def main() -> None:

@@ -195,7 +195,7 @@ def pages(folders: tuple[Path, ...], output: Path | None, as_json: bool) -> None
     """
     if output is None:
         output = folders[0] / "pages"
-        require_own(output, "--output", team="owns")
+        require_own(output, "--output")
     histories, left_out = gather(folders, output)
     summaries, unread = summary.load_all(folders)
     for line in [*left_out, *unread]:

@@ -155,7 +155,7 @@ def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
     """All runs of this user that this version reads, with their headers."""
     for path in results.glob("*"):
         with suppress(InputError, OSError):  # of another version, or not a run
-            if not distrust_run(path, "writes"):
+            if not distrust_run(path):
                 yield path, load_header(path)
 
 

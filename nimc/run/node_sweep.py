@@ -33,7 +33,7 @@ def sweep_folder(
     `text`: of the campaign, since other campaigns may have had the name.
     """
     for folder in [] if fresh else sorted(results.glob(f"{name}-nodes-*"))[-1:]:
-        require_own(folder, "sweep", team="writes")
+        require_own(folder, "sweep")
         if not all(finished_run(folder, node, text) for node in nodes):
             return folder
     folder = results / f"{name}-nodes-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"

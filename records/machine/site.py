@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import grp
 import os
-from contextlib import suppress
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -216,8 +214,6 @@ class Machine(Record):
     #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`. It and its
     #: folder must be the user's own, or root's.
     include: str | None = None
-    #: Unix group whose members may read runs and stores as their own, and add to them.
-    trusted_group: _Word | None = None
 
     @field_validator("rails")
     @classmethod
@@ -360,17 +356,6 @@ def dram_message_b(llc_b: int) -> int:
 def known_machines(root: Path = ROOT) -> list[str]:
     """All machines with a file in `site/`."""
     return sorted(path.stem for path in (root / "site").glob("*.yaml"))
-
-
-@cache
-def trusted_groups(root: Path = ROOT) -> frozenset[int]:
-    """Numbers of the groups that the files of `site/` trust; of those that this host knows."""
-    groups = set()
-    for name in known_machines(root):
-        with suppress(InputError, KeyError):
-            if group := load(name, root).trusted_group:
-                groups.add(grp.getgrnam(group).gr_gid)
-    return frozenset(groups)
 
 
 def load(name: str, root: Path = ROOT) -> Machine:

@@ -4,15 +4,11 @@ What is written replaces a file in its folder, and nothing else, whatever stands
 """
 
 import os
-import pwd
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
-from nimc.cli import main
 from nimc.run.folder import own_runs
-from records import files
 from records.errors import InputError
 from records.files import (
     distrust,
@@ -23,7 +19,6 @@ from records.files import (
     require_output,
     require_own,
 )
-from records.machine.site import trusted_groups
 from records.run_folder import distrust_run
 from tests.analysis.history.made import made_run
 
@@ -34,7 +29,7 @@ def test_whom_a_path_belongs_to_and_what_it_is(tmp_path: Path) -> None:
     (folder / "file").write_text("x")
     (folder / "link").symlink_to(folder)
     os.mkfifo(folder / "fifo", 0o600)
-    for name, mode, found in (
+    for name, mode, reason in (
         ("", 0o755, None),
         ("file", 0o600, None),
         ("", 0o775, "can be written by others (mode 775)"),
@@ -45,7 +40,7 @@ def test_whom_a_path_belongs_to_and_what_it_is(tmp_path: Path) -> None:
     ):
         if mode:
             (folder / name).chmod(mode)
-        assert distrust(folder / name) == found
+        assert distrust(folder / name) == reason
     require_own(folder / "none", "--state")  # what does not exist is nobody's
 
 
@@ -68,85 +63,13 @@ def test_somebody_elses(
         require_own(path, "--state")
 
 
-#: An existing group with one member, by `nobody`'s own entry in passwd.
-TEAM, MEMBER, OUTSIDER = 65534, 65534, 65001
-
-
-@pytest.fixture
-def team(monkeypatch: pytest.MonkeyPatch) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a file away")
-    if pwd.getpwuid(MEMBER).pw_gid != TEAM:
-        pytest.skip(f"the group of user {MEMBER} is not {TEAM} here")
-    monkeypatch.setattr(files, "trusted_groups", lambda: {TEAM})
-
-
-@pytest.mark.usefixtures("team")
-@pytest.mark.parametrize(
-    ("uid", "gid", "mode", "nothing", "writes", "owns"),
-    [
-        (0, 0, 0o755, True, True, True),
-        (0, TEAM, 0o2775, False, True, True),
-        (0, 0, 0o775, False, False, False),
-        (0, TEAM, 0o2777, False, False, False),
-        (MEMBER, TEAM, 0o755, False, False, True),
-        (MEMBER, TEAM, 0o2775, False, False, True),
-        (MEMBER, 0, 0o755, False, False, True),
-        (MEMBER, 0, 0o775, False, False, False),
-        (MEMBER, TEAM, 0o757, False, False, False),
-        # Made by a stranger in a folder of the group, of which it has the group then.
-        (OUTSIDER, TEAM, 0o755, False, False, False),
-    ],
-)
-def test_a_trusted_group(
-    tmp_path: Path, uid: int, gid: int, mode: int, nothing: bool, writes: bool, owns: bool
-) -> None:
-    os.chown(tmp_path, uid, gid)
-    tmp_path.chmod(mode)
-    found = [distrust(tmp_path, team=each) is None for each in get_args(files.Team)]
-    assert found == [nothing, writes, owns]
-
-
-@pytest.mark.usefixtures("team")
-def test_a_colleagues_run_is_read_and_not_removed_or_resumed(tmp_path: Path) -> None:
-    tmp_path.chmod(0o2775)
-    os.chown(tmp_path, -1, TEAM)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_run_with_a_part_of_somebody_else_is_not_resumed(tmp_path: Path) -> None:
     run = made_run(tmp_path / "monday")
     assert [path for path, _ in own_runs(tmp_path)] == [run]
-    for path in (run, *run.rglob("*")):
-        os.chown(path, MEMBER, TEAM)
-    assert distrust_run(run) is None
+    os.chown(run / "samples" / os.listdir(run / "samples")[0], 65001, -1)
     assert list(own_runs(tmp_path)) == []
-    os.chown(run / "samples" / os.listdir(run / "samples")[0], OUTSIDER, TEAM)
     assert "belongs to 65001" in str(distrust_run(run))
-
-
-def test_the_groups_of_all_site_files(tmp_path: Path) -> None:
-    (tmp_path / "site").mkdir()
-    text = "description: x\norigins: {policy: same_host}\ninjector: ucx\n"
-    for name, more in {
-        "one": "trusted_group: root\n",
-        "two": "trusted_group: no_such_group\n",
-        "three": "unknown: key\n",
-        "four": "",
-    }.items():
-        (tmp_path / "site" / f"{name}.yaml").write_text(f"{text}\n{more}")
-    assert trusted_groups(tmp_path) == {0}
-
-
-def test_nimc_asks_the_site_for_its_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`nimc runs` in a project space: the group of this process is trusted, then not."""
-    run = made_run(tmp_path / "monday")
-    run.chmod(0o2775)
-    monkeypatch.setattr("sys.argv", ["nimc", "runs", "--results", str(tmp_path)])
-    for groups, state in (({os.getegid()}, "finished"), (set(), "unreadable: can be written")):
-        monkeypatch.setattr("records.machine.site.trusted_groups", lambda found=groups: found)
-        with pytest.raises(SystemExit) as end:
-            main.main()
-        assert end.value.code == 0
-        assert state in capsys.readouterr().out
 
 
 def test_a_file_is_new_or_replaced_as_a_whole(tmp_path: Path) -> None:
