@@ -92,7 +92,7 @@ class Agent:
         self._ends.append(end)
 
     def _writes_alone(self, end: End) -> bool:
-        return [each for each in self._ends if each.role == "origin" and not each.held] == [end]
+        return [other for other in self._ends if other.role == "origin" and not other.held] == [end]
 
     async def _control(self, order: messages.Control) -> None:
         """Stop, suspend or resume ends; those that stop say where their buffers are."""

@@ -136,8 +136,8 @@ def assign(
     the kinds of writes of a block: writers of several may be held at a time.
     """
     count = writers_at_once(plan, writes, allocation)
-    kinds = [writes, *(each.writes for each in plan.treatments if each.writes)]
-    most = max(writers_at_once(plan, each, allocation) for each in kinds)
+    kinds = [writes, *(treatment.writes for treatment in plan.treatments if treatment.writes)]
+    most = max(writers_at_once(plan, other, allocation) for other in kinds)
     first = _BASE + turn * most
     full = full_b_s if full_b_s and writes.throttled else [None] * count
     devices = writes.devices or (None,)

@@ -100,8 +100,7 @@ class End:
     @property
     def paced(self) -> bool:
         """Whether it is let run and suspended, so that it keeps a rate."""
-        by_agent = self.injector.paced_by == "agent" and self.writer.rate_b_s is not None
-        return by_agent and self.role == "origin"
+        return self.role == "origin" and self.injector.is_paced(self.writer)
 
     @property
     def pids(self) -> list[int]:

@@ -63,7 +63,7 @@ def passed(node: NodeSeries, direction: Passed) -> Count | None:
 
     Devices that share a counter, as soft-RoCE and the interface below, are counted once.
     """
-    counters = {each.counter: each for each in node.devices if each.samples}
+    counters = {device.counter: device for device in node.devices if device.samples}
     bytes_b, first_s, last_s = 0, [0.0], [0.0]
     for device in counters.values():
         first, last = device.samples[0], device.samples[-1]
@@ -83,7 +83,9 @@ def _of(sample: DeviceSample, direction: Passed) -> int | None:
 def conditions(node: NodeSeries) -> NodeConditions:
     """What disturbed a target from its first reading to its last."""
     over_s = node.loads[-1].at_s - node.loads[0].at_s if node.loads else 0.0
-    received_b_s, sent_b_s = (_rate_b_s(passed(node, each)) for each in ("received", "sent"))
+    received_b_s, sent_b_s = (
+        _rate_b_s(passed(node, direction)) for direction in ("received", "sent")
+    )
     counters = dict.fromkeys(device.counter for device in node.devices)
     return NodeConditions(
         node=node.node,
@@ -195,7 +197,9 @@ def bursts_of(series: Series, window_s: tuple[float, float]) -> TimetableRecord 
     if asked is None:
         return None
     measured = [
-        each for each in (achieved(all_rows(one), *window_s) for one in series.writers) if each
+        bursts
+        for bursts in (achieved(all_rows(one), *window_s) for one in series.writers)
+        if bursts
     ]
     length_s, pause_s, peak_b_s = (
         map(fmean, zip(*measured, strict=True)) if measured else [None] * 3

@@ -154,10 +154,10 @@ class Hub:
         for _ in range(_PINGS):
             orders = dict.fromkeys(nodes, messages.Ping())
             for node, pong in (await self.ask(orders, Pong, "tell its time")).items():
-                link, at_s = self._links[node], pong.now_s
-                exchanges[node].append(Exchange(link.asked_s, at_s, at_s, link.answered_s))
-        for node, each in exchanges.items():
-            self._links[node].clock = measure(each, node)
+                link = self._links[node]
+                exchanges[node].append(Exchange(link.asked_s, pong.now_s, link.answered_s))
+        for node, trips in exchanges.items():
+            self._links[node].clock = measure(trips, node)
         return {node: self._links[node].clock for node in nodes}
 
     async def stand_by(
@@ -333,8 +333,7 @@ def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | No
     sharing = Counter((writer.origin, writer.device) for writer in writers)
 
     def paced_s(writer: Writer) -> float:
-        paced = injector.paced_by == "agent" and writer.rate_b_s is not None
-        return pace(writer).period_s if writer.burst or paced else 0.0
+        return pace(writer).period_s if writer.burst or injector.is_paced(writer) else 0.0
 
     return [
         max(COUNTED_S, _PERIODS * paced_s(writer))

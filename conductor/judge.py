@@ -97,14 +97,14 @@ def _foreign_bytes(series: Series, direction: Passed, limits: AcceptanceLimits) 
     sent is judged.
     """
     there = [conditions(node) for node in series.nodes]
-    gone_b = [_passed_b(each, direction, several=len(there) > 1) for each in there]
+    gone_b = [_passed_b(target, direction, several=len(there) > 1) for target in there]
     if limits.foreign_share is None or not series.alone_b_s or None in gone_b:
         return
-    all_b = sum(each_b for each_b in gone_b if each_b is not None)
-    over_s = max((each.over_s for each in there), default=0.0)
+    all_b = sum(bytes_b for bytes_b in gone_b if bytes_b is not None)
+    over_s = max((target.over_s for target in there), default=0.0)
     allowed_b = limits.foreign_share * series.alone_b_s * over_s
     if all_b > allowed_b:
-        who, more = ", ".join(each.node for each in there), "more " if len(there) > 1 else ""
+        who, more = ", ".join(target.node for target in there), "more " if len(there) > 1 else ""
         yield (
             f"{who} {direction} {all_b / 1e6:.1f} MB {more}({there[0].counter}) although nothing"
             f" wrote; allowed: {allowed_b / 1e6:.1f} MB"

@@ -177,7 +177,7 @@ def _decode(data: Any, kinds: Any) -> Any:
     from pydantic import ValidationError  # takes 0.1 s
 
     name, fields = data if isinstance(data, list) and len(data) == 2 else (data, None)
-    kind = next((each for each in get_args(kinds) if each.__name__ == name), None)
+    kind = next((message for message in get_args(kinds) if message.__name__ == name), None)
     if kind is None:
         raise WireError(f"unknown message {str(name)[:_QUOTE]!r}")
     try:

@@ -108,12 +108,14 @@ class Observer:
         answers = await self._hub.ask(orders, messages.Observed, _WATCH)
         series = Series(
             nodes=[answers[node].node for node in self._nodes.targets],
-            ran=sorted({writer for each in answers.values() for writer in each.ran}),
+            ran=sorted({writer for answer in answers.values() for writer in answer.ran}),
             stood_still_s=stood_still_s,
             clock_moved_s=clock_moved_s,
         )
-        meters = {meter.writer: meter for each in answers.values() for meter in each.meters}
-        return Observation(series, meters, {node: each.counters for node, each in answers.items()})
+        meters = {meter.writer: meter for answer in answers.values() for meter in answer.meters}
+        return Observation(
+            series, meters, {node: answer.counters for node, answer in answers.items()}
+        )
 
 
 # What a run must show, by the plan of its block.
@@ -121,14 +123,14 @@ class Observer:
 
 def _writing(plan: BlockPlan) -> list[Writes]:
     """All kinds of writes of a block, without its control."""
-    kinds = [each.writes for each in plan.treatments if each.writes]
+    kinds = [treatment.writes for treatment in plan.treatments if treatment.writes]
     return [writes for writes in kinds if INJECTORS[writes.injector].writes]
 
 
 def watched_devices(plan: BlockPlan) -> list[str]:
     """Devices of the targets whose bytes are counted; on one host only that of a GPU is."""
     if plan.origin_policy == "same_host":
-        gpus = (INJECTORS[name].device() for name in {each.injector for each in _writing(plan)})
+        gpus = (INJECTORS[name].device() for name in {writes.injector for writes in _writing(plan)})
         return sorted({device for device in gpus if device})
     named = dict.fromkeys(device for writes in _writing(plan) for device in writes.devices)
     return plan.rails or list(named)
@@ -139,7 +141,7 @@ def silent_directions(plan: BlockPlan, treatment: Treatment) -> list[Passed]:
     writes = treatment.writes
     if writes and INJECTORS[writes.injector].writes and writes.scheduled != 0:
         return []
-    at_targets = (PASSES[INJECTORS[each.injector].direction][1] for each in _writing(plan))
+    at_targets = (PASSES[INJECTORS[other.injector].direction][1] for other in _writing(plan))
     return list(dict.fromkeys(at_targets))
 
 
@@ -166,9 +168,9 @@ def rails_of(plan: BlockPlan, treatment: Treatment, nodes: Allocation) -> Rails 
 def usual_hz(node: str, accepted: Sequence[Sequence[NodeConditions]]) -> float | None:
     """Median frequency of a node in the accepted runs of a block; None if they are too few."""
     frequencies_hz = [
-        each.frequency_hz
+        target.frequency_hz
         for run in accepted
-        for each in run
-        if each.node == node and each.frequency_hz
+        for target in run
+        if target.node == node and target.frequency_hz
     ]
     return median(frequencies_hz) if len(frequencies_hz) >= _LEAST_RUNS else None

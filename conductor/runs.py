@@ -82,9 +82,9 @@ class BlockRunner:
         self.lead_in = LeadIn()
         self.writers = Writers(plan, nodes, hub, logs)
         self.schedules = {
-            each.writes: ScheduleControl(plan, each.writes, nodes, hub)
-            for each in plan.treatments
-            if each.writes and each.writes.scheduled
+            treatment.writes: ScheduleControl(plan, treatment.writes, nodes, hub)
+            for treatment in plan.treatments
+            if treatment.writes and treatment.writes.scheduled
         }
         self.observer = Observer(plan, nodes, hub)
         #: Conditions of the accepted runs.
@@ -194,7 +194,7 @@ class BlockRunner:
             for writes, rates in self.writers.alone.items()
             if INJECTORS[writes.injector].writes
         ]
-        scheduled = [[each.alone_b_s] for each in self.schedules.values()]
+        scheduled = [[schedule.alone_b_s] for schedule in self.schedules.values()]
         return max(map(sum, [*writing, *scheduled]), default=0.0)
 
     async def _writers_at_speed(self, writes: Writes, result: RunResult) -> list[WriterState]:

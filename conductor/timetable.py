@@ -190,8 +190,11 @@ class ScheduleControl:
             "timetable": begun.table.as_dict(),
             "clocks": {node: asdict(offset) for node, offset in offsets.items()},
             "written": {
-                node: {"done": [write._asdict() for write in each.finished], "faults": each.faults}
-                for node, each in reports.items()
+                node: {
+                    "done": [write._asdict() for write in report.finished],
+                    "faults": report.faults,
+                }
+                for node, report in reports.items()
             },
         }
         replace_text(path, json.dumps(document, separators=(",", ":")))

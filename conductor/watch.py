@@ -257,7 +257,9 @@ class Watch:
             readings = [counters.read(device, direction) for direction in DIRECTIONS]
             received_b, sent_b = map(counters.total_b, readings)
             samples.append(DeviceSample(time.monotonic(), received_b, sent_b))
-            self._counter_names[device] = next((each.name for each in readings if each), "")
+            self._counter_names[device] = next(
+                (reading.name for reading in readings if reading), ""
+            )
 
     def _read_counters(self) -> dict[str, NodeCounter]:
         used_s = sum(map(processes.cpu_s, self._ends))

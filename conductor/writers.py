@@ -69,7 +69,7 @@ class Writers:
 
     def holds(self, writes: Writes) -> bool:
         """Whether the writers of one kind of writes are held between runs."""
-        planned = [each.writes for each in self._plan.treatments]
+        planned = [treatment.writes for treatment in self._plan.treatments]
         return writes in planned and self.why_not_held(writes) is None
 
     def why_not_held(self, writes: Writes) -> str | None:
@@ -91,7 +91,7 @@ class Writers:
             needed_b_s = expected(alone_b_s, state.writer.rate_b_s).rate_b_s
             fast = at_speed(rows, needed_b_s, demand.min_share)
             if not state.ended and (len(rows) < demand.ready_rows or not fast):
-                return any(each.ended for each in states)
+                return any(other.ended for other in states)
         return True
 
     def series(

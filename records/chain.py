@@ -77,12 +77,7 @@ def chained(record: Mapping[str, Any], before: str) -> tuple[bytes, str]:
 
     Raises ValueError for a figure that is not finite.
     """
-    text = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
-    return linked(text[:-1], before)
-
-
-def linked(content: bytes, before: str) -> tuple[bytes, str]:
-    """As `chained`; `content`: the line before its value."""
+    content = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()[:-1]
     value = link(before, content)
     return content + MARK + b'"' + value.encode() + b'"}\n', value
 

@@ -42,11 +42,10 @@ def require_near(node: str, offsets_s: Mapping[str, float]) -> None:
 
 
 class Exchange(NamedTuple):
-    """One round trip; seconds by our clock, and by the other clock for the middle two."""
+    """One round trip, sent and back by our clock; the other's time in between, which it answers."""
 
     sent_s: float
-    received_s: float
-    replied_s: float
+    there_s: float
     back_s: float
 
 
@@ -67,8 +66,8 @@ def measure(exchanges: Iterable[Exchange], node: str) -> Offset:
     trips = list(exchanges)
     if not trips:
         raise MachineError(f"{node}: no message came back, so its clock offset is unknown")
-    highest_s = min(exchange.received_s - exchange.sent_s for exchange in trips)
-    lowest_s = max(exchange.replied_s - exchange.back_s for exchange in trips)
+    highest_s = min(trip.there_s - trip.sent_s for trip in trips)
+    lowest_s = max(trip.there_s - trip.back_s for trip in trips)
     if lowest_s > highest_s:
         raise MachineError(
             f"{node}: its clock moved by {lowest_s - highest_s:.3g} s during the measurement"

@@ -219,19 +219,16 @@ class PrivateLock:
 
 
 @contextmanager
-def private_lock(path: Path, *, create: bool = True) -> Iterator[PrivateLock]:
+def private_lock(path: Path) -> Iterator[PrivateLock]:
     """A lock file, not yet locked, which is closed when the context ends.
 
-    Raises InputError if it is another user's, MachineError if it cannot be opened, and, unless
-    `create`, FileNotFoundError.
+    Raises InputError if it is another user's, MachineError if it cannot be opened.
     """
     require_own(path, "lock")
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        handle = os.open(path, flags | (os.O_CREAT if create else 0), 0o600)
+        handle = os.open(path, flags, 0o600)
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and not create:
-            raise
         raise MachineError(f"{path}: {error.strerror}") from error
     try:
         os.fchmod(handle, 0o600)

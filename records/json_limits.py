@@ -22,9 +22,9 @@ def read_json(path: Path) -> Any:
     return parsed(read_text(path), str(path))
 
 
-def read_text(path: Path, longest_b: int = LONGEST_B) -> bytes:
-    """The file with one document. Raises InputError if it is larger than `longest_b`."""
-    return read_regular(path, longest_b, follow=True)
+def read_text(path: Path) -> bytes:
+    """The file with one document. Raises InputError if it is too long."""
+    return read_regular(path, LONGEST_B, follow=True)
 
 
 def parsed(text: bytes, at: str) -> Any:

@@ -59,12 +59,11 @@ class Marked:
     lines: dict[Place, int] = field(default_factory=dict)
     key_lines: dict[Place, int] = field(default_factory=dict)
 
-    def line(self, place: Place, *, key: bool = False) -> int:
-        """Line of a value (or of its key), or of the nearest value that contains it."""
-        lines = self.key_lines if key else self.lines
-        while place and place not in lines:
-            place, lines = place[:-1], self.lines
-        return lines.get(place, 1)
+    def line(self, place: Place) -> int:
+        """Line of a value, or of the nearest one that contains it."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place, 1)
 
 
 def load(path: Path) -> Marked:

@@ -119,8 +119,6 @@ class Requirements:
     min_share: Share
     #: How often a rejected run was repeated at most.
     retries: Annotated[int, Field(ge=0, le=100)]
-    #: Cases that need not be measured; earlier versions skipped some of a sweep.
-    optional: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

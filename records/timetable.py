@@ -251,8 +251,8 @@ def check(
     """
     run = (run_s[0] - zero_s, run_s[1] - zero_s)
     first, repeated, strange = dict[int, _Done](), list[FinishedWrite](), 0
-    for each in finished:
-        write, number = each.earlier(zero_s), each.number
+    for report in finished:
+        write, number = report.earlier(zero_s), report.number
         if not 0 <= number < len(plan):
             strange += 1
         elif number in first:
@@ -261,15 +261,15 @@ def check(
             is_fast = 0 < write.bytes_b >= least_b_s * (write.end_s - write.start_s)
             near_s = allowed.tolerance_s + clock_errors_s.get(plan.origin(number), 0.0)
             first[number] = _Done(plan.write(number), write, near_s, is_fast)
-    done = [each for each in first.values() if _touches(each.finished, run)]
-    right_s = sum(overlap_s(each.as_planned(), run) for each in done if each.is_fast)
-    written = [*repeated, *(each.finished for each in done)]
+    done = [checked for checked in first.values() if _touches(checked.finished, run)]
+    right_s = sum(overlap_s(checked.as_planned(), run) for checked in done if checked.is_fast)
+    written = [*repeated, *(checked.finished for checked in done)]
     beyond_s = sum(overlap_s((write.start_s, write.end_s), run) for write in written)
-    beyond_s -= sum(overlap_s(each.within(), run) for each in done)
+    beyond_s -= sum(overlap_s(checked.within(), run) for checked in done)
     planned_s = plan.writers * (run[1] - run[0])
-    starts_s = [each.finished.start_s - each.planned.start_s for each in done]
-    ends_s = [each.finished.end_s - each.planned.end_s for each in done]
-    setups_s = [each.finished.setup_s for each in done]
+    starts_s = [checked.finished.start_s - checked.planned.start_s for checked in done]
+    ends_s = [checked.finished.end_s - checked.planned.end_s for checked in done]
+    setups_s = [checked.finished.setup_s for checked in done]
     record = TimetableRecord(
         writers=plan.writers,
         length_s=plan.length_s,
@@ -278,11 +278,11 @@ def check(
         messages=messages,
         planned=sum(_touches(write, run) for write in plan),
         done=len(done),
-        slow=sum(not each.is_fast for each in done),
+        slow=sum(not checked.is_fast for checked in done),
         unplanned=len(repeated) + strange,
         missing_share=1 - right_s / planned_s if planned_s else 0.0,
         excess_share=beyond_s / planned_s if planned_s else 0.0,
-        bytes_b=sum(each.finished.bytes_b for each in done),
+        bytes_b=sum(checked.finished.bytes_b for checked in done),
         start_median_s=median(starts_s or [0.0]),
         start_worst_s=max(starts_s, key=abs, default=0.0),
         end_median_s=median(ends_s or [0.0]),

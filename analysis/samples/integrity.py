@@ -274,5 +274,5 @@ def _missing(run: Path, header: RunHeader, frame: pl.DataFrame) -> Iterator[str]
             yield f"{run}: case '{case}': {others[0]} was not asked; see 'asked' of run.json"
     for case, names in asked.items() if header.finished_s is not None else ():
         lacking = [name for name in names if name not in measured.get(case, ())]
-        if lacking and case not in header.asked.optional:
+        if lacking:
             yield f"{run}: case '{case}' has no accepted run of {', '.join(lacking)}"

@@ -214,6 +214,10 @@ class Injector(ABC):
         self.name = name or self.name
         self.direction = direction
 
+    def is_paced(self, writer: Writer) -> bool:
+        """Whether the agent lets a writer run and suspends it, so that it keeps its rate."""
+        return self.paced_by == "agent" and writer.rate_b_s is not None
+
     @abstractmethod
     def transport(self, writer: Writer) -> str:
         """What the bytes go over, for the sample (`WriterRecord.transport`)."""

@@ -1,5 +1,6 @@
 """What is said of a value that is wrong, and which documents are not read."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -94,5 +95,6 @@ def test_limits_of_documents(tmp_path: Path) -> None:
     assert validated(DeviceBytes, record, tmp_path) == DeviceBytes("m0", 3, 4)
     with pytest.raises(InputError, match=r"f: bins\.sent_b: missing"):
         validated(DeviceBytes, {"device": "m0", "received_b": 1}, tmp_path / "f", "bins")
+    os.truncate(tmp_path / "f", (16 << 20) + 1)
     with pytest.raises(InputError, match="longer than allowed"):
-        read_text(tmp_path / "f", 3)
+        read_text(tmp_path / "f")

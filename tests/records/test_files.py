@@ -61,7 +61,7 @@ def test_one_holds_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """Who waits tries again after each nap, in which the holder may let go."""
     path, naps = tmp_path / "lock", list[float]()
     path.touch(0o644)
-    with private_lock(path) as one, private_lock(path, create=False) as other:
+    with private_lock(path) as one, private_lock(path) as other:
         assert path.stat().st_mode & 0o777 == 0o600
         assert one.take()
         monkeypatch.setattr(time, "sleep", naps.append)
@@ -95,12 +95,8 @@ def test_only_without_a_limit_the_kernel_waits(
 
 
 def test_what_is_no_lock_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for create, at, failure in (
-        (False, tmp_path / "none", FileNotFoundError),
-        (True, tmp_path / "no" / "folder", MachineError),
-        (False, tmp_path, MachineError),
-    ):
-        with pytest.raises(failure, match=str(at)), private_lock(at, create=create):
+    for at in (tmp_path / "no" / "folder", tmp_path):
+        with pytest.raises(MachineError, match=str(at)), private_lock(at):
             pass
     (tmp_path / "theirs").touch()
     monkeypatch.setattr(files.os, "geteuid", lambda: os.getuid() + 4242)

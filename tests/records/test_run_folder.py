@@ -74,7 +74,7 @@ def test_what_no_header_has_is_named(tmp_path: Path, name: str, value: Any, faul
 
 
 def test_the_ends_of_what_a_header_may_have(tmp_path: Path) -> None:
-    asked = {"cases": {"c": ["off"]}, "min_share": 1.0, "retries": 100, "optional": []}
+    asked = {"cases": {"c": ["off"]}, "min_share": 1.0, "retries": 100}
     site = {"reference_tolerance": 0}
     ends = {
         **{"started_s": 0.0, "finished_s": 0.0, "pairs_floor": 1, "pairs_cap": 1},

@@ -211,9 +211,6 @@ def test_a_case_that_was_deleted_is_noted(run: Path) -> None:
     assert checked(run).notes == [lacks]
     edit_header(run, lambda head: head.update(finished_s=None))
     assert checked(run).notes == []  # it was not begun yet
-    edit_header(run, lambda head: head.update(finished_s=2e9))
-    edit_header(run, lambda head: head["asked"].update(optional=["lammps"]))
-    assert checked(run).notes == []
 
 
 def test_provenance_is_named_by_its_content(run: Path) -> None:

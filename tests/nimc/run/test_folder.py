@@ -290,7 +290,7 @@ def test_the_header_says_what_is_asked_of_each_case(tmp_path):
     # By hand: level 0 of `rate` is the baseline; names leave out the full rate.
     lammps = ["off", "on@rate=50%", "on", "aa"]
     assert asked.cases == {"stream": ["off", "on", "aa"], "lammps": lammps}
-    assert (asked.min_share, asked.retries, asked.optional) == (0.25, 3, [])
+    assert (asked.min_share, asked.retries) == (0.25, 3)
     path.write_text("name: c\nworkloads: [check: stream]\narms: [off, on]\n")
     silent = prepare(path, "localhost")
     assert requirements_of(silent).min_share == 0.1  # site/localhost.yaml
