@@ -152,7 +152,7 @@ def writes(site: Machine) -> list[Finding]:
     }
     unset = [f"no {key}: {cost}" for key, cost in costs.items() if getattr(site, key) is None]
     if unset:
-        remedy = f"see docs/add-a-machine.md for the keys of site/{site.name}.yaml"
+        remedy = f"see site/example_slurm.yaml for the keys of site/{site.name}.yaml"
         return [lacking("writes", "; ".join(unset), remedy)]
     return [Finding("writes", "ok", f"counted by {site.device}, agents over {site.interface}")]
 
