@@ -103,7 +103,7 @@ def site_file(name: str, root: Path) -> tuple[Finding, Machine | None]:
     try:
         site = site_files.load(name, root)
     except InputError as error:
-        return lacking(what, str(error), "see docs/add-a-machine.md", needed=True), None
+        return lacking(what, str(error), "see site/example_slurm.yaml", needed=True), None
     detail = f"origins: {site.origins.policy}; injector: {site.injector}"
     return Finding(what, "ok", detail, needed=True), site
 
