@@ -65,10 +65,12 @@ def test_nights_without_any_spread() -> None:
 
 
 def test_the_mean_of_nights_is_the_geometric_one() -> None:
-    mean = mean_of_nights([1.0, 4.0])
+    mean = mean_of_nights([1.0, 2.0, 4.0])
     assert mean.value == pytest.approx(2)
-    # Logs 0 and 2 ln 2: standard error ln 2, one degree of freedom, t of 97.5 % 12.7062.
-    assert math.log(mean.high) == pytest.approx(math.log(2) * (1 + 12.7062), rel=1e-5)
+    # Logs 0, ln 2 and 2 ln 2: standard error ln 2 / sqrt(3), two degrees of freedom, t of 97.5 %
+    # 4.302653.
+    half = math.log(2) * 4.302653 / math.sqrt(3)
+    assert math.log(mean.high) == pytest.approx(math.log(2) + half, rel=1e-5)
 
 
 def test_the_ratio_of_two_estimates_adds_their_distances_in_quadrature() -> None:
