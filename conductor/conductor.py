@@ -14,12 +14,9 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from conductor import allocation, length, wire
 from conductor.agent import node_name
@@ -29,7 +26,8 @@ from conductor.hub import AgentGoneError, Hub
 from conductor.readers import Readers
 from conductor.recorded import Run
 from conductor.runs import BlockError, BlockRunner
-from records import chain, clock, processes
+from conductor.store import Store
+from records import clock, processes
 from records.checkout import python_main
 from records.errors import MachineError
 from records.files import replace_text
@@ -39,92 +37,7 @@ from records.machine.load import BLOCK_VARIABLE
 from records.machine.program import program_facts
 from records.plan import BlockPlan
 from records.programs import last_line
-from records.run_folder import KeptLogs
 from records.sample import Sample
-
-# The conductor's storage: samples are appended, flushed to disk, never rewritten.
-
-
-class Store:
-    """Samples and counters of one case, and provenance of the run (layout: `records.run`)."""
-
-    def __init__(self, nimc_dir: Path, case: str, samples: Path | None = None) -> None:
-        """`samples` names another file for the samples."""
-        self._case = nimc_dir / "samples" / f"{case}.jsonl"
-        self._samples = samples or self._case
-        self._counters = nimc_dir / "counters" / f"{case}.jsonl"
-        self._provenance = nimc_dir / "provenance"
-        self._samples.parent.mkdir(exist_ok=True)
-        self._provenance.mkdir(exist_ok=True)
-        _cut_torn_line(self._samples)
-        _cut_torn_line(self._counters)
-        self._logs = KeptLogs(nimc_dir)
-        #: The value in the chain of the last sample.
-        self._last = chain.genesis(chain.header_digest(chain.header_of(nimc_dir)), case)
-        if self._samples.exists():
-            self._last = chain.walk(self._samples, self._last).last
-
-    def pairs_made(self) -> int:
-        """Pairs of the case with a run of any outcome: those of earlier blocks, as one begins."""
-        pairs = set()
-        for line in self._case.read_bytes().splitlines() if self._case.exists() else []:
-            with suppress(ValueError, LookupError, TypeError):  # of a power failure
-                one = json.loads(line)
-                pairs.add((one["block"], one["pair"]))
-        return sum(pair >= 0 for _, pair in pairs)
-
-    def append(
-        self,
-        sample: Sample,
-        counters: Sequence[Mapping[str, Any]] = (),
-        outputs: Iterable[Path] = (),
-    ) -> None:
-        """Append a sample with what a tool counted in its run, and keep its outputs.
-
-        It is on disk when this returns; if this raises, no sample was added.
-        """
-        # Counters come first: a sample without its counters would look complete.
-        if counters:
-            dump = partial(json.dumps, separators=(",", ":"), allow_nan=False)
-            lines = "".join(f"{dump(row)}\n" for row in counters).encode()
-            self._counters.parent.mkdir(exist_ok=True)
-            _append(self._counters, lines)
-            sample = replace(sample, counters_sha256=chain.digest(lines))
-        needed = sample.outcome != "kept"
-        logs = sample.logs | dict(self._logs.keep(path, needed=needed) for path in outputs)
-        line, value = chain.chained(replace(sample, logs=logs).as_dict(), self._last)
-        _append(self._samples, line)
-        self._last = value
-
-    def keep_provenance(self, record: dict[str, Any]) -> str:
-        """Store the provenance of runs under the SHA-256 of its text; returns that name."""
-        text = json.dumps(record, indent=1, sort_keys=True)
-        name = chain.digest(text.encode())
-        path = self._provenance / f"{name}.json"
-        if not path.exists():
-            replace_text(path, text)
-        return name
-
-
-def _append(path: Path, text: bytes) -> None:
-    with path.open("ab", buffering=0) as file:
-        before = file.tell()
-        try:
-            if file.write(text) != len(text):
-                raise OSError(28, os.strerror(28), str(path))
-            os.fsync(file.fileno())
-        except OSError:
-            file.truncate(before)
-            raise
-
-
-def _cut_torn_line(path: Path) -> None:
-    """Remove a last line that a crash left incomplete."""
-    if path.exists():
-        with path.open("rb+") as file:
-            whole = file.read().rpartition(b"\n")
-            file.truncate(len(whole[0]) + len(whole[1]))
-
 
 #: How long agents may take to connect, seconds; srun takes long in a large job.
 _AGENTS_TIMEOUT_S = 120.0

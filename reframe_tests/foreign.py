@@ -25,8 +25,9 @@ import reframe.utility.sanity as sn
 from pydantic import TypeAdapter
 from reframe.core.exceptions import ReframeError
 
-from conductor.conductor import UNREAD, Store
+from conductor.conductor import UNREAD
 from conductor.readers import FomError
+from conductor.store import Store
 from records import units
 from records.chain import file_digest
 from records.notes import Note

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from conductor.conductor import Store
+from conductor.store import Store
 from nimc.run.verify import verify
 from tests.analysis.integrity.outputs import output_of
 from tests.analysis.synthetic import STREAM, asked_for, header, samples

@@ -11,7 +11,7 @@ from conductor import application, length
 from conductor.allocation import Allocation
 from conductor.alone import AloneRates
 from conductor.application import Files, RunResult
-from conductor.conductor import Store, _give_up, _repeat, _warm_up
+from conductor.conductor import _give_up, _repeat, _warm_up
 from conductor.hub import WriterState
 from conductor.injectors.base import Writer
 from conductor.judge import faults
@@ -21,6 +21,7 @@ from conductor.readers import Fom, FomError, Readers, ToolError
 from conductor.recorded import Run, node_rows, unreserved
 from conductor.runs import BlockError, BlockRunner
 from conductor.series import CounterSample, Metered, NodeSeries, RateRow, WriterSeries, read
+from conductor.store import Store
 from conductor.timetable import NotReadyError
 from records import clock
 from records.acceptance import AcceptanceLimits

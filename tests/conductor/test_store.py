@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor.conductor import Store
+from conductor.store import Store
 from records import chain
 from records.sample import Sample
 

@@ -19,7 +19,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from conductor.conductor import Store
+from conductor.store import Store
 from records.arms import ARMS, BASELINE
 from records.plan import BlockPlan
 from records.sample import Sample, WriterRecord

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conductor.conductor import Store
 from conductor.figures import conditions, writer_records
 from conductor.series import ENDING, RateRow, Series, save
+from conductor.store import Store
 from records.acceptance import AcceptanceLimits
 from records.chain import walk_run
 from records.run import Requirements, RunHeader, save_header
