@@ -60,35 +60,18 @@ class Application:
         """Number of nodes; ranks fill them in order."""
         return self.ranks // self.ranks_per_node
 
-
-@dataclass(frozen=True)
-class SimulatedRun:
-    """Times of one run with writes and of the same run without, seconds."""
-
-    #: Time when the last rank finishes and the application ends.
-    on_s: float
-    off_s: float
-
     @property
-    def slowdown(self) -> float:
-        """Slowdown of the application."""
-        return self.on_s / self.off_s
-
-
-def simulate(application: Application, windows: Windows, slowdowns: Times) -> SimulatedRun:
-    """Run an application with and without writes.
-
-    `slowdowns` is that of each rank of a hit node. Takes time proportional to ranks and steps, and
-    memory for a few numbers per rank. Raises InputError if it runs longer than the known writes.
-    """
-    on_s = float(finishing_times(application, windows, slowdowns).max())
-    # Summed up step by step, as the simulation does it, so that no write is exactly 1.
-    off_s = np.cumsum(np.full(application.steps, application.step_s))[-1]
-    return SimulatedRun(on_s, float(off_s))
+    def off_s(self) -> float:
+        """Its time without writes: summed as the simulation does, so that without any it is 1."""
+        return float(np.cumsum(np.full(self.steps, self.step_s))[-1])
 
 
 def finishing_times(application: Application, windows: Windows, slowdowns: Times) -> Times:
-    """When each rank has done its last step, seconds."""
+    """When each rank has done its last step, seconds; `slowdowns`: of each rank of a hit node.
+
+    Takes time proportional to ranks and steps, and memory for a few numbers per rank. Raises
+    InputError if it runs longer than the known writes.
+    """
     ready_s, finish_s = np.zeros(application.ranks), np.zeros(application.ranks)
     for step in range(1, application.steps + 1):
         wait_for_neighbours(finish_s, ready_s, shape(application.ranks))

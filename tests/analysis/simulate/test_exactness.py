@@ -13,7 +13,6 @@ from analysis.simulate.progress import (
     Windows,
     finishing_times,
     shape,
-    simulate,
 )
 from records.errors import InputError
 
@@ -116,7 +115,7 @@ def test_grids_are_as_cubic_as_can_be(ranks: int, lengths: tuple[int, ...]) -> N
 def test_writes_must_be_known_to_the_end() -> None:
     windows = Windows(np.array([0]), np.array([0.0]), np.array([1.0]), until_s=5.0)
     with pytest.raises(InputError, match="writes are known only up to 5 s"):
-        simulate(Application(4, 1, 10, 1.0), windows, np.array([2.0]))
+        finishing_times(Application(4, 1, 10, 1.0), windows, np.array([2.0]))
 
 
 @pytest.mark.parametrize("ranks", [0, 10, 20_000_004])
@@ -137,5 +136,3 @@ def test_a_delay_spreads_by_one_neighbour_a_step() -> None:
     ]
     assert [int((each > 0.1).sum()) for each in late] == [1, 7, 64]
     assert late[-1] == pytest.approx([4 / 3] * 64)
-    outcome = simulate(Application(64, 1, 9, 1.0), hit, slow)
-    assert outcome.slowdown == pytest.approx((9 + 4 / 3) / 9)
