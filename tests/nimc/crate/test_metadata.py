@@ -46,14 +46,13 @@ def test_a_finished_run_of_one_author_and_one_without_an_end_of_two() -> None:
     [
         ("a.html", b"x", b"x", "the same"),
         ("a.html", b"1.0", b"1.00", "differs"),
+        # Processors may sum in another order.
         ("a.json", b'{"x": 1.0}', b'{"x": 1.0000000001}', "the same to nine digits"),
         ("a.json", b'{"x": 1.0}', b'{"x": 1.00000001}', "differs"),
         ("a.json", b'{"x": 1.0', b'{"x": 1.0}', "differs"),
-        ("a.json", None, b"1", "differs"),
     ],
 )
 def test_the_last_digits_of_figures_may_differ(
-    name: str, old: bytes | None, new: bytes, state: str
+    name: str, old: bytes, new: bytes, state: str
 ) -> None:
-    packed = {} if old is None else {name: old, "other": b""}
-    assert compared_files(packed, {name: new}) == {name: state}
+    assert compared_files({name: old}, {name: new}) == {name: state}
