@@ -32,7 +32,7 @@ def run_s(application: Application, slowdowns: Times, writers: int, write_s: flo
     starts_s = np.array([table.start_s(number) for number in range(len(table) + writers)])
     starts_s -= table.steady_from_s  # time 0 is when all writers are active
     hits = np.array(table.hits, dtype=np.int64)
-    windows = Windows(hits, starts_s[: len(table)], starts_s[writers:], most_s)
+    windows = Windows(hits, starts_s[: len(table)], starts_s[writers:])
     return float(finishing_times(application, windows, slowdowns).max())
 
 

@@ -19,7 +19,7 @@ from records.errors import InputError
 
 def writes(*nodes_and_times: tuple[int, float, float]) -> Windows:
     node, start_s, end_s = zip(*nodes_and_times, strict=True)
-    return Windows(np.array(node), np.array(start_s), np.array(end_s), math.inf)
+    return Windows(np.array(node), np.array(start_s), np.array(end_s))
 
 
 def work_until(
@@ -110,12 +110,6 @@ def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
 )
 def test_grids_are_as_cubic_as_can_be(ranks: int, lengths: tuple[int, ...]) -> None:
     assert shape(ranks) == lengths
-
-
-def test_writes_must_be_known_to_the_end() -> None:
-    windows = Windows(np.array([0]), np.array([0.0]), np.array([1.0]), until_s=5.0)
-    with pytest.raises(InputError, match="writes are known only up to 5 s"):
-        finishing_times(Application(4, 1, 10, 1.0), windows, np.array([2.0]))
 
 
 @pytest.mark.parametrize("ranks", [0, 10, 20_000_004])
