@@ -179,7 +179,13 @@ def collected(folder: Path, status: int) -> JobLook:
 
 def findings(looked: JobLook, site: Machine) -> Iterator[Finding]:
     """All findings of a job."""
-    origins, nodes = site.origins, looked.nodes
+    yield from _of_job(looked, site.origins)
+    if looked.nodes:
+        yield from _of_nodes(looked, site)
+
+
+def _of_job(looked: JobLook, origins: Origins) -> Iterator[Finding]:
+    """Whether Slurm took it, and whether it ran on as many nodes as it has."""
     if origins.policy in ("hetjob", "reservation"):
         if not looked.job:
             remedy = "origins.policy: same_job, or another origins.partition, in site/"
@@ -187,45 +193,43 @@ def findings(looked: JobLook, site: Machine) -> Iterator[Finding]:
             return
         detail = f"Slurm accepts origins in {origins.partition or 'the default partition'}"
         yield Finding(_HETJOB, "ok", detail, needed=True)
-    if len(nodes) == nodes_of(origins):
+    if len(looked.nodes) == nodes_of(origins):
         yield Finding(_JOB, "ok", outcome(looked), needed=True)
-    else:
-        remedy = "nodes must see the results folder, and Python there must start"
-        if not nodes:
-            remedy = (
-                "try later, or with a longer --wait" if looked.job else "see access in configs/"
-            )
-        yield lacking(_JOB, outcome(looked), remedy, needed=True)
-    if not nodes:
         return
-    names = ", ".join(node["node"] for node in nodes)
+    remedy = "nodes must see the results folder, and Python there must start"
+    if not looked.nodes:
+        remedy = "try later, or with a longer --wait" if looked.job else "see access in configs/"
+    yield lacking(_JOB, outcome(looked), remedy, needed=True)
+
+
+def _of_nodes(looked: JobLook, site: Machine) -> Iterator[Finding]:
+    """What nodes lack."""
+    nodes = {node["node"]: node for node in looked.nodes}
+    names = ", ".join(nodes)
+    unseen = {name: ", ".join(node["unseen"]) for name, node in nodes.items()}
     yield _on_nodes(
         "shared folders",
-        {
-            node["node"]: node["unseen"] and f"does not see {', '.join(node['unseen'])}"
-            for node in nodes
-        },
+        {name: paths and f"does not see {paths}" for name, paths in unseen.items()},
         f"{names}: see the checkout, Python, the results and the stage folder",
         "keep it on a file system that all nodes mount",
     )
-    seen = "the lock of this host in the results folder"
+    lock = "the lock of this host in the results folder"
     yield _on_nodes(
         "locks",
-        {node["node"]: node["lock"] == "unseen" and f"does not see {seen}" for node in nodes},
-        f"{names}: see {seen}",
+        {name: f"does not see {lock}" for name in nodes if nodes[name]["lock"] == "unseen"},
+        f"{names}: see {lock}",
         "mount it with locks (Lustre: -o flock), or use another --results",
     )
     yield interface(looked, site)
     wanted = [rail.device for rail in site.rails] or ([site.device] if site.device else [])
     yield from (device(name, looked, site) for name in wanted)
-    lacks = {
-        node["node"]: (node["injectors"][site.injector] or "").partition(": ") for node in nodes
-    }
+    reasons = {name: node["injectors"][site.injector] or "" for name, node in nodes.items()}
+    remedies = [reason.partition(": ")[2] for reason in reasons.values() if reason]
     yield _on_nodes(
         f"{site.injector} on nodes",
-        {node: lack for node, (lack, _, _) in lacks.items()},
+        {name: reason.partition(": ")[0] for name, reason in reasons.items()},
         f"ready on {names}",
-        next((remedy for _, _, remedy in lacks.values() if remedy), ""),
+        next(iter(remedies), ""),
     )
 
 
@@ -237,7 +241,7 @@ def outcome(looked: JobLook) -> str:
     return f"job {looked.job}: target {target}, origins {', '.join(origins) or 'none'}"
 
 
-def _on_nodes(what: str, faults: Mapping[str, Any], ok: str, remedy: str) -> Finding:
+def _on_nodes(what: str, faults: Mapping[str, str], ok: str, remedy: str) -> Finding:
     """What every node must have; `faults`: node -> what is wrong there, if anything."""
     wrong = [f"{node}: {fault}" for node, fault in faults.items() if fault]
     if wrong:
@@ -278,8 +282,9 @@ def device(name: str, looked: JobLook, site: Machine) -> Finding:
     addresses = [of.pci for there in rdma.values() if (of := devices.named(name, there))]
     if None in rates.values():
         lacks = {
-            node: rate is None and f"no {name}, but {_there(hosts[node])}"
+            node: f"no {name}, but {_there(hosts[node])}"
             for node, rate in rates.items()
+            if rate is None
         }
         address = addresses[0] if addresses else None
         if address and all(devices.named(address, there) for there in rdma.values()):

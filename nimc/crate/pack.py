@@ -180,7 +180,9 @@ def verify_crate(crate: Path, head: str | None = None, allowed: Path | None = No
         broken = [Finding("broken", line) for line in str(error).splitlines()]
         return Verified(crate, findings=broken)
     of.run = crate
-    of.findings = [Finding(each.kind, unpacked.in_crate(each.text)) for each in of.findings]
+    of.findings = [
+        Finding(finding.kind, unpacked.in_crate(finding.text)) for finding in of.findings
+    ]
     of.remarks = [f"manifest {chain.digest(unpacked.files[MANIFEST])}"]
     signature = unpacked.files.get(SIGNATURE)
     signer = None

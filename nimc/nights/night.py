@@ -216,8 +216,8 @@ def alarms_of(rows: pl.DataFrame, history: Iterable[Alarm], night: date) -> list
         NightAlarm(case, "off", "fom", "reference", f"{case}: {of[0]}") for case, of in referred
     ]
     for of in history:
-        known = of.night < night.isoformat()
-        alarms.append(NightAlarm(*of.key[1:], "history", of.text, known=known))
+        earlier = of.night < night.isoformat()
+        alarms.append(NightAlarm(*of.key[1:], "history", of.text, known=earlier))
     return alarms
 
 
