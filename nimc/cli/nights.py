@@ -160,12 +160,11 @@ def _alarm(alarm: Alarm) -> Line:
 
 def _watched(series: WatchedSeries) -> Line:
     name = f"{series.machine} {series.case} {series.arm} {series.quantity}"
-    nights = plural(series.nights, "night")
-    if series.level is None or series.spread is None or series.detectable is None:
-        return Line([name, "too few nights", "", "", nights, series.campaign])
-    level = quantity(series.level, series.unit, 3).removesuffix(" 1")
-    shares = [f"finds {series.detectable:.1%}", f"spread {series.spread:.1%}"]
-    return Line([name, *shares, level, nights, series.campaign])
+    figures = ["too few nights", "", ""]
+    if series.level is not None and series.spread is not None and series.detectable is not None:
+        level = quantity(series.level, series.unit, 3).removesuffix(" 1")
+        figures = [f"{series.detectable:.1%}", f"{series.spread:.1%}", level]
+    return Line([name, *figures, plural(series.nights, "night"), series.campaign])
 
 
 @nights_command.command()
