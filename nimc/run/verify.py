@@ -158,64 +158,56 @@ def _of_sample(of: Verified, sample: Sample, at: str, unproven: Counter[str]) ->
             if (digest := chain.digest(content)) != sample.logs[name]:
                 allowed = f"{sample.logs[name]}, named by {at}"
                 yield _denied("broken", f"{of.run / name}: SHA-256", digest, allowed)
-    record = _workload(sample.workload)
+    record, again = _workload(sample.workload), sample
     if sample.fom is not None and record and ".out" in contents:
         of.reread += 1
-        yield from _reread(sample, record, contents[".out"].decode(errors="replace"), at)
+        again = _reread(again, record, contents[".out"].decode(errors="replace"))
     elif sample.fom is not None:
         why = "whose output is not kept" if record else "of checks that read their own outputs"
         unproven[f"figures of merit {why}"] += 1
-    if not sample.elapsed_s:  # its application did not run
-        return
-    try:
-        stored = series.read(contents.get(series.ENDING, b""))
-    except ValueError:
-        unproven["runs whose series are not kept, or of another version"] += 1
-        return
-    of.judged += 1
-    yield from _judged(sample, stored, at)
+    if sample.elapsed_s:  # its application ran
+        try:
+            again = _judged(again, series.read(contents.get(series.ENDING, b"")))
+            of.judged += 1
+        except ValueError:
+            unproven["runs whose series are not kept, or of another version"] += 1
+    if again != sample:
+        yield from _denials(asdict(sample), asdict(again), at)
 
 
-def _reread(sample: Sample, record: Workload, output: str, at: str) -> Iterator[Finding]:
-    """The figures are those that the workload's parser gets from the output."""
+def _reread(sample: Sample, record: Workload, output: str) -> Sample:
+    """The sample with the figures that the workload's parser gets from the output."""
     try:
         fom = record.parse(output)
     except FomError as error:
-        yield _denied("contradicted", f"{at}: fom", sample.fom, f"none, by its output: {error}")
-        return
-    stated = {"fom": sample.fom, "fom_unit": sample.fom_unit, "fom_better": sample.fom_better}
+        return replace(sample, fom=None, outcome="no_fom", reason=str(error))
     unit, better = fom.unit or record.unit, fom.better or record.better
-    shown = {"fom": fom.value, "fom_unit": unit, "fom_better": better, **dict(fom.extra)}
-    yield from _compared(stated | sample.fom_extra, shown, at, "output")
+    figures = replace(sample, fom=fom.value, fom_unit=unit, fom_better=better)
+    return replace(figures, fom_extra=dict(fom.extra))
 
 
-def _judged(sample: Sample, stored: series.StoredSeries, at: str) -> Iterator[Finding]:
-    """The judge accepts the run by its series, and they give its writers and conditions."""
+def _judged(sample: Sample, stored: series.StoredSeries) -> Sample:
+    """The sample as the judge accepts it by its series, with their writers and conditions."""
     window_s = (sample.start_s, sample.start_s + sample.elapsed_s)
     reason = next(faults(stored.series, window_s, stored.limits), None)
     if sample.outcome == "kept" and reason:
-        yield _denied("contradicted", f"{at}: outcome", sample.outcome, f"rejected: {reason}")
-    writers = writer_records(stored.series, window_s)
+        sample = replace(sample, outcome="rejected", reason=reason)
     nodes = [conditions(node) for node in stored.series.nodes]
-    if (writers, nodes) != (sample.writers, sample.conditions):
-        judged = replace(sample, writers=writers, conditions=nodes)
-        yield from _compared(asdict(sample), asdict(judged), at, "series")
+    return replace(sample, writers=writer_records(stored.series, window_s), conditions=nodes)
 
 
-def _compared(
-    stated: Any, shown: Any, at: str, by: str, names: tuple[str, ...] = ()
-) -> Iterator[Finding]:
-    """Denies each value within a JSON value that is not the one shown, but for rounding."""
+def _denials(stated: Any, shown: Any, at: str, names: tuple[str, ...] = ()) -> Iterator[Finding]:
+    """Each value within a JSON value that is not the one shown, but for rounding."""
     if isinstance(stated, dict) and isinstance(shown, dict):
         for name in stated | shown:
-            yield from _compared(stated.get(name), shown.get(name), at, by, (*names, name))
+            yield from _denials(stated.get(name), shown.get(name), at, (*names, name))
     elif isinstance(stated, list) and isinstance(shown, list) and len(stated) == len(shown):
         for number, pair in enumerate(zip(stated, shown, strict=True)):
-            yield from _compared(*pair, at, by, (*names, str(number)))
+            yield from _denials(*pair, at, (*names, str(number)))
     else:
         numbers = isinstance(stated, float) and isinstance(shown, float)
         if not (isclose(stated, shown, rel_tol=ROUNDING) if numbers else stated == shown):
-            allowed = f"{shown}, by its {by}"
+            allowed = f"{shown}, by its output or series"
             yield _denied("contradicted", f"{at}: {'.'.join(names)}", stated, allowed)
 
 

@@ -129,7 +129,10 @@ BROKEN: dict[str, tuple[Edit, str]] = {
 }
 CONTRADICTED: dict[str, tuple[Edit, str]] = {
     "a figure of merit": (figure(fom=9.9e9), ": fom: 9900000000.0 found"),
-    "a figure beside it": (figure(fom_extra={"average_s": 1.0}), ": average_s: 1.0 found"),
+    "a figure beside it": (
+        figure(fom_extra={"average_s": 1.0}),
+        ".average_s: 1.0 found",
+    ),
     "the unit": (every("fom_unit", lambda _: "1/s"), ": fom_unit: 1/s found; allowed: B/s"),
     "the direction": (every("fom_better", lambda _: "lower"), ": fom_better: lower found"),
     "a writer's rate": (of_writer(rate_b_s=8.0e9), ": writers.0.rate_b_s: 8000000000.0 found"),
@@ -137,11 +140,11 @@ CONTRADICTED: dict[str, tuple[Edit, str]] = {
     "no writer": (figure(writers=[]), ": writers: [] found"),
     "a quiet node": (
         every("conditions", lambda nodes: [{**each, "steal_share": 0.0} for each in nodes]),
-        ": conditions.0.steal_share: 0.0 found; allowed: 0.001, by its series",
+        ": conditions.0.steal_share: 0.0 found; allowed: 0.001, by its output or series",
     ),
     "a rejected run": (
         lambda run: edit_series(run, lambda series: series.update(stood_still_s=9.0)),
-        ": outcome: kept found; allowed: rejected: the conductor did not run for 9.0 s",
+        ": reason: none found; allowed: the conductor did not run for 9.0 s, by its",
     ),
 }
 
