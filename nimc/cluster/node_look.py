@@ -14,6 +14,7 @@ from typing import Any
 from conductor import wire
 from conductor.agent import node_name
 from conductor.injectors import INJECTORS
+from records.errors import MachineError
 from records.files import private_lock, replace_text
 from records.machine import host
 
@@ -22,19 +23,25 @@ def main() -> None:
     """`node_look REQUEST`."""
     file = Path(sys.argv[1])
     here, paths = host.detect(), json.loads(file.read_text())["paths"]
-    with private_lock(file.with_name("lock")) as lock:
-        taken = lock.take()
     record: dict[str, Any] = {
         "node": node_name(),
         "host": here.as_dict(),
         "unseen": [path for path in paths if not os.path.exists(path)],
         "addresses": {of.name: _address(of.name) for of in here.interfaces},
         "injectors": {name: injector.missing() for name, injector in INJECTORS.items()},
-        # Whoever submits the job holds it.
-        "lock": "unseen" if taken else "seen",
+        "lock": _lock(file.with_name("lock")),
     }
     rank = os.environ.get("SLURM_PROCID", "0")
     replace_text(file.with_name(f"{rank}.json"), json.dumps(record))
+
+
+def _lock(path: Path) -> str:
+    """`seen` if this task cannot take it: whoever submits the job holds it; else `unseen`."""
+    try:
+        with private_lock(path) as lock:
+            return "unseen" if lock.take() else "seen"
+    except MachineError:  # a file system without locks
+        return "unseen"
 
 
 def _address(interface: str) -> str | None:
