@@ -185,14 +185,15 @@ def verify_crate(crate: Path, head: str | None = None, allowed: Path | None = No
     ]
     of.remarks = [f"manifest {chain.digest(unpacked.files[MANIFEST])}"]
     signature = unpacked.files.get(SIGNATURE)
-    signer = None
-    if signature and allowed:
-        signer = signer_of(unpacked.files[MANIFEST], signature, allowed)
-    if signer:
+    if signature is None:
+        why = "not signed"
+    elif allowed is None:
+        why = "signed; --allowed-signers says by whom"
+    elif signer := signer_of(unpacked.files[MANIFEST], signature, allowed):
         of.remarks.append(f"signed by {signer}")
         return of
-    why = f"signed by nobody in {allowed}" if allowed else "signed; --allowed-signers says by whom"
-    why = why if signature else "not signed"
+    else:
+        why = f"signed by nobody in {allowed}"
     kind: Kind = "contradicted" if allowed else "unproven"
     of.findings.append(Finding(kind, f"{crate}: who made it: {why}"))
     return of

@@ -158,21 +158,23 @@ def _of_sample(of: Verified, sample: Sample, at: str, unproven: Counter[str]) ->
             if (digest := chain.digest(content)) != sample.logs[name]:
                 allowed = f"{sample.logs[name]}, named by {at}"
                 yield _denied("broken", f"{of.run / name}: SHA-256", digest, allowed)
-    record, again = _workload(sample.workload), sample
+    record, shown = _workload(sample.workload), sample
     if sample.fom is not None and record and ".out" in contents:
         of.reread += 1
-        again = _reread(again, record, contents[".out"].decode(errors="replace"))
+        shown = _reread(shown, record, contents[".out"].decode(errors="replace"))
     elif sample.fom is not None:
         why = "whose output is not kept" if record else "of checks that read their own outputs"
         unproven[f"figures of merit {why}"] += 1
     if sample.elapsed_s:  # its application ran
         try:
-            again = _judged(again, series.read(contents.get(series.ENDING, b"")))
-            of.judged += 1
+            stored = series.read(contents.get(series.ENDING, b""))
         except ValueError:
             unproven["runs whose series are not kept, or of another version"] += 1
-    if again != sample:
-        yield from _denials(asdict(sample), asdict(again), at)
+        else:
+            of.judged += 1
+            shown = _judged(shown, stored)
+    if shown != sample:
+        yield from _denials(asdict(sample), asdict(shown), at)
 
 
 def _reread(sample: Sample, record: Workload, output: str) -> Sample:
