@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 _SCHEMAS = {
     **dict.fromkeys(("doctor", "simulate --paper", "traffic import"), 2),
     **dict.fromkeys(("compare", "minicluster status", "minicluster up", "nights run"), 2),
-    **dict.fromkeys(("reproduce", "verify", "writers", "writers --paper"), 2),
+    **dict.fromkeys(("reproduce", "writers", "writers --paper"), 2),
     **dict.fromkeys(("model predict", "plan", "simulate", "traffic show"), 3),
     **dict.fromkeys(("advise", "model evaluate", "model fit"), 4),
+    "verify": 2,
 }
 
 
