@@ -1,14 +1,18 @@
 """One outcome for each way in which a night can end; its document, and its metrics."""
 
 import json
+import signal
+import subprocess
 from datetime import date, datetime
 from pathlib import Path
+from types import SimpleNamespace as Made
 
 import polars as pl
 import pytest
 
 from analysis.history.alarms import Alarm
 from nimc.nights.night import (
+    NightRun,
     alarms_of,
     date_of,
     end_of_night,
@@ -149,6 +153,40 @@ def test_alarms_are_of_references_and_of_the_history() -> None:
         NightAlarm("stream", "on", "fom", "history", "stream on fom: 50 % worse since 2026-11-19"),
     ]
     assert alarms_of(rows.clear(), [alarm], date(2026, 11, 21))[0].known
+
+
+def test_a_night_stops_its_child_at_its_time_and_after_a_signal(tmp_path: Path) -> None:
+    at = (tmp_path / "small.yaml", "localhost", tmp_path, print)
+    for end_s, signum, why in (
+        (1.0e9, None, "its time ended"),
+        (9.0e9, signal.SIGTERM, "stopped by a signal"),
+    ):
+        night = NightRun(*at, end_s, date(2026, 11, 20))
+        child = subprocess.Popen(["sleep", "60"])
+        assert night._attend(child, Made(wait=lambda _: None, signum=signum)) == why
+        assert child.returncode == -signal.SIGTERM
+    child = subprocess.Popen(["sleep", "0.2"])
+    night = NightRun(*at, 9.0e9, date(2026, 11, 20))
+    assert night._attend(child, Made(wait=lambda _: child.wait(), signum=None)) is None
+
+
+def test_a_night_that_is_done_is_neither_run_nor_told_again(tmp_path: Path) -> None:
+    lines: list[str] = []
+    at = ("m1", tmp_path, lines.append, None, SUMMARY.night, ["touch", str(tmp_path / "told")])
+    night = NightRun(tmp_path / "small.yaml", *at)
+    night.path.write_text(SUMMARY.text)
+    assert night.run() == SUMMARY
+    assert lines == [f"night 2026-11-20 is done: slower; {night.path}"]
+    # One that was killed is tried again; here there is no such machine.
+    night.path.write_text(summary(finished_s=None).text)
+    assert not (tmp_path / "told").exists()
+    with pytest.raises(InputError, match="m1"):
+        night.run()
+    ended = load(night.path)
+    assert (ended.outcome, ended.run) == ("not run", None)
+    assert ended.finished_s is not None
+    assert ended.reason in lines[1]
+    assert (tmp_path / "told").exists()
 
 
 def test_samples_since_a_moment_are_counted_without_a_line_that_is_being_written(
