@@ -8,11 +8,10 @@ import numpy as np
 
 from analysis.simulate.progress import (
     Application,
-    SimulatedRun,
     Times,
     Windows,
+    finishing_times,
     rank_slowdowns,
-    simulate,
 )
 from analysis.subjects.published import normalised, paper
 from records.timetable import staggered
@@ -21,20 +20,20 @@ from records.timetable import staggered
 _SEED = 1
 
 
-def run(application: Application, slowdowns: Times, writers: int, write_s: float) -> SimulatedRun:
-    """An application with `writers` concurrent writes all the time, each `write_s` long.
+def run_s(application: Application, slowdowns: Times, writers: int, write_s: float) -> float:
+    """Time of an application with `writers` concurrent writes all the time, each `write_s` long.
 
     `slowdowns` is that of each rank of a hit node.
     """
     # No rank is ever slower than this; a step more covers rounding.
-    run_s = (application.steps + 1) * application.step_s * float(slowdowns.max())
+    most_s = (application.steps + 1) * application.step_s * float(slowdowns.max())
     names = list(map(str, range(application.nodes)))
-    table = staggered(names, ["origin"], writers, write_s, run_s, _SEED)
+    table = staggered(names, ["origin"], writers, write_s, most_s, _SEED)
     starts_s = np.array([table.start_s(number) for number in range(len(table) + writers)])
     starts_s -= table.steady_from_s  # time 0 is when all writers are active
     hits = np.array(table.hits, dtype=np.int64)
-    windows = Windows(hits, starts_s[: len(table)], starts_s[writers:], run_s)
-    return simulate(application, windows, slowdowns)
+    windows = Windows(hits, starts_s[: len(table)], starts_s[writers:])
+    return float(finishing_times(application, windows, slowdowns).max())
 
 
 # How much of the published slowdown at scale the published single-node figures explain: see
@@ -101,4 +100,4 @@ def _modelled(ranks: int, writers: int, worst: float, slowed: int) -> float:
     """Slowdown if `slowed` ranks of a hit node, one or all, are as slow as the worst."""
     application = Application(ranks, RANKS_PER_NODE, STEPS, STEP_S)
     slowdowns = rank_slowdowns(RANKS_PER_NODE, worst, slowed)
-    return run(application, slowdowns, writers, WRITE_S).slowdown
+    return run_s(application, slowdowns, writers, WRITE_S) / application.off_s

@@ -23,14 +23,12 @@ MOST_RANKS = 20_000_000
 class Windows:
     """Writes: the node and time of each, sorted by start and by end alike.
 
-    The application starts at time 0. No two writes hit a node at once.
+    The application starts at time 0, and ends before them. No two writes hit a node at once.
     """
 
     node: npt.NDArray[np.int64]
     start_s: Times
     end_s: Times
-    #: End of the known writes; an application that runs longer is an error.
-    until_s: float
 
 
 @dataclass(frozen=True)
@@ -60,35 +58,17 @@ class Application:
         """Number of nodes; ranks fill them in order."""
         return self.ranks // self.ranks_per_node
 
-
-@dataclass(frozen=True)
-class SimulatedRun:
-    """Times of one run with writes and of the same run without, seconds."""
-
-    #: Time when the last rank finishes and the application ends.
-    on_s: float
-    off_s: float
-
     @property
-    def slowdown(self) -> float:
-        """Slowdown of the application."""
-        return self.on_s / self.off_s
-
-
-def simulate(application: Application, windows: Windows, slowdowns: Times) -> SimulatedRun:
-    """Run an application with and without writes.
-
-    `slowdowns` is that of each rank of a hit node. Takes time proportional to ranks and steps, and
-    memory for a few numbers per rank. Raises InputError if it runs longer than the known writes.
-    """
-    on_s = float(finishing_times(application, windows, slowdowns).max())
-    # Summed up step by step, as the simulation does it, so that no write is exactly 1.
-    off_s = np.cumsum(np.full(application.steps, application.step_s))[-1]
-    return SimulatedRun(on_s, float(off_s))
+    def off_s(self) -> float:
+        """Its time without writes: summed as the simulation does, so that without any it is 1."""
+        return float(np.cumsum(np.full(self.steps, self.step_s))[-1])
 
 
 def finishing_times(application: Application, windows: Windows, slowdowns: Times) -> Times:
-    """When each rank has done its last step, seconds."""
+    """When each rank has done its last step, seconds; `slowdowns`: of each rank of a hit node.
+
+    Takes time proportional to ranks and steps, and memory for a few numbers per rank.
+    """
     ready_s, finish_s = np.zeros(application.ranks), np.zeros(application.ranks)
     for step in range(1, application.steps + 1):
         wait_for_neighbours(finish_s, ready_s, shape(application.ranks))
@@ -96,11 +76,6 @@ def finishing_times(application: Application, windows: Windows, slowdowns: Times
         delay_hit_ranks(ready_s, finish_s, application.step_s, windows, slowdowns)
         if application.reduce_every and step % application.reduce_every == 0:
             finish_s.fill(finish_s.max())
-    if finish_s.max() > windows.until_s:
-        raise InputError(
-            f"the application takes {finish_s.max():g} s; writes are known only up to"
-            f" {windows.until_s:g} s"
-        )
     return finish_s
 
 

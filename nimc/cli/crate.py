@@ -20,10 +20,9 @@ from nimc.cli import options
 from nimc.cli.document import log, prose, show
 from nimc.cli.results import comparison_parts
 from nimc.cli.run import measured
-from nimc.crate.metadata import LICENSES, REPORT
-from nimc.crate.pack import inside, pack, report_files
+from nimc.crate.metadata import LICENSES, REPORT, About
+from nimc.crate.pack import inside, opened, pack, report_files, verify_crate
 from nimc.crate.reproduce import compared_files, judge
-from nimc.crate.verify import VerifiedCrate, opened, verify_crate
 from nimc.run.folder import RunFolder, new_header
 from nimc.run.progress import Progress
 from nimc.run.runner import Failure
@@ -74,13 +73,13 @@ def pack_command(
     run = run.resolve()
     crate = output or run.with_name(f"{run.name}.zip")
     require_output(crate)
-    packed = pack(run, crate, license=license_, authors=authors, key=key)
-    lines = [
-        f"crate:    {packed.crate} ({quantity(packed.size_b, 'B', 3)}, {packed.files} files)",
-        f"manifest: {packed.manifest_sha256}",
-        f"head:     {packed.head or 'none: the samples of this run are in no chain'}",
-    ]
-    show("pack", asdict(packed), as_json, "\n".join(lines))
+    packed = pack(run, crate, About(license_, authors), key)
+    text = (
+        f"crate:    {packed.crate} ({quantity(packed.size_b, 'B', 3)}, {packed.files} files)\n"
+        f"manifest: {packed.manifest_sha256}\n"
+        f"head:     {packed.head or 'none: the samples of this run are in no chain'}"
+    )
+    show("pack", asdict(packed), as_json, text)
 
 
 # `nimc reproduce`: the analysis of a crate, or its run, once more.
@@ -130,8 +129,8 @@ def reproduce_command(
         def conclude(run: RunFolder, failures: list[Failure]) -> int:
             if not any((run.path / "samples").glob("*.jsonl")):
                 return 3
-            details = progress == "verbose"
-            return _compared(packed, load_run(run.path), failures, as_json, details=details)
+            shown = {"as_json": as_json, "details": progress == "verbose"}
+            return _compared(packed, load_run(run.path), failures, **shown)
 
         return measured(request, header, results, progress, conclude)
 
@@ -149,12 +148,7 @@ def _asked(packed: RunHeader, request: Request, campaign: Path) -> Request:
 
 
 def _compared(
-    packed: RunData,
-    new: RunData,
-    failures: Sequence[Failure],
-    as_json: bool,
-    *,
-    details: bool,
+    packed: RunData, new: RunData, failures: Sequence[Failure], *, as_json: bool, details: bool
 ) -> int:
     compared = compare_sides([packed], [new])
     reproduction = judge(compared)
@@ -220,5 +214,5 @@ def _lines(of: Verified) -> list[str]:
             click.style(visible(f"{finding.kind}: {finding.text}"), fg=_COLOUR[finding.kind])
             for finding in of.findings
         ),
-        *(map(visible, of.remarks()) if isinstance(of, VerifiedCrate) else ()),
+        *map(visible, of.remarks),
     ]

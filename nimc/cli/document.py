@@ -28,6 +28,7 @@ _SCHEMAS = {
     **dict.fromkeys(("reproduce", "writers", "writers --paper"), 2),
     **dict.fromkeys(("compare", "model predict", "plan", "simulate"), 3),
     **dict.fromkeys(("advise", "model evaluate", "model fit"), 4),
+    "verify": 2,
 }
 
 

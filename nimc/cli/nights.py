@@ -16,24 +16,18 @@ from analysis.pages.write import gather, write_pages
 from nimc.cli import options
 from nimc.cli.document import Listing, Table, log, print_document, prose, show, silent
 from nimc.nights import summary
-from nimc.nights.night import NightRun, date_of, end_of_night, tell
+from nimc.nights.night import NightRun, date_of, end_of_night
 from nimc.nights.summary import Outcome, Summary
 from nimc.run.progress import Progress
 from records import units
-from records.errors import InputError, NimcError
+from records.errors import InputError
 from records.files import require_own
 from records.groups import grouped
 from records.text import Line, one_line, visible
 from records.units import NONE, plural, quantity
 
-#: Exit status of a night. One that was not run is no failure: its summary says why.
-EXIT: dict[Outcome, int] = {
-    "measured": 0,
-    "slower": 1,
-    "not run": 0,
-    "inconclusive": 0,
-    "machine failed": 3,
-}
+#: Exit status of a night; of others 0. One that was not run is no failure: its summary says why.
+EXIT: dict[Outcome, int] = {"slower": 1, "machine failed": 3}
 _LEGEND = (
     "finds: the loss that six nights show in half of all cases; spread and level of the nights"
 )
@@ -80,35 +74,26 @@ def run(
     Exit codes: 0 measured, inconclusive or not run; 1 slower; 2 invalid usage or campaign; 3 the
     machine failed.
     """
+    try:
+        command = shlex.split(tell)
+    except ValueError as error:
+        raise InputError(f"--tell: {tell!r}: {error}") from None
     now = datetime.now()
     end = end_of_night(until, now)
-    this = NightRun(
+    ended = NightRun(
         campaign.absolute(),
         machine,
         results.absolute(),
         silent if progress == "quiet" else log,
         end.timestamp() if end else None,
         date_of(end, now),
+        command,
+        metrics,
         verbose=progress == "verbose",
-    )
-    try:
-        ended = this.run()
-    except NimcError as error:
-        _tell(this.failed(error), tell, metrics)
-        raise
-    _tell(ended, tell, metrics)
+    ).run()
     if as_json:
         print_document("nights run", ended.as_dict())
-    return EXIT[ended.outcome]
-
-
-def _tell(ended: Summary, command: str, metrics: Path | None) -> None:
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise InputError(f"--tell: {command!r}: {error}") from None
-    for line in tell(ended, words, metrics):
-        log(line)
+    return EXIT.get(ended.outcome, 0)
 
 
 @nights_command.command("list")
@@ -175,12 +160,11 @@ def _alarm(alarm: Alarm) -> Line:
 
 def _watched(series: WatchedSeries) -> Line:
     name = f"{series.machine} {series.case} {series.arm} {series.quantity}"
-    nights = plural(series.nights, "night")
-    if series.level is None or series.spread is None or series.detectable is None:
-        return Line([name, "too few nights", "", "", nights, series.campaign])
-    level = quantity(series.level, series.unit, 3).removesuffix(" 1")
-    shares = [f"finds {series.detectable:.1%}", f"spread {series.spread:.1%}"]
-    return Line([name, *shares, level, nights, series.campaign])
+    figures = ["too few nights", "", ""]
+    if series.level is not None and series.spread is not None and series.detectable is not None:
+        level = quantity(series.level, series.unit, 3).removesuffix(" 1")
+        figures = [f"{series.detectable:.1%}", f"{series.spread:.1%}", level]
+    return Line([name, *figures, plural(series.nights, "night"), series.campaign])
 
 
 @nights_command.command()

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from analysis.simulate.campaign import STEP_S, STEPS, WRITE_S, explain
-from analysis.simulate.campaign import run as run_application
+from analysis.simulate.campaign import STEP_S, STEPS, WRITE_S, explain, run_s
 from analysis.simulate.progress import Application, rank_slowdowns
 from analysis.subjects.writers import (
     PAPER_MTTI_S,
@@ -67,13 +66,13 @@ def _simulated(
         Application(count, ranks_per_node, STEPS, STEP_S, reduce_every) for count in counts
     ]
     rows = []
-    for application in applications:
-        count, nodes = _writers(writers, application.ranks), application.nodes
-        if count > nodes:
-            raise InputError(f"--writers: {count} on {nodes} nodes; allowed: one a node at most")
-        run = run_application(application, rank_slowdowns(ranks_per_node, worst), count, WRITE_S)
-        size = {"ranks": application.ranks, "nodes": nodes, "writers": count}
-        rows.append({**size, "slowdown": run.slowdown, **asdict(run)})
+    for of in applications:
+        count = _writers(writers, of.ranks)
+        if count > of.nodes:
+            raise InputError(f"--writers: {count} on {of.nodes} nodes; allowed: one a node at most")
+        on_s = run_s(of, rank_slowdowns(ranks_per_node, worst), count, WRITE_S)
+        size = {"ranks": of.ranks, "nodes": of.nodes, "writers": count}
+        rows.append({**size, "slowdown": on_s / of.off_s, "on_s": on_s, "off_s": of.off_s})
     model = {
         "worst_rank_slowdown": worst,
         "ranks_per_node": ranks_per_node,

@@ -1,7 +1,6 @@
 """A look at a target and its origins in a job, and what `nimc doctor --in-job` makes of it.
 
-ReFrame submits the job (`node_look_check`). Each function of a finding gives one line from what
-nodes left; `examine` has them all.
+ReFrame submits the job (`node_look_check`).
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from nimc.run.session import SlurmWatch, find_reframe, run_session
 from records import processes
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
+from records.files import private_lock
 from records.interrupts import Interrupts
 from records.machine import devices, slurm
 from records.machine.site import Machine, Origins
@@ -55,7 +55,7 @@ def examine(
     place = Place(config, targets[0]["name"], targets[0]["environs"][0], site.origins)
     results.mkdir(parents=True, exist_ok=True)
     try:
-        return findings(look(place, results.absolute(), wait_s, tell), site)
+        return list(findings(look(place, results.absolute(), wait_s, tell), site))
     except MachineError as error:
         return [lacking(_JOB, str(error), "see 'slurm' above", needed=True)]
 
@@ -84,11 +84,6 @@ class JobLook:
     nodes: list[dict[str, Any]] = field(default_factory=list)
 
 
-def nodes_of(origins: Origins) -> int:
-    """Nodes of a job: one target, and the origins."""
-    return 1 + (0 if origins.policy == "same_host" else origins.nodes)
-
-
 @dataclass(frozen=True)
 class Place:
     """Where ReFrame runs the check: a configuration, whose system has its name, and the origins."""
@@ -107,8 +102,13 @@ def look(place: Place, parent: Path, wait_s: float, tell: Callable[[str], None])
     """
     processes.become_subreaper()
     tell(f"ReFrame submits a job of {nodes_of(place.origins)} nodes to {place.partition}")
-    with Interrupts() as interrupts, tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent) as path:
-        folder, told = Path(path), set[str]()
+    told = set[str]()
+    with (
+        Interrupts() as interrupts,
+        tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent) as path,
+        private_lock(Path(path, "lock")) as lock,
+    ):
+        folder = Path(path)
         watch = SlurmWatch(folder, tell)
 
         def tick() -> None:
@@ -118,6 +118,8 @@ def look(place: Place, parent: Path, wait_s: float, tell: Callable[[str], None])
                 told.add(watch.waits)
                 tell(watch.waits)
 
+        with suppress(MachineError):  # nodes say that there are no locks
+            lock.take()
         try:
             command = _command(place, folder, wait_s)
             status = run_session(command, folder, folder / "reframe.log", interrupts, tick)
@@ -126,36 +128,36 @@ def look(place: Place, parent: Path, wait_s: float, tell: Callable[[str], None])
         return collected(folder, status)
 
 
+def nodes_of(origins: Origins) -> int:
+    """Nodes of a job: one target, and the origins."""
+    return 1 + (0 if origins.policy == "same_host" else origins.nodes)
+
+
 def _command(place: Place, folder: Path, wait_s: float) -> list[str]:
-    """ReFrame with the check, whose request is written."""
+    """ReFrame with the check, whose request is written.
+
+    Nodes must see checkout, Python and where it was made from, results, and the stage folder:
+    `nimc run` stages in the results, ReFrame alone in its prefix or the current folder.
+    """
     nodes = nodes_of(place.origins)
+    prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
+    python = (sys.executable, os.path.realpath(sys.executable))
+    paths = [str(ROOT), *python, str(folder.parent), os.path.abspath(prefix)]
     request = {
         "origins": (place.origins if nodes > 1 else Origins(policy="same_job")).model_dump(),
         "nodes": nodes,
-        "paths": _needed_paths(folder.parent),
+        "paths": list(dict.fromkeys(paths)),
     }
     (folder / "request.json").write_text(json.dumps(request))
-    values = {
-        "request": str(folder / "request.json"),
-        "max_pending_time": f"{max(1, round(wait_s))}s",
-    }
+    pending = f"{max(1, round(wait_s))}s"
     return [
         *(find_reframe(), "-C", str(place.config), "-c", str(_CHECK), "-r"),
         *(f"--system={place.config.stem}:{place.partition}", "-p", f"^{place.environ}$"),
         *(f"--{name}={folder / name}" for name in ("stage", "output", "perflogdir")),
         f"--report-file={folder / 'reframe.json'}",
-        *(word for name in values for word in ("-S", f"NodeLook.{name}={values[name]}")),
+        *("-S", f"NodeLook.request={folder / 'request.json'}"),
+        *("-S", f"NodeLook.max_pending_time={pending}"),
     ]
-
-
-def _needed_paths(results: Path) -> list[str]:
-    """What nodes must see: checkout, Python and where it was made from, results, stage folder.
-
-    `nimc run` stages in the results; ReFrame alone in its prefix or the current folder.
-    """
-    prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
-    paths = [str(ROOT), sys.executable, os.path.realpath(sys.executable), str(results)]
-    return list(dict.fromkeys([*paths, os.path.abspath(prefix)]))
 
 
 def collected(folder: Path, status: int) -> JobLook:
@@ -166,52 +168,70 @@ def collected(folder: Path, status: int) -> JobLook:
     with suppress(OSError, ValueError, LookupError):
         report = json.loads((folder / "reframe.json").read_text())
         job = report["runs"][0]["testcases"][0]["jobid"]
-    return JobLook(job and str(job), _reason(why_failed(status, folder)), nodes)
-
-
-def _reason(why: str | None) -> str | None:
-    """What the check, or sbatch, said; else what ReFrame says."""
-    if why is None or _SBATCH not in why:
-        return why and why.removeprefix(_SANITY)
-    _, *errors = why.removesuffix(_ENDS).split(_SBATCH)
-    return "Slurm refuses the job: " + "; ".join(error.strip() for error in errors)
+    why = why_failed(status, folder)
+    if why and _SBATCH in why:
+        _, *errors = why.removesuffix(_ENDS).split(_SBATCH)
+        why = "Slurm refuses the job: " + "; ".join(error.strip() for error in errors)
+    return JobLook(job and str(job), why and why.removeprefix(_SANITY), nodes)
 
 
 # What it shows, a line each.
 
 
-def findings(looked: JobLook, site: Machine) -> list[Finding]:
+def findings(looked: JobLook, site: Machine) -> Iterator[Finding]:
     """All findings of a job."""
-    rows = []
-    if site.origins.policy in ("hetjob", "reservation"):
-        rows.append(hetjob(looked, site.origins))
-    if looked.job or not rows:
-        rows.append(ran(looked, site.origins))
+    yield from _of_job(looked, site.origins)
     if looked.nodes:
-        rows += [sees(looked), locks(looked), interface(looked, site)]
-        wanted = [rail.device for rail in site.rails] or ([site.device] if site.device else [])
-        rows += [device(name, looked, site) for name in wanted]
-        rows.append(injector(looked, site))
-    return rows
+        yield from _of_nodes(looked, site)
 
 
-def hetjob(looked: JobLook, origins: Origins) -> Finding:
-    """Whether Slurm took targets and origins as a heterogeneous job."""
-    if looked.job:
+def _of_job(looked: JobLook, origins: Origins) -> Iterator[Finding]:
+    """Whether Slurm took it, and whether it ran on as many nodes as it has."""
+    if origins.policy in ("hetjob", "reservation"):
+        if not looked.job:
+            remedy = "origins.policy: same_job, or another origins.partition, in site/"
+            yield lacking(_HETJOB, str(looked.why), remedy, needed=True)
+            return
         detail = f"Slurm accepts origins in {origins.partition or 'the default partition'}"
-        return Finding(_HETJOB, "ok", detail, needed=True)
-    remedy = "origins.policy: same_job, or another origins.partition, in site/"
-    return lacking(_HETJOB, str(looked.why), remedy, needed=True)
-
-
-def ran(looked: JobLook, origins: Origins) -> Finding:
-    """Whether the job ran on as many nodes as it has."""
+        yield Finding(_HETJOB, "ok", detail, needed=True)
     if len(looked.nodes) == nodes_of(origins):
-        return Finding(_JOB, "ok", outcome(looked), needed=True)
+        yield Finding(_JOB, "ok", outcome(looked), needed=True)
+        return
     remedy = "nodes must see the results folder, and Python there must start"
     if not looked.nodes:
         remedy = "try later, or with a longer --wait" if looked.job else "see access in configs/"
-    return lacking(_JOB, outcome(looked), remedy, needed=True)
+    yield lacking(_JOB, outcome(looked), remedy, needed=True)
+
+
+def _of_nodes(looked: JobLook, site: Machine) -> Iterator[Finding]:
+    """What nodes lack."""
+    nodes = {node["node"]: node for node in looked.nodes}
+    names = ", ".join(nodes)
+    unseen = {name: ", ".join(node["unseen"]) for name, node in nodes.items()}
+    yield _on_nodes(
+        "shared folders",
+        {name: paths and f"does not see {paths}" for name, paths in unseen.items()},
+        f"{names}: see the checkout, Python, the results and the stage folder",
+        "keep it on a file system that all nodes mount",
+    )
+    lock = "the lock of this host in the results folder"
+    yield _on_nodes(
+        "locks",
+        {name: f"does not see {lock}" for name in nodes if nodes[name]["lock"] == "unseen"},
+        f"{names}: see {lock}",
+        "mount it with locks (Lustre: -o flock), or use another --results",
+    )
+    yield interface(looked, site)
+    wanted = [rail.device for rail in site.rails] or ([site.device] if site.device else [])
+    yield from (device(name, looked, site) for name in wanted)
+    reasons = {name: node["injectors"][site.injector] or "" for name, node in nodes.items()}
+    remedies = [reason.partition(": ")[2] for reason in reasons.values() if reason]
+    yield _on_nodes(
+        f"{site.injector} on nodes",
+        {name: reason.partition(": ")[0] for name, reason in reasons.items()},
+        f"ready on {names}",
+        next(iter(remedies), ""),
+    )
 
 
 def outcome(looked: JobLook) -> str:
@@ -222,39 +242,17 @@ def outcome(looked: JobLook) -> str:
     return f"job {looked.job}: target {target}, origins {', '.join(origins) or 'none'}"
 
 
-def sees(looked: JobLook) -> Finding:
-    """Whether all nodes see the checkout, Python, results and stage folder."""
-    what, nodes = "shared folders", looked.nodes
-    unseen = [f"{node['node']} does not see {path}" for node in nodes for path in node["unseen"]]
-    if unseen:
-        remedy = "keep it on a file system that all nodes mount"
-        return lacking(what, "; ".join(unseen), remedy, needed=True)
-    names = ", ".join(node["node"] for node in nodes)
-    detail = f"{names} see the checkout, Python, the results and the stage folder"
-    return Finding(what, "ok", detail, needed=True)
-
-
-def locks(looked: JobLook) -> Finding:
-    """Whether a lock of the first node in the results folder keeps the others out."""
-    first, *others = looked.nodes
-    if not others:
-        return Finding("locks", "ok", "one node only: not tried from another")
-    late = [node["node"] for node in looked.nodes if node["lock"] == "late"]
-    wrong = [node["node"] for node in others if node["lock"] == "unseen"]
-    at = f"the lock of {first['node']} in the results folder"
-    if not late and not wrong:
-        who = ", ".join(node["node"] for node in others)
-        return Finding("locks", "ok", f"{who} sees {at}", needed=True)
-    detail = f"{', '.join(wrong)} does not see {at}"
-    if late:
-        detail = f"{', '.join(late)} waited 30 s for a file of the other node"
-    remedy = "mount it with locks (Lustre: -o flock), or use another --results"
-    return lacking("locks", detail, remedy, needed=True)
+def _on_nodes(what: str, faults: Mapping[str, str], ok: str, remedy: str) -> Finding:
+    """What every node must have; `faults`: node -> what is wrong there, if anything."""
+    wrong = [f"{node}: {fault}" for node, fault in faults.items() if fault]
+    if wrong:
+        return lacking(what, "; ".join(wrong), remedy, needed=True)
+    return Finding(what, "ok", ok, needed=True)
 
 
 def interface(looked: JobLook, site: Machine) -> Finding:
     """Whether every node has the interface of the site file, with an address."""
-    what = "interface on nodes"
+    what, file = "interface on nodes", f"interface in site/{site.name}.yaml"
     there = {node["node"]: node["addresses"] for node in looked.nodes}
     shared = ", ".join(in_common(list(there.values())))
     if not shared:
@@ -263,12 +261,11 @@ def interface(looked: JobLook, site: Machine) -> Finding:
     others = f"interfaces of all nodes: {shared}"
     if site.interface is None:
         return lacking(what, f"none in site/{site.name}.yaml; {others}", "set interface")
-    without = [node for node, addresses in there.items() if not addresses.get(site.interface)]
-    if without:
-        detail = f"{', '.join(without)}: no {site.interface} with an IPv4 address; {others}"
-        return lacking(what, detail, f"interface in site/{site.name}.yaml", needed=True)
-    addresses = ", ".join(f"{node} {of[site.interface]}" for node, of in there.items())
-    return Finding(what, "ok", f"{site.interface}: {addresses}", needed=True)
+    addresses = {node: of.get(site.interface) for node, of in there.items()}
+    lack = f"no {site.interface} with an IPv4 address; {others}"
+    lacks = {node: "" if address else lack for node, address in addresses.items()}
+    ok = ", ".join(f"{node} {address}" for node, address in addresses.items())
+    return _on_nodes(what, lacks, f"{site.interface}: {ok}", file)
 
 
 def in_common(addresses: Sequence[Mapping[str, str | None]]) -> list[str]:
@@ -283,19 +280,22 @@ def device(name: str, looked: JobLook, site: Machine) -> Finding:
     hosts = {node["node"]: node["host"] for node in looked.nodes}
     rdma = {node: devices_of(host) for node, host in hosts.items()}
     rates = {node: device_rate(host, name) for node, host in hosts.items()}
-    there = [named for of in rdma.values() if (named := devices.named(name, of))]
-    if without := [node for node, rate in rates.items() if rate is None]:
-        detail = "; ".join(f"{node}: no {name}, but {_there(hosts[node])}" for node in without)
-        address = there[0].pci if there else None
-        if address and all(devices.named(address, of) for of in rdma.values()):
+    addresses = [of.pci for there in rdma.values() if (of := devices.named(name, there))]
+    if None in rates.values():
+        lacks = {
+            node: f"no {name}, but {_there(hosts[node])}"
+            for node, rate in rates.items()
+            if rate is None
+        }
+        address = addresses[0] if addresses else None
+        if address and all(devices.named(address, there) for there in rdma.values()):
             file = f"{file}: {address}"
-        return lacking(what, detail, file, needed=True)
+        return _on_nodes(what, lacks, "", file)
     detail = ", ".join(f"{node} {rate}" for node, rate in rates.items())
-    for reason in filter(None, (inactive(name, of) for of in rdma.values())):
+    for reason in filter(None, (inactive(name, there) for there in rdma.values())):
         return lacking(what, f"{detail}: {reason}", file, needed=True)
-    at = [named.pci for named in there]
-    if len(set(at)) > 1:
-        other = f"{detail}; not the same device: at {', '.join(map(str, at))}"
+    if len(set(addresses)) > 1:
+        other = f"{detail}; not the same device: at {', '.join(map(str, addresses))}"
         return lacking(what, other, f"{file}: its PCI address")
     return Finding(what, "ok", detail, needed=True)
 
@@ -320,14 +320,3 @@ def device_rate(host: Mapping[str, Any], name: str) -> str | None:
         if interface["name"] == name:
             return f"(up{gbit_s(interface['rate_b_s'])})"
     return None
-
-
-def injector(looked: JobLook, site: Machine) -> Finding:
-    """Whether every node has the program of the writers."""
-    what = f"{site.injector} on nodes"
-    reasons = {node["node"]: node["injectors"][site.injector] for node in looked.nodes}
-    without = [node for node, reason in reasons.items() if reason]
-    if not without:
-        return Finding(what, "ok", f"ready on {', '.join(reasons)}", needed=True)
-    lack, _, remedy = reasons[without[0]].partition(": ")
-    return lacking(what, f"{', '.join(without)}: {lack}", remedy, needed=True)

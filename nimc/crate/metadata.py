@@ -42,12 +42,10 @@ campaign.yaml    what was asked, as run/run.json has it
 
 @dataclass(frozen=True)
 class About:
-    """What the packer states of a crate."""
+    """What the packer states of a crate: its licence, and its authors (`Family, Given`)."""
 
     license: str
     authors: Sequence[str]
-    #: Head of the chain of the packed run; None if its samples are in no chain.
-    head: str | None
 
 
 def descriptions(header: RunHeader, about: About) -> dict[str, bytes]:
@@ -90,19 +88,18 @@ def _ended(header: RunHeader) -> str:
 
 
 def _graph(header: RunHeader, about: About, title: str) -> list[dict[str, Any]]:
-    parts = [
-        _named(RUN, "Dataset", "header, samples, counters, provenance and kept output of the run"),
-        _named(REPORT, "Dataset", "page and results, made from the run"),
-        _named(CAMPAIGN, "File", "what was asked", encodingFormat="application/yaml"),
-    ]
+    """The crate and the run that gave it, then what they name."""
     version, commit = header.versions.get("nimc", "unknown"), header.commit or "commit unknown"
-    authors = [
-        _named(f"#author-{i}", "Person" if ", " in name else "Organization", name)
-        for i, name in enumerate(about.authors)
+    parts = [
+        _entity(RUN, "Dataset", "header, samples, counters, provenance and kept output of the run"),
+        _entity(REPORT, "Dataset", "page and results, made from the run"),
+        _entity(CAMPAIGN, "File", "what was asked", encodingFormat="application/yaml"),
     ]
-    stated = {"propertyID": "chain-head", "value": about.head}
-    heads = [_named("#chain-head", "PropertyValue", "chain-head", **stated)] if about.head else []
-    root = _named(
+    authors = [
+        _entity(f"#author-{number}", "Person" if ", " in name else "Organization", name)
+        for number, name in enumerate(about.authors)
+    ]
+    root = _entity(
         *("./", "Dataset", title),
         description=(
             f"One run of the campaign {header.campaign} by nimc {version} at {commit}: slowdown of"
@@ -114,9 +111,8 @@ def _graph(header: RunHeader, about: About, title: str) -> list[dict[str, Any]]:
         conformsTo=_to(_PROFILE),
         hasPart=_to_all(parts),
         mentions=_to("#run"),
-        identifier=_to_all(heads),
     )
-    action = _named(
+    action = _entity(
         *("#run", "CreateAction", f"nimc run of {header.campaign}"),
         description=f"The campaign {header.campaign}, run on the machine {header.machine}",
         startTime=_moment(header.started_s),
@@ -126,16 +122,18 @@ def _graph(header: RunHeader, about: About, title: str) -> list[dict[str, Any]]:
         object=_to(CAMPAIGN),
         result=_to(RUN),
     )
-    if header.finished_s is not None:
-        action["actionStatus"] = "http://schema.org/CompletedActionStatus"
     return [
         {"@id": METADATA, "@type": "CreativeWork", "about": _to("./"), "conformsTo": _to(_CONTEXT)},
         *(root, action),
-        _named("#nimc", "SoftwareApplication", "nimc", softwareVersion=f"{version}, {commit}"),
-        _named(_PROFILE, "CreativeWork", "Process Run Crate", version="0.5"),
-        _named(LICENSES[about.license], "CreativeWork", about.license),
-        *(*authors, *heads, *parts),
+        _entity("#nimc", "SoftwareApplication", "nimc", softwareVersion=f"{version}, {commit}"),
+        _entity(_PROFILE, "CreativeWork", "Process Run Crate", version="0.5"),
+        _entity(LICENSES[about.license], "CreativeWork", about.license),
+        *(*authors, *parts),
     ]
+
+
+def _entity(place: str, kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"@id": place, "@type": kind, "name": name, **more}
 
 
 def _to(identifier: str) -> dict[str, str]:
@@ -146,7 +144,3 @@ def _to_all(entities: Sequence[dict[str, Any]]) -> Any:
     """Links to entities; to a single one without a list, as RO-Crate recommends."""
     links = [_to(entity["@id"]) for entity in entities]
     return links[0] if len(links) == 1 else links
-
-
-def _named(place: str, kind: str, name: str, **more: Any) -> dict[str, Any]:
-    return {"@id": place, "@type": kind, "name": name, **more}

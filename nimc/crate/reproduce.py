@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from analysis.compare.sides import Compared, Comparison
 from analysis.effects.estimate import Result
@@ -13,20 +13,14 @@ from analysis.statistics.interval import ends
 from nimc.crate.zipped import Files
 from records.units import signed
 
-Outcome = Literal["reproduced", "differs", "no difference shown", "cannot be compared"]
-#: The first that any effect has is that of the run.
-_ORDER: tuple[Outcome, ...] = (
-    "differs",
-    "cannot be compared",
-    "no difference shown",
-    "reproduced",
-)
+Outcome = Literal["differs", "cannot be compared", "no difference shown", "reproduced"]
 
 
 @dataclass(frozen=True)
 class Reproduction:
     """What a repetition shows of the packed run."""
 
+    #: The first of all outcomes that any effect has.
     outcome: Outcome
     #: One line for each effect.
     reasons: list[str]
@@ -53,7 +47,7 @@ def judge(compared: Compared) -> Reproduction:
         return Reproduction("cannot be compared", ["the packed run has no effect"])
     outcomes = {outcome for outcome, _ in judged}
     return Reproduction(
-        next(outcome for outcome in _ORDER if outcome in outcomes),
+        next(outcome for outcome in get_args(Outcome) if outcome in outcomes),
         [f"{text}: {outcome}" for outcome, text in judged],
     )
 

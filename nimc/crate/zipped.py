@@ -10,14 +10,12 @@ that packing its files gives. Nothing in it can be larger than the zip itself.
 from __future__ import annotations
 
 import io
-import re
 import stat
 import struct
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from records.chain import digest
@@ -111,51 +109,30 @@ NAMESPACE = "nimc"
 _TYPING_S = 300.0
 
 
-@dataclass(frozen=True)
-class Signed:
-    """A signature that is valid for the manifest."""
-
-    #: Kind and fingerprint of the key.
-    key: str
-    #: Who has this key, by the file of allowed signers; None: nobody in it, or no file was given.
-    signer: str | None
-
-
 def sign(manifest: bytes, key: Path) -> bytes:
     """The signature of a manifest by a private key, or by a public one whose agent is running."""
-    answer = _ssh_keygen("sign", "-f", str(key.absolute()), text=manifest.decode())
+    answer = _ssh_keygen("sign", "-n", NAMESPACE, "-f", str(key.absolute()), text=manifest)
     if not answer.ok:
         raise InputError(f"--sign: {key}: {answer.reason}")
     return answer.stdout.encode()
 
 
-def check_signature(manifest: bytes, signature: bytes, allowed: Path | None) -> Signed:
-    """Who signed the manifest. Raises InputError if the signature is not valid for it."""
-    text = manifest.decode(errors="replace")
+def signer_of(manifest: bytes, signature: bytes, allowed: Path) -> str | None:
+    """Who signed the manifest, of the allowed signers in a file; None if none of them did."""
     with tempfile.NamedTemporaryFile(suffix=".sig") as file:
         file.write(signature)
         file.flush()
-        valid = _ssh_keygen("check-novalidate", "-s", file.name, text=text)
-        if not valid.ok:
-            raise InputError(f"is not valid for the manifest: {valid.first}")
-        named = re.search(r" with (\S+) key (\S+)", valid.text)
-        key = f"{named[1]} {named[2]}" if named else "unknown"
-        return Signed(key, _signer(text, file.name, allowed) if allowed else None)
-
-
-def _signer(text: str, signature: str, allowed: Path) -> str | None:
-    """The first of the allowed signers whose signature it is."""
-    named = ("-s", signature, "-f", str(allowed.absolute()))
-    for line in _ssh_keygen("find-principals", *named).stdout.splitlines():
-        name = line.split(",")[0]
-        if _ssh_keygen("verify", *named, "-I", name, text=text).ok:
-            return name
+        named = ("-s", file.name, "-f", str(allowed.absolute()))
+        for line in _ssh_keygen("find-principals", *named).stdout.splitlines():
+            name = line.split(",")[0]
+            if _ssh_keygen("verify", "-n", NAMESPACE, *named, "-I", name, text=manifest).ok:
+                return name
     return None
 
 
-def _ssh_keygen(what: str, *options: str, text: str = "") -> ProgramAnswer:
+def _ssh_keygen(what: str, *options: str, text: bytes = b"") -> ProgramAnswer:
     program = which("ssh-keygen")
     if program is None:
         raise MachineError("ssh-keygen: not found on this host; it is part of OpenSSH")
-    command = [program, "-Y", what, *(() if what == "find-principals" else ("-n", NAMESPACE))]
-    return ask([*command, *options], stdin=text, timeout_s=_TYPING_S)
+    stdin = text.decode(errors="replace")
+    return ask([program, "-Y", what, *options], stdin=stdin, timeout_s=_TYPING_S)

@@ -7,7 +7,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
@@ -33,8 +33,8 @@ from nimc.nights.summary import (
 from nimc.run.folder import find_latest, new_header
 from nimc.run.runner import Failure
 from nimc.run.session import NIMC, start, stop
-from records.checkout import ROOT, python_path
-from records.errors import InputError, MachineError, NimcError
+from records.errors import InputError, NimcError
+from records.files import replace_text
 from records.interrupts import Interrupts
 from records.programs import ask, last_line
 from records.text import one_line, visible
@@ -80,8 +80,10 @@ class NightRun:
     #: When it has to stop, Unix time.
     end_s: float | None
     night: date
+    #: The site's command, which gets the summary, and the folder of its metrics.
+    tell: Sequence[str] = ()
+    metrics: Path | None = None
     verbose: bool = False
-    clock_s: Callable[[], float] = time.time
 
     @property
     def path(self) -> Path:
@@ -89,37 +91,30 @@ class NightRun:
         return summary.path_of(self.results, self.campaign.stem, self.machine, self.night)
 
     def run(self) -> Summary:
-        """Run the night, or report why not; write its summary.
+        """Run the night, or report why not; write its summary and tell it.
 
         Raises InputError for a campaign that cannot be run, once the summary says so.
         """
-        with suppress(InputError):  # what an earlier attempt of the same night has left
+        with suppress(InputError, OSError):  # what an earlier attempt of the night has left
             before = summary.load(self.path)
             if before.finished_s is not None and before.outcome in _DONE:
                 self.log(f"night {self.night} is done: {before.outcome}; {self.path}")
                 return before
-        begun = self._begun()
+        named = (self.night, self.machine, self.campaign.stem)
+        begun = Summary(*named, time.time(), None, "machine failed", UNFINISHED)
         try:
             return self._end(self._measured(begun))
         except NimcError as error:
-            self._end(self.failed(error))
+            failed = replace(begun, reason=str(error).split("\n")[0])
+            not_run = isinstance(error, InputError)
+            self._end(replace(failed, outcome="not run") if not_run else failed)
             raise
 
-    def _begun(self) -> Summary:
-        """Its summary as long as it has not ended."""
-        name, now_s = self.campaign.stem, self.clock_s()
-        return Summary(self.night, self.machine, name, now_s, None, "machine failed", UNFINISHED)
-
-    def failed(self, error: NimcError) -> Summary:
-        """How the night ended with an error."""
-        begun = self._begun()
-        of = replace(begun, reason=str(error).split("\n")[0], finished_s=begun.started_s)
-        return replace(of, outcome="not run") if isinstance(error, InputError) else of
-
     def _end(self, ended: Summary) -> Summary:
-        ended = replace(ended, finished_s=self.clock_s())
-        summary.write(self.path, ended.text)
+        ended = replace(ended, finished_s=time.time())
+        replace_text(self.path, ended.text)
         self._say(f"night {ended.night}: {ended.outcome}: {ended.reason}")
+        self._say(*tell(ended, self.tell, self.metrics))
         return ended
 
     def _measured(self, begun: Summary) -> Summary:
@@ -130,7 +125,7 @@ class NightRun:
         resumed = latest is not None and (
             latest[1].finished_s is None and begun.started_s - latest[1].started_s <= FRESH_AFTER_S
         )
-        summary.write(self.path, begun.text)
+        replace_text(self.path, begun.text)
         ended = self._campaign([] if resumed else ["--fresh"])
         latest = find_latest(self.results, digest)
         run = Path(ended.document["run"]) if "run" in ended.document else None
@@ -149,70 +144,61 @@ class NightRun:
         argv = [*NIMC, "run", str(self.campaign), "--machine", self.machine]
         argv += ["--results", str(self.results), "--json", *options]
         argv += ["--verbose"] if self.verbose else []
-        try:
-            said = self.path.with_suffix(".log").open("ab")
-        except OSError as error:
-            raise MachineError(f"{error.filename}: {error.strerror}") from error
-        with said, tempfile.TemporaryFile() as output, Interrupts() as interrupts:
+        log = self.path.with_suffix(".log")
+        with log.open("ab") as said, tempfile.TemporaryFile() as output, Interrupts() as interrupts:
             began = said.tell()
             child = start(argv, output, errors=said, environment=environment(), cwd=Path.cwd())
             stopped = self._attend(child, interrupts)
             output.seek(0)
-            printed = Path(said.name).read_bytes()[began:].decode(errors="replace")
-            ended = EndedRun(
-                child.returncode, {}, last_line(printed).removeprefix("nimc: "), stopped
-            )
+            document = {}
             with suppress(ValueError):  # it was killed, or failed before it printed a document
-                return replace(ended, document=json.loads(output.read()))
-            return ended
+                document = json.loads(output.read())
+        printed = last_line(log.read_bytes()[began:].decode(errors="replace"))
+        return EndedRun(child.returncode, document, printed.removeprefix("nimc: "), stopped)
 
     def _attend(self, child: subprocess.Popen[bytes], interrupts: Interrupts) -> str | None:
         """Wait for the child, or stop it; returns why it was stopped."""
         while child.poll() is None:
             interrupts.wait(_LOOK_S)
-            why = "stopped by a signal" if interrupts.signum is not None else ""
-            if self.end_s is not None and self.clock_s() >= self.end_s:
-                why = why or "its time ended"
-            if why and child.poll() is None:
+            late = self.end_s is not None and time.time() >= self.end_s
+            if (late or interrupts.signum is not None) and child.poll() is None:
                 stop([child])
-                return why
+                return "its time ended" if interrupts.signum is None else "stopped by a signal"
         return None
 
     def _judged(self, begun: Summary, ended: EndedRun, run: Path | None, samples: int) -> Summary:
         results, left_out = read_results([self.results], self.machine)
-        for line in left_out:
-            self._say(f"left out: {line}")
+        self._say(*(f"left out: {line}" for line in left_out))
         rows = results.filter(run=run.name) if run else results.clear()
         names = [figure.name for figure in fields(NightFigure)]
         watched = quantities(rows).select(names).iter_rows(named=True)
         figures = [NightFigure(**row) for row in watched]
-        alarms = below_references(rows)
-        for alarm in survey(nights_of(results), results).alarms if run else ():
-            if alarm.open and alarm.campaign == begun.campaign:
-                alarms.append(night_alarm(alarm, night_of(begun.started_s)))
+        history = survey(nights_of(results), results).alarms if run else []
+        open_now = [of for of in history if of.open and of.campaign == begun.campaign]
+        alarms = alarms_of(rows, open_now, night_of(begun.started_s))
         failures = [Failure(**failure) for failure in ended.document.get("failures", [])]
         outcome, reason = judge_night(ended, samples, figures, alarms, failures)
         ended_so = replace(begun, outcome=outcome, reason=reason, run=str(run) if run else None)
         return replace(ended_so, figures=figures, alarms=alarms, failures=failures)
 
-    def _say(self, line: str) -> None:
-        """Log a line, in the night's log as well."""
-        self.log(line)
-        with suppress(OSError), self.path.with_suffix(".log").open("a") as file:
-            file.write(f"nimc: {visible(line)}\n")
+    def _say(self, *lines: str) -> None:
+        """Log lines, in the night's log as well."""
+        for line in lines:
+            self.log(line)
+            with suppress(OSError), self.path.with_suffix(".log").open("a") as file:
+                file.write(f"nimc: {visible(line)}\n")
 
 
 def environment() -> dict[str, str]:
-    """The environment in which `NIMC` finds this checkout.
+    """The environment of the campaign's run.
 
     The night may be a Slurm job itself; the jobs that it submits do not inherit its variables.
     """
-    inherited = {
+    return {
         name: value
         for name, value in os.environ.items()
         if name in _OF_SITE or not name.startswith(_OF_JOB)
     }
-    return {**inherited, "PYTHONPATH": python_path(ROOT)}
 
 
 def new_samples(run: Path, since_s: float) -> int:
@@ -222,19 +208,17 @@ def new_samples(run: Path, since_s: float) -> int:
     return 0
 
 
-def below_references(rows: pl.DataFrame) -> list[NightAlarm]:
-    """Baselines of a run that fall short of the site's references, each case once."""
+def alarms_of(rows: pl.DataFrame, history: Iterable[Alarm], night: date) -> list[NightAlarm]:
+    """Baselines of a run below the site's references, each case once; then the history's alarms."""
     slower = rows.filter(pl.col("slower_than_reference")).unique("case", maintain_order=True)
-    return [
-        NightAlarm(case, "off", "fom", "reference", f"{case}: {notes[0]}")
-        for case, notes in slower.select("case", "notes").iter_rows()
+    referred = slower.select("case", "notes").iter_rows()
+    alarms = [
+        NightAlarm(case, "off", "fom", "reference", f"{case}: {of[0]}") for case, of in referred
     ]
-
-
-def night_alarm(alarm: Alarm, night: date) -> NightAlarm:
-    """An alarm of the history in the summary of a night."""
-    known = alarm.night < night.isoformat()
-    return NightAlarm(alarm.case, alarm.arm, alarm.quantity, "history", alarm.text, known=known)
+    for of in history:
+        earlier = of.night < night.isoformat()
+        alarms.append(NightAlarm(*of.key[1:], "history", of.text, known=earlier))
+    return alarms
 
 
 def tell(ended: Summary, command: Sequence[str], metrics: Path | None) -> list[str]:
@@ -243,8 +227,8 @@ def tell(ended: Summary, command: Sequence[str], metrics: Path | None) -> list[s
     if metrics:
         try:
             path = metrics / f"nimc_{ended.campaign}_{ended.machine}.prom"
-            summary.write(path, prometheus_text(ended), mode=0o644)
-        except NimcError as error:
+            replace_text(path, prometheus_text(ended), mode=0o644)  # node_exporter is another user
+        except (InputError, OSError) as error:
             failed.append(f"--metrics: {error}")
     if command:
         answer = ask(command, timeout_s=_TELL_S, stdin=ended.text)

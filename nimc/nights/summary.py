@@ -15,13 +15,11 @@ from typing import Any, Literal, get_args
 
 from analysis.effects.verdict import Verdict
 from nimc.run.runner import Failure
-from records.errors import InputError, MachineError
-from records.files import replace_text, require_own
+from records.errors import InputError
+from records.files import require_own
 from records.json_limits import read_json, validated
 from records.run import PlainName
 
-#: Number of the summary's schema; 1 had the name of a nightly, and node-hours.
-SUMMARY_SCHEMA = 2
 #: Reason of a night that has begun; if it is not running, that is how it ended.
 UNFINISHED = "has not ended: it is running, or was killed; its samples are saved"
 
@@ -79,7 +77,8 @@ class Summary:
     figures: list[NightFigure] = field(default_factory=list)
     alarms: list[NightAlarm] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    schema: int = SUMMARY_SCHEMA
+    #: 1 had the name of a nightly, and node-hours.
+    schema: Literal[2] = 2
 
     @property
     def text(self) -> str:
@@ -105,24 +104,9 @@ def path_of(results: Path, campaign: str, machine: str, night: date) -> Path:
     return folder / f"{campaign}-{machine}-{night.isoformat()}.json"
 
 
-def write(path: Path, text: str, mode: int | None = None) -> None:
-    """Replace a file: readers see the old or the new one. Raises MachineError."""
-    try:
-        replace_text(path, text, mode)
-    except OSError as error:
-        raise MachineError(f"{path}: {error.strerror}") from error
-
-
 def load(path: Path) -> Summary:
-    """Read a summary. Raises InputError if it is missing, invalid or of another schema."""
-    try:
-        record = read_json(path)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
-    schema = record.get("schema") if isinstance(record, dict) else None
-    if schema != SUMMARY_SCHEMA:
-        raise InputError(f"{path}: schema: {str(schema)[:20]} found; allowed: {SUMMARY_SCHEMA}")
-    return validated(Summary, record, path)
+    """Read a summary. Raises InputError if it is invalid or of another schema, and OSError."""
+    return validated(Summary, read_json(path), path)
 
 
 def load_all(folders: Iterable[Path]) -> tuple[list[Summary], list[str]]:
@@ -168,11 +152,17 @@ def judge_night(
 
     What failed comes first, then what is slower: a loss is never hidden by an open case.
     """
-    stopped = ended.stopped
-    if stopped is None and (ended.status not in (0, 1) or failures):
-        return _failed(ended, samples, failures)
+    stopped, status, said = ended.stopped, ended.status, ended.said
     if stopped and not samples:
         return "not run", f"{stopped} before the first run: no node was free, or none worked"
+    if failures and not stopped:
+        return "machine failed", _and_more(str(failures[0]), len(failures) - 1)
+    if status == _INPUT and not samples:
+        return "not run", said
+    if status not in (0, 1) and not stopped:
+        how = f"was killed by signal {-status}" if status < 0 else "ended"
+        text = said if status in (_INPUT, _FAILED) else f"nimc run {how} (status {status}): {said}"
+        return "machine failed", text
     if alarms:
         return "slower", _and_more(alarms[0].text, len(alarms) - 1)
     if stopped:
@@ -181,17 +171,6 @@ def judge_night(
     if undecided:
         return "inconclusive", f"undecided: {', '.join(undecided)}"
     return "measured", f"{samples} samples" if samples else "the night before had taken all samples"
-
-
-def _failed(ended: EndedRun, samples: int, failures: Sequence[Failure]) -> tuple[Outcome, str]:
-    if failures:
-        return "machine failed", _and_more(str(failures[0]), len(failures) - 1)
-    if ended.status == _INPUT and not samples:
-        return "not run", ended.said
-    if ended.status in (_INPUT, _FAILED):
-        return "machine failed", ended.said
-    how = f"was killed by signal {-ended.status}" if ended.status < 0 else "ended"
-    return "machine failed", f"nimc run {how} (status {ended.status}): {ended.said}"
 
 
 def _and_more(text: str, more: int) -> str:

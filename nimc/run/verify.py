@@ -8,9 +8,9 @@ which must find the same of its writers and conditions, and accept what was acce
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import islice
 from math import isclose
@@ -55,12 +55,14 @@ class Verified:
 
     run: Path
     #: Samples, those of them whose figure was re-read, and those that were judged again.
-    samples: int
-    reread: int
-    judged: int
+    samples: int = 0
+    reread: int = 0
+    judged: int = 0
     #: Of its chain; None if it has none, or cannot be read.
-    head: str | None
-    findings: list[Finding]
+    head: str | None = None
+    findings: list[Finding] = field(default_factory=list)
+    #: What else is to be said: of a crate, its manifest and who signed it.
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def is_sound(self) -> bool:
@@ -76,7 +78,7 @@ def verify(run: Path, head: str | None = None) -> Verified:
     """Verify a run; with `head`, against what was kept of it elsewhere. Raises InputError."""
     if not (run / "run.json").exists():
         load_header(run)  # raises
-    of = Verified(run, 0, 0, 0, None, [])
+    of = Verified(run)
     try:
         of.findings += _of_run(of)
     except InputError as error:
@@ -102,17 +104,40 @@ def _of_run(of: Verified) -> Iterator[Finding]:
         yield Finding("unproven", f"{run}: {UNPROVEN}")
         return
     for path, count in samples.files.items():
-        counted, blocks = _counters(run / "counters" / path.name), set()
-        for at, sample in _samples(path, count):  # more may be added meanwhile
+        digests, blocks = _digests(run / "counters" / path.name), set()
+        for at, sample in _samples(path, count):
             blocks.add(sample.block)
-            digest = counted.get(sample.key)
-            if sample.counters_sha256 != digest:
-                allowed = f"{digest or 'none'}, by counters/{path.name}"
+            counted = digests.get(sample.key)
+            if sample.counters_sha256 != counted:
+                allowed = f"{counted or 'none'}, by counters/{path.name}"
                 yield _denied("broken", f"{at}: counters_sha256", sample.counters_sha256, allowed)
             yield from _of_sample(of, sample, at, unproven)
         reports = (run / "logs" / path.stem / str(block) / "reframe.json" for block in blocks)
         unproven["blocks without a report of ReFrame"] += sum(not at.exists() for at in reports)
     yield from (Finding("unproven", f"{run}: {why}: {n}") for why, n in unproven.items() if n)
+
+
+def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
+    """File and line of each of the first samples, and the sample; more may be added meanwhile."""
+    with path.open("rb") as file:
+        for number, line in enumerate(islice(file, count), 1):
+            try:
+                yield f"{path}:{number}", _SAMPLE.validate_json(line)
+            except ValidationError as error:
+                raise InputError(f"{path}:{number}: {first_fault(error)}") from error
+
+
+def _digests(path: Path) -> dict[str, str]:
+    """Key of a sample -> SHA-256 of its lines in a file of counters, whose last may be torn."""
+    of_key = defaultdict[str, "hashlib._Hash"](hashlib.sha256)
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        try:
+            key = str(from_json(line)["key"])
+        except (ValueError, TypeError, KeyError):
+            raise InputError(f"{path}:{number}: not a line of counters") from None
+        of_key[key].update(line + b"\n")
+    return {key: digest.hexdigest() for key, digest in of_key.items()}
 
 
 def _of_sample(of: Verified, sample: Sample, at: str, unproven: Counter[str]) -> Iterator[Finding]:
@@ -122,78 +147,69 @@ def _of_sample(of: Verified, sample: Sample, at: str, unproven: Counter[str]) ->
     for ending in (".out", ".err", series.ENDING):
         name = f"logs/{sample.case}/{sample.block}/{stem}{ending}"
         try:
-            if name in sample.logs:
-                contents[ending] = _named(of.run, name, sample.logs[name])
+            content = run_folder.read_log(of.run, name) if name in sample.logs else None
         except FileNotFoundError:
-            pass
+            content = None
         except InputError as error:
             yield Finding("broken", f"{error}, named by {at}")
-    record = _workload(sample.workload)
+            content = None
+        if content is not None:
+            contents[ending] = content
+            if (digest := chain.digest(content)) != sample.logs[name]:
+                allowed = f"{sample.logs[name]}, named by {at}"
+                yield _denied("broken", f"{of.run / name}: SHA-256", digest, allowed)
+    record, shown = _workload(sample.workload), sample
     if sample.fom is not None and record and ".out" in contents:
         of.reread += 1
-        yield from _reread(sample, record, contents[".out"].decode(errors="replace"), at)
+        shown = _reread(shown, record, contents[".out"].decode(errors="replace"))
     elif sample.fom is not None:
         why = "whose output is not kept" if record else "of checks that read their own outputs"
         unproven[f"figures of merit {why}"] += 1
-    if not sample.elapsed_s:  # its application did not run
-        return
-    try:
-        stored = series.read(contents.get(series.ENDING, b""))
-    except ValueError:
-        unproven["runs whose series are not kept, or of another version"] += 1
-        return
-    of.judged += 1
-    yield from _judged(sample, stored, at)
+    if sample.elapsed_s:  # its application ran
+        try:
+            stored = series.read(contents.get(series.ENDING, b""))
+        except ValueError:
+            unproven["runs whose series are not kept, or of another version"] += 1
+        else:
+            of.judged += 1
+            shown = _judged(shown, stored)
+    if shown != sample:
+        yield from _denials(asdict(sample), asdict(shown), at)
 
 
-def _named(run: Path, name: str, sha256: str) -> bytes:
-    """A file that a sample names. Raises FileNotFoundError, and InputError if it was changed."""
-    content = run_folder.read_log(run, name)
-    if (digest := chain.digest(content)) != sha256:
-        raise InputError(f"{run / name}: SHA-256: {digest} found; allowed: {sha256}")
-    return content
-
-
-def _reread(sample: Sample, record: Workload, output: str, at: str) -> Iterator[Finding]:
-    """The figures are those that the workload's parser gets from the output."""
+def _reread(sample: Sample, record: Workload, output: str) -> Sample:
+    """The sample with the figures that the workload's parser gets from the output."""
     try:
         fom = record.parse(output)
     except FomError as error:
-        yield _denied("contradicted", f"{at}: fom", sample.fom, f"none, by its output: {error}")
-        return
-    stated = {"fom": sample.fom, "fom_unit": sample.fom_unit, "fom_better": sample.fom_better}
+        return replace(sample, fom=None, outcome="no_fom", reason=str(error))
     unit, better = fom.unit or record.unit, fom.better or record.better
-    shown = {"fom": fom.value, "fom_unit": unit, "fom_better": better, **dict(fom.extra)}
-    yield from _compared(stated | sample.fom_extra, shown, at, "output")
+    figures = replace(sample, fom=fom.value, fom_unit=unit, fom_better=better)
+    return replace(figures, fom_extra=dict(fom.extra))
 
 
-def _judged(sample: Sample, stored: series.StoredSeries, at: str) -> Iterator[Finding]:
-    """The judge accepts the run by its series, and they give its writers and conditions."""
+def _judged(sample: Sample, stored: series.StoredSeries) -> Sample:
+    """The sample as the judge accepts it by its series, with their writers and conditions."""
     window_s = (sample.start_s, sample.start_s + sample.elapsed_s)
     reason = next(faults(stored.series, window_s, stored.limits), None)
     if sample.outcome == "kept" and reason:
-        yield _denied("contradicted", f"{at}: outcome", sample.outcome, f"rejected: {reason}")
-    writers = writer_records(stored.series, window_s)
+        sample = replace(sample, outcome="rejected", reason=reason)
     nodes = [conditions(node) for node in stored.series.nodes]
-    if (writers, nodes) != (sample.writers, sample.conditions):
-        judged = replace(sample, writers=writers, conditions=nodes)
-        yield from _compared(asdict(sample), asdict(judged), at, "series")
+    return replace(sample, writers=writer_records(stored.series, window_s), conditions=nodes)
 
 
-def _compared(
-    stated: Any, shown: Any, at: str, by: str, names: tuple[str, ...] = ()
-) -> Iterator[Finding]:
-    """Denies each value within a JSON value that is not the one shown, but for rounding."""
+def _denials(stated: Any, shown: Any, at: str, names: tuple[str, ...] = ()) -> Iterator[Finding]:
+    """Each value within a JSON value that is not the one shown, but for rounding."""
     if isinstance(stated, dict) and isinstance(shown, dict):
         for name in stated | shown:
-            yield from _compared(stated.get(name), shown.get(name), at, by, (*names, name))
+            yield from _denials(stated.get(name), shown.get(name), at, (*names, name))
     elif isinstance(stated, list) and isinstance(shown, list) and len(stated) == len(shown):
         for number, pair in enumerate(zip(stated, shown, strict=True)):
-            yield from _compared(*pair, at, by, (*names, str(number)))
+            yield from _denials(*pair, at, (*names, str(number)))
     else:
         numbers = isinstance(stated, float) and isinstance(shown, float)
         if not (isclose(stated, shown, rel_tol=ROUNDING) if numbers else stated == shown):
-            allowed = f"{shown}, by its {by}"
+            allowed = f"{shown}, by its output or series"
             yield _denied("contradicted", f"{at}: {'.'.join(names)}", stated, allowed)
 
 
@@ -201,27 +217,3 @@ def _compared(
 def _workload(name: str) -> Workload | None:
     """The record of a workload; None of a check that reads its output itself."""
     return workload.load(name) if name in workload.names() else None
-
-
-def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
-    """File and line of each of the first samples, and the sample. Raises InputError."""
-    with path.open("rb") as file:
-        for number, line in enumerate(islice(file, count), 1):
-            try:
-                yield f"{path}:{number}", _SAMPLE.validate_json(line)
-            except ValidationError as error:
-                raise InputError(f"{path}:{number}: {first_fault(error)}") from error
-
-
-def _counters(path: Path) -> dict[str, str]:
-    """Key of a sample -> SHA-256 of all its lines in a file of counters. Raises InputError."""
-    of_key: dict[str, hashlib._Hash] = {}
-    for number, line in enumerate(path.read_bytes().splitlines(True) if path.exists() else (), 1):
-        try:
-            key = from_json(line)["key"]
-        except (ValueError, TypeError, KeyError):
-            if line.endswith(b"\n"):
-                raise InputError(f"{path}:{number}: not a line of counters") from None
-            continue
-        of_key.setdefault(str(key), hashlib.sha256()).update(line)
-    return {key: digest.hexdigest() for key, digest in of_key.items()}

@@ -491,7 +491,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in answers.items():
         (bin_ / f"{name}.txt").write_text(text)
     for name, of in names_of_case({"a": AT, "b": AT}).items():
-        record = made.node(name, of, lock="held" if name == "a" else "seen")
+        record = made.node(name, of)
         record["host"]["cores"] = 64
         (bin_ / f"{name}.json").write_text(json.dumps(record))
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")

@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 from nimc.run.verify import verify
 from records.chain import digest
 from tests.analysis.integrity.sound import edit_header, edit_samples
-from tests.analysis.synthetic import PROVENANCE
 from tests.captures import RUN_QUICK
 from tests.commands import Command
 from tests.nimc.stored import stored_run
@@ -65,15 +63,6 @@ def text_edit(name: str, old: str, new: str) -> Edit:
     return edit
 
 
-def without_line(name: str, number: int) -> Edit:
-    def edit(run: Path) -> None:
-        lines = (run / name).read_text().splitlines(keepends=True)
-        del lines[number]
-        (run / name).write_text("".join(lines))
-
-    return edit
-
-
 def another_output(run: Path) -> None:
     text = gzip.decompress(a_log(run).read_bytes())
     a_log(run).write_bytes(gzip.compress(text.replace(b"Triad:", b"Triad: "), mtime=0))
@@ -83,13 +72,6 @@ def pipe_of_output(run: Path) -> None:
     path = a_log(run)
     path.unlink()
     os.mkfifo(path)
-
-
-def test_every_byte_of_the_samples_counts(run: Path) -> None:
-    text = (run / SAMPLES).read_bytes()
-    for at in random.Random(30).sample(range(len(text)), 10):
-        (run / SAMPLES).write_bytes(text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :])
-        assert not verify(run).is_sound
 
 
 # Edits by somebody who recomputes the chain: other records deny them.
@@ -134,31 +116,23 @@ def edit_series(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
     edit_samples(run, "stream", lambda records: on(records)["logs"].update({name: digest(content)}))
 
 
-#: What was done -> the file, or field, that is named.
+#: What was done -> the file, or field, that is named. Of the chain more: tests of `records.chain`.
 BROKEN: dict[str, tuple[Edit, str]] = {
     "a digit of a figure": (text_edit(SAMPLES, '"elapsed_s":', '"elapsed_s":1'), SAMPLES),
-    "a note": (text_edit(SAMPLES, '"synthetic"', '"synthetik"'), SAMPLES),
-    "a sample removed": (without_line(SAMPLES, 7), SAMPLES),
-    "the last sample removed": (without_line(SAMPLES, -1), "run.json: head"),
-    "the warm-up removed": (without_line(SAMPLES, 0), SAMPLES),
     "a count": (text_edit(COUNTERS, "0.25", "0.35"), "counters_sha256"),
-    "a count removed": (without_line(COUNTERS, 3), "counters_sha256"),
     "all counts removed": (lambda run: (run / COUNTERS).unlink(), "counters_sha256"),
-    "a key that comes later": (text_edit(COUNTERS, '{"key"', '{"x":0,"key"'), COUNTERS),
+    "another sample's counts": (text_edit(COUNTERS, '"key":"', '"key":"x'), "counters_sha256"),
+    "no line of counts": (text_edit(COUNTERS, '{"key"', '["key"'), "not a line of counters"),
     "an output": (another_output, "3-on-0.out: SHA-256"),
     "a pipe in place of an output": (pipe_of_output, "3-on-0.out.gz: "),
-    "the header": (text_edit("run.json", '"margin": 0.02', '"margin": 0.03'), SAMPLES),
-    "the head": (text_edit("run.json", '"head": "', '"head": "0'), "run.json"),
     "no head": (text_edit("run.json", '"head"', '"heat"'), "run.json: head: None"),
-    "provenance": (
-        lambda run: (run / f"provenance/{PROVENANCE}.json").write_text('{"synthetic": 1}'),
-        f"{PROVENANCE}.json: SHA-256",
-    ),
 }
 CONTRADICTED: dict[str, tuple[Edit, str]] = {
     "a figure of merit": (figure(fom=9.9e9), ": fom: 9900000000.0 found"),
-    "all figures scaled alike": (every("fom", lambda fom: fom * 1.1), ": fom: "),
-    "a figure beside it": (figure(fom_extra={"average_s": 1.0}), ": average_s: 1.0 found"),
+    "a figure beside it": (
+        figure(fom_extra={"average_s": 1.0}),
+        ".average_s: 1.0 found",
+    ),
     "the unit": (every("fom_unit", lambda _: "1/s"), ": fom_unit: 1/s found; allowed: B/s"),
     "the direction": (every("fom_better", lambda _: "lower"), ": fom_better: lower found"),
     "a writer's rate": (of_writer(rate_b_s=8.0e9), ": writers.0.rate_b_s: 8000000000.0 found"),
@@ -166,11 +140,11 @@ CONTRADICTED: dict[str, tuple[Edit, str]] = {
     "no writer": (figure(writers=[]), ": writers: [] found"),
     "a quiet node": (
         every("conditions", lambda nodes: [{**each, "steal_share": 0.0} for each in nodes]),
-        ": conditions.0.steal_share: 0.0 found; allowed: 0.001, by its series",
+        ": conditions.0.steal_share: 0.0 found; allowed: 0.001, by its output or series",
     ),
     "a rejected run": (
         lambda run: edit_series(run, lambda series: series.update(stood_still_s=9.0)),
-        ": outcome: kept found; allowed: rejected: the conductor did not run for 9.0 s",
+        ": reason: none found; allowed: the conductor did not run for 9.0 s, by its",
     ),
 }
 
@@ -184,13 +158,6 @@ def test_what_was_changed_is_found(run: Path, edit: str) -> None:
     assert not of.is_sound
     assert any(each.kind == kind and named in each.text for each in of.findings), of.findings
     assert kind == "broken" or all(each.kind != "broken" for each in of.findings)
-
-
-@pytest.mark.parametrize("edit", [figure(counters_sha256=None), figure(counters_sha256="0" * 64)])
-def test_counters_are_those_that_their_sample_names(run: Path, edit: Edit) -> None:
-    edit(run)
-    ((kind, text),) = findings(run)
-    assert (kind, "counters_sha256" in text) == ("broken", True)
 
 
 # What nothing tells.
@@ -223,24 +190,12 @@ def test_a_run_of_an_earlier_version_is_unproven(command: Command) -> None:
     assert [line.partition(":")[0] for line in lines[1:]] == ["unproven"]
 
 
-def as_earlier_version(run: Path) -> None:
-    edit_samples(run, "stream", lambda records: [{**each, "schema": 3} for each in records])
-    edit_header(run, lambda header: header.update(schema=3, head=None))
-
-
-def forged(run: Path) -> None:
+def test_only_a_head_kept_elsewhere_tells_of_a_forged_folder(run: Path, command: Command) -> None:
     """Other versions, and a chain recomputed by somebody who knows how."""
-    edit_header(run, lambda header: header.update(versions={"nimc": "better"}))
-
-
-@pytest.mark.parametrize("edit", [as_earlier_version, forged])
-def test_only_a_head_kept_elsewhere_tells_of_a_forged_folder(
-    run: Path, command: Command, edit: Edit
-) -> None:
     kept = verify(run).head
     assert kept
     command("verify", run, "--head", kept)
-    edit(run)
+    edit_header(run, lambda header: header.update(versions={"nimc": "better"}))
     command("verify", run)
     assert "broken: " in command("verify", run, "--head", kept, code=2)
 
@@ -249,8 +204,6 @@ def test_what_is_no_run_is_one_line(tmp_path: Path, run: Path, command: Command)
     command("verify", tmp_path, code=2)
     assert len(command.err.splitlines()) == 1
     command("verify", run, run, "--head", "0", code=2)
-    other = Path(shutil.copytree(run, tmp_path / "other"))
-    command("verify", run, other, "--head", "0", code=2)
     assert "--head" in command.err
 
 

@@ -13,14 +13,13 @@ from analysis.simulate.progress import (
     Windows,
     finishing_times,
     shape,
-    simulate,
 )
 from records.errors import InputError
 
 
 def writes(*nodes_and_times: tuple[int, float, float]) -> Windows:
     node, start_s, end_s = zip(*nodes_and_times, strict=True)
-    return Windows(np.array(node), np.array(start_s), np.array(end_s), math.inf)
+    return Windows(np.array(node), np.array(start_s), np.array(end_s))
 
 
 def work_until(
@@ -113,12 +112,6 @@ def test_grids_are_as_cubic_as_can_be(ranks: int, lengths: tuple[int, ...]) -> N
     assert shape(ranks) == lengths
 
 
-def test_writes_must_be_known_to_the_end() -> None:
-    windows = Windows(np.array([0]), np.array([0.0]), np.array([1.0]), until_s=5.0)
-    with pytest.raises(InputError, match="writes are known only up to 5 s"):
-        simulate(Application(4, 1, 10, 1.0), windows, np.array([2.0]))
-
-
 @pytest.mark.parametrize("ranks", [0, 10, 20_000_004])
 def test_ranks_fill_nodes_and_are_not_too_many(ranks: int) -> None:
     with pytest.raises(InputError):
@@ -137,5 +130,3 @@ def test_a_delay_spreads_by_one_neighbour_a_step() -> None:
     ]
     assert [int((each > 0.1).sum()) for each in late] == [1, 7, 64]
     assert late[-1] == pytest.approx([4 / 3] * 64)
-    outcome = simulate(Application(64, 1, 9, 1.0), hit, slow)
-    assert outcome.slowdown == pytest.approx((9 + 4 / 3) / 9)

@@ -265,7 +265,7 @@ def test_only_a_whole_reproduction_is_status_zero(
     monkeypatch.setattr(crate, "comparison_parts", lambda _, **__: ["lines"])
     old, new = (Made(header=header(run=name), path=Path(name)) for name in ("old", "new"))
     compare: Callable[..., int] = crate._compared
-    assert compare(old, new, failures, True, details=False) == code
+    assert compare(old, new, failures, as_json=True, details=False) == code
     assert sides == [[old], [new]]
     document = json.loads(capsys.readouterr().out)
     assert (document["packed"], document["run"], document["outcome"]) == ("old", "new", outcome)

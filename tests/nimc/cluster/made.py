@@ -45,7 +45,7 @@ def node(name: str, devices: list[dict[str, Any]], **changes: Any) -> dict[str, 
         "addresses": {"docker0": "172.17.0.1", "eno1": "10.0.0.1", "hsn0": "10.1.0.1"},
         "injectors": {"perftest": None, "ucx": None, "spin": None},
         "unseen": [],
-        "lock": "held" if name == "n1" else "seen",
+        "lock": "seen",
         **changes,
     }
 

@@ -13,8 +13,7 @@ import yaml
 from conductor.injectors import INJECTORS
 from nimc.campaign import settings
 from nimc.campaign.matrix import Matrix, MatrixCell
-from nimc.cli import hosts
-from nimc.cli.hosts import doctor_command, text
+from nimc.cli.hosts import text
 from nimc.cluster import doctor
 from nimc.cluster.doctor import Finding
 from records.checkout import ROOT
@@ -159,13 +158,6 @@ def test_what_works_is_named_and_what_does_not_has_a_line():
     assert "lammps on q+e: unknown, no module system on this host" in everything
 
 
-@pytest.mark.parametrize("verbose", [False, True])
-def test_the_command_shows_all_only_if_it_is_asked(capsys, monkeypatch, verbose):
-    monkeypatch.setattr(hosts, "examine", lambda *_: SOME)
-    doctor_command(["--machine", "localhost", *["-v"] * verbose], standalone_mode=False)
-    assert capsys.readouterr().out == f"{text(SOME, verbose=verbose)}\n"
-
-
 def test_a_file_that_is_wrong_or_missing_is_a_finding(root, monkeypatch):
     monkeypatch.setattr(doctor, "tools", list)
     (root / "site" / "box.yaml").write_text(SITE + "injectr: ucx\n")
@@ -178,33 +170,6 @@ def test_a_file_that_is_wrong_or_missing_is_a_finding(root, monkeypatch):
     assert any("injectr" in row.detail for row in diagnosis.findings)
     with pytest.raises(InputError, match=r"'bix': neither .* exists; known machines: box$"):
         doctor.examine("bix", root=root)
-
-
-@pytest.mark.parametrize(("needed", "state"), [(False, "limited"), (True, "missing")])
-def test_slurm_that_is_not_used_may_be_missing(tmp_path, monkeypatch, needed, state):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    (row,) = doctor.slurm(os.environ, needed=needed)
-    assert (row.state, row.needed) == (state, needed)
-    assert "sbatch, srun, scontrol, sacct" in row.detail
-
-
-@pytest.mark.parametrize(
-    ("ping", "sacct", "state", "expected"),
-    [
-        ("Slurmctld(primary) at head is UP", 0, "ok", "controller and accounting answer"),
-        ("Slurmctld(primary) at head is DOWN", 0, "missing", "does not answer"),
-        ("Slurmctld(primary) at head is UP", 1, "missing", "accounting is disabled"),
-    ],
-)
-def test_slurm_that_is_used_must_answer(fake, ping, sacct, state, expected):
-    fake("sbatch", "slurm 22.05.8")
-    fake("srun")
-    fake("scontrol", ping)
-    fake("sacct", "accounting is disabled", sacct)
-    (found,) = doctor.slurm(os.environ, needed=True)
-    assert found.state == state
-    assert found.detail.startswith("slurm 22.05.8")
-    assert expected in found.detail
 
 
 def test_settings_are_those_of_the_configuration_whatever_it_prints(root):
@@ -334,16 +299,6 @@ def test_a_size_of_caches_that_is_unknown_is_to_be_set(monkeypatch, policy, stat
     assert (row.state, row.detail, row.remedy) == (
         *(state, "the size is unknown", "set facts: {llc: SIZE}"),
     )
-
-
-def test_origins_of_another_partition_are_nodes_that_can_be_used(fake):
-    box = machine_apart("hetjob")
-    fake("sinfo", "n1 idle\nn2 down\n")
-    assert doctor.origins(box, os.environ) == []
-    fake("sinfo", "n1 down\n")
-    (row,) = doctor.origins(box, os.environ)
-    assert (row.state, row.needed) == ("missing", True)
-    assert "1 node needed, 0 usable" in row.detail
 
 
 PARTITIONS = [

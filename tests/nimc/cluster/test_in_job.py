@@ -17,6 +17,7 @@ from nimc.cluster import in_job
 from nimc.cluster.in_job import JobLook, Place
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
+from records.files import private_lock
 from records.machine.site import Machine, Origins
 from tests.commands import Command
 from tests.nimc.cluster.made import FAST, node
@@ -43,7 +44,7 @@ def test_nodes_that_have_everything() -> None:
     what += ["mlx5_0 on nodes", "perftest on nodes"]
     looked = job(node("n1", FAST), node("n2", FAST))
     assert states(looked) == dict.fromkeys(what, "ok")
-    rows = in_job.findings(looked, machine_of())
+    rows = list(in_job.findings(looked, machine_of()))
     assert rows[1].detail == "job 7: target n1, origins n2"
     assert all(row.needed for row in rows)
 
@@ -53,7 +54,6 @@ def test_nodes_that_have_everything() -> None:
     [
         ({"unseen": ["/c"]}, "shared folders"),
         ({"lock": "unseen"}, "locks"),
-        ({"lock": "late"}, "locks"),
         ({"addresses": {"hsn0": None, "eno1": "10.0.0.2"}}, "interface on nodes"),
         ({"host": {"rdma": [], "interfaces": []}}, "mlx5_0 on nodes"),
         ({"injectors": {"perftest": "ib_write_bw is missing: install"}}, "perftest on nodes"),
@@ -81,15 +81,11 @@ def test_a_job_that_did_not_run_is_one_line(looked: JobLook, what: str, remedy: 
     assert remedy in row.remedy
 
 
-def test_one_node_alone_shows_no_lock_and_its_interfaces_are_named() -> None:
+def test_interfaces_that_could_be_named_and_devices_are_said() -> None:
     looked = job(node("n1", FAST))
-    locks, interface = in_job.locks(looked), in_job.interface(looked, machine_of(interface=None))
-    assert (locks.state, locks.needed) == ("ok", False)
+    interface = in_job.interface(looked, machine_of(interface=None))
     assert (interface.state, interface.needed) == ("limited", False)
     assert interface.detail.endswith("interfaces of all nodes: docker0, eno1, hsn0")
-    # A first node that waited in vain for others shows no locks.
-    looked = job(node("n1", FAST, lock="late"), node("n2", FAST, lock="seen"))
-    assert in_job.locks(looked).state == "missing"
     # An interface in the place of a device, and a device without ports.
     host = node("n1", [FAST[0] | {"ports": []}])["host"]
     rates = [in_job.device_rate(host, name) for name in ("eno1", "mlx5_0", "mlx5_1")]
@@ -192,17 +188,21 @@ def test_nodes_of_the_targets_partition_are_looked_at(
         assert {row.state for row in rows} == {"ok"}
 
 
-def test_tasks_see_the_lock_of_the_first_and_paths(tmp_path: Path) -> None:
-    request = {"nodes": 2, "paths": [str(tmp_path), "/not/there"]}
-    (tmp_path / "request.json").write_text(json.dumps(request))
-    look = [sys.executable, "-m", "nimc.cluster.node_look", str(tmp_path / "request.json")]
-    tasks = [
-        subprocess.Popen(look, env={**os.environ, "SLURM_PROCID": str(n), "PYTHONPATH": str(ROOT)})
-        for n in range(2)
-    ]
-    assert [task.wait(timeout=60) for task in tasks] == [0, 0]
+def test_nodes_see_a_lock_that_is_held_and_paths(tmp_path: Path) -> None:
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps({"paths": [str(tmp_path), "/not/there"]}))
+
+    def look(rank: int) -> None:
+        environment = {**os.environ, "SLURM_PROCID": str(rank), "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "nimc.cluster.node_look", str(request)]
+        subprocess.run(command, env=environment, check=True, timeout=60)
+
+    with private_lock(tmp_path / "lock") as lock:
+        assert lock.take()
+        look(0)
+    look(1)
     nodes = in_job.collected(tmp_path, 1).nodes
-    assert [record["lock"] for record in nodes] == ["held", "seen"]
+    assert [record["lock"] for record in nodes] == ["seen", "unseen"]
     assert nodes[0]["host"]["cores"] >= 1
     assert nodes[0]["injectors"]["spin"] is None
     assert nodes[1]["unseen"] == ["/not/there"]

@@ -84,6 +84,8 @@ MACHINES = {
                       (1, 3, 3)),
     "Slurm is down": Wrong(SLURM, ONE_JOB, {"scontrol": "echo 'head is DOWN'"}, STREAM,
                            "the controller does not answer", (1, 3, 3)),
+    "no accounting": Wrong(SLURM, ONE_JOB, {"sacct": "echo accounting is disabled; exit 1"},
+                           STREAM, "accounting is disabled", (1, 3, 3)),
     "nothing": Wrong({}, {}, {}, STREAM, "", (0, 0, 0)),
 }  # fmt: skip
 

@@ -22,28 +22,23 @@ def described(about: About, **changes: Any) -> tuple[dict[str, bytes], dict[str,
     return files, {entity["@id"]: entity for entity in json.loads(files[METADATA])["@graph"]}
 
 
-def test_a_finished_run_of_one_author_and_one_without_an_end_or_a_chain() -> None:
-    about = About("CC0-1.0", ["Muster, Eva"], "f" * 64)
+def test_a_finished_run_of_one_author_and_one_without_an_end_of_two() -> None:
+    about = About("CC0-1.0", ["Muster, Eva"])
     files, entities = described(about, commit="c0ffee")
     root, run = entities["./"], entities["#run"]
     assert (root["datePublished"], run["startTime"], run["endTime"]) == (ENDED, BEGAN, ENDED)
     assert root["author"] == run["agent"] == {"@id": "#author-0"}
     assert entities["#author-0"] == {"@id": "#author-0", "@type": "Person", "name": "Muster, Eva"}
     assert root["license"]["@id"] == "https://creativecommons.org/publicdomain/zero/1.0/"
-    assert root["identifier"] == {"@id": "#chain-head"}
-    assert entities["#chain-head"]["value"] == "f" * 64
     assert entities["#nimc"]["softwareVersion"] == "0, c0ffee"
     cited = yaml.safe_load(files["CITATION.cff"])
     assert str(cited["date-released"]) == "2026-01-03"
     assert cited["authors"] == [{"family-names": "Muster", "given-names": "Eva"}]
     assert b"CC0-1.0, https://creativecommons.org/publicdomain/zero/1.0/" in files["LICENSE"]
-    _, without = described(About("CC-BY-4.0", ["A", "B"], None), finished_s=None)
+    _, without = described(About("CC-BY-4.0", ["A", "B"]), finished_s=None)
     assert without["./"]["datePublished"] == without["#run"]["endTime"] == BEGAN
-    assert "actionStatus" in run
-    assert "actionStatus" not in without["#run"]
     assert without["./"]["author"] == [{"@id": "#author-0"}, {"@id": "#author-1"}]
     assert without["#author-1"]["@type"] == "Organization"
-    assert "#chain-head" not in without
 
 
 @pytest.mark.parametrize(
@@ -51,14 +46,13 @@ def test_a_finished_run_of_one_author_and_one_without_an_end_or_a_chain() -> Non
     [
         ("a.html", b"x", b"x", "the same"),
         ("a.html", b"1.0", b"1.00", "differs"),
+        # Processors may sum in another order.
         ("a.json", b'{"x": 1.0}', b'{"x": 1.0000000001}', "the same to nine digits"),
         ("a.json", b'{"x": 1.0}', b'{"x": 1.00000001}', "differs"),
         ("a.json", b'{"x": 1.0', b'{"x": 1.0}', "differs"),
-        ("a.json", None, b"1", "differs"),
     ],
 )
 def test_the_last_digits_of_figures_may_differ(
-    name: str, old: bytes | None, new: bytes, state: str
+    name: str, old: bytes, new: bytes, state: str
 ) -> None:
-    packed = {} if old is None else {name: old, "other": b""}
-    assert compared_files(packed, {name: new}) == {name: state}
+    assert compared_files({name: old}, {name: new}) == {name: state}

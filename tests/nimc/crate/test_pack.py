@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.crate.pack import run_files
-from nimc.crate.verify import opened, verify_crate
+from nimc.crate.pack import opened, run_files, verify_crate
 from nimc.crate.zipped import SIGNATURE, unzipped, zipped
 from records.errors import InputError
 from tests.captures import RUN_QUICK
@@ -58,12 +57,10 @@ def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
     found = verify_crate(crate)
     assert {each.kind for each in found.findings} >= {"broken"}
     assert f"{crate}:run/samples/stream.jsonl:" in found.findings[0].text
-    faults = {"campaign.yaml": "is not what run/run.json has", SIGNATURE: "is not valid"}
-    for name, why in faults.items():
-        reseal(crate, sound | {name: b"name: other\n"})
-        found = verify_crate(crate)
-        assert found.findings[0].text.startswith(f"{crate}: {name}: {why}")
-        assert (found.manifest_sha256, found.head, found.samples) == (None, None, 0)
+    reseal(crate, sound | {"campaign.yaml": b"name: other\n"})
+    found = verify_crate(crate)
+    assert found.findings[0].text == f"{crate}: campaign.yaml: is not what run/run.json has"
+    assert (found.remarks, found.head, found.samples) == ([], None, 0)
 
 
 def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command) -> None:
@@ -72,10 +69,12 @@ def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command)
     assert "not signed" in command.out
     command("pack", run, "--sign", key)
     text = command("verify", crate, "--allowed-signers", allowed)
-    assert "signed by ann@site (ED25519 SHA256:" in text
-    assert "--allowed-signers says whose key" in " ".join(command("verify", crate).split())
-    allowed.write_text("")
+    assert text.endswith("\nsigned by ann@site\n")
+    assert "--allowed-signers says by whom" in " ".join(command("verify", crate).split())
+    files = files_in(crate)
+    reseal(crate, files | {SIGNATURE: files[SIGNATURE][:-20]})
     command("verify", crate, "--allowed-signers", allowed, code=2)
+    assert "contradicted" in command.out
 
 
 def test_a_run_with_faults_or_links_is_not_packed(
@@ -107,12 +106,8 @@ def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
     assert (found["sound"], found["samples"]) == (True, 51)
 
 
-@pytest.mark.parametrize("name", ["run/run.json", "samples"])
-def test_errors_name_a_file_by_its_place_in_the_crate(
-    crate: Path, command: Command, name: str
-) -> None:
-    files = files_in(crate)
-    place = next(each for each in files if each.startswith("run/") and name in each)
+def test_errors_name_a_file_by_its_place_in_the_crate(crate: Path, command: Command) -> None:
+    files, place = files_in(crate), "run/samples/stream.jsonl"
     reseal(crate, {**files, place: b"garbage\n"})
     command("reproduce", crate, "--analysis-only", code=2)
     assert f"{crate}:{place}" in command.err

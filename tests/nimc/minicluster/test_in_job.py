@@ -21,7 +21,7 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
     assert started.returncode == 0, [each for each in found.values() if each["state"] != "ok"]
     assert found["heterogeneous job"]["state"] == "ok"
     assert found["job on nodes"]["detail"].endswith("target node1, origins node2")
-    assert found["locks"]["detail"].startswith("node2 sees the lock of node1")
+    assert found["locks"]["detail"].startswith("node1, node2: see the lock of this host")
     for what in ("shared folders", "interface on nodes", "eth0 on nodes"):
         assert found[what]["state"] == "ok"
     assert not list(tmp_path.rglob(f"{PREFIX}*"))

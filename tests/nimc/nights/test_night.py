@@ -2,17 +2,14 @@
 
 import json
 import signal
-import subprocess
 from collections.abc import Callable
-from datetime import date
-from types import SimpleNamespace as Made
 
 import numpy as np
 import polars as pl
 import pytest
 
 from analysis.history.alarms import RECENT
-from nimc.nights.night import FRESH_AFTER_S, NightRun
+from nimc.nights.night import FRESH_AFTER_S
 from nimc.nights.summary import UNFINISHED, load
 from tests.commands import CAMPAIGN
 from tests.nimc.nights.conftest import Box
@@ -80,21 +77,6 @@ def test_a_night_that_is_told_to_end_stops_and_reports(box: Box, wait_until: Wai
     assert ended.reason.startswith("stopped by a signal before")
     assert ended.figures
     assert (box.runs()[0] / "report" / "results.parquet").exists()
-
-
-def test_a_night_stops_its_child_at_its_time_and_after_a_signal(box: Box) -> None:
-    now_s = 1.9e9
-    at = (box.folder / "small.yaml", "localhost", box.nimc.results, print)
-    for end_s, signum, why in (
-        (now_s, None, "its time ended"),
-        (now_s + 9, signal.SIGTERM, "stopped by a signal"),
-    ):
-        night = NightRun(*at, end_s, date(2026, 11, 20), clock_s=lambda: now_s)
-        child = subprocess.Popen(["sleep", "60"])
-        assert night._attend(child, Made(wait=lambda _: None, signum=signum)) == why
-        assert child.returncode == -signal.SIGTERM
-    child = subprocess.Popen(["true"])
-    assert night._attend(child, Made(wait=lambda _: None, signum=None)) is None
 
 
 def test_a_failed_machine_ends_with_three_and_is_tried_again_if_not_too_late(box: Box) -> None:
