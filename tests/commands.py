@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ import click
 import pytest
 
 from nimc.cli.main import COMMANDS, cli, main
-from tests.nimc import nimc_without_figures
+from tests.nimc import fake_reframe, nimc_without_figures
 from tests.nimc.documented import assert_documented
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +30,14 @@ pairs: {floor: 6, cap: 6}
 #: For the end of its list of workloads.
 SECOND = "  - {check: lammps, expect: 1s}\n"
 ARMS = {"off", "on", "aa"}
+
+
+def _session(argv: Sequence[str], _: Path, log: Path, __: object, tick: Callable[[], None]) -> int:
+    """A session of the stand-in, in this process."""
+    with log.open("a") as output, redirect_stdout(output), redirect_stderr(output):
+        status = fake_reframe.main(argv[1:])
+    tick()
+    return status
 
 
 def call(
@@ -92,9 +100,11 @@ class Nimc:
     def run(self, *options: str, fake: str = "", figures: bool = False) -> tuple[int, str, str]:
         """Run it in this process: exit status, standard output, standard error.
 
-        With `figures`, the page of its report is the real one.
+        So do the sessions of ReFrame's stand-in. With `figures`, the page of its report is the real
+        one.
         """
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("nimc.run.runner.run_session", _session)
             if not figures:
                 patch.setattr("analysis.report.page.render", nimc_without_figures.render)
             return call(self.words(*options), self.folder, self.environment(fake))

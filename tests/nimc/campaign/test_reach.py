@@ -29,9 +29,9 @@ from tests.analysis.subjects.made_qualification import made_run as made_qualific
 from tests.analysis.synthetic import Case, header, samples, write_run
 from tests.commands import Command
 
-NIGHTS = 200
-#: P(fewer than 170 of 200 | 0.9) is 1 %.
-MOST_OFTEN = 170 / 200
+NIGHTS = 100
+#: P(fewer than 83 of 100 | 0.9) is 1 %.
+MOST_OFTEN = 83 / 100
 CAMPAIGNS = sorted(path.stem for path in (ROOT / "campaigns").glob("*.yaml"))
 #: What asks for several nodes, NUMA nodes or rails; one host also has the control to surpass.
 ON_A_CLUSTER = {
