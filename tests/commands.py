@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -64,6 +66,17 @@ def call(
     return end.value.code, out.getvalue(), err.getvalue()
 
 
+@cache
+def _programs() -> TemporaryDirectory[str]:
+    """What the campaigns need of a host; none of it is started."""
+    folder = TemporaryDirectory()
+    for name in ("cc", "lmp", "mpiexec", "mpi_put", "XSBench"):
+        program = Path(folder.name) / name
+        program.write_text("#!/bin/sh\necho sh\n")
+        program.chmod(0o755)
+    return folder
+
+
 @dataclass
 class Nimc:
     """`nimc run` in a folder of its own."""
@@ -85,7 +98,7 @@ class Nimc:
     def environment(self, fake: str = "") -> dict[str, str]:
         """With ReFrame's stand-in (`fake`: its faults)."""
         reframe = str(self.folder / "reframe")
-        path = f"{os.environ['PATH']}:{self.folder / 'bin'}"
+        path = f"{os.environ['PATH']}:{_programs().name}"
         return {"PYTHONPATH": str(ROOT), "NIMC_REFRAME": reframe, "FAKE": fake, "PATH": path}
 
     def words(self, *options: str) -> list[str]:
@@ -187,12 +200,6 @@ def nimc_in(folder: Path) -> Nimc:
     script = ROOT / "tests/nimc/fake_reframe.py"
     fake.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
     fake.chmod(0o755)
-    # What the campaigns need of a host; none of it is started.
-    (folder / "bin").mkdir(exist_ok=True)
-    for name in ("cc", "lmp", "mpiexec", "mpi_put"):
-        program = folder / "bin" / name
-        program.write_text("#!/bin/sh\necho sh\n")
-        program.chmod(0o755)
     (folder / "small.yaml").write_text(CAMPAIGN)
     return Nimc(folder)
 

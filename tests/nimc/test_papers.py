@@ -200,7 +200,7 @@ MADE: dict[str, Maker] = {
 def _headings(of: Maker) -> list[str]:
     """Texts of the headings and captions of the page of a made run, without its pictures."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("analysis.report.plots.themed_svg", lambda *_: Markup())
+        patch.setattr("analysis.report.plots.themed_svg", lambda *_, **__: Markup())
         page = of(Path(folder))
     found = re.findall(r"<(h2|h3|summary|figcaption)\b[^>]*>(.*?)</\1>", page, re.DOTALL)
     return [html.unescape(re.sub(r"<[^>]+>", "", text)).strip() for _, text in found]

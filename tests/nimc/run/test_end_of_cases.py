@@ -21,7 +21,7 @@ from tests.analysis.synthetic import Case, samples
 from tests.nimc.blocks import block_of
 from tests.nimc.campaign.made_request import made_machine, made_request
 
-#: Case -> seed of its pairs. Of 161 and 185, each alone, eight pairs show the baseline to differ from
+#: Case -> seed of its pairs. Of 161 and of 185 alone, eight pairs show the baseline to differ from
 #: itself.
 SEEDS = {f"c{seed:04}": seed for seed in (1, 161, 3, 185, 5, 6)}
 CASES = sorted(SEEDS)
