@@ -29,7 +29,7 @@ from tests.undisturbed import VARIABLES
     [
         ("localhost", ["test_HPCCG is not on PATH", "Spack is not set up for localhost"]),
         # On Slurm as well, before a job is submitted.
-        ("minicluster", ["test_HPCCG is not on PATH"]),
+        pytest.param("minicluster", ["test_HPCCG is not on PATH"], marks=pytest.mark.slow),
     ],
 )
 def test_skipped_with_the_reason_of_each_environment(tmp_path, monkeypatch, machine, reasons):
@@ -120,6 +120,7 @@ def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, set_up):
     assert built.name == "stream@262144"
 
 
+@pytest.mark.slow
 def test_a_check_compiles_with_the_compiler_of_spack(tmp_path, set_up):
     set_up()
     given = {**ONE, "nimc_dir": tmp_path / "run", "duration_s": 0.1, "size": "1MiB"}
