@@ -373,15 +373,19 @@ def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(
     assert children_of_nobody(nimc) == []
 
 
-def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, wait_until: Wait) -> None:
-    process = nimc.start(fake="slow")
-    wait_until(nimc.has_samples)
-    run = nimc.the_run()
-    nimc.results.rename(nimc.folder / "unmounted")
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 3
+def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+
+    def unmount(plan: BlockPlan) -> bool:
+        runs.append(plan.nimc_dir)
+        nimc.results.rename(nimc.folder / "unmounted")
+        return True
+
+    monkeypatch.setattr("tests.nimc.fake_reframe.measure", unmount)
+    status, _, err = nimc.run()
+    assert status == 3
     assert err.splitlines()[-1] == (
-        f"nimc: {run}: this folder is gone: deleted, or not mounted any more"
+        f"nimc: {runs[0]}: this folder is gone: deleted, or not mounted any more"
     )
     assert not nimc.results.exists()
 
