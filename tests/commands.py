@@ -6,17 +6,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 import pytest
 
 from nimc.cli.main import COMMANDS, cli, main
-from tests.nimc import nimc_without_figures
+from tests.nimc import fake_reframe, nimc_without_figures
 from tests.nimc.documented import assert_documented
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +32,14 @@ pairs: {floor: 6, cap: 6}
 #: For the end of its list of workloads.
 SECOND = "  - {check: lammps, expect: 1s}\n"
 ARMS = {"off", "on", "aa"}
+
+
+def _session(argv: Sequence[str], _: Path, log: Path, __: object, tick: Callable[[], None]) -> int:
+    """A session of the stand-in, in this process."""
+    with log.open("a") as output, redirect_stdout(output), redirect_stderr(output):
+        status = fake_reframe.main(argv[1:])
+    tick()
+    return status
 
 
 def call(
@@ -56,6 +66,17 @@ def call(
     return end.value.code, out.getvalue(), err.getvalue()
 
 
+@cache
+def _programs() -> TemporaryDirectory[str]:
+    """What the campaigns need of a host; none of it is started."""
+    folder = TemporaryDirectory()
+    for name in ("cc", "lmp", "mpiexec", "mpi_put", "XSBench"):
+        program = Path(folder.name) / name
+        program.write_text("#!/bin/sh\necho sh\n")
+        program.chmod(0o755)
+    return folder
+
+
 @dataclass
 class Nimc:
     """`nimc run` in a folder of its own."""
@@ -77,7 +98,7 @@ class Nimc:
     def environment(self, fake: str = "") -> dict[str, str]:
         """With ReFrame's stand-in (`fake`: its faults)."""
         reframe = str(self.folder / "reframe")
-        path = f"{os.environ['PATH']}:{self.folder / 'bin'}"
+        path = f"{os.environ['PATH']}:{_programs().name}"
         return {"PYTHONPATH": str(ROOT), "NIMC_REFRAME": reframe, "FAKE": fake, "PATH": path}
 
     def words(self, *options: str) -> list[str]:
@@ -92,9 +113,11 @@ class Nimc:
     def run(self, *options: str, fake: str = "", figures: bool = False) -> tuple[int, str, str]:
         """Run it in this process: exit status, standard output, standard error.
 
-        With `figures`, the page of its report is the real one.
+        So do the sessions of ReFrame's stand-in. With `figures`, the page of its report is the real
+        one.
         """
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("nimc.run.runner.run_session", _session)
             if not figures:
                 patch.setattr("analysis.report.page.render", nimc_without_figures.render)
             return call(self.words(*options), self.folder, self.environment(fake))
@@ -177,12 +200,6 @@ def nimc_in(folder: Path) -> Nimc:
     script = ROOT / "tests/nimc/fake_reframe.py"
     fake.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
     fake.chmod(0o755)
-    # What the campaigns need of a host; none of it is started.
-    (folder / "bin").mkdir(exist_ok=True)
-    for name in ("cc", "lmp", "mpiexec", "mpi_put"):
-        program = folder / "bin" / name
-        program.write_text("#!/bin/sh\necho sh\n")
-        program.chmod(0o755)
     (folder / "small.yaml").write_text(CAMPAIGN)
     return Nimc(folder)
 

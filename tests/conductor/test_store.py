@@ -89,7 +89,7 @@ def test_provenance_is_named_by_the_sha256_of_its_text_or_leaves_no_file(tmp_pat
     assert json.loads(text) == {"a": [2], "b": 1}
 
 
-KILLS = 40
+KILLS = 20
 #: Samples after which a process is killed at most, and how much later, seconds.
 _MOST, _MOST_S = 3, 0.002
 

@@ -1,4 +1,3 @@
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -44,15 +43,6 @@ def test_what_was_saved_is_loaded(tmp_path, plan):
     plan.save(tmp_path / "plan.json")
     assert BlockPlan.load(tmp_path / "plan.json") == plan
     assert plan.baseline.name == "off"
-
-
-def test_what_shares_a_baseline_is_adjacent_in_time_and_groups_come_in_balanced_order():
-    orders = [[each.name for each in CROSSED.order(pair)] for pair in range(200)]
-    groups = [[name.partition("@")[2] for name in order] for order in orders]
-    assert {tuple(each) for each in groups} == {("", "", *["n=1"] * 3), (*["n=1"] * 3, "", "")}
-    assert Counter(each[0] for each in groups) == {"": 100, "n=1": 100}
-    # Within a group every order comes: 2 of the first, 6 of the second.
-    assert len({tuple(n for n in order if n.endswith("1")) for order in orders}) == 6
 
 
 def test_a_share_of_the_rate_is_of_what_the_writer_reaches_alone():

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,55 +28,59 @@ from records.treatment import Treatment
 from reframe_tests import workload
 from tests.nimc.blocks import block_of
 
-FAULTS = os.environ.get("FAKE", "").split(",")
+
+def faults() -> list[str]:
+    return os.environ.get("FAKE", "").split(",")
 
 
-def main() -> int:
-    words = sys.argv[1:]
+def main(words: Sequence[str]) -> int:
+    """Exit status; that of a signal is negative."""
     plan = block_of(words)
     logs = Path(plan.nimc_dir) / "logs" / plan.case / str(plan.block)
     print(*words, flush=True)
-    if "child" in FAULTS:
+    if "child" in faults():
         subprocess.Popen(["sleep", "300"], start_new_session=True, env={})
-    if "die" in FAULTS:
+    if "die" in faults():
         print("ERROR: no such system: 'x'", file=sys.stderr)
         return 1
-    if "none" not in FAULTS:
-        measure(plan)
-    if "fail" in FAULTS:
+    if "none" not in faults() and not measure(plan):
+        return -signal.SIGKILL
+    if "fail" in faults():
         block = {"state": "application_failed", "reason": "exit status 3: out of paper"}
         (logs / "block.json").write_text(json.dumps(block))
         return 1
     return 0
 
 
-def measure(plan: BlockPlan) -> None:
+def measure(plan: BlockPlan) -> bool:
+    """Whether it came to its end."""
     store = Store(Path(plan.nimc_dir), plan.case)
     treatments = plan.treatments
     store.append(replace(reported(crossed(plan, treatments[0], -1), 1.0), warmup=True))
-    while "held" in FAULTS:
+    while "held" in faults():
         time.sleep(1)
     share = 0.5 if is_lossy(plan) else 1.0
     before = store.pairs_made()
     for pair in range(plan.pairs):
         for position, treatment in enumerate(plan.order(before + pair)):
-            if "slow" in FAULTS:
+            if "slow" in faults():
                 time.sleep(0.05)
             made = replace(crossed(plan, treatment, pair), position=position)
             made = reported(made, share * (1 + 1e-13 * (100 * (before + pair) + position)))
             for attempt in range(1 if made.outcome == "kept" else plan.demand.retries + 1):
                 key = f"{made.key[:-1]}{attempt}"
                 store.append(replace(made, key=key, attempt=attempt, start_s=time.time()))
-        if "torn" in FAULTS and pair == 2:
+        if "torn" in faults() and pair == 2:
             path = Path(plan.nimc_dir) / "samples" / f"{plan.case}.jsonl"
             with path.open("ab") as file:
                 file.write(b'{"key": "half')
-            os.kill(os.getpid(), signal.SIGKILL)
+            return False
+    return True
 
 
 def is_lossy(plan: BlockPlan) -> bool:
     """Whether the fault `loss=N` holds for this run."""
-    most = [int(fault.removeprefix("loss=")) for fault in FAULTS if fault.startswith("loss=")]
+    most = [int(fault.removeprefix("loss=")) for fault in faults() if fault.startswith("loss=")]
     runs = Path(plan.nimc_dir).absolute().parent.glob("[!.]*/run.json")
     folders = {file.parent.resolve() for file in runs}  # `latest` is a link
     return bool(most) and len(folders) <= most[0]
@@ -109,12 +114,12 @@ def limited(writer: WriterRecord, share: float) -> WriterRecord:
 def crossed(plan: BlockPlan, each: Treatment, pair: int) -> Sample:
     """The sample of a treatment; its figure is that of its arm."""
     record = replace(sample(plan, each.arm, pair), arm=each.name, factors=each.factors)
-    if "wide" in FAULTS and each.factors.get("rate") == "50%" and record.fom:
+    if "wide" in faults() and each.factors.get("rate") == "50%" and record.fom:
         record = replace(record, fom=record.fom * (1 + pair % 2))
-    fastest = [fault.removeprefix("layout=") for fault in FAULTS if fault.startswith("layout=")]
+    fastest = [fault.removeprefix("layout=") for fault in faults() if fault.startswith("layout=")]
     if record.fom and fastest and each.factors.get("layout", fastest[0]) != fastest[0]:
         record = replace(record, fom=record.fom / 2)
-    if "faint" in FAULTS and record.fom:
+    if "faint" in faults() and record.fom:
         slower = 0.98 * 2 if each.arm == "on" else 1.0
         drawn = random.Random(f"{each.name} {plan.block} {pair}").gauss(1, 0.025)
         record = replace(record, fom=record.fom * slower * drawn)
@@ -131,7 +136,7 @@ def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
     row = ARMS[arm]
     store = Store(Path(plan.nimc_dir), plan.case)
     provenance = store.keep_provenance({"made_by": "a stand-in"})
-    rejected = arm == "on" and ("reject" in FAULTS or ("scarce" in FAULTS and pair % 6 > 0))
+    rejected = arm == "on" and ("reject" in faults() or ("scarce" in faults() and pair % 6 > 0))
     record = WriterRecord("ucx", "h", "h", "shared memory", 65536, None, 2e9, 1e9, 1e9, 1e6)
     seen = {"observed_share": 1.0, "unobserved_s": 0.0, "overwritten_share": 1.0}
     writers = [replace(record, proof="memory", **seen)] if arm == "on" else []
@@ -171,4 +176,7 @@ def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main(sys.argv[1:])
+    if status < 0:
+        os.kill(os.getpid(), -status)
+    sys.exit(status)

@@ -3,7 +3,6 @@
 `Command.json` asserts it of each command line that any test gives it.
 """
 
-import ast
 import json
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from nimc.cli import spack
 from nimc.cli.document import print_document
 from reframe_tests.spack.setup import SpackSettings
 from tests.analysis.history.made import made_run
-from tests.commands import ROOT, Command, widest, with_option
+from tests.commands import Command, widest, with_option
 from tests.nimc.documented import DOCUMENTED, assert_documented
 from tests.nimc.nights.made import SUMMARY
 from tests.nimc.nimc_without_figures import render
@@ -22,17 +21,6 @@ from tests.nimc.nimc_without_figures import render
 def test_every_command_with_json_has_a_row() -> None:
     rows = {name.partition(" --")[0].partition(" without")[0] for name in DOCUMENTED}
     assert with_option("--json") == rows
-
-
-def test_only_files_are_written_without_it() -> None:
-    calls = [
-        f"{path.name} {ast.unparse(node.args[0])}"
-        for path in sorted((ROOT / "nimc/cli").glob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
-        if path.name != "document.py"  # which prints all of it
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.dumps", "json.dump")
-    ]
-    assert calls == ["model.py model.as_dict()"]
 
 
 def assert_printed(command: Command, *words: object) -> None:

@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+import pytest
+from markupsafe import Markup
+
 from tests.analysis.subjects.made_qualification import Fault, made_run
 from tests.analysis.synthetic import HOST
 from tests.commands import Command
@@ -11,7 +14,10 @@ from tests.commands import Command
 OFF = Fault(offsets_s={HOST: 0.0, "origin-0": 3600.0})
 
 
-def test_a_refused_claim_is_on_the_page_with_its_remedy(tmp_path: Path, command: Command) -> None:
+def test_a_refused_claim_is_on_the_page_with_its_remedy(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analysis.report.plots.themed_svg", lambda *_, **__: Markup())
     run = made_run(tmp_path / "run", OFF)
     command("report", run)
     page = (run / "report/report.html").read_text()

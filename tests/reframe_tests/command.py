@@ -11,6 +11,8 @@ from typing import Any
 from records.checkout import ROOT
 from reframe_tests.tools.base import FOLDER, Tool
 
+QUIET = Path(__file__).with_name("quiet.py")
+
 
 def reframe(
     folder: Path,
@@ -31,8 +33,8 @@ def reframe(
     file = check if isinstance(check, Path) else root / "reframe_tests" / f"{check}.py"
     name = name or file.stem
     settings_file = config if isinstance(config, Path) else f"{root}/configs/{config}.py"
-    command = [Path(sys.executable).parent / "reframe", "-C", settings_file, "--prefix", folder]
-    command += ["--nocolor", "-c", file, "-n", f"^{name}$", *words]
+    command = [Path(sys.executable).parent / "reframe", "-C", settings_file, "-C", QUIET]
+    command += ["--prefix", folder, "--nocolor", "-c", file, "-n", f"^{name}$", *words]
     for key, value in (settings or {}).items():
         command += ["-S", f"{name}.{key}={value}"]
     environment = {**os.environ, "PYTHONPATH": str(root), **variables}

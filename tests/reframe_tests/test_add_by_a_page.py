@@ -75,42 +75,59 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def test_a_campaign_can_name_it(checkout: Path) -> None:
-    def plan(campaign: str) -> subprocess.CompletedProcess[str]:
-        (checkout / "pages.yaml").write_text(campaign)
-        words = ["plan", "pages.yaml", "--machine", "localhost", "--json"]
-        return subprocess.run(
-            [sys.executable, "-c", "from nimc.cli.main import main; main()", *words],
-            cwd=checkout,
-            env={**os.environ, "PYTHONPATH": str(checkout), "XDG_CACHE_HOME": f"{checkout}/cache"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+#: Plans a campaign, and one with another level.
+PLAN = """
+import sys
+from nimc.cli.main import main
+for file in ("pages.yaml", "refused.yaml"):
+    sys.argv = ["nimc", "plan", file, "--machine", "localhost", "--json"]
+    try:
+        main()
+    except SystemExit as end:
+        print(end.code, file=sys.stderr)
+"""
 
-    (case,) = json.loads(succeeded(plan(CAMPAIGN)))["cases"]
+
+def test_a_campaign_can_name_it(checkout: Path) -> None:
+    (checkout / "pages.yaml").write_text(CAMPAIGN)
+    (checkout / "refused.yaml").write_text(CAMPAIGN.replace("7", "20"))
+    done = subprocess.run(
+        [sys.executable, "-c", PLAN],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout), "XDG_CACHE_HOME": f"{checkout}/cache"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    (case,) = json.loads(succeeded(done))["cases"]
     assert case["factors_within"] == {"nice": [0, 7]}
     paired = {each["name"]: each["baseline"] for each in case["treatments"]}
     assert paired["off@nice=7"] is None
     assert paired["on@nice=7"] == "off@nice=7"
     assert paired["on"] == "off"
-    # Another level is refused.
-    done = plan(CAMPAIGN.replace("7", "20"))
-    assert done.returncode == 2
-    assert "factors.nice: 20 found; allowed: whole numbers from 0 to 19" in done.stderr
+    planned, refused, status = done.stderr.splitlines()
+    assert (planned, status) == ("0", "2")
+    assert "factors.nice: 20 found; allowed: whole numbers from 0 to 19" in refused
 
 
-def test_the_application_gets_it_and_the_other_factors(checkout: Path) -> None:
-    settings = {
-        "arms": "off,aa",
-        "pairs": 1,
-        "warmups": 0,
-        "factors": "{nice: [0, 7], environment: [none, MARK:here]}",
-        "nimc_dir": checkout / "run",
-        **VARIABLES,
-    }
-    succeeded(reframe(checkout, "localhost", "shows", "-r", settings=settings, root=checkout))
-    samples = samples_of(checkout / "run", "shows")
+@pytest.fixture(scope="module")
+def ran(checkout: Path) -> Path:
+    """The folder of a run of both added checks."""
+    folder = checkout / "run"
+    usual = {"arms": "off,aa", "pairs": 1, "warmups": 0, "nimc_dir": folder, **VARIABLES}
+    shows = {**usual, "factors": "{nice: [0, 7], environment: [none, MARK:here]}"}
+    words: list[object] = ["-c", checkout / "reframe_tests/sort.py", "-r"]
+    for key, value in {**usual, "numbers": 1000}.items():
+        words += ["-S", f"sort.{key}={value}"]
+    for key, value in shows.items():
+        words += ["-S", f"shows.{key}={value}"]
+    name = "(shows|sort)"
+    succeeded(reframe(checkout, "localhost", "shows", *words, name=name, root=checkout))
+    return folder
+
+
+def test_the_application_gets_it_and_the_other_factors(ran: Path) -> None:
+    samples = samples_of(ran, "shows")
     found = {each["arm"]: (each["factors"], each["fom"]) for each in samples}
     usual = 1 + os.nice(0)
     for arm in ("off", "aa"):
@@ -123,11 +140,8 @@ def test_the_application_gets_it_and_the_other_factors(checkout: Path) -> None:
     assert len(found) == 8
 
 
-def test_a_workload_is_one_file_and_runs(checkout: Path, tmp_path: Path) -> None:
-    settings = {"arms": "off,aa", "pairs": 1, "warmups": 0, "numbers": 1000, **VARIABLES}
-    settings["nimc_dir"] = tmp_path / "run"
-    succeeded(reframe(tmp_path, "localhost", "sort", "-r", settings=settings, root=checkout))
-    samples = samples_of(tmp_path / "run", "sort")
+def test_a_workload_is_one_file_and_runs(ran: Path) -> None:
+    samples = samples_of(ran, "sort")
     assert sorted(sample["arm"] for sample in samples) == ["aa", "off"]
     for sample in samples:
         assert sample["fom_extra"] == {"numbers": 1000.0}

@@ -26,6 +26,9 @@ WITHOUT_RAILS = machine(rails=[])
         (HERE, "layout", "13x5", "13x5 takes 65 cores; the application has 64"),
         (HERE, "comm_node", 7, None),
         (HERE, "comm_node", 8, "m has 8 NUMA nodes"),
+        # 64 cores in 8 NUMA nodes are 8 each.
+        (HERE, "local_workers", 8, None),
+        (HERE, "local_workers", 9, "a NUMA node of m has 8 cores for the application"),
         (HERE, "buffer", "other", None),
         (ONE, "buffer", "other", "m has 1 NUMA node"),
         (ONE, "buffer", "nic", None),

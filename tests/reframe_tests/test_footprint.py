@@ -6,7 +6,6 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from records.errors import InputError
 from reframe_tests import planning
-from reframe_tests.factors import check_level
 from tests.records.machine import made
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -100,11 +99,3 @@ def test_programs_are_told():
 def test_an_injector_that_cannot_says_so_in_a_line(asked, fault):
     with pytest.raises(InputError, match=fault):
         writes(*asked)
-
-
-def test_levels_that_are_allowed():
-    for level in ("auto", "64KiB", "llc", "llc/2", "4*llc", "3*llc/4"):
-        check_level("footprint", level)
-    for level in ("dram", "64", "0*llc", "llc/0", "llc*4", "2*l2", 64):
-        with pytest.raises(InputError, match="allowed: auto, a size"):
-            check_level("footprint", level)

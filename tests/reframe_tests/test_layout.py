@@ -136,6 +136,7 @@ REFUSED = [
     ),
     ("xsbench", {"layout": "auto"}, "layout: auto found; allowed: RANKSxTHREADS, such as 8x2"),
     ("xsbench", {"layout": "8x"}, "layout: 8x found; allowed: RANKSxTHREADS of a node, such as"),
+    ("membench", {"cores": 9999}, "cores: 9999 found; allowed: 1 to"),
     ("stream", {"rate": "50%", "limiter": "hardware"}, "limiter: hardware found; mpi_put has"),
     (
         "stream",
@@ -154,7 +155,8 @@ REFUSED = [
 
 def test_what_a_machine_or_an_injector_cannot_do_is_refused(tmp_path):
     text = (
-        "import reframe as rfm\nfrom reframe_tests import lammps_scaling, lulesh, stream, xsbench\n"
+        "import reframe as rfm\n"
+        "from reframe_tests import lammps_scaling, lulesh, membench, stream, xsbench\n"
     )
     for number, (check, settings, _) in enumerate(REFUSED):
         text += f"\n\n@rfm.simple_test\nclass refused{number}({check}.{check}):\n"

@@ -1,6 +1,8 @@
 """What checks do at each level of a factor, on the model cluster: nodes of 64 cores, 8 NUMA nodes,
 the network interface on node 3, so that `other` is node 7."""
 
+import re
+
 import pytest
 
 from records.checkout import ROOT
@@ -279,6 +281,10 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
     [
         ("rate", [0, "full", "0%", "25%", "500MB/s"], ["100%", "-5%", "5", "fast"]),
         ("message", ["auto", "dram", "64KiB"], ["64", "any"]),
+        (
+            *("footprint", ["auto", "64KiB", "llc", "llc/2", "4*llc", "3*llc/4"]),
+            ["dram", "64", "0*llc", "llc/0", "llc*4", "2*l2", 64],
+        ),
         ("comm_node", [0, 7], [-1, 1.0, True, "0"]),
         ("buffer", ["nic", "other"], ["free"]),
         ("workers", ["nic", "other", "free"], ["any"]),
@@ -295,5 +301,5 @@ def test_levels_that_a_factor_allows_and_others(name, allowed, others):
     for level in allowed:
         check_level(name, level)
     for level in others:
-        with pytest.raises(InputError, match=f"{name}: {level} found; allowed: "):
+        with pytest.raises(InputError, match=re.escape(f"{name}: {level} found; allowed: ")):
             check_level(name, level)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from records.kernel_text import cpu_list
-from tests.reframe_tests.command import reframe
 from tests.reframe_tests.conftest import document, refused, run
 
 ROOT = Path(__file__).parents[2]
@@ -97,13 +96,6 @@ def test_what_is_broken_is_found(membench_changed, what):
         refused(run(program, kernel, "-n", 1, *words), SAID.get(what, "wrong results"))
     if what == "pages":
         assert run(program, "read", "--free", "-n", 1, *words).returncode == 0
-
-
-def test_the_check_refuses_what_the_machine_lacks(tmp_path):
-    words = ("-S", "membench.cores=9999", "--dry-run")
-    done = reframe(tmp_path, "localhost", "membench", *words)
-    assert done.returncode == 1
-    assert "membench.cores: 9999 found; allowed: 1 to" in done.stdout
 
 
 def test_figure_is_the_sum_of_all_cores(membench):

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.reframe_tests.command import reframe, succeeded
 
 ROOT = Path(__file__).parents[2]
+TAGS = ("quick", "short")
 
 
 def quick(folder, file, name, *words, **settings):
@@ -15,13 +16,13 @@ def quick(folder, file, name, *words, **settings):
 
 
 def test_quick_is_two_checks_and_short_is_every_short_form(tmp_path):
-    checks = ("-c", ROOT / "reframe_tests", "-R", "-l")
-    shown = {tag: quick(tmp_path, "stream", ".*", *checks, "-t", tag) for tag in ("quick", "short")}
-    listed = {tag: re.findall(r"^- (\w+)", text, re.MULTILINE) for tag, text in shown.items()}
-    assert sorted(listed["quick"]) == ["lammps_quick", "stream_quick"]
+    words = ("-c", ROOT / "reframe_tests", "-R", "--describe")
+    checks = json.loads(quick(tmp_path, "stream", ".*", *words))
+    tagged = {tag: {each["@class"] for each in checks if tag in each["tags"]} for tag in TAGS}
     texts = [path.read_text() for path in (ROOT / "reframe_tests").glob("*.py")]
     forms = re.findall(r"^short_form\((\w+)", "\n".join(texts), re.MULTILINE)
-    assert sorted(listed["short"]) == sorted(f"{name}_quick" for name in forms)
+    assert tagged["quick"] == {"lammps_quick", "stream_quick"}
+    assert tagged["short"] == {f"{name}_quick" for name in forms}
 
 
 def test_checks_plan_longer_runs_and_take_the_machines_share(tmp_path):

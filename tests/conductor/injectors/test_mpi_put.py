@@ -115,9 +115,7 @@ IN_BURSTS = ["-r", "200e6", "--burst", "0.02", "--pause", "0.06"]
     "words",
     [
         ["--get"],
-        ["--both", "-r", "20e6"],
-        IN_BURSTS,
-        ["--both", "--footprint", "3000000"],
+        ["--both", *IN_BURSTS],
         ["--footprint", "70000", "-s", "65536"],
     ],
 )

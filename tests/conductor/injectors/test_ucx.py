@@ -137,7 +137,7 @@ def test_an_rdma_device_means_verbs_and_an_interface_tcp(monkeypatch, tmp_path):
 
 
 @needs("ucx")
-@pytest.mark.parametrize("name", ["ucx", "ucx_read"])
+@pytest.mark.parametrize("name", ["ucx", pytest.param("ucx_read", marks=pytest.mark.slow)])
 def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
     """So both directions are one-sided: the target's process has no part in them."""
     injector = INJECTORS[name]

@@ -143,18 +143,3 @@ def test_faults_are_reported_with_their_line(
     check = entry if entry.isalpha() else f"stream{entry}"
     (line,) = faults(tmp_path, text(f"check: {check}", f"{more}\n"))
     assert line.startswith(f"c.yaml:{fault}")
-
-
-@pytest.mark.parametrize(
-    ("levels", "fault"),
-    [
-        ("full", "rate: no list of levels found"),
-        ("[1, 1.0]", "rate: duplicate level 1.0"),
-        ("[~]", "None is not a number, a word, true or false"),
-        *((f"['{x}']", f"'{x}' is an invalid level") for x in ("a;b", "a=b")),
-    ],
-)
-def test_levels_that_cannot_be(tmp_path: Path, levels: str, fault: str) -> None:
-    """The others are in `tests/reframe_tests/test_factors.py`."""
-    (line,) = faults(tmp_path, text(more=f"factors: {{rate: {levels}}}\n"))
-    assert line.startswith(f"c.yaml:4: factors: {fault}; allowed: a mapping of factors to lists")

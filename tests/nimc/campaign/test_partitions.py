@@ -17,7 +17,6 @@ from nimc.run.folder import new_header
 from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError
-from reframe_tests.factors import lacking
 from tests.commands import Command
 from tests.reframe_tests.test_numa_places import of
 
@@ -229,11 +228,3 @@ def test_the_numa_campaign_has_every_cell_once_on_two_nodes_and_says_what_one_no
     assert [(each.factor, each.level) for each in absent] == [
         ("buffer", "other"), ("workers", "other"), ("buffer", "other"), ("buffer", "other")
     ]  # fmt: skip
-
-
-def test_a_numa_node_has_as_many_workers_as_cores_at_most() -> None:
-    """24 cores in 8 NUMA nodes are three each."""
-    small = of(numa_nodes=8, cores=24)
-    assert lacking(small, "local_workers", 3) is None
-    reason = "a NUMA node of box has 3 cores for the application"
-    assert lacking(small, "local_workers", 4) == reason

@@ -29,9 +29,9 @@ from tests.analysis.subjects.made_qualification import made_run as made_qualific
 from tests.analysis.synthetic import Case, header, samples, write_run
 from tests.commands import Command
 
-NIGHTS = 200
-#: P(fewer than 170 of 200 | 0.9) is 1 %.
-MOST_OFTEN = 170 / 200
+NIGHTS = 100
+#: P(fewer than 83 of 100 | 0.9) is 1 %.
+MOST_OFTEN = 83 / 100
 CAMPAIGNS = sorted(path.stem for path in (ROOT / "campaigns").glob("*.yaml"))
 #: What asks for several nodes, NUMA nodes or rails; one host also has the control to surpass.
 ON_A_CLUSTER = {
@@ -145,7 +145,7 @@ def test_every_campaign_of_the_project_can_conclude(
         assert rules_out(cap, case.family, campaign.margin) >= MOST_OFTEN
 
 
-@pytest.mark.parametrize(("pairs", "family"), [(6, 1), (8, 7), (12, 20), (16, 100)])
+@pytest.mark.parametrize(("pairs", "family"), [(6, 1), (16, 100)])
 def test_the_least_effect_is_found_in_nine_of_ten_nights(pairs: int, family: int) -> None:
     error = LEVELS["slower"] / family
     effect = least_effect(pairs, family, LEVELS["slower"], 0.01)
@@ -155,17 +155,6 @@ def test_the_least_effect_is_found_in_nine_of_ten_nights(pairs: int, family: int
     needed = pairs_for_none(0.02, family, LEVELS["within"], 0.01)
     assert needed is not None
     assert rules_out(needed, family, 0.02) >= MOST_OFTEN
-
-
-def test_what_no_effect_can_show() -> None:
-    """The least p value of six pairs is 3^-6, of which 0.04 / 4 / K is the limit at the first look;
-    against the control it is 2^-8 at eight, of 0.05 * 0.1875 / K at the second."""
-    assert least_effect(5, 1, 0.04, 0.01) is None
-    assert least_effect(6, 8, 0.04, 0.01) is None
-    assert least_effect(6, 1, 0.05, 0.01, baselines=1) is None
-    assert least_effect(8, 2, 0.05, 0.01, baselines=1) is not None
-    assert least_effect(8, 3, 0.05, 0.01, baselines=1) is None
-    assert pairs_for_none(0.001, 1, 0.05, 0.1) is None
 
 
 def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path: Path) -> None:

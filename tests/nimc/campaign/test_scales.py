@@ -86,21 +86,10 @@ def test_the_papers_campaign_has_the_writers_of_table_5(command: Command) -> Non
         assert [row["writers"] for row in rows] == table[column]
     text = " ".join(command("plan", "scaling", "--machine", "minicluster").split())
     assert "42 of 8192" in text
+    assert "site/minicluster.yaml does not give 'nodes'" in text
     assert "each counted rank writes for 1 s at Daly's interval" in text
     given = command("plan", "scaling_quick", "--machine", "minicluster")
     assert "each counted rank" not in given
-
-
-@pytest.mark.usefixtures("able")
-def test_the_command_shows_them(tmp_path: Path, command: Command) -> None:
-    path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4]"))
-    document = command.json("plan", path, "--machine", "minicluster")
-    assert document["cases"][0]["target_nodes"] == 4
-    assert document["cases"][0]["factors_between"] == {"nodes": 4}
-    assert [row["writers"] for row in document["scales"]] == [0, 0]
-    text = command("plan", path, "--machine", "minicluster")
-    assert "melt@4" in text.partition("writes/s")[2]
-    assert "site/minicluster.yaml does not give 'nodes'" in text
 
 
 @pytest.mark.usefixtures("able")

@@ -15,7 +15,6 @@ from analysis.effects.verdict import Verdict
 from analysis.statistics.interval import Estimate
 from conductor.injectors import INJECTORS
 from nimc.cli import crate, hosts, minicluster, run, spack
-from nimc.cluster.remedies import ROOT_REMEDIES
 from nimc.cluster.reservation import Reservation
 from nimc.crate.reproduce import Reproduction
 from nimc.run.runner import Failure
@@ -163,7 +162,7 @@ def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
     ]
 
 
-# `nimc origins` and `nimc remedy`
+# `nimc origins`
 
 
 def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> None:
@@ -189,14 +188,6 @@ def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> Non
     command("origins", "remove", *at)
     created = [("example_slurm", minutes, "n1,n2") for minutes in (2, 1, 240)]
     assert calls == [*created, "example_slurm"]
-
-
-def test_the_page_of_a_remedy_has_its_needs_and_values(command: Command) -> None:
-    remedy = ROOT_REMEDIES["cat"]
-    page = command("remedy", "show", "cat", "--set", "mask=f")
-    for text in (remedy.does, remedy.needs, remedy.price, remedy.trap, "value: mask=f "):
-        assert text in page
-    assert command("remedy", "list").count("\n") >= 1 + len(ROOT_REMEDIES)
 
 
 # `nimc minicluster`

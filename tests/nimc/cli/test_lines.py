@@ -1,6 +1,5 @@
 """What commands print of their records: which figures, in which unit, and what is left out."""
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,18 +10,12 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.statistics.interval import Estimate, Interval
-from nimc.campaign.cases import Scale
 from nimc.cli import plan, results, simulate
 from records.errors import InputError
 
 
 def about(value: float, low: float, high: float) -> Estimate:
     return Estimate(value, low, high, 0.95)
-
-
-def figures(text: str) -> list[float]:
-    """All numbers in a text."""
-    return [float(each) for each in re.findall(r"\d+(?:\.\d+)?", text)]
 
 
 # `nimc report`: effects, prices, notes and rejections.
@@ -113,17 +106,7 @@ def test_a_share_that_is_none(text: str) -> None:
         simulate._writers(text, 10)
 
 
-# `nimc plan`: scales, and commands that a shell reads.
-
-SCALE = Scale("melt@4", "daly", 4, 1, 8192, 157_788_000.0, 42, 1.0, 41.96, 4e9, 16.8e12, 0.25)
-
-
-def test_a_scale() -> None:
-    assert plan._scale(SCALE) == [
-        *("melt@4", "daly", "42 of 8192", "42", "4.00 GB", "16.8 TB", "25%"),
-    ]
-    unknown = replace(SCALE, counted=None, write_b=None, run_b=None, link_share=None)
-    assert plan._scale(unknown) == ["melt@4", "daly", "42", "42", *["-"] * 3]
+# `nimc plan`: commands that a shell reads.
 
 
 def test_a_command_keeps_options_with_their_values_and_its_variable() -> None:

@@ -173,7 +173,9 @@ def test_a_part_alone_is_what_the_whole_page_and_the_document_hold(command: Comm
     document = command.json(*words)
     assert document["values"] == {"device": "mlx5_1", "cpus": "8-9"}
     assert document["parameters"]["cpus"] == "CPUs such as 0-3,8"
-    page = command(*words)
+    page, remedy = command(*words), ROOT_REMEDIES["irq_affinity"]
+    for text in (remedy.does, remedy.needs, remedy.price, remedy.trap, "value: cpus=8-9"):
+        assert text in page
     for part in ("prolog", "epilog", "unit"):
         text = command(*words, "--part", part)
         assert text == document[part]

@@ -22,13 +22,6 @@ def test_written_and_read_back(tmp_path: Path) -> None:
     assert state.read(layout) == STATE
 
 
-def test_the_document(tmp_path: Path) -> None:
-    document = STATE.as_dict(ClusterLayout(tmp_path))
-    assert document["spec"]["fabric"] == "rxe"
-    assert document["partitions"]["origin"] == ["node3"]
-    assert document["slurm_conf"] == f"{tmp_path}/slurm.conf"
-
-
 SHAPED = json.dumps(asdict(STATE)).replace('"origins": 1', '"origins": 3')
 
 

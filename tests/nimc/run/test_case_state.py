@@ -41,7 +41,7 @@ def test_a_pair_counts_when_every_arm_has_run(
     assert now.missing(Pairs(floor=6)) == 5
     (tmp_path / "logs/stream/3").mkdir(parents=True)  # a block that left no sample
     assert state(tmp_path).next_block == 4
-    monkeypatch.setattr("tests.nimc.fake_reframe.FAULTS", ["reject"])
+    monkeypatch.setenv("FAKE", "reject")
     write(tmp_path, 4, [(pair, arm) for pair in range(2) for arm in ARMS])
     now = state(tmp_path)
     assert (now.last_reason, now.rejected) == ("writer 0 wrote at 3%", 2)

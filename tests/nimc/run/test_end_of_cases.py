@@ -1,4 +1,4 @@
-"""What ends a case is what the report says, in campaigns of twenty made cases."""
+"""What ends a case is what the report says, in a campaign of made cases."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,10 @@ from tests.analysis.synthetic import Case, samples
 from tests.nimc.blocks import block_of
 from tests.nimc.campaign.made_request import made_machine, made_request
 
-CASES = [f"case{number:02}" for number in range(20)]
+#: Case -> seed of its pairs. Of 161 and of 185 alone, eight pairs show the baseline to differ from
+#: itself.
+SEEDS = {f"c{seed:04}": seed for seed in (1, 161, 3, 185, 5, 6)}
+CASES = sorted(SEEDS)
 #: Verdicts are looked at after eight pairs; the twelfth is the last.
 FLOOR, CAP = 8, 12
 CAMPAIGN = Campaign.model_validate(
@@ -32,8 +35,6 @@ CAMPAIGN = Campaign.model_validate(
         "pairs": {"floor": FLOOR, "cap": CAP, "block": FLOOR},
     }
 )
-#: Made pairs of which in two cases, each alone, eight show the baseline to differ from itself.
-SEED = 370
 
 
 @pytest.fixture
@@ -41,9 +42,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRu
     """Measures cases without any effect."""
     made = {
         name: samples(
-            Case(name, "B/s", "higher", 14e9, {"on": 1.0, "aa": 1.0}), pairs=CAP, seed=SEED + number
+            Case(name, "B/s", "higher", 14e9, {"on": 1.0, "aa": 1.0}), pairs=CAP, seed=seed
         )
-        for number, name in enumerate(CASES)
+        for name, seed in SEEDS.items()
     }
 
     def session(argv: Sequence[str], run: Path, *_: object) -> int:

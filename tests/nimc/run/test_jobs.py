@@ -1,11 +1,12 @@
-"""Jobs that nobody waits for, and a silent Slurm: a command succeeds while its file exists."""
+"""Jobs that nobody waits for, and a silent Slurm."""
 
 import os
 import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import IO, Any
 
 import pytest
 
@@ -126,18 +127,29 @@ def test_a_folder_in_another_encoding_hides_no_job(
 
 
 class Clock:
-    """A watch that is looked at as time passes, faster than it does."""
+    """A watch that is looked at as time passes, faster than it does.
+
+    Slurm's commands succeed at once while their files exist.
+    """
 
     def __init__(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 0.0
         self.told: list[str] = []
         self.controller, self.accounting = run / "controller", run / "accounting"
         self.controller.write_text(f"7{RUNS}{run}/logs\n8{RUNS}/elsewhere\n")
-        squeue = ("cat", str(self.controller))
-        sacct = ("cat", str(self.accounting))
+        squeue, sacct = (str(self.controller),), (str(self.accounting),)
         monkeypatch.setattr(jobs, "SQUEUE", squeue)
         monkeypatch.setattr(sessions, "_ASKED", {"slurmctld": squeue, "accounting": sacct})
+        monkeypatch.setattr(sessions.subprocess, "Popen", self._answer)
         self.watch = SlurmWatch(run, self.told.append)
+
+    @staticmethod
+    def _answer(command: Sequence[str], *, stdout: IO[bytes], **_: object) -> SimpleNamespace:
+        file = Path(*command)
+        there = file.exists()
+        if there:
+            stdout.write(file.read_bytes())
+        return SimpleNamespace(poll=lambda: 0 if there else 1)
 
     def go(self, seconds: float, **state: bool) -> None:
         state = {"begun": False, "finished": False} | state
@@ -145,9 +157,6 @@ class Clock:
         while self.now_s < until_s:
             self.now_s += 5.0
             self.watch.look(self.now_s, **state)
-            for probe in self.watch._probes:  # its answer is there before time passes
-                if probe.running:
-                    probe.running.wait(10)
 
 
 @pytest.fixture

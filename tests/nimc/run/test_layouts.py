@@ -43,15 +43,6 @@ def test_layouts_that_are_compared(
             candidates(request, entry)
 
 
-@pytest.fixture
-def program(nimc: Nimc) -> None:
-    """Its program, which ReFrame's stand-in does not start."""
-    path = nimc.folder / "bin" / "XSBench"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
-
-
 AUTO = """\
 name: small
 workloads:
@@ -62,7 +53,6 @@ pairs: {floor: 6, cap: 6}
 LAYOUTS = ["16x1", "8x2", "4x4", "2x8", "1x16"]
 
 
-@pytest.mark.usefixtures("program")
 def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc: Nimc) -> None:
     nimc.write(AUTO)
     status, out, err = nimc.run("--json", fake="layout=4x4")
@@ -88,7 +78,6 @@ def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc: Nimc) 
     assert asked["xsbench@layouts"] == ["off", *(f"off@layout={each}" for each in LAYOUTS[1:])]
 
 
-@pytest.mark.usefixtures("program")
 def test_a_run_that_is_resumed_keeps_its_layout(nimc: Nimc) -> None:
     nimc.write(AUTO)
     status, _, err = nimc.run(fake="layout=2x8,torn")  # gone after the third run of each layout

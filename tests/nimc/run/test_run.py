@@ -1,9 +1,4 @@
-"""`nimc run` from outside: what is on disk, printed and left running after whatever happens.
-
-Signals to `nimc run`, its death, two at once: what is left running, and what is said.
-
-A campaign that is complete, and stopped while its report is made.
-"""
+"""`nimc run` from outside: what is on disk, printed and left running after whatever happens."""
 
 import hashlib
 import json
@@ -51,9 +46,10 @@ def stopped(process: subprocess.Popen[str], *signals: signal.Signals) -> tuple[i
 
 
 def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
-    process = nimc.start("--json", command=NIMC)
+    process = nimc.start("--json", fake="child", command=NIMC)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
+    assert children_of_nobody(nimc) == []  # what a session left has ended
     document = json.loads(out)
     assert_documented("run", document)
     assert document["machine"] == "localhost"
@@ -101,10 +97,8 @@ def test_a_run_of_some_cases_is_neither_resumed_by_the_campaign_nor_taken_for_it
 
 
 def test_quiet_prints_the_results_alone_and_verbose_each_run(nimc: Nimc) -> None:
-    process = nimc.start("--quiet", fake="child")
-    out, err = process.communicate(timeout=300)
-    assert (process.returncode, err) == (0, "")
-    assert children_of_nobody(nimc) == []  # a process left by a session ends before the next
+    out, err = complete(nimc, "--quiet")
+    assert err == ""
     assert max(map(len, out.partition("\nsamples: ")[0].splitlines())) <= 80
     status, verbose, err = nimc.run("-v")
     assert status == 0
@@ -143,14 +137,6 @@ def test_treatments_of_factors_are_measured_and_resumed(nimc: Nimc) -> None:
     assert rows["on@rate=50%"]["factors"] == {"rate": "50%", "reserved_cores": 0}
     later = [s for s in nimc.samples("stream") if s["block"] == 1 and not s["warmup"]]
     assert len(later) == 3 * (2 + 5)
-
-
-def test_precision_is_asked_of_every_effect(nimc: Nimc) -> None:
-    nimc.write(
-        FACTORS.replace("{floor: 6, cap: 6}", "{floor: 6, cap: 8, precision: 0.1, block: 6}")
-    )
-    out, _ = complete(nimc, "--json", fake="wide")  # at half the rate figures vary by half
-    assert {row["pairs"] for row in json.loads(out)["results"]} == {8}
 
 
 def test_a_finished_run_continues_with_more_pairs_and_never_with_fewer(nimc: Nimc) -> None:
@@ -370,12 +356,14 @@ def test_origins_that_are_not_held_are_reported_before_anything_is_measured(
 def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(
     nimc: Nimc, wait_until: Wait
 ) -> None:
-    first = nimc.start("--fresh", fake="held,child")
+    """Under nohup, which has a hangup ignored."""
+    ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
+    first = nimc.start("--fresh", fake="held,child", preexec_fn=ignore)
     wait_until(nimc.has_samples)
     status, out, err = nimc.run()
     assert (status, out) == (2, "")
     assert f"another nimc (process {first.pid}) is running this campaign there" in err
-    code, err = stopped(first, signal.SIGINT)
+    code, err = stopped(first, signal.SIGHUP, signal.SIGINT)
     assert code == 130
     assert err.splitlines()[-1] == (
         "nimc: stopped by SIGINT; all samples are saved; to resume:"
@@ -385,24 +373,19 @@ def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(
     assert children_of_nobody(nimc) == []
 
 
-def test_under_nohup_a_hangup_stops_nothing(nimc: Nimc, wait_until: Wait) -> None:
-    ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
-    process = nimc.start(fake="held", preexec_fn=ignore)
-    wait_until(nimc.has_samples)
-    status, err = stopped(process, signal.SIGHUP, signal.SIGTERM)
-    assert status == 143
-    assert "stopped by SIGTERM; all samples are saved" in err
+def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
 
+    def unmount(plan: BlockPlan) -> bool:
+        runs.append(plan.nimc_dir)
+        nimc.results.rename(nimc.folder / "unmounted")
+        return True
 
-def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, wait_until: Wait) -> None:
-    process = nimc.start(fake="slow")
-    wait_until(nimc.has_samples)
-    run = nimc.the_run()
-    nimc.results.rename(nimc.folder / "unmounted")
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 3
+    monkeypatch.setattr("tests.nimc.fake_reframe.measure", unmount)
+    status, _, err = nimc.run()
+    assert status == 3
     assert err.splitlines()[-1] == (
-        f"nimc: {run}: this folder is gone: deleted, or not mounted any more"
+        f"nimc: {runs[0]}: this folder is gone: deleted, or not mounted any more"
     )
     assert not nimc.results.exists()
 
@@ -430,15 +413,13 @@ def children_of_nobody(nimc: Nimc) -> list[int]:
     return found
 
 
-def test_a_signal_during_the_report_says_how_to_make_it(nimc: Nimc, wait_until: Wait) -> None:
-    process = nimc.start(fake="page")
-
-    def complete() -> bool:
-        headers = list(nimc.results.glob("*/run.json"))
-        return bool(headers) and nimc.header()["finished_s"] is not None
-
-    wait_until(complete)
-    status, err = stopped(process, signal.SIGINT)
+def test_a_signal_during_the_report_says_how_to_make_it(
+    nimc: Nimc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "analysis.report.page.render", lambda _: os.kill(os.getpid(), signal.SIGINT)
+    )
+    status, _, err = nimc.run(figures=True)
     assert status == 130, err
     assert err.splitlines()[-1] == (
         "nimc: stopped by SIGINT; the samples are complete; for the report:"

@@ -294,12 +294,3 @@ def test_every_spec_names_a_release_or_a_commit_and_optimisation_where_its_recip
         assert re.fullmatch(rf"[a-z0-9-]+@({release}|{commit})( .*)?", spec)
         if name in WORKLOADS - OPTIMISED:
             assert re.search(r' (c|cxx|f)flags="[^"]*-O[23]\b', spec), name
-
-
-def test_common_and_network_speak_of_the_same_packages():
-    common = yaml.safe_load((FOLDER / "common.yaml").read_text())["packages"]
-    network = yaml.safe_load((FOLDER / "network.yaml").read_text())["packages"]
-    assert common.keys() - {"all", "mpi"} == network.keys() == {"openmpi", "ucx"}
-    # The MPI is the machine's if it has one, so no environment demands a version of it.
-    assert common["mpi"]["require"] == ["openmpi"]
-    assert common["openmpi"] == {"prefer": ["@5.0.8"]}
