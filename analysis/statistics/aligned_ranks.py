@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from analysis.statistics.interval import FEWEST, QUANTILE, UPPER, Estimate, Interval
 
@@ -118,6 +117,8 @@ def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     estimate of Hodges and Lehmann an allocation, taken as normal: the median of the means of two
     pairs, or one. It is wide for three, and wider than needed if the estimates themselves scatter.
     """
+    from scipy import special
+
     centres = []
     for block in filter(len, blocks):
         times = few(block, _MOST_OF_A_BLOCK)

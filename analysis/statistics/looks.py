@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import CONFIDENCE, FEWEST, UPPER, Estimate
@@ -59,6 +58,8 @@ def longer(log_times: Values, ratio: float = 1.0) -> float:
     `log_times`: natural logarithms of times, a row per pair; first the treated run, then the
     baseline runs, NaN where one is missing (not all). At least two pairs.
     """
+    from scipy import special
+
     ranks = _ranks(log_times, ratio)
     scores = ranks - np.nanmean(ranks, axis=1, keepdims=True)
     treated = scores[:, 0]
@@ -120,6 +121,8 @@ def mean_ratio(log_times: Values) -> Estimate | None:
     `log_times` as for `longer`. The interval covers what such pairs show; hits that none of them
     met are beyond it (`unseen`).
     """
+    from scipy import special
+
     pairs = len(log_times)
     if pairs < FEWEST:
         return None
@@ -206,6 +209,8 @@ def pairs_for_none(margin: float, hypotheses: int, level: float, spread: float) 
 
 def _apart(look: Look, level: float, power: float, baselines: int) -> float | None:
     """Distance from the hypothesis, in spreads, that a look shows with this power; or None."""
+    from scipy import special
+
     error = look.share * level
     if error < _GUARD[baselines] * (1 + baselines) ** -look.pairs:
         return None
