@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -184,6 +185,7 @@ _GUARD = {1: 1.0, 2: 1.7}
 _MOST = 2000
 
 
+@cache  # the same for thousands of cases
 def least_effect(
     pairs: int, hypotheses: int, level: float, spread: float, baselines: int = 2
 ) -> float | None:
@@ -197,6 +199,7 @@ def least_effect(
     return None if apart is None else math.expm1(apart * spread)
 
 
+@cache
 def pairs_for_none(margin: float, hypotheses: int, level: float, spread: float) -> int | None:
     """The first look that shows of an effect of nothing that it is within the margin; or None."""
     for look in looks(_MOST):
