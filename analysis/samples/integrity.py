@@ -267,7 +267,7 @@ def _missing(run: Path, header: RunHeader, frame: pl.DataFrame) -> Iterator[str]
     """What a finished run lacks of what was asked, and what was not asked."""
     accepted = frame.lazy().filter(_ACCEPTED, ~pl.col("warmup")).select("case", "arm")
     once = accepted.unique(maintain_order=True).collect()
-    measured = grouped(once.cast(pl.String).iter_rows())
+    measured: dict[str, list[str]] = grouped(once.cast(pl.String).iter_rows())
     asked = header.asked.cases
     for case, arms in measured.items():
         others = [f"'{arm}'" for arm in sorted(arms) if arm not in asked.get(case, ())]
