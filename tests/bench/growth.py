@@ -91,8 +91,8 @@ class _Piece:
 _PIECES = {
     "plan": _Piece(_plan, 1_000, "cases"),
     "report": _Piece(_report, 20_000, "samples"),
-    "verify": _Piece(_verify, 1_000, "samples", 4),
-    "pack": _Piece(_pack, 1_000, "samples"),
+    "verify": _Piece(_verify, 500, "samples", 4),
+    "pack": _Piece(_pack, 500, "samples", 2),
     "pages": _Piece(_pages, 200, "nights"),
     "alarms": _Piece(_alarms, 200, "nights", 4),
 }
