@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 #: What a treatment is for: the run that others are paired with; the effect to measure; a busy
@@ -91,6 +92,7 @@ def parts_of(treatment: str) -> tuple[str, dict[str, str]]:
     return arm, {factor: level for factor, _, level in named}
 
 
+@cache  # asked for each of thousands of cases
 def arm_of(treatment: str) -> Arm:
     """The arm of a treatment: `on` for `on@rate=25%`."""
     return ARMS.get(parts_of(treatment)[0], _OTHER)

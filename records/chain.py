@@ -100,19 +100,20 @@ def walk(path: Path, first: str) -> Walked:
     line breaks one link and a removed one that of the next. A last line that a crash left
     incomplete is ignored.
     """
-    last, lines, broken = first, 0, []
-    with path.open("rb") as file:
+    last, lines, broken = first.encode(), 0, []
+    with path.open("rb", buffering=_PIECE_B) as file:
         for line in file:
             if not line.endswith(b"\n") and not _is_whole(line):
                 break
             lines += 1
             content, _, end = line.removesuffix(b"\n").rpartition(MARK)
-            stated = _VALUE.fullmatch(end)
-            value = stated[1].decode() if stated else None
-            if value != link(last, content):
+            value = digest(last + content).encode()
+            if end != b'"%b"}' % value:
                 broken.append(lines)
-            last = value or last
-    return Walked(lines, last, tuple(broken))
+                stated = _VALUE.fullmatch(end)
+                value = stated[1] if stated else last
+            last = value
+    return Walked(lines, last.decode(), tuple(broken))
 
 
 def _is_whole(line: bytes) -> bool:

@@ -21,6 +21,7 @@ from analysis.samples.provenance import Provenance, read_provenance
 from records.arms import arm_of
 from records.chain import walk_run
 from records.errors import InputError
+from records.groups import grouped
 from records.run import RunHeader, load_header
 from records.units import plural
 
@@ -264,9 +265,9 @@ def _of_provenance(records: Provenance) -> _Rule:
 
 def _missing(run: Path, header: RunHeader, frame: pl.DataFrame) -> Iterator[str]:
     """What a finished run lacks of what was asked, and what was not asked."""
-    accepted = frame.filter(_ACCEPTED, ~pl.col("warmup")).select(pl.col("case", "arm"))
-    of_cases = accepted.cast(pl.String).group_by("case", maintain_order=True)
-    measured = dict(of_cases.agg(pl.col("arm").unique()).iter_rows())
+    accepted = frame.lazy().filter(_ACCEPTED, ~pl.col("warmup")).select("case", "arm")
+    once = accepted.unique(maintain_order=True).collect()
+    measured: dict[str, list[str]] = grouped(once.cast(pl.String).iter_rows())
     asked = header.asked.cases
     for case, arms in measured.items():
         others = [f"'{arm}'" for arm in sorted(arms) if arm not in asked.get(case, ())]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from records.errors import InputError
 from records.groups import grouped
 from records.sample import Level
 from records.units import plural
+
+if TYPE_CHECKING:
+    from analysis.statistics.aligned_ranks import Values
 
 _PAIR = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
@@ -127,7 +130,7 @@ def first_attempts(marked: pl.DataFrame) -> pl.DataFrame:
     return first.with_columns(status=pl.lit("counts"))
 
 
-def log_times(chosen: pl.DataFrame) -> NDArray[np.float64]:
+def log_times(chosen: pl.DataFrame) -> Values:
     """Log times of one treatment's pairs, a row per pair.
 
     `chosen`: rows of a `pair_table`. A row has the treated run, the baseline and, if any pair has
@@ -144,10 +147,10 @@ def log_times(chosen: pl.DataFrame) -> NDArray[np.float64]:
     baselines = pl.concat_list(pl.exclude("block", "on")).list.explode(empty_as_null=False)
     middle = baselines.drop_nulls().median().over("block")
     relative = times.select(pl.col("on") - middle, pl.exclude("block", "on") - middle)
-    return relative.fill_null(np.nan).to_numpy()
+    return relative.fill_null(math.nan).to_numpy()
 
 
-def log_times_between(one: pl.DataFrame, other: pl.DataFrame) -> NDArray[np.float64]:
+def log_times_between(one: pl.DataFrame, other: pl.DataFrame) -> Values:
     """Log times of a treatment and of another with the same baseline, in common pairs.
 
     As `log_times`, but relative to the baseline run of each pair.

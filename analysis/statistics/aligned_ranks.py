@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from analysis.statistics.interval import FEWEST, QUANTILE, UPPER, Estimate, Interval
+from records.groups import grouped
 
 Values = NDArray[np.float64]
 
@@ -109,6 +109,8 @@ def _statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
 FEWEST_BLOCKS = 3
 #: Of more pairs in one block, this many evenly spaced ones are used.
 _MOST_OF_A_BLOCK = 300
+#: Of so many blocks with as many pairs the estimates are made together.
+_AT_ONCE = 100
 
 
 def next_allocation(blocks: Sequence[Values]) -> Interval | None:
@@ -118,15 +120,23 @@ def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     estimate of Hodges and Lehmann an allocation, taken as normal: the median of the means of two
     pairs, or one. It is wide for three, and wider than needed if the estimates themselves scatter.
     """
-    centres = []
-    for block in filter(len, blocks):
-        times = few(block, _MOST_OF_A_BLOCK)
-        ratios = times[:, 0] - np.nanmean(times[:, 1:], axis=-1)
-        one, other = np.triu_indices(len(ratios))
-        centres.append(np.median((ratios[one] + ratios[other]) / 2))
-    n = len(centres)
+    from scipy import special
+
+    times = [few(block, _MOST_OF_A_BLOCK) for block in blocks if len(block)]
+    n = len(times)
     if n < FEWEST_BLOCKS:
         return None
+    centres = np.empty(n)
+    alike = grouped(((len(block), place // _AT_ONCE), place) for place, block in enumerate(times))
+    for places in alike.values():
+        centres[places] = _centres(np.stack([times[place] for place in places]))
     half = special.stdtrit(n - 1, UPPER) * np.std(centres, ddof=1) * np.sqrt(1 + 1 / n)
     low, high = np.exp(np.mean(centres) + np.array([-half, half])).tolist()
     return Interval(low, high)
+
+
+def _centres(times: Values) -> Values:
+    """Of blocks with as many pairs, shape (blocks, pairs, runs): each one's estimate."""
+    ratios = times[..., 0] - np.nanmean(times[..., 1:], axis=-1)
+    one, other = np.triu_indices(ratios.shape[-1])
+    return np.asarray(np.median((ratios[:, one] + ratios[:, other]) / 2, axis=-1))

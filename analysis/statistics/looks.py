@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import CONFIDENCE, FEWEST, UPPER, Estimate
@@ -59,6 +59,8 @@ def longer(log_times: Values, ratio: float = 1.0) -> float:
     `log_times`: natural logarithms of times, a row per pair; first the treated run, then the
     baseline runs, NaN where one is missing (not all). At least two pairs.
     """
+    from scipy import special
+
     ranks = _ranks(log_times, ratio)
     scores = ranks - np.nanmean(ranks, axis=1, keepdims=True)
     treated = scores[:, 0]
@@ -120,6 +122,8 @@ def mean_ratio(log_times: Values) -> Estimate | None:
     `log_times` as for `longer`. The interval covers what such pairs show; hits that none of them
     met are beyond it (`unseen`).
     """
+    from scipy import special
+
     pairs = len(log_times)
     if pairs < FEWEST:
         return None
@@ -181,6 +185,7 @@ _GUARD = {1: 1.0, 2: 1.7}
 _MOST = 2000
 
 
+@cache  # the same for thousands of cases
 def least_effect(
     pairs: int, hypotheses: int, level: float, spread: float, baselines: int = 2
 ) -> float | None:
@@ -194,6 +199,7 @@ def least_effect(
     return None if apart is None else math.expm1(apart * spread)
 
 
+@cache
 def pairs_for_none(margin: float, hypotheses: int, level: float, spread: float) -> int | None:
     """The first look that shows of an effect of nothing that it is within the margin; or None."""
     for look in looks(_MOST):
@@ -206,6 +212,8 @@ def pairs_for_none(margin: float, hypotheses: int, level: float, spread: float) 
 
 def _apart(look: Look, level: float, power: float, baselines: int) -> float | None:
     """Distance from the hypothesis, in spreads, that a look shows with this power; or None."""
+    from scipy import special
+
     error = look.share * level
     if error < _GUARD[baselines] * (1 + baselines) ** -look.pairs:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -220,10 +220,12 @@ def _plan_case(request: Request, entry: Entry) -> Case:
     pairs, treated = request.campaign.pairs, request.treatments[entry.name]
     blocks: list[Block] = []
     planned = 0
-    for index, size in enumerate(block_sizes(pairs)):
+    sizes = block_sizes(pairs)
+    length_s = {size: block_s(request, entry, treated, size) for size in {*sizes}}
+    for index, size in enumerate(sizes):
         needed: Needed = "always" if planned < pairs.floor else "until decided"
-        length_s = block_s(request, entry, treated, size)
-        blocks.append(Block(index, size, needed, length_s, command(request, entry, index, RUN)))
+        words = command(request, entry, index, RUN)
+        blocks.append(Block(index, size, needed, length_s[size], words))
         planned += size
     search_s = 0.0
     if search := request.searches.get(entry.name):
@@ -246,12 +248,13 @@ def _plan_case(request: Request, entry: Entry) -> Case:
     )
 
 
-def block_sizes(pairs: Pairs) -> list[int]:
+@cache  # the same for all cases of a campaign
+def block_sizes(pairs: Pairs) -> tuple[int, ...]:
     """Pairs of each block of a case that is measured up to its cap."""
     sizes: list[int] = []
     while size := next_block(sum(sizes), pairs, done=False):
         sizes.append(size)
-    return sizes
+    return tuple(sizes)
 
 
 def next_block(complete: int, pairs: Pairs, *, done: bool) -> int:
@@ -345,7 +348,7 @@ def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`."""
     logs = _logs(run, entry, index)
     other = request.others.get(entry.check)
-    checks = str(other.file if other else request.folder / f"{entry.check}.py")
+    checks = str(other.file) if other else f"{request.folder}/{entry.check}.py"
     # ReFrame shows a parameter that has one value in the name.
     named = f"^{entry.check}(%.*)?$" if other else f"^{entry.check}$"
     return [

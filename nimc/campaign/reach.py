@@ -8,12 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from analysis.effects.hypotheses import LEVELS, families
-from analysis.samples.columns import read_run
-from analysis.samples.pairs import judged, pair_table
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.looks import least_effect, looks, pairs_for_none
 from nimc.campaign.plan import Case, Plan
@@ -25,6 +22,9 @@ from records.run import load_header
 from records.run_folder import distrust_run, run_folders
 from records.text import some
 from records.units import plural
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: Spread of runs where no run of the machine says it.
 _USUAL = 0.01
@@ -51,6 +51,9 @@ class Spreads:
 
 def last_spreads(results: Path, machine: str) -> Spreads:
     """Those of the machine's last run with repeated baselines (A/A)."""
+    from analysis.samples.columns import read_run
+    from analysis.samples.pairs import judged, pair_table
+
     runs = list[tuple[float, Path]]()
     with suppress(InputError):  # no such folder yet
         for path in run_folders(results):
@@ -67,6 +70,8 @@ def last_spreads(results: Path, machine: str) -> Spreads:
 
 def spreads(pairs: pl.DataFrame) -> dict[str, float]:
     """Case -> standard deviation of the logarithm of a run's time, from its A/A pairs."""
+    import polars as pl
+
     names = [arm for arm in pairs["arm"].cast(pl.String).unique() if arm_of(arm).role == "floor"]
     repeated = pairs.filter(pl.col("arm").cast(pl.String).is_in(names))
     rows = repeated.group_by(pl.col("case").cast(pl.String)).agg(

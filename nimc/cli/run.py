@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis.compare.node_ranks import RankedNode, figures, ranked
-from analysis.report.data import load_run
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from analysis.statistics.interval import effect, flat
@@ -41,6 +39,7 @@ from records.text import aligned, visible
 from records.units import NONE, quantity
 
 if TYPE_CHECKING:
+    from analysis.compare.node_ranks import RankedNode
     from analysis.report.page import Report
 
 
@@ -350,6 +349,8 @@ def _ranked(
     as_json: bool,
 ) -> int:
     """Print the ranked nodes, and return the exit status."""
+    from analysis.compare.node_ranks import figures, ranked
+    from analysis.report.data import load_run
 
     of_nodes = [of for node, run in runs.items() for of in figures(node, load_run(run))]
     rows = ranked(of_nodes, request.campaign.margin)

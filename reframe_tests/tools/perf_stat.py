@@ -9,15 +9,17 @@ counters belong to no process.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from analysis.samples.roles import METRICS, Scope, counts, groups
 from records.machine.host import FAMILIES, IDENTITY_AWK, processor_family, processor_identity
-from records.programs import ask
+from records.programs import ProgramAnswer, ask
 from records.sample import event_parts
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
@@ -94,7 +96,7 @@ class PerfStat(Tool):
 
     def missing(self) -> str | None:
         """See the interface."""
-        answer = ask(_TRY)
+        answer = _tried(os.environ.get("PATH"))
         if answer.missing:
             return "perf is not installed (Debian: linux-perf, RHEL: perf)"
         if answer.status is None:
@@ -120,7 +122,7 @@ class PerfStat(Tool):
             return f"no events are known for this processor, {here}"
         events = ", ".join(event for count in asked for event in count.events)
         try:
-            if not _counted(base.try_out(TOOL), {"cycles"}):
+            if not _has_counters(os.environ.get("PATH")):
                 return "this host has no hardware counters (measure on a machine that has)"
             rows = base.try_out(self)
         except ToolError as error:
@@ -130,6 +132,20 @@ class PerfStat(Tool):
         if _counted(rows, {event_parts(row.event)[0] for row in rows} - {_ALWAYS}):
             return None
         return f"this host counts none of {events} (measure on a machine with counters)"
+
+
+# All groups ask the same of the perf that PATH finds.
+
+
+@cache
+def _tried(_path: str | None) -> ProgramAnswer:
+    return ask(_TRY)
+
+
+@cache
+def _has_counters(_path: str | None) -> bool:
+    """Whether the processor's own counters count. Raises ToolError."""
+    return _counted(base.try_out(TOOL), {"cycles"})
 
 
 def _counted(rows: Sequence[CounterRow], events: Collection[str]) -> bool:

@@ -21,10 +21,7 @@ _AIM = 0.6
 def run() -> list[BenchRow]:
     """The parts of each block, and the application's share of them all."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        main = "from nimc.cli.main import main; main()"
-        words = ["run", "quick", "--machine", "localhost", "--results", folder]
-        subprocess.run([sys.executable, "-c", main, *words], cwd=ROOT, check=True)
-        found = parts((Path(folder) / "latest").resolve())
+        found = parts(run_of("quick", Path(folder)))
     rows = [
         BenchRow(f"{block}: {name}", seconds, "s")
         for block, each in found.items()
@@ -33,6 +30,14 @@ def run() -> list[BenchRow]:
     whole_s = sum(sum(each.values()) for each in found.values())
     share = sum(each["applications"] for each in found.values()) / whole_s
     return [*rows, at_least("application's share of the blocks' time", share, "", _AIM)]
+
+
+def run_of(campaign: str, results: Path) -> Path:
+    """Run a campaign on this host; returns the run's folder."""
+    main = "from nimc.cli.main import main; main()"
+    words = ["run", campaign, "--machine", "localhost", "--results", str(results)]
+    subprocess.run([sys.executable, "-c", main, *words], cwd=ROOT, check=True)
+    return (results / "latest").resolve()
 
 
 def parts(run: Path) -> dict[str, dict[str, float]]:

@@ -18,7 +18,7 @@ from tests.analysis.synthetic import STREAM, asked_for, header, samples
 from tests.bench import BenchRow, below, cost_of, in_own_process, print_cost
 from tests.nimc.stored import rows_of, store_run, with_figures
 
-_SIZE, _PAIRS = 10_000, 2_500
+_SIZE = 10_000
 _MOST_S = 5.0
 #: The conductor makes runs longer until two rows of a second fit in (`conductor.length`).
 _SHORTEST_S = 2.0
@@ -32,7 +32,7 @@ def run() -> list[BenchRow]:
     """What storing takes with and without the chain, and what verifying takes."""
     with tempfile.TemporaryDirectory() as folder:
         with_s, without_s = _storing(Path(folder))
-        make(Path(folder) / "run")
+        make(Path(folder) / "run", _SIZE)
         verified = in_own_process("chain", folder)
     most_s = _MOST_SHARE * _SIZE * _SHORTEST_S
     name = f"what chain, digests and kept outputs add to {_SIZE:,} samples"
@@ -67,10 +67,11 @@ def _plainly(folder: Path, *files: list[dict[str, Any]]) -> None:
             os.fsync(file.fileno())
 
 
-def make(run_folder: Path) -> None:
-    """A run of about 10,000 samples with two counts and an output each."""
-    found = samples(STREAM, pairs=_PAIRS)
-    head = header(pairs_cap=_PAIRS, run=run_folder.name)
+def make(run_folder: Path, size: int) -> None:
+    """A run of about so many samples with two counts and an output each."""
+    pairs = size // 4
+    found = samples(STREAM, pairs=pairs)
+    head = header(pairs_cap=pairs, run=run_folder.name)
     store_run(run_folder, found, asked_for(head, found))
 
 

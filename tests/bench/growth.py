@@ -1,35 +1,38 @@
-"""How time and memory grow: each piece at two sizes, each in a process of its own. CI runs it.
+"""What the commands cost, and how that grows: each at three sizes, in processes of their own.
 
-python -m tests.bench.growth plan 4000
+CI runs it. `python -m tests.bench.growth plan 4000` does one piece.
 """
 
 import json
+import math
+import statistics
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 
 from analysis.history.alarms import survey
 from analysis.history.nights import nights_of, read_results
-from analysis.report.data import load_run
-from analysis.report.table import results_table
-from tests.analysis.history.tables import write_nights
+from analysis.pages.write import gather, write_pages
+from nimc.crate.pack import pack
+from nimc.run.verify import verify
+from tests.analysis.history.tables import made_table, write_nights
 from tests.bench import (
     BenchRow,
+    Cost,
     below,
+    chain,
     cost_of,
     in_own_process,
     peak_memory_b,
     plan,
     report,
-    scale,
 )
 
-#: Times the growth of the size; 1 is linear. The larger size is four times the smaller one, so
-#: what grows with its square has 4.
-_MOST = 1.4
+#: Largest exponent of cost over size: 1 is linear, 2 quadratic.
+_MOST = 1.1
 #: Memory below this is the allocator's, not the data's.
 _LEAST_B = 8 << 20
 #: Measurements of each size.
@@ -49,17 +52,19 @@ def _report(size: int, folder: Path) -> Callable[[], object]:
     return lambda: report.make(folder / "run")
 
 
-def _timetable(size: int, _folder: Path) -> Callable[[], object]:
-    return lambda: scale.timetable(size, writers=size // 128)
+def _verify(size: int, folder: Path) -> Callable[[], object]:
+    chain.make(folder / "run", size)
+    return lambda: verify(folder / "run")
 
 
-def _simulate(size: int, _folder: Path) -> Callable[[], object]:
-    return lambda: scale.simulation(size)
+def _pack(size: int, folder: Path) -> Callable[[], object]:
+    chain.make(folder / "run", size)
+    to = folder / "run.zip"
+    return lambda: pack(folder / "run", to, license="CC-BY-4.0", authors=["A. Author"])
 
 
-def _history(size: int, folder: Path) -> Callable[[], object]:
-    report.write(folder / "run", 60)
-    write_nights(folder, results_table([load_run(folder / "run")]), [1.0] * size)
+def _alarms(size: int, folder: Path) -> Callable[[], object]:
+    write_nights(folder, made_table(), [1.0] * size)
 
     def look() -> object:
         results, _ = read_results([folder])
@@ -68,52 +73,59 @@ def _history(size: int, folder: Path) -> Callable[[], object]:
     return look
 
 
+def _pages(size: int, folder: Path) -> Callable[[], object]:
+    write_nights(folder, made_table(), [1.0] * size)
+    return lambda: write_pages(folder / "pages", gather([folder], folder / "pages")[0], {})
+
+
 @dataclass(frozen=True)
 class _Piece:
     prepare: Prepare
-    sizes: tuple[int, int]
+    #: The smallest size; the others are two and four times as large.
+    size: int
     unit: str
     #: How often it is done: a tenth of a second varies by half beside other work.
     times: int = 1
 
 
 _PIECES = {
-    "plan": _Piece(_plan, (1_000, 4_000), "cases"),
-    "report": _Piece(_report, (20_000, 80_000), "samples"),
-    "timetable": _Piece(_timetable, (1_024, 4_096), "targets", 20),
-    "history": _Piece(_history, (200, 800), "nights", 4),
-    "simulate": _Piece(_simulate, (16_000, 64_000), "ranks"),
+    "plan": _Piece(_plan, 1_000, "cases"),
+    "report": _Piece(_report, 20_000, "samples"),
+    "verify": _Piece(_verify, 500, "samples", 4),
+    "pack": _Piece(_pack, 500, "samples", 2),
+    "pages": _Piece(_pages, 200, "nights"),
+    "alarms": _Piece(_alarms, 200, "nights", 4),
 }
 
 
 def run() -> list[BenchRow]:
-    """Growth of processor time and of memory of every piece."""
+    """Processor time, memory, and the exponents of both, of every piece."""
     return [row for name, piece in _PIECES.items() for row in _rows(name, piece)]
 
 
 def _rows(name: str, piece: _Piece) -> list[BenchRow]:
-    small, large = _costs(name, piece.sizes)
-    times = piece.sizes[1] / piece.sizes[0]
-    sizes = f"a unit (linear is 1): {name}, {piece.sizes[0]:,} to {piece.sizes[1]:,} {piece.unit}"
-    memory = large[1] / max(small[1], _LEAST_B) / times
+    sizes = [piece.size, 2 * piece.size, 4 * piece.size]
+    costs = [_least(name, size) for size in sizes]
+    cpu_s = [cost.cpu_s for cost in costs]
+    memory_b = [max(cost.memory_b, _LEAST_B) for cost in costs]
+    largest = f"{name}, {sizes[-1]:,} {piece.unit}"
     return [
-        below(f"processor time {sizes}", large[0] / small[0] / times, "x", _MOST),
-        below(f"memory {sizes}", memory, "x", _MOST),
+        BenchRow(f"{largest}: processor time", cpu_s[-1] / piece.times, "s"),
+        below(f"{name}: its exponent", _exponent(sizes, cpu_s), "", _MOST),
+        BenchRow(f"{largest}: memory", memory_b[-1] / 2**20, "MiB"),
+        below(f"{name}: its exponent", _exponent(sizes, memory_b), "", _MOST),
     ]
 
 
-def _costs(name: str, sizes: tuple[int, int]) -> list[tuple[float, float]]:
-    """The least of each size: what runs beside takes caches and so processor time."""
-    rounds = [[in_own_process("growth", name, size) for size in sizes] for _ in range(_ROUNDS)]
-    return [
-        (min(each.cpu_s for each in costs), min(each.memory_b for each in costs))
-        for costs in zip(*rounds, strict=True)
-    ]
+def _least(name: str, size: int) -> Cost:
+    """Of all rounds: what runs beside takes caches and so processor time."""
+    rounds = [in_own_process("growth", name, size) for _ in range(_ROUNDS)]
+    return Cost(*map(min, zip(*map(astuple, rounds), strict=True)))
 
 
-def _repeat(work: Callable[[], object], times: int) -> None:
-    for _ in range(times):
-        work()
+def _exponent(sizes: list[int], costs: list[float]) -> float:
+    """The power of the size with which a cost grows."""
+    return statistics.linear_regression(*([math.log(x) for x in of] for of in (sizes, costs))).slope
 
 
 def main() -> None:
@@ -121,15 +133,21 @@ def main() -> None:
 
     Start-up is left out.
     """
-    piece, size = _PIECES[sys.argv[1]], int(sys.argv[2])
+    name, size = sys.argv[1], int(sys.argv[2])
+    piece = _PIECES[name]
     with tempfile.TemporaryDirectory() as folder:
-        for part, of_size in (("first", piece.sizes[0] // 10), ("then", size)):
+        for part, of_size in (("first", piece.size // 10), ("then", size)):
             place = Path(folder) / part
             place.mkdir()
             work = piece.prepare(of_size, place)
             before_b = peak_memory_b()
             cost = cost_of(partial(_repeat, work, piece.times))
     print(json.dumps([cost.wall_s, cost.cpu_s, cost.memory_b - before_b]))
+
+
+def _repeat(work: Callable[[], object], times: int) -> None:
+    for _ in range(times):
+        work()
 
 
 if __name__ == "__main__":

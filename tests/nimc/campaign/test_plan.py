@@ -58,7 +58,7 @@ def campaign(**pairs: float) -> Campaign:
     ],
 )
 def test_blocks_of_a_case(pairs: dict[str, float], sizes: list[int]) -> None:
-    assert block_sizes(Pairs.model_validate(pairs)) == sizes
+    assert list(block_sizes(Pairs.model_validate(pairs))) == sizes
 
 
 @given(st.integers(6, 40), st.integers(0, 40), st.integers(1, 50), st.integers(0, 100))

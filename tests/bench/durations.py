@@ -1,0 +1,54 @@
+"""Planned against measured time of campaigns of this checkout on this host; `quick` by default.
+
+python -m tests.bench durations CAMPAIGN...
+
+Of every block: what the plan expects of as many pairs, without earlier runs, against the time that
+ReFrame took.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+
+from nimc.campaign.plan import block_s
+from nimc.campaign.prepare import prepare
+from records.checkout import ROOT
+from records.plan import BlockPlan
+from tests.bench import BenchRow, block
+
+#: Most that the plan may be off, of the measured time.
+_MOST = 0.25
+
+
+def run(*campaigns: str) -> list[BenchRow]:
+    """Seconds of each campaign, and their ratio."""
+    return [row for name in campaigns or ("quick",) for row in _rows(name)]
+
+
+def _rows(campaign: str) -> list[BenchRow]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        planned_s, measured_s = _seconds(campaign, block.run_of(campaign, Path(folder)))
+    ratio = planned_s / measured_s
+    return [
+        BenchRow(f"{campaign}: planned", planned_s, "s"),
+        BenchRow(f"{campaign}: measured", measured_s, "s"),
+        BenchRow(
+            f"{campaign}: planned / measured",
+            ratio,
+            aim=f"{1 - _MOST:g} to {1 + _MOST:g}",
+            ok=abs(ratio - 1) <= _MOST,
+        ),
+    ]
+
+
+def _seconds(campaign: str, run: Path) -> tuple[float, float]:
+    """Planned and measured seconds of all blocks of a finished run."""
+    request = prepare(ROOT / "campaigns" / f"{campaign}.yaml", "localhost")
+    planned_s = measured_s = 0.0
+    for case in request.campaign.cases:
+        for logs in sorted((run / "logs" / case.name).glob("[0-9]*")):
+            session = json.loads((logs / "reframe.json").read_text())["session_info"]
+            pairs = BlockPlan.load(logs / "plan.json").pairs
+            planned_s += block_s(request, case, request.treatments[case.name], pairs)
+            measured_s += session["time_end_unix"] - session["time_start_unix"]
+    return planned_s, measured_s
