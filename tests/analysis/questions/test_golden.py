@@ -89,15 +89,16 @@ def questions() -> Iterator[Question]:
 
 
 @cache
-def _loaded(maker: Maker) -> RunData:
-    with TemporaryDirectory() as folder:
-        return load_run(maker(Path(folder)), force=True)
+def _loaded(maker: Maker) -> tuple[RunData, TemporaryDirectory[str]]:
+    """The run, and its folder, from which some questions read more."""
+    folder = TemporaryDirectory()
+    return load_run(maker(Path(folder.name)), force=True), folder
 
 
 def rows(question: Question) -> list[dict[str, Any]]:
     """The answer for the made run, as its file has it."""
-    table = answer(question, _loaded(MADE[question.name]))
-    found: list[dict[str, Any]] = json.loads(json.dumps(table.to_dicts()))
+    run, _ = _loaded(MADE[question.name])
+    found: list[dict[str, Any]] = json.loads(json.dumps(answer(question, run).to_dicts()))
     return found
 
 
