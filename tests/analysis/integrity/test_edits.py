@@ -281,10 +281,3 @@ def test_long_documents_are_one_line(run: Path, name: str, text: str, words: str
     line = refused(run)
     assert words in line
     assert len(line.splitlines()) == 1
-
-
-def test_a_loop_of_links_is_one_line(tmp_path: Path) -> None:
-    loop = tmp_path / "loop"
-    loop.symlink_to(loop)
-    with pytest.raises(InputError, match=r"loop/run\.json: Too many levels of symbolic links"):
-        make_reports([loop], tmp_path / "out")
