@@ -150,6 +150,7 @@ def assign(
             port=_FIRST_PORT + (first + index) % _PORTS,
             message_b=writes.message_b,
             footprint_b=writes.footprint_b,
+            environment=writes.environment,
             rate_b_s=writes.asked_b_s(full[index]),
             full_b_s=full[index],
             limiter=writes.limiter,

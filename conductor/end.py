@@ -164,14 +164,17 @@ class End:
     def placed(self) -> Placed:
         """Where its buffers are; unknown if the process has ended."""
         buffers_b: Counter[int] = Counter()
-        for pid in (self.process.pid, *processes.descendants(self.process.pid)):
+        pids = (self.process.pid, *processes.descendants(self.process.pid))
+        for pid in pids:
             buffers_b.update(processes.buffers_b(pid, self.writer.message_b))
+        huge_b = [size_b for pid in pids if (size_b := processes.huge_b(pid)) is not None]
         return Placed(
             writer=self.index,
             role=self.role,
             own_binding=self.injector.own_binding(),
             buffers_b={str(node): size_b for node, size_b in buffers_b.items()},
             pinned_b=processes.pinned_b(self.process.pid),
+            huge_b=sum(huge_b) if huge_b else None,
         )
 
     # Paced.

@@ -296,6 +296,7 @@ def _with_placement(record: WriterRecord, placed: Sequence[Placed]) -> WriterRec
         origin_buffers_b=at_origin,
         target_on_node_share=share,
         target_pinned_b=target.pinned_b if target else None,
+        target_huge_b=target.huge_b if target else None,
     )
 
 

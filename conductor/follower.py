@@ -53,10 +53,10 @@ async def start_end(
     command = injector.target_command(writer) if target else injector.origin_command(writer)
     assert command is not None, "a control has no passive side"
     cpus = writer.target_cpus if target else writer.origin_cpus
-    environment, merged = injector.environment(writer), asyncio.subprocess.STDOUT
+    environment = injector.environment(writer) | dict(writer.environment)
+    both, node = asyncio.subprocess.STDOUT, writer.buffer_node
     try:
-        node = writer.buffer_node
-        return await processes.spawn(command, environment, cpus, stdout, merged, node)
+        return await processes.spawn(command, environment, cpus, stdout, both, node)
     except OSError as error:
         return f"{command[0]}: {error.strerror or error}"
 

@@ -78,6 +78,8 @@ class Placed:
     buffers_b: dict[str, int]
     #: Bytes of its memory whose pages cannot be moved; None if unknown.
     pinned_b: int | None = None
+    #: Bytes of its memory in huge pages; None if unknown.
+    huge_b: int | None = None
 
 
 @dataclass

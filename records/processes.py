@@ -289,6 +289,10 @@ _KIB = 1024
 _SHARED = re.compile(r"file=(/dev/shm/|/SYSV|/memfd:|/dev/zero|/anon_hugepage)")
 _PAGES = re.compile(r"\bN([0-9]{1,9})=([0-9]{1,20})\b")
 _PINNED = re.compile(r"^VmPin:\s+([0-9]{1,20}) kB$", re.MULTILINE)
+_HUGE = re.compile(
+    r"^(?:AnonHugePages|ShmemPmdMapped|Shared_Hugetlb|Private_Hugetlb):\s+([0-9]{1,20}) kB$",
+    re.MULTILINE,
+)
 _PAGE_KIB = re.compile(r"\bkernelpagesize_kB=([0-9]{1,20})\b")
 
 
@@ -339,6 +343,12 @@ def pinned_b(pid: int) -> int | None:
     """
     match = _PINNED.search(kernel_text.read(Path(f"/proc/{pid}/status")))
     return int(match[1]) * _KIB if match else None
+
+
+def huge_b(pid: int) -> int | None:
+    """Memory of a process in huge pages, reserved or transparent, bytes; None if unknown."""
+    sizes = _HUGE.findall(kernel_text.read(Path(f"/proc/{pid}/smaps_rollup")))
+    return sum(map(int, sizes)) * _KIB if sizes else None
 
 
 def read_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:

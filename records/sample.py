@@ -119,6 +119,8 @@ class WriterRecord:
     #: Memory of the target's process that is pinned for a device (VmPin) and cannot be moved,
     #: bytes; None: unknown.
     target_pinned_b: int | None = None
+    #: Memory of the target's process in huge pages, reserved or transparent, bytes; None: unknown.
+    target_huge_b: int | None = None
     #: The injector's own NUMA binding: `none`, `none in this version`, or the option that turned it
     #: off; None: unknown, and under a timetable.
     own_binding: str | None = None

@@ -76,6 +76,8 @@ class Writes:
     #: Writers to each target; None: as many writers as there are targets or origins, whichever is
     #: more.
     clients: int | None = None
+    #: Variables added to the environment of both ends, with their values.
+    environment: tuple[tuple[str, str], ...] = ()
 
     @property
     def throttled(self) -> bool:

@@ -259,6 +259,7 @@ _TABLE = (
     _named("injector", "writes", _INJECTORS, _no_such_program),
     Factor("clients", "writes", "whole numbers; 0: as the machine has origins", _whole),
     _named("direction", "writes", _DIRECTIONS),
+    Factor("writer_environment", "writes", _VARIABLES, environment_of),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),
     Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking_of_mpi),

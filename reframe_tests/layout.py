@@ -110,6 +110,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: targets or origins, whichever is more.
     clients = variable(int, value=WRITES["clients"])
 
+    #: Variable added to the environment of both ends of each writer, as of `environment`.
+    writer_environment = variable(str, value=WRITES["writer_environment"])
+
     #: Size of one write, such as `64KiB`; `dram` exceeds the last-level cache, which matters if the
     #: writes go over shared memory; `auto` is `dram` on a shared host, else 64 KiB.
     message = variable(str, value=WRITES["message"])

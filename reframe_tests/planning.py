@@ -32,9 +32,11 @@ from reframe_tests.factors import (
     EVERYWHERE,
     FACTORS,
     NO_BURST,
+    NO_VARIABLE,
     OF_CORES,
     burst_of,
     check_level,
+    environment_of,
     node_at,
     share_of,
     size_of,
@@ -52,6 +54,7 @@ WRITES: dict[str, Level] = {
     "injector": "auto",
     "direction": "write",
     "clients": 0,
+    "writer_environment": NO_VARIABLE,
     "comm_node": -1,
     "writer_rail": rails.DEFAULT,
 }
@@ -226,6 +229,7 @@ def _writes(
         message_b=message_b,
         footprint_b=footprint_b,
         clients=int(levels["clients"]) or None,
+        environment=tuple(environment_of(levels["writer_environment"]).items()),
         direction=injector.direction,
         rate_b_s=None if share is not None else writing_rate_b_s(injector, str(levels["rate"])),
         rate_share=share,
@@ -277,6 +281,8 @@ def _rules(
         yield "burst", levels["burst"] == NO_BURST, f"{why} {NO_BURST}"
         yield "footprint", levels["footprint"] == AUTO, f"{why} {AUTO}"
         yield "clients", levels["clients"] == 0, f"{why} 0"
+        variable = levels["writer_environment"]
+        yield "writer_environment", variable == NO_VARIABLE, f"{why} {NO_VARIABLE}"
         why = f"{injector.name} cannot limit the rate of short writes (arm {arm}); allowed: full,"
         paced = rate == "full" or injector.paced_by != "agent"
         yield "rate", paced, f"{why} or injector perftest"

@@ -122,7 +122,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         self.env_vars["STREAM_ITERATIONS"] = self.iterations
 
 
-short_form(stream, "quick", iterations=25, array_most="128MiB")
+short_form(stream, "quick", iterations=18, array_most="128MiB")
 
 
 def _of_triad(column: int) -> re.Pattern[str]:

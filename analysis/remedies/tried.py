@@ -36,6 +36,7 @@ REMEDIES: dict[str, str] = {
     "writer_rail": "network devices of the writers",
     "mpi_rail": "network devices of the application's MPI",
     "environment": "a variable of the application's environment",
+    "writer_environment": "a variable of the writers' environment",
     "rate": "throttled writers",
 }
 _TOOL = "tool"

@@ -66,6 +66,8 @@ class Writer:
     burst: Burst | None = None
     #: Memory that its messages are to pass through, bytes; None is the injector's own choice.
     footprint_b: int | None = None
+    #: Variables that are added to the injector's, with their values.
+    environment: tuple[tuple[str, str], ...] = ()
 
     def places(self, place_b: int) -> int | None:
         """How many places of a size the chosen footprint has, rounded up; None if not chosen."""

@@ -204,11 +204,12 @@ def test_writers_of_many_targets_share_all_their_counts() -> None:
 
 
 def test_both_ends_stand_in_the_record() -> None:
-    ends = [Placed(1, "target", "off", {"0": 5}, 2048), Placed(1, "origin", "off", {"1": 7})]
+    ends = [Placed(1, "target", "off", {"0": 5}, 2048, 4096), Placed(1, "origin", "off", {"1": 7})]
     found = record(writer([], placed=ends))
     assert found.own_binding == "off"
     assert (found.target_buffers_b, found.origin_buffers_b) == ({"0": 5}, {"1": 7})
-    assert (found.target_pinned_b, found.target_on_node_share) == (2048, None)
+    assert (found.target_pinned_b, found.target_huge_b) == (2048, 4096)
+    assert found.target_on_node_share is None
     unknown = record(writer([]))
     assert (unknown.own_binding, unknown.target_buffers_b, unknown.target_pinned_b) == (
         None,

@@ -154,7 +154,7 @@ class Hub:
         now_s = clock.now_s()
         rows = [RateRow(now_s + at_s, now_s + at_s + 1, self.rate_b_s) for at_s in range(-9, 30)]
         quarters = [at / 4 for at in range(-36, 120)]
-        passed = [CounterSample(now_s + at_s, 1e9 + self.rate_b_s * at_s) for at_s in quarters]
+        passed = [CounterSample(now_s + at_s, 1e6 + self.rate_b_s * at_s) for at_s in quarters]
         self.states = [
             WriterState(
                 writer_series(each, injector=injector.name, rows=list(rows), samples=list(passed))

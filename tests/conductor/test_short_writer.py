@@ -77,6 +77,24 @@ def test_each_end_runs_on_the_cpus_of_its_side():
     assert asyncio.run(printed("target")) == f"{{{last}}}"
 
 
+class Variable(Program):
+    def target_command(self, writer):
+        return [sys.executable, "-S", "-c", "import os; print(os.environ['GREETING'])"]
+
+    origin_command = target_command
+
+
+@pytest.mark.parametrize("role", ["target", "origin"])
+def test_each_end_has_the_variables_of_its_treatment(role):
+    writer = Writer(0, "o", "t", "", 1, 100, environment=(("GREETING", "a=b,c"),))
+
+    async def printed():
+        process = await start_end(Variable(), writer, role, asyncio.subprocess.PIPE)
+        return (await process.communicate())[0].decode()
+
+    assert asyncio.run(printed()) == "a=b,c\n"
+
+
 def part(port, starts, **changes):
     given = {
         "writer": Writer(0, "o", "t", "", port, message_b=100, messages=1000),

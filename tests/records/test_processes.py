@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import mmap
 import os
 import signal
 import subprocess
@@ -189,3 +190,21 @@ def test_a_process_gets_its_memory_from_the_node_alone() -> None:
     # Nothing of this process is registered with a device.
     assert processes.pinned_b(os.getpid()) == 0
     assert processes.pinned_b(2**22 + 1) is None  # beyond the largest number of a process
+
+
+def test_memory_in_huge_pages_is_that_of_the_kernel():
+    """16 MiB at a boundary of 2 MiB, advised to be huge or not to be: 8 pages of 2 MiB, or none."""
+    enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not enabled.exists() or "[never]" in enabled.read_text():
+        pytest.skip("the kernel has no transparent huge pages")
+
+    def huge_b(advice):
+        memory = mmap.mmap(-1, 18 * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory.madvise(advice)
+        before_b = processes.huge_b(os.getpid())
+        memory.write(b"x" * len(memory))
+        return processes.huge_b(os.getpid()) - before_b
+
+    assert huge_b(mmap.MADV_NOHUGEPAGE) == 0
+    assert huge_b(mmap.MADV_HUGEPAGE) in (16 * MIB, 18 * MIB)
+    assert processes.huge_b(2**22 + 1) is None

@@ -30,7 +30,11 @@ CHECKS = {
         {},
     ),
     "lammps_scaling": ("{reserved_cores: [0, 1]}", {"nodes": 2, "spare_cores": 4}),
-    "minife": ("{reserved_cores: [0, 1], injector: [ucx, mpi_put]}", {}),
+    "minife": (
+        "{reserved_cores: [0, 1], injector: [ucx, mpi_put],"
+        " writer_environment: [none, GLIBC_TUNABLES:glibc.malloc.hugetlb%3D1]}",
+        {},
+    ),
     "cns": ("{reserved_cores: [0, 1]}", {}),
     "xsbench": ("{reserved_cores: [0, 1], layout: [21x3, 63x1], clients: [0, 2]}", {}),
     **dict.fromkeys(
@@ -186,6 +190,14 @@ def test_clients_are_crossed_with_layouts_and_free_cores(of):
     found = of["xsbench"]
     assert len([name for name in found if name.startswith("on")]) == 8
     assert {each["writes"]["clients"] for each in found.values() if each["writes"]} == {None, 2}
+
+
+def test_variables_of_the_writers_are_crossed_with_injectors_and_free_cores(of):
+    found = of["minife"]
+    writes = [each["writes"] for name, each in found.items() if name.startswith("on")]
+    assert len(writes) == 8
+    huge = ["GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"]
+    assert sorted(each["environment"] for each in writes) == 4 * [[]] + 4 * [[huge]]
 
 
 def test_streams_working_set_is_compiled(dry, of):

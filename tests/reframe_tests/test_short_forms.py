@@ -33,15 +33,15 @@ def test_checks_plan_longer_runs_and_take_the_machines_share(tmp_path):
     of = {name: plan["treatments"][0] for name, plan in plans.items()}
     times = [2, 4, 8, 16, 32, 64]
     assert [each["command"][-1] for each in of["lammps_quick"]["longer"]] == [
-        str(210 * each) for each in times
+        str(150 * each) for each in times
     ]
     steps = of["lammps_quick"]["start"]["command"]
-    assert steps[-2:] == ["steps", "210"]
+    assert steps[-2:] == ["steps", "150"]
     assert all(each["command"][:-1] == steps[:-1] for each in of["lammps_quick"]["longer"])
     assert [each["environment"]["STREAM_ITERATIONS"] for each in of["stream_quick"]["longer"]] == [
-        str(25 * each) for each in times
+        str(18 * each) for each in times
     ]
-    assert of["stream_quick"]["start"]["environment"]["STREAM_ITERATIONS"] == "25"
+    assert of["stream_quick"]["start"]["environment"]["STREAM_ITERATIONS"] == "18"
     assert of["membench_quick"]["longer"][-1]["command"][4:6] == ["-d", "64.0"]
     assert of["hpccg_quick"]["longer"] == []
     assert plans["lammps_quick"]["lengthened_by"] == "steps"

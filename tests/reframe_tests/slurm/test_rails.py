@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from records.checkout import ROOT
+from records.machine.devices import mpi_over
 from testbed.spec import Fabric
 from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
 from tests.reframe_tests.command import reframe, samples_of
@@ -53,7 +54,7 @@ def samples(cluster: Cluster, path: Path, check: str, **settings: object) -> dic
         "PATH": f"{path}:{ENV['PATH']}",
     }
     probe, given = HERE / "rail_probe.py", {"nimc_dir": folder, **settings}
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     words = ("minicluster", probe, "-r")
     done = reframe(folder, *words, name=check, settings=given, timeout_s=400, **state)
     assert (folder / "samples").exists(), done.stdout
@@ -107,3 +108,12 @@ def test_each_policy_s_bytes_pass_the_devices_it_names_and_no_other(
     messages = samples(cluster, tmp_path, "rail_messages", exchange=program)
     check(messages, MESSAGES, fabric)
     assert all(sum(passed_b(each).values()) > MESSAGES_B for each in messages.values())
+    if fabric == "veth":  # a program that has its MPI over the first rail, whatever the policy
+        (first,) = (device for device in passed_b(messages["off"]) if device.endswith("0"))
+        chosen = [f"export {name}='{value}'\n" for name, value in mpi_over(first).items()]
+        program.write_text(f"#!/bin/sh\n{''.join(chosen)}exec '{exchange}' \"$@\"\n")
+        misled = samples(cluster, tmp_path, "rail_messages", exchange=program)
+        assert misled["off@mpi_rail=nic0"]["outcome"] == "kept"
+        wrong = misled["off@mpi_rail=nic1"]
+        assert wrong["outcome"] == "rejected"
+        assert f"the policy names {first[:-1]}1" in wrong["reason"]
