@@ -39,7 +39,10 @@ class _Counter(NamedTuple):
 
 _PORT = "sys/class/infiniband/{device}/ports/{port}"
 _CXI = "sys/class/cxi/{device}/device/telemetry"
-#: The first row whose file has a number counts. Sources of units and widths: docs/injectors.md.
+#: The first row whose file has a number counts. Sources of units and widths: shs-cxi-driver's
+#: cass_telem.c and shs-libcxi's cxi_stat.c (56 bits); Linux: infiniband/hw/efa/
+#: efa_admin_cmds_defs.h, infiniband/hw/hfi1/mad.c (with opa-ff's stl_pm.h), if_link.h, and
+#: ABI/stable/sysfs-class-infiniband.
 _TABLE = (
     _Counter("cxi:{device}", f"{_CXI}/hni_sts_rx_ok_octets", f"{_CXI}/hni_sts_tx_ok_octets"),
     _Counter(

@@ -15,7 +15,8 @@ def page(text: str) -> str:
     """The page, Markdown, with a row of each workload."""
     records = {name: load(name) for name in names()}
     rows = "".join(
-        f"| `{name}`: {each.title} | {each.fom} | {each.unit} | {each.better} | {each.sanity} |\n"
+        f"| `{name}`: {each.title} | {each.fom} ({each.unit}) | {each.better} | {each.sanity} |"
+        f" {', '.join(f'`{key}`' for key in sorted(each.extra))} |\n"
         for name, each in records.items()
     )
     return re.sub(r"(?<=\|---\|---\|---\|---\|---\|\n)(\|.*\n)*", lambda _: rows, text)

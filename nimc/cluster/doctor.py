@@ -103,7 +103,7 @@ def site_file(name: str, root: Path) -> tuple[Finding, Machine | None]:
     try:
         site = site_files.load(name, root)
     except InputError as error:
-        return lacking(what, str(error), "see docs/add-a-machine.md", needed=True), None
+        return lacking(what, str(error), "see site/example_slurm.yaml", needed=True), None
     detail = f"origins: {site.origins.policy}; injector: {site.injector}"
     return Finding(what, "ok", detail, needed=True), site
 
@@ -152,7 +152,7 @@ def writes(site: Machine) -> list[Finding]:
     }
     unset = [f"no {key}: {cost}" for key, cost in costs.items() if getattr(site, key) is None]
     if unset:
-        remedy = f"see docs/add-a-machine.md for the keys of site/{site.name}.yaml"
+        remedy = f"see site/example_slurm.yaml for the keys of site/{site.name}.yaml"
         return [lacking("writes", "; ".join(unset), remedy)]
     return [Finding("writes", "ok", f"counted by {site.device}, agents over {site.interface}")]
 

@@ -1,6 +1,6 @@
 """Each fabric's byte counter, from made trees of /sys and /proc: what it proves, and what refutes.
 
-Units are those of the sources that docs/injectors.md names, figures worked out by hand: a GB is
+Units are those of the sources that conductor/counters.py names, figures worked out by hand: a GB is
 10^9 octets (Slingshot, EFA, Ethernet), 250,000,000 words of 4 bytes (InfiniBand) or 125,000,000
 flits of 8 (Omni-Path).
 """

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ from records.machine import site
 from records.plan import ShortWrites
 from tests.conductor.sysfs import big_host
 
-DOC = checkout.ROOT / "docs" / "add-a-machine.md"
+EXAMPLE = checkout.ROOT / "site" / "example_slurm.yaml"
 
 TEXT = """
 name: box
@@ -170,8 +171,8 @@ def test_cores_are_split_disjoint_and_one_core_cannot_be(monkeypatch):
         two.split_cpus(0)  # it lacks one of the origin's own
 
 
-def test_what_docs_say_of_proof_holds_for_a_machine_and_for_a_block():
-    """`docs/add-a-machine.md`, in the order of its table; shares, seconds and intervals."""
+def test_defaults_of_proof_hold_for_a_machine_and_for_a_block(tmp_path):
+    """Shares, seconds and intervals; `site/example_slurm.yaml` has them, to be edited."""
     shares = {"min_share": 0.5, "max_share": 1.25, "counter_share": 0.2, "late_rows": 2}
     times = {"silent_s": 0.5, "pause_s": 1}
     for record in (site.Proof(), AcceptanceLimits()):
@@ -180,5 +181,9 @@ def test_what_docs_say_of_proof_holds_for_a_machine_and_for_a_block():
     proof, short = site.Proof(), ShortWrites()
     assert (proof.write_tolerance_s, short.tolerance_s) == (0.2, 0.2)
     assert (proof.write_share, short.allowed_share) == (0.1, 0.1)
-    (row,) = (line for line in DOC.read_text().splitlines() if line.startswith("| `proof` |"))
-    assert row.endswith("| 0.5, 1.25, 0.2, 2, 0.5s, 1s, 0.2s, 0.1, 0.02 |")
+    # With all that is a comment in the example.
+    text = re.sub(r"^( *)# ( *\w+:( |$))", r"\1\2", EXAMPLE.read_text(), flags=re.MULTILINE)
+    assert "\nproof:\n  min_share: 0.5 " in text
+    box = site.load("box", _write(tmp_path, text))
+    assert box.proof == proof
+    assert box.programs == {"lmp": "/opt/lammps/bin/lmp"}
