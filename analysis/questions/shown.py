@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import floor, log10, nan
 from statistics import median
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -32,6 +33,7 @@ from analysis.report.sections import Files, Part, Section
 from analysis.report.words import DASH
 from analysis.statistics.interval import Interval
 from records.groups import grouped
+from records.text import one_line
 from records.units import number, scale
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ _LEAST_P = 0.001
 _DRAWN = 48
 #: Most rows of a table that is open.
 _OPEN = 24
+#: Most characters of a line that names a row of a picture, and the height of such a line, inches.
+_LINE, _LINE_IN = 36, 0.15
 #: Most pictures of an answer.
 _PICTURES = 24
 #: What a picture shows, by its kind.
@@ -297,14 +301,21 @@ def _label(names: Sequence[str], row: Row) -> str:
 
 
 def _named(question: Question, row: Row) -> str:
-    """The keys of a row that its picture does not share."""
-    return _label([key for key in question.by if key not in question.apart], row)
+    """The keys of a row that its picture does not share, in as many lines as they need."""
+    text = _label([key for key in question.by if key not in question.apart], row)
+    return text if len(text) <= _LINE else fill(text.replace(",", ", "), _LINE)
+
+
+def _rows_in(question: Question, rows: Sequence[Row], least_in: float) -> float:
+    """Height of a picture with a row for each row of the answer, at least so much each."""
+    lines = max(1 + _named(question, row).count("\n") for row in rows)
+    return 0.9 + max(least_in, lines * _LINE_IN + 0.03) * len(rows)
 
 
 def _scaled(question: Question, rows: Sequence[Row], name: str) -> tuple[float, str]:
     """Divisor for a picture's axis and its label."""
     unit, text = _unit(name), question.headings.get(name, name.replace("_", " "))
-    unit = rows[0][question.units[name]] if name in question.units else unit
+    unit = one_line(rows[0][question.units[name]]) if name in question.units else unit
     if unit == _S_PER_GB:
         return 1 / _PER_GB, f"{text}, s/GB"
     if unit == _SHARE:
@@ -440,8 +451,8 @@ def _series(figure: Figure, question: Question, rows: Sequence[Row], name: str) 
 
 #: Kind of picture -> its height in inches, and what draws it.
 _DRAWN_BY: Mapping[Plot, tuple[Callable[[Question, Sequence[Row]], float], Draw]] = {
-    "forest": (lambda _, rows: 0.9 + 0.34 * len(rows), _forest),
-    "change": (lambda _, rows: 0.9 + 0.26 * len(rows), _change),
+    "forest": (lambda of, rows: _rows_in(of, rows, 0.34), _forest),
+    "change": (lambda of, rows: _rows_in(of, rows, 0.26), _change),
     "map": (lambda of, rows: 1.3 + 0.55 * len({row[of.axes[1]] for row in rows}), _map),
     "points": (lambda *_: 3.0, _series),
     "lines": (lambda *_: 3.6, _series),

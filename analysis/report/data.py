@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,8 +66,6 @@ class RunData:
     #: `analysis.samples.pairs.pair_table`.
     pairs: pl.DataFrame
     results: list[Result]
-    #: Price and gain of levels of the application's factors.
-    contrasts: list[Contrast]
     #: What tools and nodes counted in each run (`analysis.samples.counts.counters_of`).
     counters: pl.DataFrame
     #: Blocks that ended early.
@@ -79,6 +78,11 @@ class RunData:
     _tables: dict[str, pl.DataFrame] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    @cached_property
+    def contrasts(self) -> list[Contrast]:
+        """Price and gain of levels of the application's factors."""
+        return contrasts(self.samples, self.results)
 
     def once(self, name: str, work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
         """The table that `work` makes of this run, worked out once: page and files share it."""
@@ -161,7 +165,6 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
         samples=samples,
         pairs=pairs,
         results=note_provenance_changes(rows, samples, provenance.records),
-        contrasts=contrasts(samples, rows),
         counters=counters,
         unfinished_blocks=unfinished_blocks(path),
         torn=read.torn,

@@ -220,7 +220,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
     they do not squeeze those that do.
     """
     treatments = in_order(str(name) for name in samples["arm"].unique(maintain_order=True))
-    factor, scaled = scale(middle(samples["fom"].drop_nulls()), unit)
+    factor, scaled = scale(middle(samples["fom"].drop_nulls()), one_line(unit))
     counted = samples.filter(status="counts")
     medians = dict(counted.group_by("arm").agg(pl.median("fom") / factor).iter_rows())
     raster = samples.height > RASTER_ABOVE

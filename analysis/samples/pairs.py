@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from analysis.samples.columns import MOST
 from records.errors import InputError
 from records.groups import grouped
 from records.sample import Level
@@ -23,20 +24,28 @@ _PAIR = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
 _FIGURES = ["fom_better", "off", "on", "ratio", "repeated"]
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
+#: Whether a run has a figure of merit that can be; a forced report of a faulty run holds others.
+_POSSIBLE = pl.col("fom").is_between(1 / MOST, MOST)
 
 
 def judged(samples: pl.DataFrame) -> pl.DataFrame:
     """`samples` with the column `status`: `counts`, `warm-up` or `rejected`.
 
     A sample of an effect is rejected if no writer wrote, whatever its record says; its `reason`
-    then says so. A timetable of 0 writers needs none.
+    then says so. A timetable of 0 writers needs none. So is a sample whose figure of merit no run
+    can have.
     """
     accepted = pl.col("outcome").cast(pl.String) == "kept"
     requested = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
     idle = accepted & requested & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
+    absurd = accepted & ~_POSSIBLE.fill_null(True)
     return samples.with_columns(
-        reason=pl.when(idle).then(pl.lit("no writer wrote during the run")).otherwise("reason"),
-        status=pl.when(~accepted | idle)
+        reason=pl.when(idle)
+        .then(pl.lit("no writer wrote during the run"))
+        .when(absurd)
+        .then(pl.lit("no run has such a figure of merit"))
+        .otherwise("reason"),
+        status=pl.when(~accepted | idle | absurd)
         .then(pl.lit("rejected"))
         .when("warmup")
         .then(pl.lit("warm-up"))
@@ -121,7 +130,7 @@ def first_attempts(marked: pl.DataFrame) -> pl.DataFrame:
 
     `marked` as of `judged`. Only cases in which a run with a figure of merit was rejected.
     """
-    ended = (pl.col("fom") > 0) & ~pl.col("warmup")
+    ended = _POSSIBLE & ~pl.col("warmup")
     cases = marked.filter(ended & (pl.col("status") == "rejected"))["case"].unique()
     if cases.is_empty():
         return marked.clear()

@@ -54,11 +54,9 @@ class PaperEstimates:
 def mean_sd(values: Sequence[float], better: Better) -> tuple[float, float]:
     """Mean (harmonic for rates) and sample standard deviation of the first 10 of `values`.
 
-    Of all if there are fewer. Raises ValueError below two.
+    Of all if there are fewer; two at least.
     """
     first = values[:RUNS_MEAN]
-    if len(first) < 2:
-        raise ValueError("a standard deviation needs at least two values")
     return mean(first, better), float(np.std(first, ddof=1))
 
 
@@ -94,25 +92,21 @@ def _writes_fully(row: Result) -> bool:
     return row.role == "effect" and row.at_full_rate and row.direction in (None, "write")
 
 
-def estimates_of(run: RunData, row: Result) -> PaperEstimates:
-    """The paper's estimators of a treatment."""
-    off, on = (side["fom"].to_list() for side in _both_arms(run, row))
-    return paper_estimates(off, on, row.better)
-
-
 def _both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
-    """The runs that count of the baseline and of the treatment: fom, transport, message_b."""
+    """The runs that count of the baseline and of the treatment: fom, transport."""
     samples = run.samples.lazy().filter(pl.col("case") == row.case, pl.col("status") == "counts")
     names = (pl.col(name).cast(pl.String) for name in ("arm", "transport"))
-    runs = samples.select("fom", "message_b", *names).collect()
+    runs = samples.select("fom", *names).collect()
     return [runs.filter(arm=arm) for arm in (row.baseline, row.arm)]
 
 
 def _estimates(run: RunData) -> pl.DataFrame:
     """A row per effect that writes fully, with at least five runs a side."""
     rows = []
-    for row in run.results:
-        if _writes_fully(row) and (paper := estimates_of(run, row)).of_best is not None:
+    for row in filter(_writes_fully, run.results):
+        off, on = (side["fom"].to_list() for side in _both_arms(run, row))
+        paper = paper_estimates(off, on, row.better)
+        if paper.of_best is not None:
             names = ("case", "arm", "baseline", "pairs", "unit")
             figures = {name: value for name, value in flat(row).items() if name in _SLOWDOWN}
             ranks = run.samples.filter(case=row.case, arm=row.arm).select(extra("ranks")).max()
@@ -250,8 +244,7 @@ def _measured(run: RunData, row: Result) -> dict[str, Any]:
         "runs": min(*map(len, sides), RUNS_MEAN),
         **dict(zip(_MEANS, (*off, *on), strict=True)),
         "unit": row.unit,
-        # A forced report may have a mean of 0.
-        "of_means": float(np.divide(on[0], off[0]) ** (1 if row.better == "lower" else -1)),
+        "of_means": on[0] / off[0] if row.better == "lower" else off[0] / on[0],
         **columns_of("slowdown", row.slowdown),
         "source": f"measured over {', '.join(transports)}" + (" (emulated)" if emulated else ""),
         "verdict": row.said,

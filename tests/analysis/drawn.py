@@ -1,7 +1,19 @@
-"""What a figure shows, read from its SVG."""
+"""What a section or a figure shows."""
 
 import re
 from collections import Counter
+
+from analysis.questions.question import Question
+from analysis.questions.shown import section
+from analysis.report.data import RunData
+from analysis.report.plots import View
+
+
+def shown(question: Question, run: RunData) -> View:
+    """What the page shows of the answer; it must have one."""
+    view = section(question, "run", 1).view(run, "s")
+    assert isinstance(view, View)
+    return view
 
 
 def bars(svg: str) -> Counter[str]:

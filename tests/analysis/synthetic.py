@@ -20,9 +20,9 @@ import polars as pl
 
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
-from analysis.samples.columns import read_run
+from analysis.samples.columns import read_samples
 from records import chain
-from records.arms import BASELINE, arm_of, name_of, parts_of
+from records.arms import BASELINE, arm_of, name_of, natural, parts_of
 from records.groups import grouped
 from records.run import Requirements, RunHeader, save_header
 from records.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
@@ -336,19 +336,27 @@ def write_run(
     moved = [replace(sample, start_s=sample.start_s + later_s) for sample in found]
     (run / "samples").mkdir(parents=True)
     save_header(run, asked_for(head, moved))
-    for sample in moved:
-        with (run / "samples" / f"{sample.case}.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(sample, default=vars) + "\n")
+    _write_samples(run / "samples", moved)
     if any(sample.provenance == sha for sample in found):
         (run / "provenance").mkdir()
         (run / "provenance" / f"{sha}.json").write_text(text)
     return rechain(run)
 
 
+def _write_samples(folder: Path, found: list[Sample]) -> list[Path]:
+    """A file a case, in order of their names."""
+    of_cases = grouped((sample.case, sample) for sample in found)
+    paths = {case: folder / f"{case}.jsonl" for case in sorted(of_cases, key=natural)}
+    for case, path in paths.items():
+        lines = (json.dumps(sample, default=vars) + "\n" for sample in of_cases[case])
+        path.write_text("".join(lines), encoding="utf-8")
+    return list(paths.values())
+
+
 def frame_of(found: list[Sample]) -> pl.DataFrame:
     """The samples as a report reads them."""
     with TemporaryDirectory() as folder:
-        return read_run(write_run(Path(folder) / "run", found)).frame
+        return read_samples(_write_samples(Path(folder), found)).frame
 
 
 def rechain(run: Path) -> Path:

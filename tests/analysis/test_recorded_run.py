@@ -7,6 +7,8 @@ the writers and ReFrame printed is left out, and paths are replaced.
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.captures import RUN_QUICK
 from tests.commands import call
 
@@ -20,6 +22,7 @@ def _same(made: str, recorded: str) -> None:
     assert _figures(made) == _figures((RUN_QUICK.parent / recorded).read_text())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_its_report(tmp_path: Path) -> None:
     status, out, _ = call(["report", RUN_QUICK, "--output", tmp_path])
     assert status == 0

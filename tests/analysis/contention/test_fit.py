@@ -251,10 +251,10 @@ def spoilt(clean: Sweep, which: slice) -> Iterator[tuple[str, Sweep]]:
 @pytest.mark.parametrize(
     ("name", "spoil"),
     [
-        ("dahu", [slice(-2, None)]),
-        # At every sixth number of cores and the last ones.
+        ("dahu", [slice(-1, None)]),
+        # At every ninth number of cores and the last one.
         *(
-            pytest.param(name, [slice(0, None, 6), slice(-2, None)], marks=pytest.mark.slow)
+            pytest.param(name, [slice(0, None, 9), slice(-1, None)], marks=pytest.mark.slow)
             for name in evaluate.published_names()
         ),
     ],

@@ -4,6 +4,8 @@ import dataclasses
 import re
 import xml.etree.ElementTree as ET
 
+import pytest
+
 from analysis.contention import evaluate
 from analysis.contention.fit import fit
 from analysis.contention.page import render
@@ -53,6 +55,7 @@ def test_measurements_and_their_errors():
     assert figures[-1].count("<use") >= 4 * 18
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_unknown_has_empty_figures_and_says_so():
     known = evaluate.load_published("dahu")
     page = render(dataclasses.replace(known, local=UNKNOWN, remote=None), None)

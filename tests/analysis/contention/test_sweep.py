@@ -57,24 +57,18 @@ RATE = "comp_par_b_s: '.*' found; allowed: "
             "nodes 1 and 0 found; allowed: below 1",
         ),
         ({"cores": "x", "points": POINT}, "cores"),
+        (b"{", r"bad\.json: "),
     ],
 )
 def test_mistakes(tmp_path, content, message):
     """Text is CSV, a dictionary JSON of schema 1."""
-    path = tmp_path / ("bad.json" if isinstance(content, list | dict) else "bad.csv")
+    of_json = content == b"{" or isinstance(content, list | dict)
+    path = tmp_path / ("bad.json" if of_json else "bad.csv")
     if isinstance(content, dict):
         content = {"schema": 1, **content}
-    text = json.dumps(content) if path.suffix == ".json" else content
+    text = content if isinstance(content, bytes | str) else json.dumps(content)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError, match=message):
-        load(path)
-
-
-@pytest.mark.parametrize("content", [b"{", b"\xff\xfe\x00"])
-def test_what_is_no_json(tmp_path, content):
-    path = tmp_path / "bad.json"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=r"bad\.json: "):
         load(path)
 
 

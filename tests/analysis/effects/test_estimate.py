@@ -3,13 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from analysis.effects.estimate import Result, StoppingRule, by_level, notes_of, reported, results
 from analysis.effects.verdict import Verdict, phrase
 from analysis.report.words import next_step
-from analysis.samples.pairs import log_times, pair_table, short_of_pairs
+from analysis.samples.pairs import short_of_pairs
 from analysis.statistics.interval import Estimate
 from records.arms import in_order
 from records.errors import InputError
@@ -80,26 +79,6 @@ def test_six_pairs_by_hand() -> None:
     assert (spin.writer_rate_b_s, spin.over_control, spin.p) == (None, None, None)
     # Warm-ups count for nothing.
     assert rows == _results([s for s in _by_hand() if not s.warmup])
-
-
-@pytest.mark.parametrize(("better", "inverse"), [("higher", False), ("lower", True)])
-def test_which_way_a_ratio_is_taken(better: Any, inverse: bool) -> None:
-    """Figures in 1/s, as of XSBench, AMG and UMT, or times with the same numbers."""
-    on = _by_arm(_by_hand(fom_unit="1/s", fom_better=better))["on"]
-    slowdown = on.slowdown.inverse if inverse else on.slowdown
-    assert (on.better, slowdown.value) == (better, pytest.approx(1.522, abs=0.008))
-    typical = on.off_median * on.slowdown.value ** (1 if inverse else -1)
-    assert on.typical_on == pytest.approx(typical)
-
-
-def test_writers_rates_are_averaged_harmonically() -> None:
-    runs = [
-        replace(s, writers=[replace(w, rate_b_s=2e9 if s.pair % 2 else 6e9) for w in s.writers])
-        for s in _by_hand()
-    ]
-    on = _results(runs)[0]
-    assert on.writer_rate_b_s == pytest.approx(3e9)  # 2 / (1/2 + 1/6)
-    assert on.writer_rate_alone_b_s == pytest.approx(8.1e9)
 
 
 # Which runs count.
@@ -333,12 +312,6 @@ def test_a_remote_origin_needs_no_control() -> None:
     assert _results(samples(local))[0].verdict == "control missing"
 
 
-def test_a_baseline_that_does_not_repeat_itself_gives_no_other_verdict() -> None:
-    row = _by_arm(_times(samples(STREAM), aa=1 / 1.4))["on"]
-    assert row.verdict == "baseline unstable"
-    assert row.noise_floor.low > 1.3
-
-
 def test_the_repeated_baseline_counts_as_a_baseline() -> None:
     """Off 10 s, aa 10.4 s and 9.6 s in turn, on 12 s: against off alone it is 1.2 exactly."""
     case = Case("x", "s", "lower", 10.0, {"on": 1.2, "aa": 1.0}, noise=0.0, pair_noise=0.0)
@@ -407,21 +380,6 @@ def test_first_attempts_that_differ_are_told(
 
 
 # Blocks.
-
-
-def test_log_times_are_relative_to_their_block() -> None:
-    exact = Case("x", "s", "lower", 1.0, {"on": 1.5, "aa": 1.0}, noise=0.0, pair_noise=0.5)
-    runs = samples(exact, blocks=2, pairs=3)
-    lost = [
-        reject(s, "no_fom", "") if (s.arm, s.pair, s.block) == ("aa", 2, 1) else s for s in runs
-    ]
-    pairs = pair_table(frame_of(lost))
-    times = log_times(pairs.filter(arm="on"))
-    assert times.shape == (6, 3)
-    assert np.exp(times[:, 0] - times[:, 1]) == pytest.approx([1.5] * 6)
-    assert np.isnan(times[:, 2]).tolist() == [False] * 5 + [True]
-    for block in (times[:3, 1:], times[3:, 1:]):
-        assert np.nanmedian(block) == pytest.approx(0)
 
 
 def test_blocks_of_different_lengths_give_the_same_effects_as_of_one_length() -> None:

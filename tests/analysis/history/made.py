@@ -6,7 +6,7 @@ from pathlib import Path
 from records.run import Requirements
 from records.sample import Sample
 from tests.analysis.made_counters import counter_row, write_rows
-from tests.analysis.synthetic import STARTED_S, Case, header, reject, samples, write_run
+from tests.analysis.synthetic import STARTED_S, Case, at_rate, header, reject, samples, write_run
 
 #: Times under `off`, seconds: median 12.5, from 10 to 40. Under `on` each is twice as long.
 OFF_S = (12.0, 10.0, 40.0, 11.0, 14.0, 13.0)
@@ -28,18 +28,8 @@ def made_samples() -> list[Sample]:
             continue
         copied = 1e-15 * (-1) ** sample.pair  # the baseline repeated is no copy of it
         fom = OFF_S[sample.pair] * {"off": 1.0, "on": 2.0, "aa": 1 + copied}[sample.arm]
-        rate = RATES_B_S[sample.pair]
-        writers = [
-            replace(
-                each,
-                rate_alone_b_s=2.2e10,
-                rate_b_s=rate,
-                rate_min_b_s=rate,
-                bytes_b=rate * sample.elapsed_s,
-            )
-            for each in sample.writers
-        ]
-        whole = replace(sample, fom=fom, writers=writers)
+        written = at_rate(sample, RATES_B_S[sample.pair], rate_alone_b_s=2.2e10)
+        whole = replace(written, fom=fom)
         if (sample.pair, sample.arm) == (0, "off"):
             found.append(reject(replace(whole, fom=24.0), "rejected", "foreign traffic"))
             again = "melt/0/0/off/1"

@@ -37,13 +37,14 @@ def writer(number: int, /, **fields: Any) -> Edit:
 
 
 def written(arm: str) -> Edit:
-    """The writers of `on` in another arm."""
-    return lambda records: of_arm(records, arm).update(writers=of_arm(records, "on")["writers"])
+    """A writer of `on` in another arm."""
+    return lambda records: of_arm(records, arm).update(writers=of_arm(records, "on")["writers"][:1])
 
 
 def overlap(records: list[Json]) -> None:
-    for record in records:
-        record["start_s"] = records[0]["start_s"]
+    """A run begins 1.5 s before the end of the one before it, of which 1 s may be the clock's."""
+    before = records[2]
+    records[3]["start_s"] = before["start_s"] + before["elapsed_s"] - 1.5
 
 
 def second_first(records: list[Json]) -> None:
@@ -254,16 +255,6 @@ def test_only_the_first_twenty_faults_are_listed(run: Path) -> None:
     assert (len(lines), more) == (20, "and 6 more")
 
 
-def test_a_line_changed_by_hand_breaks_the_chain(run: Path) -> None:
-    path = run / "samples" / "stream.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    lines[3] = lines[3].replace('"position": ', '"position": 1')
-    path.write_text("".join(lines))
-    integrity = checked(run)
-    assert integrity.broken == integrity.faults
-    assert integrity.faults[0].startswith(f"{path}:4: chain: this line was changed, or the line")
-
-
 def test_an_edit_of_a_recorded_run(tmp_path: Path) -> None:
     """One without a chain."""
     run = tmp_path / RUN_QUICK.name
@@ -288,10 +279,3 @@ def test_long_documents_are_one_line(run: Path, name: str, text: str, words: str
     line = refused(run)
     assert words in line
     assert len(line.splitlines()) == 1
-
-
-def test_a_loop_of_links_is_one_line(tmp_path: Path) -> None:
-    loop = tmp_path / "loop"
-    loop.symlink_to(loop)
-    with pytest.raises(InputError, match=r"loop/run\.json: Too many levels of symbolic links"):
-        make_reports([loop], tmp_path / "out")

@@ -49,6 +49,7 @@ def test_a_machine_with_an_open_alarm_is_bad_whatever_its_last_night_says() -> N
     assert state_of(history(), ())["look"] == "plain"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_of_a_machine_shows_alarms_series_and_nights() -> None:
     page = machine_page(history(), NIGHTS)
     assert page.count(">ended</span>") == 2
@@ -59,6 +60,7 @@ def test_the_page_of_a_machine_shows_alarms_series_and_nights() -> None:
     assert "<script" not in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_over_all_has_the_papers_machines_and_slowdowns_of_each() -> None:
     machines = [history(), made_history("second", emulated=True, cases=CASES)]
     tables = side_by_side(machines)
@@ -102,6 +104,7 @@ def test_headroom_of_the_published_machines_by_hand() -> None:
     assert all(point["published"] for point in points.values())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
     """16 channels of 25.6 GB/s carry 409.6 GB/s; a triad of 204.8 is half of them."""
     memory = {"channels": 16, "channel_rate_b_s": 25.6e9}
@@ -115,6 +118,7 @@ def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
     assert "box 1.40 at 50%" in headroom_figure(headroom([facts], [triad]))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_they_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Path) -> None:
     results, out = tmp_path / "results", tmp_path / "out"
     write_nights(results, made_table(), [1.0, 1.01])

@@ -30,6 +30,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     sys.modules.pop("analysis.subjects.allocations", None)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_section_of_one_file_is_on_the_page_and_in_a_file_of_its_own(checkout: Path) -> None:
     added = follow(section("extend.md", "Add a section"), checkout)
     assert list(added) == [MODULE]

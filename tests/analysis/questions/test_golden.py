@@ -7,6 +7,8 @@ meant to change.
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -17,7 +19,8 @@ import pytest
 
 import analysis.subjects
 from analysis.questions.question import Question, answer
-from analysis.report.data import load_run
+from analysis.report.data import RunData, load_run
+from analysis.report.sections import Part, data_files, shown
 from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects import (
@@ -31,7 +34,7 @@ from tests.analysis.subjects import (
     test_paper_tables,
     test_scaling,
 )
-from tests.analysis.synthetic import samples, write_run
+from tests.analysis.synthetic import STREAM, Case, samples, write_run
 
 _GOLDEN = Path(__file__).with_name("golden")
 Maker = Callable[[Path], Path]
@@ -83,11 +86,17 @@ def questions() -> Iterator[Question]:
         yield from (each for each in named if isinstance(each, Question))
 
 
+@cache
+def _loaded(maker: Maker) -> tuple[RunData, TemporaryDirectory[str]]:
+    """The run, and its folder, from which some questions read more."""
+    folder = TemporaryDirectory()
+    return load_run(maker(Path(folder.name)), force=True), folder
+
+
 def rows(question: Question) -> list[dict[str, Any]]:
     """The answer for the made run, as its file has it."""
-    with TemporaryDirectory() as folder:
-        run = load_run(MADE[question.name](Path(folder)), force=True)
-        found: list[dict[str, Any]] = json.loads(json.dumps(answer(question, run).to_dicts()))
+    run, _ = _loaded(MADE[question.name])
+    found: list[dict[str, Any]] = json.loads(json.dumps(answer(question, run).to_dicts()))
     return found
 
 
@@ -104,6 +113,21 @@ def test_a_question_is_answered_as_before(question: Question) -> None:
         for name, value in row.items():
             exact = not isinstance(value, float)
             assert value == (before[name] if exact else pytest.approx(before[name], rel=1e-9)), name
+
+
+#: The first level of a factor, which is no treatment of its own.
+_FIRST = {"on": {"rate": "full"}, "aa": {"rate": 0}}
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("case", [STREAM, replace(STREAM, factors=_FIRST)])
+def test_a_run_of_writes_alone_has_no_other_sections(tmp_path: Path, case: Case) -> None:
+    run = load_run(write_run(tmp_path / "run", samples(case, pairs=8)))
+    parts: list[tuple[Part, object]] = [("machine", [run]), ("lead", run), ("effects", run)]
+    parts += [("run", run), ("end", run)]
+    names = [each.declared.name for part, of in parts for each in shown(part, of)]
+    assert names == ["picture", "paper_table_2", "paper_estimates"]
+    assert sorted(data_files([run])) == ["paper_estimates.json", "paper_table_2.json"]
 
 
 if __name__ == "__main__":

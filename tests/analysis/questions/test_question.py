@@ -1,14 +1,16 @@
 """The engine: groups, estimates, words and figures, each worked out by hand."""
 
 import math
+import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
 from analysis.questions.estimators import difference, median, ratio, ratio_of_sets
 from analysis.questions.question import Limit, Question, answer
-from analysis.questions.shown import answered, figure, spread
+from analysis.questions.shown import answered, figure, section, spread
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
 from tests.analysis.synthetic import LAMMPS, samples, write_run
@@ -118,6 +120,16 @@ def test_a_key_may_be_spread_over_the_columns_of_the_table():
         [("a", ""), ("25.00 %", "short"), ("300.0 B", "short")],
         [("b", ""), ("", ""), ("2.000 B", "short")],
     ]
+
+
+def test_rows_of_a_picture_have_long_names_in_several_lines():
+    """All of a name is within the picture, however long; here a comma and a space part it."""
+    name = f"on@{'f' * 30},{'w' * 30} tool"
+    rows = pl.DataFrame({"case": [name], "value": [2.0]})
+    run = SimpleNamespace(once=lambda _, work: work(), emulated=lambda _: [])
+    view = section(asked(rows), "run", 1).view(run, "s")
+    ((_, svg),) = view.svgs
+    assert [f"on@{'f' * 30},", "w" * 30 + " tool"] == re.findall(r">([^<]*(?:ff|ww)[^<]*)<", svg)
 
 
 # Estimators: exact values give exact estimates; five rows give none.

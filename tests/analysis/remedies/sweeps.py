@@ -5,13 +5,11 @@ and 0.1 bytes are lost with it. So a throttled loss equals the core's price at 4
 as fast at the same rate at 6 GB/s. Writers reach nine tenths of what is asked of them.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
 from records.arms import name_of
 from records.sample import Sample
-from tests.analysis.synthetic import Case, crossed, samples
+from tests.analysis.synthetic import Case, at_rate, crossed, samples
 
 OFF_B_S, PRICE_B_S, ALONE_B_S = 14e9, 1.2e9, 8e9
 SLOPE, RESERVED_SLOPE = 0.3, 0.1
@@ -48,10 +46,8 @@ def swept(case: Case, *, pairs: int = 10, seed: int = 1) -> list[Sample]:
     found = []
     for sample in samples(case, pairs=pairs, seed=seed):
         alone = SHARES.get(str(sample.factors.get("rate")), 0.0) * ALONE_B_S
-        writers = []
-        for each in sample.writers:
+        if sample.writers:
             rate = REACHED * alone * float(rng.uniform(0.98, 1.02))
-            rates = {"rate_alone_b_s": alone, "rate_b_s": rate, "rate_min_b_s": rate * 0.97}
-            writers.append(replace(each, **rates, bytes_b=rate * sample.elapsed_s))
-        found.append(replace(sample, writers=writers))
+            sample = at_rate(sample, rate, rate_alone_b_s=alone)
+        found.append(sample)
     return found

@@ -12,7 +12,7 @@ from analysis.questions.question import columns_of
 from analysis.remedies.advice import Advice, advise, sentences, where
 from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing, costs_nothing
-from analysis.report.data import load_run
+from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import Estimate
 from records.checkout import ROOT
 from tests.analysis.remedies.sweeps import sweep, swept
@@ -40,8 +40,15 @@ def advice(
     return advise([load_run(write_run(folder / "run", made))], share)
 
 
-def test_the_right_remedy_is_recommended(tmp_path: Path) -> None:
-    advised = advice(tmp_path, CORE, 1.0)
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    """Four pairs in each of three allocations."""
+    found = samples(CORE, blocks=3, pairs=4)
+    return load_run(write_run(tmp_path_factory.mktemp("core") / "run", found))
+
+
+def test_the_right_remedy_is_recommended(core: RunData) -> None:
+    advised = advise([core], 1.0)
     (row,) = advised.remedies
     assert row["standing"] is Standing.BETTER
     assert row["recommended"]
@@ -56,8 +63,8 @@ def test_the_right_remedy_is_recommended(tmp_path: Path) -> None:
     assert undecided.startswith("Nothing is open in 1 case")
 
 
-def test_without_a_share_of_traffic_the_break_even_is_all_that_is_said(tmp_path: Path) -> None:
-    lost, recommended, _ = sentences(advice(tmp_path, CORE))
+def test_without_a_share_of_traffic_the_break_even_is_all_that_is_said(core: RunData) -> None:
+    lost, recommended, _ = sentences(advise([core]))
     assert lost.startswith("With traffic all the time, as in the runs, on (7.")
     assert "reserved_cores=1 for lammps under on, from 16 % [" in recommended
 
@@ -69,9 +76,9 @@ def test_one_allocation_recommends_nothing(tmp_path: Path) -> None:
     assert sentences(given)[2].endswith("would show whether they last.")
 
 
-def test_traffic_that_is_seldom_is_not_worth_a_core(tmp_path: Path) -> None:
+def test_traffic_that_is_seldom_is_not_worth_a_core(core: RunData) -> None:
     """1 % of the time, a third of it lost; a price of 5 % in 99 % against 27 % won in 1 %."""
-    given = advice(tmp_path, CORE, 0.01)
+    given = advise([core], 0.01)
     (loss,) = given.losses
     assert loss["lost_low"] <= 0.01 / 3 <= loss["lost_high"]
     (row,) = given.remedies

@@ -118,6 +118,7 @@ def test_what_is_inconclusive(tmp_path, s_gb, changes, reason):
     assert (LACKING in row["counters"]) == ("without" not in changes)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_where_nothing_can_be_said_the_section_is_one_line(tmp_path):
     text = render([load_run(made_run(tmp_path, 0.12, origin="synthetic-0"))])
     section = text[text.index('id="r0processing"') :].partition("</section>")[0]

@@ -14,7 +14,7 @@ from analysis.subjects import rails
 from records.arms import name_of
 from records.sample import Better, Sample
 from tests.analysis.made_counters import counter_row, write_rows
-from tests.analysis.synthetic import LAMMPS, Case, crossed, samples, write_run
+from tests.analysis.synthetic import Case, crossed, samples, write_run
 
 # Made runs of a multirail campaign, with known truth. Nothing here was measured.
 
@@ -175,8 +175,3 @@ def test_what_an_interval_carries(speed, floor, word) -> None:
     rows = pl.DataFrame([row], schema_overrides=dict.fromkeys(names, pl.Float64))
     (shown,) = answer(replace(rails.POLICIES, rows=lambda _: rows), None).to_dicts()
     assert ": ".join(filter(None, (shown["word"], shown["why"]))) == word
-
-
-def test_a_run_without_rails_and_calls_has_no_section_and_no_files(tmp_path: Path) -> None:
-    loaded = load_run(write_run(tmp_path / "run", samples(LAMMPS, pairs=6)))
-    assert all(answer(each, loaded).is_empty() for each in rails.QUESTIONS)

@@ -18,9 +18,9 @@ AXE = os.environ.get("NIMC_AXE")
 needs_axe = pytest.mark.skipif(AXE is None, reason="NIMC_AXE does not name an axe.min.js")
 LIGHT, DARK = (f"--blink-settings=preferredColorScheme={scheme}" for scheme in (1, 0))
 
-#: Shows the page in a frame of each width, opens all of its details, and writes what it finds.
+#: Shows each page in a frame of its width, opens all of its details, and writes what it finds.
 _WRAPPER = """<!doctype html><body><pre id="found"></pre><script>
-const text = %s;
+const pages = %s;
 const look = frame => {
   const page = frame.contentDocument, root = page.documentElement;
   page.querySelectorAll("details").forEach(d => d.open = true);
@@ -58,39 +58,28 @@ const look = frame => {
       .filter(name => !name.startsWith("data:")),
   };
 };
-const show = width => new Promise(done => {
+const show = ([text, width]) => new Promise(done => {
   const frame = document.createElement("iframe");
   frame.style = `border:0;width:${width}px;height:900px`;
   frame.onload = () => done(look(frame));
   frame.srcdoc = text;
   document.body.append(frame);
 });
-Promise.all(%s.map(show)).then(found => {
+Promise.all(pages.map(show)).then(found => {
   document.getElementById("found").textContent = JSON.stringify(found);
 });
 </script></body>"""
 
 
-def look(tmp_path: Path, text: str, *widths: int, scheme: str = LIGHT) -> list[dict[str, Any]]:
-    """What is found of the page in windows of these widths."""
+def look(tmp_path: Path, *pages: tuple[str, int], scheme: str = LIGHT) -> list[dict[str, Any]]:
+    """What is found of each page in a window of its width."""
     wrapper = tmp_path / "wrapper.html"
-    script = json.dumps(text).replace("</", "<\\/")
-    wrapper.write_text(_WRAPPER % (script, json.dumps(widths)), encoding="utf-8")
+    wrapper.write_text(_WRAPPER % json.dumps(pages).replace("</", "<\\/"), encoding="utf-8")
     done = _chromium(tmp_path, wrapper, "--virtual-time-budget=5000", "--dump-dom", scheme)
     match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
     found: list[dict[str, Any]] = json.loads(html.unescape(match[1]))
-    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return [{**each, "console": console} for each in found]
-
-
-def fitting(tmp_path: Path, text: str, *widths: int) -> list[dict[str, Any]]:
-    """The same; nothing is wider than its window, on its neighbour's line, loaded or reported."""
-    seen = look(tmp_path, text, *widths)
-    for found, width in zip(seen, widths, strict=True):
-        assert (found["width"], found["wide"], found["stuck"]) == (width, [], [])
-        assert found["scroll"] <= width
-        assert (found["loaded"], found["console"]) == ([], [])
-    return seen
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    return found
 
 
 def _chromium(tmp_path: Path, page: Path, *flags: str) -> subprocess.CompletedProcess[str]:

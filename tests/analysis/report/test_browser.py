@@ -1,9 +1,10 @@
 """Pages in a real browser: nothing loaded, no errors, nothing wider than the window."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,6 @@ from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.report.browser import (
     DARK,
     LIGHT,
-    fitting,
     look,
     needs_axe,
     needs_chromium,
@@ -47,11 +47,6 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     facts = {"cpu": {"model": "x" * 70}, "memory_b": 1 << 34, "usable_cpus": list(range(0, 99, 2))}
     run = write_run(tmp_path_factory.mktemp("page") / "run", found, header(facts=facts))
     return page.render([load_run(run)])
-
-
-def test_fits_the_window_and_loads_nothing(tmp_path: Path, text: str) -> None:
-    for found in fitting(tmp_path, text, 390, 900, 1000, 1400):
-        assert found["details"] >= 8
 
 
 def _by_factor(folder: Path) -> str:
@@ -99,13 +94,6 @@ def _model(_: Path) -> str:
     return model_page(evaluate.load_published("henri-subnuma"), None)
 
 
-@pytest.mark.parametrize(
-    "of", [_by_factor, _by_level, _numa, _comparison, _why, _counters, _scaling, _model]
-)
-def test_every_section_fits_the_window(tmp_path: Path, of: Callable[[Path], str]) -> None:
-    fitting(tmp_path, of(tmp_path), 390, 900, 1200)
-
-
 @cache
 def _machines() -> list[MachineHistory]:
     """A year of twelve workloads, with alarms; the second machine emulates."""
@@ -122,15 +110,40 @@ def _of_machine() -> str:
     return machine_page(_machines()[0], ())
 
 
-@pytest.mark.parametrize("of", [_index, _of_machine])
-def test_no_texts_of_figures_of_machines_cross(tmp_path: Path, of: Callable[[], str]) -> None:
-    for found in fitting(tmp_path, of(), 420, 1280):
-        assert found["crossing"] == []
+#: Sections that a run of STREAM and LAMMPS has not.
+SECTIONS = (_by_factor, _by_level, _numa, _comparison, _why, _counters, _scaling, _model)
+
+
+def _fit(
+    tmp_path: Path, pages: Mapping[str, str], *widths: int
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """Nothing is wider than its window, or on its neighbour's line, or loaded, all opened."""
+    shown = [(name, width) for name in pages for width in widths]
+    found = look(tmp_path, *((pages[name], width) for name, width in shown))
+    for where, at in zip(shown, found, strict=True):
+        seen = [at[of] for of in ("width", "wide", "stuck", "loaded")]
+        assert seen == [where[1], [], [], []], where
+        assert at["scroll"] <= where[1], where
+    return dict(zip(shown, found, strict=True))
+
+
+def test_the_page_of_a_run_fits_its_window(tmp_path: Path, text: str) -> None:
+    for found in _fit(tmp_path, {"run": text}, 390, 900, 1000, 1400).values():
+        assert found["details"] >= 8
+
+
+def test_every_section_fits_its_window(tmp_path: Path) -> None:
+    _fit(tmp_path, {of.__name__: of(tmp_path / of.__name__) for of in SECTIONS}, 390, 900, 1200)
+
+
+def test_pages_of_machines_fit_and_texts_of_their_figures_do_not_cross(tmp_path: Path) -> None:
+    found = _fit(tmp_path, {"over all": _index(), "machine": _of_machine()}, 420, 1280)
+    assert {where: at["crossing"] for where, at in found.items() if at["crossing"]} == {}
 
 
 def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
-    (light,) = look(tmp_path, text, 390, scheme=LIGHT)
-    (dark,) = look(tmp_path, text, 390, scheme=DARK)
+    (light,) = look(tmp_path, (text, 390), scheme=LIGHT)
+    (dark,) = look(tmp_path, (text, 390), scheme=DARK)
     assert light["ink"] == "rgb(28, 33, 40)"  # #1c2128
     assert dark["ink"] == "rgb(230, 233, 238)"  # #e6e9ee
 
@@ -151,19 +164,3 @@ def test_a_campaign_or_a_year_is_printed_on_few_sheets(
 def test_axe_finds_nothing(tmp_path: Path, text: str, scheme: str) -> None:
     for shown in (text, _index(), _of_machine()):
         assert violations(tmp_path, shown, scheme) == []
-
-
-def test_the_look_sees_what_it_looks_for(tmp_path: Path) -> None:
-    bad = '<meta name="viewport" content="width=device-width"><body style="margin:0">'
-    bad += '<div style="width:900px">x</div><img src="http://127.0.0.1:9/x.png"><script>oops()</script>'
-    (found,) = look(tmp_path, bad, 390)
-    assert found["scroll"] == 900
-    assert "DIV.x" in found["wide"]
-    assert found["loaded"] == ["http://127.0.0.1:9/x.png"]
-    assert any("oops" in line for line in found["console"])
-
-
-@needs_axe
-def test_axe_sees_a_fault(tmp_path: Path) -> None:
-    bad = '<body><main><p style="color:#bbb;background:#fff">hardly legible</p></main></body>'
-    assert "color-contrast" in {each["id"] for each in violations(tmp_path, bad)}

@@ -2,14 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import polars as pl
 import pytest
-from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from analysis.effects.estimate import Result
@@ -91,19 +89,11 @@ def text(run: RunData) -> str:
     return page.render([run])
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """The page of runs without the figures of its cases."""
-    for name in ("samples_plot", "ratios_plot"):
-        monkeypatch.setattr(page, name, lambda *_: Markup("<svg></svg>"))
-    monkeypatch.setattr("analysis.subjects.paper_tables.overview_plot", lambda *_: Markup())
-
-    def render(*runs: RunData) -> str:
-        html = page.render(runs)
-        Page(html)
-        return html
-
-    return render
+def well_formed(*runs: RunData) -> str:
+    """The page of runs."""
+    html = page.render(runs)
+    Page(html)
+    return html
 
 
 def plain(html: str) -> str:
@@ -233,6 +223,11 @@ def test_it_can_be_read_without_seeing_it(html: str) -> None:
     sections = re.findall(r'<section (?:class="(?:panel|silent)" )?id="([^"]+)"', html)
     assert links == sections
     assert html.index("Next: ") < html.index("<nav")
+    # Names with signs, such as `on@reserved_cores=1,rate=25%`, make no invalid ids.
+    names = re.findall(r'\b(?:id|href)="#?([^"]*)"', html) + re.findall(r"var\(--([^)]*)\)", html)
+    assert not [name for name in names if not re.fullmatch(r"[\w.-]*|data:,", name)]
+    declared = re.findall(r"--([^:;{}]+):", html.split("</style>")[0])
+    assert {*re.findall(r"var\(--([^)]*)\)", html)} - {"columns"} <= {*declared}
 
 
 def test_effects_stand_with_their_intervals_and_writers_with_their_worst_share(
@@ -249,6 +244,7 @@ def test_effects_stand_with_their_intervals_and_writers_with_their_worst_share(
     assert table.count('<th scope="row"') == sum(row.role == "effect" for row in run.results) == 2
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_baseline_whose_repeat_lies_off_1_is_marked(run: RunData, text: str) -> None:
     off_one = Interval(1.1, 1.2)
     row = replace(_effect(run, noise_floor=off_one), case="stream")
@@ -258,9 +254,8 @@ def test_a_baseline_whose_repeat_lies_off_1_is_marked(run: RunData, text: str) -
     assert [plots.steady(of) for of in (None, off_one, Interval(0.9, 1.0))] == [True, False, True]
 
 
-def test_provenance_stands_once_and_what_differs_by_block(
-    run: RunData, undrawn: Callable[..., str]
-) -> None:
+@pytest.mark.usefixtures("undrawn")
+def test_provenance_stands_once_and_what_differs_by_block(run: RunData) -> None:
     """Two blocks of two compilers, on one node."""
     records = {"a": {"seed": 1, "compiler": "gcc 12"}, "b": {"seed": 1, "compiler": "gcc 13"}}
     case, block = pl.col("case").cast(pl.String), pl.col("block")
@@ -268,7 +263,7 @@ def test_provenance_stands_once_and_what_differs_by_block(
     blocks = run.samples.with_columns(
         provenance=pl.when(second).then(pl.lit("b")).otherwise(pl.lit("a"))
     )
-    text = undrawn(replace(run, samples=blocks, provenance=records))
+    text = well_formed(replace(run, samples=blocks, provenance=records))
     (part,) = re.findall(r"<summary>Provenance.*?</details>", text, re.DOTALL)
     assert plain(part).endswith(
         " seed 1 lammps, block 0, stream, block 0 a compiler gcc 12 stream, block 1 b compiler"
@@ -276,42 +271,43 @@ def test_provenance_stands_once_and_what_differs_by_block(
     )
 
 
-def test_runs_that_lack_samples_or_an_end_have_a_page(
-    tmp_path: Path, undrawn: Callable[..., str]
-) -> None:
+@pytest.mark.usefixtures("undrawn")
+def test_runs_that_lack_samples_or_an_end_have_a_page(tmp_path: Path) -> None:
     lost = [reject(s, "no_fom", "no Loop time") for s in samples(LAMMPS, pairs=2)]
-    text = undrawn(_run(tmp_path / "lost", lost, finished_s=None, commit=None))
+    text = well_formed(_run(tmp_path / "lost", lost, finished_s=None, commit=None))
     assert "This run is not complete." in text
     assert "too few pairs" in text
     # Without an effect the table has what there is.
     repeated = samples(replace(STREAM, effects={"aa": 1.0}), pairs=6)
-    assert "Slowdown by workload" in undrawn(_run(tmp_path / "repeated", repeated))
+    assert "Slowdown by workload" in well_formed(_run(tmp_path / "repeated", repeated))
     empty = load_run(write_run(tmp_path / "empty", []))
-    assert "No samples." in undrawn(empty)
+    assert "No samples." in well_formed(empty)
     assert summary(empty)[0].startswith("Nothing was measured")
     many = [reject(s, "rejected", "slow") for s in samples(STREAM, pairs=51)]
     folder = write_run(tmp_path / "many", many)
     with (folder / "samples" / "stream.jsonl").open("a") as file:
         file.write('{"key": "stream/0/6/o')
-    text = undrawn(load_run(folder))
+    text = well_formed(load_run(folder))
     assert text.count('data-label="run"') == 200  # of 4 x 51, and a warm-up
     assert "the first 200; samples.parquet has all" in text
     assert "stream.jsonl is incomplete and is ignored" in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_several_runs_share_a_page_newest_first_and_hardware_is_not_called_emulated(
-    tmp_path: Path, undrawn: Callable[..., str]
+    tmp_path: Path,
 ) -> None:
     found = samples(replace(STREAM, transport="InfiniBand", origin="synthetic-1"), pairs=6)
     runs = [
         _run(tmp_path / name, found, started_s=started_s, run=name)
         for name, started_s in (("monday", 1e9), ("tuesday", 2e9))
     ]
-    text = undrawn(*runs)
+    text = well_formed(*runs)
     assert text.index("run tuesday") < text.index("run monday")
     assert "mulated" not in re.sub(r"<style>.*</style>", "", text, flags=re.DOTALL)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_figures_of_merit_of_two_units_are_drawn_apart(tmp_path: Path) -> None:
     found = samples(replace(STREAM, notes=[]), pairs=6)
     other = [

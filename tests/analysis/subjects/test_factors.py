@@ -3,29 +3,24 @@
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from analysis.questions.question import answer
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
-from analysis.subjects.factors import LEVELS, PRICES, RATES
+from analysis.subjects.factors import LEVELS, RATES
 from records.arms import named_level
 from records.sample import Level
+from tests.analysis.drawn import shown
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import STREAM, Case, remedies, samples, write_run
+from tests.analysis.synthetic import STREAM, Case, samples, write_run
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     found = swept(sweep(noise=0.0, transport="tcp"), pairs=6)
     return load_run(write_run(tmp_path_factory.mktemp("sweep") / "run", found))
-
-
-@pytest.fixture(scope="module")
-def page(run: RunData) -> str:
-    return render([run])
 
 
 def loaded(folder: Path, case: Case) -> RunData:
@@ -44,10 +39,6 @@ def of_levels(factors: dict[str, list[Level]]) -> Case:
     return replace(STREAM, effects={**dict.fromkeys(own, 1.2), "aa": 1.0}, factors=own)
 
 
-def section(page: str, name: str) -> str:
-    return page[page.index(f'id="r0{name}"') :].partition("</section>")[0]
-
-
 def test_rates_stand_where_the_writers_reached_them(run: RunData) -> None:
     rows = answer(RATES, run).to_dicts()
     assert [(row["line"], row["level"]) for row in rows] == [
@@ -64,24 +55,15 @@ def test_rates_stand_where_the_writers_reached_them(run: RunData) -> None:
     assert answer(LEVELS, run).is_empty()
 
 
-def test_the_picture_has_the_rate_reached_and_a_line_a_level(page: str) -> None:
-    of_rates = section(page, "by_rate")
-    (svg,) = re.findall(r"<svg.*?</svg>", of_rates, re.DOTALL)
+def test_the_picture_has_the_rate_reached_and_a_line_a_level(run: RunData) -> None:
+    view = shown(RATES, run)
+    ((_, svg),) = view.svgs
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
     assert {"on@reserved_cores=0", "on@reserved_cores=1"} <= {*texts}
     # 8 GB/s times 0.9: beyond 7 on the axis, where 8 or 100 are not.
     assert "7" in texts
     assert not {"8", "100"} & {*texts}
-    (caption,) = re.findall(r"<figcaption>.*?</figcaption>", of_rates, re.DOTALL)
-    assert ">emulated<" in caption
-
-
-def test_names_with_signs_make_no_invalid_ids(page: str) -> None:
-    assert "on@reserved_cores=1,rate=25%" in page.replace("<wbr>", "")
-    names = re.findall(r'\b(?:id|href)="#?([^"]*)"', page) + re.findall(r"var\(--([^)]*)\)", page)
-    assert not [name for name in names if not re.fullmatch(r"[\w.-]*|data:,", name)]
-    declared = re.findall(r"--([^:;{}]+):", page.split("</style>")[0])
-    assert {*re.findall(r"var\(--([^)]*)\)", page)} - {"columns"} <= {*declared}
+    assert view.emulated
 
 
 @pytest.mark.parametrize(
@@ -112,9 +94,11 @@ def test_which_factor_lies_on_the_axis(
     assert {row["arm"] for row in rows} == {row.arm for row in run.results if row.role == "effect"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_table_of_more_than_24_rows_is_folded(tmp_path: Path) -> None:
     factors: dict[str, list[Level]] = {"amount": [*range(13)], "place": ["nic", "other"]}
-    text = section(render([loaded(tmp_path, of_levels(factors))]), "by_level")
+    page = render([loaded(tmp_path, of_levels(factors))])
+    text = page[page.index('id="r0by_level"') :].partition("</section>")[0]
     assert "<details><summary>All 26 rows</summary>" in text
     assert text.count("<tr>") == 1 + 26
 
@@ -133,23 +117,3 @@ def test_a_table_of_more_than_24_rows_is_folded(tmp_path: Path) -> None:
 def test_levels_are_in_their_order(tmp_path: Path, levels: list[Level], order: list[str]) -> None:
     run = loaded(tmp_path, of_levels({"amount": levels}))
     assert answer(LEVELS, run)["level"].to_list() == order
-
-
-def test_one_level_of_everything_makes_no_section(tmp_path: Path) -> None:
-    levels: dict[str, dict[str, Level]] = {"on": {"rate": "full"}, "aa": {"rate": 0}}
-    for name, case in (("a", STREAM), ("b", replace(STREAM, factors=levels))):
-        run = loaded(tmp_path / name, case)
-        assert [answer(each, run).is_empty() for each in (RATES, LEVELS, PRICES)] == [True] * 3
-
-
-def test_prices_and_gains_are_those_of_the_results(tmp_path: Path) -> None:
-    run = loaded(tmp_path, remedies())
-    names = ("kind", "treatment", "against")
-    found: dict[tuple[str, ...], dict[str, Any]] = {
-        tuple(row[name] for name in names): row for row in answer(PRICES, run).to_dicts()
-    }
-    price = found["price", "off@cores=1", "off"]
-    assert (price["ratio"], price["n"]) == (pytest.approx(1.1), 6)
-    assert (price["factor"], price["level"], price["reference"]) == ("cores", "1", "0")
-    assert found["gain", "on@cores=1", "on"]["ratio"] == pytest.approx(2.0 / 1.21)
-    assert len(found) == len(run.contrasts) == 9

@@ -10,10 +10,10 @@ import pytest
 from analysis.questions.question import INCONCLUSIVE, answer
 from analysis.questions.shown import _boundaries
 from analysis.report.data import load_run
-from analysis.report.page import render
 from analysis.subjects.footprints import BOTH, CACHE, CAUSES, CELLS, MEMORY, NONE, cause
 from records.arms import name_of, parts_of
 from studies.footprints import MIB, PLANTED, named, planted_run
+from tests.analysis.drawn import shown
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import Case, crossed, header, samples, write_run
 
@@ -139,18 +139,14 @@ def test_the_page_says_it_and_draws_the_map(tmp_path):
     assert len(cells) == 6
     assert cells["64 MiB", "64 MiB"]["dram_share"] == pytest.approx(0.5, rel=0.1)
     assert cells["64 MiB", "2 MiB"]["dram_share"] == pytest.approx(0.0, abs=0.05)
-    text = render([run])
-    assert (
+    assert shown(CAUSES, run).sentences == [
         "membench: loss follows the footprint of the writes: memory (working sets of 512 KiB,"
-        " 64 MiB a rank)." in text
-    )
-    map_of = text.partition('aria-label="Loss by footprint and working set')[2].partition("</svg>")[
-        0
+        " 64 MiB a rank)."
     ]
+    ((_, map_of),) = shown(CELLS, run).svgs
     for said in ("64 KiB", "2 MiB", "512 KiB", "L2", "last-level caches"):
         assert said in map_of
     assert "1.20" in map_of
-    assert "through 2 MiB each" in text
 
 
 def test_the_sizes_of_caches_lie_between_levels():

@@ -15,7 +15,6 @@ from records.sample import NodeConditions
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import (
     HOST,
-    STREAM,
     Case,
     crossed,
     header,
@@ -108,12 +107,6 @@ def test_interrupts_of_the_machines_device_alone(
         f"{share:.0%} of the interrupts of mlx5_0 on {HOST}"
         in SERVED.sentences(answer(SERVED, run))[0]
     )
-
-
-def test_other_runs_have_neither_section(tmp_path: Path) -> None:
-    plain = load_run(write_run(tmp_path / "run", samples(STREAM, pairs=8)))
-    assert answer(FABRIC, plain).is_empty()
-    assert answer(SERVED, plain).is_empty()
 
 
 def test_what_came_during_the_runs_is_beside_what_was_bound(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,6 +113,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_of(tmp_path_factory.mktemp("numa"), TWO_NODES)
 
 
+_FEW = ("inconclusive", "fewer than 6 runs per side")
 COMMUNICATIONS, WORKERS, CONTROL = SIDES = ("communications", "workers", "workers, control")
 
 
@@ -213,13 +214,7 @@ def test_published_findings_as_questions(run: Path) -> None:
     assert words(locked) == ["not measured"]
 
 
-def test_equal_rates_are_neither_yes_nor_no(tmp_path: Path) -> None:
-    grid = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
-    row = findings_of(run_of(tmp_path, grid))[0][1]
-    assert [row[f"ratio{end}"] for end in ("_low", "", "_high")] == [1, 1, 1]
-    assert row["word"] == "inconclusive"
-
-
+@pytest.mark.usefixtures("undrawn")
 def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
     grid = {key: rates for key, rates in TWO_NODES.items() if "other" not in key}
     run = run_of(tmp_path, grid, nodes=1, target_on_node_share=None)
@@ -245,6 +240,26 @@ def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "word", "why", "n"),
+    [
+        (lambda line: line, "inconclusive", "the interval contains 1", 6),
+        (lambda line: "" if '"pair": 5' in line else line, *_FEW, 5),
+        (lambda line: line.replace('"kept"', '"rejected"'), "not measured", "no run counts", 0),
+    ],
+)
+def test_equal_rates_too_few_runs_and_none_answer_nothing(
+    tmp_path: Path, change: Callable[[str], str], word: str, why: str, n: int
+) -> None:
+    """What is changed are the reads."""
+    run = run_of(tmp_path, {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")})
+    edit(run, lambda line: change(line) if "direction=read/" in line else line)
+    row = findings_of(run)[0][1]
+    assert (row["word"], row["why"], row["n"]) == (word, why, n)
+    ends = [row[f"ratio{end}"] for end in ("_low", "", "_high")]
+    assert ends == ([1, 1, 1] if n == 6 else [None] * 3)
+
+
+@pytest.mark.parametrize(
     ("pinned_b", "word", "why"),
     [
         ((4 << 20, 65536), "yes", ""),
@@ -263,30 +278,3 @@ def test_pages_are_locked_where_a_message_of_64_kib_is_pinned(
     assert [row["pinned_b"] for row in cells_of(run).values()] == list(pinned_b)
     (row,) = findings_of(run)[3]
     assert (row["word"], row["why"]) == (word, why)
-
-
-def test_fewer_than_six_runs_answer_nothing(tmp_path: Path) -> None:
-    grid = {Key(direction, "nic", "idle", ""): 8 for direction in ("write", "read")}
-    run = run_of(tmp_path, grid)
-    last = ('"pair": 5', "direction=read/")
-    edit(run, lambda line: "" if all(text in line for text in last) else line)
-    row = findings_of(run)[0][1]
-    assert (row["word"], row["why"]) == ("inconclusive", "fewer than 6 runs per side")
-    assert (row["ratio"], row["n"]) == (None, 5)
-
-
-def test_a_cell_without_a_run_that_counts_is_no_answer(tmp_path: Path) -> None:
-    grid: dict[Key, object] = {Key(way, "nic", "idle", ""): 8 for way in ("write", "read")}
-    run = run_of(tmp_path, grid)
-    read = "direction=read/"
-    edit(run, lambda line: line.replace('"kept"', '"rejected"') if read in line else line)
-    assert [row["n"] for row in cells_of(run).values()] == [6, 0]
-    row = findings_of(run)[0][1]
-    assert (row["word"], row["why"], row["n"]) == ("not measured", "no run counts", 0)
-
-
-def test_other_runs_have_no_such_sections(tmp_path: Path) -> None:
-    made = samples(Case("stream", "B/s", "higher", 1e9, {"on": 1.2}), pairs=6)
-    run = write_run(tmp_path / "run", made)
-    assert cells_of(run) == {}
-    assert findings_of(run) == []
