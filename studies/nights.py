@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from analysis.compare.sides import Nights, Quantity, compare
+from analysis.compare.sides import Nights, Quantity, compare, correlation
 from analysis.statistics.interval import Estimate
 from studies import head, row, show
 from studies.noises import Draw, bimodal, correlated, heavy, normal
@@ -40,17 +40,13 @@ class NightNoise:
     common: float = 0.0
 
 
-#: Of nights that are independent, as a comparison takes them to be; and of others.
-INDEPENDENT = (
+NOISES = (
     NightNoise("independent", normal),
+    *(NightNoise(f"correlated by {r}", correlated(r)) for r in (0.3, 0.6, 0.9)),
+    *(NightNoise(f"by {r}, cases alike", correlated(r), common=0.8) for r in (0.6, 0.9)),
     NightNoise("bimodal", bimodal),
     NightNoise("Student's t, 3 degrees", heavy),
 )
-CORRELATED = (
-    *(NightNoise(f"correlated by {r}", correlated(r)) for r in (0.3, 0.6, 0.9)),
-    *(NightNoise(f"by {r}, cases alike", correlated(r), common=0.8) for r in (0.6, 0.9)),
-)
-NOISES = (*INDEPENDENT, *CORRELATED)
 
 
 def made_nights(
@@ -81,7 +77,7 @@ def named(
     for _ in range(count):
         old = made_nights(noise, rng, sides[0], cases)
         new = made_nights(noise, rng, sides[1], cases, change)
-        rows = compare(old, new, ())
+        rows = compare(old, new, (), correlation(old, new))
         changed = {row.case for row in rows if row.verdict in ("worse", "better")}
         hits += "case0" in changed if change else bool(changed)
     return hits / count

@@ -72,7 +72,7 @@ def _side(axes: Axes, of: Estimate | None, nights: Sequence[float], y: float, na
 
 
 #: Of compare.json, raised if a key goes or changes its meaning.
-SCHEMA = 3
+SCHEMA = 2
 
 
 def write_page(folder: Path, compared: Compared) -> Path:

@@ -19,7 +19,9 @@ from analysis.samples.integrity import Integrity
 from analysis.samples.provenance import FACTS, all_hosts, reported_facts
 from analysis.statistics.interval import CONFIDENCE, Estimate, flat, holm
 from analysis.statistics.nights import (
+    NightCorrelation,
     NightsDifference,
+    correlation_of_nights,
     mean_of_nights,
     ratio_of_nights,
     ratio_of_two,
@@ -189,10 +191,6 @@ CHANGES: dict[Change, str] = {
     "dose differs": "The sides were written to differently: their effects are not comparable.",
     "too few pairs": "One side has no night with at least six pairs.",
 }
-#: What a comparison cannot know of its nights.
-_INDEPENDENT = (
-    "Nights are taken as independent: if neighbours are alike, changes are named too often."
-)
 #: Adjusted p value up to which a change is named.
 LEVEL = 0.05
 #: Fewest nights of each side for that.
@@ -227,6 +225,8 @@ class Comparison:
     this_nights: list[float]
     #: Ratio of slowdowns or of times for the same work; above 1 is worse.
     ratio: Estimate | None
+    #: Interval / interval if nights were independent; None with one night a side.
+    widened: float | None
     #: Two-sided p value, and adjusted over all rows that are judged; None if not judged.
     p: float | None
     p_adjusted: float | None
@@ -238,24 +238,33 @@ class Comparison:
     @property
     def text(self) -> str:
         """The verdict in words; for two nights, by how much they differ."""
-        nights = len(self.reference_nights) + len(self.this_nights)
-        if self.verdict != "too few nights" or self.ratio is None or nights > 2:
+        if self.verdict != "too few nights" or self.ratio is None or self.widened is not None:
             return self.verdict
         return f"two nights differ by {signed((self.ratio.value - 1) * 100, 1)} %"
+
+
+def correlation(old: Nights, new: Nights) -> NightCorrelation:
+    """How much neighbouring nights correlate, from all quantities of both sides."""
+    return correlation_of_nights([(_values(old[of]), _values(new[of])) for of in new if of in old])
 
 
 def _values(nights: Sequence[Estimate]) -> list[float]:
     return [night.value for night in nights]
 
 
-def compare(old: Nights, new: Nights, other_dose: Collection[tuple[str, str]]) -> list[Comparison]:
+def compare(
+    old: Nights,
+    new: Nights,
+    other_dose: Collection[tuple[str, str]],
+    correlated: NightCorrelation,
+) -> list[Comparison]:
     """Every quantity of both sides, `new` against `old`, the reference.
 
     `other_dose`: cases and treatments whose doses differ. Their rows are not judged, but for the
     baseline, which has no writes.
     """
     both = {of: (old[of], new[of]) for of in new if of in old}
-    apart = {of: _apart(of, *sides) for of, sides in both.items()}
+    apart = {of: _apart(of, *sides, correlated.at_most) for of, sides in both.items()}
     differ = {of for of in both if of.metric != "off" and of[:2] in other_dose}
     enough = [of for of in both if min(map(len, both[of])) >= _FEWEST_NIGHTS and of not in differ]
     needed = nights_needed(len(enough))
@@ -271,9 +280,10 @@ def compare(old: Nights, new: Nights, other_dose: Collection[tuple[str, str]]) -
         ratio = difference.ratio if difference else _of_two(of, reference, this)
         row = Comparison(
             *(of.case, of.arm, of.metric, of.unit),
-            *(_mean(reference), _values(reference)),
-            *(_mean(this), _values(this)),
+            *(_mean(reference, correlated), _values(reference)),
+            *(_mean(this, correlated), _values(this)),
             ratio=ratio,
+            widened=difference.widened if difference else None,
             p=judged[of].p if of in judged else None,
             p_adjusted=p,
             least_named=judged[of].least(LEVEL / len(judged)) if of in judged else None,
@@ -304,9 +314,9 @@ def _in_times(of: Quantity, old: _Side, new: _Side) -> tuple[_Side, _Side]:
     return (old, new) if rate else (new, old)
 
 
-def _apart(of: Quantity, old: _Side, new: _Side) -> NightsDifference | None:
+def _apart(of: Quantity, old: _Side, new: _Side, correlation: float) -> NightsDifference | None:
     above, below = map(_values, _in_times(of, old, new))
-    return ratio_of_nights(above, below)
+    return ratio_of_nights(above, below, correlation=correlation)
 
 
 def _of_two(of: Quantity, old: _Side, new: _Side) -> Estimate | None:
@@ -315,8 +325,8 @@ def _of_two(of: Quantity, old: _Side, new: _Side) -> Estimate | None:
     return ratio_of_two(above[0], below[0]) if above and below else None
 
 
-def _mean(nights: _Side) -> Estimate | None:
-    return mean_of_nights(_values(nights)) or next(iter(nights), None)
+def _mean(nights: _Side, correlated: NightCorrelation) -> Estimate | None:
+    return mean_of_nights(_values(nights), correlated.at_most) or next(iter(nights), None)
 
 
 @dataclass(frozen=True)
@@ -328,6 +338,8 @@ class Compared:
     #: Facts of the nodes that change what a run measures, whether or not they differ.
     nodes: list[Difference]
     doses: list[DoseDifference]
+    #: Of neighbouring nights.
+    correlation: NightCorrelation
     rows: list[Comparison]
     #: All other facts that differ.
     others: list[Difference]
@@ -371,10 +383,10 @@ class Compared:
 
     @property
     def summary(self) -> str:
-        """What the nights allow."""
+        """What the nights allow, and how much neighbours correlate."""
         if not self.rows:
             return "No case in common."
-        return self.too_few_nights or f"{self._changed()} {_INDEPENDENT}"
+        return f"{self.too_few_nights or self._changed()}{self._correlated()}"
 
     def _changed(self) -> str:
         """How many rows changed, and by how much they had to."""
@@ -387,6 +399,20 @@ class Compared:
                 f" to change by {_percent(least[0])} to {_percent(least[-1])} to be named"
             )
         return f"{text}."
+
+    def _correlated(self) -> str:
+        """How much nights correlate, and what that does to intervals; empty without these."""
+        widened = sorted(row.widened for row in self.rows if row.widened is not None)
+        if not widened:
+            return ""
+        estimate, at_most = self.correlation.estimate, f"{self.correlation.at_most:.2f}"
+        correlate = "" if estimate is None else f" correlate by {estimate:.2f}, and"
+        worst = ", the most that is considered" if self.correlation.is_worst else ""
+        wide = " to ".join(dict.fromkeys(f"{factor:.1f}" for factor in (widened[0], widened[-1])))
+        return (
+            f" Neighbouring nights{correlate} may correlate by {at_most}{worst}: intervals are"
+            f" {wide} times as wide as of independent nights."
+        )
 
     def document(self) -> dict[str, Any]:
         """The comparison as `nimc compare --json` prints it."""
@@ -402,6 +428,7 @@ class Compared:
             },
             "nodes": [asdict(fact) for fact in self.nodes],
             "doses": [asdict(dose) for dose in self.doses],
+            "night_correlation": asdict(self.correlation),
             "comparisons": list(map(flat, self.rows)),
             "differences": [asdict(fact) for fact in self.others],
             "emulations": self.emulations,
@@ -415,12 +442,14 @@ def compare_sides(reference: Sequence[RunData], this: Sequence[RunData]) -> Comp
     sides = pair_up(reference, this)
     doses = dose_differences(*(side.effects for side in sides))
     old, new = (side.nights() for side in sides)
+    correlated = correlation(old, new)
     old_nodes, new_nodes = map(node_facts, sides)
     return Compared(
         *sides,
         nodes=[Difference(name, old_nodes[name], new_nodes[name]) for name in FACTS],
         doses=doses,
-        rows=compare(old, new, {(dose.case, dose.arm) for dose in doses}),
+        correlation=correlated,
+        rows=compare(old, new, {(dose.case, dose.arm) for dose in doses}, correlated),
         others=differences(*map(other_facts, sides)),
     )
 

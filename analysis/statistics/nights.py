@@ -1,8 +1,8 @@
 """Comparison of two sides when the night is the unit: one value per night and side.
 
 Student's t pools the spreads of both sides, Welch's keeps them apart; the more cautious of the two
-is used, and Student's alone if one side is one night (docs/method.md#two-runs). Nights are taken as
-independent.
+is used, and Student's alone if one side is one night. Neighbouring nights may correlate
+(docs/method.md#two-runs; Prais and Winsten 1954; Berger and Boos 1994).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import fmean
 
 import numpy as np
@@ -18,8 +19,29 @@ from scipy import special
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import TAIL, Estimate
 
+#: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`. All the
+#: same, unchanged nights name a change in at most 5 % of comparisons (`python -m studies.nights`).
+_MISSED = 0.05
+#: Correlations that are tried; nights are taken to correlate by no more than the last.
+_TRIED = tuple(step / 20 for step in range(20))
+
 #: Standard error of a logarithm, and its degrees of freedom.
 _Error = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class NightCorrelation:
+    """How much neighbouring nights of a side correlate."""
+
+    #: None if nights are too few, or do not differ.
+    estimate: float | None
+    #: The largest correlation that is not rejected.
+    at_most: float
+
+    @property
+    def is_worst(self) -> bool:
+        """Whether the nights reject no correlation."""
+        return self.at_most == _TRIED[-1]
 
 
 @dataclass(frozen=True)
@@ -29,36 +51,76 @@ class NightsDifference:
     ratio: Estimate
     #: Two-sided p value of "the sides do not differ".
     p: float
-    #: By Student and by Welch.
+    #: By Student and by Welch; for independent nights, and for those of the largest correlation.
     errors: tuple[_Error, ...]
+    #: Interval / interval of independent nights.
+    widened: float
 
     def least(self, level: float) -> float:
         """Least relative change with a p value of at most `level`, given this spread."""
         return math.expm1(_half_width(self.errors, level / 2))
 
 
-def mean_of_nights(values: Sequence[float]) -> Estimate | None:
+def correlation_of_nights(
+    rows: Sequence[tuple[Sequence[float], Sequence[float]]],
+) -> NightCorrelation:
+    """Of the positive values of both sides, one pair of sides a row, nights in order of time.
+
+    Rows that lack a night are left out. All rows are taken to correlate alike.
+    """
+    most = max(((len(x), len(y)) for x, y in rows), default=(0, 0), key=sum)
+    full = [(x, y) for x, y in rows if (len(x), len(y)) == most]
+    nights = np.array([np.concatenate([_logs(x)[1], _logs(y)[1]]) for x, y in full])
+    nights = nights.reshape(len(full), sum(most))
+    nights = nights[nights.any(axis=1)]
+    if max(most) < 3 or not len(nights):
+        return NightCorrelation(None, _TRIED[-1])
+    nights /= np.linalg.norm(nights, axis=1, keepdims=True)
+    neighbours = float(np.einsum("ri,ij,rj->r", nights, _neighbours(*most), nights).mean())
+    expected, deviation = np.array([_of_neighbours(*most, r) for r in _TRIED]).T
+    error = deviation / math.sqrt(_independent_rows(nights, sum(most) - 2))
+    possible = neighbours - expected > special.ndtri(_MISSED) * error
+    return NightCorrelation(
+        float(np.interp(neighbours, expected, _TRIED)),
+        float(np.max(_TRIED, where=possible, initial=0.0)),
+    )
+
+
+def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimate | None:
     """Geometric mean of one positive value per night with Student's interval; None below two."""
     n = len(values)
     if n < 2:
         return None
     mean, centred = _logs(values)
-    return _estimate(mean, [(math.sqrt(float(centred @ centred) / (n - 1) / n), n - 1.0)])
+    errors = [
+        (math.sqrt(_squares(centred, r) / (n - 1) * _of_mean(n, r)), n - 1.0)
+        for r in {0.0, correlation}
+    ]
+    return _estimate(mean, errors)
 
 
-def ratio_of_nights(x: Sequence[float], y: Sequence[float]) -> NightsDifference | None:
-    """Ratio of the nights `x` to the nights `y`, positive values; None below three in total."""
+def ratio_of_nights(
+    x: Sequence[float], y: Sequence[float], correlation: float = 0.0
+) -> NightsDifference | None:
+    """Ratio of the nights `x` to the nights `y`, positive values; None below three in total.
+
+    `correlation`: that of neighbouring nights, which are in order of time.
+    """
     if min(len(x), len(y)) < 1 or len(x) + len(y) < 3:
         return None
     (mean, one), (mean_other, other) = _logs(x), _logs(y)
-    errors, change = _errors(one, other), mean - mean_other
+    independent = _errors(one, other, 0.0)
+    errors = [*independent, *(_errors(one, other, correlation) if correlation else [])]
+    change = mean - mean_other
     # Nights without any spread differ, or do not.
     certain = 1.0 if change == 0 else 0.0
     p = max(
         float(2 * special.stdtr(freedom, -abs(change) / error)) if error else certain
         for error, freedom in errors
     )
-    return NightsDifference(_estimate(change, errors), p, tuple(errors))
+    least = _half_width(independent, TAIL)
+    widened = _half_width(errors, TAIL) / least if least else 1.0
+    return NightsDifference(_estimate(change, errors), p, tuple(errors), widened)
 
 
 def ratio_of_two(x: Estimate, y: Estimate) -> Estimate:
@@ -83,13 +145,31 @@ def _logs(values: Sequence[float]) -> tuple[float, Values]:
     return mean, logs - mean
 
 
-def _errors(x: Values, y: Values) -> list[_Error]:
+def _squares(centred: Values, r: float) -> float:
+    """Sum of n - 1 squares of one night's deviation, of logarithms whose neighbours correlate by r.
+
+    Each night less r times the one before is independent of all others.
+    """
+    rest = math.sqrt(1 - r * r)
+    steps = np.append(rest * centred[0], centred[1:] - r * centred[:-1])
+    level = np.append(rest, np.full(len(centred) - 1, 1 - r))
+    steps -= level * (level @ steps) / (level @ level)
+    return float(steps @ steps) / (1 - r * r)
+
+
+def _of_mean(n: int, r: float) -> float:
+    """Variance of the mean of n nights / variance of one."""
+    return (1 + 2 * sum((1 - k / n) * r**k for k in range(1, n))) / n
+
+
+def _errors(x: Values, y: Values, r: float) -> list[_Error]:
     """Student's, and Welch's if both sides have several nights."""
     m, n = len(x), len(y)
-    squares = float(x @ x), float(y @ y)
-    errors = [(math.sqrt(sum(squares) / (m + n - 2) * (1 / m + 1 / n)), m + n - 2.0)]
+    squares = _squares(x, r), _squares(y, r)
+    of_mean = _of_mean(m, r), _of_mean(n, r)
+    errors = [(math.sqrt(sum(squares) / (m + n - 2) * sum(of_mean)), m + n - 2.0)]
     if min(m, n) > 1 and any(squares):
-        a, b = squares[0] / (m - 1) / m, squares[1] / (n - 1) / n
+        a, b = squares[0] / (m - 1) * of_mean[0], squares[1] / (n - 1) * of_mean[1]
         errors.append((math.sqrt(a + b), (a + b) ** 2 / (a**2 / (m - 1) + b**2 / (n - 1))))
     return errors
 
@@ -101,3 +181,52 @@ def _estimate(log: float, errors: Sequence[_Error]) -> Estimate:
 
 def _half_width(errors: Sequence[_Error], tail: float) -> float:
     return max(-error * float(special.stdtrit(freedom, tail)) for error, freedom in errors)
+
+
+# Products of neighbouring nights, relative to their squares, as quadratic forms of both sides'
+# nights. What is expected of them follows from the covariances of the nights alone. Matrices have
+# shape (m + n, m + n).
+
+
+@cache
+def _apart(m: int, n: int) -> Values:
+    """Nights between two nights of one side; infinite between the sides."""
+    night = np.arange(m + n)
+    distance = np.abs(np.subtract.outer(night, night)).astype(float)
+    return np.where(np.equal.outer(night < m, night < m), distance, np.inf)
+
+
+def _neighbours(m: int, n: int) -> Values:
+    return np.where(_apart(m, n) == 1, 0.5, 0.0)
+
+
+@cache
+def _of_neighbours(m: int, n: int, r: float) -> tuple[float, float]:
+    """Expected ratio of one row, and its standard deviation, if neighbours correlate by `r`.
+
+    To second order in the deviations of products and squares. With 3 to 12 nights a side and `r` up
+    to 0.95 the first is 0 to 0.05 too low, so that rather too large correlations stay possible, and
+    the second within 0.05 (simulated, 100,000 rows each).
+    """
+    together = np.isfinite(_apart(m, n))
+    covariance = r ** _apart(m, n)
+    centred = np.eye(m + n) - together / together.sum(axis=0)
+    products = centred @ _neighbours(m, n) @ centred
+    squares = float(np.trace(centred @ covariance))
+    first = float(np.trace(products @ covariance)) / squares
+    form = (products - first * centred) @ covariance
+    deviation = math.sqrt(max(2 * float(np.trace(form @ form)), 0.0)) / squares
+    return first - 2 * float(np.trace(form @ centred @ covariance)) / squares**2, deviation
+
+
+def _independent_rows(centred: Values, freedom: int) -> float:
+    """So many independent rows would give as sharp a mean: rows of one case share its nights.
+
+    `centred`: rows of centred nights, of length 1. Their squared correlations, less what chance
+    adds, are the correlations of their products of neighbours.
+    """
+    rows = len(centred)
+    chance = 1 / freedom
+    products = (centred @ centred.T) ** 2
+    together = float((products - chance).sum()) / (1 - chance) if freedom > 1 else 0.0
+    return rows**2 / min(max(together, rows), rows**2)

@@ -24,9 +24,9 @@ from records.text import Line, aligned, columns, one_line, sentences, visible, w
 #: its meaning.
 _SCHEMAS = {
     **dict.fromkeys(("doctor", "simulate --paper"), 2),
-    **dict.fromkeys(("minicluster status", "minicluster up", "nights run"), 2),
+    **dict.fromkeys(("compare", "minicluster status", "minicluster up", "nights run"), 2),
     **dict.fromkeys(("reproduce", "writers", "writers --paper"), 2),
-    **dict.fromkeys(("compare", "model predict", "plan", "simulate"), 3),
+    **dict.fromkeys(("model predict", "plan", "simulate"), 3),
     **dict.fromkeys(("advise", "model evaluate", "model fit"), 4),
     "verify": 2,
 }

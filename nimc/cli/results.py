@@ -239,8 +239,8 @@ def compare_command(
     """Compare nights with reference nights: slowdowns and times, and what differs between them.
 
     A ratio above 1 is worse. A run is a night. With several nights on both sides, a change is named
-    if it exceeds how nights differ, judged over all rows and as if neighbouring nights were
-    independent; seven a side are a good start. With one night on a side, no change is named.
+    if it exceeds how nights differ, judged over all rows and as far as neighbouring nights may
+    correlate; seven a side are a good start. With one night on a side, no change is named.
     """
     references, runs = _sides(references, runs)
     sides = ([load_run(path, force=force) for path in side] for side in (references, runs))

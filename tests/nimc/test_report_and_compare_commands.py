@@ -60,6 +60,7 @@ def test_several_nights_fail_only_if_asked_and_worse(tmp_path: Path, command: Co
     assert "7 nights of synthetic on synthetic machine against 7 nights" in out
     assert "worse" in out
     compare(new, old, "--fail")
+    assert "nights correlate by" in " ".join(out.split())
 
 
 @pytest.fixture(scope="module")

@@ -73,4 +73,4 @@ def test_the_data_are_next_to_the_page(tmp_path: Path, several: Compared) -> Non
     page = write_page(tmp_path / "new" / "folder", several)
     assert page == tmp_path / "new" / "folder" / "compare.html"
     written = json.loads((page.parent / "compare.json").read_text())
-    assert written == {"schema": 3, **several.document()}
+    assert written == {"schema": 2, **several.document()}

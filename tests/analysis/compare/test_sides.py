@@ -22,8 +22,9 @@ from analysis.compare.sides import (
 )
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
+from analysis.statistics.nights import NightCorrelation
 from records.errors import InputError
-from studies.nights import INDEPENDENT, NightNoise, named
+from studies.nights import NOISES, NightNoise, named
 from tests.analysis.compare.nights import night
 from tests.analysis.synthetic import LAMMPS, STREAM, Case
 
@@ -165,26 +166,33 @@ def test_a_side_is_of_one_machine_and_a_run_counts_once(stream: RunData) -> None
 
 # Rows.
 
+#: Nights that do not follow one another in time.
+INDEPENDENT = NightCorrelation(0.0, 0.0)
+
 
 def of(metric: str = "slowdown", better: str = "lower", case: str = "a") -> Quantity:
     return Quantity(case, "off" if metric == "off" else "on", metric, "s", better)  # type: ignore[arg-type]
 
 
 def compared(old: Nights, new: Nights, other_dose: Collection = ()) -> list[Comparison]:
-    return compare(old, new, other_dose)
+    return compare(old, new, other_dose, INDEPENDENT)
 
 
 def estimates(*values: float) -> list[Estimate]:
     return [Estimate(v, v * 0.99, v * 1.01, 0.95) for v in values]
 
 
-@pytest.mark.parametrize("noise", INDEPENDENT, ids=lambda noise: noise.name)
+@pytest.mark.parametrize(
+    "noise",
+    [*NOISES[::2], *(pytest.param(noise, marks=pytest.mark.slow) for noise in NOISES[1::2])],
+    ids=lambda noise: noise.name,
+)
 def test_unchanged_nights_name_a_change_in_at_most_five_percent(noise: NightNoise) -> None:
     assert named(noise, (5, 5), 7, 100) <= 0.05
 
 
 #: Nights a side, change of one case of one -> share found, as docs/evidence.md has it.
-_POWER = {(7, 0.02): 0.827}
+_POWER = {(7, 0.05): 0.72, (10, 0.03): 0.84}
 
 
 @pytest.mark.parametrize(("count", "change"), _POWER)
@@ -192,7 +200,7 @@ def test_planted_changes_are_found_as_often_as_documented(count: int, change: fl
     share = _POWER[count, change]
     # Four standard errors of 200 trials.
     error = 4 * np.sqrt(share * (1 - share) / 200)
-    assert named(INDEPENDENT[0], (count, count), 1, 200, change) == pytest.approx(share, abs=error)
+    assert named(NOISES[0], (count, count), 1, 200, change) == pytest.approx(share, abs=error)
 
 
 @pytest.mark.parametrize(("rows", "nights"), [(1, 6), (3, 7), (21, 10), (25, 10), (26, 11)])
@@ -203,7 +211,7 @@ def test_so_many_rows_need_so_many_nights(rows: int, nights: int) -> None:
     values = np.exp(np.random.default_rng(6).normal(0, 0.01, nights))
     for total in (nights - 1, nights):
         sides = (values[: total // 2], values[total // 2 : total])
-        old, new = ({name: estimates(*side.tolist()) for name in quantities} for side in sides)
+        old, new = ({each: estimates(*side.tolist()) for each in quantities} for side in sides)
         judged = {row.verdict != "too few nights" for row in compared(old, new)}
         assert judged == {total == nights}
 
@@ -272,6 +280,18 @@ def test_two_nights_differ_and_no_more_and_one_new_night_is_not_judged() -> None
     assert (none.verdict, none.ratio, none.this) == ("too few pairs", None, None)
 
 
+def test_correlated_nights_widen_all_intervals_of_a_row() -> None:
+    old, new = estimates(1.0, 1.01, 1.02), estimates(1.0, 1.02, 1.03)
+    plain, wide = (
+        compare({of(): old}, {of(): new}, (), NightCorrelation(None, r))[0] for r in (0.0, 0.6)
+    )
+    assert plain.widened == 1
+    assert wide.ratio.value == plain.ratio.value
+    narrow, wider = (np.log(row.ratio.low / row.ratio.value) for row in (plain, wide))
+    assert wider / narrow == pytest.approx(wide.widened)
+    assert wide.reference.low < plain.reference.low
+
+
 def test_rows_of_another_dose_are_not_judged_and_weigh_on_no_other() -> None:
     sides = [
         {of(m): estimates(*(v * f for v in (1.0, 1.01, 1.02))) for m in ("off", "slowdown")}
@@ -292,20 +312,21 @@ def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, 
     slower = case.base / 1.5 if case.better == "higher" else case.base * 1.5
     old = [night(tmp_path / f"a{n}", case, seed=n) for n in range(4)]
     moved = replace(case, base=slower)
-    new = [night(tmp_path / f"b{n}", moved, seed=n + 20) for n in range(4)]
-    both = compare_sides(old, new)
-    verdicts = {row.metric: row.verdict for row in both.rows}
+    new = [night(tmp_path / f"b{n}", moved, seed=n + 9) for n in range(4)]
+    found = compare_sides(old, new)
+    verdicts = {row.metric: row.verdict for row in found.rows}
     assert verdicts == {"off": "worse", "slowdown": "no change shown", "on": "worse"}
-    off = next(row for row in both.rows if row.metric == "off")
+    off = next(row for row in found.rows if row.metric == "off")
     assert off.ratio.value == pytest.approx(1.5, abs=0.05)
-    document = both.document()
+    document = found.document()
     assert document["reference"] == {
         "machine": "synthetic machine", "campaign": "synthetic", "runs": ["a0", "a1", "a2", "a3"]
     }  # fmt: skip
     assert document["worse"] == 2
-    assert "2 of 3 rows changed by more than nights differ; with 4 against 4" in both.summary
+    assert "2 of 3 rows changed by more than nights differ; with 4 against 4" in found.summary
     one = compare_sides(old[:1], new[:2])
-    assert one.summary == one.too_few_nights != ""
+    assert one.summary.startswith(one.too_few_nights)
+    assert "may correlate by 0.95, the most that is considered" in one.summary
 
 
 def test_effects_that_share_a_baseline_compare_it_once(tmp_path: Path) -> None:

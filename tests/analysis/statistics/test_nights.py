@@ -6,6 +6,9 @@ from scipy import stats
 
 from analysis.statistics.interval import Estimate
 from analysis.statistics.nights import (
+    _independent_rows,
+    _of_neighbours,
+    correlation_of_nights,
     mean_of_nights,
     ratio_of_nights,
     ratio_of_two,
@@ -52,6 +55,20 @@ def test_the_more_cautious_of_student_and_welch_is_used() -> None:
     assert math.log(difference.ratio.high) == pytest.approx(4 + 4.302653 / math.sqrt(3), abs=1e-5)
 
 
+def test_correlated_nights_widen_the_interval_of_independent_ones() -> None:
+    """Logs -1, 1 against 3, 1 degree of freedom (t of 97.5 %: 12.7062).
+
+    Independent: squares 2, variance 2 (1 + 1/2) = 3. Correlated by r = 1/2: squares 2 / (1 - r), of
+    the mean (1 + r) / 2, variance 4 (1 + 3/4) = 7.
+    """
+    x, y = [math.exp(3)], [math.exp(v) for v in (-1, 1)]
+    for r, variance in ((0.0, 3), (0.5, 7)):
+        difference = ratio_of_nights(x, y, r)
+        half = 12.7062 * math.sqrt(variance)
+        assert math.log(difference.ratio.high) == pytest.approx(3 + half, rel=1e-5)
+        assert difference.widened == pytest.approx(math.sqrt(variance / 3))
+
+
 def test_one_night_a_side_says_nothing_of_nights() -> None:
     assert ratio_of_nights([1.2], [1.1]) is None
     assert ratio_of_nights([], [1.1, 1.2, 1.3]) is None
@@ -60,8 +77,84 @@ def test_one_night_a_side_says_nothing_of_nights() -> None:
 
 def test_nights_without_any_spread() -> None:
     same, other = ratio_of_nights([2.0] * 3, [2.0] * 3), ratio_of_nights([3.0] * 3, [2.0] * 3)
-    assert (same.p, other.p) == (1.0, 0.0)
+    assert (same.p, same.widened, other.p) == (1.0, 1.0, 0.0)
     assert other.ratio.low == pytest.approx(1.5)
+
+
+def _correlated(rng: np.random.Generator, r: float, rows: int, nights: int) -> np.ndarray:
+    """Values of nights whose neighbours correlate by `r`, by the factors of their covariances."""
+    factors = np.linalg.cholesky(r ** np.abs(np.subtract.outer(range(nights), range(nights))))
+    return np.asarray(np.exp(0.01 * rng.standard_normal((rows, nights)) @ factors.T))
+
+
+@pytest.mark.parametrize("r", [0.0, 0.3, 0.9])
+def test_the_error_of_correlated_nights_follows_from_their_covariances(r: float) -> None:
+    """Generalised least squares with the whole matrix."""
+    values = _correlated(np.random.default_rng(5), r, 1, 7)[0]
+    covariance = r ** np.abs(np.subtract.outer(range(7), range(7))).astype(float)
+    inverse, one, logs = np.linalg.inv(covariance), np.ones(7), np.log(values)
+    rest = logs - (one @ inverse @ logs) / (one @ inverse @ one)
+    independent = logs.std(ddof=1) / math.sqrt(7)
+    error = max(math.sqrt(rest @ inverse @ rest / 6 * covariance.mean()), independent)
+    mean = mean_of_nights(values.tolist(), r)
+    assert math.log(mean.high / mean.value) == pytest.approx(2.446912 * error, rel=1e-5)
+
+
+@pytest.mark.parametrize("r", [0.0, 0.3, 0.6, 0.9])
+def test_the_correlation_of_many_nights_is_found(r: float) -> None:
+    rng = np.random.default_rng(9)
+    sides = [_correlated(rng, r, 20, 40).tolist() for _ in range(2)]
+    correlation = correlation_of_nights(list(zip(*sides, strict=True)))
+    assert correlation.estimate == pytest.approx(r, abs=0.07)
+    assert r <= correlation.at_most <= r + 0.15
+
+
+@pytest.mark.parametrize("copies", [1, 10])
+def test_the_largest_correlation_is_rarely_missed_however_alike_rows_are(copies: int) -> None:
+    """Ten copies of a row say no more than one."""
+    rng, missed = np.random.default_rng(10), 0
+    for _ in range(300):
+        sides = [_correlated(rng, 0.6, 1, 10).tolist() * copies for _ in range(2)]
+        missed += correlation_of_nights(list(zip(*sides, strict=True))).at_most < 0.6
+    # Three standard errors of 300 trials above 5 %.
+    assert missed <= 26
+
+
+def test_few_nights_reject_no_correlation() -> None:
+    for sides in ([([1.0, 1.1], [1.2, 1.1])], [([1.0, 1.0, 1.0], [2.0, 2.0])], []):
+        correlation = correlation_of_nights(sides)
+        assert (correlation.estimate, correlation.at_most, correlation.is_worst) == (
+            None,
+            0.95,
+            True,
+        )
+
+
+@pytest.mark.parametrize(("m", "n", "r"), [(3, 3, 0.6), (8, 5, 0.3), (10, 10, 0.6)])
+def test_products_of_neighbours_are_as_drawn(m: int, n: int, r: float) -> None:
+    rng = np.random.default_rng(12)
+    sides = [np.log(_correlated(rng, r, 20_000, nights)) for nights in (m, n) if nights]
+    sides = [side - side.mean(axis=1, keepdims=True) for side in sides]
+    products = sum((side[:, 1:] * side[:, :-1]).sum(axis=1) for side in sides)
+    ratios = products / sum((side**2).sum(axis=1) for side in sides)
+    assert _of_neighbours(m, n, r) == pytest.approx((ratios.mean(), ratios.std()), abs=0.025)
+
+
+@pytest.mark.parametrize(
+    ("cosine", "freedom", "rows"),
+    # Of 2 rows with 4 degrees chance alone gives 1/4: (2 + 2 c^2 - 4/4) / (3/4) of 4.
+    [(0.0, 4, 2.0), (0.625**0.5, 4, 4 / 3), (1.0, 4, 1.0), (1.0, 1, 2.0)],
+)
+def test_rows_that_are_alike_count_as_fewer(cosine: float, freedom: int, rows: float) -> None:
+    centred = np.array([[1.0, 0.0], [cosine, math.sqrt(1 - cosine**2)]])
+    assert _independent_rows(centred, freedom) == pytest.approx(rows)
+
+
+def test_rows_that_lack_a_night_do_not_count() -> None:
+    rng = np.random.default_rng(11)
+    full = [(x, x[::-1]) for x in _correlated(rng, 0.6, 5, 9).tolist()]
+    short = [(x[1:], x) for x, _ in full]
+    assert correlation_of_nights([*full, *short]) == correlation_of_nights(full)
 
 
 def test_the_mean_of_nights_is_the_geometric_one() -> None:
