@@ -3,6 +3,7 @@
 CI runs it. `python -m tests.bench.growth plan 4000` does one piece.
 """
 
+import gc
 import json
 import math
 import statistics
@@ -133,6 +134,7 @@ def main() -> None:
 
     Start-up is left out.
     """
+    gc.set_threshold(100_000, 20)  # as `nimc.cli.main` does
     name, size = sys.argv[1], int(sys.argv[2])
     piece = _PIECES[name]
     with tempfile.TemporaryDirectory() as folder:
