@@ -74,18 +74,6 @@ def test_details_have_the_repeated_baseline_the_control_and_the_writers(rows: li
     assert "-v adds" not in words
 
 
-def test_every_interval_is_drawn(rows: list[Result]) -> None:
-    rows = [row for row in rows if row.role == "effect"]
-    lines = _printed(rows).splitlines()
-    at = next(n for n, line in enumerate(lines) if re.match(r"slowdown +\d", line))
-    drawn = lines[at + 1 : at + 1 + len(rows)]
-    for row, line in zip(rows, drawn, strict=True):
-        assert line.startswith(row.case)
-        assert line.count("+") == 1
-        # Right of 1 where the whole interval lies above it.
-        assert (line.index("+") > lines[at].index("1", 8)) == (row.slowdown.value > 1)
-
-
 def test_levels_are_shown_and_what_they_cost(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path / "run", samples(remedies(), pairs=6)))
     text = _printed(run.results, contrasts=run.contrasts)

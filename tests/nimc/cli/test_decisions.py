@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from analysis.compare import node_ranks
 from analysis.compare.node_ranks import RankedNode
 from analysis.effects.verdict import Verdict
+from analysis.report import data
 from analysis.statistics.interval import Estimate
 from conductor.injectors import INJECTORS
 from nimc.cli import crate, hosts, minicluster, run, spack
@@ -147,9 +149,13 @@ def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
 ) -> None:  # fmt: skip
     found = Estimate(ratio, ratio - 0.01, ratio + 0.01, 0.95)
     row = RankedNode("stream", "n1", 6, 1.5e11, "B/s", found, 0.01, 0.02)
-    monkeypatch.setattr(run, "load_run", lambda path: path)
-    monkeypatch.setattr(run, "figures", lambda node, _: [node])
-    monkeypatch.setattr(run, "ranked", lambda nodes, margin: [row] * len(nodes) * (margin == 0.02))
+    monkeypatch.setattr(data, "load_run", lambda path: path)
+    monkeypatch.setattr(node_ranks, "figures", lambda node, _: [node])
+
+    def ranked(nodes: list[str], margin: float) -> list[RankedNode]:
+        return [row] * len(nodes) * (margin == 0.02)
+
+    monkeypatch.setattr(node_ranks, "ranked", ranked)
     request = Made(machine=Made(name="m"), campaign=Made(name="nodes", margin=0.02))
     runs = {node: Path(node) for node in ("n1", "n2") if node not in failed}
     assert run._ranked(request, Path("s"), runs, failed, True) == code
