@@ -307,10 +307,17 @@ def unproven(series: Series, records: Sequence[WriterRecord]) -> str | None:
     targets = [record.target for record in records if record.proof == "unproven"]
     if not targets:
         return None
-    faults = [
-        writer.meter.fault
+    lacking = [
+        _lacking(writer.meter.fault, record.overwritten_share)
         for writer, record in zip(series.writers, records, strict=False)
-        if record.proof == "unproven" and writer.meter.fault
+        if record.proof == "unproven"
     ]
     who = "the targets" if MANY in targets else ", ".join(dict.fromkeys(targets))
-    return Note.UNPROVEN(targets=who, reason=f" ({faults[0]})" if faults else "")
+    return Note.UNPROVEN(targets=who, memory=[*lacking, _lacking(None, None)][0])
+
+
+def _lacking(fault: str | None, found_share: float | None) -> str:
+    """What a target's memory lacks as a proof."""
+    if found_share is None:
+        return f"was not looked at{f' ({fault})' if fault else ''}"
+    return f"shows {found_share:.0%} of what they claim, where {PROVEN_SHARE:.0%} are needed"

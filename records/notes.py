@@ -87,8 +87,8 @@ class Note(Enum):
         "measure on more nodes, or with longer writes",
     )
     UNPROVEN = (
-        "unproven: no device counted what arrived at {targets}, and its memory was not looked"
-        " at{reason}: only the writers report the writes",
+        "unproven: no device counted what arrived at {targets}, and its memory {memory}: only the"
+        " writers report the writes",
         "take an injector whose buffer is looked at, or a device that counts",
     )
     NOT_JUDGED = (

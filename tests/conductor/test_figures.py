@@ -168,6 +168,9 @@ def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
     seen = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
     (found,) = writer_records(Series(writers=[seen]), (0.0, 5.0))
     assert (found.proof, found.overwritten_share) == (proof, pytest.approx(share))
+    note = unproven(Series(writers=[seen]), [found]) or ""
+    said = f"its memory shows {share:.0%} of what they claim, where 75% are needed"
+    assert (said in note) == (proof == "unproven")
     by_device = replace(seen, meter=Metered(0, "sent by eth0"))
     assert record(by_device, node(device(160))).proof == "device"
     assert record(by_device).overwritten_share is None
