@@ -313,7 +313,7 @@ def unproven(series: Series, records: Sequence[WriterRecord]) -> str | None:
         if record.proof == "unproven"
     ]
     who = "the targets" if MANY in targets else ", ".join(dict.fromkeys(targets))
-    return Note.UNPROVEN(targets=who, memory=[*lacking, _lacking(None, None)][0])
+    return Note.UNPROVEN(targets=who, memory=lacking[0] if lacking else _lacking(None, None))
 
 
 def _lacking(fault: str | None, found_share: float | None) -> str:

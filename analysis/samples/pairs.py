@@ -24,7 +24,7 @@ _PAIR = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
 _FIGURES = ["fom_better", "off", "on", "ratio", "repeated"]
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
-#: Whether a run has a figure of merit that can be; a forced report of a faulty run holds others.
+#: Whether a figure of merit can be real; a forced report of a faulty run has others.
 _POSSIBLE = pl.col("fom").is_between(1 / MOST, MOST)
 
 
@@ -32,8 +32,8 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
     """`samples` with the column `status`: `counts`, `warm-up` or `rejected`.
 
     A sample of an effect is rejected if no writer wrote, whatever its record says; its `reason`
-    then says so. A timetable of 0 writers needs none. So is a sample whose figure of merit no run
-    can have.
+    then says so. A timetable of 0 writers needs none. A sample is rejected, too, if its figure of
+    merit is too small or too large to be real.
     """
     accepted = pl.col("outcome").cast(pl.String) == "kept"
     requested = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
@@ -43,7 +43,7 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
         reason=pl.when(idle)
         .then(pl.lit("no writer wrote during the run"))
         .when(absurd)
-        .then(pl.lit("no run has such a figure of merit"))
+        .then(pl.lit("its figure of merit is too small or too large to be real"))
         .otherwise("reason"),
         status=pl.when(~accepted | idle | absurd)
         .then(pl.lit("rejected"))
