@@ -40,7 +40,14 @@ _SCHEMAS = range(2, SCHEMA_VERSION + 1)
 OTHER = "for another, use the nimc that wrote it"
 _SCHEMA_RULE = f"{_SCHEMAS[0]} to {SCHEMA_VERSION}; {OTHER}"
 #: What a sample has no more: bursts and traffic of schema 4, and traffic of schema 5.
-DROPPED = re.compile(rb'"(?:burst|replay)": ?\{|"trace_sha256": ?"')
+_DROPPED = re.compile(rb'"(?:burst|replay)": ?\{|"trace_sha256": ?"')
+_DROPPED_NAMES = (b'burst":', b'replay":', b'trace_sha256":')
+
+
+def dropped(text: bytes) -> re.Match[bytes] | None:
+    """The first of what a sample has no more in the text of some."""
+    # The pattern alone would take as long as a quarter of all reading.
+    return _DROPPED.search(text) if any(name in text for name in _DROPPED_NAMES) else None
 
 
 def check(frame: pl.DataFrame, path: Path, first_line: int) -> None:

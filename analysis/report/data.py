@@ -92,9 +92,10 @@ class RunData:
 
     def emulated(self, cases: Collection[str] | None = None) -> list[str]:
         """Caveats of the transports of all writers, or of those in `cases`; none for hardware."""
-        if cases is None:
-            return emulated(self.samples)
-        return emulated(self.samples.filter(pl.col("case").cast(pl.String).is_in(list(cases))))
+        transports = self.samples.lazy().select("case", "transport").unique(maintain_order=True)
+        if cases is not None:
+            transports = transports.filter(pl.col("case").cast(pl.String).is_in(list(cases)))
+        return emulated(transports.collect())
 
     @property
     def ended_s(self) -> float | None:

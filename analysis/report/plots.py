@@ -119,6 +119,10 @@ def _matplotlib() -> ModuleType:
     current = Path.cwd()
     os.chdir(START_FOLDER)
     try:
+        import matplotlib.artist
+
+        # Texts for `help` of each class take a third of the time to load.
+        matplotlib.artist.kwdoc = lambda artist: ""  # noqa: ARG005  # its own name
         import matplotlib.figure
     finally:
         os.chdir(current)
@@ -202,6 +206,8 @@ def label(treatment: str) -> str:
     return f"{arm} {text}".rstrip() + f"\n{named}"
 
 
+#: Columns that a pointer shows of a run.
+_OF_TITLES = ("key", "nodes", "fom", "status", "outcome", "reason")
 #: Status of a run, or `lost` without a figure of merit -> marker and look; those of a run that
 #: counts are its treatment's.
 _LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -224,16 +230,20 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
     counted = samples.filter(status="counts")
     medians = dict(counted.group_by("arm").agg(pl.median("fom") / factor).iter_rows())
     raster = samples.height > RASTER_ABOVE
+    status = pl.col("status").cast(pl.String)
+    drawn = samples.select(
+        "arm",
+        *(() if raster else _OF_TITLES),
+        x=(pl.col("fom") / factor).clip(*_edges(counted["fom"] / factor)).fill_null(0),
+        look=pl.when(pl.col("fom").is_null()).then(pl.lit("lost")).otherwise(status),
+    )
     hover: dict[str, list[str]] = {}
     with drawing(0.7 + 0.44 * len(treatments)) as figure:
         axes = figure.subplots()
         for strip, treatment in enumerate(treatments):
-            runs = samples.filter(pl.col("arm") == treatment)
+            runs = drawn.filter(pl.col("arm") == treatment)
             places = np.linspace(strip - 0.34, strip + 0.34, runs.height + 2)[1:-1]
-            clipped = (pl.col("fom") / factor).clip(*_edges(counted["fom"] / factor))
-            status = pl.col("status").cast(pl.String)
-            look = pl.when(pl.col("fom").is_null()).then(pl.lit("lost")).otherwise(status)
-            runs = runs.with_columns(x=clipped.fill_null(0), y=places, look=look)
+            runs = runs.with_columns(y=places)
             for (kind,), part in runs.partition_by("look", as_dict=True).items():
                 gid, (shape, how) = f"points-{strip}-{kind}", _LOOKS[str(kind)]
                 colour = "bad" if shape else treatment
@@ -256,8 +266,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
 def _titles(runs: pl.DataFrame, factor: float, unit: str) -> list[str]:
     """What a pointer shows of each run."""
     titles = []
-    columns = ("key", "nodes", "fom", "status", "outcome", "reason")
-    for key, nodes, fom, status, outcome, reason in runs.select(columns).iter_rows():
+    for key, nodes, fom, status, outcome, reason in runs.select(_OF_TITLES).iter_rows():
         figure = "no figure of merit" if fom is None else f"{number(fom / factor)} {unit}"
         why = f"; {outcome.replace('_', ' ')}: {reason}" if status == "rejected" else ""
         titles.append(one_line(f"{key} on {nodes}, {status}: {figure}{why}")[:_TITLE])
@@ -324,14 +333,15 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> Marku
             across = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
             look = {"alpha": 0.7, "mew": 0, "rasterized": raster, "gid": f"pairs-{line}"}
             points(axes, ratios, across, row.arm, marker(row.arm), 4.4, **look)
-            hover[f"pairs-{line}"] = [
-                f"block {block}, pair {pair}: {ratio:.3f}"
-                for block, pair, ratio in of_arm.select("block", "pair", "ratio").iter_rows()
-            ]
+            if not raster:
+                hover[f"pairs-{line}"] = [
+                    f"block {block}, pair {pair}: {ratio:.3f}"
+                    for block, pair, ratio in of_arm.select("block", "pair", "ratio").iter_rows()
+                ]
             interval(axes, row.slowdown, line - 0.27, row.arm)
         estimates = said((row.arm, row.slowdown) for row in rows)
         title = f"Slowdown of every pair. Estimates: {estimates}"
-        return themed_svg(figure, name, title, {} if raster else hover)
+        return themed_svg(figure, name, title, hover)
 
 
 def overview_plot(

@@ -148,7 +148,7 @@ def _of_treatment(part: pl.DataFrame) -> dict[str, Any]:
     estimate = median_interval(values)
     return {
         "nodes": ",".join(
-            sorted({node for names in part["nodes"] for node in str(names).split(",")})
+            sorted({node for names in part["nodes"].unique() for node in str(names).split(",")})
         ),
         "runs": len(values),
         "fom": median(values),

@@ -29,7 +29,7 @@ from records.errors import InputError
 from records.files import replace
 from records.json_limits import refuse_long
 from records.sample import NAME, Sample
-from records.sample_rules import DROPPED, OTHER, WRITER, check, raise_first_fault
+from records.sample_rules import OTHER, WRITER, check, dropped, raise_first_fault
 
 #: Of a file that is parsed at once.
 _PIECE_B = 8 << 20
@@ -209,7 +209,7 @@ def _is_object(text: bytes) -> bool:
 
 def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     """The rows of the piece's lines, those of their writers, and those of their conditions."""
-    if old := DROPPED.search(piece.text):
+    if old := dropped(piece.text):
         line = piece.first_line + piece.text[: old.start()].count(b"\n")
         raise InputError(
             f"{piece.path}:{line}: bursts of schema 4 or replayed traffic found; allowed: neither;"

@@ -55,10 +55,14 @@ def _paired(run: RunData) -> pl.DataFrame:
     names = pl.col("arm", "baseline").cast(pl.String)
     strip = names.map_elements(without_tool, return_dtype=pl.String)
     effects = (
-        run.samples.filter(pl.col("role").cast(pl.String) == "effect")
+        run.samples.lazy()
+        .filter(pl.col("role") == "effect")
+        .select("case", "arm", "baseline")
+        .unique(maintain_order=True)
         .select(pl.col("case").cast(pl.String), strip)
         .unique(maintain_order=True)
         .rename({"arm": "treatment"})
+        .collect()
     )
     both = ["case", "tool", *_PAIR, "rank", "role"]
     off = values.select(*both, pl.col("treatment").alias("baseline"), off="value")

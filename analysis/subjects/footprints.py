@@ -63,6 +63,10 @@ def _pairs(run: RunData) -> pl.DataFrame:
     `reference` is what its time is compared with: the control where the case has one, else the
     baseline, which `again` repeats.
     """
+    of_effects = run.samples.lazy().filter(pl.col("role") == "effect").drop_nulls("footprint_b")
+    kinds = of_effects.select("case", "footprint_b", "writers", "nodes").unique().collect()
+    if kinds["case"].is_unique().all():
+        return pl.DataFrame()
     names = ("fom", "fom_better", "writers", "nodes", "working_set_b", "footprint_b")
     runs = runs_that_count(run.samples, *names, "writer_rate_b_s")
     plain = [arm for arm in runs["arm"].unique() if parts_of(arm)[1].keys() <= _FACTORS]

@@ -14,6 +14,9 @@ from records.arms import natural
 
 def _rows(run: RunData) -> pl.DataFrame:
     """A row per pair of an effect whose case ran on more than one node, each time on one."""
+    kinds = run.samples.lazy().select("case", "nodes").unique().collect()
+    if kinds["case"].is_unique().all():
+        return pl.DataFrame()
     runs = runs_that_count(run.samples, "nodes", "fom", "fom_better", "fom_unit")
     runs = runs.with_columns(node=pl.col("nodes").cast(pl.String))
     alone = ~pl.col("node").str.contains(",", literal=True).any().over("case")

@@ -109,7 +109,8 @@ def _estimates(run: RunData) -> pl.DataFrame:
         if paper.of_best is not None:
             names = ("case", "arm", "baseline", "pairs", "unit")
             figures = {name: value for name, value in flat(row).items() if name in _SLOWDOWN}
-            ranks = run.samples.filter(case=row.case, arm=row.arm).select(extra("ranks")).max()
+            runs = run.samples.lazy().filter(case=row.case, arm=row.arm)
+            ranks = runs.select("fom_extra").unique().select(extra("ranks")).max().collect()
             of = {name: getattr(row, name) for name in names} | {"ranks": ranks.item()}
             rows.append(of | figures | asdict(paper))
     floats = (*_SLOWDOWN, *PaperEstimates.__dataclass_fields__)

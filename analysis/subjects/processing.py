@@ -34,14 +34,16 @@ def _rows(run: RunData) -> pl.DataFrame:
 
     The same counters must have been read in both runs of a pair.
     """
-    runs = runs_that_count(
-        *(run.samples, "elapsed_s", "writer_rate_b_s", "transport", "same_host", "timetable")
-    )
     tool, event = (pl.col(name).cast(pl.String) for name in ("tool", "event"))
     spent = (
         run.counters.filter(tool.is_in(list(_ENDS)), event.is_in(PROCESSING))
         .group_by("key", tool.replace(_ENDS).alias("end"), maintain_order=True)
         .agg(spent_s=pl.col("value").sum(), counters=event.unique().sort())
+    )
+    if spent.is_empty():
+        return pl.DataFrame()
+    runs = runs_that_count(
+        *(run.samples, "elapsed_s", "writer_rate_b_s", "transport", "same_host", "timetable")
     )
     claim = mapping(mapping(run.header.facts.get("site")).get("nic")).get("processing")
     counted = runs.join(spent, on="key", maintain_order="left").with_columns(

@@ -37,13 +37,13 @@ def scaling_view(run: RunData, name: str) -> View | None:
 def _runs_of(run: RunData) -> pl.DataFrame:
     """Baselines and effects at each number of ranks."""
     told = pl.col("workload", "role", "arm").cast(pl.String)
-    return (
-        run.samples.lazy()
-        .filter(pl.col("status") == "counts", pl.col("fom").is_not_null())
-        .select(told, "fom", "fom_unit", ranks=extra("ranks"))
-        .filter(pl.col("workload") == WORKLOAD, pl.col("role").is_in(["baseline", "effect"]))
-        .collect()
+    runs = run.samples.lazy().filter(
+        pl.col("status") == "counts",
+        pl.col("fom").is_not_null(),
+        pl.col("workload") == WORKLOAD,
+        pl.col("role").is_in(["baseline", "effect"]),
     )
+    return runs.select(told, "fom", "fom_unit", ranks=extra("ranks")).collect()
 
 
 def sides_plot(
