@@ -1,9 +1,11 @@
 """Settings of tests that measure for real: other work on this host rejects none of their runs."""
 
+from typing import Any
+
 from records.acceptance import LIMITS
 
 #: For `AcceptanceLimits`; conditions are recorded all the same. A rate alone may be disturbed, too.
-UNJUDGED: dict[str, float | None] = {**dict.fromkeys(LIMITS), "max_share": 1e9}
+UNJUDGED: dict[str, Any] = {**dict.fromkeys(LIMITS), "max_share": 1e9}
 #: The same as variables of a check (`reframe -S CHECK.NAME=VALUE`), and as a campaign's key.
 VARIABLES = dict.fromkeys(LIMITS, "@none")
 VERIFY = ", ".join(f"{name}: null" for name in LIMITS)

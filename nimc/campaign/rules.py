@@ -90,8 +90,9 @@ class _Asked:
 
 
 def _entries(campaign: Campaign, checks: Mapping[str, CheckVariables]) -> Iterator[_Asked]:
+    unknown_check = CheckVariables(frozenset())
     for index, entry in enumerate(campaign.workloads):
-        check = checks.get(entry.check, CheckVariables(frozenset()))
+        check = checks.get(entry.check, unknown_check)
         yield _Asked(campaign, entry, ("workloads", index), check)
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from nimc.campaign.cases import Omitted
 from nimc.campaign.matrix import Matrix, matrix
@@ -27,7 +27,7 @@ class Possible:
     #: Why nothing can be started, in one line; empty if something can.
     why: str
 
-    @property
+    @cached_property  # each case is looked up in it
     def cannot(self) -> dict[str, str]:
         """Case -> why it cannot run."""
         return {omitted.case: omitted.reason for omitted in self.absent}

@@ -112,7 +112,7 @@ def _reframe_case_s() -> float:
         path = Path(folder) / "nothing.py"
         path.write_text(_NOTHING)
         words = ["-C", _ROOT / "configs" / "localhost.py", "-c", path, "-r", "--prefix", folder]
-        command = [Path(sys.executable).parent / "reframe", *words]
+        command = [str(Path(sys.executable).parent / "reframe"), *map(str, words)]
         return cost_of(
             lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
         ).wall_s

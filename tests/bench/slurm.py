@@ -58,7 +58,8 @@ def _cost() -> list[BenchRow]:
     """Two blocks at a time on 4 nodes, each with one target and one origin."""
     with mini.minicluster("--nodes", "4", "--origins", "2") as folder:
         demand = AcceptanceLimits(min_share=0.001, retries=0, **UNJUDGED)
-        writes, more = {"devices": ("eth0",)}, {"pairs": _PAIRS, "demand": demand}
+        writes = {"devices": ("eth0",)}
+        more: dict[str, Any] = {"pairs": _PAIRS, "demand": demand}
         plans = [
             mini.plan(folder, ["off", "on"], _RUN_S, writes, block=block, **more)
             for block in range(_BLOCKS)

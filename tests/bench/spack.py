@@ -44,5 +44,8 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
 def _command_s(root: Path, *words: str) -> float:
     """Seconds that `nimc spack` takes, its start included."""
     nimc = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
-    settings = {"env": {**os.environ, "NIMC_SPACK_DIR": str(root)}, "stdout": subprocess.DEVNULL}
-    return cost_of(lambda: subprocess.run([*nimc, "spack", *words], check=True, **settings)).wall_s
+    command, environment = [*nimc, "spack", *words], {**os.environ, "NIMC_SPACK_DIR": str(root)}
+    output = subprocess.DEVNULL
+    return cost_of(
+        lambda: subprocess.run(command, check=True, env=environment, stdout=output)
+    ).wall_s
