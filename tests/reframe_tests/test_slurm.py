@@ -19,12 +19,6 @@ SPLIT = Origins(policy="same_job", nodes=1)
 
 
 def test_origins_are_a_second_component():
-    assert job_options(HETJOB) == [
-        "--no-requeue",
-        "#SBATCH hetjob",
-        "#SBATCH --nodes=2 --ntasks=2 --ntasks-per-node=1 --no-requeue --exclusive"
-        " --partition=origin",
-    ]
     assert job_options(RESERVED)[-1].endswith("--reservation=nimc")
     there = Origins(policy="hetjob", partition="origin", access=["--constraint=hdr", "-Cx"])
     assert job_options(there)[-1].endswith(" --partition=origin --constraint=hdr -Cx")
