@@ -285,7 +285,12 @@ def read_block(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> No
         stem = stem_of(sample.pair, sample.arm, sample.attempt)
         outputs = logs / f"{stem}.out", logs / f"{stem}.err"
         if sample.outcome == "kept":
-            sample = _with_figure(reader, sample, outputs, fault)
+            try:
+                if fault:
+                    raise FomError(fault)
+                sample = replace(sample, fom=reader.read(*outputs))
+            except (FomError, ReframeError) as error:
+                sample = replace(sample, outcome="no_fom", reason=str(error))
         samples.append((sample, outputs))
     for sample, outputs in samples:
         # Every sample of a case has its unit and direction, those without a figure too.
@@ -294,14 +299,3 @@ def read_block(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> No
             sample = replace(sample, fom_unit=of.unit, fom_better=of.better, notes=noted)
         store.append(sample, outputs=filter(Path.exists, outputs))
     unread.unlink()
-
-
-def _with_figure(
-    reader: OutputReader, sample: Sample, outputs: tuple[Path, Path], fault: str
-) -> Sample:
-    try:
-        if fault:
-            raise FomError(fault)
-        return replace(sample, fom=reader.read(*outputs))
-    except (FomError, ReframeError) as error:
-        return replace(sample, outcome="no_fom", reason=str(error))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import reframe as rfm
 from reframe.core.builtins import variable
@@ -11,36 +12,7 @@ from reframe_tests.mixin import short_form
 from reframe_tests.workload import Near, Within, Workload, count, last_match
 
 #: Problem 1 of the CORAL-2 benchmark: one material, reflecting sides.
-_SIMULATION = {
-    "dt": 2e-9,
-    "fMax": 0.1,
-    "boundaryCondition": "reflect",
-    "seed": 1029384756,
-    "eMax": 20,
-    "eMin": 1e-9,
-    "nGroups": 230,
-    "lowWeightCutoff": 0.001,
-    "coralBenchmark": 1,
-}
-_PROBLEM: dict[str, dict[str, float | str]] = {
-    "Geometry": {"material": "carbon", "shape": "brick"}
-    | {f"{x}{end}": at for x in "xyz" for end, at in (("Min", 0), ("Max", 10000))},
-    "Material": {
-        "name": "carbon",
-        "mass": 12.011,
-        "nIsotopes": 20,
-        "nReactions": 9,
-        "sourceRate": 1e10,
-        "totalCrossSection": 1.5,
-        "absorptionCrossSection": "flat",
-        "fissionCrossSection": "flat",
-        "scatteringCrossSection": "flat",
-        "absorptionCrossSectionRatio": 0.04,
-        "fissionCrossSectionRatio": 0.05,
-        "scatteringCrossSectionRatio": 1,
-    },
-    "CrossSection": {"name": "flat", "A": 0, "B": 0, "C": 0, "D": 0, "E": 1, "nuBar": 1.6},
-}
+_INPUT = Path(__file__).parent / "src/quicksilver/coral2_p1.inp.in"
 
 
 @rfm.simple_test
@@ -63,15 +35,11 @@ class quicksilver(ProgramTest, NodesMixin, ThreadsMixin):
         """Write the input: a box of as many cubes as ranks."""
         self.spread(self.ranks_per_node())
         edge = self.same_work(self.edge)
-        box = dict(zip("xyz", near_cube(self.num_tasks), strict=True))
-        sizes: dict[str, float | str] = {"nSteps": self.steps}
-        sizes["nParticles"] = self.particles * edge**3 * self.num_tasks
-        for x, ranks in box.items():
-            sizes |= {f"{x}Dom": ranks, f"n{x}": edge * ranks, f"l{x}": edge * ranks}
-        lines = []
-        for name, block in {"Simulation": _SIMULATION | sizes, **_PROBLEM}.items():
-            lines += [f"{name}:", *(f"   {key}: {value}" for key, value in block.items()), ""]
-        self.executable_opts = ["-i", self.input_file("coral2_p1.inp", "\n".join(lines))]
+        sizes = {"steps": self.steps, "particles": self.particles * edge**3 * self.num_tasks}
+        for x, ranks in zip("xyz", near_cube(self.num_tasks), strict=True):
+            sizes |= {f"ranks_{x}": ranks, f"cells_{x}": edge * ranks}
+        text = _INPUT.read_text().format(**sizes)
+        self.executable_opts = ["-i", self.input_file("coral2_p1.inp", text)]
 
 
 short_form(quicksilver, edge=3, particles=1000, steps=5)

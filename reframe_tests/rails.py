@@ -108,8 +108,6 @@ def _of_level(machine: Machine, policy: str) -> list[Rail]:
 
 
 def _require(machine: Machine, field: str, policy: str) -> None:
-    if not _ONE.fullmatch(policy) and policy not in (DEFAULT, LOCAL):
-        raise InputError(f"{field}: {policy!r} found; allowed: {ALLOWED}")
     of_field = lacking_of_mpi if field == "mpi_rail" else lacking
     if reason := of_field(machine, policy):
         raise InputError(f"{field}: {policy}: {reason}; allowed: {DEFAULT}")

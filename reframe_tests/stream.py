@@ -127,8 +127,8 @@ short_form(stream, "quick", iterations=18, array_most="128MiB")
 
 def _of_triad(column: int) -> re.Pattern[str]:
     """A column of the line of triad: best rate in MB/s; mean, least and largest time in seconds."""
-    others = rf"\s+{FLOAT.replace('(', '(?:', 1)}"
-    return re.compile(rf"^Triad:{others * column}\s+{FLOAT}{others * (3 - column)}\s*$")
+    before, after = r"\s+\S+" * column, r"\s+\S+" * (3 - column)
+    return re.compile(rf"^Triad:{before}\s+{FLOAT}{after}\s*$")
 
 
 WORKLOAD = Workload(

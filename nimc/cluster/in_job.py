@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nimc.campaign.settings import settings_of, target_partitions
 from nimc.cluster.doctor import Finding, gbit_s, inactive, lacking, port_words
@@ -31,45 +31,20 @@ from records.machine.site import load as load_machine
 
 #: Names of findings.
 _JOB, _HETJOB = "job on nodes", "heterogeneous job"
-
-
-def examine(
-    name: str, results: Path, wait_s: float, tell: Callable[[str], None], root: Path = ROOT
-) -> list[Finding]:
-    """Look at the nodes of a machine in a job; `tell` says so before it is submitted.
-
-    Raises InputError for a machine without Slurm, Stopped after a signal; the job is gone then.
-    """
-    site, config = load_machine(name, root), root / "configs" / f"{name}.py"
-    settings = settings_of(config)
-    if settings.fault:
-        raise InputError(f"configs/{name}.py: cannot be read: {settings.fault}")
-    parts = [part for part in settings.partitions if part.get("scheduler") in slurm.SCHEDULERS]
-    targets = target_partitions(parts, site.partition)
-    if not targets:
-        raise InputError(
-            f"--in-job: configs/{name}.py has no partition of Slurm for the targets; allowed:"
-            " machines whose jobs Slurm starts"
-        )
-    os.environ.update(settings.environment)  # as ReFrame, which runs the file (SLURM_CONF)
-    place = Place(config, targets[0]["name"], targets[0]["environs"][0], site.origins)
-    results.mkdir(parents=True, exist_ok=True)
-    try:
-        return list(findings(look(place, results.absolute(), wait_s, tell), site))
-    except MachineError as error:
-        return [lacking(_JOB, str(error), "see 'slurm' above", needed=True)]
-
-
-# The job.
-
-
 #: Begins the name of the job's folder.
 PREFIX = ".nimc-look-"
 _CHECK = Path(__file__).with_name("node_look_check.py")
-#: Begins what the check itself says.
-_SANITY = "ReFrame failed in 'sanity': sanity error: "
 #: Begins each error of sbatch; ends what ReFrame quotes of it.
 _SBATCH, _ENDS = "sbatch: error: ", " --- stderr ---"
+
+
+class Place(NamedTuple):
+    """Where ReFrame runs the check: a configuration, whose system has its name, and the origins."""
+
+    config: Path
+    partition: str
+    environ: str
+    origins: Origins
 
 
 @dataclass(frozen=True)
@@ -84,14 +59,34 @@ class JobLook:
     nodes: list[dict[str, Any]] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where ReFrame runs the check: a configuration, whose system has its name, and the origins."""
+def examine(
+    name: str, results: Path, wait_s: float, tell: Callable[[str], None], root: Path = ROOT
+) -> list[Finding]:
+    """Look at the nodes of a machine in a job; `tell` says so before it is submitted.
 
-    config: Path
-    partition: str
-    environ: str
-    origins: Origins
+    Raises InputError for a machine without Slurm, Stopped after a signal; the job is gone then.
+    """
+    site, config = load_machine(name, root), root / "configs" / f"{name}.py"
+    settings = settings_of(config)
+    if settings.fault:
+        raise InputError(f"configs/{name}.py: cannot be read: {settings.fault}")
+    targets = target_partitions(settings.partitions, site.partition)
+    part = next((of for of in targets if of.get("scheduler") in slurm.SCHEDULERS), None)
+    if part is None:
+        raise InputError(
+            f"--in-job: configs/{name}.py has no partition of Slurm for the targets; allowed:"
+            " machines whose jobs Slurm starts"
+        )
+    os.environ.update(settings.environment)  # as ReFrame, which runs the file (SLURM_CONF)
+    place = Place(config, part["name"], part["environs"][0], site.origins)
+    results.mkdir(parents=True, exist_ok=True)
+    try:
+        return list(findings(look(place, results.absolute(), wait_s, tell), site))
+    except MachineError as error:
+        return [lacking(_JOB, str(error), "see 'slurm' above", needed=True)]
+
+
+# The job.
 
 
 def look(place: Place, parent: Path, wait_s: float, tell: Callable[[str], None]) -> JobLook:
@@ -102,7 +97,7 @@ def look(place: Place, parent: Path, wait_s: float, tell: Callable[[str], None])
     """
     processes.become_subreaper()
     tell(f"ReFrame submits a job of {nodes_of(place.origins)} nodes to {place.partition}")
-    told = set[str]()
+    told = {""}
     with (
         Interrupts() as interrupts,
         tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent) as path,
@@ -114,7 +109,7 @@ def look(place: Place, parent: Path, wait_s: float, tell: Callable[[str], None])
         def tick() -> None:
             answered = any(folder.glob("[0-9]*.json"))  # ReFrame may wait on without accounting
             watch.look(time.monotonic(), begun=answered, finished=False)
-            if watch.waits and watch.waits not in told:
+            if watch.waits not in told:
                 told.add(watch.waits)
                 tell(watch.waits)
 
@@ -143,27 +138,22 @@ def _command(place: Place, folder: Path, wait_s: float) -> list[str]:
     prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
     python = (sys.executable, os.path.realpath(sys.executable))
     paths = [str(ROOT), *python, str(folder.parent), os.path.abspath(prefix)]
-    request = {
-        "origins": (place.origins if nodes > 1 else Origins(policy="same_job")).model_dump(),
-        "nodes": nodes,
-        "paths": list(dict.fromkeys(paths)),
-    }
+    origins = place.origins if nodes > 1 else Origins(policy="same_job")
+    request = {"origins": origins.model_dump(), "nodes": nodes, "paths": [*dict.fromkeys(paths)]}
     (folder / "request.json").write_text(json.dumps(request))
-    pending = f"{max(1, round(wait_s))}s"
     return [
         *(find_reframe(), "-C", str(place.config), "-c", str(_CHECK), "-r"),
         *(f"--system={place.config.stem}:{place.partition}", "-p", f"^{place.environ}$"),
         *(f"--{name}={folder / name}" for name in ("stage", "output", "perflogdir")),
         f"--report-file={folder / 'reframe.json'}",
         *("-S", f"NodeLook.request={folder / 'request.json'}"),
-        *("-S", f"NodeLook.max_pending_time={pending}"),
+        *("-S", f"NodeLook.max_pending_time={max(1, round(wait_s))}s"),
     ]
 
 
 def collected(folder: Path, status: int) -> JobLook:
     """What a job left in its folder; `status` is that of ReFrame."""
     files = sorted(folder.glob("[0-9]*.json"), key=lambda path: int(path.stem))
-    nodes = [json.loads(path.read_text()) for path in files]
     job = None
     with suppress(OSError, ValueError, LookupError):
         report = json.loads((folder / "reframe.json").read_text())
@@ -172,66 +162,8 @@ def collected(folder: Path, status: int) -> JobLook:
     if why and _SBATCH in why:
         _, *errors = why.removesuffix(_ENDS).split(_SBATCH)
         why = "Slurm refuses the job: " + "; ".join(error.strip() for error in errors)
-    return JobLook(job and str(job), why and why.removeprefix(_SANITY), nodes)
-
-
-# What it shows, a line each.
-
-
-def findings(looked: JobLook, site: Machine) -> Iterator[Finding]:
-    """All findings of a job."""
-    yield from _of_job(looked, site.origins)
-    if looked.nodes:
-        yield from _of_nodes(looked, site)
-
-
-def _of_job(looked: JobLook, origins: Origins) -> Iterator[Finding]:
-    """Whether Slurm took it, and whether it ran on as many nodes as it has."""
-    if origins.policy in ("hetjob", "reservation"):
-        if not looked.job:
-            remedy = "origins.policy: same_job, or another origins.partition, in site/"
-            yield lacking(_HETJOB, str(looked.why), remedy, needed=True)
-            return
-        detail = f"Slurm accepts origins in {origins.partition or 'the default partition'}"
-        yield Finding(_HETJOB, "ok", detail, needed=True)
-    if len(looked.nodes) == nodes_of(origins):
-        yield Finding(_JOB, "ok", outcome(looked), needed=True)
-        return
-    remedy = "nodes must see the results folder, and Python there must start"
-    if not looked.nodes:
-        remedy = "try later, or with a longer --wait" if looked.job else "see access in configs/"
-    yield lacking(_JOB, outcome(looked), remedy, needed=True)
-
-
-def _of_nodes(looked: JobLook, site: Machine) -> Iterator[Finding]:
-    """What nodes lack."""
-    nodes = {node["node"]: node for node in looked.nodes}
-    names = ", ".join(nodes)
-    unseen = {name: ", ".join(node["unseen"]) for name, node in nodes.items()}
-    yield _on_nodes(
-        "shared folders",
-        {name: paths and f"does not see {paths}" for name, paths in unseen.items()},
-        f"{names}: see the checkout, Python, the results and the stage folder",
-        "keep it on a file system that all nodes mount",
-    )
-    lock = "the lock of this host in the results folder"
-    yield _on_nodes(
-        "locks",
-        {name: f"does not see {lock}" for name in nodes if nodes[name]["lock"] == "unseen"},
-        f"{names}: see {lock}",
-        "mount it with locks (Lustre: -o flock), or use another --results",
-    )
-    yield interface(looked, site)
-    wanted = [rail.device for rail in site.rails] or ([site.device] if site.device else [])
-    yield from (device(name, looked, site) for name in wanted)
-    reasons = {name: node["injectors"][site.injector] or "" for name, node in nodes.items()}
-    remedies = [reason.partition(": ")[2] for reason in reasons.values() if reason]
-    yield _on_nodes(
-        f"{site.injector} on nodes",
-        {name: reason.partition(": ")[0] for name, reason in reasons.items()},
-        f"ready on {names}",
-        next(iter(remedies), ""),
-    )
+    why = why and why.removeprefix("ReFrame failed in 'sanity': sanity error: ")  # of the check
+    return JobLook(job and str(job), why, [json.loads(path.read_text()) for path in files])
 
 
 def outcome(looked: JobLook) -> str:
@@ -242,6 +174,29 @@ def outcome(looked: JobLook) -> str:
     return f"job {looked.job}: target {target}, origins {', '.join(origins) or 'none'}"
 
 
+# What it shows, a line each.
+
+
+def findings(looked: JobLook, site: Machine) -> Iterator[Finding]:
+    """Whether Slurm took the job, whether it ran on all of its nodes, and what these lack."""
+    origins = site.origins
+    if origins.policy in ("hetjob", "reservation"):
+        if not looked.job:
+            remedy = "origins.policy: same_job, or another origins.partition, in site/"
+            yield lacking(_HETJOB, str(looked.why), remedy, needed=True)
+            return
+        detail = f"Slurm accepts origins in {origins.partition or 'the default partition'}"
+        yield Finding(_HETJOB, "ok", detail, needed=True)
+    remedy = "nodes must see the results folder, and Python there must start"
+    if not looked.nodes:
+        remedy = "try later, or with a longer --wait" if looked.job else "see access in configs/"
+    all_answered = len(looked.nodes) == nodes_of(origins)
+    of_job = lacking(_JOB, outcome(looked), remedy, needed=True)
+    yield Finding(_JOB, "ok", outcome(looked), needed=True) if all_answered else of_job
+    if looked.nodes:
+        yield from _of_nodes({node["node"]: node for node in looked.nodes}, site)
+
+
 def _on_nodes(what: str, faults: Mapping[str, str], ok: str, remedy: str) -> Finding:
     """What every node must have; `faults`: node -> what is wrong there, if anything."""
     wrong = [f"{node}: {fault}" for node, fault in faults.items() if fault]
@@ -250,21 +205,48 @@ def _on_nodes(what: str, faults: Mapping[str, str], ok: str, remedy: str) -> Fin
     return Finding(what, "ok", ok, needed=True)
 
 
-def interface(looked: JobLook, site: Machine) -> Finding:
+def _of_nodes(nodes: Mapping[str, Mapping[str, Any]], site: Machine) -> Iterator[Finding]:
+    """What nodes lack; `nodes`: name -> record."""
+    names, lock = ", ".join(nodes), "the lock of this host in the results folder"
+    unseen = {name: ", ".join(node["unseen"]) for name, node in nodes.items()}
+    yield _on_nodes(
+        "shared folders",
+        {name: paths and f"does not see {paths}" for name, paths in unseen.items()},
+        f"{names}: see the checkout, Python, the results and the stage folder",
+        "keep it on a file system that all nodes mount",
+    )
+    yield _on_nodes(
+        "locks",
+        {name: f"does not see {lock}" for name in nodes if nodes[name]["lock"] == "unseen"},
+        f"{names}: see {lock}",
+        "mount it with locks (Lustre: -o flock), or use another --results",
+    )
+    yield _interface(nodes, site)
+    for device in [rail.device for rail in site.rails] or filter(None, [site.device]):
+        yield _device(device, {name: node["host"] for name, node in nodes.items()}, site)
+    reasons = {name: node["injectors"][site.injector] or "" for name, node in nodes.items()}
+    parts = {name: reason.partition(": ") for name, reason in reasons.items()}
+    yield _on_nodes(
+        f"{site.injector} on nodes",
+        {name: lack for name, (lack, _, _) in parts.items()},
+        f"ready on {names}",
+        next((remedy for lack, _, remedy in parts.values() if lack), ""),
+    )
+
+
+def _interface(nodes: Mapping[str, Mapping[str, Any]], site: Machine) -> Finding:
     """Whether every node has the interface of the site file, with an address."""
     what, file = "interface on nodes", f"interface in site/{site.name}.yaml"
-    there = {node["node"]: node["addresses"] for node in looked.nodes}
-    shared = ", ".join(in_common(list(there.values())))
-    if not shared:
-        of_each = [f"{node}: {', '.join(in_common([of]))}" for node, of in there.items()]
-        shared = f"none ({'; '.join(of_each)})"
+    there = {name: node["addresses"] for name, node in nodes.items()}
+    of_each = (f"{name}: {', '.join(in_common([of]))}" for name, of in there.items())
+    shared = ", ".join(in_common(list(there.values()))) or f"none ({'; '.join(of_each)})"
     others = f"interfaces of all nodes: {shared}"
     if site.interface is None:
         return lacking(what, f"none in site/{site.name}.yaml; {others}", "set interface")
-    addresses = {node: of.get(site.interface) for node, of in there.items()}
+    addresses = {name: of.get(site.interface) for name, of in there.items()}
     lack = f"no {site.interface} with an IPv4 address; {others}"
-    lacks = {node: "" if address else lack for node, address in addresses.items()}
-    ok = ", ".join(f"{node} {address}" for node, address in addresses.items())
+    lacks = {name: "" if address else lack for name, address in addresses.items()}
+    ok = ", ".join(f"{name} {address}" for name, address in addresses.items())
     return _on_nodes(what, lacks, f"{site.interface}: {ok}", file)
 
 
@@ -274,22 +256,20 @@ def in_common(addresses: Sequence[Mapping[str, str | None]]) -> list[str]:
     return [name for name in names if all(of_node.get(name) for of_node in addresses)]
 
 
-def device(name: str, looked: JobLook, site: Machine) -> Finding:
+def _device(name: str, hosts: Mapping[str, Mapping[str, Any]], site: Machine) -> Finding:
     """Whether every node has a device, or rail, of the site file, with an active port."""
     what, file = f"{name} on nodes", f"device and rails in site/{site.name}.yaml"
-    hosts = {node["node"]: node["host"] for node in looked.nodes}
     rdma = {node: devices_of(host) for node, host in hosts.items()}
     rates = {node: device_rate(host, name) for node, host in hosts.items()}
     addresses = [of.pci for there in rdma.values() if (of := devices.named(name, there))]
     if None in rates.values():
         lacks = {
-            node: f"no {name}, but {_there(hosts[node])}"
+            node: "" if rate else f"no {name}, but {_there(hosts[node])}"
             for node, rate in rates.items()
-            if rate is None
         }
-        address = addresses[0] if addresses else None
-        if address and all(devices.named(address, there) for there in rdma.values()):
-            file = f"{file}: {address}"
+        for address in filter(None, addresses[:1]):
+            if all(devices.named(address, there) for there in rdma.values()):
+                file = f"{file}: {address}"
         return _on_nodes(what, lacks, "", file)
     detail = ", ".join(f"{node} {rate}" for node, rate in rates.items())
     for reason in filter(None, (inactive(name, there) for there in rdma.values())):
@@ -316,7 +296,5 @@ def device_rate(host: Mapping[str, Any], name: str) -> str | None:
     """State and rate of an RDMA device or interface in words; None if the node has none."""
     if device := devices.named(name, devices_of(host)):
         return f"({', '.join(map(port_words, device.ports)) or device.transport})"
-    for interface in host["interfaces"]:
-        if interface["name"] == name:
-            return f"(up{gbit_s(interface['rate_b_s'])})"
-    return None
+    of_name = (of for of in host["interfaces"] if of["name"] == name)
+    return next((f"(up{gbit_s(interface['rate_b_s'])})" for interface in of_name), None)

@@ -206,7 +206,8 @@ def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, dict[st
     there: dict[str, dict[str, str]] = {}
     for path in (layout.packages, own_file(layout, settings)):
         for rules in packages_in(path, "packages").values() if path.is_file() else ():
-            for external in _externals(rules):
+            listed = rules.get("externals")
+            for external in listed if isinstance(listed, list) else ():
                 if programs := _programs(external):
                     name = str(external.get("spec")).partition(" ")[0]
                     there[name] = programs | there.get(name, {})
@@ -236,15 +237,11 @@ def c_compiler(layout: SpackLayout, settings: SpackSettings) -> str:
     return there[max(with_c, key=rank)]["c"]
 
 
-def _externals(rules: dict[str, Any]) -> list[dict[str, Any]]:
-    """The packages of the host in a rule; what is none is Spack's to reject."""
-    listed = rules.get("externals")
-    listed = listed if isinstance(listed, list) else []
-    return [external for external in listed if isinstance(external, dict)]
+def _programs(external: object) -> dict[str, str]:
+    """Language -> the program of a compiler of the host for it, if that is there.
 
-
-def _programs(external: dict[str, Any]) -> dict[str, str]:
-    """Language -> the compiler's program for it, if that is on this host."""
+    What is no such package is Spack's to reject.
+    """
     programs: Any = external
     for key in ("extra_attributes", "compilers"):
         programs = programs.get(key) if isinstance(programs, dict) else None

@@ -154,6 +154,12 @@ def rdma(name: str, ports: Mapping[int, str], pci: str | None = None, gbit_s: fl
     return made | {"ports": listed, "pci": pci}
 
 
+def on_nodes(looked: JobLook, what: str, **changes: Any) -> doctor.Finding:
+    """What doctor says of that on all nodes."""
+    rows = in_job.findings(looked, machine(**changes))
+    return next(row for row in rows if row.what == f"{what} on nodes")
+
+
 def looked_at(**of_nodes: list[Any]) -> JobLook:
     return JobLook("7", None, [made.node(name, of) for name, of in of_nodes.items()])
 
@@ -202,7 +208,7 @@ def test_init_names_the_port_that_is_active(devices: Any, expected: str, tmp_pat
 )
 def test_doctor_looks_at_the_port_that_writers_use(device: str, state: str, said: str) -> None:
     devices = ports_of_case()
-    found = in_job.device(device, looked_at(a=devices, b=devices), machine(device=device))
+    found = on_nodes(looked_at(a=devices, b=devices), device, device=device)
     assert (found.state, said in found.detail) == (state, True), found
     here = SimpleNamespace(rdma=[of_record(each) for each in devices], interfaces=[])
     (own,) = doctor.rdma(here, machine("same_host", device=device))
@@ -286,7 +292,7 @@ def test_interfaces_of_different_names_are_said(tmp_path: Path) -> None:
     text, box = init_says(looked, tmp_path)
     assert box.interface is None
     assert "which have none in common: a: ens1; b: eth0." in text
-    found = in_job.interface(looked, machine(interface="ens1"))
+    found = on_nodes(looked, "interface", interface="ens1")
     assert (found.state, found.detail) == (
         "missing",
         "b: no ens1 with an IPv4 address; interfaces of all nodes: none (a: ens1; b: eth0)",
@@ -305,14 +311,14 @@ def test_doctor_says_how_a_node_calls_its_device(
     addresses: tuple[str | None, str | None], device: str, state: str, said: str, remedy: str
 ) -> None:
     looked = looked_at(**names_of_case(dict(zip("ab", addresses, strict=True))))
-    found = in_job.device(device, looked, machine(device=device))
+    found = on_nodes(looked, device, device=device)
     assert (found.state, found.remedy.endswith(remedy)) == (state, True), found
     assert said in found.detail
 
 
 def test_one_name_for_two_devices_is_no_choice() -> None:
     looked = looked_at(a=[rdma("mlx5_0", UP, AT)], b=[rdma("mlx5_0", UP, OTHER)])
-    found = in_job.device("mlx5_0", looked, machine(device="mlx5_0"))
+    found = on_nodes(looked, "mlx5_0", device="mlx5_0")
     assert found.state == "limited"
     assert found.detail.endswith(f"not the same device: at {AT}, {OTHER}")
 

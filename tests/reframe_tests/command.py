@@ -14,6 +14,12 @@ from reframe_tests.tools.base import FOLDER, Tool
 QUIET = Path(__file__).with_name("quiet.py")
 
 
+def ran(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A program that has ended, and what it printed."""
+    given = {"capture_output": True, "text": True, "timeout": 300, **options}
+    return subprocess.run(list(map(str, words)), **given)
+
+
 def reframe(
     folder: Path,
     config: str | Path,
@@ -38,14 +44,7 @@ def reframe(
     for key, value in (settings or {}).items():
         command += ["-S", f"{name}.{key}={value}"]
     environment = {**os.environ, "PYTHONPATH": str(root), **variables}
-    return subprocess.run(
-        list(map(str, command)),
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-    )
+    return ran(*command, cwd=folder, env=environment, timeout=timeout_s)
 
 
 def script(path: Path, text: str) -> Path:
@@ -61,8 +60,7 @@ def run_tool(
 ) -> subprocess.CompletedProcess[str]:
     """The application under a tool, whose files are in `folder`."""
     command = [part.replace(FOLDER, str(folder)) for part in tool.wrap(launcher, application)]
-    given = {"capture_output": True, "text": True, "timeout": 300, **options}
-    return subprocess.run(command, **given)
+    return ran(*command, **options)
 
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> str:

@@ -3,24 +3,18 @@
 import ctypes
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.reframe_tests.command import ran, succeeded
+
 MEMBENCH = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
-
-
-def run(program, *words, **options):
-    command = [str(word) for word in (program, *words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
 
 
 def document(program, *words):
     """The JSON of a run of membench that succeeds."""
-    done = run(program, *words, "-j", "-")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(succeeded(ran(program, *words, "-j", "-")))
 
 
 def refused(done, why="wrong results"):
@@ -32,7 +26,7 @@ def library(folder: Path, name: str) -> ctypes.CDLL:
     """A source of membench by itself, to call its functions."""
     path = folder / f"{name}.so"
     source = MEMBENCH / f"{name}.c"
-    subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", source, "-o", path], check=True)
+    succeeded(ran("cc", "-std=c11", "-shared", "-fPIC", source, "-o", path))
     return ctypes.CDLL(str(path))
 
 
@@ -40,9 +34,7 @@ def make(target: str, out: Path, source: Path = MEMBENCH, *settings: str) -> Pat
     """Builds membench with `make`; skips the test if there is no compiler."""
     if shutil.which("cc") is None or shutil.which("make") is None:
         pytest.skip("needs cc and make")
-    subprocess.run(
-        ["make", "-s", "-C", source, target, f"OUT={out}", *settings], check=True, timeout=120
-    )
+    succeeded(ran("make", "-s", "-C", source, target, f"OUT={out}", *settings))
     return out / {"all": "membench", "asan": "membench-asan"}[target]
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from records.checkout import ROOT
 from tests.literal_docs import copy_of_checkout, follow, run_as_printed, section, steps
-from tests.reframe_tests.command import reframe, samples_of, succeeded
+from tests.reframe_tests.command import ran, reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES
 
 FACTOR, WORKLOAD, INJECTOR = (
@@ -91,14 +90,8 @@ for file in ("pages.yaml", "refused.yaml"):
 def test_a_campaign_can_name_it(checkout: Path) -> None:
     (checkout / "pages.yaml").write_text(CAMPAIGN)
     (checkout / "refused.yaml").write_text(CAMPAIGN.replace("7", "20"))
-    done = subprocess.run(
-        [sys.executable, "-c", PLAN],
-        cwd=checkout,
-        env={**os.environ, "PYTHONPATH": str(checkout), "XDG_CACHE_HOME": f"{checkout}/cache"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    places = {"PYTHONPATH": str(checkout), "XDG_CACHE_HOME": f"{checkout}/cache"}
+    done = ran(sys.executable, "-c", PLAN, cwd=checkout, env=os.environ | places)
     (case,) = json.loads(succeeded(done))["cases"]
     assert case["factors_within"] == {"nice": [0, 7]}
     paired = {each["name"]: each["baseline"] for each in case["treatments"]}
@@ -111,7 +104,7 @@ def test_a_campaign_can_name_it(checkout: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def ran(checkout: Path) -> Path:
+def run(checkout: Path) -> Path:
     """The folder of a run of both added checks."""
     folder = checkout / "run"
     usual = {"arms": "off,aa", "pairs": 1, "warmups": 0, "nimc_dir": folder, **VARIABLES}
@@ -126,8 +119,8 @@ def ran(checkout: Path) -> Path:
     return folder
 
 
-def test_the_application_gets_it_and_the_other_factors(ran: Path) -> None:
-    samples = samples_of(ran, "shows")
+def test_the_application_gets_it_and_the_other_factors(run: Path) -> None:
+    samples = samples_of(run, "shows")
     found = {each["arm"]: (each["factors"], each["fom"]) for each in samples}
     usual = 1 + os.nice(0)
     for arm in ("off", "aa"):
@@ -140,8 +133,8 @@ def test_the_application_gets_it_and_the_other_factors(ran: Path) -> None:
     assert len(found) == 8
 
 
-def test_a_workload_is_one_file_and_runs(ran: Path) -> None:
-    samples = samples_of(ran, "sort")
+def test_a_workload_is_one_file_and_runs(run: Path) -> None:
+    samples = samples_of(run, "sort")
     assert sorted(sample["arm"] for sample in samples) == ["aa", "off"]
     for sample in samples:
         assert sample["fom_extra"] == {"numbers": 1000.0}
@@ -169,8 +162,7 @@ def test_the_examples_pass_lint(checkout: Path) -> None:
         ["ruff", "format", "--no-cache", "--check", *files],
         ["mypy", *new],
     ):
-        words = [sys.executable, "-m", *command]
-        succeeded(subprocess.run(words, cwd=checkout, capture_output=True, text=True))
+        succeeded(ran(sys.executable, "-m", *command, cwd=checkout))
 
 
 def test_the_page_names_what_the_mixin_has() -> None:

@@ -6,7 +6,6 @@ The page of workloads is what their records say.
 """
 
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +16,7 @@ import yaml
 from records.checkout import ROOT
 from reframe_tests.describe import PAGE, page
 from reframe_tests.workload import names
-from tests.reframe_tests.command import reframe, succeeded
+from tests.reframe_tests.command import ran, reframe, succeeded
 
 READERS = """
 import sys
@@ -32,12 +31,8 @@ print(found.unit, found.better, *sorted(path.rpartition("/")[2] for path in file
 
 
 def readers(*words, options=(), path=""):
-    return subprocess.run(
-        [sys.executable, *options, "-c", READERS, *words],
-        env={**os.environ, "PYTHONPATH": f"{path}:{ROOT}"},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "PYTHONPATH": f"{path}:{ROOT}"}
+    return ran(sys.executable, *options, "-c", READERS, *words, env=environment)
 
 
 def test_outputs_that_the_check_reads_need_the_standard_library_only():

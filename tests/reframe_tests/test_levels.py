@@ -7,7 +7,7 @@ import pytest
 
 from records.checkout import ROOT
 from records.errors import InputError
-from reframe_tests.factors import burst_of, check_level
+from reframe_tests.factors import check_level
 from tests.reframe_tests.command import plan_of, reframe, succeeded
 
 MACHINE = "example_slurm"
@@ -209,32 +209,6 @@ def test_streams_working_set_is_compiled(dry, of):
     assert of["stream_quick"]["off"]["start"]["working_set_b"] == 1_048_575.75
 
 
-@pytest.mark.parametrize(
-    ("level", "expected"),
-    [
-        ("none", None),
-        ("10ms/90ms", (0.01, 0.09)),
-        ("0.1s/100ms", (0.1, 0.1)),
-        ("1ms/1ms", (0.001, 0.001)),
-        ("190ms/19ms", ValueError),  # 209 ms
-        ("10ms/0.5ms", ValueError),
-        ("50ms/4ms", ValueError),  # less than a tenth
-        ("0.5ms/50ms", ValueError),
-        ("10ms", InputError),
-        ("10/90", InputError),
-        ("-10ms/90ms", InputError),
-        (10, InputError),
-    ],
-)
-def test_levels_of_bursts(level, expected):
-    if isinstance(expected, type):
-        with pytest.raises(expected):
-            burst_of(level)
-    else:
-        found = burst_of(level)
-        assert expected == (found and (found.length_s, found.pause_s))
-
-
 def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpaired(dry, of):
     off = of["lammps_quick"]["off"]
     assert off["start"]["ranks"] == 62
@@ -284,6 +258,12 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
         (
             *("footprint", ["auto", "64KiB", "llc", "llc/2", "4*llc", "3*llc/4"]),
             ["dram", "64", "0*llc", "llc/0", "llc*4", "2*l2", 64],
+        ),
+        (
+            *("burst", ["none", "10ms/90ms", "0.1s/100ms", "1ms/1ms"]),
+            # The first takes 209 ms; the pause of the third is less than a tenth.
+            ["190ms/19ms", "10ms/0.5ms", "50ms/4ms", "0.5ms/50ms"]
+            + ["10ms", "10/90", "-10ms/90ms", 10],
         ),
         ("comm_node", [0, 7], [-1, 1.0, True, "0"]),
         ("buffer", ["nic", "other"], ["free"]),

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from records.kernel_text import cpu_list
-from tests.reframe_tests.conftest import document, refused, run
+from tests.reframe_tests.command import ran, succeeded
+from tests.reframe_tests.conftest import document, refused
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "reframe_tests" / "src" / "membench"
@@ -28,7 +29,7 @@ def test_every_kernel_on_every_instruction_set_under_sanitizers(membench_sanitiz
     isas = [
         name
         for name in ("avx512", "avx2", "sse2", "portable")
-        if run(membench_sanitized, "copy", "--isa", name, *short).returncode != 2
+        if ran(membench_sanitized, "copy", "--isa", name, *short).returncode != 2
     ]
     assert "portable" in isas
     for isa in isas:
@@ -49,8 +50,7 @@ def test_streaming_stores_are_as_wide_as_each_instruction_set(membench):
     """As the disassembler sees them: whole lines past the caches, of one width each."""
     if platform.machine() != "x86_64" or shutil.which("objdump") is None:
         pytest.skip("needs objdump and an x86 processor")
-    words = ["objdump", "-d", "--no-show-raw-insn", membench]
-    code = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    code = succeeded(ran("objdump", "-d", "--no-show-raw-insn", membench))
     for kernel in ("copy", "scale", "add", "triad", "write"):
         functions = re.findall(rf"<{kernel}_streaming>:\n(.*?)\n\n", code, re.DOTALL)
         widths = [
@@ -93,9 +93,9 @@ def test_what_is_broken_is_found(membench_changed, what):
     # Large enough for one pass per iteration, and small enough for many.
     words = ("-s", "64KiB", "-d", 0.02)
     for kernel in kernels:
-        refused(run(program, kernel, "-n", 1, *words), SAID.get(what, "wrong results"))
+        refused(ran(program, kernel, "-n", 1, *words), SAID.get(what, "wrong results"))
     if what == "pages":
-        assert run(program, "read", "--free", "-n", 1, *words).returncode == 0
+        assert ran(program, "read", "--free", "-n", 1, *words).returncode == 0
 
 
 def test_figure_is_the_sum_of_all_cores(membench):
@@ -113,7 +113,7 @@ def test_figure_is_the_sum_of_all_cores(membench):
         assert 0.5 < moved_b / core["rate_b_s"] / got["window_s"] < 1.000001
     got = document(membench, "write", "--free", "-n", 1, "-s", "1MiB", "-d", 0.05)
     assert [core["cpu"] for core in got["cores"]] == [None]
-    done = run(membench, "write", "-n", 1, "-s", "64KiB", "-d", 0.02, "-j", "/no/x")
+    done = ran(membench, "write", "-n", 1, "-s", "64KiB", "-d", 0.02, "-j", "/no/x")
     assert done.returncode == 3
     assert "cannot be written" in done.stderr
 
@@ -186,6 +186,6 @@ def test_threads_are_bound_to_cores_of_a_node_or_left_alone(membench, bound):
     ],
 )
 def test_mistakes(membench, words, code, text):
-    done = run(membench, *words)
+    done = ran(membench, *words)
     assert (done.returncode, "FOM" in done.stdout) == (code, False)
     assert text in done.stderr

@@ -2,10 +2,10 @@
 
 import re
 import shutil
-import subprocess
 
 import pytest
 
+from tests.reframe_tests.command import ran, succeeded
 from tests.reframe_tests.conftest import MEMBENCH
 
 CC = "aarch64-linux-gnu-gcc"
@@ -25,17 +25,12 @@ pytestmark = [
 def program(tmp_path_factory):
     out = tmp_path_factory.mktemp("membench-arm")
     settings = [f"CC={CC}", "CFLAGS=-O3 -g -static", f"OUT={out}"]
-    subprocess.run(["make", "-s", "-C", MEMBENCH, "all", *settings], check=True, timeout=300)
+    succeeded(ran("make", "-s", "-C", MEMBENCH, "all", *settings))
     return out / "membench"
 
 
 def disassembled(program, function):
-    code = subprocess.run(
-        ["aarch64-linux-gnu-objdump", "-d", "--no-show-raw-insn", program],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    code = succeeded(ran("aarch64-linux-gnu-objdump", "-d", "--no-show-raw-insn", program))
     return re.findall(rf"<{function}>:\n(.*?)\n\n", code, re.DOTALL)
 
 
@@ -43,7 +38,7 @@ def disassembled(program, function):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_results_are_right(program, kernel, isa):
     words = [EMULATOR, program, kernel, "-n", "1", "-s", "64KiB", "-d", "0.02", "--isa", isa]
-    done = subprocess.run(map(str, words), capture_output=True, text=True, timeout=120)
+    done = ran(*words)
     # Results are checked first. Then the emulator, not the program, lacks the query of pages.
     assert "does not report the placement of pages" in done.stderr
     streams = kernel == "nt_write" and isa == "neon"

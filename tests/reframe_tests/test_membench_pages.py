@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.reframe_tests.conftest import document, refused, run
+from tests.reframe_tests.command import ran
+from tests.reframe_tests.conftest import document, refused
 
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PR_SET_THP_DISABLE = 41
@@ -43,7 +44,7 @@ def test_transparent_huge_pages_that_are_not_had_give_no_figure(membench):
         ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
     words = ("read", "-n", 1, "-s", "4MiB", "-d", 0.05)
-    done = run(membench, *words, "--pages", "transparent", preexec_fn=forbid)
+    done = ran(membench, *words, "--pages", "transparent", preexec_fn=forbid)
     refused(done, "transparent huge pages")
     got = document(membench, *words)
     assert (got["pages"], got["huge_b"]) == ("normal", 0)

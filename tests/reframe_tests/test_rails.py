@@ -1,6 +1,5 @@
 """Rail policies on a machine with two rails, and on one without."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from records.machine.site import Machine
 from reframe_tests import rails
 from tests.conductor.sysfs import write
 from tests.records.machine import made
+from tests.reframe_tests.command import ran
 
 SCRIPT = Path(rails.__file__).parent / "src/local_rail/local_rail.sh"
 
@@ -94,12 +94,7 @@ def test_the_script_finds_the_node_of_a_rank(tmp_path, cpus, status, said):
     files = {f"sys/devices/system/cpu/cpu{cpu}/node{cpu // 2}/x": "" for cpu in range(4)}
     write(tmp_path, {**files, "proc/self/status": f"Name:\tsh\nCpus_allowed_list:\t{cpus}"})
     command = ["sh", "-c", 'echo "rail of $RAIL: $*"', "app", "a", "b"]
-    done = subprocess.run(
-        ["sh", str(SCRIPT), "0 RAIL=0 X=1", "1 RAIL=1 X=2", "--", *command],
-        env={"NIMC_SYSROOT": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ["sh", SCRIPT, "0 RAIL=0 X=1", "1 RAIL=1 X=2", "--", *command]
+    done = ran(*words, env={"NIMC_SYSROOT": str(tmp_path), "PATH": "/usr/bin:/bin"})
     assert done.returncode == status
     assert said in (done.stderr if status else done.stdout)

@@ -1,18 +1,14 @@
 """The wrapper that prints what a program wrote to a file."""
 
-import subprocess
-
 from records.checkout import ROOT
+from tests.reframe_tests.command import ran
 
 SCRIPT = ROOT / "reframe_tests" / "src" / "show_after" / "show_after.sh"
 
 
 def run(folder, rank, *program):
-    command = [str(SCRIPT), "out*.txt", *program]
     environment = {"PATH": "/usr/bin:/bin", **({"PMI_RANK": rank} if rank else {})}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    return ran(SCRIPT, "out*.txt", *program, cwd=folder, env=environment)
 
 
 def test_rank_0_shows_only_what_this_run_wrote_and_other_ranks_nothing(tmp_path):

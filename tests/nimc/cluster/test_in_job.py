@@ -83,7 +83,8 @@ def test_a_job_that_did_not_run_is_one_line(looked: JobLook, what: str, remedy: 
 
 def test_interfaces_that_could_be_named_and_devices_are_said() -> None:
     looked = job(node("n1", FAST))
-    interface = in_job.interface(looked, machine_of(interface=None))
+    rows = {row.what: row for row in in_job.findings(looked, machine_of(interface=None))}
+    interface = rows["interface on nodes"]
     assert (interface.state, interface.needed) == ("limited", False)
     assert interface.detail.endswith("interfaces of all nodes: docker0, eno1, hsn0")
     # An interface in the place of a device, and a device without ports.
@@ -92,8 +93,8 @@ def test_interfaces_that_could_be_named_and_devices_are_said() -> None:
     assert rates == ["(up 1 Gbit/s)", "(InfiniBand)", None]
     # Each rail is looked for.
     rails = [{"device": "mlx5_0"}, {"device": "mlx5_1"}]
-    rows = states(job(node("n1", FAST), node("n2", FAST[:1])), rails=rails)
-    assert (rows["mlx5_0 on nodes"], rows["mlx5_1 on nodes"]) == ("ok", "missing")
+    of_rails = states(job(node("n1", FAST), node("n2", FAST[:1])), rails=rails)
+    assert (of_rails["mlx5_0 on nodes"], of_rails["mlx5_1 on nodes"]) == ("ok", "missing")
 
 
 # What ReFrame is asked, and what it left.

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from reframe_tests.tools import NAMES
 from tests.literal_docs import copy_of_checkout, follow, section, steps
+from tests.reframe_tests.command import ran, succeeded
 
 ROOT = Path(__file__).parents[3]
 PAGE = section("extend.md", "Add a tool")
@@ -23,16 +23,7 @@ TOOL, TEST, DOCS = (
 
 def check(root: Path, *command: str) -> str:
     environment = os.environ | {"PYTHONPATH": str(root)}
-    done = subprocess.run(
-        [sys.executable, *command],
-        cwd=root,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return succeeded(ran(sys.executable, *command, cwd=root, env=environment))
 
 
 @pytest.fixture(scope="module")

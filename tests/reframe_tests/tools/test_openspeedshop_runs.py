@@ -14,6 +14,7 @@ import pytest
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER
 from reframe_tests.tools.openspeedshop import gather, read_view, view_path
+from tests.reframe_tests.command import ran, succeeded
 
 PROGRAM = r"""
 #include <mpi.h>
@@ -57,9 +58,8 @@ PAGES = 1000
 def open_mpi(name: str) -> str | None:
     """A program of Open MPI; the wheels' MPICH may come first on PATH."""
     for path in filter(None, map(shutil.which, (f"{name}.openmpi", name))):
-        said = subprocess.run([path, "--showme:version"], capture_output=True, text=True)
-        version = subprocess.run([path, "--version"], capture_output=True, text=True)
-        if "Open MPI" in said.stdout + version.stdout:
+        said = [ran(path, option).stdout for option in ("--showme:version", "--version")]
+        if "Open MPI" in "".join(said):
             return path
     return None
 
@@ -78,7 +78,7 @@ def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("program")
     (folder / "work.c").write_text(PROGRAM)
     words = [MPICC, "-O1", "-pie", "-fPIE", "-o", "work", "work.c"]
-    subprocess.run(words, cwd=folder, check=True)
+    succeeded(ran(*words, cwd=folder))
     return folder / "work"
 
 
@@ -87,9 +87,7 @@ def start(folder: Path, words: list[str], **variables: str) -> subprocess.Comple
     many = {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
     environment = {**os.environ, **root, **many, **variables}
     words = [word.replace(FOLDER, str(folder)) for word in words]
-    return subprocess.run(
-        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
-    )
+    return ran(*words, cwd=folder, env=environment)
 
 
 def run(folder: Path, name: str, *application: object, ranks: int = 2):
@@ -99,8 +97,7 @@ def run(folder: Path, name: str, *application: object, ranks: int = 2):
 
 
 def counted(folder: Path, name: str, *application: object, ranks: int = 2) -> dict:
-    done = run(folder, name, *application, ranks=ranks)
-    assert done.returncode == 0, done.stderr
+    succeeded(run(folder, name, *application, ranks=ranks))
     return {(row.rank, row.event): row for row in TOOLS[name].parse(folder, ranks)}
 
 

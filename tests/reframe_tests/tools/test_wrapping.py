@@ -1,7 +1,6 @@
 """What every tool owes to the application that it wraps, with stand-ins for the tools' programs."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER
-from tests.reframe_tests.command import run_tool, script
+from tests.reframe_tests.command import ran, run_tool, script
 
 #: Each notes its arguments, and runs the application.
 PROGRAMS = {
@@ -142,5 +141,5 @@ def test_perf_and_the_shell_of_its_wrapper_agree_on_this_processor():
 
     shell = TOOLS["perf_stat:memory"].wrap([], ["true"])[2]
     choice = shell.replace("case ", "echo ", 1).partition(" in GenuineIntel")[0]
-    done = subprocess.run(["sh", "-c", choice], capture_output=True, text=True, timeout=60)
+    done = ran("sh", "-c", choice)
     assert done.stdout.strip() == processor_identity(Path("/proc/cpuinfo").read_text())
