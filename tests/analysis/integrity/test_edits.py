@@ -41,10 +41,10 @@ def written(arm: str) -> Edit:
     return lambda records: of_arm(records, arm).update(writers=of_arm(records, "on")["writers"][:1])
 
 
-def overlap(records: list[Json]) -> None:
-    """A run begins 1.5 s before the end of the one before it, of which 1 s may be the clock's."""
+def overlap(records: list[Json], by_s: float = 1.5) -> None:
+    """A run begins before the end of the one before it, of which 1 s may be the clock's."""
     before = records[2]
-    records[3]["start_s"] = before["start_s"] + before["elapsed_s"] - 1.5
+    records[3]["start_s"] = before["start_s"] + before["elapsed_s"] - by_s
 
 
 def second_first(records: list[Json]) -> None:
@@ -160,6 +160,12 @@ def test_what_is_odd_is_noted(run: Path, edit: Edit, words: str) -> None:
     integrity = checked(run)
     assert integrity.faults == []
     assert any(words in line for line in integrity.notes)
+
+
+@pytest.mark.parametrize("by_s", [0.9, -0.5])
+def test_a_clock_may_be_adjusted_by_a_second(run: Path, by_s: float) -> None:
+    edit_samples(run, "stream", lambda records: overlap(records, by_s))
+    assert checked(run).notes == []
 
 
 def test_a_page_with_faults_is_marked_and_says_what_is_odd(run: Path, tmp_path: Path) -> None:
