@@ -71,11 +71,6 @@ class Side:
         """That of its first run; machine and campaign are those of all."""
         return self.runs[0].header
 
-    @property
-    def names(self) -> list[str]:
-        """Names of its runs."""
-        return [run.header.run for run in self.runs]
-
     @cached_property
     def effects(self) -> pl.DataFrame:
         """Its rows of the table of results, one a night, case and treatment."""
@@ -93,11 +88,6 @@ class Side:
                 # Effects that share a baseline share its time, which is compared once.
                 nights.setdefault(of, {}).setdefault(row["run"], night)
         return {of: list(filter(None, by_run.values())) for of, by_run in nights.items()}
-
-    @property
-    def emulations(self) -> list[str]:
-        """Caveats of the transports of its writes."""
-        return emulations(self.effects["transport"].drop_nulls().unique().sort().to_list())
 
 
 def pair_up(reference: Sequence[RunData], this: Sequence[RunData]) -> tuple[Side, Side]:
@@ -368,7 +358,8 @@ class Compared:
     @property
     def emulations(self) -> list[str]:
         """Caveats of the transports of both sides."""
-        return list(dict.fromkeys([*self.reference.emulations, *self.this.emulations]))
+        named = (side.effects["transport"] for side in (self.reference, self.this))
+        return emulations(of for side in named for of in side.drop_nulls().unique().sort())
 
     @property
     def too_few_nights(self) -> str:
@@ -422,7 +413,7 @@ class Compared:
                 name: {
                     "machine": side.header.machine,
                     "campaign": side.header.campaign,
-                    "runs": side.names,
+                    "runs": [run.header.run for run in side.runs],
                 }
                 for name, side in sides.items()
             },

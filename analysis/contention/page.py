@@ -127,7 +127,6 @@ def render(model: Model, sweep: Sweep | None) -> str:
         svg = stacked_plot(predict(model, node, node), there, f"s{node}")
         stacked.append((f"Both on NUMA node {node}", svg))
     errors = asdict(evaluate(model, sweep)) if sweep else {}
-    cells = ["\u2013" if value is None else f"{value:.2f} %" for value in errors.values()]
     return render_page(
         "analysis.contention",
         f"Contention model of {model.name}",
@@ -136,8 +135,10 @@ def render(model: Model, sweep: Sweep | None) -> str:
         grid=grid_plot(predictions, points, nodes, "g"),
         columns=len({p.comp_node for p in predictions}),
         measured=bool(points),
-        errors=[("this model", cells)] if sweep else [],
-        error_names=[name.replace("_", " ") for name in errors],
+        errors={
+            name.replace("_", " "): "\u2013" if value is None else f"{value:.2f} %"
+            for name, value in errors.items()
+        },
         parameters=parameter_rows(model),
         comp=COMP,
         comm=COMM,

@@ -94,15 +94,7 @@ class Model:
 
 def load_model(path: Path) -> Model:
     """The model in a file. Raises InputError with file and field."""
-    try:
-        document = read_json(path)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    return from_dict(document, path)
-
-
-def from_dict(document: Any, path: Path) -> Model:
-    """Inverse of `Model.as_dict`; `path` is named in errors."""
+    document = read_json(path)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise InputError(f"{path}: not a model file; allowed: a mapping with schema {SCHEMA}")
     return validated(Model, document, path)
@@ -207,7 +199,11 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
     a node that the machine or its model does not have.
     """
     for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
-        check_node(model, node, option)
+        if not 0 <= node < model.numa_nodes:
+            last = model.numa_nodes - 1
+            raise InputError(f"{option} {node}: {model.name} has NUMA nodes 0 to {last}")
+        if node >= model.numa_per_socket and model.remote is None:
+            raise InputError(f"{option} {node}: no remote placement was measured on {model.name}")
     n = np.arange(1, model.cores + 1)
     same = comp_node == comm_node
     comp_side, comp_at = side(model, comp_node), model.calibration(comp_node)
@@ -236,16 +232,6 @@ def placements(model: Model) -> list[tuple[int, int]]:
     """All placements (computations' node, communications' node) that can be predicted."""
     nodes = range(model.numa_nodes if model.remote is not None else model.numa_per_socket)
     return [(comp, comm) for comp in nodes for comm in nodes]
-
-
-def check_node(model: Model, node: int, option: str) -> None:
-    """Raises InputError unless the model knows the NUMA node."""
-    if not 0 <= node < model.numa_nodes:
-        raise InputError(
-            f"{option} {node}: {model.name} has NUMA nodes 0 to {model.numa_nodes - 1}"
-        )
-    if node >= model.numa_per_socket and model.remote is None:
-        raise InputError(f"{option} {node}: no remote placement was measured on {model.name}")
 
 
 def side(model: Model, node: int) -> Parameters:

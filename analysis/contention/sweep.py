@@ -1,15 +1,13 @@
 """Sweeps: measured rates over the number of computing cores, from files and from runs.
 
-JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, `notes`, and `points`, each with
-the fields of `Point`. CSV: a header of those fields and one line per point; the machine's facts are
-then given as options. An empty cell, null or a missing field is a rate that was not measured.
+A file is JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, `notes`, and `points`,
+each with the fields of `Point`; null or a missing field is a rate that was not measured.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -26,7 +24,7 @@ from analysis.samples.provenance import hosts_of, mapping
 from analysis.statistics.interval import middle
 from records.arms import parts_of
 from records.errors import InputError
-from records.json_limits import parsed, read_json, read_text, validated
+from records.json_limits import read_json, validated
 from records.run import RunHeader, load_header
 
 _Whole = Annotated[int, Field(ge=1)]
@@ -96,51 +94,21 @@ class _File(BaseModel):
     points: Annotated[list[Point], Field(min_length=1)]
 
 
-def load(path: Path, facts: dict[str, Any] | None = None) -> Sweep:
-    """The sweep in a JSON or CSV file.
+def load(path: Path) -> Sweep:
+    """The sweep in a file.
 
-    `facts` (`cores`, `numa_per_socket`, `numa_nodes`) override those of the file. By default the
-    socket has as many cores as the largest n and one NUMA node, and the machine as many nodes as
-    the points name. Raises InputError with file and field.
+    By default the socket has as many cores as the largest n and one NUMA node, and the machine as
+    many nodes as the points name. Raises InputError with file and field.
     """
-    try:
-        text = read_text(path)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    if path.suffix.lower() == ".csv":
-        try:
-            lines = csv.DictReader(text.decode().splitlines(), restkey="(cells beyond the header)")
-            cells = [{name: cell or None for name, cell in line.items()} for line in lines]
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: not CSV ({error})") from None
-        document: Any = {"points": cells}
-    else:
-        document = parsed(text, str(path))
-        if not isinstance(document, dict) or document.get("schema") != 1:
-            raise InputError(f"{path}: not a sweep; allowed: a mapping with schema 1")
+    document = read_json(path)
+    if not isinstance(document, dict) or document.get("schema") != 1:
+        raise InputError(f"{path}: not a sweep; allowed: a mapping with schema 1")
     file = validated(_File, document, path)
     cores, nodes = max(p.n for p in file.points), 1 + max(max(p.at) for p in file.points)
     stated: dict[str, Any] = {"name": path.stem, "numa_per_socket": 1}
     stated |= {"cores": cores, "numa_nodes": nodes}
     stated |= {name: value for name, value in vars(file).items() if value}
-    return overruled(Sweep(**stated), facts or {}, path)
-
-
-def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:
-    """The sweep with those `facts` of `load` that are not None. Raises InputError if its points
-    exceed them.
-
-    Numbers of NUMA nodes that have gaps become places, if the points name all nodes.
-    """
-    given = {name: value for name, value in facts.items() if value is not None}
-    sweep = replace(sweep, **given)
-    named = sorted({node for point in sweep.points for node in point.at})
-    if len(named) == sweep.numa_nodes and named[-1] >= sweep.numa_nodes:
-        points = [
-            replace(p, comp_node=named.index(p.comp_node), comm_node=named.index(p.comm_node))
-            for p in sweep.points
-        ]
-        sweep = replace(sweep, points=points, notes=[*sweep.notes, _places(named)])
+    sweep = Sweep(**stated)
     for i, p in enumerate(sweep.points):
         if p.n > sweep.cores:
             raise InputError(
@@ -153,12 +121,6 @@ def overruled(sweep: Sweep, facts: dict[str, Any], path: Path) -> Sweep:
                 f" {sweep.numa_nodes}, the machine's NUMA nodes"
             )
     return sweep
-
-
-def _places(numbers: Sequence[int]) -> str:
-    """What a model calls NUMA nodes whose numbers have gaps."""
-    pairs = (f"{number} is {place}" for place, number in enumerate(numbers))
-    return f"NUMA nodes are numbered without gaps here: {', '.join(pairs)}"
 
 
 # The measured curves of one placement.
@@ -202,7 +164,6 @@ def curves(points: Sequence[Point]) -> Curves:
 
 #: The workload whose cores and kernel are known.
 WORKLOAD = "membench"
-_LEFT_OUT = "placements on NUMA nodes without cores are left out: the model has no such nodes"
 #: Factors that a point has, and the rate, of which the full one is taken.
 _OF_POINTS = {"", "rate", "comm_node", "cores", "node", "share"}
 
@@ -237,7 +198,13 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
     if with_cores.is_empty():
         raise InputError(f"{run}: all cases use a NUMA node without cores; the model has none")
     with_cores = with_cores.with_columns(placed.replace(numbers, range(nodes)))
-    left_out = [_LEFT_OUT] if with_cores.height < rows.height else []
+    notes = _notes(with_cores)
+    if with_cores.height < rows.height:
+        lacking = "placements on NUMA nodes without cores are left out"
+        notes.append(f"{lacking}: the model has no such nodes")
+    if numbers[-1] >= nodes:
+        pairs = (f"{number} is {place}" for place, number in enumerate(numbers))
+        notes.append(f"NUMA nodes are numbered without gaps here: {', '.join(pairs)}")
     places = with_cores.partition_by(
         "n", "comp_node", "comm_node", as_dict=True, maintain_order=True
     )
@@ -265,11 +232,7 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
         numa_per_socket=max(1, nodes // sockets),
         numa_nodes=nodes,
         points=points,
-        notes=[
-            *_notes(with_cores),
-            *left_out,
-            *([_places(numbers)] if numbers[-1] >= nodes else []),
-        ],
+        notes=notes,
     )
 
 

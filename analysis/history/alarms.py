@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -183,8 +182,8 @@ def _in_common(inside: Values) -> tuple[Values, float]:
 
 
 @dataclass(frozen=True)
-class Alarm:
-    """A series became worse. Ratios are of times or slowdowns: above 1 is worse."""
+class Series:
+    """Names of a series."""
 
     machine: str
     campaign: str
@@ -192,6 +191,17 @@ class Alarm:
     case: str
     arm: str
     quantity: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Its names on the machine."""
+        return self.campaign, self.case, self.arm, self.quantity
+
+
+@dataclass(frozen=True)
+class Alarm(Series):
+    """A series became worse. Ratios are of times or slowdowns: above 1 is worse."""
+
     #: First night of the change, and the night that raised the alarm (ISO dates), with its run.
     since: str
     night: str
@@ -212,21 +222,11 @@ class Alarm:
         now = "" if self.open else ", not any more"
         return f"{what}: {(self.ratio - 1) * 100:.2g} % worse since {self.since}{now}"
 
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """Its names on the machine."""
-        return self.campaign, self.case, self.arm, self.quantity
-
 
 @dataclass(frozen=True)
-class WatchedSeries:
+class WatchedSeries(Series):
     """A series as it is after its last night."""
 
-    machine: str
-    campaign: str
-    case: str
-    arm: str
-    quantity: str
     unit: str
     #: Last night (ISO date), and number of nights.
     last: str
@@ -238,11 +238,6 @@ class WatchedSeries:
     #: The loss that `RECENT` nights show in half of all cases, as a share.
     detectable: float | None = None
 
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """Its names on the machine."""
-        return self.campaign, self.case, self.arm, self.quantity
-
 
 @dataclass(frozen=True)
 class Survey:
@@ -251,21 +246,14 @@ class Survey:
     alarms: list[Alarm]
     watched: list[WatchedSeries]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Keys: alarms, watched."""
-        return {
-            "alarms": [asdict(alarm) for alarm in self.alarms],
-            "watched": [asdict(series) for series in self.watched],
-        }
-
 
 def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
     """Alarms and watched series of all machines; facts of runs are those in `results`."""
     of_runs = facts_of(results)
     parts = nights.partition_by("machine", "campaign", maintain_order=True)
     campaigns = [_Campaign(rows, of_runs) for rows in parts]
-    alarms = [alarm for campaign in campaigns for alarm in campaign.alarms()]
-    watched = [series for campaign in campaigns for series in campaign.watched()]
+    alarms = [of.alarm(change) for of in campaigns for change in of.watch.changes if change.worse]
+    watched = [of.watched(*series) for of in campaigns for series in enumerate(of.keys)]
     return Survey(sorted(alarms, key=lambda alarm: alarm.night), watched)
 
 
@@ -293,10 +281,7 @@ class _Campaign:
         self.watch = Watch(self.values)
         self.watch.all()
 
-    def alarms(self) -> list[Alarm]:
-        return [self._alarm(change) for change in self.watch.changes if change.worse]
-
-    def _alarm(self, change: Change) -> Alarm:
+    def alarm(self, change: Change) -> Alarm:
         columns = list(range(len(self.keys))) if change.series is None else [change.series]
         values = self.values[:, columns]
         before = _median(values[max(0, change.since - MOST) : change.since], 0)
@@ -327,10 +312,7 @@ class _Campaign:
             changed=changed_facts(self.facts, self.runs, since),
         )
 
-    def watched(self) -> list[WatchedSeries]:
-        return [self._watched(column, key) for column, key in enumerate(self.keys)]
-
-    def _watched(self, column: int, key: tuple[str, ...]) -> WatchedSeries:
+    def watched(self, column: int, key: tuple[str, ...]) -> WatchedSeries:
         same = (pl.col(name) == value for name, value in zip(KEY, key, strict=True))
         unit, better, night = self.rows.filter(*same)[-1].select("unit", "better", "night").row(0)
         nights = int(np.isfinite(self.values[:, column]).sum())

@@ -18,7 +18,6 @@ import polars as pl
 
 from analysis.samples.columns import MOST, Samples, read_run
 from analysis.samples.provenance import Provenance, read_provenance
-from records.arms import arm_of
 from records.chain import walk_run
 from records.errors import InputError
 from records.groups import grouped
@@ -34,7 +33,9 @@ UNPROVEN = "written before samples were in a chain: that none was changed is unp
 ROUNDING = 1e-9
 #: Smallest figure other than 0; smaller ones are not measured, and their inverse overflows.
 _LEAST = 1 / MOST
-_ACCEPTED = pl.col("outcome") == "kept"
+_ACCEPTED, _ROLE = pl.col("outcome") == "kept", pl.col("role").cast(pl.String)
+#: Nothing runs beside the application; beside that of a control, what writes nothing.
+_SILENT = _ROLE.is_in(["baseline", "floor"])
 _RUN = ("case", "block", "pair", "arm")
 #: What is the same in all runs of a treatment; and in all of them that were accepted.
 _OF_TREATMENT = ("role", "baseline", "factors", "workload")
@@ -74,11 +75,10 @@ def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenanc
     head, broken = _of_chain(run, header, samples.frame)
     for path, digest in records.misnamed.items():
         broken.append(f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name")
-    frame = _with_kinds(samples.frame)
-    rules = [*_of_runs(), *_of_figures(frame), *_of_writers(header)]
-    count, faults = _listed(chain(broken, _lines(frame, samples.files, rules)))
-    rules = [*_of_times(header), _of_pairs(), _of_provenance(records)]
-    odd = _lines(frame, samples.files, rules)
+    frame, files = samples.frame, samples.files
+    wrong = _lines(frame, files, [*_of_runs(), *_of_figures(frame), *_of_writers(header)])
+    count, faults = _listed(chain(broken, wrong))
+    odd = _lines(frame, files, [*_of_times(header), _of_pairs(), _of_provenance(records)])
     _, notes = _listed(chain(_of_header(run, header, head), odd, _missing(run, header, frame)))
     return Integrity(run, count, faults, notes, broken, head)
 
@@ -152,17 +152,6 @@ def _lines(frame: pl.DataFrame, files: Mapping[Path, int], rules: Sequence[_Rule
 # What would make a result wrong.
 
 
-def _with_kinds(frame: pl.DataFrame) -> pl.DataFrame:
-    """With what an arm's name says: `scheduled` (its writers follow a timetable), `arm_role`."""
-    arms = {arm: arm_of(arm) for arm in frame["arm"].cast(pl.String).unique()}
-    name = pl.col("arm").cast(pl.String)
-    roles = {arm: of.role for arm, of in arms.items()}
-    return frame.with_columns(
-        scheduled=name.is_in([arm for arm, of in arms.items() if of.writing == "scheduled"]),
-        arm_role=name.replace_strict(roles, default=None, return_dtype=pl.String),
-    )
-
-
 def _of_runs() -> Iterator[_Rule]:
     """A run is what its key says, accepted once, and made as others of its treatment."""
 
@@ -171,13 +160,10 @@ def _of_runs() -> Iterator[_Rule]:
 
     key = pl.concat_str(pl.col(*_RUN, "attempt").cast(pl.String), separator="/")
     twice = _ACCEPTED & (_ACCEPTED.sum().over(_RUN) > 1)
-    role = pl.col("role").cast(pl.String)
-    has_none = pl.col("baseline").is_null() != (role == "baseline")
+    has_none = pl.col("baseline").is_null() != (_ROLE == "baseline")
     alike = "as in other runs of the treatment"
     yield _Rule("key", pl.col("key") != key, "CASE/BLOCK/PAIR/ARM/ATTEMPT of its own fields")
-    yield _Rule("warmup", pl.col("warmup") != (pl.col("pair") < 0), "true if 'pair' is below 0")
     yield _Rule("attempt", twice, "one accepted attempt of a run")
-    yield _Rule("role", role != pl.col("arm_role"), "that of the arm")
     yield _Rule("baseline", has_none, "absent of a baseline, and given of others")
     yield _Rule("nodes", differs("nodes", "case", "block"), "the same in all runs of a block")
     for name in _OF_TREATMENT:
@@ -196,31 +182,21 @@ def _of_figures(frame: pl.DataFrame) -> Iterator[_Rule]:
     yield _Rule("writer_figures", ~pl.col("writer_figures"), "finite, and not negative")
 
 
-def _of_writers(header: RunHeader) -> list[_Rule]:
-    """What each arm requires of its writers, judged again from what is stored of them."""
-    role, scheduled = pl.col("role").cast(pl.String), pl.col("scheduled")
-    writers, at_once = pl.col("writers"), pl.col("timetable")
-    control, effect = _ACCEPTED & (role == "control"), _ACCEPTED & (role == "effect")
-    continuous, short = effect & ~scheduled, effect & scheduled
-    share, most = header.asked.min_share, pl.col("allowed_share") + ROUNDING
+def _of_writers(header: RunHeader) -> Iterator[_Rule]:
+    """An accepted run has the writers of its arm, at their share or by their timetable."""
+    at_once, share = pl.col("timetable"), header.asked.min_share
+    few = _ACCEPTED & ~_SILENT & (pl.col("writers") < at_once.fill_null(1))
     slow = pl.col("writer_share") < share * (1 - ROUNDING)
-    silent = role.is_in(["baseline", "floor"])
-    return [
-        _Rule("writers", silent & (writers > 0), "0: the arm is silent"),
-        _Rule("writers", control & (writers == 0), "at least the control"),
-        _Rule("writer_rate_b_s", control & (pl.col("writer_rate_b_s") > 0), "0 of a control"),
-        _Rule("writers", continuous & (writers == 0), "at least 1 in an accepted run of the arm"),
-        _Rule(
-            "writer_share", continuous & slow, f"at least {share:g}: 'min_share' of the campaign"
-        ),
-        _Rule("writer_bytes_b", continuous & (pl.col("writer_bytes_b") == 0), "above 0"),
-        _Rule("timetable", short & at_once.is_null(), "present: the arm follows one"),
-        _Rule("writers", short & (writers != at_once), "as many as the timetable has at a time"),
-        *(
-            _Rule(name, short & (pl.col(name) > most), "at most 'allowed_share' of the timetable")
-            for name in ("missing_share", "excess_share")
-        ),
-    ]
+    continuous = _ACCEPTED & (_ROLE == "effect") & at_once.is_null()
+    wrote = _ACCEPTED & (_ROLE == "control") & (pl.col("writer_rate_b_s") > 0)
+    yield _Rule("writers", _SILENT & (pl.col("writers") > 0), "0: the arm is silent")
+    yield _Rule("writers", few, "all that the arm needs, in an accepted run")
+    yield _Rule("writer_rate_b_s", wrote, "0 of a control")
+    required = f"at least {share:g}: 'min_share' of the campaign"
+    yield _Rule("writer_share", continuous & slow, required)
+    for name in ("missing_share", "excess_share"):
+        beyond = _ACCEPTED & (pl.col(name) > pl.col("allowed_share") + ROUNDING)
+        yield _Rule(name, beyond, "at most 'allowed_share' of the timetable")
 
 
 # What is odd: a note.

@@ -74,12 +74,13 @@ def pack_command(
     crate = output or run.with_name(f"{run.name}.zip")
     require_output(crate)
     packed = pack(run, crate, About(license_, authors), key)
+    size = f"{quantity(packed['size_b'], 'B', 3)}, {packed['files']} files"
     text = (
-        f"crate:    {packed.crate} ({quantity(packed.size_b, 'B', 3)}, {packed.files} files)\n"
-        f"manifest: {packed.manifest_sha256}\n"
-        f"head:     {packed.head or 'none: the samples of this run are in no chain'}"
+        f"crate:    {packed['crate']} ({size})\n"
+        f"manifest: {packed['manifest_sha256']}\n"
+        f"head:     {packed['head'] or 'none: the samples of this run are in no chain'}"
     )
-    show("pack", asdict(packed), as_json, text)
+    show("pack", packed, as_json, text)
 
 
 # `nimc reproduce`: the analysis of a crate, or its run, once more.

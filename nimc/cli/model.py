@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,7 @@ from analysis.contention.evaluate import (
     evaluate,
     load_published,
 )
-from analysis.contention.parameters import (
-    Model,
-    check_node,
-    placements,
-    predict,
-)
+from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound
 from nimc.cli.document import show
@@ -58,45 +54,29 @@ def predict_command(
 ) -> None:
     """Print rates for every number of computing cores, for one placement or all; JSON in MB/s."""
     model = load_model(platform, model_path)
-    for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
-        if node is not None:
-            check_node(model, node, option)
-    predictions = [
-        predict(model, comp, comm)
-        for comp, comm in placements(model)
-        if comp_node in (None, comp) and comm_node in (None, comm)
-    ]
+    nodes = sorted({node for node, _ in placements(model)})
+    chosen = ([node] if node is not None else nodes for node in (comp_node, comm_node))
+    predictions = [predict(model, *at) for at in product(*chosen)]
     text = "\n\n".join(page.prediction_table(model, p) for p in predictions)
     _say("predict", page.predictions_document(model, predictions), text, as_json)
 
 
-def _facts_options(function: Any) -> Any:
-    """Add options for facts that a sweep lacks or has wrong; `_load_sweep` takes all of them."""
-    options = [
-        *(
-            (name, click.IntRange(min=1), text)
-            for name, text in (
-                ("--cores", "Cores of a socket."),
-                ("--numa-per-socket", "NUMA nodes of a socket."),
-                ("--numa-nodes", "NUMA nodes of the machine."),
-            )
-        ),
-        ("--kernel", str, "Kernel of a run that varies it [default: the first]."),
-        ("--comm-node", click.IntRange(min=0), "NUMA node of the writers' buffers in a run."),
-    ]
-    for name, kind, text in reversed(options):
-        function = click.option(name, type=kind, help=text)(function)
-    return function
+def _of_runs(function: Any) -> Any:
+    """Add the options that a run needs; `_load_sweep` takes them."""
+    node = "NUMA node of the writers' buffers in a run."
+    kernel = "Kernel of a run that varies it [default: the first]."
+    function = click.option("--comm-node", type=click.IntRange(min=0), help=node)(function)
+    return click.option("--kernel", help=kernel)(function)
 
 
 @model_command.command("fit")
 @click.argument("sweep_file", type=file)
-@_facts_options
+@_of_runs
 @output_option("File for the model.")
 @json_option
-def fit_command(sweep_file: Path, output: Path | None, as_json: bool, **facts: Any) -> None:
-    """Fit a model to a sweep (JSON, CSV, or a run)."""
-    model = calibrated(_load_sweep(sweep_file, **facts)).model
+def fit_command(sweep_file: Path, output: Path | None, as_json: bool, **of_run: Any) -> None:
+    """Fit a model to a sweep (JSON, or a run)."""
+    model = calibrated(_load_sweep(sweep_file, **of_run)).model
     if output is not None:
         replace_text(output, json.dumps(model.as_dict(), indent=1) + "\n")
     _say("fit", model.as_dict(), page.fit_table(model), as_json)
@@ -104,7 +84,7 @@ def fit_command(sweep_file: Path, output: Path | None, as_json: bool, **facts: A
 
 @model_command.command("evaluate")
 @click.argument("sweep_file", type=file)
-@_facts_options
+@_of_runs
 @platform_option
 @model_option
 @json_option
@@ -113,10 +93,10 @@ def evaluate_command(
     platform: str | None,
     model_path: Path | None,
     as_json: bool,
-    **facts: Any,
+    **of_run: Any,
 ) -> None:
     """Print errors on a sweep: of a given model, or of one fitted to it and cross-validated."""
-    measured = _load_sweep(sweep_file, **facts)
+    measured = _load_sweep(sweep_file, **of_run)
     notes = measured.notes
     if platform is not None or model_path is not None:
         judged = load_model(platform, model_path)
@@ -146,18 +126,18 @@ def evaluate_command(
 @platform_option
 @model_option
 @click.option("--sweep", "sweep_file", type=file, help="Measurements to draw as well.")
-@_facts_options
+@_of_runs
 @output_option("HTML file.", required=True)
 def plot_command(
     platform: str | None,
     model_path: Path | None,
     sweep_file: Path | None,
     output: Path,
-    **facts: Any,
+    **of_run: Any,
 ) -> None:
     """Write a self-contained page: stacked bandwidth, grid of placements, parameters, errors."""
     model = load_model(platform, model_path)
-    measured = None if sweep_file is None else _load_sweep(sweep_file, **facts)
+    measured = None if sweep_file is None else _load_sweep(sweep_file, **of_run)
     replace_text(output, page.render(model, measured))
     click.echo(str(output))
 
@@ -171,16 +151,16 @@ def load_model(platform: str | None, model_path: Path | None) -> Model:
     raise InputError("give --platform NAME or --model FILE (one of them)")
 
 
-def _load_sweep(path: Path, *, comm_node: int | None, kernel: str | None, **machine: Any) -> Sweep:
-    """The sweep in a file, or in the samples of a run's folder; `machine`: facts of it."""
+def _load_sweep(path: Path, *, comm_node: int | None, kernel: str | None) -> Sweep:
+    """The sweep in a file, or in the samples of a run's folder."""
     if path.is_dir():
         require_sound(path)
-        return sweep.overruled(sweep.from_run(path, comm_node, kernel), machine, path)
+        return sweep.from_run(path, comm_node, kernel)
     if comm_node is not None:
         raise InputError(f"--comm-node: {path} gives it for each point; allowed: with runs only")
     if kernel is not None:
         raise InputError(f"--kernel: {path} is of one kernel; allowed: with runs only")
-    return sweep.load(path, machine)
+    return sweep.load(path)
 
 
 def _say(subcommand: str, document: dict[str, Any], text: str, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from analysis.pages.write import gather, write_pages
 from nimc.cli import options
 from nimc.cli.document import Listing, Table, log, print_document, prose, show, silent
 from nimc.nights import summary
-from nimc.nights.night import NightRun, date_of, end_of_night
+from nimc.nights.night import NightRun, night_until
 from nimc.nights.summary import Outcome, Summary
 from nimc.run.progress import Progress
 from records import units
@@ -78,15 +79,12 @@ def run(
         command = shlex.split(tell)
     except ValueError as error:
         raise InputError(f"--tell: {tell!r}: {error}") from None
-    now = datetime.now()
-    end = end_of_night(until, now)
     ended = NightRun(
         campaign.absolute(),
         machine,
         results.absolute(),
         silent if progress == "quiet" else log,
-        end.timestamp() if end else None,
-        date_of(end, now),
+        *night_until(until, datetime.now()),
         command,
         metrics,
         verbose=progress == "verbose",
@@ -131,7 +129,7 @@ def alarms(folders: tuple[Path, ...], machine: str | None, as_json: bool, detail
         log(f"left out: {line}")
     surveyed = survey(nights_of(results), results)
     texts = _alarm_texts(surveyed, details=details)
-    show("nights alarms", surveyed.as_dict(), as_json, "\n\n".join(texts))
+    show("nights alarms", asdict(surveyed), as_json, "\n\n".join(texts))
     return int(any(alarm.open for alarm in surveyed.alarms))
 
 

@@ -293,7 +293,7 @@ def comparison_parts(compared: Compared, *, details: bool = False) -> Iterator[s
 
 def _named(side: Side) -> str:
     if len(side.runs) == 1:
-        return side.names[0]
+        return side.header.run
     nights, header = plural(len(side.runs), "night"), side.header
     return f"{nights} of {header.campaign} on {header.machine}"
 

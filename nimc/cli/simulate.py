@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from analysis.simulate.campaign import STEP_S, STEPS, WRITE_S, explain, run_s
-from analysis.simulate.progress import Application, rank_slowdowns
+from analysis.simulate import STEP_S, STEPS, WRITE_S, Application, explain, run_s
 from analysis.subjects.writers import (
     PAPER_MTTI_S,
     PAPER_SHARE,
@@ -70,7 +69,7 @@ def _simulated(
         count = _writers(writers, of.ranks)
         if count > of.nodes:
             raise InputError(f"--writers: {count} on {of.nodes} nodes; allowed: one a node at most")
-        on_s = run_s(of, rank_slowdowns(ranks_per_node, worst), count, WRITE_S)
+        on_s = run_s(of, count, worst)
         size = {"ranks": of.ranks, "nodes": of.nodes, "writers": count}
         rows.append({**size, "slowdown": on_s / of.off_s, "on_s": on_s, "off_s": of.off_s})
     model = {
@@ -89,21 +88,19 @@ def _simulated(
 def _writers(text: str, ranks: int) -> int:
     if text == "daly":
         return concurrent_writers(ranks, PAPER_MTTI_S, WRITE_S).concurrent_writers
-    if not text.endswith("%"):
-        return units.count(text, "--writers")
-    share = units.fraction(text)
-    if share == text or share > 1:
-        raise InputError(f"--writers: {text!r} is not a share; write such as 0.2%")
-    return share_of(ranks, share)
+    if text.endswith("%"):
+        return share_of(ranks, units.share(text, "--writers"))
+    return units.count(text, "--writers")
 
 
 def _text(document: dict[str, Any]) -> str:
-    rows, model = document["rows"], document["model"]
     whole = ("ranks", "nodes", "writers")
-    cells = [[*(str(row[name]) for name in whole), f"{row['slowdown']:.3f}"] for row in rows]
+    cells = [
+        [*(str(row[name]) for name in whole), f"{row['slowdown']:.3f}"] for row in document["rows"]
+    ]
     table = aligned([*whole, "slowdown"], cells)
-    computed = not model["writers"].isdecimal()
-    return f"{table}\n{rule(model['mtti_s'], model['write_s'])}" if computed else table
+    computed = not document["model"]["writers"].isdecimal()
+    return f"{table}\n{rule(PAPER_MTTI_S, WRITE_S)}" if computed else table
 
 
 def _published_text(paper: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What a crate says of itself: RO-Crate metadata, citation, licence and how it is used. Pure.
+"""What a crate says of itself: RO-Crate metadata, licence and how it is used. Pure.
 
 The crate follows the Process Run Crate profile: one program, nimc, was run on a campaign. The other
 profiles of a run describe steps of a workflow written in a workflow language; a campaign is none.
@@ -52,31 +52,12 @@ def descriptions(header: RunHeader, about: About) -> dict[str, bytes]:
     """The files that describe a crate."""
     title = f"{header.run}: network-induced memory contention on {header.machine}"
     graph = _graph(header, about, title)
-    cited = _citation(header, about, title)
     texts = {
         "README.txt": _README.format(title=title),
         "LICENSE": f"The data of this crate: {about.license}, {LICENSES[about.license]}\n",
-        "CITATION.cff": "".join(f"{key}: {json.dumps(value)}\n" for key, value in cited.items()),
         METADATA: json.dumps({"@context": f"{_CONTEXT}/context", "@graph": graph}, indent=1) + "\n",
     }
     return {name: text.encode() for name, text in texts.items()}
-
-
-def _citation(header: RunHeader, about: About, title: str) -> dict[str, Any]:
-    """Citation File Format 1.2.0; JSON is YAML."""
-    names = [name.partition(", ") for name in about.authors]
-    return {
-        "cff-version": "1.2.0",
-        "message": "If you use this data, please cite it.",
-        "type": "dataset",
-        "title": title,
-        "authors": [
-            {"family-names": first, "given-names": given} if comma else {"name": first}
-            for first, comma, given in names
-        ],
-        "license": about.license,
-        "date-released": _ended(header)[:10],
-    }
 
 
 def _moment(unix_s: float) -> str:

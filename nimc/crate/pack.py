@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from analysis.report.page import make_reports
 from nimc.crate.metadata import CAMPAIGN, REPORT, RUN, About, descriptions
@@ -86,23 +87,12 @@ def inside(content: Files, folder: str) -> dict[str, bytes]:
     }
 
 
-@dataclass(frozen=True)
-class Packed:
-    """A crate that was written."""
-
-    crate: str
-    size_b: int
-    files: int
-    #: SHA-256 of the manifest, which covers all other files.
-    manifest_sha256: str
-    #: Head of the chain in the crate; None if its samples are in no chain.
-    head: str | None
-
-
-def pack(run: Path, crate: Path, about: About, key: Path | None = None) -> Packed:
+def pack(run: Path, crate: Path, about: About, key: Path | None = None) -> dict[str, Any]:
     """Write the crate of a run, signed if there is a key; the same run gives the same bytes.
 
-    Raises InputError for a run that is another user's or does not verify.
+    Returns its path, size, number of files, the SHA-256 of the manifest, which covers all other
+    files, and the head of the chain in it; None if its samples are in no chain. Raises InputError
+    for a run that is another user's or does not verify.
     """
     if reason := distrust_run(run):
         raise InputError(f"{run}: {reason}; allowed: your own run")
@@ -123,8 +113,13 @@ def pack(run: Path, crate: Path, about: About, key: Path | None = None) -> Packe
         content[SIGNATURE] = sign(content[MANIFEST], key)
     raw = zipped(content)
     files.replace(crate, raw)
-    digest = chain.digest(content[MANIFEST])
-    return Packed(str(crate), len(raw), len(content), digest, verified.head)
+    return {
+        "crate": str(crate),
+        "size_b": len(raw),
+        "files": len(content),
+        "manifest_sha256": chain.digest(content[MANIFEST]),
+        "head": verified.head,
+    }
 
 
 # Opened: no byte of a crate was changed since it was packed, and who signed it.

@@ -47,26 +47,24 @@ FRESH_AFTER_S = 20 * 3600.0
 _TELL_S = 60.0
 #: Outcomes after which a night is not tried again.
 _DONE = ("measured", "slower", "inconclusive")
-#: Variables of a Slurm job, and one of them that the site sets.
-_OF_JOB = ("SLURM_", "SLURMD_", "SBATCH_")
-_OF_SITE = ("SLURM_CONF",)
 
 
-def end_of_night(until: str | None, now: datetime) -> datetime | None:
-    """The next moment at which clocks show the time of day `until`. Raises InputError."""
+def night_until(until: str | None, now: datetime) -> tuple[float | None, date]:
+    """Until when a night may run, Unix time, and its date.
+
+    That is the next moment at which clocks show the time of day `until`. A start after midnight
+    belongs to the night that ends at the same time. Raises InputError.
+    """
     if until is None:
-        return None
+        return None, now.date()
     try:
         wanted = datetime.strptime(until, "%H:%M").time()
     except ValueError:
         raise InputError(f"--until: {until} found; allowed: a time of day, such as 05:00") from None
-    today = now.replace(hour=wanted.hour, minute=wanted.minute, second=0, microsecond=0)
-    return today if today > now else today + timedelta(days=1)
-
-
-def date_of(end: datetime | None, now: datetime) -> date:
-    """The night's date: a start after midnight belongs to the night that ends at the same time."""
-    return now.date() if end is None else (end - timedelta(days=1)).date()
+    end = now.replace(hour=wanted.hour, minute=wanted.minute, second=0, microsecond=0)
+    if end <= now:
+        end += timedelta(days=1)
+    return end.timestamp(), (end - timedelta(days=1)).date()
 
 
 @dataclass(frozen=True)
@@ -192,12 +190,13 @@ class NightRun:
 def environment() -> dict[str, str]:
     """The environment of the campaign's run.
 
-    The night may be a Slurm job itself; the jobs that it submits do not inherit its variables.
+    The night may be a Slurm job itself; the jobs that it submits do not inherit its variables, but
+    for the one that a site sets.
     """
     return {
         name: value
         for name, value in os.environ.items()
-        if name in _OF_SITE or not name.startswith(_OF_JOB)
+        if name == "SLURM_CONF" or not name.startswith(("SLURM_", "SLURMD_", "SBATCH_"))
     }
 
 

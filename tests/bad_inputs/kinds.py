@@ -11,11 +11,12 @@ import tempfile
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
 from analysis.contention import evaluate
+from analysis.contention.sweep import Point
 from analysis.report.data import load_run
 from analysis.report.page import write_data
 from nimc.crate.metadata import METADATA, RUN
@@ -34,10 +35,9 @@ _CAMPAIGNS = [
     for name in ("quick", "single_node", "contention_emulated")
 ]
 _MODEL = json.dumps(evaluate.load_published(evaluate.published_names()[0]).as_dict()).encode()
-_SWEEP = (
-    b"n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
-    b"1,0,0,5e9,4e9,5e9,4e9\n2,0,0,1e10,4e9,9e9,3500000000\n3,0,0,1.4e10,4e9,1.1e10,3e9\n"
-)
+_RATES = [(5e9, 4e9, 5e9, 4e9), (1e10, 4e9, 9e9, 3.5e9), (1.4e10, 4e9, 1.1e10, 3e9)]
+_POINTS = [asdict(Point(cores, 0, 0, *rates)) for cores, rates in enumerate(_RATES, 1)]
+_SWEEP = json.dumps({"schema": 1, "points": _POINTS}).encode()
 #: Command lines, a word each line. Those that simulate are small: their size is what is damaged.
 _LINES = [
     b"writers\n--ranks\n64,512\n--mtti\n5y\n--write\n46k messages of 64KiB at 3.2GB/s\n--json",
@@ -151,7 +151,7 @@ OBSTRUCTED = [(place, obstacle) for place in _PLACES for obstacle in _OBSTACLES]
 def in_the_way(number: int, folder: Path) -> list[str]:
     """A pipe, a link or a device where a file is read or written: one of `OBSTRUCTED`."""
     shutil.copytree(RUN_QUICK, folder / "run")
-    in_file("s.csv", _SWEEP, folder)
+    in_file("s.json", _SWEEP, folder)
     in_file(_RESULTS, _table(), folder)
     (name, words), obstruct = OBSTRUCTED[number]
     path = folder / name
@@ -188,7 +188,7 @@ KINDS = [
     Kind("run folder in a crate, verify", _TREE, _crate),
     Kind("crate, verify", lambda: [crate(RUN_QUICK)], _file("c.zip", "verify", "c.zip")),
     *(
-        Kind(f"sweep, {name}", _seeds(_SWEEP), _file("s.csv", "model", name, "s.csv"))
+        Kind(f"sweep, {name}", _seeds(_SWEEP), _file("s.json", "model", name, "s.json"))
         for name in ("fit", "evaluate")
     ),
     Kind("model", _seeds(_MODEL), _file("m.json", "model", "predict", "--model", "m.json")),

@@ -3,8 +3,7 @@
 import json
 import sys
 
-from analysis.simulate.campaign import run_s
-from analysis.simulate.progress import Application, rank_slowdowns
+from analysis.simulate import Application, run_s
 from records.timetable import staggered
 from tests.bench import BenchRow, below, in_own_process, print_cost
 
@@ -23,7 +22,7 @@ def timetable(count: int, writers: int) -> int:
 def simulation(ranks: int) -> None:
     """A periodic 3D halo; 0.8 % of the nodes of 8 ranks written to at a time, for 1 s each."""
     application = Application(ranks, 8, _STEPS, step_s=0.025)
-    on_s = run_s(application, rank_slowdowns(8, 2.1), ranks // 1000, 1.0)
+    on_s = run_s(application, ranks // 1000, 2.1)
     assert 1.2 < on_s / application.off_s < 2.1
 
 

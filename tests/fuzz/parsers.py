@@ -287,10 +287,6 @@ _SWEEP = json.dumps(
      "points": [{"n": 1, "comp_node": 0, "comm_node": 0, "comp_alone_b_s": 5e9,
                  "comm_alone_b_s": 4e9, "comp_par_b_s": 5e9, "comm_par_b_s": 4e9}]}
 ).encode()  # fmt: skip
-_CSV = (
-    b"n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
-    b"1,0,0,5e9,4e9,5e9,4e9\n2,1,1,1e10,,9e9,3500000000\n"
-)
 _MODELS = [
     json.dumps(model.as_dict()).encode()
     for model in (evaluate.load_published(evaluate.published_names()[0]), FITTED)
@@ -352,8 +348,7 @@ _FILES = [
            lambda folder: medians(counters_of(read_counts(folder), _JUDGED))), _COUNTS),
     _input("file.run.json", of_folder("run.json", load_header), *captures("run_quick/*/run.json")),
     _input("file.results", _results, _ROW),
-    _input("file.sweep.json", of_file("sweep.json", sweep.load), _SWEEP),
-    _input("file.sweep.csv", of_file("sweep.csv", sweep.load), _CSV),
+    _input("file.sweep", of_file("sweep.json", sweep.load), _SWEEP),
     _input("file.model", of_file("model.json", lambda file: load_model(None, file)), *_MODELS),
     _input("file.minicluster", of_folder("state.json", lambda at: state.read(ClusterLayout(at))),
            json.dumps(_STATE).encode()),
@@ -431,7 +426,7 @@ CRASHED: dict[str, list[bytes]] = {
     "wire.order": [b'["Ping", ' + _NINES + b"]"],
     "wire.line": [b"[" * 3000 + b"\n"],
     "file.run.json": [b'{"schema": ' + _NINES + b"}"],
-    "file.sweep.json": [
+    "file.sweep": [
         b'{"schema": ' + b"9" * 5000 + b"}",
         _DEEP,
         b'{"schema": 1, "points": [{"n": 1, "comp_node": 0, "comm_node": 0, "comp_alone_b_s": '

@@ -1,11 +1,12 @@
 """`nimc model` as a user calls it."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from analysis.contention import evaluate
+from analysis.contention.sweep import Point
 from nimc.cli import model
 from tests.analysis.contention.made_sweeps import sweep
 from tests.analysis.contention.test_sweep import made_sample, write
@@ -56,6 +57,7 @@ def test_predict_json(command):
         (("predict", "--model", "faulty.json"), "faulty.json: numa_nodes: 0 found; allowed: "),
         (("predict", "--model", "none.json"), "none.json: does not exist\n"),
         (("fit", "sweep.json", "--comm-node", 0), "--comm-node: "),
+        (("fit", "sweep.json", "--kernel", "copy"), "--kernel: sweep.json is of one kernel"),
     ],
 )
 def test_mistakes(command, folder, model_file, words, text):
@@ -76,9 +78,10 @@ def test_fit_writes_a_model_that_predict_reads(command, folder):
 @pytest.fixture
 def fitted_file(command, folder):
     """A model of computations alone, at 4 GB/s a core up to 15 GB/s."""
-    path, fitted = folder / "alone.csv", folder / "alone.json"
-    lines = [f"{n},0,0,{rate}e9" for n, rate in enumerate([4, 8, 12, 15, 15, 15, 15, 15], 1)]
-    path.write_text("\n".join(["n,comp_node,comm_node,comp_alone_b_s", *lines, ""]))
+    path, fitted = folder / "measured.json", folder / "alone.json"
+    rates = enumerate([4e9, 8e9, 12e9, 15e9, 15e9, 15e9, 15e9, 15e9], 1)
+    points = [asdict(Point(n, 0, 0, comp_alone_b_s=rate)) for n, rate in rates]
+    path.write_text(json.dumps({"schema": 1, "points": points}))
     command("model", "fit", path, "-o", fitted)
     return fitted
 
@@ -88,7 +91,7 @@ def test_a_fitted_model_is_predicted_with_and_drawn(command, fitted_file):
     (placement,) = command.json(*predict)["placements"]
     found = [point["comp_alone_mb_s"] for point in placement["points"]]
     assert found == pytest.approx([4e3, 8e3, 12e3, 15e3, 15e3, 15e3, 15e3, 15e3], rel=0.01)
-    page, measured = fitted_file.with_suffix(".html"), fitted_file.with_suffix(".csv")
+    page, measured = fitted_file.with_suffix(".html"), fitted_file.with_name("measured.json")
     command("model", "plot", "--model", fitted_file, "--sweep", measured, "-o", page)
     assert "equations, fitted to measurements" in page.read_text()
 
@@ -108,14 +111,12 @@ def test_a_run_with_integrity_faults_is_refused(command, folder):
     assert "not to be trusted" in command.err
 
 
-def test_facts_that_are_given_overrule_a_run_as_well(command, folder, monkeypatch):
+def test_the_node_of_the_buffers_is_said_of_a_run(command, folder, monkeypatch):
     monkeypatch.setattr(model, "require_sound", lambda _: None)  # its samples have no provenance
     samples = [made_sample(arm, 0, 5e9, 1, node=2) for arm in ("off", "on")]
     words = (write(folder, samples, numa_nodes=4, sockets=2), "--comm-node", 2)
     command("model", "fit", *words, code=2)  # node 2 is the other socket's: nothing on node 0
     assert "comp_node 0, comm_node 0: no point" in command.err
-    command("model", "fit", *words, "--numa-nodes", 2, code=2)
-    assert "allowed: below 2, the machine's NUMA nodes" in command.err
 
 
 def test_evaluate_what_is_fitted(command):

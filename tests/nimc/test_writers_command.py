@@ -3,16 +3,6 @@ import pytest
 from tests.commands import Command
 
 
-def test_rows_of_table_5(command: Command) -> None:
-    words = ("--ranks", "64,512,1024,2048,4096,8192", "--mtti", "5y", "--write", "1s")
-    rows = command.json("writers", *words)["rows"]
-    assert [row["counted"] for row in rows] == [64, 512, 1024, 2048, 4096, 8192]
-    assert [row["concurrent_writers"] for row in rows] == [0, 1, 2, 5, 15, 42]
-    for row in rows:
-        assert row["writes_per_s"] == pytest.approx(row["counted"] / (row["interval_s"] + 1))
-        assert row["concurrent_writers_exact"] == pytest.approx(row["writes_per_s"] * 1.0)
-
-
 def test_paper_says_that_the_fdr_column_does_not_follow_from_its_inputs(command: Command) -> None:
     text = command("writers", "--paper")
     assert "does not follow: writers at a time, write of 0.5 s as stated" in text

@@ -7,7 +7,6 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from analysis.contention import evaluate
 from analysis.contention.fit import fit
-from analysis.contention.parameters import Model, from_dict, placements, predict
+from analysis.contention.parameters import Model, load_model, placements, predict
 from analysis.contention.sweep import Point, Sweep, load
 from records.errors import InputError
 from tests.analysis.contention.made_sweeps import sweep
@@ -114,7 +113,7 @@ POINT = st.builds(Point, st.integers(1, 6), st.just(0), st.just(0), RATE, RATE, 
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(POINT, min_size=1, max_size=8))
-def test_any_sweep_is_fitted_or_refused(points):
+def test_any_sweep_is_fitted_or_refused(tmp_path_factory, points):
     try:
         model = fit(one_node(points))
     except InputError:
@@ -123,7 +122,9 @@ def test_any_sweep_is_fitted_or_refused(points):
         f.name for f in dataclasses.fields(model.local) if getattr(model.local, f.name) is None
     }
     assert unknown == set(model.unidentified.get("local", {}))
-    assert from_dict(json.loads(json.dumps(model.as_dict())), Path("model.json")) == model
+    path = tmp_path_factory.getbasetemp() / "model.json"
+    path.write_text(json.dumps(model.as_dict()))
+    assert load_model(path) == model
     assert len(predict(model, 0, 0).n) == max(p.n for p in points)
 
 

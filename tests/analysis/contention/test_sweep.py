@@ -1,13 +1,13 @@
 """Sweeps from files, and from the samples of runs."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from analysis.contention.fit import fit
 from analysis.contention.page import fit_table
-from analysis.contention.sweep import Point, from_run, load
+from analysis.contention.sweep import Point, Sweep, from_run, load
 from records.errors import InputError
 from records.run import save_header
 from records.sample import WriterRecord
@@ -16,58 +16,48 @@ from tests.analysis.synthetic import header, rechain, sample
 POINTS = [Point(1, 0, 0, 5e9, 4e9, 5e9, 4e9), Point(2, 1, 1, 1e10, None, 9e9, 3.5e9)]
 
 #: One point, as JSON has it.
-POINT = [{"n": 2, "comp_node": 0, "comm_node": 0}]
+AT = {"n": 2, "comp_node": 0, "comm_node": 0}
 
 
-def test_csv_and_json_agree(tmp_path):
-    (tmp_path / "a.csv").write_text(
-        "n,comp_node,comm_node,comp_alone_b_s,comm_alone_b_s,comp_par_b_s,comm_par_b_s\n"
-        "1,0,0,5e9,4e9,5e9,4e9\n"
-        "2,1,1,1e10,,9e9,3500000000\n"
-    )
-    from_csv = load(tmp_path / "a.csv", {"cores": 16, "numa_per_socket": None, "numa_nodes": None})
-    assert from_csv.points == POINTS
-    size = (from_csv.cores, from_csv.numa_per_socket, from_csv.numa_nodes)
-    assert (from_csv.name, *size) == ("a", 16, 1, 2)
-    (tmp_path / "b.json").write_text(json.dumps(from_csv.as_dict()))
-    assert load(tmp_path / "b.json") == from_csv
-
-
-HEADER = "n,comp_node,comm_node"
-RATE = "comp_par_b_s: '.*' found; allowed: "
+def test_a_file_says_what_its_points_do_not_or_is_as_large_as_they_are(tmp_path):
+    made = Sweep("m", 16, 1, 4, POINTS, ["emulated"])
+    (tmp_path / "a.json").write_text(json.dumps(made.as_dict()))
+    assert load(tmp_path / "a.json") == made
+    points = [asdict(point) for point in POINTS]
+    (tmp_path / "b.json").write_text(json.dumps({"schema": 1, "points": points}))
+    assert load(tmp_path / "b.json") == Sweep("b", 2, 1, 2, POINTS)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (f"{HEADER}\n", "points: a list found; allowed: at least 1"),
-        (f"{HEADER}\n0,0,0\n", r"points\.0\.n: '0' found; allowed: greater than or equal to 1"),
-        ("n,comp_node\n1,0\n", r"points\.0\.comm_node: missing"),
-        (f"{HEADER},speed\n1,0,0,3\n", r"points\.0\.speed: unknown key"),
-        ("n,comp\tnode\n1,0\n", r"points\.0\.comp_node: missing"),
-        (f"{HEADER}\n1,0,0,3e9\n", "cells beyond the header"),
-        *((f"{HEADER},comp_par_b_s\n1,0,0,{rate}\n", RATE) for rate in ("-3", "nan", "1e31")),
-        (b"\xff\xfe\x00", r"bad\.csv: "),
+        ({"points": []}, "points: a list found; allowed: at least 1"),
+        (
+            {"points": [AT | {"n": 0}]},
+            r"points\.0\.n: 0 found; allowed: greater than or eq",
+        ),
+        ({"points": [{"n": 1, "comp_node": 0}]}, r"points\.0\.comm_node: missing"),
+        ({"points": [AT | {"speed": 3}]}, r"points\.0\.speed: unknown key"),
+        *(({"points": [AT | {"comp_par_b_s": rate}]}, "comp_par_b_s: ") for rate in (-3, 1e31)),
         ([], "not a sweep"),
         ({"points": [1]}, r"points\.0: 1 found; allowed: a mapping"),
         ({"points": [{}], "notes": 3}, "notes: 3 found; allowed: a list"),
-        ({"cores": 1, "points": POINT}, r"points\.0\.n: 2 found; allowed: at most 1"),
+        ({"cores": 1, "points": [AT]}, r"points\.0\.n: 2 found; allowed: at most 1"),
         (
-            {"numa_nodes": 1, "points": [{"n": 2, "comp_node": 1, "comm_node": 0}]},
+            {"numa_nodes": 1, "points": [AT | {"comp_node": 1}]},
             "nodes 1 and 0 found; allowed: below 1",
         ),
-        ({"cores": "x", "points": POINT}, "cores"),
+        ({"cores": "x", "points": [AT]}, "cores"),
         (b"{", r"bad\.json: "),
+        (b'{"schema": 1, "points": NaN}', r"bad\.json: "),
     ],
 )
 def test_mistakes(tmp_path, content, message):
-    """Text is CSV, a dictionary JSON of schema 1."""
-    of_json = content == b"{" or isinstance(content, list | dict)
-    path = tmp_path / ("bad.json" if of_json else "bad.csv")
+    """A dictionary is a file of schema 1."""
     if isinstance(content, dict):
         content = {"schema": 1, **content}
-    text = content if isinstance(content, bytes | str) else json.dumps(content)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path = tmp_path / "bad.json"
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
     with pytest.raises(InputError, match=message):
         load(path)
 
@@ -224,11 +214,6 @@ def test_nodes_whose_numbers_have_gaps_have_places_in_the_model(tmp_path):
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (2, 1)
     assert sweep.placements() == [(0, 1), (1, 1)]  # node 1 has no cores
     assert sweep.notes[-1] == "NUMA nodes are numbered without gaps here: 0 is 0, 8 is 1"
-    # The same points in a file, which says how many nodes there are.
-    (tmp_path / "gaps.csv").write_text(f"{HEADER}\n1,0,0\n1,8,8\n")
-    assert load(tmp_path / "gaps.csv", {"numa_nodes": 2}).placements() == [(0, 0), (1, 1)]
-    with pytest.raises(InputError, match=r"points\.1: nodes 8 and 8 found; allowed: below 4"):
-        load(tmp_path / "gaps.csv", {"numa_nodes": 4})
 
 
 TRIAD = [replace(one, case="triad", key=one.arm) for one in both()]

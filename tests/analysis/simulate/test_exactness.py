@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.simulate.progress import (
+from analysis.simulate import (
     Application,
     Windows,
     finishing_times,

@@ -14,10 +14,9 @@ from analysis.history.alarms import Alarm
 from nimc.nights.night import (
     NightRun,
     alarms_of,
-    date_of,
-    end_of_night,
     environment,
     new_samples,
+    night_until,
     tell,
 )
 from nimc.nights.summary import (
@@ -80,13 +79,11 @@ def test_a_night_ends_at_the_next_such_time_of_day_and_has_the_date_of_its_eveni
         (datetime(2026, 11, 21, 0, 30), datetime(2026, 11, 21, 5), date(2026, 11, 20)),
         (datetime(2026, 11, 21, 5, 0), datetime(2026, 11, 22, 5), date(2026, 11, 21)),
     ):
-        assert end_of_night("05:00", start) == end
-        assert date_of(end, start) == night
-    assert end_of_night(None, start) is None
-    assert date_of(None, start) == start.date()
+        assert night_until("05:00", start) == (end.timestamp(), night)
+    assert night_until(None, start) == (None, date(2026, 11, 21))
     for wrong in ("5", "25:00", "05:00:00", ""):
         with pytest.raises(InputError, match=r"--until: .* found; allowed: a time of day"):
-            end_of_night(wrong, start)
+            night_until(wrong, start)
 
 
 def test_a_summary_is_read_as_it_was_written(tmp_path: Path) -> None:

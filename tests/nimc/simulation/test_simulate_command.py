@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from analysis.simulate import campaign
+from analysis import simulate
 from reframe_tests.scaling import ScaleRequest, load
 from tests.commands import Command
 from tests.records.machine import made
@@ -84,7 +84,7 @@ def test_wrong_input_is_one_line(command: Command, arguments: list[str], text: s
 def test_paper_labels_what_is_published_and_what_is_modelled(
     run: Run, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(campaign, "STEPS", 80)
+    monkeypatch.setattr(simulate, "STEPS", 80)
     found = run("--paper")
     assert found["single_node_slowdown_published"] == pytest.approx(2.0994, abs=1e-4)
     # As printed: abstract ('up to 3X') and section VII-B ('330% increase').

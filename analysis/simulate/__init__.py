@@ -1,1 +1,0 @@
-"""Slowdown of a synchronised application beyond measurable scales (docs/scale.md#simulate)."""
