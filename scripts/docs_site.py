@@ -1,4 +1,4 @@
-"""Hooks of mkdocs.yml: README, CONTRIBUTING, two generated pages, and the report of a run."""
+"""Hooks of mkdocs.yml: README, CONTRIBUTING, three generated pages, and the report of a run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from mkdocs.structure.files import File, Files
 from analysis.report.data import load_run
 from analysis.report.page import render
 from nimc.cli.main import cli
+from reframe_tests.workload import load, names
 
 ROOT = Path(__file__).parents[1]
 #: Where pages of the root stand in the site.
 _PLACES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
 #: A run of six pairs on a busy virtual machine; its writes were emulated.
 _SAMPLE = ROOT / "tests/captures/run_quick/quick-localhost-20261123-021501"
+#: Command, with the option that makes another document -> number of the schema, and keys.
+_DOCUMENTS = json.loads((ROOT / "docs/documents.json").read_text())
 _LINK = re.compile(r"\]\((?![a-z]+://|#)([^)#]+)(#[^)]*)?\)")
 
 
@@ -28,6 +31,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what is not in docs/: pages of the root, generated ones, and files that pages link to."""
     pages = {place: (ROOT / name).read_text() for name, place in _PLACES.items()}
     pages |= {"commands.md": "".join(_commands(cli, "nimc")), "records.md": "".join(_records())}
+    pages["workload-list.md"] = "".join(_workloads())
     for place, text in pages.items():
         files.append(File.generated(config, place, content=text))
     report = render([load_run(_SAMPLE)])
@@ -61,11 +65,28 @@ def _commands(command: click.Command, name: str) -> Iterator[str]:
         yield "# All commands\n\nGenerated from the program.\n"
     context = click.Context(command, info_name=name, max_content_width=80, terminal_width=80)
     yield f"\n## {name}\n\n```text\n{command.get_help(context)}\n```\n"
+    for of, document in _DOCUMENTS.items():
+        if re.split(" --| without", of)[0] == name.removeprefix("nimc "):
+            keys = ", ".join(f"`{key}`" for key in document["keys"])
+            yield f"\nJSON of `{of}`: schema {document['schema']}, {keys}.\n"
+            for rows, columns in document.get("rows", {}).items():
+                yield f"\nRows of `{rows}`: {', '.join(f'`{key}`' for key in columns)}.\n"
     if isinstance(command, click.Group):
         for each in command.list_commands(context):
             found = command.get_command(context, each)
             if found and not found.hidden:
                 yield from _commands(found, f"{name} {each}")
+
+
+def _workloads() -> Iterator[str]:
+    """What each workload measures, and what proves its result, from its record."""
+    yield "# All workloads\n\nGenerated from the records of `reframe_tests/`.\n\n"
+    yield "| workload | figure of merit | better | proof | other figures (`fom_extra`) |\n"
+    yield "|---|---|---|---|---|\n"
+    for name, each in ((name, load(name)) for name in names()):
+        extra = ", ".join(f"`{key}`" for key in sorted(each.extra))
+        figure = f"{each.fom} ({each.unit})"
+        yield f"| `{name}`: {each.title} | {figure} | {each.better} | {each.sanity} | {extra} |\n"
 
 
 def _records() -> Iterator[str]:

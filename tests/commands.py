@@ -230,7 +230,7 @@ class Command:
         return self.out
 
     def json(self, *words: object, code: int = 0) -> dict[str, Any]:
-        """Its document, whose keys are those of docs/command-line.md#json."""
+        """Its document, whose keys are those of docs/documents.json."""
         document: dict[str, Any] = json.loads(self(*words, "--json", code=code))
         assert_documented(" ".join(map(str, words)), document)
         return document

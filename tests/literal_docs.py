@@ -1,8 +1,8 @@
 """Follows a page of docs/ literally, in a copy of the checkout.
 
-A page says what to write in two kinds of lines, each followed by one fenced block:
+A page says what to write in two kinds of lines, the second followed by one fenced block:
 
-    New file `PATH` (12 lines):
+    Copy [`docs/examples/NAME`](examples/NAME) to `PATH`.
     In `PATH`, after the line `ANCHOR` (1 line):
 
 ANCHOR is a whole line without its indentation, and occurs once. The number of lines is that of the
@@ -23,9 +23,10 @@ from pathlib import Path
 from records.checkout import ROOT
 from tests.undisturbed import VARIABLES
 
-_BEGINS = re.compile(r"^(?:New file|In) `", re.MULTILINE)
+_BEGINS = re.compile(r"^(?:Copy \[|In )`", re.MULTILINE)
 _STEP = re.compile(
-    r"^(?:New file `(?P<new>[^`]+)`|In `(?P<old>[^`]+)`, after the line `(?P<anchor>[^`]+)`)"
+    r"^Copy \[`(?P<example>[^`]+)`\]\(\S+\) to `(?P<new>[^`]+)`\.$"
+    r"|^In `(?P<old>[^`]+)`, after the line `(?P<anchor>[^`]+)`"
     r" \((?P<count>\d+) lines?\):\n\n```\w*\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -44,8 +45,6 @@ class Step:
     path: str
     anchor: str | None
     text: str
-    #: Number of lines, as the page says.
-    count: int
 
 
 def section(page: str, title: str) -> str:
@@ -57,15 +56,17 @@ def section(page: str, title: str) -> str:
 
 def steps(text: str) -> list[Step]:
     """The steps of a text, in order. Raises AssertionError for one that cannot be followed."""
-    found = [
-        Step(each["new"] or each["old"], each["anchor"], each["text"], int(each["count"]))
-        for each in _STEP.finditer(text)
-    ]
+    found = [_step(each) for each in _STEP.finditer(text)]
     assert found, "no steps"
     assert len(found) == len(_BEGINS.findall(text)), "a step without its block"
-    for step in found:
-        assert step.count == len(step.text.splitlines()), f"{step.path}: lines"
     return found
+
+
+def _step(found: re.Match[str]) -> Step:
+    if found["new"]:
+        return Step(found["new"], None, (ROOT / found["example"]).read_text())
+    assert int(found["count"]) == len(found["text"].splitlines()), f"{found['old']}: lines"
+    return Step(found["old"], found["anchor"], found["text"])
 
 
 def commands(text: str) -> list[str]:
@@ -126,5 +127,5 @@ def follow(text: str, checkout: Path) -> dict[str, int]:
             lines = path.read_text().splitlines(keepends=True)
             (at,) = (n for n, line in enumerate(lines) if line.strip() == step.anchor)
             path.write_text("".join([*lines[: at + 1], step.text, *lines[at + 1 :]]))
-        added[step.path] = added.get(step.path, 0) + step.count
+        added[step.path] = added.get(step.path, 0) + len(step.text.splitlines())
     return added

@@ -1,21 +1,19 @@
-"""The table of docs/command-line.md#json, which documents must agree with."""
+"""docs/documents.json, which the documents of commands must agree with."""
 
-import re
+import json
 from typing import Any
 
 from records.checkout import ROOT
 
-_ROW = re.compile(r"\| `(?P<name>[^|]+?) \| (?P<schema>\d+) \| (?P<keys>[^|;]+)[^|]*\|")
-
 #: Command, with the option that makes another document -> schema, keys.
 DOCUMENTED: dict[str, tuple[int, list[str]]] = {
-    row["name"].replace("`", ""): (int(row["schema"]), re.findall(r"`([^`]+)`", row["keys"]))
-    for row in _ROW.finditer((ROOT / "docs/command-line.md").read_text())
+    name: (row["schema"], row["keys"])
+    for name, row in json.loads((ROOT / "docs/documents.json").read_text()).items()
 }
 
 
 def assert_documented(line: str, document: dict[str, Any]) -> None:
-    """Of a command line: the schema comes first, and the keys are those of its row of the table."""
+    """Of a command line: the schema comes first, and the keys are those of its row."""
     words = line.split()
     rows = [name for name in DOCUMENTED if is_of(words, *name.split())]
     schema, keys = DOCUMENTED[max(rows, key=len)]

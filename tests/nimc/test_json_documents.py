@@ -1,4 +1,4 @@
-"""Every JSON document has its schema, and the keys that docs/command-line.md#json lists.
+"""Every JSON document has its schema, and the keys that docs/documents.json lists.
 
 `Command.json` asserts it of each command line that any test gives it.
 """

@@ -14,8 +14,6 @@ import pytest
 import yaml
 
 from records.checkout import ROOT
-from reframe_tests.describe import PAGE, page
-from reframe_tests.workload import names
 from tests.reframe_tests.command import ran, reframe, succeeded
 
 READERS = """
@@ -90,12 +88,3 @@ def test_nodes_and_tasks(tmp_path, short_folder, origins, lines):
     assert lines <= {line.removeprefix("#SBATCH ") for line in text.splitlines() if "#S" in line}
     # Sites have jobs submitted with --export=NONE, which steps inherit through this variable.
     assert "export SLURM_EXPORT_ENV=ALL\n" in text
-
-
-def test_rows_are_made_from_the_records():
-    assert len(names()) == 15
-    lines = PAGE.read_text().splitlines(keepends=True)
-    rows = tuple(f"| `{name}`:" for name in names())
-    bare = "".join(line for line in lines if not line.startswith(rows))
-    assert len(bare.splitlines()) == len(lines) - 15
-    assert page(bare) == PAGE.read_text(), "stale: python -m reframe_tests.describe"

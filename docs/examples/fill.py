@@ -1,0 +1,51 @@
+"""Fills memory of the target's host: a writer of a few lines, on one host only."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from conductor.injectors.base import Fault, Injector, Row, Total, Writer
+
+#: Copies one message after the other, and prints a row per second.
+_PROGRAM = """
+import mmap, sys, time
+size_b = int(sys.argv[1])
+data, buffer = bytes(size_b), mmap.mmap(-1, size_b)
+copies, began_s = 0, time.monotonic()
+while True:
+    buffer[:] = data
+    copies += 1
+    now_s = time.monotonic()
+    if now_s - began_s >= 1:
+        print(f"filled {copies * size_b / (now_s - began_s):.0f} B/s", flush=True)
+        copies, began_s = 0, now_s
+"""
+_ROW = re.compile(r"^filled (\d+) B/s$")
+
+
+class _Parser:
+    def parse(self, line: str) -> Row | Total | Fault | None:
+        row = _ROW.match(line.strip())
+        if row:
+            return Row(float(row[1]))
+        return Fault(line.strip()) if "Error" in line else None
+
+
+class Fill(Injector):
+    """A writer that the agent paces."""
+
+    name = "fill"
+    paced_by = "agent"
+
+    def transport(self, writer: Writer) -> str:
+        """Memory of this host, which no network card writes."""
+        return "shared memory"
+
+    def origin_command(self, writer: Writer) -> list[str]:
+        """Copies `message_b` bytes repeatedly until stopped."""
+        return [sys.executable, "-S", "-c", _PROGRAM, str(writer.message_b)]
+
+    def parser(self, writer: Writer) -> _Parser:
+        """Parses the writer's lines."""
+        return _Parser()

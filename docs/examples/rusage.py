@@ -1,0 +1,63 @@
+"""rusage: the kernel's resource usage of each rank. Needs neither perf nor privileges."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, files_of
+
+#: Arguments: folder, Python, `_SCRIPT`, application.
+_START = f'exec "$2" -c "$3" "$1/rank-{RANK}.json" "$@"'
+#: Arguments: file, the three of `_START`, application. Runs it and writes what the kernel counted.
+_SCRIPT = """
+import json, resource, subprocess, sys
+status = subprocess.call(sys.argv[5:])
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+with open(sys.argv[1], "w") as file:
+    json.dump({name: getattr(used, name) for name in dir(used) if name.startswith("ru_")}, file)
+sys.exit(status if status >= 0 else 128 - status)
+"""
+#: Field -> event and unit.
+_EVENTS = {
+    "ru_utime": ("user-time", "s"),
+    "ru_stime": ("system-time", "s"),
+    "ru_minflt": ("minor-faults", "count"),
+    "ru_majflt": ("major-faults", "count"),
+    "ru_nvcsw": ("voluntary-switches", "count"),
+    "ru_nivcsw": ("involuntary-switches", "count"),
+}
+
+
+class Rusage(Tool):
+    """See `base.Tool`."""
+
+    name = "rusage"
+
+    def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
+        """A shell expands the rank and replaces itself by the Python that runs the application."""
+        script = ["sh", "-c", _START, self.name, FOLDER, sys.executable, _SCRIPT]
+        return [*launcher, *script, *application]
+
+    def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
+        """See the interface."""
+        rows = []
+        for rank, path in files_of(folder, ranks, "rank").items():
+            try:
+                used = json.loads(path.read_text())
+                rows += [
+                    CounterRow(rank, event, float(used[field]), unit)
+                    for field, (event, unit) in _EVENTS.items()
+                ]
+            except (ValueError, KeyError, TypeError):
+                raise ToolError(f"{path}: not a file of rusage, or truncated") from None
+        return rows
+
+    def missing(self) -> str | None:
+        """Available on every Unix."""
+        return None
+
+
+TOOL: Tool = Rusage()
