@@ -89,7 +89,9 @@ def _writers(text: str, ranks: int) -> int:
     if text == "daly":
         return concurrent_writers(ranks, PAPER_MTTI_S, WRITE_S).concurrent_writers
     if text.endswith("%"):
-        return share_of(ranks, units.share(text, "--writers"))
+        if (share := units.share(text, "--writers")) > 1:
+            raise InputError(f"--writers: {text!r} is not a share of the ranks; at most 100%")
+        return share_of(ranks, share)
     return units.count(text, "--writers")
 
 
