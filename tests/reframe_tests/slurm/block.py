@@ -88,6 +88,11 @@ class Block:
                 continue
         return found
 
+    def step(self, word: str) -> list[int]:
+        """The processes of the `srun` whose command line has the word; it may have two."""
+        runs = (Path(f"/proc/{pid}/comm") for pid in self.workers(word))
+        return [int(path.parent.name) for path in runs if path.read_text().strip() == "srun"]
+
     def check_clean(self) -> None:
         """No conductor, agent, writer or application is left on any node."""
         deadline = time.monotonic() + 30

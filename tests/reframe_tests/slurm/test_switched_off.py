@@ -1,0 +1,47 @@
+"""An origin's virtual machine is switched off in the middle of a block with real writers."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.nimc.minicluster.real import Cluster, cluster_or_skip
+from tests.reframe_tests.slurm.block import PROGRAMS, Block, resumed
+
+pytestmark = [pytest.mark.minicluster, pytest.mark.long]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    yield from cluster_or_skip("rxe")
+
+
+def running(cluster: Cluster, node: str) -> list[str]:
+    """Command lines on a virtual machine, which this host cannot see, of what a block starts."""
+    lines = cluster.slurm("srun", "-N1", "-w", node, "ps", "axo", "args").splitlines()
+    assert any("slurmd" in line for line in lines)
+    return [line for line in lines if any(word in line for word in PROGRAMS)]
+
+
+def test_an_origin_that_is_switched_off(cluster, tmp_path):
+    # Virtual machines write nothing of this host but what they are given.
+    up = ("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1", "--share", str(tmp_path))
+    cluster.nimc(*up)
+    block = Block(cluster, tmp_path)
+    block.wait_for_samples(3)
+    os.kill(cluster.nimc_json("status")["pids"]["node2"], signal.SIGKILL)
+    assert block.finish() == 1
+    # Either Slurm misses the node first or the conductor does: it comes to the same.
+    assert block.outcome() == "node_failed", (block.logs / "job.json").read_text()
+    before = block.samples()
+    assert [sample["outcome"] for sample in before[:3]] == ["kept"] * 3
+    assert len(before) < 60
+    assert running(cluster, "node1") == []
+
+    cluster.nimc("down")
+    cluster.nimc(*up)
+    resumed(cluster, block)
+    report = json.loads((tmp_path / "run" / "logs" / "probe" / "1" / "job.json").read_text())
+    assert report["outcome"] == "done"
