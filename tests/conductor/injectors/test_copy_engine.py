@@ -201,10 +201,12 @@ def test_a_block_of_its_writes_is_proven_by_its_link_or_by_memory(
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
     writes = {"injector": name, "message_b": MIB, "buffer_node": 0}
     # The link seems to pass as much without writes.
-    demand = {**PACE, "foreign_share": None}
+    # The writes are as fast as this host's load lets them be, unlike the counter. In units of its
+    # own it would show a thirtieth of them at most.
+    demand = {**PACE, "foreign_share": None, "counter_share": 0.9}
     done = block(arms=["off", "on"], command=lasting(2), demand=demand, writes=writes).done()
     sample = done.sample()
-    assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept")
+    assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept"), sample["reason"]
     assert not any("were started" in note for note in sample["notes"])  # they had been held
     (writer,) = sample["writers"]
     assert (writer["transport"], writer["proof"]) == ("copy engine", proof)
