@@ -12,13 +12,7 @@ import polars as pl
 
 from analysis.compare.doses import DoseDifference, dose_differences
 from analysis.effects.verdict import emulations
-from analysis.report.data import RunData
-from analysis.report.table import how_made, results_table
-from analysis.report.words import facts
-from analysis.samples.integrity import Integrity
-from analysis.samples.provenance import FACTS, all_hosts, reported_facts
-from analysis.statistics.interval import CONFIDENCE, Estimate, flat, holm
-from analysis.statistics.nights import (
+from analysis.history.between_nights import (
     NightCorrelation,
     NightsDifference,
     correlation_of_nights,
@@ -26,6 +20,12 @@ from analysis.statistics.nights import (
     ratio_of_nights,
     ratio_of_two,
 )
+from analysis.report.data import RunData
+from analysis.report.table import how_made, results_table
+from analysis.report.words import facts
+from analysis.samples.integrity import Integrity
+from analysis.samples.provenance import FACTS, all_hosts, reported_facts
+from analysis.statistics.interval import CONFIDENCE, Estimate, flat, holm
 from records.errors import InputError
 from records.groups import grouped
 from records.run import RunHeader

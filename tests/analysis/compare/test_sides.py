@@ -20,9 +20,9 @@ from analysis.compare.sides import (
     nights_needed,
     pair_up,
 )
+from analysis.history.between_nights import NightCorrelation
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
-from analysis.statistics.nights import NightCorrelation
 from records.errors import InputError
 from studies.nights import NOISES, NightNoise, named
 from tests.analysis.compare.nights import night
