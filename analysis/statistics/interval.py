@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -143,46 +142,6 @@ def middle(values: pl.Series) -> float | None:
     """Median of the values that are not null; None without any."""
     median = values.median()
     return float(median) if isinstance(median, int | float) else None
-
-
-#: Fewest points with an interval of their correlation.
-_FEWEST_POINTS = 4
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """Pearson's r of some points."""
-
-    r: float
-    low: float
-    high: float
-    #: Two-sided, against r = 0.
-    p: float
-    points: int
-
-
-def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
-    """r of the points (x, y); None below four points, or if x or y does not vary."""
-    if len(x) < _FEWEST_POINTS or len(set(x)) < 2 or len(set(y)) < 2:
-        return None
-    return of_r(float(np.corrcoef(x, y)[0, 1]), len(x))
-
-
-def of_r(r: float, points: int) -> Correlation:
-    """Interval and p value of an r, such as a published one, of independent, normal points.
-
-    atanh(r) is nearly normal with variance 1 / (n - 3) (Fisher 1921, Metron 1, 3-32). The p value
-    is that of t = r sqrt((n - 2) / (1 - r^2)).
-    """
-    from scipy import special
-
-    if abs(r) == 1:
-        return Correlation(r, r, r, 0.0, points)
-    t = r * math.sqrt((points - 2) / (1 - r * r))
-    half = QUANTILE / math.sqrt(points - 3)
-    z = math.atanh(r)
-    p = 2 * float(special.stdtr(points - 2, -abs(t)))
-    return Correlation(r, math.tanh(z - half), math.tanh(z + half), p, points)
 
 
 def holm(p: Sequence[float]) -> list[float]:
