@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 
-from analysis.effects.verdict import within
 from analysis.history.between_nights import ratio_of_nights
 from analysis.report.data import RunData
 from analysis.samples.pairs import counted
@@ -59,7 +58,7 @@ class RankedNode:
         if self.ratio is None or self.p_adjusted is None or self.p_adjusted > LEVEL:
             return ""
         ratio = self.ratio.value
-        if within(ratio, ratio, self.margin):
+        if 1 / (1 + self.margin) <= ratio <= 1 + self.margin:
             return ""
         return f"slower by {ratio - 1:.1%}" if ratio > 1 else f"faster by {1 / ratio - 1:.1%}"
 

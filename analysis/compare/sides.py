@@ -25,7 +25,7 @@ from analysis.report.table import how_made, results_table
 from analysis.report.words import facts
 from analysis.samples.integrity import Integrity
 from analysis.samples.provenance import FACTS, all_hosts, reported_facts
-from analysis.statistics.interval import CONFIDENCE, Estimate, flat, holm
+from analysis.statistics.interval import Estimate, flat, holm
 from records.errors import InputError
 from records.groups import grouped
 from records.run import RunHeader
@@ -89,7 +89,7 @@ class Side:
                 arm = row["baseline" if metric == "off" else "arm"]
                 of = Quantity(row["case"], arm, metric, row["unit"], row["better"])
                 low, high = row[f"{column}_low"], row[f"{column}_high"]
-                night = None if low is None else Estimate(row[value], low, high, CONFIDENCE)
+                night = None if low is None else Estimate(row[value], low, high)
                 # Effects that share a baseline share its time, which is compared once.
                 nights.setdefault(of, {}).setdefault(row["run"], night)
         return {of: list(filter(None, by_run.values())) for of, by_run in nights.items()}

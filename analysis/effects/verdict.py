@@ -174,11 +174,6 @@ def phrase(verdict: Verdict, margin: float, *, emulated: bool = False) -> str:
     return f"{text}, under emulated writes" if emulated and says else text
 
 
-def within(low: float, high: float, margin: float) -> bool:
-    """Whether an interval of a ratio lies within a margin: no more slower, or faster, than that."""
-    return 1 / (1 + margin) <= low and high <= 1 + margin
-
-
 def judge(
     row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = False, by_gpu: bool = False
 ) -> Verdict:

@@ -27,7 +27,7 @@ from analysis.report.plots import (
     themed_svg,
 )
 from analysis.report.words import whole_dates
-from analysis.statistics.interval import CONFIDENCE, Estimate, middle
+from analysis.statistics.interval import Estimate, middle
 from records import units
 from records.groups import grouped
 
@@ -207,9 +207,7 @@ def _slowdown_figures(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
     for number, (name, machines) in enumerate(groups.items()):
         marks = {row["machine"]: " (emulated)" if row["emulated"] else "" for row in machines}
         labels = [f"{machine}{mark}" for machine, mark in marks.items()]
-        estimates = [
-            Estimate(row["value"], row["low"], row["high"], CONFIDENCE) for row in machines
-        ]
+        estimates = [Estimate(row["value"], row["low"], row["high"]) for row in machines]
         with drawing(0.8 + 0.35 * len(machines), 4.0, font_size=9) as figure:
             axes = rows_axes(figure, labels, "slowdown")
             for line, (row, estimate) in enumerate(zip(machines, estimates, strict=True)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,13 +36,11 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its interval."""
+    """A value with the interval that encloses the true one at 95 % at least."""
 
     value: float
     low: float
     high: float
-    #: Least probability that [low, high] encloses the true value.
-    confidence: float = CONFIDENCE
 
     def __post_init__(self) -> None:
         if not self.low <= self.value <= self.high:
@@ -96,11 +94,6 @@ def ends(of: Estimate | Interval | None) -> str:
     return f"{of.low:.3f}-{of.high:.3f}" if of else NONE
 
 
-def effect(of: Estimate | None) -> tuple[str, str]:
-    """A ratio and its interval as text."""
-    return f"{of.value:.3f}" if of else NONE, ends(of)
-
-
 def bracketed(of: Estimate | None) -> str:
     """A ratio with its interval, in as many decimals as the interval carries: `1.61 [1.51, 1.71]`.
 
@@ -127,15 +120,6 @@ def median_interval(values: Sequence[float]) -> Estimate | None:
     rank = int(np.searchsorted(special.bdtr(np.arange(n + 1), n, 0.5), TAIL))
     ordered = np.sort(np.asarray(values, dtype=float))
     return Estimate(float(np.median(ordered)), float(ordered[rank - 1]), float(ordered[n - rank]))
-
-
-def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
-    """Mean of figures of merit for equal work: of times (`lower` is better) the arithmetic one.
-
-    Rates are work over time: their mean is the work over the mean time, the harmonic one.
-    """
-    array = np.asarray(values, dtype=float)
-    return float(1 / np.mean(1 / array) if better == "higher" else np.mean(array))
 
 
 def middle(values: pl.Series) -> float | None:

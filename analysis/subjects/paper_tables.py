@@ -22,7 +22,7 @@ from analysis.report.data import RunData
 from analysis.report.plots import NARROW_IN, WIDE_IN, View, label, overview_plot, steady
 from analysis.report.sections import Section
 from analysis.samples.pairs import extra
-from analysis.statistics.interval import flat, mean
+from analysis.statistics.interval import flat
 from analysis.subjects.published import MACHINE, NAMES, Published, normalised, triad
 from records.arms import arm_of, in_order, parts_of
 from records.sample import Better
@@ -56,8 +56,10 @@ def mean_sd(values: Sequence[float], better: Better) -> tuple[float, float]:
 
     Of all if there are fewer; two at least.
     """
-    first = values[:RUNS_MEAN]
-    return mean(first, better), float(np.std(first, ddof=1))
+    first = np.asarray(values[:RUNS_MEAN], dtype=float)
+    # Rates are work over time: their mean is the work over the mean time.
+    mean = 1 / np.mean(1 / first) if better == "higher" else np.mean(first)
+    return float(mean), float(np.std(first, ddof=1))
 
 
 def paper_estimates(off: Sequence[float], on: Sequence[float], better: Better) -> PaperEstimates:

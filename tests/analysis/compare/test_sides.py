@@ -179,7 +179,7 @@ def compared(old: Nights, new: Nights, other_dose: Collection = ()) -> list[Comp
 
 
 def estimates(*values: float) -> list[Estimate]:
-    return [Estimate(v, v * 0.99, v * 1.01, 0.95) for v in values]
+    return [Estimate(v, v * 0.99, v * 1.01) for v in values]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.effects.hypotheses import Shown
-from analysis.effects.verdict import SENTENCES, Verdict, emulations, judge, phrase, within
+from analysis.effects.verdict import SENTENCES, Verdict, emulations, judge, phrase
 from analysis.statistics.interval import Estimate, Interval
 from records.notes import Note
 from tests.analysis.synthetic import result
@@ -118,16 +118,6 @@ def test_every_verdict_has_a_meaning_and_the_margin_stands_in_the_phrase() -> No
     for verdict, share in (("memory contention", 4), ("speed-up", 1), ("no effect", 5)):
         sure = f"At most {share}% of campaigns say this wrongly"
         assert sure in SENTENCES[Verdict(verdict)].meaning
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "inside"),
-    [(1 / 1.25, 1.25, True), (0.79, 1.0, False), (1.0, 1.26, False), (0.79, 1.26, False)],
-)
-def test_a_ratio_and_its_inverse_have_the_same_margin(
-    low: float, high: float, inside: bool
-) -> None:
-    assert within(low, high, 0.25) is inside
 
 
 def test_joined_transports_are_emulations_once() -> None:

@@ -36,13 +36,13 @@ def test_no_effect_says_within_what_and_what_so_few_pairs_cannot_have_met(tmp_pa
     )
     assert "fewer than 22% of runs may have stayed unseen." in said
     assert "no single run with writes stands out." in said
-    hit = replace(row, hit=Estimate(1 / 6, 0.02, 0.48, 0.95))
+    hit = replace(row, hit=Estimate(1 / 6, 0.02, 0.48))
     assert "unseen" not in sentence(hit)
     assert "2 of 12 runs with writes took unusually long (true share at most 48%)." in sentence(hit)
 
 
-ENDS = Estimate(1.0, 0.998, 1.25, 0.95)
-UNCLEAR = Estimate(1.01, 0.988, 1.034, 0.95)
+ENDS = Estimate(1.0, 0.998, 1.25)
+UNCLEAR = Estimate(1.01, 0.988, 1.034)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ UNCLEAR = Estimate(1.01, 0.988, 1.034, 0.95)
         ({"next": Interval(0.98, 1.125)}, ["; next allocation: 2.0 % less to 12.5 % more)"]),
         # A third of six pairs; of all at most 60 %.
         (
-            {"mean": ENDS, "hit": Estimate(1 / 3, 0.1, 0.6, 0.95)},
+            {"mean": ENDS, "hit": Estimate(1 / 3, 0.1, 0.6)},
             [
                 "In the mean it took 0.0 % more (0.2 % less to 25.0 % more) in these 6 pairs; ",
                 "2 of 6 runs with writes took unusually long (true share at most 60%). ",
@@ -62,7 +62,7 @@ UNCLEAR = Estimate(1.01, 0.988, 1.034, 0.95)
             ],
         ),
         (
-            {"mean": ENDS, "hit": Estimate(0.0, 0.0, 0.4, 0.95)},
+            {"mean": ENDS, "hit": Estimate(0.0, 0.0, 0.4)},
             ["in these 6 pairs; no single run with writes stands out. ", "39% of runs may have"],
         ),
         (

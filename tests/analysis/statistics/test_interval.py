@@ -13,10 +13,9 @@ from analysis.statistics.interval import (
     Estimate,
     Interval,
     bracketed,
-    effect,
+    ends,
     flat,
     holm,
-    mean,
     median_interval,
     middle,
 )
@@ -45,8 +44,8 @@ def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
     with pytest.raises(ValueError, match="outside"):
         Estimate(2.0, 1.0, 1.5)
     assert Estimate(2.0, 1.5, 2.5).half_width == 0.25  # relative to the value
-    assert effect(Estimate(1.3512, 1.3212, 1.3821)) == ("1.351", "1.321-1.382")
-    assert (effect(None), bracketed(None)) == (("-", "-"), "-")
+    assert ends(Estimate(1.3512, 1.3212, 1.3821)) == "1.321-1.382"
+    assert (ends(None), bracketed(None)) == ("-", "-")
     # Three decimals up to a width of a twentieth.
     assert bracketed(Estimate(1.3512, 1.3264, 1.3761)) == "1.351 [1.326, 1.376]"
     assert bracketed(Estimate(1.3512, 1.3212, 1.3821)) == "1.35 [1.32, 1.38]"
@@ -56,9 +55,7 @@ def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
     assert (Interval.of(estimate), Interval.of(None)) == ((1.6, 4.0), None)
 
 
-def test_means_of_equal_work() -> None:
-    """Of rates of 2 and 6 the work over the time: 2 / (1/2 + 1/6)."""
-    assert (mean([2, 6], "higher"), mean([2, 6], "lower")) == (3.0, 4.0)
+def test_the_middle_of_what_is_there() -> None:
     assert middle(pl.Series([1.0, None, 5.0, 2.0])) == 2.0
     assert middle(pl.Series([], dtype=pl.Float64)) is None
 
@@ -74,9 +71,9 @@ class Row:
 def test_a_record_is_flat_in_json() -> None:
     row = Row("a", Estimate(1.2, 1.1, 1.3), Interval(0.9, 1.05), [])
     figures = [("ratio", 1.2), ("ratio_low", 1.1), ("ratio_high", 1.3)]
-    ends = [("floor_low", 0.9), ("floor_high", 1.05)]
-    assert list(flat(row).items()) == [("case", "a"), *figures, *ends, ("others", [])]
-    absent = dict.fromkeys(name for name, _ in (*figures, *ends))
+    of_floor = [("floor_low", 0.9), ("floor_high", 1.05)]
+    assert list(flat(row).items()) == [("case", "a"), *figures, *of_floor, ("others", [])]
+    absent = dict.fromkeys(name for name, _ in (*figures, *of_floor))
     assert flat(Row("a", None, None, [])) == {"case": "a", "others": [], **absent}
 
 
