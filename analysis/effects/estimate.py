@@ -6,7 +6,7 @@ rows = results(samples.frame, StoppingRule.of(load_header(run)))
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,8 +14,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from analysis.effects.hypotheses import Asked, Hypothesis, PValues, families, shown
-from analysis.effects.verdict import Verdict, emulated, judge, phrase
+from analysis.effects.verdict import (
+    Asked,
+    Hypothesis,
+    PValues,
+    Verdict,
+    emulated,
+    families,
+    judge,
+    phrase,
+    shown,
+)
 from analysis.samples.pairs import (
     first_attempts,
     judged,
@@ -28,8 +37,7 @@ from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS, Values, next_allocation, slowdown
 from analysis.statistics.interval import FEWEST, Estimate, Interval, ends, flat
 from analysis.statistics.location import hits
-from records.arms import Role, arm_of, in_order, natural, parts_of
-from records.groups import grouped
+from records.arms import Role, arm_of, in_order, natural
 from records.notes import Note
 from records.run import MARGIN, RunHeader
 from records.sample import Better, Level
@@ -435,28 +443,3 @@ def reported(row: Result) -> dict[str, tuple[float | None, str]]:
         f"writers_rate_{row.arm}": (row.writer_rate_b_s, "B/s"),
         f"rejected_{row.arm}": (row.rejected, "runs"),
     }
-
-
-#: Case, arm, and the levels of all factors but one.
-Sweep = tuple[str, str, tuple[tuple[str, Level], ...]]
-
-
-def by_level(rows: Iterable[Result], factor: str) -> dict[Sweep, list[Result]]:
-    """Effects that differ in the level of `factor` alone, two at least, in their order."""
-
-    def sweep(row: Result) -> Sweep:
-        at = tuple(sorted((k, v) for k, v in row.factors.items() if k != factor))
-        return row.case, parts_of(row.arm)[0], at
-
-    effects = (row for row in rows if row.role == "effect" and factor in row.factors)
-    sweeps = grouped((sweep(row), row) for row in effects)
-    return {sweep: rows for sweep, rows in sweeps.items() if len(rows) > 1}
-
-
-def notes_of(rows: Sequence[Result]) -> list[str]:
-    """The notes of a case's rows, each once; one that not all rows have names those that do."""
-    arms_with = grouped((note, row.arm) for row in rows for note in dict.fromkeys(row.notes))
-    return [
-        note if len(arms) == len(rows) else f"{', '.join(arms)}: {note}"
-        for note, arms in arms_with.items()
-    ]

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import polars as pl
 from markupsafe import Markup
 
-from analysis.effects.verdict import MEANING
 from analysis.history.alarms import FEWEST, MOST, RECENT, Alarm, WatchedSeries
 from analysis.history.nights import KEY, latest
 from analysis.pages.across import MachineHistory, Row
@@ -26,6 +25,7 @@ from analysis.report.plots import (
     said,
     themed_svg,
 )
+from analysis.report.sentences import MEANING
 from analysis.report.words import whole_dates
 from analysis.statistics.interval import Estimate, middle
 from records import units

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from analysis.effects.estimate import Result, by_level
+from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict, emulations
 from analysis.questions.question import columns_of
-from analysis.remedies.throttling import PAIR, RATE
+from analysis.remedies.throttling import PAIR, RATE, by_level
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate

@@ -11,10 +11,12 @@ import polars as pl
 from markupsafe import Markup, escape
 
 from analysis.effects.estimate import Result
-from analysis.effects.verdict import MEANING, SENTENCES, Verdict
+from analysis.effects.verdict import Verdict
+from analysis.report.sentences import MEANING, SENTENCES
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, ends
 from analysis.statistics.looks import next_look, unseen
+from records.groups import grouped
 from records.notes import remedy_of
 from records.units import SECONDS, plural, quantity
 
@@ -48,6 +50,15 @@ def with_remedy(note: str) -> str:
     """
     remedy = remedy_of(note) or remedy_of(note.partition(": ")[2])
     return f"{note}. {remedy[0].upper()}{remedy[1:]}." if remedy else note
+
+
+def notes_of(rows: Sequence[Result]) -> list[str]:
+    """The notes of a case's rows, each once; one that not all rows have names those that do."""
+    arms_with = grouped((note, row.arm) for row in rows for note in dict.fromkeys(row.notes))
+    return [
+        note if len(arms) == len(rows) else f"{', '.join(arms)}: {note}"
+        for note, arms in arms_with.items()
+    ]
 
 
 def breakable(treatment: str) -> Markup:

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from analysis.effects.hypotheses import LEVELS, families
+from analysis.effects.verdict import LEVELS, families
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.looks import Look, looks
 from nimc.campaign.plan import Case, Plan

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from analysis.effects.estimate import Result, StoppingRule, by_level, notes_of, reported, results
+from analysis.effects.estimate import Result, StoppingRule, reported, results
 from analysis.effects.verdict import Verdict, phrase
 from analysis.report.words import next_step
 from analysis.samples.pairs import short_of_pairs
@@ -456,21 +456,3 @@ def test_what_a_row_says_of_itself() -> None:
         **{"slowdown_on_high": (1.7, "x"), "writers_rate_on": (5e9, "B/s")},
         "rejected_on": (4, "runs"),
     }
-
-
-def test_rows_that_differ_in_one_level_belong_together() -> None:
-    rows = [
-        result(factors={"rate": "full", "cores": 0}),
-        result(arm="on@rate=50%", factors={"rate": "50%", "cores": 0}),
-        result(arm="on@cores=1", factors={"rate": "full", "cores": 1}),  # alone
-        result(case="melt", factors={"rate": "full", "cores": 0}),
-        result(arm="aa", role="floor", factors={"rate": "full", "cores": 0}),
-        result(arm="on@x=1", factors={"x": 1, "cores": 0}),
-    ]
-    assert by_level(rows, "rate") == {("stream", "on", (("cores", 0),)): rows[:2]}
-
-
-def test_a_note_that_not_all_rows_have_names_those_that_do() -> None:
-    rows = [result(notes=["x", "y"]), result(arm="spin", notes=["y", "x"])]
-    rows.append(result(arm="aa", notes=["x", "x"]))
-    assert notes_of(rows) == ["x", "on, spin: y"]

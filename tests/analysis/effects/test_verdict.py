@@ -2,8 +2,8 @@
 
 import pytest
 
-from analysis.effects.hypotheses import Shown
-from analysis.effects.verdict import SENTENCES, Verdict, emulations, judge, phrase
+from analysis.effects.verdict import Shown, Verdict, emulations, judge, phrase
+from analysis.report.sentences import SENTENCES
 from analysis.statistics.interval import Estimate, Interval
 from records.notes import Note
 from tests.analysis.synthetic import result

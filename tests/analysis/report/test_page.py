@@ -11,7 +11,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from analysis.effects.estimate import Result
-from analysis.effects.verdict import SENTENCES, Verdict
+from analysis.effects.verdict import Verdict
 from analysis.report import page, plots
 from analysis.report.data import RunData, load_run
 from analysis.report.page import summary
@@ -23,6 +23,7 @@ from analysis.report.plots import (
     themed_svg,
     variable,
 )
+from analysis.report.sentences import SENTENCES
 from analysis.report.words import control, headline
 from analysis.statistics.interval import Estimate, Interval
 from records.arms import ARMS

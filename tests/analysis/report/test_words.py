@@ -10,6 +10,7 @@ from analysis.report.words import (
     breakable,
     conditions,
     facts,
+    notes_of,
     ranges,
     ratio,
     sentence,
@@ -162,3 +163,9 @@ def test_commands_of_a_sentence_are_code_and_dates_do_not_break() -> None:
     assert shown == (
         'Next: <code>nimc run quick &lt;M&gt;</code>, since <span class="nowrap">2026-11-26</span>'
     )
+
+
+def test_a_note_that_not_all_rows_have_names_those_that_do() -> None:
+    rows = [result(notes=["x", "y"]), result(arm="spin", notes=["y", "x"])]
+    rows.append(result(arm="aa", notes=["x", "x"]))
+    assert notes_of(rows) == ["x", "on, spin: y"]

@@ -12,7 +12,7 @@ from scipy import stats
 
 from analysis.compare.node_ranks import NodeFigures, ranked
 from analysis.contention.evaluate import calibrated, load_published
-from analysis.effects.hypotheses import LEVELS
+from analysis.effects.verdict import LEVELS
 from analysis.questions.question import answer
 from analysis.report.data import load_run
 from analysis.statistics import looks

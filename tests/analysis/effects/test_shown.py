@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.effects.estimate import Result
-from analysis.effects.hypotheses import Asked, Hypothesis, PValues, families, quantity, shown
+from analysis.effects.verdict import Asked, Hypothesis, PValues, families, quantity, shown
 from records.sample import Level
 from tests.analysis.synthetic import result
 
