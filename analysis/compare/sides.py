@@ -97,7 +97,7 @@ class Side:
     @property
     def emulations(self) -> list[str]:
         """Caveats of the transports of its writes."""
-        return emulations(self.effects["transport"].drop_nulls().unique().sort().to_list())
+        return emulations(self.effects["transport"].sort())
 
 
 def pair_up(reference: Sequence[RunData], this: Sequence[RunData]) -> tuple[Side, Side]:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.statistics import looks
@@ -35,8 +36,6 @@ LEVELS = {"slower": 0.04, "above_control": 0.05, "faster": 0.01, "within": 0.05}
 #: The chance that any sound baseline is called unstable.
 UNSTABLE_LEVEL = 0.05
 
-#: A case, and one of its treatments.
-Asked = tuple[str, str]
 #: What is shown of an effect: fields of `PValues`.
 Shown = Collection[str]
 
@@ -70,40 +69,40 @@ class Hypothesis(NamedTuple):
         return cls(case, arm, tuple(item for item in levels.items() if item[0] not in ORDERED))
 
 
-def families(effects: Iterable[Asked]) -> list[list[Hypothesis]]:
-    """The hypotheses at first levels, one a case and arm, and those at other levels."""
+def families(effects: Iterable[tuple[str, str]]) -> list[list[Hypothesis]]:
+    """The hypotheses at first levels, one a case and arm, and those at other levels.
+
+    `effects`: case and treatment of each.
+    """
     hypotheses = dict.fromkeys(Hypothesis.of(*effect) for effect in effects)
     of = grouped((not hypothesis.levels, hypothesis) for hypothesis in hypotheses)
     return [of.get(True, []), of.get(False, [])]
 
 
 def shown(
-    effects: Sequence[Result], asked: Iterable[Asked], asked_baselines: int = 0
+    effects: Sequence[Result], asked: Iterable[Sequence[Hypothesis]], baselines: int = 0
 ) -> list[Shown]:
-    """What is shown of each effect, over those `asked` for, also if not measured yet.
+    """What is shown of each effect, over the families `asked` for, also if not measured yet.
 
-    `asked_baselines`: how many baselines were to be repeated, a family of their own.
+    `baselines`: how many were to be repeated, a family of their own.
     """
     statements: list[set[str]] = [set() for _ in effects]
     of = grouped((Hypothesis.of(row.case, row.arm), at) for at, row in enumerate(effects))
-    for family in families([*((row.case, row.arm) for row in effects), *asked]):
-        for name, level in LEVELS.items():
-            # 'No effect' is shown from the weakest level up.
-            down = name != "within"
-            ladders = [
-                sorted(of.get(question, []), key=lambda at: _strength(effects[at]), reverse=down)
-                for question in family
-            ]
-            p = [[_p(effects[at], name) for at in ladder] or [1.0] for ladder in ladders]
-            for ladder, steps in zip(ladders, looks.shown(p, level), strict=True):
-                for at in ladder[:steps]:
-                    statements[at].add(name)
-    baselines = list(
-        grouped(((row.case, row.baseline), at) for at, row in enumerate(effects)).values()
-    )
-    p = [[_p(effects[places[0]], "unstable")] for places in baselines]
-    p += [[1.0]] * (asked_baselines - len(p))
-    for places, is_shown in zip(baselines, looks.shown(p, UNSTABLE_LEVEL), strict=False):
+    for family, (name, level) in product(asked, LEVELS.items()):
+        # 'No effect' is shown from the weakest level up.
+        down = name != "within"
+        ladders = [
+            sorted(of.get(question, []), key=lambda at: _strength(effects[at]), reverse=down)
+            for question in family
+        ]
+        p = [[_p(effects[at], name) for at in ladder] or [1.0] for ladder in ladders]
+        for ladder, steps in zip(ladders, looks.shown(p, level), strict=True):
+            for at in ladder[:steps]:
+                statements[at].add(name)
+    of_baseline = grouped(((row.case, row.baseline), at) for at, row in enumerate(effects))
+    p = [[_p(effects[at], "unstable")] for at, *_ in of_baseline.values()]
+    p += [[1.0]] * (baselines - len(p))
+    for places, is_shown in zip(of_baseline.values(), looks.shown(p, UNSTABLE_LEVEL), strict=False):
         for at in places if is_shown else []:
             statements[at].add("unstable")
     return list(statements)
@@ -178,17 +177,6 @@ class Verdict(str, Enum):
         )
 
 
-def phrase(verdict: Verdict, margin: float, *, emulated: bool = False) -> str:
-    """The verdict as it is shown: `no effect: typical run within 2 %`.
-
-    Where writes were `emulated`, every verdict on the effect says so.
-    """
-    bounded = verdict is Verdict.NO_EFFECT
-    text = f"{verdict}: typical run within {margin * 100:.3g} %" if bounded else str(verdict)
-    says = bounded or verdict is Verdict.SPEED_UP
-    return f"{text}, under emulated writes" if emulated and says else text
-
-
 def judge(
     row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = False, by_gpu: bool = False
 ) -> Verdict:
@@ -232,12 +220,8 @@ _EMULATIONS = {
 }
 
 
-def emulations(transports: Iterable[str]) -> list[str]:
+def emulations(transports: pl.Series) -> list[str]:
     """Caveats of `transports`, each a name or several joined with `+`; none for RDMA hardware."""
-    names = dict.fromkeys(name for joined in transports for name in joined.split("+"))
+    joined = transports.drop_nulls().unique(maintain_order=True)
+    names = dict.fromkeys(name for text in joined for name in text.split("+"))
     return [_EMULATIONS[name]() for name in names if name in _EMULATIONS]
-
-
-def emulated(samples: pl.DataFrame) -> list[str]:
-    """Caveats of the transports of `samples`."""
-    return emulations(map(str, samples["transport"].unique(maintain_order=True)))

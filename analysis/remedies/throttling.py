@@ -25,20 +25,16 @@ RATE, RESERVED = "rate", "reserved_cores"
 SWEEP, PAIR = ["case", "arm", "at"], ["block", "pair"]
 
 
-#: Case, arm, and the levels of all factors but one.
-Sweep = tuple[str, str, tuple[tuple[str, Level], ...]]
-
-
-def by_level(rows: Iterable[Result], factor: str) -> dict[Sweep, list[Result]]:
+def by_level(rows: Iterable[Result], factor: str) -> list[list[Result]]:
     """Effects that differ in the level of `factor` alone, two at least, in their order."""
 
-    def sweep(row: Result) -> Sweep:
-        at = tuple(sorted((k, v) for k, v in row.factors.items() if k != factor))
-        return row.case, parts_of(row.arm)[0], at
+    def sweep(row: Result) -> tuple[object, ...]:
+        at = sorted((name, level) for name, level in row.factors.items() if name != factor)
+        return row.case, parts_of(row.arm)[0], *at
 
     effects = (row for row in rows if row.role == "effect" and factor in row.factors)
     sweeps = grouped((sweep(row), row) for row in effects)
-    return {sweep: rows for sweep, rows in sweeps.items() if len(rows) > 1}
+    return [rows for rows in sweeps.values() if len(rows) > 1]
 
 
 def lossy_runs(run: RunData) -> pl.DataFrame:
@@ -57,7 +53,7 @@ def _lossy_runs(run: RunData) -> pl.DataFrame:
         for row in run.results
         if arm_of(row.arm).writing == "continuous" and row.direction in (None, "write")
     ]
-    sweeps = [_sweep(rows, run.pairs) for rows in by_level(writing, RATE).values()]
+    sweeps = [_sweep(rows, run.pairs) for rows in by_level(writing, RATE)]
     return pl.concat(sweeps) if sweeps else pl.DataFrame()
 
 

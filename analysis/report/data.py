@@ -18,7 +18,7 @@ from analysis.effects.facts import (
     name_contention,
     note_provenance_changes,
 )
-from analysis.effects.verdict import emulated
+from analysis.effects.verdict import emulations
 from analysis.samples.columns import read_run
 from analysis.samples.counts import counters_of, read_counts
 from analysis.samples.integrity import Integrity, check_run, refuse_faults
@@ -92,9 +92,10 @@ class RunData:
 
     def emulated(self, cases: Collection[str] | None = None) -> list[str]:
         """Caveats of the transports of all writers, or of those in `cases`; none for hardware."""
-        if cases is None:
-            return emulated(self.samples)
-        return emulated(self.samples.filter(pl.col("case").cast(pl.String).is_in(list(cases))))
+        samples = self.samples
+        if cases is not None:
+            samples = samples.filter(pl.col("case").cast(pl.String).is_in(list(cases)))
+        return emulations(samples["transport"])
 
     @property
     def ended_s(self) -> float | None:

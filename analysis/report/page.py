@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict, emulated
+from analysis.effects.verdict import Verdict, emulations
 from analysis.report import words
 from analysis.report.data import RunData, all_rows, load_run
 from analysis.report.plots import View, ratios_plot, render_page, samples_plot, steady, variable
@@ -171,7 +171,7 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
     """One case of a run."""
     samples = run.samples.lazy().filter(pl.col("case") == name).select(_SHOWN).collect()
     rows = [row for row in run.results if row.case == name]
-    caveats = emulated(samples)
+    caveats = emulations(samples["transport"])
     counted = samples.filter(status="counts")
     effects = [row for row in rows if row.role == "effect"]
     rejected = samples.filter(status="rejected")

@@ -26,8 +26,6 @@ _SPENT = 0.25
 _MOST_EXACT = 64
 #: Digits of aligned logarithms, so that times which are alike share a rank.
 _DIGITS = 12
-#: Largest logarithm, either way; no figure that is sound is near it.
-_LARGEST = 300.0
 #: Least spread of scores, in ranks: that of scores which are all alike is 0.
 _LEAST_SPREAD = 1e-9
 
@@ -126,7 +124,7 @@ def mean_ratio(log_times: Values) -> Estimate | None:
     pairs = len(log_times)
     if pairs < FEWEST:
         return None
-    times = np.exp(log_times.clip(-_LARGEST, _LARGEST))
+    times = np.exp(log_times)
     treated, baseline = times[:, 0], np.nanmean(times[:, 1:], axis=1)
     value = float(treated.mean() / baseline.mean())
     apart = treated / treated.mean() - baseline / baseline.mean()
@@ -145,7 +143,7 @@ def _ranks(log_times: Values, ratio: float) -> Values:
 
     Equal ones share the mean of their ranks.
     """
-    aligned = log_times.clip(-_LARGEST, _LARGEST)
+    aligned = log_times.copy()
     aligned[:, 0] -= math.log(ratio)
     aligned -= np.nanmean(aligned, axis=1, keepdims=True)
     present = ~np.isnan(aligned)

@@ -91,7 +91,9 @@ def writes_as_the_paper(row: Result) -> bool:
 
 def _writes_fully(row: Result) -> bool:
     """Whether nothing limits its writes, or only their timetable, as in the paper at scale."""
-    return row.role == "effect" and row.at_full_rate and row.direction in (None, "write")
+    full = {"rate": "full", "burst": "none"}
+    unlimited = all(row.factors.get(name, level) == level for name, level in full.items())
+    return row.role == "effect" and unlimited and row.direction in (None, "write")
 
 
 def _both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
@@ -230,7 +232,7 @@ def _measured(run: RunData, row: Result) -> dict[str, Any]:
     both = _both_arms(run, row)
     sides = [side["fom"].to_list() for side in both]
     off, on = (mean_sd(values, row.better) for values in sides)
-    transports = both[1]["transport"].unique(maintain_order=True).to_list()
+    transports = both[1]["transport"].unique(maintain_order=True)
     emulated = emulations(transports)
     levels = ",".join(map("=".join, parts_of(row.arm)[1].items()))
     notes = [note for note in row.notes if note not in emulated]

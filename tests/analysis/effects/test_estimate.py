@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from analysis.effects.estimate import Result, StoppingRule, reported, results
-from analysis.effects.verdict import Verdict, phrase
+from analysis.effects.verdict import Verdict
 from analysis.report.words import next_step
 from analysis.samples.pairs import short_of_pairs
 from analysis.statistics.interval import Estimate
@@ -409,13 +409,11 @@ def test_from_three_allocations_on_the_next_one_is_covered() -> None:
 def test_what_was_asked_comes_from_the_header() -> None:
     asked = StoppingRule.of(header(pairs_floor=10, pairs_cap=40, precision=0.05, margin=0.01))
     assert asked == StoppingRule(10, 40, 0.05, 0.01)
-    assert (asked.effects, asked.baselines) == ([], 0)
     assert [asked.asks_of(pairs) for pairs in (9, 10, 39, 40)] == [False, True, True, False]
     assert StoppingRule().asks_of(10**6)
     cases = {"stream": ["off", "on", "on@rate=25%", "aa"], "lammps": ["off", "on", "spin"]}
     asked = StoppingRule.of(header(asked=Requirements(cases, min_share=0.5, retries=2)))
-    effects = {("stream", "on"), ("stream", "on@rate=25%"), ("lammps", "on")}
-    assert (set(asked.effects), asked.baselines) == (effects, 1)
+    assert asked.asked == {(case, name) for case, names in cases.items() for name in names}
 
 
 @pytest.mark.parametrize(
@@ -439,10 +437,16 @@ def test_a_case_is_done_if_it_is_decided_and_as_precise_as_requested(
 
 
 def test_what_a_row_says_of_itself() -> None:
-    row = result(verdict=Verdict.NO_EFFECT, margin=0.03, emulated=True)
-    assert row.said == phrase(Verdict.NO_EFFECT, 0.03, emulated=True)
-    factors = [{}, {"rate": "full", "burst": "none"}, {"rate": "50%"}, {"burst": "1s"}]
-    assert [result(factors=levels).at_full_rate for levels in factors] == [True, True, False, False]
+    said = [
+        result(verdict=verdict, margin=0.005, emulated=emulated).said
+        for verdict in (Verdict.NO_EFFECT, Verdict.SPEED_UP, Verdict.CONTENTION)
+        for emulated in (False, True)
+    ]
+    none = "no effect: typical run within 0.5 %"
+    assert said == [
+        *(none, f"{none}, under emulated writes", "speed-up", "speed-up, under emulated writes"),
+        *("memory contention", "memory contention"),
+    ]
     row = result(
         **{"off_median": 2.0, "on_median": 1.9, "rejected": 4, "writer_rate_b_s": 5e9},
         slowdown=Estimate(1.5, 1.4, 1.7),

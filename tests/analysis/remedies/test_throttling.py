@@ -160,4 +160,4 @@ def test_rows_that_differ_in_one_level_belong_together() -> None:
         result(arm="aa", role="floor", factors={"rate": "full", "cores": 0}),
         result(arm="on@x=1", factors={"x": 1, "cores": 0}),
     ]
-    assert by_level(rows, "rate") == {("stream", "on", (("cores", 0),)): rows[:2]}
+    assert by_level(rows, "rate") == [rows[:2]]

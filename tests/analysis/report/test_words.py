@@ -6,6 +6,7 @@ import pytest
 
 from analysis.effects.estimate import results
 from analysis.effects.verdict import Verdict
+from analysis.report.sentences import SENTENCES
 from analysis.report.words import (
     breakable,
     conditions,
@@ -169,3 +170,11 @@ def test_a_note_that_not_all_rows_have_names_those_that_do() -> None:
     rows = [result(notes=["x", "y"]), result(arm="spin", notes=["y", "x"])]
     rows.append(result(arm="aa", notes=["x", "x"]))
     assert notes_of(rows) == ["x", "on, spin: y"]
+
+
+def test_every_verdict_has_a_meaning_that_says_how_sure_it_is() -> None:
+    """'Slower' is wrong in 4 % of campaigns at most, 'faster' in 1 %, 'no effect' in 5 %."""
+    assert set(SENTENCES) == set(Verdict)
+    for verdict, share in ((Verdict.CONTENTION, 4), (Verdict.SPEED_UP, 1), (Verdict.NO_EFFECT, 5)):
+        sure = f"At most {share}% of campaigns say this wrongly"
+        assert sure in SENTENCES[verdict].meaning
