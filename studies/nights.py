@@ -64,7 +64,7 @@ def made_nights(
             ("on", "slowdown", on - off),
         ):
             quantity = Quantity(f"case{case}", arm, metric, "s", "lower")  # type: ignore[arg-type]
-            nights[quantity] = [Estimate(v, v, v, 0.95) for v in np.exp(logs_of).tolist()]
+            nights[quantity] = [Estimate(v, v, v) for v in np.exp(logs_of).tolist()]
     return nights
 
 

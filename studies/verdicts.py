@@ -18,8 +18,7 @@ import numpy as np
 from scipy import special
 
 from analysis.effects.estimate import Result
-from analysis.effects.hypotheses import LEVELS, UNSTABLE_LEVEL
-from analysis.effects.verdict import Verdict, judge
+from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL, Verdict, judge
 from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import next_allocation, shifts
 from analysis.statistics.interval import FEWEST, Estimate, Interval

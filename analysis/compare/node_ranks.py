@@ -9,11 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from analysis.effects.verdict import within
+from analysis.history.between_nights import ratio_of_nights
 from analysis.report.data import RunData
 from analysis.samples.pairs import counted
 from analysis.statistics.interval import Estimate, flat, holm
-from analysis.statistics.nights import ratio_of_nights
 from records.groups import grouped
 
 #: Level of all differences that are named.
@@ -59,7 +58,7 @@ class RankedNode:
         if self.ratio is None or self.p_adjusted is None or self.p_adjusted > LEVEL:
             return ""
         ratio = self.ratio.value
-        if within(ratio, ratio, self.margin):
+        if 1 / (1 + self.margin) <= ratio <= 1 + self.margin:
             return ""
         return f"slower by {ratio - 1:.1%}" if ratio > 1 else f"faster by {1 / ratio - 1:.1%}"
 
@@ -85,7 +84,7 @@ def ranked(nodes: Iterable[NodeFigures], margin: float = 0.0) -> list[RankedNode
 
     Differences of at most `margin`, as a share, are not named. A node's runs are compared with one
     median of each other node: with the spread of its own runs and with that between nodes
-    (`statistics.nights`).
+    (`history.between_nights`).
     """
     by_case = grouped((node.case, node) for node in nodes)
     rows = [row for of_case in by_case.values() for row in _of_case(of_case)]

@@ -12,13 +12,7 @@ import polars as pl
 
 from analysis.compare.doses import DoseDifference, dose_differences
 from analysis.effects.verdict import emulations
-from analysis.report.data import RunData
-from analysis.report.table import how_made, results_table
-from analysis.report.words import facts
-from analysis.samples.integrity import Integrity
-from analysis.samples.provenance import FACTS, all_hosts, reported_facts
-from analysis.statistics.interval import CONFIDENCE, Estimate, flat, holm
-from analysis.statistics.nights import (
+from analysis.history.between_nights import (
     NightCorrelation,
     NightsDifference,
     correlation_of_nights,
@@ -26,6 +20,12 @@ from analysis.statistics.nights import (
     ratio_of_nights,
     ratio_of_two,
 )
+from analysis.report.data import RunData
+from analysis.report.table import how_made, results_table
+from analysis.report.words import facts
+from analysis.samples.integrity import Integrity
+from analysis.samples.provenance import FACTS, all_hosts, reported_facts
+from analysis.statistics.interval import Estimate, flat, holm
 from records.errors import InputError
 from records.groups import grouped
 from records.run import RunHeader
@@ -84,7 +84,7 @@ class Side:
                 arm = row["baseline" if metric == "off" else "arm"]
                 of = Quantity(row["case"], arm, metric, row["unit"], row["better"])
                 low, high = row[f"{column}_low"], row[f"{column}_high"]
-                night = None if low is None else Estimate(row[value], low, high, CONFIDENCE)
+                night = None if low is None else Estimate(row[value], low, high)
                 # Effects that share a baseline share its time, which is compared once.
                 nights.setdefault(of, {}).setdefault(row["run"], night)
         return {of: list(filter(None, by_run.values())) for of, by_run in nights.items()}
@@ -359,7 +359,7 @@ class Compared:
     def emulations(self) -> list[str]:
         """Caveats of the transports of both sides."""
         named = (side.effects["transport"] for side in (self.reference, self.this))
-        return emulations(of for side in named for of in side.drop_nulls().unique().sort())
+        return emulations(pl.concat(transports.sort() for transports in named))
 
     @property
     def too_few_nights(self) -> str:

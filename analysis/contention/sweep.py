@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from analysis.contention.parameters import Rate
-from analysis.effects.verdict import emulated
+from analysis.effects.verdict import emulations
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import extra, judged, level, levels
 from analysis.samples.provenance import hosts_of, mapping
@@ -316,4 +316,4 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         )
     if (rows["streaming"] == 0).any():
         notes.append("computations' stores went through the caches, not around them")
-    return list(dict.fromkeys([*notes, *emulated(rows)]))
+    return list(dict.fromkeys([*notes, *emulations(rows["transport"])]))

@@ -11,7 +11,6 @@ too. They have no price, since nothing is moved without writes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -24,7 +23,7 @@ from analysis.samples.pairs import counted, levels
 from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import against_zero, slowdown
 from analysis.statistics.interval import Estimate, Interval
-from records.arms import in_order, parts_of
+from records.arms import in_order, name_of, parts_of
 from records.groups import grouped
 from records.sample import Level
 
@@ -71,29 +70,15 @@ class _Treatment(NamedTuple):
     """A baseline, or an effect of one case."""
 
     name: str
-    #: Name of its baseline; a baseline names itself.
-    baseline: str
+    #: Name of its baseline; None of a baseline.
+    baseline: str | None
     factors: dict[str, Level]
     unit: str
     higher: bool
 
-    @property
-    def is_baseline(self) -> bool:
-        """Whether it has no writes."""
-        return self.baseline == self.name
 
-    def at(self, factors: dict[str, Level]) -> tuple[str, str]:
-        """Its arm at these levels, as a key."""
-        return parts_of(self.name)[0], json.dumps(factors, sort_keys=True)
-
-
-class _Comparison(NamedTuple):
-    """A treatment and one that differs from it in one factor, at levels of other factors."""
-
-    treatment: _Treatment
-    against: _Treatment
-    factor: str
-    at: dict[str, Level]
+#: A treatment, the one at the first level of a factor, that factor, and levels of the others.
+_Comparison = tuple[_Treatment, _Treatment, str, dict[str, Level]]
 
 
 def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
@@ -102,67 +87,62 @@ def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]
     estimates: list[tuple[Contrast, float]] = []
     for case in marked["case"].unique(maintain_order=True):
         of_case = marked.lazy().filter(pl.col("case") == case)
-        comparisons = list(_comparisons(_treatments(of_case)))
-        if comparisons:
-            runs = counted(of_case, "fom").pivot("arm", index=["block", "pair"], values="fom")
-            # A treatment of which no run counts has no column.
-            names = {side.name for of in comparisons for side in (of.treatment, of.against)}
-            lacking = sorted(names - {*runs.columns})
-            runs = runs.with_columns(pl.lit(None, pl.Float64).alias(name) for name in lacking)
-            estimates += [_estimate(str(case), runs, floors, of) for of in comparisons]
+        treatments = _treatments(of_case)
+        if comparisons := list(_comparisons(treatments)):
+            runs = counted(of_case, "fom").pivot(
+                "arm", on_columns=[*treatments], index=["block", "pair"], values="fom"
+            )
+            estimates += [_estimate(str(case), runs, floors, *of) for of in comparisons]
     of_kind = grouped((contrast.kind, [p]) for contrast, p in estimates)
     held = {kind: iter(looks.shown(p, _LEVEL)) for kind, p in of_kind.items()}
     return [replace(contrast, shown=bool(next(held[contrast.kind]))) for contrast, _ in estimates]
 
 
-def _treatments(of_case: pl.LazyFrame) -> list[_Treatment]:
-    """Baselines and effects of one case."""
+def _treatments(of_case: pl.LazyFrame) -> dict[str, _Treatment]:
+    """Baselines and effects of one case, by name."""
     columns = ("arm", "baseline", "factors", "fom_unit", "fom_better")
     kinds = of_case.filter(pl.col("role").is_in(["baseline", "effect"])).select(columns).unique()
     of = {
-        arm: _Treatment(arm, baseline or arm, levels(factors), unit, better == "higher")
+        arm: _Treatment(arm, baseline, levels(factors), unit, better == "higher")
         for arm, baseline, factors, unit, better in kinds.collect().iter_rows()
     }
-    return [of[name] for name in in_order(of)]
+    return {name: of[name] for name in in_order(of)}
 
 
-def _comparisons(treatments: Sequence[_Treatment]) -> Iterator[_Comparison]:
-    """Pairs of treatments that differ in one factor, one of them at its first level."""
-    plain = [t for t in treatments if not parts_of(t.name)[1]]
-    first: dict[str, Level] = {}
-    for treatment in plain:
-        names = (*treatment.factors,) if treatment.is_baseline else _PLACES
-        first |= {name: treatment.factors[name] for name in names if name in treatment.factors}
-    first.pop(_RATE, None)
-    at_levels = {t.at(t.factors): t for t in treatments}
-    for factor, level in first.items():
-        for treatment in treatments:
-            levels_of = treatment.factors
-            if levels_of.get(factor, level) == level:
-                continue
-            against = at_levels.get(treatment.at({**levels_of, factor: level}))
-            if against is not None and against.unit == treatment.unit:
-                others = {name: levels_of.get(name, of) for name, of in first.items()}
-                at = {name: of for name, of in others.items() if of != first[name]}
-                at.pop(factor)
-                yield _Comparison(treatment, against, factor, at)
+def _comparisons(treatments: Mapping[str, _Treatment]) -> Iterator[_Comparison]:
+    """Every treatment that is not at the first level of a factor, which names leave out."""
+    baselines = [treatment for treatment in treatments.values() if treatment.baseline is None]
+    of_baselines = dict.fromkeys(name for baseline in baselines for name in baseline.factors)
+    factors = [name for name in (*of_baselines, *_PLACES) if name != _RATE]
+    for factor in factors:
+        for treatment in treatments.values():
+            arm, named = parts_of(treatment.name)
+            others = {name: level for name, level in named.items() if name != factor}
+            against = treatments.get(name_of(arm, others))
+            if factor in named and against and against.unit == treatment.unit:
+                at = {name: treatment.factors[name] for name in others if name in factors}
+                yield treatment, against, factor, at
 
 
 def _estimate(
     case: str,
     runs: pl.DataFrame,
     floors: Mapping[tuple[str, str], Interval | None],
-    of: _Comparison,
+    treatment: _Treatment,
+    against: _Treatment,
+    factor: str,
+    at: dict[str, Level],
 ) -> tuple[Contrast, float]:
     """The contrast, and its p value alone of no difference, over its looks.
 
     `runs`: a row per pair, with the figure of merit of each treatment.
     """
-    treatment, against, factor, at = of
-    floor, first_floor = (floors.get((case, side.baseline)) for side in (treatment, against))
+    names = (side.baseline or side.name for side in (treatment, against))
+    floor, first_floor = (floors.get((case, baseline)) for baseline in names)
+    has_price = treatment.baseline is None
     ratios = runs.select(pl.col(treatment.name) / pl.col(against.name)).to_series().drop_nulls()
     # Prices of times and gains of rates are taken as they are; the others are inverted.
-    sign = -1 if treatment.is_baseline == treatment.higher else 1
+    sign = -1 if has_price == treatment.higher else 1
     times = against_zero(sign * np.log(ratios.to_numpy()))
     contrast = Contrast(
         case=case,
@@ -170,7 +150,7 @@ def _estimate(
         level=treatment.factors[factor],
         reference=against.factors[factor],
         at=at,
-        kind="price" if treatment.is_baseline else "gain",
+        kind="price" if has_price else "gain",
         treatment=treatment.name,
         against=against.name,
         pairs=len(times),

@@ -6,7 +6,7 @@ rows = results(samples.frame, StoppingRule.of(load_header(run)))
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,8 +14,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from analysis.effects.hypotheses import Asked, Hypothesis, PValues, families, shown
-from analysis.effects.verdict import Verdict, emulated, judge, phrase
+from analysis.effects.verdict import (
+    Hypothesis,
+    PValues,
+    Verdict,
+    emulations,
+    families,
+    judge,
+    shown,
+)
 from analysis.samples.pairs import (
     first_attempts,
     judged,
@@ -28,8 +35,7 @@ from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS, Values, next_allocation, slowdown
 from analysis.statistics.interval import FEWEST, Estimate, Interval, ends, flat
 from analysis.statistics.location import hits
-from records.arms import Role, arm_of, in_order, natural, parts_of
-from records.groups import grouped
+from records.arms import Role, arm_of, in_order, natural
 from records.notes import Note
 from records.run import MARGIN, RunHeader
 from records.sample import Better, Level
@@ -38,13 +44,10 @@ from records.units import plural
 #: Columns of the samples that a result needs besides its pairs.
 _USED = [
     *("key", "case", "workload", "arm", "role", "baseline", "factors", "warmup", "status"),
-    *("outcome", "reason", "fom_unit", "fom_better", "notes"),
-    *("direction", "transport"),
+    *("outcome", "reason", "fom_unit", "fom_better", "notes", "direction", "transport"),
 ]
 #: Verdicts of rows; those on effects come last, over all that is asked.
 _VERDICTS: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Verdict.CONTROL}
-#: Of all writers together, without an application and during its runs.
-_RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
 #: Share of rejected runs above which a warning says so.
 _MANY_REJECTED = 0.1
 
@@ -61,9 +64,9 @@ class StoppingRule:
     pairs_cap: int | None = None
     precision: float | None = None
     margin: float = MARGIN
-    #: Effects and repeated baselines that were requested, over which verdicts hold; those that were
-    #: measured are among them in any case.
-    asked: frozenset[Asked] = frozenset()
+    #: Case and treatment of all that was requested, over whose effects and repeated baselines
+    #: verdicts hold; those that were measured are among them in any case.
+    asked: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
     def of(cls, header: RunHeader) -> StoppingRule:
@@ -76,20 +79,10 @@ class StoppingRule:
             frozenset((case, name) for case, names in header.asked.cases.items() for name in names),
         )
 
-    @property
-    def effects(self) -> list[Asked]:
-        """The effects that were requested."""
-        return [(case, name) for case, name in self.asked if not arm_of(name).silent]
-
-    @property
-    def baselines(self) -> int:
-        """How many baselines were to be repeated."""
-        return sum(arm_of(treatment).role == "floor" for _, treatment in self.asked)
-
-    def is_precise(self, effect: Estimate | None) -> bool:
-        """Whether the interval is as narrow as requested."""
-        most = self.precision
-        return most is None or (effect is not None and effect.half_width <= most)
+    def is_precise(self, row: Result) -> bool:
+        """Whether the interval of its slowdown is as narrow as requested."""
+        of, most = row.slowdown, self.precision
+        return most is None or (of is not None and of.half_width <= most)
 
     def asks_of(self, pairs: int) -> bool:
         """Whether verdicts decide if a case of so many pairs goes on: between floor and cap."""
@@ -97,7 +90,7 @@ class StoppingRule:
 
     def is_done(self, row: Result) -> bool:
         """Whether no further pair is needed for `row`, between floor and cap."""
-        return self.is_precise(row.slowdown) and not row.verdict.needs_pairs
+        return self.is_precise(row) and not row.verdict.needs_pairs
 
 
 @dataclass(frozen=True)
@@ -163,8 +156,15 @@ class Result:
 
     @property
     def said(self) -> str:
-        """The verdict as it is shown."""
-        return phrase(self.verdict, self.margin, emulated=self.emulated)
+        """The verdict as it is shown: `no effect: typical run within 2 %`.
+
+        Where writes were emulated, every verdict on the effect says so.
+        """
+        text = str(self.verdict)
+        if self.verdict is Verdict.NO_EFFECT:
+            text += f": typical run within {self.margin * 100:.3g} %"
+        lacks_it = self.verdict in (Verdict.NO_EFFECT, Verdict.SPEED_UP)
+        return f"{text}, under emulated writes" if self.emulated and lacks_it else text
 
     @property
     def typical_on(self) -> float | None:
@@ -187,12 +187,6 @@ class Result:
     def above_control_alone(self) -> bool:
         """Whether the interval of this row alone is above the control, which decides nothing."""
         return self.over_control is not None and self.over_control.low > 1
-
-    @property
-    def at_full_rate(self) -> bool:
-        """Whether its factors neither limit the writers' rate nor have them pause."""
-        level = self.factors.get
-        return level("rate", "full") == "full" and level("burst", "none") == "none"
 
 
 def results(samples: pl.DataFrame, requested: StoppingRule = StoppingRule()) -> list[Result]:
@@ -217,17 +211,18 @@ def _judged(rows: list[Result], marked: pl.DataFrame, requested: StoppingRule) -
         pl.col("same_host").any(),
         by_gpu=(pl.col("transport").drop_nulls() == "copy engine").all(),
     )
-    of_writers = {(case, arm): facts for case, arm, *facts in writers.iter_rows()}
+    facts = writers.rows_by_key(["case", "arm"], named=True, unique=True)
     effects = [row for row in rows if row.role == "effect"]
-    asked = [*((row.case, row.arm) for row in effects), *requested.effects]
-    sizes = {question: len(family) for family in families(asked) for question in family}
-    statements = iter(shown(effects, requested.effects, requested.baselines))
-    floor = max(requested.pairs_floor, FEWEST)
+    asked = [(case, name) for case, name in requested.asked if not arm_of(name).silent]
+    baselines = sum(arm_of(name).role == "floor" for _, name in requested.asked)
+    of_all = families([*((row.case, row.arm) for row in effects), *asked])
+    sizes = {question: len(family) for family in of_all for question in family}
+    statements = iter(shown(effects, of_all, baselines))
     judged_rows = []
     for row in rows:
         if row.role == "effect":
-            same_host, by_gpu = of_writers[row.case, row.arm]
-            verdict = judge(row, next(statements), floor, same_host=same_host, by_gpu=by_gpu)
+            said, of_writers = next(statements), facts[row.case, row.arm]
+            verdict = judge(row, said, requested.pairs_floor, **of_writers)
             family = sizes[Hypothesis.of(row.case, row.arm)]
             row = _with_reasons(replace(row, verdict=verdict, family=family))
         judged_rows.append(row)
@@ -251,21 +246,17 @@ def _with_reasons(row: Result) -> Result:
 
 @dataclass(frozen=True)
 class _Treatment:
-    """A treatment of a case with its pairs, block by block, and their log times."""
+    """A treatment of a case with its pairs, block by block, and what follows from them alone."""
 
     arm: str
     role: Role
     baseline: str
     factors: dict[str, Level]
     pairs: pl.DataFrame
+    #: Pairs of the first attempt of every run, accepted or not.
+    first: pl.DataFrame
     times: Values
     slowdown: Estimate | None
-
-    @property
-    def blocks(self) -> list[Values]:
-        """The log times of each block."""
-        starts = np.flatnonzero(self.pairs["block"].diff().fill_null(0))
-        return list(filter(len, np.split(self.times, starts)))
 
 
 def _of_case(
@@ -277,39 +268,29 @@ def _of_case(
     of = {arm: (role, baseline, levels(str(factors))) for arm, role, baseline, factors in rows}
     treatments = []
     for arm in in_order(of):
-        chosen = pairs.filter(pl.col("arm") == arm).sort("block", maintain_order=True)
+        chosen, of_first = (frame.filter(pl.col("arm") == arm) for frame in (pairs, first))
+        chosen = chosen.sort("block", maintain_order=True)
         times = log_times(chosen)
-        treatments.append(_Treatment(arm, *of[arm], chosen, times, slowdown(times)))
-    beside = {(other.baseline, other.role): other for other in reversed(treatments)}
-    return [
-        _row(
-            this,
-            beside.get((this.baseline, "floor")),
-            beside.get((this.baseline, "control")),
-            samples,
-            first,
-            requested,
-        )
-        for this in treatments
-    ]
+        treatments.append(_Treatment(arm, *of[arm], chosen, of_first, times, slowdown(times)))
+    beside = {(other.baseline, str(other.role)): other for other in reversed(treatments)}
+    return [_row(this, beside, samples, requested) for this in treatments]
 
 
 def _row(
     this: _Treatment,
-    floor: _Treatment | None,
-    control: _Treatment | None,
+    beside: Mapping[tuple[str, str], _Treatment],
     samples: pl.DataFrame,
-    first: pl.DataFrame,
     requested: StoppingRule,
 ) -> Result:
-    """The row of a treatment; `floor`, `control`: those with the same baseline."""
-    pairs, blocks, is_effect = this.pairs, this.blocks, this.role == "effect"
-    effect = this.slowdown
-    over = log_times_between(pairs, control.pairs) if control and is_effect else None
-    over_control = None if over is None else slowdown(over)
+    """The row of a treatment; `beside`: baseline and role -> treatment of the case."""
+    pairs, is_effect = this.pairs, this.role == "effect"
+    floor, control = (beside.get((this.baseline, role)) for role in ("floor", "control"))
+    starts = np.flatnonzero(pairs["block"].diff().fill_null(0))
+    blocks = [times for times in np.split(this.times, starts) if len(times)]
+    against = control.pairs if control and is_effect else pairs.clear()
+    over_control = log_times_between(pairs, against)
     runs = samples.filter(pl.col("arm") == this.arm)
     lost = samples.filter(pl.col("arm").is_in([this.arm, this.baseline]), status="rejected")
-    directions = runs["direction"].drop_nulls()
     row = Result(
         case=str(runs["case"][0]),
         workload=str(runs["workload"][0]),
@@ -317,47 +298,46 @@ def _row(
         pairs=pairs.height,
         rejected=lost.height,
         unit=str(runs["fom_unit"][0]),
-        slowdown=effect,
+        slowdown=this.slowdown,
         noise_floor=Interval.of(floor.slowdown if floor else None),
         control=Interval.of(control.slowdown if control else None),
         verdict=_VERDICTS.get(this.role, Verdict.INCONCLUSIVE),
-        rejections=[
-            {"key": key, "outcome": outcome, "reason": reason or ""}
-            for key, outcome, reason in lost.select("key", "outcome", "reason").iter_rows()
-        ],
-        notes=_caveats(runs, len(blocks), pairs.height, effect, requested),
-        direction=None if directions.is_empty() else str(directions[0]),
+        rejections=lost.select("key", "outcome", pl.col("reason").fill_null("")).to_dicts(),
+        notes=[],
+        direction=next(iter(runs["direction"].drop_nulls()), None),
         role=this.role,
         baseline=this.baseline,
         factors=this.factors,
         better="higher" if runs["fom_better"][0] == "higher" else "lower",
         margin=requested.margin,
-        emulated=bool(emulated(runs)),
-        over_control=over_control,
+        emulated=bool(emulations(runs["transport"])),
+        over_control=slowdown(over_control),
         next=next_allocation(blocks),
         mean=looks.mean_ratio(this.times),
         hit=hits(this.times[:, 0], requested.margin),
-        p=_p_values(this, floor, over, requested.margin) if effect and is_effect else None,
+        p=_p_values(this, floor, over_control, requested.margin) if is_effect else None,
         **_figures(pairs, written=is_effect),
     )
-    arms = [this.baseline, this.arm, *(other.arm for other in (floor, control) if other)]
-    warnings = _warnings(row, first, control.arm if control else "", _rejected_share(samples, arms))
-    return replace(row, notes=[*row.notes, *warnings])
+    caveats = _caveats(row, runs, len(blocks), requested)
+    arms = [this.arm, this.baseline, *(other.arm for other in (floor, control) if other)]
+    compared = samples.filter(~pl.col("warmup"), pl.col("arm").cast(pl.String).is_in(arms))
+    return replace(row, notes=[*caveats, *_warnings(row, this, control, compared)])
 
 
 def _p_values(
-    this: _Treatment, floor: _Treatment | None, over_control: Values | None, margin: float
-) -> PValues:
-    slower = looks.over_looks(this.times, looks.longer)
-    above = None
-    if over_control is not None and len(over_control):
-        above = max(slower, looks.over_looks(over_control, looks.longer))
+    this: _Treatment, floor: _Treatment | None, over_control: Values, margin: float
+) -> PValues | None:
+    if this.slowdown is None:
+        return None
+    times = this.times
+    slower = looks.over_looks(times, looks.longer)
+    above = max(slower, looks.over_looks(over_control, looks.longer))
     return PValues(
         slower=slower,
-        faster=looks.over_looks(this.times, looks.shorter),
-        within=looks.over_looks(this.times, partial(looks.outside, margin=margin)),
-        above_control=above,
-        unstable=looks.differs(floor.times if floor else this.times[:0]),
+        faster=looks.over_looks(times, looks.shorter),
+        within=looks.over_looks(times, partial(looks.outside, margin=margin)),
+        above_control=above if len(over_control) else None,
+        unstable=looks.differs(floor.times if floor else times[:0]),
     )
 
 
@@ -366,49 +346,40 @@ def _figures(pairs: pl.DataFrame, *, written: bool) -> dict[str, Any]:
 
     These are None unless something was `written` in all pairs.
     """
-    off, on, rates = pl.col("off"), pl.col("on"), pl.col(_RATES)
-    spreads = {"off_spread": off.std() / off.mean(), "on_spread": on.std() / on.mean()}
-    harmonic = pl.when(written & (rates.null_count() == 0)).then(1 / (1 / rates).mean())
-    row = pairs.select(off_median=off.median(), on_median=on.median(), **spreads)
-    return row.hstack(pairs.select(harmonic.name.keep())).row(0, named=True)
+    off, on, rates = pl.col("off"), pl.col("on"), pl.col("writer_rate_alone_b_s", "writer_rate_b_s")
+    return pairs.select(
+        pl.when(written & (rates.null_count() == 0)).then(1 / (1 / rates).mean()).name.keep(),
+        off_median=off.median(),
+        on_median=on.median(),
+        off_spread=off.std() / off.mean(),
+        on_spread=on.std() / on.mean(),
+    ).row(0, named=True)
 
 
-def _caveats(
-    runs: pl.DataFrame, blocks: int, pairs: int, effect: Estimate | None, requested: StoppingRule
-) -> list[str]:
+def _caveats(row: Result, runs: pl.DataFrame, blocks: int, requested: StoppingRule) -> list[str]:
     """What a reader needs next to the figures: of the runs, their writers and the pairs."""
     notes = runs["notes"].explode(empty_as_null=False).unique(maintain_order=True)
-    caveats = [*map(str, notes), *emulated(runs)]
+    caveats = [*map(str, notes), *emulations(runs["transport"])]
     if 0 < blocks < FEWEST_BLOCKS:
         caveats.append(Note.NEXT_ALLOCATION(blocks=blocks, needed=FEWEST_BLOCKS))
-    if effect is not None and not requested.is_precise(effect):
-        cap = requested.pairs_cap
-        caveats.append(
-            Note.HALF_WIDTH(
-                half_width=effect.half_width,
-                pairs=pairs,
-                most="" if cap is None else f" (at most {cap})",
-                precision=requested.precision,
-            )
-        )
+    if row.slowdown and not requested.is_precise(row):
+        width, precision = row.slowdown.half_width, requested.precision
+        most = "" if requested.pairs_cap is None else f" (at most {requested.pairs_cap})"
+        note = Note.HALF_WIDTH(half_width=width, pairs=row.pairs, most=most, precision=precision)
+        caveats.append(note)
     return caveats
 
 
-def _rejected_share(of_case: pl.DataFrame, arms: Sequence[str]) -> float:
-    """Share of the runs of these treatments that were rejected."""
-    runs = of_case.filter(~pl.col("warmup"), pl.col("arm").cast(pl.String).is_in(arms))
-    return float(runs.select((pl.col("status") == "rejected").mean()).item() or 0)
-
-
-def _warnings(row: Result, first: pl.DataFrame, control: str, rejected_share: float) -> list[str]:
+def _warnings(
+    row: Result, this: _Treatment, control: _Treatment | None, compared: pl.DataFrame
+) -> list[str]:
     """Where the choice of runs may have made a figure: repeated runs could select it.
 
-    The figures are compared with those of the first attempt of every run, accepted or not.
+    The figures are compared with those of first attempts; `compared` are the runs behind them.
     """
-    of_first = {arm: first.filter(pl.col("arm") == arm) for arm in (row.arm, control)}
-    over = log_times_between(of_first[row.arm], of_first[control])
+    over = log_times_between(this.first, control.first if control else this.first.clear())
     figures = [
-        (f"slowdown of {row.arm}", row.slowdown, slowdown(log_times(of_first[row.arm]))),
+        (f"slowdown of {row.arm}", row.slowdown, slowdown(log_times(this.first))),
         (f"time of {row.arm} over the control's", row.over_control, slowdown(over)),
     ]
     notes = [
@@ -416,8 +387,9 @@ def _warnings(row: Result, first: pl.DataFrame, control: str, rejected_share: fl
         for name, used, at_first in figures
         if used and at_first and abs(at_first.value - used.value) > (used.high - used.low) / 2
     ]
-    if rejected_share > _MANY_REJECTED:
-        notes.append(Note.MANY_REJECTED(share=rejected_share, arm=row.arm, most=_MANY_REJECTED))
+    share = compared.filter(status="rejected").height / max(compared.height, 1)
+    if share > _MANY_REJECTED:
+        notes.append(Note.MANY_REJECTED(share=share, arm=row.arm, most=_MANY_REJECTED))
     return notes
 
 
@@ -435,28 +407,3 @@ def reported(row: Result) -> dict[str, tuple[float | None, str]]:
         f"writers_rate_{row.arm}": (row.writer_rate_b_s, "B/s"),
         f"rejected_{row.arm}": (row.rejected, "runs"),
     }
-
-
-#: Case, arm, and the levels of all factors but one.
-Sweep = tuple[str, str, tuple[tuple[str, Level], ...]]
-
-
-def by_level(rows: Iterable[Result], factor: str) -> dict[Sweep, list[Result]]:
-    """Effects that differ in the level of `factor` alone, two at least, in their order."""
-
-    def sweep(row: Result) -> Sweep:
-        at = tuple(sorted((k, v) for k, v in row.factors.items() if k != factor))
-        return row.case, parts_of(row.arm)[0], at
-
-    effects = (row for row in rows if row.role == "effect" and factor in row.factors)
-    sweeps = grouped((sweep(row), row) for row in effects)
-    return {sweep: rows for sweep, rows in sweeps.items() if len(rows) > 1}
-
-
-def notes_of(rows: Sequence[Result]) -> list[str]:
-    """The notes of a case's rows, each once; one that not all rows have names those that do."""
-    arms_with = grouped((note, row.arm) for row in rows for note in dict.fromkeys(row.notes))
-    return [
-        note if len(arms) == len(rows) else f"{', '.join(arms)}: {note}"
-        for note, arms in arms_with.items()
-    ]

@@ -86,13 +86,11 @@ def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[R
     references, tolerance = site.references or {}, site.reference_tolerance or 0.0
     compared = []
     for row in rows:
-        off, reference = row.off_median, references.get(row.case)
-        if row.baseline == BASELINE and off is not None and reference is not None:
-            least, most = reference * (1 - tolerance), reference * (1 + tolerance)
+        off, usual = row.off_median, references.get(row.case)
+        if row.baseline == BASELINE and off is not None and usual is not None:
+            least, most = usual * (1 - tolerance), usual * (1 + tolerance)
             if off > most if row.better == "lower" else off < least:
-                note = Note.REFERENCE(
-                    off=off, unit=row.unit, reference=reference, tolerance=tolerance
-                )
+                note = Note.REFERENCE(off=off, unit=row.unit, reference=usual, tolerance=tolerance)
                 row = replace(row, slower_than_reference=True, notes=[note, *row.notes])
         compared.append(row)
     return compared

@@ -1,22 +1,132 @@
-"""Verdicts: the conclusion about an effect, in one word and one row of sentences.
+"""What the pairs of effects show, over all that a campaign asks, and what is concluded from it.
 
-What a verdict rests on is shown over all that a campaign asks (`analysis.effects.hypotheses`), so
-that the chance of any wrong one of a kind is at most 5 %.
+One hypothesis a case and question: levels with an order are tested from the strongest down, at no
+price, up to the first that is not shown. The family are the cases; levels without an order (rails,
+injectors, cores left free) are compared with the first one and are a family of their own. Each
+kind of statement holds over its family (docs/method.md#evidence).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from analysis.effects.hypotheses import LEVELS, UNSTABLE_LEVEL, Shown
+from analysis.statistics import looks
+from records import units
+from records.arms import level_text, parts_of
+from records.errors import InputError
+from records.groups import grouped
 from records.notes import Note
 
 if TYPE_CHECKING:
     import polars as pl
 
     from analysis.effects.estimate import Result
+
+#: Factors of the writes whose levels have an order: more of it cannot do less.
+ORDERED = ("rate", "message")
+
+#: Statement -> the chance that a campaign makes any wrong one of its kind.
+LEVELS = {"slower": 0.04, "above_control": 0.05, "faster": 0.01, "within": 0.05}
+#: The chance that any sound baseline is called unstable.
+UNSTABLE_LEVEL = 0.05
+
+#: What is shown of an effect: fields of `PValues`.
+Shown = Collection[str]
+
+
+@dataclass(frozen=True)
+class PValues:
+    """P values of one effect over its looks, alone (`analysis.statistics.looks`)."""
+
+    #: That the typical run is slower, and faster, than off.
+    slower: float
+    faster: float
+    #: That it lies within the margin.
+    within: float
+    #: That it is slower than off, and than the control; None without one.
+    above_control: float | None
+    #: That the repeated baseline differs from the baseline.
+    unstable: float
+
+
+class Hypothesis(NamedTuple):
+    """A case and its question: an arm, at levels without an order other than the first ones."""
+
+    case: str
+    arm: str
+    levels: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, case: str, treatment: str) -> Hypothesis:
+        """That of one treatment, by its name."""
+        arm, levels = parts_of(treatment)
+        return cls(case, arm, tuple(item for item in levels.items() if item[0] not in ORDERED))
+
+
+def families(effects: Iterable[tuple[str, str]]) -> list[list[Hypothesis]]:
+    """The hypotheses at first levels, one a case and arm, and those at other levels.
+
+    `effects`: case and treatment of each.
+    """
+    hypotheses = dict.fromkeys(Hypothesis.of(*effect) for effect in effects)
+    of = grouped((not hypothesis.levels, hypothesis) for hypothesis in hypotheses)
+    return [of.get(True, []), of.get(False, [])]
+
+
+def shown(
+    effects: Sequence[Result], asked: Iterable[Sequence[Hypothesis]], baselines: int = 0
+) -> list[Shown]:
+    """What is shown of each effect, over the families `asked` for, also if not measured yet.
+
+    `baselines`: how many were to be repeated, a family of their own.
+    """
+    statements: list[set[str]] = [set() for _ in effects]
+    of = grouped((Hypothesis.of(row.case, row.arm), at) for at, row in enumerate(effects))
+    for family, (name, level) in product(asked, LEVELS.items()):
+        # 'No effect' is shown from the weakest level up.
+        down = name != "within"
+        ladders = [
+            sorted(of.get(question, []), key=lambda at: _strength(effects[at]), reverse=down)
+            for question in family
+        ]
+        p = [[_p(effects[at], name) for at in ladder] or [1.0] for ladder in ladders]
+        for ladder, steps in zip(ladders, looks.shown(p, level), strict=True):
+            for at in ladder[:steps]:
+                statements[at].add(name)
+    of_baseline = grouped(((row.case, row.baseline), at) for at, row in enumerate(effects))
+    p = [[_p(effects[at], "unstable")] for at, *_ in of_baseline.values()]
+    p += [[1.0]] * (baselines - len(p))
+    for places, is_shown in zip(of_baseline.values(), looks.shown(p, UNSTABLE_LEVEL), strict=False):
+        for at in places if is_shown else []:
+            statements[at].add("unstable")
+    return list(statements)
+
+
+def _p(effect: Result, statement: str) -> float:
+    p = getattr(effect.p, statement, None)
+    return 1.0 if p is None else float(p)
+
+
+def _strength(effect: Result) -> list[float]:
+    """Larger is stronger."""
+    factors = effect.factors
+    return [quantity(level_text(factors[name])) for name in ORDERED if name in factors]
+
+
+def quantity(level: str) -> float:
+    """The number, share, rate or size that a level is; words and the full rate come last."""
+    with suppress(ValueError):
+        return float(level)
+    for read in (units.share, units.rate_b_s, units.size_b):
+        with suppress(InputError):
+            return read(level, "level")
+    return math.inf
 
 
 class Verdict(str, Enum):
@@ -67,118 +177,6 @@ class Verdict(str, Enum):
         )
 
 
-class Sentences(NamedTuple):
-    """What is said of a verdict: one row of the table below."""
-
-    #: What was seen, how sure that is, and what it does not say.
-    meaning: str
-    #: What to do next, with the command that does it, in which `{run}` is `nimc run CAMPAIGN
-    #: --machine M`, `{machine}` the machine and `{pairs}` the next look.
-    do: str = ""
-
-
-def _error(level: float, says: str = "say this wrongly of any case") -> str:
-    return f"At most {level:.0%} of campaigns {says}."
-
-
-_SURE = _error(LEVELS["slower"])
-_SLOWER = (
-    "The typical run is slower than off: the whole interval lies above 1, the estimate above that"
-    " of off against off, and the mean is higher; where there is a control, slower than that as"
-    " well."
-)
-_MORE = "`{run} --pairs {pairs}`"
-#: What the figures need comes first, before what they show.
-SENTENCES: dict[Verdict, Sentences] = {
-    Verdict.TOO_FEW_PAIRS: Sentences(
-        "Fewer pairs count than the campaign requires, or fewer than six.",
-        f"measure more pairs, {_MORE}; the reasons of rejected runs may say why they lack",
-    ),
-    Verdict.NO_WRITES: Sentences(
-        "The timetable had no writer at this scale, so nothing was written.",
-        "measure on more nodes, or with longer writes",
-    ),
-    Verdict.NO_NOISE_FLOOR: Sentences(
-        "The baseline was not repeated in six pairs, so its own differences are not known.",
-        "add the arm aa, which repeats the baseline, to the campaign's `arms`",
-    ),
-    Verdict.BASELINE_UNSTABLE: Sentences(
-        "The baseline differs from its own repetition, which ends the case."
-        f" {_error(UNSTABLE_LEVEL, 'say this of any sound baseline')}"
-        " Nothing is said of the effect.",
-        "look for drift and other load on the nodes, and measure again: `{run} --fresh`",
-    ),
-    Verdict.NO_CONTROL: Sentences(
-        "Slower, but origin and target share a host, and no control counts in six of the pairs."
-        f" {_SURE} Lost cores may explain it.",
-        "add the control spin to the campaign's `arms`, or take origins on other hosts",
-    ),
-    Verdict.INCONCLUSIVE: Sentences(
-        "Neither an effect nor its absence is shown.", f"measure more pairs: {_MORE}"
-    ),
-    Verdict.NOT_ABOVE_CONTROL: Sentences(
-        "Slower, but not shown to be slower than with a process that only keeps a core busy."
-        f" {_SURE} Lost cores may explain it.",
-        "take origins on other hosts: lost cores may explain the loss",
-    ),
-    Verdict.EMULATED: Sentences(
-        f"{_SLOWER} {_SURE} The writes were emulated: processors took part in them, so memory is"
-        " not shown to be the cause.",
-        "measure with RDMA hardware; this loss is that of the emulation",
-    ),
-    Verdict.DEVICE: Sentences(
-        f"{_SLOWER} {_SURE} A GPU wrote over PCIe, no network card: what RDMA costs is not shown.",
-        "measure with RDMA hardware; compare the losses at the same rate",
-    ),
-    Verdict.SLOWER: Sentences(
-        f"{_SLOWER} {_SURE} That memory is the cause is not shown: nothing but the writers' reports"
-        " shows the writes, or nothing shows that they left the cache.",
-        "count what reaches memory, with `factors: {{tool: [none, perf_stat:dram]}}` in the"
-        " campaign, or write more than the caches hold, with `injector: {{message: dram}}`",
-    ),
-    Verdict.CONTENTION: Sentences(
-        f"{_SLOWER} The writes were seen to arrive, and reached memory. {_SURE}",
-        "measure what remedies gain, such as a lower rate or a reserved core: `nimc run throttling"
-        " --machine {machine}`",
-    ),
-    Verdict.SPEED_UP: Sentences(
-        "Faster than off: the whole intervals of the typical run and of the mean lie below 1, and"
-        f" the estimate below the whole interval of off against off. {_error(LEVELS['faster'])}",
-        "find out why runs with writes are faster before these figures are used",
-    ),
-    Verdict.NO_EFFECT: Sentences(
-        "The typical run lies within the campaign's margin; neither the mean nor the repeated"
-        f" baseline is shown to lie beyond it. {_error(LEVELS['within'])}"
-        " That no single run is hit is not said.",
-        "nothing is needed under the writes that were measured",
-    ),
-    Verdict.NOISE_FLOOR: Sentences(
-        "Off against off: how well this many pairs repeat the baseline."
-    ),
-    Verdict.CONTROL: Sentences(
-        "A busy process instead of the writer: the slowdown seen without any write."
-    ),
-}
-#: Verdict -> its meaning, for lists of them.
-MEANING = {verdict: sentences.meaning for verdict, sentences in SENTENCES.items()}
-
-
-def phrase(verdict: Verdict, margin: float, *, emulated: bool = False) -> str:
-    """The verdict as it is shown: `no effect: typical run within 2 %`.
-
-    Where writes were `emulated`, every verdict on the effect says so.
-    """
-    bounded = verdict is Verdict.NO_EFFECT
-    text = f"{verdict}: typical run within {margin * 100:.3g} %" if bounded else str(verdict)
-    says = bounded or verdict is Verdict.SPEED_UP
-    return f"{text}, under emulated writes" if emulated and says else text
-
-
-def within(low: float, high: float, margin: float) -> bool:
-    """Whether an interval of a ratio lies within a margin: no more slower, or faster, than that."""
-    return 1 / (1 + margin) <= low and high <= 1 + margin
-
-
 def judge(
     row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = False, by_gpu: bool = False
 ) -> Verdict:
@@ -222,12 +220,8 @@ _EMULATIONS = {
 }
 
 
-def emulations(transports: Iterable[str]) -> list[str]:
+def emulations(transports: pl.Series) -> list[str]:
     """Caveats of `transports`, each a name or several joined with `+`; none for RDMA hardware."""
-    names = dict.fromkeys(name for joined in transports for name in joined.split("+"))
+    joined = transports.drop_nulls().unique(maintain_order=True)
+    names = dict.fromkeys(name for text in joined for name in text.split("+"))
     return [_EMULATIONS[name]() for name in names if name in _EMULATIONS]
-
-
-def emulated(samples: pl.DataFrame) -> list[str]:
-    """Caveats of the transports of `samples`."""
-    return emulations(map(str, samples["transport"].unique(maintain_order=True)))

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import polars as pl
 from markupsafe import Markup
 
-from analysis.effects.verdict import MEANING
 from analysis.history.alarms import FEWEST, MOST, RECENT, Alarm, WatchedSeries
 from analysis.history.nights import KEY, latest
 from analysis.pages.across import MachineHistory, Row
@@ -26,8 +25,9 @@ from analysis.report.plots import (
     said,
     themed_svg,
 )
+from analysis.report.sentences import MEANING
 from analysis.report.words import whole_dates
-from analysis.statistics.interval import CONFIDENCE, Estimate, middle
+from analysis.statistics.interval import Estimate, middle
 from records import units
 from records.groups import grouped
 
@@ -207,9 +207,7 @@ def _slowdown_figures(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
     for number, (name, machines) in enumerate(groups.items()):
         marks = {row["machine"]: " (emulated)" if row["emulated"] else "" for row in machines}
         labels = [f"{machine}{mark}" for machine, mark in marks.items()]
-        estimates = [
-            Estimate(row["value"], row["low"], row["high"], CONFIDENCE) for row in machines
-        ]
+        estimates = [Estimate(row["value"], row["low"], row["high"]) for row in machines]
         with drawing(0.8 + 0.35 * len(machines), 4.0, font_size=9) as figure:
             axes = rows_axes(figure, labels, "slowdown")
             for line, (row, estimate) in enumerate(zip(machines, estimates, strict=True)):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from analysis.history.between_nights import NightsDifference, ratio_of_nights
 from analysis.questions.estimators import stated
 from analysis.questions.question import columns_of
 from analysis.remedies.tried import KEYS, speeds
@@ -21,7 +22,6 @@ from analysis.statistics.aligned_ranks import (
 )
 from analysis.statistics.interval import FEWEST, Estimate, Interval
 from analysis.statistics.location import Crossing, crossing, location, p_value
-from analysis.statistics.nights import NightsDifference, ratio_of_nights
 
 #: A remedy with its figures. `price`: time off with the remedy / off; above 1 it costs; null for a
 #: level of the writers, which does nothing where nothing is written. `gain`: time on / time on with

@@ -7,21 +7,34 @@ those of different pairs are, and the slope is the centre of the pairs' slopes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
-from analysis.effects.estimate import Result, by_level
+from analysis.effects.estimate import Result
 from analysis.questions.estimators import centre, crossover
 from analysis.questions.question import PER_RATE, Limit, Question
 from analysis.questions.shown import answered
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
 from records.arms import arm_of, parts_of
+from records.groups import grouped
 from records.sample import Level
 
 RATE, RESERVED = "rate", "reserved_cores"
 SWEEP, PAIR = ["case", "arm", "at"], ["block", "pair"]
+
+
+def by_level(rows: Iterable[Result], factor: str) -> list[list[Result]]:
+    """Effects that differ in the level of `factor` alone, two at least, in their order."""
+
+    def sweep(row: Result) -> tuple[object, ...]:
+        at = sorted((name, level) for name, level in row.factors.items() if name != factor)
+        return row.case, parts_of(row.arm)[0], *at
+
+    effects = (row for row in rows if row.role == "effect" and factor in row.factors)
+    sweeps = grouped((sweep(row), row) for row in effects)
+    return [rows for rows in sweeps.values() if len(rows) > 1]
 
 
 def lossy_runs(run: RunData) -> pl.DataFrame:
@@ -40,7 +53,7 @@ def _lossy_runs(run: RunData) -> pl.DataFrame:
         for row in run.results
         if arm_of(row.arm).writing == "continuous" and row.direction in (None, "write")
     ]
-    sweeps = [_sweep(rows, run.pairs) for rows in by_level(writing, RATE).values()]
+    sweeps = [_sweep(rows, run.pairs) for rows in by_level(writing, RATE)]
     return pl.concat(sweeps) if sweeps else pl.DataFrame()
 
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from analysis.effects.estimate import Result, by_level
+from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict, emulations
 from analysis.questions.question import columns_of
-from analysis.remedies.throttling import PAIR, RATE
+from analysis.remedies.throttling import PAIR, RATE, by_level
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
 from analysis.statistics.interval import Estimate
@@ -142,7 +142,7 @@ def _of_writers(run: RunData) -> Iterator[_Tried]:
         for row in run.results
         if not parts_of(row.baseline)[1] and arm_of(row.arm).writing == "continuous"
     ]
-    alike = [(factor, rows) for factor in REMEDIES for rows in by_level(plain, factor).values()]
+    alike = [(factor, rows) for factor in REMEDIES for rows in by_level(plain, factor)]
     for factor, rows in sorted(alike, key=lambda sweep: plain.index(sweep[1][0])):
         first = _first(rows, factor)
         reference = first.factors[factor]
@@ -209,6 +209,7 @@ def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
     kinds = samples.lazy().select("case", "transport", "same_host").unique().group_by("case")
     of_case = kinds.agg("transport", pl.col("same_host").any()).collect()
     return {
-        str(case): emulations(sorted(set(names))) or ([Note.SAME_HOST()] if same_host else [])
+        str(case): emulations(pl.Series(sorted(set(names))))
+        or ([Note.SAME_HOST()] if same_host else [])
         for case, names, same_host in of_case.iter_rows()
     }

@@ -18,7 +18,7 @@ from analysis.effects.facts import (
     name_contention,
     note_provenance_changes,
 )
-from analysis.effects.verdict import emulated
+from analysis.effects.verdict import emulations
 from analysis.samples.columns import read_run
 from analysis.samples.counts import counters_of, read_counts
 from analysis.samples.integrity import Integrity, check_run, refuse_faults
@@ -95,7 +95,7 @@ class RunData:
         transports = self.samples.lazy().select("case", "transport").unique(maintain_order=True)
         if cases is not None:
             transports = transports.filter(pl.col("case").cast(pl.String).is_in(list(cases)))
-        return emulated(transports.collect())
+        return emulations(transports.collect()["transport"])
 
     @property
     def ended_s(self) -> float | None:

@@ -12,12 +12,13 @@ from typing import Any
 
 import polars as pl
 
-from analysis.effects.estimate import Result, notes_of
-from analysis.effects.verdict import MEANING, Verdict, emulated
+from analysis.effects.estimate import Result
+from analysis.effects.verdict import Verdict, emulations
 from analysis.report import words
 from analysis.report.data import RunData, all_rows, load_run
 from analysis.report.plots import View, ratios_plot, render_page, samples_plot, steady, variable
 from analysis.report.sections import SUBJECTS, Files, Part, data_files, shown
+from analysis.report.sentences import MEANING
 from analysis.report.table import results_table
 from analysis.report.words import DASH, utc
 from analysis.samples.columns import write_table
@@ -170,7 +171,7 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
     """One case of a run."""
     samples = run.samples.lazy().filter(pl.col("case") == name).select(_SHOWN).collect()
     rows = [row for row in run.results if row.case == name]
-    caveats = emulated(samples)
+    caveats = emulations(samples["transport"])
     counted = samples.filter(status="counts")
     effects = [row for row in rows if row.role == "effect"]
     rejected = samples.filter(status="rejected")
@@ -182,7 +183,9 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
         rows=rows,
         effects=effects,
         notes=[
-            words.with_remedy(note) for note in notes_of(effects or rows) if note not in caveats
+            words.with_remedy(note)
+            for note in words.notes_of(effects or rows)
+            if note not in caveats
         ],
         conditions=words.conditions(samples),
         emulated=caveats,

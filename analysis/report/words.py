@@ -11,10 +11,12 @@ import polars as pl
 from markupsafe import Markup, escape
 
 from analysis.effects.estimate import Result
-from analysis.effects.verdict import MEANING, SENTENCES, Verdict
+from analysis.effects.verdict import Verdict
+from analysis.report.sentences import MEANING, SENTENCES
 from analysis.samples.columns import MOST
-from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, effect
+from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, ends
 from analysis.statistics.looks import next_look, unseen
+from records.groups import grouped
 from records.notes import remedy_of
 from records.units import SECONDS, plural, quantity
 
@@ -38,8 +40,7 @@ def ratio(of: Estimate | None) -> dict[str, str]:
     """A ratio and its interval, for templates."""
     if of is None:
         return {"value": DASH, "interval": ""}
-    text, ends = effect(of)
-    return {"value": text, "interval": ends.replace("-", DASH)}
+    return {"value": f"{of.value:.3f}", "interval": ends(of).replace("-", DASH)}
 
 
 def with_remedy(note: str) -> str:
@@ -49,6 +50,15 @@ def with_remedy(note: str) -> str:
     """
     remedy = remedy_of(note) or remedy_of(note.partition(": ")[2])
     return f"{note}. {remedy[0].upper()}{remedy[1:]}." if remedy else note
+
+
+def notes_of(rows: Sequence[Result]) -> list[str]:
+    """The notes of a case's rows, each once; one that not all rows have names those that do."""
+    arms_with = grouped((note, row.arm) for row in rows for note in dict.fromkeys(row.notes))
+    return [
+        note if len(arms) == len(rows) else f"{', '.join(arms)}: {note}"
+        for note, arms in arms_with.items()
+    ]
 
 
 def breakable(treatment: str) -> Markup:
@@ -203,10 +213,10 @@ def control(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequence[flo
     )
     used = f", using {min(cpu_shares):.0%} to {max(cpu_shares):.0%} of a core" if cpu_shares else ""
     against = "; ".join(
-        f"{row.arm} took {ratio} times as long as the control ({ends.replace('-', ' to ')})"
+        f"{row.arm} took {row.over_control.value:.3f} times as long as the control"
+        f" ({ends(row.over_control).replace('-', ' to ')})"
         for row in rows
         if row.over_control is not None
-        for ratio, ends in [effect(row.over_control)]
     )
     return f"Control: {shown}{used}. In the same pairs: {against or 'too few to compare'}."
 
@@ -230,19 +240,15 @@ def _limits(row: Result) -> str:
     """Within what there is no effect, and what may have stayed unseen; or what is possible."""
     if row.verdict is Verdict.NO_EFFECT and row.mean and row.hit:
         low, high = (100 * (ratio - 1) for ratio in (row.mean.low, row.mean.high))
-        unseen_share = "" if row.hit.value else f"; {_unseen(row.pairs)}"
+        hits = f"; hits of fewer than {unseen(row.pairs):.0%} of runs may have stayed unseen"
         return (
             f" Typical run within {row.margin * 100:.3g} %; mean {low:+.1f} to {high:+.1f} % in"
-            f" these {row.pairs} pairs{unseen_share}."
+            f" these {row.pairs} pairs{'' if row.hit.value else hits}."
         )
     if row.verdict is Verdict.INCONCLUSIVE and row.slowdown:
         least, most = map(_change, (row.slowdown.low, row.slowdown.high))
         return f" Still possible: {least} to {most} time."
     return ""
-
-
-def _unseen(pairs: int) -> str:
-    return f"hits of fewer than {unseen(pairs):.0%} of runs may have stayed unseen"
 
 
 def _range(of: Estimate | Interval) -> str:

@@ -129,14 +129,9 @@ def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     centres = np.empty(n)
     alike = grouped(((len(block), place // _AT_ONCE), place) for place, block in enumerate(times))
     for places in alike.values():
-        centres[places] = _centres(np.stack([times[place] for place in places]))
+        runs = np.stack([times[place] for place in places])
+        ratios = runs[..., 0] - np.nanmean(runs[..., 1:], axis=-1)
+        one, other = np.triu_indices(ratios.shape[-1])
+        centres[places] = np.median((ratios[:, one] + ratios[:, other]) / 2, axis=-1)
     half = special.stdtrit(n - 1, UPPER) * np.std(centres, ddof=1) * np.sqrt(1 + 1 / n)
-    low, high = np.exp(np.mean(centres) + np.array([-half, half])).tolist()
-    return Interval(low, high)
-
-
-def _centres(times: Values) -> Values:
-    """Of blocks with as many pairs, shape (blocks, pairs, runs): each one's estimate."""
-    ratios = times[..., 0] - np.nanmean(times[..., 1:], axis=-1)
-    one, other = np.triu_indices(ratios.shape[-1])
-    return np.asarray(np.median((ratios[:, one] + ratios[:, other]) / 2, axis=-1))
+    return Interval(*np.exp(np.mean(centres) + np.array([-half, half])).tolist())

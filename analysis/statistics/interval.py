@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,13 +36,11 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its interval."""
+    """A value with the interval that encloses the true one at 95 % at least."""
 
     value: float
     low: float
     high: float
-    #: Least probability that [low, high] encloses the true value.
-    confidence: float = CONFIDENCE
 
     def __post_init__(self) -> None:
         if not self.low <= self.value <= self.high:
@@ -97,11 +94,6 @@ def ends(of: Estimate | Interval | None) -> str:
     return f"{of.low:.3f}-{of.high:.3f}" if of else NONE
 
 
-def effect(of: Estimate | None) -> tuple[str, str]:
-    """A ratio and its interval as text."""
-    return f"{of.value:.3f}" if of else NONE, ends(of)
-
-
 def bracketed(of: Estimate | None) -> str:
     """A ratio with its interval, in as many decimals as the interval carries: `1.61 [1.51, 1.71]`.
 
@@ -130,59 +122,10 @@ def median_interval(values: Sequence[float]) -> Estimate | None:
     return Estimate(float(np.median(ordered)), float(ordered[rank - 1]), float(ordered[n - rank]))
 
 
-def mean(values: Sequence[float], better: Literal["lower", "higher"]) -> float:
-    """Mean of figures of merit for equal work: of times (`lower` is better) the arithmetic one.
-
-    Rates are work over time: their mean is the work over the mean time, the harmonic one.
-    """
-    array = np.asarray(values, dtype=float)
-    return float(1 / np.mean(1 / array) if better == "higher" else np.mean(array))
-
-
 def middle(values: pl.Series) -> float | None:
     """Median of the values that are not null; None without any."""
     median = values.median()
     return float(median) if isinstance(median, int | float) else None
-
-
-#: Fewest points with an interval of their correlation.
-_FEWEST_POINTS = 4
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """Pearson's r of some points."""
-
-    r: float
-    low: float
-    high: float
-    #: Two-sided, against r = 0.
-    p: float
-    points: int
-
-
-def pearson(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
-    """r of the points (x, y); None below four points, or if x or y does not vary."""
-    if len(x) < _FEWEST_POINTS or len(set(x)) < 2 or len(set(y)) < 2:
-        return None
-    return of_r(float(np.corrcoef(x, y)[0, 1]), len(x))
-
-
-def of_r(r: float, points: int) -> Correlation:
-    """Interval and p value of an r, such as a published one, of independent, normal points.
-
-    atanh(r) is nearly normal with variance 1 / (n - 3) (Fisher 1921, Metron 1, 3-32). The p value
-    is that of t = r sqrt((n - 2) / (1 - r^2)).
-    """
-    from scipy import special
-
-    if abs(r) == 1:
-        return Correlation(r, r, r, 0.0, points)
-    t = r * math.sqrt((points - 2) / (1 - r * r))
-    half = QUANTILE / math.sqrt(points - 3)
-    z = math.atanh(r)
-    p = 2 * float(special.stdtr(points - 2, -abs(t)))
-    return Correlation(r, math.tanh(z - half), math.tanh(z + half), p, points)
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -70,29 +70,24 @@ def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> 
     values = values_at(points[:, None])
     if values.shape[-1] < FEWEST:
         return Crossing(None, None, None)
-    signs = _signs(values)
-    (doubtful,) = np.nonzero(signs == 0)
-    if not len(doubtful):
-        # Decided everywhere: the change is between two points, or on one side of the range.
-        doubtful = np.array([(int(np.argmax(signs > 0)) if signs[-1] > 0 else len(points)) - 0.5])
-    before, after = int(np.ceil(doubtful[0])) - 1, int(np.floor(doubtful[-1])) + 1
-    if (signs[: before + 1] > 0).any() or (signs[after:] < 0).any():
-        return Crossing(None, None, None)
-    left = float(points[before]) if before >= 0 else None
-    right = float(points[after]) if after < len(points) else None
-    if left is None or right is None:
-        return Crossing(None, left, right)
-    distance = np.abs(score(values))
-    return Crossing(float(points[distance == distance.min()].mean()), left, right)
-
-
-def _signs(values: Values) -> Values:
-    """-1 or 1 where the centre is shown to be below or above zero, 0 where it is not shown."""
     ranks = score(values)
     mean, error = _mean(values)
     by_t = np.abs(mean) > float(special.stdtrit(values.shape[-1] - 1, UPPER)) * error
     shown = (np.abs(ranks) > QUANTILE) & by_t & (np.sign(ranks) == np.sign(mean))
-    return np.asarray(np.where(shown, np.sign(mean), 0))
+    # -1 or 1 where the centre is shown to be below or above zero, 0 where neither is.
+    signs = np.where(shown, np.sign(mean), 0)
+    # So many points at each end are shown to be on its side.
+    below = int(np.argmin([*(signs < 0), False]))
+    above = int(np.argmin([*(signs[::-1] > 0), False]))
+    between = signs[below : len(points) - above]
+    if len(between) and (between[0] or between[-1]):
+        return Crossing(None, None, None)
+    left = float(points[below - 1]) if below else None
+    right = float(points[-above]) if above else None
+    if left is None or right is None:
+        return Crossing(None, left, right)
+    distance = np.abs(ranks)
+    return Crossing(float(points[distance == distance.min()].mean()), left, right)
 
 
 def _mean(values: Values) -> tuple[Values, Values]:

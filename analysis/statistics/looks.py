@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,8 +26,6 @@ _SPENT = 0.25
 _MOST_EXACT = 64
 #: Digits of aligned logarithms, so that times which are alike share a rank.
 _DIGITS = 12
-#: Largest logarithm, either way; no figure that is sound is near it.
-_LARGEST = 300.0
 #: Least spread of scores, in ranks: that of scores which are all alike is 0.
 _LEAST_SPREAD = 1e-9
 
@@ -127,7 +124,7 @@ def mean_ratio(log_times: Values) -> Estimate | None:
     pairs = len(log_times)
     if pairs < FEWEST:
         return None
-    times = np.exp(log_times.clip(-_LARGEST, _LARGEST))
+    times = np.exp(log_times)
     treated, baseline = times[:, 0], np.nanmean(times[:, 1:], axis=1)
     value = float(treated.mean() / baseline.mean())
     apart = treated / treated.mean() - baseline / baseline.mean()
@@ -146,7 +143,7 @@ def _ranks(log_times: Values, ratio: float) -> Values:
 
     Equal ones share the mean of their ranks.
     """
-    aligned = log_times.clip(-_LARGEST, _LARGEST)
+    aligned = log_times.copy()
     aligned[:, 0] -= math.log(ratio)
     aligned -= np.nanmean(aligned, axis=1, keepdims=True)
     present = ~np.isnan(aligned)
@@ -169,53 +166,3 @@ def _of_exchanges(ranks: Values) -> float:
             summed[step : step + len(chances)] += chances / len(steps)
         chances = summed
     return float(min(1.0, chances[int(above_least[:, 0].sum()) :].sum()))
-
-
-# What pairs can show, before they are measured (docs/method.md#how-many-pairs): the exchange test
-# needs hardly more of them than Student's t with normal noise. `spread`: standard deviation of the
-# logarithm of one run's time within its pair. `level`: the error of the statement over its family
-# of so many `hypotheses`, all others of which show nothing.
-
-#: Share of campaigns in which the effect is shown.
-POWER = 0.9
-#: Baseline runs of a pair, `off` and `aa` -> how many times as large as the least p value of the
-#: exact test is that of a large effect, as Student's of the same ranks is not smaller in 90 %.
-_GUARD = {1: 1.0, 2: 1.7}
-#: No more pairs are taken into account.
-_MOST = 2000
-
-
-@cache  # the same for thousands of cases
-def least_effect(
-    pairs: int, hypotheses: int, level: float, spread: float, baselines: int = 2
-) -> float | None:
-    """The smallest slowdown, less 1, that so many pairs show; None if they show none of any size.
-
-    That is decided at the last look at so many pairs or fewer. `baselines`: runs of a pair that the
-    treated one is compared with, one if that is the control.
-    """
-    *_, last = [None, *looks(pairs)]
-    apart = None if last is None else _apart(last, level / hypotheses, POWER, baselines)
-    return None if apart is None else math.expm1(apart * spread)
-
-
-@cache
-def pairs_for_none(margin: float, hypotheses: int, level: float, spread: float) -> int | None:
-    """The first look that shows of an effect of nothing that it is within the margin; or None."""
-    for look in looks(_MOST):
-        # Both one-sided tests must show it.
-        apart = _apart(look, level / hypotheses, (1 + POWER) / 2, 2)
-        if apart is not None and apart * spread <= math.log1p(margin):
-            return look.pairs
-    return None
-
-
-def _apart(look: Look, level: float, power: float, baselines: int) -> float | None:
-    """Distance from the hypothesis, in spreads, that a look shows with this power; or None."""
-    from scipy import special
-
-    error = look.share * level
-    if error < _GUARD[baselines] * (1 + baselines) ** -look.pairs:
-        return None
-    quantiles = special.stdtrit(look.pairs - 1, [1 - error, power])
-    return float(quantiles.sum()) * math.sqrt((1 + 1 / baselines) / look.pairs)

@@ -7,10 +7,12 @@ Arnold (2016).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import polars as pl
 from scipy import special
 
@@ -22,7 +24,7 @@ from analysis.report.sections import Files
 from analysis.samples.counts import medians, role_values, totals, without_tool
 from analysis.samples.provenance import all_hosts, hosts_of, mapping
 from analysis.samples.roles import COUNTS, ROLES, SHARES, lacking
-from analysis.statistics.interval import Correlation, holm, of_r, pearson
+from analysis.statistics.interval import QUANTILE, holm
 from analysis.subjects.published import paper
 from records.arms import in_order
 from records.groups import grouped
@@ -40,6 +42,8 @@ PUBLISHED = dict(
 )
 #: Largest p value at which a rank is said to be hit more than the others.
 LEVEL = 0.05
+#: Fewest points with an interval of their correlation.
+_FEWEST_POINTS = 4
 _KIND = ["case", "treatment", "tool"]
 _PAIR = ["block", "pair"]
 _WORST = ("rank", "times", "leads", "growth", "median_growth", "p")
@@ -311,17 +315,35 @@ def _links(points: pl.DataFrame, point: str, case: str = "") -> list[dict[str, A
         for source, role, x, y in compared:
             link = {"treatment": group["treatment"][0], "of": source, "role": role, "case": case}
             link |= {"source": "measured", "points": len(x)}
-            links.append(link | _correlation(pearson(list(x), list(y))))
+            links.append(link | of_r(pearson(list(x), list(y)), len(x)))
     tested = [link for link in links if link["p"] is not None]
     for link, p in zip(tested, holm([link["p"] for link in tested]), strict=True):
         link["p"] = p
     return links
 
 
-def _correlation(of: Correlation | None) -> dict[str, float | None]:
-    """r with its interval and p; null without a correlation."""
-    values = (of.r, of.low, of.high, of.p) if of else (None,) * 4
-    return dict(zip(("r", "r_low", "r_high", "p"), values, strict=True))
+def pearson(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """r of the points (x, y); None below four points, or if x or y does not vary."""
+    if len(x) < _FEWEST_POINTS or len(set(x)) < 2 or len(set(y)) < 2:
+        return None
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def of_r(r: float | None, points: int) -> dict[str, float | None]:
+    """`r`, `r_low`, `r_high` and `p` of an r of independent, normal points; all None without one.
+
+    atanh(r) is nearly normal with variance 1 / (n - 3) (Fisher 1921, Metron 1, 3-32). The p value,
+    two-sided against r = 0, is that of t = r sqrt((n - 2) / (1 - r^2)).
+    """
+    if r is None:
+        return dict.fromkeys(("r", "r_low", "r_high", "p"))
+    low, high, p = r, r, 0.0
+    if abs(r) < 1:
+        half = QUANTILE / math.sqrt(points - 3)
+        low, high = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
+        t = r * math.sqrt((points - 2) / (1 - r * r))
+        p = 2 * float(special.stdtr(points - 2, -abs(t)))
+    return {"r": r, "r_low": low, "r_high": high, "p": p}
 
 
 def _published() -> list[dict[str, Any]]:
@@ -331,7 +353,7 @@ def _published() -> list[dict[str, Any]]:
     return [
         {"treatment": treatment, "of": names[source], "role": role, "case": ""}
         | {"source": "published", "points": points}
-        | _correlation(of_r(values[column], points))
+        | of_r(values[column], points)
         | {"p": None}
         for treatment, sources in paper()["table_4_pearson_r"].items()
         for source, values in sources.items()

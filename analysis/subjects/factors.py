@@ -13,7 +13,7 @@ import polars as pl
 
 from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
-from analysis.effects.hypotheses import quantity
+from analysis.effects.verdict import quantity
 from analysis.questions.estimators import stated
 from analysis.questions.question import Question
 from analysis.questions.shown import section

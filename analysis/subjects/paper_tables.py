@@ -22,7 +22,7 @@ from analysis.report.data import RunData
 from analysis.report.plots import NARROW_IN, WIDE_IN, View, label, overview_plot, steady
 from analysis.report.sections import Section
 from analysis.samples.pairs import extra
-from analysis.statistics.interval import flat, mean
+from analysis.statistics.interval import flat
 from analysis.subjects.published import MACHINE, NAMES, Published, normalised, triad
 from records.arms import arm_of, in_order, parts_of
 from records.sample import Better
@@ -56,8 +56,10 @@ def mean_sd(values: Sequence[float], better: Better) -> tuple[float, float]:
 
     Of all if there are fewer; two at least.
     """
-    first = values[:RUNS_MEAN]
-    return mean(first, better), float(np.std(first, ddof=1))
+    first = np.asarray(values[:RUNS_MEAN], dtype=float)
+    # Rates are work over time: their mean is the work over the mean time.
+    mean = 1 / np.mean(1 / first) if better == "higher" else np.mean(first)
+    return float(mean), float(np.std(first, ddof=1))
 
 
 def paper_estimates(off: Sequence[float], on: Sequence[float], better: Better) -> PaperEstimates:
@@ -89,7 +91,9 @@ def writes_as_the_paper(row: Result) -> bool:
 
 def _writes_fully(row: Result) -> bool:
     """Whether nothing limits its writes, or only their timetable, as in the paper at scale."""
-    return row.role == "effect" and row.at_full_rate and row.direction in (None, "write")
+    full = {"rate": "full", "burst": "none"}
+    unlimited = all(row.factors.get(name, level) == level for name, level in full.items())
+    return row.role == "effect" and unlimited and row.direction in (None, "write")
 
 
 def _both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
@@ -229,7 +233,7 @@ def _measured(run: RunData, row: Result) -> dict[str, Any]:
     both = _both_arms(run, row)
     sides = [side["fom"].to_list() for side in both]
     off, on = (mean_sd(values, row.better) for values in sides)
-    transports = both[1]["transport"].unique(maintain_order=True).to_list()
+    transports = both[1]["transport"].unique(maintain_order=True)
     emulated = emulations(transports)
     levels = ",".join(map("=".join, parts_of(row.arm)[1].items()))
     notes = [note for note in row.notes if note not in emulated]

@@ -14,7 +14,7 @@ from typing import get_args
 
 import polars as pl
 
-from analysis.effects.verdict import emulated
+from analysis.effects.verdict import emulations
 from analysis.questions.question import Limit, Question
 from analysis.questions.shown import section
 from analysis.report.data import RunData
@@ -230,7 +230,7 @@ def claimed(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> pl.DataFram
                 "figure": claim.figure,
                 "allowed": float(claim.allowed),
                 "caveat": float(claim.caveat),
-                "emulated": claim.hardware and bool(emulated(of.runs)),
+                "emulated": claim.hardware and bool(emulations(of.runs["transport"])),
                 "text": claim.text,
                 "remedy": claim.remedy,
             }

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from analysis.effects.hypotheses import LEVELS, families
+from analysis.effects.verdict import LEVELS, families
 from analysis.statistics.interval import FEWEST
-from analysis.statistics.looks import least_effect, looks, pairs_for_none
+from analysis.statistics.looks import Look, looks
 from nimc.campaign.plan import Case, Plan
 from records.arms import arm_of
 from records.campaign import QUALIFY, Campaign
@@ -82,7 +83,7 @@ def spreads(pairs: pl.DataFrame) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Reach:
-    """What one case can show, at a power of 90 % (`analysis.statistics.looks`)."""
+    """What one case can show, at a power of 90 %."""
 
     case: str
     spread: float
@@ -171,3 +172,53 @@ def warnings(reached: Sequence[Reach]) -> Iterator[str]:
             f"{some([row.case for row in short], _MOST_NAMES)}: {short[0].pairs[1]} pairs show no"
             f" effect of any size among {plural(family, 'question')}: raise pairs.cap to {least}"
         )
+
+
+# What pairs can show, before they are measured (docs/method.md#how-many-pairs): the exchange test
+# needs hardly more of them than Student's t with normal noise. `spread`: standard deviation of the
+# logarithm of one run's time within its pair. `level`: the error of the statement over its family
+# of so many `hypotheses`, all others of which show nothing.
+
+#: Share of campaigns in which the effect is shown.
+_POWER = 0.9
+#: Baseline runs of a pair, `off` and `aa` -> how many times as large as the least p value of the
+#: exact test is that of a large effect, as Student's of the same ranks is not smaller in 90 %.
+_GUARD = {1: 1.0, 2: 1.7}
+#: No more pairs are taken into account.
+_MOST_LOOKED_AT = 2000
+
+
+@cache  # the same for thousands of cases
+def least_effect(
+    pairs: int, hypotheses: int, level: float, spread: float, baselines: int = 2
+) -> float | None:
+    """The smallest slowdown, less 1, that so many pairs show; None if they show none of any size.
+
+    That is decided at the last look at so many pairs or fewer. `baselines`: runs of a pair that the
+    treated one is compared with, one if that is the control.
+    """
+    *_, last = [None, *looks(pairs)]
+    apart = None if last is None else _apart(last, level / hypotheses, _POWER, baselines)
+    return None if apart is None else math.expm1(apart * spread)
+
+
+@cache
+def pairs_for_none(margin: float, hypotheses: int, level: float, spread: float) -> int | None:
+    """The first look that shows of an effect of nothing that it is within the margin; or None."""
+    for look in looks(_MOST_LOOKED_AT):
+        # Both one-sided tests must show it.
+        apart = _apart(look, level / hypotheses, (1 + _POWER) / 2, 2)
+        if apart is not None and apart * spread <= math.log1p(margin):
+            return look.pairs
+    return None
+
+
+def _apart(look: Look, level: float, power: float, baselines: int) -> float | None:
+    """Distance from the hypothesis, in spreads, that a look shows with this power; or None."""
+    from scipy import special
+
+    error = look.share * level
+    if error < _GUARD[baselines] * (1 + baselines) ** -look.pairs:
+        return None
+    quantiles = special.stdtrit(look.pairs - 1, [1 - error, power])
+    return float(quantiles.sum()) * math.sqrt((1 + 1 / baselines) / look.pairs)

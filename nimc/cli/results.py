@@ -11,7 +11,7 @@ import click
 from analysis.compare.page import write_page
 from analysis.compare.sides import METRICS, Compared, Comparison, Side, compare_sides
 from analysis.effects.contrasts import Contrast
-from analysis.effects.estimate import Result, notes_of
+from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.questions.question import estimate_of
 from analysis.remedies.advice import Advice, advise, sentences, where
@@ -19,7 +19,7 @@ from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing
 from analysis.report.data import load_run
 from analysis.report.page import make_reports
-from analysis.report.words import named, next_step
+from analysis.report.words import named, next_step, notes_of
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import Interval, bracketed, ends
 from nimc.cli.document import Form, Listing, prose, show

@@ -14,7 +14,7 @@ import click
 
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
-from analysis.statistics.interval import effect, flat
+from analysis.statistics.interval import ends, flat
 from analysis.statistics.looks import looks
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
@@ -394,7 +394,7 @@ def table(rows: Sequence[RankedNode]) -> str:
     cells = [
         [
             *(row.case, row.node, str(row.runs), quantity(row.value, row.unit)),
-            *effect(row.ratio),
+            *(f"{row.ratio.value:.3f}" if row.ratio else NONE, ends(row.ratio)),
             NONE if row.p_adjusted is None else f"{row.p_adjusted:.2g}",
             row.text,
         ]

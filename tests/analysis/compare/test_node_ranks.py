@@ -44,11 +44,21 @@ def test_p_values_are_those_of_t_tests_adjusted_over_all_nodes() -> None:
     assert found[f"n{smallest}"] == pytest.approx(min(1.0, 4 * p[smallest]))
 
 
-def test_differences_within_the_margin_are_not_named() -> None:
-    rows = ranked([node("n0", 101.5), *(node(f"n{n}", 100.0) for n in range(1, 8))], margin=0.02)
-    assert rows[0].ratio.value == pytest.approx(1.015, rel=1e-4)
-    assert rows[0].p_adjusted < 0.05
-    assert rows[0].text == ""
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        (101.5, ""),
+        (102.1, "slower by 2.1%"),
+        (98.1, ""),  # 1 / 1.0194
+        (97.9, "faster by 2.1%"),
+    ],
+)
+def test_differences_within_the_margin_are_not_named(time: float, text: str) -> None:
+    rows = ranked([node("n0", time), *(node(f"n{n}", 100.0) for n in range(1, 8))], margin=0.02)
+    (row,) = (row for row in rows if row.node == "n0")
+    assert row.ratio.value == pytest.approx(time / 100, rel=1e-4)
+    assert row.p_adjusted < 0.05
+    assert row.text == text
 
 
 def test_one_node_has_nothing_to_be_compared_with() -> None:

@@ -20,9 +20,9 @@ from analysis.compare.sides import (
     nights_needed,
     pair_up,
 )
+from analysis.history.between_nights import NightCorrelation
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
-from analysis.statistics.nights import NightCorrelation
 from records.errors import InputError
 from studies.nights import NOISES, NightNoise, named
 from tests.analysis.compare.nights import night
@@ -179,7 +179,7 @@ def compared(old: Nights, new: Nights, other_dose: Collection = ()) -> list[Comp
 
 
 def estimates(*values: float) -> list[Estimate]:
-    return [Estimate(v, v * 0.99, v * 1.01, 0.95) for v in values]
+    return [Estimate(v, v * 0.99, v * 1.01) for v in values]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from analysis.effects.estimate import Result, StoppingRule, by_level, notes_of, reported, results
-from analysis.effects.verdict import Verdict, phrase
+from analysis.effects.estimate import Result, StoppingRule, reported, results
+from analysis.effects.verdict import Verdict
 from analysis.report.words import next_step
 from analysis.samples.pairs import short_of_pairs
 from analysis.statistics.interval import Estimate
@@ -409,13 +409,11 @@ def test_from_three_allocations_on_the_next_one_is_covered() -> None:
 def test_what_was_asked_comes_from_the_header() -> None:
     asked = StoppingRule.of(header(pairs_floor=10, pairs_cap=40, precision=0.05, margin=0.01))
     assert asked == StoppingRule(10, 40, 0.05, 0.01)
-    assert (asked.effects, asked.baselines) == ([], 0)
     assert [asked.asks_of(pairs) for pairs in (9, 10, 39, 40)] == [False, True, True, False]
     assert StoppingRule().asks_of(10**6)
     cases = {"stream": ["off", "on", "on@rate=25%", "aa"], "lammps": ["off", "on", "spin"]}
     asked = StoppingRule.of(header(asked=Requirements(cases, min_share=0.5, retries=2)))
-    effects = {("stream", "on"), ("stream", "on@rate=25%"), ("lammps", "on")}
-    assert (set(asked.effects), asked.baselines) == (effects, 1)
+    assert asked.asked == {(case, name) for case, names in cases.items() for name in names}
 
 
 @pytest.mark.parametrize(
@@ -439,10 +437,16 @@ def test_a_case_is_done_if_it_is_decided_and_as_precise_as_requested(
 
 
 def test_what_a_row_says_of_itself() -> None:
-    row = result(verdict=Verdict.NO_EFFECT, margin=0.03, emulated=True)
-    assert row.said == phrase(Verdict.NO_EFFECT, 0.03, emulated=True)
-    factors = [{}, {"rate": "full", "burst": "none"}, {"rate": "50%"}, {"burst": "1s"}]
-    assert [result(factors=levels).at_full_rate for levels in factors] == [True, True, False, False]
+    said = [
+        result(verdict=verdict, margin=0.005, emulated=emulated).said
+        for verdict in (Verdict.NO_EFFECT, Verdict.SPEED_UP, Verdict.CONTENTION)
+        for emulated in (False, True)
+    ]
+    none = "no effect: typical run within 0.5 %"
+    assert said == [
+        *(none, f"{none}, under emulated writes", "speed-up", "speed-up, under emulated writes"),
+        *("memory contention", "memory contention"),
+    ]
     row = result(
         **{"off_median": 2.0, "on_median": 1.9, "rejected": 4, "writer_rate_b_s": 5e9},
         slowdown=Estimate(1.5, 1.4, 1.7),
@@ -456,21 +460,3 @@ def test_what_a_row_says_of_itself() -> None:
         **{"slowdown_on_high": (1.7, "x"), "writers_rate_on": (5e9, "B/s")},
         "rejected_on": (4, "runs"),
     }
-
-
-def test_rows_that_differ_in_one_level_belong_together() -> None:
-    rows = [
-        result(factors={"rate": "full", "cores": 0}),
-        result(arm="on@rate=50%", factors={"rate": "50%", "cores": 0}),
-        result(arm="on@cores=1", factors={"rate": "full", "cores": 1}),  # alone
-        result(case="melt", factors={"rate": "full", "cores": 0}),
-        result(arm="aa", role="floor", factors={"rate": "full", "cores": 0}),
-        result(arm="on@x=1", factors={"x": 1, "cores": 0}),
-    ]
-    assert by_level(rows, "rate") == {("stream", "on", (("cores", 0),)): rows[:2]}
-
-
-def test_a_note_that_not_all_rows_have_names_those_that_do() -> None:
-    rows = [result(notes=["x", "y"]), result(arm="spin", notes=["y", "x"])]
-    rows.append(result(arm="aa", notes=["x", "x"]))
-    assert notes_of(rows) == ["x", "on, spin: y"]

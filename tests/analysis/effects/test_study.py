@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from analysis.effects.hypotheses import LEVELS
-from analysis.effects.verdict import Verdict
+from analysis.effects.verdict import LEVELS, Verdict
 from records.checkout import ROOT
 from studies.noises import NOISES
 from studies.verdicts import FAMILIES, coverage, drawn, ever, fixed_pairs, least, longer, power

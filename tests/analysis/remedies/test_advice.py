@@ -158,7 +158,7 @@ def _loss(
     case: str, value: float, low: float, high: float, verdict: Verdict = Verdict.CONTENTION
 ) -> dict:
     names = {"case": case, "traffic": "on", "rate_b_s": 2e9, "verdict": verdict, "emulated": []}
-    return {**names, **columns_of("lost", Estimate(value, low, high, 0.95))}
+    return {**names, **columns_of("lost", Estimate(value, low, high))}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_the_largest_loss_is_told(losses: list[tuple], text: str) -> None:
 def _row(standing: Standing, **changes: object) -> Remedy:
     """A reserved core with this standing."""
     row = {"case": "melt", "traffic": "on", "remedy": "reserved_cores=1", "emulated": []}
-    row |= columns_of("net", Estimate(0.9, 0.8, 0.95, 0.95)) | {"price": 1.1, "recommended": False}
+    row |= columns_of("net", Estimate(0.9, 0.8, 0.95)) | {"price": 1.1, "recommended": False}
     return {**row, "standing": standing, **changes}
 
 

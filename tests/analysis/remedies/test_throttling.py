@@ -10,11 +10,11 @@ import pytest
 
 from analysis.questions.estimators import centre, crossover
 from analysis.questions.question import answer
-from analysis.remedies.throttling import RUNS, THROTTLING, fitted
+from analysis.remedies.throttling import RUNS, THROTTLING, by_level, fitted
 from analysis.report.data import RunData, load_run
 from records.sample import Sample
 from tests.analysis.remedies.sweeps import CROSSOVER_B_S, SAME_RATE_B_S, SLOPE, sweep, swept
-from tests.analysis.synthetic import write_run
+from tests.analysis.synthetic import result, write_run
 
 
 def loaded(folder: Path, found: list[Sample]) -> RunData:
@@ -149,3 +149,15 @@ def test_slope_line_and_crossover_are_recovered_as_often_as_said() -> None:
             at.high is None or at.high >= 4
         )
     assert min(enclosed.values()) >= 90, enclosed  # P(fewer of 100 | 95 %) is 1.2 %
+
+
+def test_rows_that_differ_in_one_level_belong_together() -> None:
+    rows = [
+        result(factors={"rate": "full", "cores": 0}),
+        result(arm="on@rate=50%", factors={"rate": "50%", "cores": 0}),
+        result(arm="on@cores=1", factors={"rate": "full", "cores": 1}),  # alone
+        result(case="melt", factors={"rate": "full", "cores": 0}),
+        result(arm="aa", role="floor", factors={"rate": "full", "cores": 0}),
+        result(arm="on@x=1", factors={"x": 1, "cores": 0}),
+    ]
+    assert by_level(rows, "rate") == [rows[:2]]

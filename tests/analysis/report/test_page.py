@@ -11,7 +11,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from analysis.effects.estimate import Result
-from analysis.effects.verdict import SENTENCES, Verdict
+from analysis.effects.verdict import Verdict
 from analysis.report import page, plots
 from analysis.report.data import RunData, load_run
 from analysis.report.page import summary
@@ -23,6 +23,7 @@ from analysis.report.plots import (
     themed_svg,
     variable,
 )
+from analysis.report.sentences import SENTENCES
 from analysis.report.words import control, headline
 from analysis.statistics.interval import Estimate, Interval
 from records.arms import ARMS
@@ -362,7 +363,7 @@ def _said(run: RunData, *rows: Result) -> list[str]:
 def test_the_headline_is_the_slowdown_with_its_interval(
     run: RunData, verdict: Verdict, said: str
 ) -> None:
-    row = _effect(run, verdict=verdict, slowdown=Estimate(1.612, 1.51, 1.71, 0.95))
+    row = _effect(run, verdict=verdict, slowdown=Estimate(1.612, 1.51, 1.71))
     words = headline([row])
     assert words.startswith(said)
     assert words.endswith(" long (inconclusive).") == (verdict is Verdict.INCONCLUSIVE)
@@ -402,7 +403,7 @@ def test_runs_of_the_same_campaign_beside_it_are_counted(tmp_path: Path) -> None
 
 SLOWER = {
     "verdict": Verdict.CONTENTION,
-    "mean": Estimate(1.25, 1.2, 1.3, 0.95),
+    "mean": Estimate(1.25, 1.2, 1.3),
 }
 
 
@@ -410,7 +411,7 @@ def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
     lost = _said(run, _effect(run, writer_rate_b_s=2.5e9, **SLOWER))[1]
     assert lost.startswith("Lost: work of 100 node-hours takes 25.0 more (20.0 to 30.0) in lammps ")
     assert lost.endswith(" 2.50 GB/s.")
-    mean = {"mean": Estimate(1.054, 0.845, 1.307, 0.95)}
+    mean = {"mean": Estimate(1.054, 0.845, 1.307)}
     lost = _said(run, _effect(run, verdict=Verdict.EMULATED, pairs=5, **mean))[1]
     assert "takes 5.4 more (15.5 fewer to 30.7 more; 5 pairs do not show" in lost
     for verdict in Verdict:
@@ -436,7 +437,7 @@ def test_what_the_figures_need_comes_before_what_they_show(run: RunData) -> None
 
 
 def test_the_control_is_named_with_what_it_shows_or_why_there_is_none(run: RunData) -> None:
-    own = _effect(run, over_control=Estimate(1.05, 1.01, 1.09, 0.95))
+    own = _effect(run, over_control=Estimate(1.05, 1.01, 1.09))
     others = [row for row in run.results if row.case == "lammps" and row.role != "effect"]
     said = control([own, *others], same_host=True, cpu_shares=[0.41, 0.27, 0.59])
     assert said.startswith("Control: spin, ")

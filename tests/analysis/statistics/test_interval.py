@@ -1,8 +1,7 @@
-"""Estimates, medians, means, r and Holm's steps, by hand and from textbooks."""
+"""Estimates, medians, means and Holm's steps, by hand and from textbooks."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
@@ -14,16 +13,12 @@ from analysis.statistics.interval import (
     Estimate,
     Interval,
     bracketed,
-    effect,
+    ends,
     flat,
     holm,
-    mean,
     median_interval,
     middle,
-    of_r,
-    pearson,
 )
-from analysis.subjects.published import paper
 
 
 def test_medians_and_their_intervals() -> None:
@@ -49,8 +44,8 @@ def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
     with pytest.raises(ValueError, match="outside"):
         Estimate(2.0, 1.0, 1.5)
     assert Estimate(2.0, 1.5, 2.5).half_width == 0.25  # relative to the value
-    assert effect(Estimate(1.3512, 1.3212, 1.3821)) == ("1.351", "1.321-1.382")
-    assert (effect(None), bracketed(None)) == (("-", "-"), "-")
+    assert ends(Estimate(1.3512, 1.3212, 1.3821)) == "1.321-1.382"
+    assert (ends(None), bracketed(None)) == ("-", "-")
     # Three decimals up to a width of a twentieth.
     assert bracketed(Estimate(1.3512, 1.3264, 1.3761)) == "1.351 [1.326, 1.376]"
     assert bracketed(Estimate(1.3512, 1.3212, 1.3821)) == "1.35 [1.32, 1.38]"
@@ -60,9 +55,7 @@ def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
     assert (Interval.of(estimate), Interval.of(None)) == ((1.6, 4.0), None)
 
 
-def test_means_of_equal_work() -> None:
-    """Of rates of 2 and 6 the work over the time: 2 / (1/2 + 1/6)."""
-    assert (mean([2, 6], "higher"), mean([2, 6], "lower")) == (3.0, 4.0)
+def test_the_middle_of_what_is_there() -> None:
     assert middle(pl.Series([1.0, None, 5.0, 2.0])) == 2.0
     assert middle(pl.Series([], dtype=pl.Float64)) is None
 
@@ -78,53 +71,13 @@ class Row:
 def test_a_record_is_flat_in_json() -> None:
     row = Row("a", Estimate(1.2, 1.1, 1.3), Interval(0.9, 1.05), [])
     figures = [("ratio", 1.2), ("ratio_low", 1.1), ("ratio_high", 1.3)]
-    ends = [("floor_low", 0.9), ("floor_high", 1.05)]
-    assert list(flat(row).items()) == [("case", "a"), *figures, *ends, ("others", [])]
-    absent = dict.fromkeys(name for name, _ in (*figures, *ends))
+    of_floor = [("floor_low", 0.9), ("floor_high", 1.05)]
+    assert list(flat(row).items()) == [("case", "a"), *figures, *of_floor, ("others", [])]
+    absent = dict.fromkeys(name for name, _ in (*figures, *of_floor))
     assert flat(Row("a", None, None, [])) == {"case": "a", "others": [], **absent}
-
-
-def test_r_by_hand() -> None:
-    # x - 3 = -2 -1 0 1 2; y - 4 = -3 -1 1 0 3 (sum 0); products 6 1 0 0 6 = 13; squares 10 and 20.
-    correlation = pearson([1, 2, 3, 4, 5], [1, 3, 5, 4, 7])
-    assert (correlation.r, correlation.points) == (pytest.approx(13 / math.sqrt(200)), 5)
-    # r = 0.6, n = 28: t = 0.6 sqrt(26 / 0.64) = 3.824, of 26 degrees of freedom: p = 0.00074;
-    # atanh(0.6) = 0.693147, 1.959964 / sqrt(25) = 0.391993; tanh(0.301154) = 0.29237,
-    # tanh(1.085140) = 0.79510.
-    correlation = of_r(0.6, 28)
-    assert correlation.p == pytest.approx(0.00074, abs=5e-6)
-    assert (correlation.low, correlation.high) == pytest.approx((0.29237, 0.79510), abs=2e-5)
-    # Points on a line.
-    line = pearson([0.0, 1.0, 2.0, 3.0], [5.0, 3.0, 1.0, -1.0])
-    assert (line.r, line.low, line.high, line.p) == (-1.0, -1.0, -1.0, 0.0)
-
-
-@pytest.mark.parametrize(("points", "critical"), [(4, 0.950), (6, 0.811), (10, 0.632), (30, 0.361)])
-def test_critical_values_of_the_textbooks(points: int, critical: float) -> None:
-    """Two-sided, 5 %."""
-    assert of_r(critical - 0.001, points).p > 0.05 > of_r(critical + 0.001, points).p
-
-
-@pytest.mark.parametrize(
-    ("x", "y"), [([1, 2, 3], [1, 2, 3]), ([1, 1, 1, 1], [1, 2, 3, 4]), ([1, 2, 3, 4], [0] * 4)]
-)
-def test_too_few_points_or_no_spread_have_no_r(x: list[float], y: list[float]) -> None:
-    assert pearson(x, y) is None
 
 
 def test_holm_by_hand() -> None:
     # Sorted: 0.005 x 4, 0.01 x 3, 0.03 x 2 = 0.06, 0.04 x 1 = 0.04 -> no smaller than 0.06.
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert (holm([]), holm([0.2]), holm([0.6, 0.7])) == ([], [0.2], [1.0, 1.0])
-
-
-def test_what_groves_grant_and_arnold_say_of_significance_follows_from_six_points() -> None:
-    """'Not correlated' without traffic, '95% certainty' with it; Table IV, six applications."""
-    table = paper()["table_4_pearson_r"]
-    assert of_r(table["off"]["time"]["stalled_cycles"], 6).p > 0.9
-    assert all(of_r(r, 6).p > 0.8 for r in table["off"]["stalled_cycles"].values())
-    assert of_r(table["on"]["time"]["stalled_cycles"], 6).p < 0.05
-    assert all(of_r(r, 6).p < 0.05 for r in table["on"]["stalled_cycles"].values())
-    for arm in ("off", "on"):
-        misses = [r for name, r in table[arm]["time"].items() if name != "stalled_cycles"]
-        assert all(of_r(r, 6).p < 0.05 for r in misses)

@@ -10,14 +10,12 @@ from scipy import stats
 
 from analysis.statistics.looks import (
     differs,
-    least_effect,
     longer,
     looks,
     mean_ratio,
     next_look,
     outside,
     over_looks,
-    pairs_for_none,
     shorter,
     shown,
     unseen,
@@ -153,16 +151,3 @@ def test_what_so_few_pairs_cannot_have_met() -> None:
     """A share of 39 % is missed by six runs with a chance of (1 - 0.39)^6 = 5 %."""
     assert [round(unseen(pairs), 3) for pairs in (6, 12, 48)] == [0.393, 0.221, 0.061]
     assert (1 - unseen(6)) ** 6 == pytest.approx(0.05)
-
-
-def test_what_pairs_can_show_follows_from_quantiles_of_student() -> None:
-    """At eight pairs 3/16 of the error: t(1 - a) + t(0.9) with seven degrees, by sqrt(1.5 / 8)."""
-    for baselines, runs in ((2, 1.5), (1, 2.0)):
-        apart = (stats.t.ppf(1 - 0.1875 * 0.05, 7) + stats.t.ppf(0.9, 7)) * sqrt(runs / 8)
-        effect = least_effect(9, 1, 0.05, 0.01, baselines)
-        assert effect == pytest.approx(np.expm1(0.01 * apart))
-    # Of 2^6 exchanges one is more than a quarter of 0.05; five pairs are not looked at.
-    assert [least_effect(pairs, 1, 0.05, 0.01, 1) for pairs in (5, 6)] == [None, None]
-    # At a noise of 1 % and a margin of 2 %, 9 of 10 are decided at 12 pairs, of seven cases at 16.
-    assert [pairs_for_none(0.02, cases, 0.05, 0.01) for cases in (1, 7)] == [12, 16]
-    assert pairs_for_none(0.001, 1, 0.05, 0.1) is None

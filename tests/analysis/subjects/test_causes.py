@@ -1,6 +1,7 @@
 """Why runs are slower, on made counts of known truth."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,7 +16,8 @@ from scipy import stats
 from analysis.questions.question import Question, answer
 from analysis.report.data import load_run
 from analysis.subjects import causes
-from analysis.subjects.causes import STALLS, TIME, hit_more, worst_ranks
+from analysis.subjects.causes import STALLS, TIME, hit_more, of_r, pearson, worst_ranks
+from analysis.subjects.published import paper
 from records.sample import Sample
 from tests.analysis.made_counters import (
     CASES,
@@ -135,6 +137,47 @@ def test_a_rank_with_twice_the_misses_is_named_and_others_are_not(tmp_path):
     assert alike == "on: no rank is shown to be hit more than others in cns."
     # Others wait for the slowest rank, and count instructions meanwhile: that is no hit.
     assert hit_more(table.with_columns(role=pl.lit("instructions"))) == []
+
+
+def test_r_by_hand() -> None:
+    # x - 3 = -2 -1 0 1 2; y - 4 = -3 -1 1 0 3 (sum 0); products 6 1 0 0 6 = 13; squares 10 and 20.
+    assert pearson([1, 2, 3, 4, 5], [1, 3, 5, 4, 7]) == pytest.approx(13 / math.sqrt(200))
+    # r = 0.6, n = 28: t = 0.6 sqrt(26 / 0.64) = 3.824, of 26 degrees of freedom: p = 0.00074;
+    # atanh(0.6) = 0.693147, 1.959964 / sqrt(25) = 0.391993; tanh(0.301154) = 0.29237,
+    # tanh(1.085140) = 0.79510.
+    correlation = of_r(0.6, 28)
+    assert correlation["p"] == pytest.approx(0.00074, abs=5e-6)
+    ends = correlation["r_low"], correlation["r_high"]
+    assert ends == pytest.approx((0.29237, 0.79510), abs=2e-5)
+    # Points on a line.
+    assert pearson([0.0, 1.0, 2.0, 3.0], [5.0, 3.0, 1.0, -1.0]) == -1
+    assert list(of_r(-1.0, 4).values()) == [-1.0, -1.0, -1.0, 0.0]
+    assert set(of_r(None, 4).values()) == {None}
+
+
+@pytest.mark.parametrize(("points", "critical"), [(4, 0.950), (6, 0.811), (10, 0.632), (30, 0.361)])
+def test_critical_values_of_the_textbooks(points: int, critical: float) -> None:
+    """Two-sided, 5 %."""
+    assert of_r(critical - 0.001, points)["p"] > 0.05 > of_r(critical + 0.001, points)["p"]
+
+
+@pytest.mark.parametrize(
+    ("x", "y"), [([1, 2, 3], [1, 2, 3]), ([1, 1, 1, 1], [1, 2, 3, 4]), ([1, 2, 3, 4], [0] * 4)]
+)
+def test_too_few_points_or_no_spread_have_no_r(x: list[float], y: list[float]) -> None:
+    assert pearson(x, y) is None
+
+
+def test_what_groves_grant_and_arnold_say_of_significance_follows_from_six_points() -> None:
+    """'Not correlated' without traffic, '95% certainty' with it; Table IV, six applications."""
+    table = paper()["table_4_pearson_r"]
+    assert of_r(table["off"]["time"]["stalled_cycles"], 6)["p"] > 0.9
+    assert all(of_r(r, 6)["p"] > 0.8 for r in table["off"]["stalled_cycles"].values())
+    assert of_r(table["on"]["time"]["stalled_cycles"], 6)["p"] < 0.05
+    assert all(of_r(r, 6)["p"] < 0.05 for r in table["on"]["stalled_cycles"].values())
+    for arm in ("off", "on"):
+        misses = [r for name, r in table[arm]["time"].items() if name != "stalled_cycles"]
+        assert all(of_r(r, 6)["p"] < 0.05 for r in misses)
 
 
 def test_links_across_workloads_are_those_of_numpy(tmp_path):

@@ -187,12 +187,15 @@ def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -
         replace(sample, writers=[replace(w, direction="read") for w in sample.writers])
         for sample in runs("cns", OFF_S, ON_S)
     ]
-    half = [
-        replace(s, arm="on@rate=50%", factors={"rate": "50%"}) if s.arm == "on" else s
-        for s in runs("xsbench", OFF_S, ON_S)
+    limited = [
+        [
+            replace(s, arm=f"on@{name}={level}", factors={name: level}) if s.arm == "on" else s
+            for s in runs(workload, OFF_S, ON_S)
+        ]
+        for workload, name, level in (("xsbench", "rate", "50%"), ("amg", "burst", "1s"))
     ]
-    run = load(tmp_path, several, other, short, reads, half)
-    assert len(run.results) == 10
+    run = load(tmp_path, several, other, short, reads, *limited)
+    assert len(run.results) == 12
     assert answer(TABLE_3, run).is_empty()
 
 

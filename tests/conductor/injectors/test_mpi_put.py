@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+import polars as pl
 import pytest
 
 from analysis.effects.verdict import emulations
@@ -176,7 +177,7 @@ def test_rows_are_quarters_of_a_second_and_the_target_finds_as_much(name):
 def test_a_target_that_polls_is_emulation_whatever_is_fast(name):
     found = captured(name)
     assert {each.transport for each in found[-4:] if isinstance(each, Arrived)} == {"two-sided"}
-    (caveat,) = emulations([last_arrival(found).transport])
+    (caveat,) = emulations(pl.Series([last_arrival(found).transport]))
     assert "not RDMA" in caveat
 
 

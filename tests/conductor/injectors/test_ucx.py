@@ -5,6 +5,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from analysis.effects.verdict import emulations
@@ -132,8 +133,8 @@ def test_an_rdma_device_means_verbs_and_an_interface_tcp(monkeypatch, tmp_path):
     names = ("mlx5_0", "mlx5_1", "rxe0")
     over = [UCX.transport(writer(device=name)) for name in names]
     assert over == ["InfiniBand", "RoCE", "soft-RoCE"]
-    assert emulations(over[:2]) == []
-    assert len(emulations(over[2:])) == 1
+    assert emulations(pl.Series(over[:2])) == []
+    assert len(emulations(pl.Series(over[2:]))) == 1
 
 
 @needs("ucx")

@@ -8,19 +8,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from analysis.compare.node_ranks import NodeFigures, ranked
 from analysis.contention.evaluate import calibrated, load_published
-from analysis.effects.hypotheses import LEVELS
+from analysis.effects.verdict import LEVELS
 from analysis.questions.question import answer
 from analysis.report.data import load_run
 from analysis.statistics import looks
-from analysis.statistics.looks import least_effect, pairs_for_none
 from analysis.subjects.qualification import QUALIFICATION
 from nimc.campaign.cases import evenly_spaced
 from nimc.campaign.plan import Plan
 from nimc.campaign.prepare import prepare
-from nimc.campaign.reach import Spreads, last_spreads, reach, warnings
+from nimc.campaign.reach import (
+    Spreads,
+    last_spreads,
+    least_effect,
+    pairs_for_none,
+    reach,
+    warnings,
+)
 from records.campaign import QUALIFY, SweepRequest
 from records.checkout import ROOT
 from records.groups import grouped
@@ -155,6 +162,19 @@ def test_the_least_effect_is_found_in_nine_of_ten_nights(pairs: int, family: int
     needed = pairs_for_none(0.02, family, LEVELS["within"], 0.01)
     assert needed is not None
     assert rules_out(needed, family, 0.02) >= MOST_OFTEN
+
+
+def test_what_pairs_can_show_follows_from_quantiles_of_student() -> None:
+    """At eight pairs 3/16 of the error: t(1 - a) + t(0.9) with seven degrees, by sqrt(1.5 / 8)."""
+    for baselines, runs in ((2, 1.5), (1, 2.0)):
+        apart = (stats.t.ppf(1 - 0.1875 * 0.05, 7) + stats.t.ppf(0.9, 7)) * math.sqrt(runs / 8)
+        effect = least_effect(9, 1, 0.05, 0.01, baselines)
+        assert effect == pytest.approx(np.expm1(0.01 * apart))
+    # Of 2^6 exchanges one is more than a quarter of 0.05; five pairs are not looked at.
+    assert [least_effect(pairs, 1, 0.05, 0.01, 1) for pairs in (5, 6)] == [None, None]
+    # At a noise of 1 % and a margin of 2 %, 9 of 10 are decided at 12 pairs, of seven cases at 16.
+    assert [pairs_for_none(0.02, cases, 0.05, 0.01) for cases in (1, 7)] == [12, 16]
+    assert pairs_for_none(0.001, 1, 0.05, 0.1) is None
 
 
 def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
     capsys: pytest.CaptureFixture[str], monkeypatch: Patch, ratio: float,
     failed: dict[str, str], code: int,
 ) -> None:  # fmt: skip
-    found = Estimate(ratio, ratio - 0.01, ratio + 0.01, 0.95)
+    found = Estimate(ratio, ratio - 0.01, ratio + 0.01)
     row = RankedNode("stream", "n1", 6, 1.5e11, "B/s", found, 0.01, 0.02)
     monkeypatch.setattr(data, "load_run", lambda path: path)
     monkeypatch.setattr(node_ranks, "figures", lambda node, _: [node])

@@ -15,7 +15,7 @@ from records.errors import InputError
 
 
 def about(value: float, low: float, high: float) -> Estimate:
-    return Estimate(value, low, high, 0.95)
+    return Estimate(value, low, high)
 
 
 # `nimc report`: effects, prices, notes and rejections.

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.effects.estimate import Result
-from analysis.effects.hypotheses import Asked, Hypothesis, PValues, families, quantity, shown
+from analysis.effects.verdict import Hypothesis, PValues, Shown, families, quantity, shown
 from records.sample import Level
 from tests.analysis.synthetic import result
 
@@ -23,10 +23,17 @@ def effect(
     return result(case=case, arm=treatment, factors={"rate": rate}, p=p)
 
 
+def said(
+    effects: Sequence[Result], asked: Sequence[tuple[str, str]] = (), baselines: int = 0
+) -> list[Shown]:
+    of_all = families([*((row.case, row.arm) for row in effects), *asked])
+    return shown(effects, of_all, baselines)
+
+
 def of(
-    name: str, effects: Sequence[Result], asked: Sequence[Asked] = (), baselines: int = 0
+    name: str, effects: Sequence[Result], asked: Sequence[tuple[str, str]] = (), baselines: int = 0
 ) -> list[bool]:
-    return [name in statements for statements in shown(effects, asked, baselines)]
+    return [name in statements for statements in said(effects, asked, baselines)]
 
 
 def test_the_family_are_the_cases_that_were_asked_for() -> None:
@@ -81,10 +88,10 @@ def test_levels_without_an_order_are_a_family_of_their_own() -> None:
 
 def test_a_statement_needs_its_own_p_value() -> None:
     alone = effect("on", 0.04, faster=0.01, within=0.05)
-    assert shown([alone], []) == [{"slower", "faster", "within"}]
-    assert shown([effect("on", 0.041, faster=0.011, within=0.051)], []) == [set()]
-    assert shown([effect("on", 0.04, above_control=0.05)], []) == [{"slower", "above_control"}]
-    assert shown([result()], []) == [set()]  # below six pairs
+    assert said([alone]) == [{"slower", "faster", "within"}]
+    assert said([effect("on", 0.041, faster=0.011, within=0.051)]) == [set()]
+    assert said([effect("on", 0.04, above_control=0.05)]) == [{"slower", "above_control"}]
+    assert said([result()]) == [set()]  # below six pairs
 
 
 def test_baselines_are_a_family_of_their_own() -> None:

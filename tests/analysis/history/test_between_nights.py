@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics.interval import Estimate
-from analysis.statistics.nights import (
+from analysis.history.between_nights import (
     _independent_rows,
     _of_neighbours,
     correlation_of_nights,
@@ -13,6 +12,7 @@ from analysis.statistics.nights import (
     ratio_of_nights,
     ratio_of_two,
 )
+from analysis.statistics.interval import Estimate
 
 
 def test_two_sides_as_worked_out_by_hand() -> None:

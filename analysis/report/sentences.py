@@ -1,0 +1,103 @@
+"""What the report says of each verdict: its meaning, and what to do next."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL, Verdict
+
+
+class Sentences(NamedTuple):
+    """What is said of a verdict: one row of the table below."""
+
+    #: What was seen, how sure that is, and what it does not say.
+    meaning: str
+    #: What to do next, with the command that does it, in which `{run}` is `nimc run CAMPAIGN
+    #: --machine M`, `{machine}` the machine and `{pairs}` the next look.
+    do: str = ""
+
+
+def _error(level: float, says: str = "say this wrongly of any case") -> str:
+    return f"At most {level:.0%} of campaigns {says}."
+
+
+_SURE = _error(LEVELS["slower"])
+_SLOWER = (
+    "The typical run is slower than off: the whole interval lies above 1, the estimate above that"
+    " of off against off, and the mean is higher; where there is a control, slower than that as"
+    " well."
+)
+_MORE = "`{run} --pairs {pairs}`"
+#: What the figures need comes first, before what they show.
+SENTENCES: dict[Verdict, Sentences] = {
+    Verdict.TOO_FEW_PAIRS: Sentences(
+        "Fewer pairs count than the campaign requires, or fewer than six.",
+        f"measure more pairs, {_MORE}; the reasons of rejected runs may say why they lack",
+    ),
+    Verdict.NO_WRITES: Sentences(
+        "The timetable had no writer at this scale, so nothing was written.",
+        "measure on more nodes, or with longer writes",
+    ),
+    Verdict.NO_NOISE_FLOOR: Sentences(
+        "The baseline was not repeated in six pairs, so its own differences are not known.",
+        "add the arm aa, which repeats the baseline, to the campaign's `arms`",
+    ),
+    Verdict.BASELINE_UNSTABLE: Sentences(
+        "The baseline differs from its own repetition, which ends the case."
+        f" {_error(UNSTABLE_LEVEL, 'say this of any sound baseline')}"
+        " Nothing is said of the effect.",
+        "look for drift and other load on the nodes, and measure again: `{run} --fresh`",
+    ),
+    Verdict.NO_CONTROL: Sentences(
+        "Slower, but origin and target share a host, and no control counts in six of the pairs."
+        f" {_SURE} Lost cores may explain it.",
+        "add the control spin to the campaign's `arms`, or take origins on other hosts",
+    ),
+    Verdict.INCONCLUSIVE: Sentences(
+        "Neither an effect nor its absence is shown.", f"measure more pairs: {_MORE}"
+    ),
+    Verdict.NOT_ABOVE_CONTROL: Sentences(
+        "Slower, but not shown to be slower than with a process that only keeps a core busy."
+        f" {_SURE} Lost cores may explain it.",
+        "take origins on other hosts: lost cores may explain the loss",
+    ),
+    Verdict.EMULATED: Sentences(
+        f"{_SLOWER} {_SURE} The writes were emulated: processors took part in them, so memory is"
+        " not shown to be the cause.",
+        "measure with RDMA hardware; this loss is that of the emulation",
+    ),
+    Verdict.DEVICE: Sentences(
+        f"{_SLOWER} {_SURE} A GPU wrote over PCIe, no network card: what RDMA costs is not shown.",
+        "measure with RDMA hardware; compare the losses at the same rate",
+    ),
+    Verdict.SLOWER: Sentences(
+        f"{_SLOWER} {_SURE} That memory is the cause is not shown: nothing but the writers' reports"
+        " shows the writes, or nothing shows that they left the cache.",
+        "count what reaches memory, with `factors: {{tool: [none, perf_stat:dram]}}` in the"
+        " campaign, or write more than the caches hold, with `injector: {{message: dram}}`",
+    ),
+    Verdict.CONTENTION: Sentences(
+        f"{_SLOWER} The writes were seen to arrive, and reached memory. {_SURE}",
+        "measure what remedies gain, such as a lower rate or a reserved core: `nimc run throttling"
+        " --machine {machine}`",
+    ),
+    Verdict.SPEED_UP: Sentences(
+        "Faster than off: the whole intervals of the typical run and of the mean lie below 1, and"
+        f" the estimate below the whole interval of off against off. {_error(LEVELS['faster'])}",
+        "find out why runs with writes are faster before these figures are used",
+    ),
+    Verdict.NO_EFFECT: Sentences(
+        "The typical run lies within the campaign's margin; neither the mean nor the repeated"
+        f" baseline is shown to lie beyond it. {_error(LEVELS['within'])}"
+        " That no single run is hit is not said.",
+        "nothing is needed under the writes that were measured",
+    ),
+    Verdict.NOISE_FLOOR: Sentences(
+        "Off against off: how well this many pairs repeat the baseline."
+    ),
+    Verdict.CONTROL: Sentences(
+        "A busy process instead of the writer: the slowdown seen without any write."
+    ),
+}
+#: Verdict -> its meaning, for lists of them.
+MEANING = {verdict: sentences.meaning for verdict, sentences in SENTENCES.items()}
