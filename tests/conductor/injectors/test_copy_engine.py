@@ -204,7 +204,7 @@ def test_a_block_of_its_writes_is_proven_by_its_link_or_by_memory(
     demand = {**PACE, "foreign_share": None}
     done = block(arms=["off", "on"], command=lasting(2), demand=demand, writes=writes).done()
     sample = done.sample()
-    assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept")
+    assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept"), sample["reason"]
     assert not any("were started" in note for note in sample["notes"])  # they had been held
     (writer,) = sample["writers"]
     assert (writer["transport"], writer["proof"]) == ("copy engine", proof)
