@@ -12,7 +12,6 @@ from conductor.rates import (
     in_window,
     passed_at,
     rate_before,
-    required,
     whole_rows,
 )
 from conductor.series import CounterSample, RateRow
@@ -160,18 +159,6 @@ def test_the_rate_before_is_that_of_whole_rows_after_the_first():
     seen = [RateRow(0, 1, 5), RateRow(1, 2, 100), RateRow(2, 4, 70), RateRow(4, 5, 10)]
     assert rate_before(seen, 4.5) == pytest.approx((100 + 2 * 70) / 3)
     assert rate_before(seen, 1.5) is None
-
-
-def test_a_throttled_writer_is_compared_with_what_was_requested():
-    for alone_b_s, asked_b_s, compared_with in (
-        (100.0, None, (100.0, "its rate alone")),
-        # A limiter that overshoots without an application: the request counts.
-        (130.0, 100.0, (100.0, "the requested rate")),
-        # More than the link carries: nothing above its rate alone can be expected.
-        (60.0, 500.0, (60.0, "its rate alone")),
-    ):
-        asked = writer([], alone_b_s=alone_b_s, of={"rate_b_s": asked_b_s})
-        assert required(asked)[:2] == compared_with
 
 
 def test_the_pattern_of_a_window_by_hand():

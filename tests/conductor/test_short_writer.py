@@ -59,41 +59,27 @@ class Program:
         return Fault(rest.strip()) if word == "fault:" else None
 
 
-class Affinity(Program):
+class Shows(Program):
+    """Prints the processors that it may run on, and a variable."""
+
     def target_command(self, writer):
-        return [sys.executable, "-S", "-c", "import os; print(os.sched_getaffinity(0))"]
+        code = "import os; print(os.sched_getaffinity(0), os.environ['GREETING'])"
+        return [sys.executable, "-S", "-c", code]
 
     origin_command = target_command
 
 
-def test_each_end_runs_on_the_cpus_of_its_side():
+def test_each_end_runs_on_the_cpus_of_its_side_with_the_variables_of_its_treatment():
     first, *_, last = sorted(os.sched_getaffinity(0)) * 2
-    writer = Writer(0, "o", "t", "", 1, 100, origin_cpus=[first], target_cpus=[last])
+    asked = {"origin_cpus": [first], "target_cpus": [last], "environment": (("GREETING", "a=b,c"),)}
+    writer = Writer(0, "o", "t", "", 1, 100, **asked)
 
     async def printed(role):
-        process = await start_end(Affinity(), writer, role, asyncio.subprocess.PIPE)
-        return (await process.communicate())[0].decode().strip()
-
-    assert asyncio.run(printed("origin")) == f"{{{first}}}"
-    assert asyncio.run(printed("target")) == f"{{{last}}}"
-
-
-class Variable(Program):
-    def target_command(self, writer):
-        return [sys.executable, "-S", "-c", "import os; print(os.environ['GREETING'])"]
-
-    origin_command = target_command
-
-
-@pytest.mark.parametrize("role", ["target", "origin"])
-def test_each_end_has_the_variables_of_its_treatment(role):
-    writer = Writer(0, "o", "t", "", 1, 100, environment=(("GREETING", "a=b,c"),))
-
-    async def printed():
-        process = await start_end(Variable(), writer, role, asyncio.subprocess.PIPE)
+        process = await start_end(Shows(), writer, role, asyncio.subprocess.PIPE)
         return (await process.communicate())[0].decode()
 
-    assert asyncio.run(printed()) == "a=b,c\n"
+    assert asyncio.run(printed("origin")) == f"{{{first}}} a=b,c\n"
+    assert asyncio.run(printed("target")) == f"{{{last}}} a=b,c\n"
 
 
 def part(folder, port, starts, **changes):
