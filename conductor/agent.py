@@ -44,18 +44,14 @@ class Agent:
         facts = {**host.detect().as_dict(), "absent_counters": self._node_reader.absent}
         self._send(messages.Hello(node_name(), facts))
         try:
-            while (order := await self._receive()) is not None:
-                await self._execute(order)
+            while True:
+                try:
+                    data = await self._wire.receive()
+                except wire.WireError:
+                    return
+                await self._execute(messages.order(data))
         finally:
             await self._stop()
-
-    async def _receive(self) -> messages.Order | None:
-        """The next order; None if the connection is lost."""
-        try:
-            data = await self._wire.receive()
-        except wire.WireError:
-            return None
-        return messages.order(data)
 
     def _send(self, report: messages.Report) -> None:
         self._wire.send(messages.encode(report))
@@ -67,8 +63,7 @@ class Agent:
             case messages.Control():
                 await self._control(order)
             case messages.Perform():
-                injector = INJECTORS[order.injector]
-                self._schedule = ShortWriter(injector, order.part, order.log)
+                self._schedule = ShortWriter(order)
             case messages.Finish():
                 self._send(await self._finish(order.timeout_s))
             case messages.BeginWatch():
@@ -124,23 +119,21 @@ class Agent:
         for end in held:
             end.suspend()  # another process may have continued it
         await until_stopped(held)
-        meters = [end.meter for end in self._ends if end.meter and not end.held]
         self._watched = Watch(
-            *(node_name(), order, meters, self._node_reader),
+            *(node_name(), order, self._node_reader),
             [pid for end in self._ends if not end.writer.messages for pid in end.pids],
             [(end.index, pid) for end in held for pid in end.pids],
         )
-        for meter in meters:  # as close to the run's beginning as possible, and to its end
-            meter.count()
+        for end in self._ends:  # as close to the run's beginning as possible, and to its end
+            end.count()
         self._send(messages.Watching())
 
     async def _end_watch(self) -> None:
         assert self._watched, "begun before"
         for end in self._ends:
-            if end.meter:
-                end.meter.count()
+            end.count()
         for end in self._ends:
-            end.report_count()
+            end.report_meter()
         watch, self._watched = self._watched, None
         self._send(await watch.end())
 

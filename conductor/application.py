@@ -1,37 +1,46 @@
-"""The application of one run: start it, watch it, read its output."""
+"""The application of one run: the time before it, its start and end, and what it printed."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from conductor.allocation import Allocation
 from conductor.hub import Hub, WriterState
 from conductor.readers import Fom, FomError, Readers, require_ranks
 from records import clock, processes
 from records.machine.node_counters import NodeCounter
-from records.sample import NodeConditions, Outcome, TimetableRecord
+from records.sample import NodeConditions, Outcome, TimetableRecord, WriterRecord
 from records.text import quoted
-from records.treatment import Start
+from records.treatment import Start, Treatment, Writes
 
-#: Placeholder in a command for the folder that a tool writes to.
-_COUNTERS = "{counters}"
+#: The lead-in as a multiple of the longest time needed, so that a slightly slower start-up fits.
+_LEAD_IN_MARGIN = 1.05
+#: A start that takes this many times as long as the next slowest of the same writes was delayed. It
+#: counts if there is another: one delay must not lengthen all later runs of the block.
+_DELAYED = 2.0
 
 
 @dataclass
-class RunResult:
-    """State of a run so far."""
+class Run:
+    """One run: which it is, and what has come of it; see `records.sample.Sample` for the fields."""
 
+    treatment: Treatment
+    pair: int
+    position: int
+    attempt: int
+    warmup: bool = False
     outcome: Outcome = "kept"
     reason: str | None = None
     start_s: float = 0.0
     elapsed_s: float = 0.0
-    #: See `records.sample.Sample`.
     lead_in_s: float | None = None
     fom: Fom | None = None
+    writers: list[WriterRecord] = field(default_factory=list)
     timetable: TimetableRecord | None = None
     conditions: list[NodeConditions] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -40,7 +49,7 @@ class RunResult:
 
     def fail(self, outcome: Outcome, reason: str) -> None:
         """Record the first failure; later ones follow from it and are ignored."""
-        if self.outcome == "kept":
+        if self.accepted:
             self.outcome, self.reason = outcome, reason
 
     @property
@@ -63,19 +72,18 @@ class Files(NamedTuple):
     series: Path
 
 
-def filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """A command with its placeholders replaced."""
-    command = list(words)
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """A word of a command with its placeholders replaced."""
     for name, value in values.items():
-        command = [word.replace(name, value) for word in command]
-    return command
+        text = text.replace(name, value)
+    return text
 
 
-async def run(
+async def carry_out(
+    run: Run,
     start: Start,
-    values: Mapping[str, str],
+    nodes: Allocation,
     files: Files,
-    result: RunResult,
     hub: Hub,
     states: list[WriterState],
     timeout_s: float,
@@ -83,29 +91,34 @@ async def run(
     """Run the application; stop it early if a writer dies, since the run is then rejected."""
     if start.tool:
         files.counters.mkdir(parents=True, exist_ok=True)
-    values = {**values, _COUNTERS: str(files.counters)}
-    command = filled(start.command, values)
-    environment = {name: filled([text], values)[0] for name, text in start.environment.items()}
+    values = {
+        "{targets}": ",".join(nodes.targets),
+        "{n_targets}": str(len(nodes.targets)),
+        "{slots}": ",".join(f"{node}:{start.ranks_per_node}" for node in nodes.targets),
+        "{counters}": str(files.counters),
+    }
+    command = [_filled(word, values) for word in start.command]
+    environment = {name: _filled(text, values) for name, text in start.environment.items()}
     with files.out.open("wb") as out, files.err.open("wb") as err:
-        result.start_s, began_s = clock.now_s(), time.monotonic()
+        run.start_s, began_s = clock.now_s(), time.monotonic()
         try:
             process = await processes.spawn(command, environment, start.cpus, out, err)
         except OSError as error:
-            result.fail("application_failed", f"{command[0]}: {error.strerror}")
+            run.fail("application_failed", f"{command[0]}: {error.strerror}")
             return
-        await _until_end(process, hub, states, result, timeout_s)
-        result.elapsed_s = time.monotonic() - began_s
+        await _until_end(process, hub, states, run, timeout_s)
+        run.elapsed_s = time.monotonic() - began_s
         code = await processes.stop(process)
-    if result.outcome == "kept" and code != 0:
+    if run.accepted and code != 0:
         said = quoted(*(path.read_text(errors="replace") for path in (files.err, files.out)))
-        result.fail("application_failed", f"exit status {code}: {said or 'it printed nothing'}")
+        run.fail("application_failed", f"exit status {code}: {said or 'it printed nothing'}")
 
 
 async def _until_end(
     process: asyncio.subprocess.Process,
     hub: Hub,
     states: list[WriterState],
-    result: RunResult,
+    run: Run,
     timeout_s: float,
 ) -> None:
     end = asyncio.ensure_future(process.wait())
@@ -122,16 +135,61 @@ async def _until_end(
         await death
     for state in states:
         if state.ended:
-            result.fail("injector_died", f"writer {state.number}: {state.ended}")
-    result.fail("application_hung", f"did not end within {timeout_s:g} s")
+            run.fail("injector_died", f"writer {state.number}: {state.ended}")
+    run.fail("application_hung", f"did not end within {timeout_s:g} s")
 
 
-def read_fom(start: Start, files: Files, result: RunResult, readers: Readers) -> None:
+def read_fom(run: Run, start: Start, files: Files, readers: Readers) -> None:
     """The figure of merit of a run that succeeded, if the workload has a parser."""
-    if result.outcome != "kept" or readers.fom is None:
+    if not run.accepted or readers.fom is None:
         return
     try:
         fom = readers.fom(files.out.read_text(errors="replace"))
-        result.fom = require_ranks(fom, start.ranks)
+        run.fom = require_ranks(fom, start.ranks)
     except FomError as error:
-        result.fail("no_fom", str(error))
+        run.fail("no_fom", str(error))
+
+
+class LeadIn:
+    """The time from the end of one application to the start of the next, the same before every run.
+
+    It is the longest that any kind of writes needs: without waiting, the processor would rest
+    longer before runs with writers, which start and stop, than before others. Times are those of
+    `clock.now_s`.
+    """
+
+    def __init__(self) -> None:
+        self._needed_s: dict[Writes, list[float]] = {}
+        self._ended_s: float | None = None
+
+    @property
+    def longest_s(self) -> float:
+        """The lead-in of the next run, at least."""
+        return _LEAD_IN_MARGIN * max(map(_usual, self._needed_s.values()), default=0.0)
+
+    def expect(self, writes: Writes, needed_s: float) -> None:
+        """Note what writers needed, or will need."""
+        self._needed_s.setdefault(writes, []).append(needed_s)
+
+    def left_s(self, now_s: float, writes: Writes | None = None) -> float:
+        """How long a run that is ready at `now_s` must wait; 0 for the first of the block."""
+        if self._ended_s is None:
+            return 0.0
+        needed_s = now_s - self._ended_s
+        if writes is not None:
+            self.expect(writes, needed_s)
+        return max(self.longest_s - needed_s, 0.0)
+
+    def of(self, start_s: float) -> float | None:
+        """The lead-in of an application that started at `start_s`; None for the block's first."""
+        return None if self._ended_s is None else start_s - self._ended_s
+
+    def ended(self, at_s: float) -> None:
+        """The application has ended, or the run has, if its application never started."""
+        self._ended_s = at_s
+
+
+def _usual(needed_s: Iterable[float]) -> float:
+    """The longest, or the second longest if the longest was delayed."""
+    *_, second_s, longest_s = (0.0, *sorted(needed_s))
+    return second_s if 0.0 < _DELAYED * second_s <= longest_s else longest_s

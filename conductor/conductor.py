@@ -15,18 +15,17 @@ import os
 import secrets
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from conductor import allocation, length, wire
 from conductor.agent import node_name
 from conductor.allocation import Allocation
 from conductor.alone import AloneRates
+from conductor.application import Run
 from conductor.hub import AgentGoneError, Hub
 from conductor.readers import Readers
-from conductor.recorded import Run
 from conductor.runs import BlockError, BlockRunner
-from conductor.store import Store
+from conductor.store import Store, note, noted
 from records import clock, processes
 from records.checkout import python_main
 from records.errors import MachineError
@@ -99,15 +98,15 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
             }
         )
         runner = BlockRunner(plan, nodes, hub, logs, provenance, readers)
-        rates = AloneRates(plan, nodes, hub, runner, logs)
+        rates = AloneRates(runner)
         for treatment in plan.treatments:
             if treatment.writes:
                 await rates.learn(treatment.writes)
         earlier = store.pairs_made()
-        await _warm_up(plan, runner, store, logs, rates)
+        await _warm_up(runner, store, rates)
         for pair in range(plan.pairs):
             for position, treatment in enumerate(plan.order(earlier + pair)):
-                await _repeat(plan, runner, store, Run(treatment, pair, position, 0), rates)
+                await _repeat(Run(treatment, pair, position, 0), runner, store, rates)
     finally:
         hub.close()
         with suppress(asyncio.TimeoutError):
@@ -161,16 +160,15 @@ async def _gather(
         end.cancel()
 
 
-async def _warm_up(
-    plan: BlockPlan, runner: BlockRunner, store: Store, logs: Path, rates: AloneRates
-) -> None:
+async def _warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
     """Warm up, and once more at each new length, until the writers' rows fit into a run."""
-    runner.doublings = length.longest_stored(logs.parent)
-    least_s = length.least_run_s(runner.row_s)
+    plan, earlier = runner.plan, noted(runner.logs.parent, length.FILE, length.Length)
+    runner.doublings = max((block.doublings for block in earlier), default=0)
+    least_s = length.LEAST_ROWS * runner.row_s
     left, pair = plan.warmups, -1
     while left:
         run = Run(plan.baseline, pair, 0, 0, warmup=True)
-        run_s = (await _repeat(plan, runner, store, run, rates)).elapsed_s
+        run_s = (await _repeat(run, runner, store, rates)).elapsed_s
         left, pair = left - 1, pair - 1
         if not left and (more := length.doublings(run_s, least_s)):
             runner.doublings += more
@@ -183,20 +181,18 @@ async def _warm_up(
                     "run_too_short", f"a run takes {run_s:.2g} s, and {least}; {advice}"
                 )
     if runner.doublings:
-        length.store(logs, runner.doublings)
+        note(runner.logs, length.FILE, {"doublings": runner.doublings})
 
 
-async def _repeat(
-    plan: BlockPlan, runner: BlockRunner, store: Store, run: Run, rates: AloneRates
-) -> Sample:
+async def _repeat(run: Run, runner: BlockRunner, store: Store, rates: AloneRates) -> Sample:
     """Repeat the run until it is accepted, or until no retries are left; returns the last one.
 
     A rate alone that a run shows to have been disturbed is measured again.
     """
-    for attempt in range(plan.demand.retries + 1):
-        measured = await runner.measure(replace(run, attempt=attempt))
-        sample = measured.sample
-        store.append(sample, measured.counters, measured.outputs)
+    for attempt in range(runner.plan.demand.retries + 1):
+        which = run.treatment, run.pair, run.position, attempt, run.warmup
+        sample, counters, outputs = await runner.measure(Run(*which))
+        store.append(sample, counters, outputs)
         said = f"{sample.outcome}: {sample.reason}"
         if sample.outcome == "kept":
             unread = sample.fom is None
@@ -205,7 +201,7 @@ async def _repeat(
         print(f"{sample.key} {said}", flush=True)
         while runner.disturbed_alone:
             await rates.learn_anew(runner.disturbed_alone.pop())
-        _give_up(plan, runner.outcomes, sample)
+        _give_up(runner.plan, runner.outcomes, sample)
         if sample.outcome == "kept":
             return sample
     if sample.outcome in _HOPELESS:
@@ -248,10 +244,9 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
         return 143, "cancelled", "stopped by a signal, or the owner process ended"
     except BlockError as error:
         return 1, error.outcome, str(error)
-    except AgentGoneError as error:
-        return 3, error.outcome, str(error)
     except MachineError as error:
-        return 3, "machine_failed", str(error)
+        outcome = error.outcome if isinstance(error, AgentGoneError) else "machine_failed"
+        return 3, outcome, str(error)
     except OSError as error:
         return 3, "machine_failed", f"{error.filename or plan.nimc_dir}: {error.strerror or error}"
     return 0, "done", None

@@ -78,9 +78,8 @@ class Reading:
 
     #: As in the table: `rdma:mlx5_0/1`, `net:eth0`.
     name: str
-    bytes_b: int
-    #: Whether the counter has reached its largest value and stopped.
-    stuck: bool = False
+    #: None: the counter has reached its largest value and stopped.
+    bytes_b: int | None
 
 
 def read(device: str | None, passed: Passed, root: Path = Path("/")) -> Reading | None:
@@ -102,8 +101,8 @@ def read(device: str | None, passed: Passed, root: Path = Path("/")) -> Reading 
             where = row.received if passed == "received" else row.sent
             count = _number(root, where.format(**names), interface)
             if count is not None:
-                name, stuck = row.name.format(**names), count == row.stops_at
-                return Reading(name, count * row.unit_b, stuck)
+                total_b = None if count == row.stops_at else count * row.unit_b
+                return Reading(row.name.format(**names), total_b)
     return None
 
 
@@ -128,10 +127,5 @@ def difference(earlier: Reading | None, later: Reading | None) -> int | None:
         return None
     if earlier.name != later.name:
         raise ValueError(f"{earlier.name} and {later.name} are different counters")
-    gone_b = later.bytes_b - earlier.bytes_b
-    return None if later.stuck or gone_b < 0 else gone_b
-
-
-def total_b(reading: Reading | None) -> int | None:
-    """The bytes of a reading; None without one, or if the counter has stopped."""
-    return None if reading is None or reading.stuck else reading.bytes_b
+    first_b, last_b = earlier.bytes_b, later.bytes_b
+    return None if first_b is None or last_b is None or last_b < first_b else last_b - first_b

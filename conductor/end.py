@@ -205,10 +205,21 @@ class End:
         if not self._reported:  # until then there is nothing else to go by
             self.report_count()
 
+    def count(self) -> None:
+        """Count now what it has written, in addition to the looks."""
+        if self.meter:
+            self.meter.count()
+
     def report_count(self) -> None:
         """Report what was counted of it since the last time."""
         if self.meter and (samples := self.meter.taken()):
             self._send(News(self.index, samples=samples))
+
+    def report_meter(self) -> None:
+        """Report by what an origin that is not held was counted, and what was."""
+        if self.meter and not self.held:
+            news = News(self.index, samples=self.meter.taken(), meter=self.meter.metered())
+            self._send(news)
 
     def report_row(self, row: Row) -> None:
         """Report a row that has come now."""
@@ -220,8 +231,8 @@ class End:
             ended_s = min(ended_s, before_s + over_s)
         self._last_row_s = ended_s
         if self.meter and row.after_s:  # the program goes on to count now, for a row's length
-            self.meter.count()
-            asyncio.get_running_loop().call_later(self.injector.row_s or 0.0, self.meter.count)
+            self.count()
+            asyncio.get_running_loop().call_later(self.injector.row_s or 0.0, self.count)
         held = self.held or ended_s - over_s < self._resumed_s
         if self.pacer:
             self.pacer.reported(None if held else row.rate_b_s * over_s, over_s)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
 
-from conductor.counters import Passed
+from conductor.counters import DIRECTIONS, Passed
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import PASSES
 from conductor.pcie import PREFIX
 from conductor.rates import COUNTED_S, achieved, all_rows, in_window, passed_at, rate_before
 from conductor.series import (
     CounterSample,
-    DeviceSample,
     DeviceSeries,
     NodeSeries,
     Placed,
@@ -53,9 +52,13 @@ class Look(NamedTuple):
     amount: float
 
 
-def _gone_b(before: int | None, after: int | None) -> int | None:
-    """Bytes from one reading to the next; None if one is missing, or the counter was set back."""
-    return None if before is None or after is None or after < before else after - before
+def _gone_b(device: DeviceSeries, direction: Passed) -> int | None:
+    """Bytes that a device counted; None if a reading is missing, or the counter was set back."""
+    first_b, last_b = (
+        sample.received_b if direction == "received" else sample.sent_b
+        for sample in (device.samples[0], device.samples[-1])
+    )
+    return None if first_b is None or last_b is None or last_b < first_b else last_b - first_b
 
 
 def passed(node: NodeSeries, direction: Passed) -> Count | None:
@@ -64,28 +67,20 @@ def passed(node: NodeSeries, direction: Passed) -> Count | None:
     Devices that share a counter, as soft-RoCE and the interface below, are counted once.
     """
     counters = {device.counter: device for device in node.devices if device.samples}
-    bytes_b, first_s, last_s = 0, [0.0], [0.0]
-    for device in counters.values():
-        first, last = device.samples[0], device.samples[-1]
-        gone_b = _gone_b(_of(first, direction), _of(last, direction))
-        if gone_b is None:
-            return None
-        bytes_b += gone_b
-        first_s.append(first.at_s)
-        last_s.append(last.at_s)
-    return Count("+".join(counters), bytes_b, max(last_s) - max(first_s)) if counters else None
-
-
-def _of(sample: DeviceSample, direction: Passed) -> int | None:
-    return sample.received_b if direction == "received" else sample.sent_b
+    counted = [_gone_b(device, direction) for device in counters.values()]
+    gone_b = [bytes_b for bytes_b in counted if bytes_b is not None]
+    if not counters or len(gone_b) < len(counted):
+        return None
+    first_s, last_s = (
+        max(device.samples[at].at_s for device in counters.values()) for at in (0, -1)
+    )
+    return Count("+".join(counters), sum(gone_b), last_s - first_s)
 
 
 def conditions(node: NodeSeries) -> NodeConditions:
     """What disturbed a target from its first reading to its last."""
     over_s = node.loads[-1].at_s - node.loads[0].at_s if node.loads else 0.0
-    received_b_s, sent_b_s = (
-        _rate_b_s(passed(node, direction)) for direction in ("received", "sent")
-    )
+    received_b_s, sent_b_s = (_rate_b_s(passed(node, direction)) for direction in DIRECTIONS)
     counters = dict.fromkeys(device.counter for device in node.devices)
     return NodeConditions(
         node=node.node,
@@ -124,9 +119,7 @@ def _device_bytes(devices: Sequence[DeviceSeries]) -> list[DeviceBytes]:
     """The bytes of each device; empty if one of them has no counter."""
     counted = []
     for device in devices:
-        first, last = device.samples[0], device.samples[-1]
-        received_b = _gone_b(first.received_b, last.received_b)
-        sent_b = _gone_b(first.sent_b, last.sent_b)
+        received_b, sent_b = (_gone_b(device, direction) for direction in DIRECTIONS)
         if received_b is None or sent_b is None:
             return []
         counted.append(DeviceBytes(device.device, received_b, sent_b))
@@ -155,12 +148,11 @@ def writer_records(series: Series, window_s: tuple[float, float]) -> list[Writer
     """What each writer did in the window, with what counted it and where its buffers lay."""
     records = [_writer_record(writer, window_s) for writer in series.writers]
     counted = _counted(series, records or series.claims)
-    complete = [_with_proof(_with_count(record, counted), None) for record in series.claims]
+    complete = [_proven(record, counted.get(record.target)) for record in series.claims]
     for record, writer in zip(records, series.writers, strict=True):
-        proven = _with_proof(
-            _with_count(record, counted, writer.counted_alone_b_s),
-            _found_share(writer, record.rate_b_s, window_s),
-        )
+        found_share = _found_share(writer, record.rate_b_s, window_s)
+        count, alone_b_s = counted.get(record.target), writer.counted_alone_b_s
+        proven = _proven(record, count, alone_b_s, found_share)
         complete.append(_with_placement(proven, writer.placed))
     return complete
 
@@ -227,25 +219,32 @@ def _counted(series: Series, records: Sequence[WriterRecord]) -> dict[str, Count
     return counted
 
 
-def _with_count(
-    record: WriterRecord, counted: Mapping[str, Count], alone_b_s: float | None = None
+def _proven(
+    record: WriterRecord,
+    count: Count | None,
+    alone_b_s: float | None = None,
+    found_share: float | None = None,
 ) -> WriterRecord:
-    """The record with the count of its target's devices, for all its writers together.
+    """The record with what proves its writes: the count of its target's devices, for all its
+    writers together, or what the target found in its memory. A control has no proof.
 
     A sampled counter that saw nothing of the writers alone shows nothing.
     """
-    count = counted.get(record.target)
-    if count is None or not record.message_b:
+    if not record.message_b:
         return record
-    if count.counter.startswith(PREFIX) and not alone_b_s:
-        return record
-    return replace(
-        record,
-        counter=count.counter,
-        counted_b=count.bytes_b,
-        counted_s=count.over_s,
-        counted_alone_b_s=alone_b_s,
-    )
+    proof: Proof = "unproven"
+    if count and (alone_b_s or not count.counter.startswith(PREFIX)):
+        proof = "device"
+        record = replace(
+            record,
+            counter=count.counter,
+            counted_b=count.bytes_b,
+            counted_s=count.over_s,
+            counted_alone_b_s=alone_b_s,
+        )
+    elif found_share is not None and found_share >= PROVEN_SHARE:
+        proof = "memory"
+    return replace(record, proof=proof, overwritten_share=found_share)
 
 
 def _found_share(
@@ -265,18 +264,6 @@ def _found_share(
         return 0.0
     over_s = max(until_s - since_s, end_s - start_s - 2 * COUNTED_S)
     return min((after - before) / (claimed_b_s * over_s), 1.0)
-
-
-def _with_proof(record: WriterRecord, found_share: float | None) -> WriterRecord:
-    """The record with what proves its writes; a control has no proof."""
-    if not record.message_b:
-        return record
-    proof: Proof = "unproven"
-    if record.counted_b is not None:
-        proof = "device"
-    elif found_share is not None and found_share >= PROVEN_SHARE:
-        proof = "memory"
-    return replace(record, proof=proof, overwritten_share=found_share)
 
 
 def _with_placement(record: WriterRecord, placed: Sequence[Placed]) -> WriterRecord:

@@ -15,7 +15,7 @@ from conductor.injectors.base import EndRole, Injector, Writer
 from conductor.messages import Do, Pong, WritersStopped
 from conductor.pacer import pace
 from conductor.rates import COUNTED_S
-from conductor.series import Placed, RateRow, WriterSeries
+from conductor.series import Metered, RateRow, WriterSeries
 from records import clock
 from records.clock import Exchange, Offset, measure
 from records.errors import MachineError
@@ -160,14 +160,6 @@ class Hub:
             self._links[node].clock = measure(trips, node)
         return {node: self._links[node].clock for node in nodes}
 
-    async def stand_by(
-        self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
-    ) -> list[WriterState]:
-        """Start passive sides of short writes, and wait until they listen."""
-        states = [WriterState(_series(injector, writer, 0)) for writer in writers]
-        await self._listen(injector, states, logs, timeout_s)
-        return states
-
     def send(self, node: str, order: messages.Order) -> None:
         """Send a node's agent an order that it does not answer."""
         self._links[node].wire.send(messages.encode(order))
@@ -176,24 +168,33 @@ class Hub:
         self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
     ) -> list[WriterState]:
         """Start writers: passive sides first, then, once they listen, the origins."""
-        counted_s = _counted_s(injector, writers)
-        states = [
-            WriterState(
-                _series(injector, writer, number, counted_s[number]),
-                freezes=injector.freezes_target(writer),
-            )
-            for number, writer in enumerate(writers)
-        ]
-        await self._listen(injector, states, logs, timeout_s)
+        states = await self.stand_by(injector, writers, logs, timeout_s)
         if not any(state.ended for state in states):
             self._start("origin", injector, writers, logs)
         return states
 
-    async def _listen(
-        self, injector: Injector, states: Sequence[WriterState], logs: Path, timeout_s: float
-    ) -> None:
+    async def stand_by(
+        self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
+    ) -> list[WriterState]:
+        """Start passive sides, of short writes these alone, and wait until they listen."""
+        counted_s = _counted_s(injector, writers)
+        states = [
+            WriterState(
+                WriterSeries(
+                    number=number,
+                    injector=injector.name,
+                    writer=writer,
+                    transport=injector.transport(writer),
+                    row_s=injector.row_s or _CONTROL_S,
+                    counted_s=counted_s[number],
+                    meter=Metered(writer.index),
+                ),
+                freezes=injector.freezes_target(writer),
+            )
+            for number, writer in enumerate(writers)
+        ]
         self._states |= {state.writer.index: state for state in states}
-        self._start("target", injector, [state.writer for state in states], logs)
+        self._start("target", injector, writers, logs)
 
         def listening() -> bool:
             return all(state.listening or state.ended for state in states)
@@ -202,6 +203,7 @@ class Hub:
             for state in states:
                 if not state.listening:
                     state.ended = f"its passive side did not listen within {timeout_s:.0f} s"
+        return states
 
     def _start(self, role: EndRole, injector: Injector, writers: list[Writer], logs: Path) -> None:
         for writer in writers:
@@ -209,26 +211,31 @@ class Hub:
             node = writer.target if role == "target" else writer.origin
             self.send(node, messages.StartEnd(role, injector.name, writer, log))
 
-    async def stop(self, states: Sequence[WriterState]) -> list[Placed]:
-        """Stop these writers and wait for it; returns the placement of their buffers."""
+    async def stop(self, states: Sequence[WriterState]) -> None:
+        """Stop these writers and wait for it."""
         for state in states:
             self._states.pop(state.writer.index, None)
-        return await self._placed(_controls("stop", states))
+        await self._silence("stop", states)
 
-    async def hold(self, states: Sequence[WriterState]) -> list[Placed]:
-        """Suspend these writers until `resume`; returns the placement of their buffers."""
-        return await self._placed(_controls("hold", states))
+    async def hold(self, states: Sequence[WriterState]) -> None:
+        """Suspend these writers until `resume`."""
+        await self._silence("hold", states)
+
+    async def _silence(self, do: Do, states: Sequence[WriterState]) -> None:
+        answers = await self.ask(_controls(do, states), WritersStopped, "stop its writers")
+        placed = [end for answer in answers.values() for end in answer.placed]
+        for state in states:
+            index = state.writer.index
+            state.series.placed = [end for end in placed if end.writer == index]
 
     def resume(self, states: Sequence[WriterState]) -> None:
-        """Let held writers continue; what they reported before is forgotten."""
+        """Let held writers continue; what was recorded of them before is forgotten."""
         for state in states:
-            state.series.rows, state.series.samples = [], []
+            series = state.series
+            series.rows, series.samples, series.placed = [], [], []
+            series.meter = Metered(state.writer.index)
         for node, order in _controls("resume", states).items():
             self.send(node, order)
-
-    async def _placed(self, orders: Mapping[str, messages.Order]) -> list[Placed]:
-        answers = await self.ask(orders, WritersStopped, "stop its writers")
-        return [end for answer in answers.values() for end in answer.placed]
 
     async def ask(
         self,
@@ -293,6 +300,7 @@ class Hub:
         state.listening |= news.listening
         state.ended = state.ended or news.ended
         series.transport = news.transport or series.transport
+        series.meter = news.meter or series.meter
         series.samples += [sample._replace(at_s=sample.at_s - ahead_s) for sample in news.samples]
         if row := news.row:
             if state.freezes:
@@ -301,19 +309,6 @@ class Hub:
             # It does not start before the end of the previous row.
             start_s = max([row.start_s - ahead_s, *(last.end_s for last in series.rows[-1:])])
             series.rows.append(row._replace(start_s=start_s, end_s=row.end_s - ahead_s))
-
-
-def _series(
-    injector: Injector, writer: Writer, number: int, counted_s: float | None = None
-) -> WriterSeries:
-    return WriterSeries(
-        number=number,
-        injector=injector.name,
-        writer=writer,
-        transport=injector.transport(writer),
-        row_s=injector.row_s or _CONTROL_S,
-        counted_s=counted_s,
-    )
 
 
 def _controls(do: Do, states: Sequence[WriterState]) -> dict[str, messages.Control]:

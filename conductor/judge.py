@@ -14,10 +14,16 @@ from conductor.counters import Passed
 from conductor.figures import Look, conditions, looks, writer_records
 from conductor.injectors import INJECTORS
 from conductor.pcie import PREFIX
-from conductor.rates import Expected, InWindow, all_rows, expected, in_window, most_of, required
+from conductor.rates import Expected, InWindow, all_rows, in_window, required
 from conductor.series import NodeSeries, RateRow, Series, WriterSeries
 from records.acceptance import AcceptanceLimits
-from records.sample import MANY, NodeConditions, WriterRecord
+from records.sample import (
+    LIMITED_MESSAGES,
+    LIMITED_SHARE,
+    MANY,
+    NodeConditions,
+    WriterRecord,
+)
 from records.units import plural
 
 #: A look that shows less than this share of the mean rate of all looks shows nothing: devices carry
@@ -38,7 +44,11 @@ def faults(series: Series, window_s: Window, limits: AcceptanceLimits) -> Iterat
 
     `window_s`: when its application started and ended, by the conductor's clock (Unix time).
     """
-    yield from _conductor(series, limits)
+    if series.stood_still_s > limits.pause_s:
+        yield f"the conductor did not run for {series.stood_still_s:.1f} s"
+    if abs(series.clock_moved_s) > limits.pause_s:
+        moved = f"{series.clock_moved_s:+.1f} s"
+        yield f"the wall clock moved by {moved} against the monotonic clock"
     for node in series.nodes:
         yield from _disturbed(node, limits)
     if series.ran:
@@ -47,22 +57,16 @@ def faults(series: Series, window_s: Window, limits: AcceptanceLimits) -> Iterat
         yield from _foreign_bytes(series, direction, limits)
     yield from _misrouted(series, limits)
     for writer in series.writers:
-        yield from _rates(writer, window_s, limits)
+        who = "writer" if INJECTORS[writer.injector].writes else "control"
+        for why in _rates(writer, window_s, limits):
+            yield f"{who} {writer.number} {why}"
     yield from series.off_plan
+    for writer in series.writers:
+        if INJECTORS[writer.injector].writes:
+            yield from _silences(writer, window_s, limits)
     records = writer_records(series, window_s)
-    for writer, record in zip(series.writers, records, strict=False):
-        yield from _silences(writer, record, window_s, limits)
     yield from _disagreements(records, limits, alone=len(series.nodes) == 1)
     yield from _misplaced(records)
-
-
-def _conductor(series: Series, limits: AcceptanceLimits) -> Iterator[str]:
-    """Its own times must be right: it ran all the time, and its clock was not set."""
-    if series.stood_still_s > limits.pause_s:
-        yield f"the conductor did not run for {series.stood_still_s:.1f} s"
-    if abs(series.clock_moved_s) > limits.pause_s:
-        moved = f"{series.clock_moved_s:+.1f} s"
-        yield f"the wall clock moved by {moved} against the monotonic clock"
 
 
 def _disturbed(node: NodeSeries, limits: AcceptanceLimits) -> Iterator[str]:
@@ -113,11 +117,10 @@ def _foreign_bytes(series: Series, direction: Passed, limits: AcceptanceLimits) 
 
 def _passed_b(there: NodeConditions, direction: Passed, *, several: bool) -> float | None:
     """Bytes that passed in a direction, of several targets less those of the other one."""
-    if there.received_b_s is None or there.sent_b_s is None:
+    both_b_s = there.received_b_s, there.sent_b_s
+    this_b_s, other_b_s = both_b_s if direction == "received" else reversed(both_b_s)
+    if this_b_s is None or other_b_s is None:
         return None
-    both_b_s = {"received": there.received_b_s, "sent": there.sent_b_s}
-    this_b_s = both_b_s.pop(direction)
-    (other_b_s,) = both_b_s.values()
     return (this_b_s - (other_b_s if several else 0.0)) * there.over_s
 
 
@@ -158,14 +161,6 @@ def _rates(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> 
     after the previous one, and show at least `min_share` of the expected rate. Their mean must be
     at most `max_share` of the rate alone, and at most the limit of a throttled writer.
     """
-    who = "writer" if INJECTORS[writer.injector].writes else "control"
-    for why in _why_rejected(writer, window_s, limits):
-        yield f"{who} {writer.number} {why}"
-
-
-def _why_rejected(
-    writer: WriterSeries, window_s: Window, limits: AcceptanceLimits
-) -> Iterator[str]:
     rows, wanted, did = all_rows(writer), required(writer), in_window(writer, window_s)
     start_s, end_s = window_s
     if not did.rows:
@@ -188,11 +183,15 @@ def _why_rejected(
 
 
 def _most_b_s(writer: WriterSeries, window_s: Window) -> float:
-    """Largest mean rate of a writer in a window."""
-    if not INJECTORS[writer.injector].writes:
+    """Largest mean rate of a writer in a window; infinite without a limit.
+
+    A window may have one burst more than its length asks for.
+    """
+    of, over_s = writer.writer, window_s[1] - window_s[0]
+    if of.rate_b_s is None or not INJECTORS[writer.injector].writes:
         return math.inf
-    it = writer.writer
-    return most_of(it.rate_b_s, it.message_b, window_s[1] - window_s[0], it.burst)
+    more_b = LIMITED_MESSAGES * of.message_b + (of.rate_b_s * of.burst.period_s if of.burst else 0)
+    return LIMITED_SHARE * of.rate_b_s + more_b / over_s
 
 
 def _gaps(rows: Sequence[RateRow], window_s: Window, late_s: float) -> Iterator[str]:
@@ -248,15 +247,11 @@ def shows_disturbed_alone(series: Series, window_s: Window, limits: AcceptanceLi
 # What refutes a writer's own report.
 
 
-def _silences(
-    writer: WriterSeries, record: WriterRecord, window_s: Window, limits: AcceptanceLimits
-) -> Iterator[str]:
+def _silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> Iterator[str]:
     """Times in which nothing of a writer was counted, and memory that it did not write."""
-    if not record.message_b:
-        return
     counts, at = looks(writer, window_s), writer.meter.at
-    usual_b_s = expected(record.rate_alone_b_s, record.asked_b_s).rate_b_s
-    message_s = record.message_b / usual_b_s if usual_b_s else 0.0
+    usual_b_s = required(writer).rate_b_s
+    message_s = writer.writer.message_b / usual_b_s if usual_b_s else 0.0
     allowed_s = max(limits.silent_s, _MESSAGES * message_s)
     silent_s = longest_silence_s(counts)
     if silent_s > allowed_s:

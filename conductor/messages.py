@@ -7,16 +7,15 @@ fields. What is sent by the thousand is a named tuple, which is a short list the
 from __future__ import annotations
 
 import functools
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from conductor.injectors.base import EndRole, Writer
 from conductor.series import CounterSample, Metered, NodeSeries, Placed, RateRow
-from conductor.short_writer import Part
 from conductor.wire import WireError
 from records.errors import first_fault
 from records.machine.node_counters import NodeCounter
-from records.timetable import FinishedWrite
+from records.timetable import FinishedWrite, PlannedWrite
 
 #: What is done with writers: `freeze` suspends the passive side, which is needed no more.
 Do = Literal["stop", "hold", "resume", "freeze"]
@@ -50,11 +49,30 @@ class Control:
 
 @dataclass(frozen=True)
 class Perform:
-    """Make the writes of a part of a timetable when they are due."""
+    """Make the short writes of this origin when they are due; `log` as of `StartEnd`."""
 
     injector: str
-    part: Part
     log: str
+    #: What all writes share: index, port of the first passive side, message size and count, device.
+    writer: Writer
+    #: Names and addresses of the targets, and how many passive sides each of them has.
+    targets: list[tuple[str, str]]
+    sides: int
+    #: The plan's time 0 by the clock of this origin (Unix time).
+    zero_s: float
+    #: Expected set-up time of the first write, seconds.
+    lead_s: float
+    #: How late a write may still be started, seconds.
+    patience_s: float
+    writes: list[PlannedWrite]
+
+    def writer_of(self, write: PlannedWrite) -> Writer:
+        """The writer of one write. All targets are written to before any is again, and the passive
+        sides of each take turns: while a write goes to one, others listen for the next.
+        """
+        name, address = self.targets[write.target]
+        side = write.number // len(self.targets) % self.sides
+        return replace(self.writer, target=name, address=address, port=self.writer.port + side)
 
 
 @dataclass(frozen=True)
@@ -108,6 +126,8 @@ class News:
     samples: list[CounterSample] = field(default_factory=list)
     #: What its bytes go over, as was found out while it writes.
     transport: str | None = None
+    #: What has counted it, at the end of a watch.
+    meter: Metered | None = None
     #: Why one of its ends has ended.
     ended: str | None = None
 
@@ -136,8 +156,6 @@ class Observed:
     """What was recorded since the beginning of a watch."""
 
     node: NodeSeries
-    #: Of the writers here that wrote meanwhile.
-    meters: list[Metered] = field(default_factory=list)
     #: Name -> what the node's counters gained.
     counters: dict[str, NodeCounter] = field(default_factory=dict)
     #: Held writers of which an end ran all the same.

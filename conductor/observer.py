@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
-from typing import NamedTuple
 
 from conductor import allocation, messages
 from conductor.agent import node_name
@@ -16,7 +15,7 @@ from conductor.counters import Passed
 from conductor.hub import Hub
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import PASSES
-from conductor.series import Metered, Rails, Series
+from conductor.series import Rails, Series
 from records.machine.node_counters import NodeCounter
 from records.plan import BlockPlan
 from records.sample import NodeConditions
@@ -30,52 +29,6 @@ _WATCH = "read its node's load"
 _LEAST_RUNS = 3
 
 
-class Heartbeat:
-    """Whether this process ran all the time, from `begin` to `end`: it wakes up again and again."""
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[None] | None = None
-        self._beat_s = 0.0
-        self._longest_s = 0.0
-        self._ahead_s = 0.0
-
-    def begin(self) -> None:
-        """Start to measure."""
-        self._beat_s, self._longest_s = time.monotonic(), 0.0
-        self._ahead_s = time.time() - self._beat_s
-        self._task = asyncio.create_task(self._beat())
-
-    def end(self) -> tuple[float, float]:
-        """Longest time that the process did not run, and what the wall clock gained, seconds.
-
-        Both are compared with the monotonic clock.
-        """
-        if self._task:
-            self._task.cancel()
-        self._measure()
-        return self._longest_s, time.time() - time.monotonic() - self._ahead_s
-
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(_PERIOD_S)
-            self._measure()
-
-    def _measure(self) -> None:
-        now_s = time.monotonic()
-        self._longest_s = max(self._longest_s, now_s - self._beat_s - _PERIOD_S)
-        self._beat_s = now_s
-
-
-class Observation(NamedTuple):
-    """What was recorded from just before a run until just after it."""
-
-    series: Series = Series()
-    #: Index of the writer -> what counted it.
-    meters: Mapping[int, Metered] = {}
-    #: Node -> name -> what its counters gained.
-    counters: Mapping[str, Mapping[str, NodeCounter]] = {}
-
-
 class Observer:
     """Observes the runs of one block."""
 
@@ -85,7 +38,10 @@ class Observer:
         self._devices = watched_devices(plan)
         self._roots = {node_name(): [os.getpid()]}
         self._exempt = {node_name(): [plan.owner_pid]} if plan.owner_pid else {}
-        self._pulse = Heartbeat()
+        self._pulse: asyncio.Task[None] | None = None
+        #: When this process last ran, the longest time that it did not, and by how much the wall
+        #: clock was ahead of the monotonic one at first, seconds.
+        self._beat_s = self._stood_still_s = self._ahead_s = 0.0
 
     async def begin(self, cpus: list[int]) -> None:
         """Begin to watch all nodes; `cpus` are those of the application, empty for all."""
@@ -99,23 +55,36 @@ class Observer:
             for node in self._nodes.nodes
         }
         await self._hub.ask(orders, messages.Watching, _WATCH)
-        self._pulse.begin()
+        self._beat_s, self._stood_still_s = time.monotonic(), 0.0
+        self._ahead_s = time.time() - self._beat_s
+        self._pulse = asyncio.create_task(self._beat())
 
-    async def end(self) -> Observation:
-        """End the watch."""
-        stood_still_s, clock_moved_s = self._pulse.end()
+    async def _beat(self) -> None:
+        """Wake up again and again, which shows whether this process runs all the time."""
+        while True:
+            await asyncio.sleep(_PERIOD_S)
+            self._ran()
+
+    def _ran(self) -> None:
+        now_s = time.monotonic()
+        self._stood_still_s = max(self._stood_still_s, now_s - self._beat_s - _PERIOD_S)
+        self._beat_s = now_s
+
+    async def end(self) -> tuple[Series, dict[str, dict[str, NodeCounter]]]:
+        """End the watch; what was recorded, and what the counters of each node gained, by name."""
+        if self._pulse:
+            self._pulse.cancel()
+        self._ran()
+        clock_moved_s = time.time() - time.monotonic() - self._ahead_s
         orders = dict.fromkeys(self._nodes.nodes, messages.EndWatch())
         answers = await self._hub.ask(orders, messages.Observed, _WATCH)
         series = Series(
             nodes=[answers[node].node for node in self._nodes.targets],
             ran=sorted({writer for answer in answers.values() for writer in answer.ran}),
-            stood_still_s=stood_still_s,
+            stood_still_s=self._stood_still_s,
             clock_moved_s=clock_moved_s,
         )
-        meters = {meter.writer: meter for answer in answers.values() for meter in answer.meters}
-        return Observation(
-            series, meters, {node: answer.counters for node, answer in answers.items()}
-        )
+        return series, {node: answer.counters for node, answer in answers.items()}
 
 
 # What a run must show, by the plan of its block.

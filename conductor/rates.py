@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 from operator import sub
-from statistics import median
 from typing import NamedTuple
 
 from conductor.injectors import INJECTORS
 from conductor.series import CounterSample, RateRow, WriterSeries
-from records.sample import LIMITED_MESSAGES, LIMITED_SHARE
-from records.treatment import Burst
 
 #: Shortest time over which counted bytes are taken for a rate, seconds.
 COUNTED_S = 0.25
@@ -137,16 +133,11 @@ def bytes_within(
     return row.bytes_b * min(max((leaves - enters) / (last - first), 0.0), 1.0)
 
 
-class Achieved(NamedTuple):
-    """Bursts as measured: mean lengths of one and of its pause, and the rate within."""
-
-    length_s: float
-    pause_s: float
-    peak_b_s: float
-
-
-def achieved(rows: Sequence[RateRow], start_s: float, end_s: float) -> Achieved | None:
-    """The pattern of the rows that overlap the window, in which bursts are much shorter.
+def achieved(
+    rows: Sequence[RateRow], start_s: float, end_s: float
+) -> tuple[float, float, float] | None:
+    """Bursts of the rows that overlap a window: mean lengths of one and of its pause, seconds, and
+    the rate within, bytes per second.
 
     None: nobody measures it, or there was no pause.
     """
@@ -158,7 +149,7 @@ def achieved(rows: Sequence[RateRow], start_s: float, end_s: float) -> Achieved 
     if not number or not writing_s:
         return None
     bytes_b = sum(rate_b_s * (bursts.writing_s + bursts.pausing_s) for rate_b_s, bursts in told)
-    return Achieved(writing_s / number, pausing_s / number, bytes_b / writing_s)
+    return writing_s / number, pausing_s / number, bytes_b / writing_s
 
 
 class Expected(NamedTuple):
@@ -171,44 +162,20 @@ class Expected(NamedTuple):
     alone_b_s: float | None = None
 
 
-#: A control reports shares of a core in place of rates. It must run all the time, but no share is
-#: required: the application takes as much of its core from it as from writers.
-OF_CONTROL = Expected(0.0, "a core", "computed")
+def required(writer: WriterSeries) -> Expected:
+    """What the rows of a writer are compared with: the requested rate, unless there is none or it
+    does not reach it even alone.
 
-
-def expected(alone_b_s: float, asked_b_s: float | None) -> Expected:
-    """The requested rate, unless there is none or the writer does not reach it even alone.
-
-    The rate alone of a throttled writer is a measurement with the limiter's own scatter.
+    The rate alone of a throttled writer is a measurement with the limiter's own scatter. A control
+    reports shares of a core in place of rates. It must run all the time, but no share is required:
+    the application takes as much of its core from it as from writers.
     """
+    alone_b_s, asked_b_s = writer.alone_b_s, writer.writer.rate_b_s
+    if not INJECTORS[writer.injector].writes:
+        return Expected(0.0, "a core", "computed")
     if asked_b_s is None or alone_b_s < asked_b_s:
         return Expected(alone_b_s, "its rate alone", alone_b_s=alone_b_s)
     return Expected(asked_b_s, "the requested rate", alone_b_s=alone_b_s)
-
-
-def required(writer: WriterSeries) -> Expected:
-    """What the rows of a writer are compared with."""
-    if not INJECTORS[writer.injector].writes:
-        return OF_CONTROL
-    return expected(writer.alone_b_s, writer.writer.rate_b_s)
-
-
-def most_of(
-    asked_b_s: float | None, message_b: int, window_s: float, burst: Burst | None = None
-) -> float:
-    """Largest mean rate of a writer limited to `asked_b_s`; infinite without a limit or a window.
-
-    A window may have one burst more than its length asks for.
-    """
-    if asked_b_s is None or not window_s:
-        return math.inf
-    more_b = LIMITED_MESSAGES * message_b + (asked_b_s * burst.period_s if burst else 0.0)
-    return LIMITED_SHARE * asked_b_s + more_b / window_s
-
-
-def rate_alone(rows: list[RateRow]) -> float:
-    """The writer's rate with no application: median of all rows but the first, which ramps up."""
-    return median(row.rate_b_s for row in rows[1:])
 
 
 def rate_before(rows: list[RateRow], start_s: float) -> float | None:
@@ -219,11 +186,6 @@ def rate_before(rows: list[RateRow], start_s: float) -> float | None:
     early = [row for row in rows[1:] if row.end_s <= start_s]
     over_s = sum(row.end_s - row.start_s for row in early)
     return sum(row.bytes_b for row in early) / over_s if over_s else None
-
-
-def at_speed(rows: list[RateRow], expected_b_s: float, min_share: float) -> bool:
-    """Whether the latest row reaches the rate at which a window may start."""
-    return bool(rows) and rows[-1].rate_b_s > 0 and rows[-1].rate_b_s >= min_share * expected_b_s
 
 
 class InWindow(NamedTuple):

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from statistics import median
 
-from conductor.injectors.base import Injector, Total, Writer
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Total, Writer
+from conductor.messages import Perform
 from conductor.programs import Meaning, read, start_end
 from records import clock, processes
 from records.timetable import FinishedWrite, PlannedWrite
@@ -25,39 +26,13 @@ _RETRY_S = 0.02
 _RECENT = 3
 
 
-@dataclass(frozen=True)
-class Part:
-    """The short writes of one origin."""
-
-    #: What all writes share: index, port of the first passive side, message size and count, device.
-    writer: Writer
-    #: Names and addresses of the targets, and how many passive sides each of them has.
-    targets: list[tuple[str, str]]
-    sides: int
-    #: The plan's time 0 by the clock of this origin (Unix time).
-    zero_s: float
-    #: Expected set-up time of the first write, seconds.
-    lead_s: float
-    #: How late a write may still be started, seconds.
-    patience_s: float
-    writes: list[PlannedWrite]
-
-    def writer_of(self, write: PlannedWrite) -> Writer:
-        """The writer of one write. All targets are written to before any is again, and the passive
-        sides of each take turns: while a write goes to one, others listen for the next.
-        """
-        name, address = self.targets[write.target]
-        side = write.number // len(self.targets) % self.sides
-        return replace(self.writer, target=name, address=address, port=self.writer.port + side)
-
-
 class ShortWriter:
     """Makes the short writes of one origin when they are due."""
 
-    def __init__(self, injector: Injector, part: Part, log: str) -> None:
-        self._injector = injector
+    def __init__(self, part: Perform) -> None:
+        self._injector = INJECTORS[part.injector]
         self._part = part
-        self._log = open(log, "ab")  # noqa: SIM115 (closed by finish)
+        self._log = open(part.log, "ab")  # noqa: SIM115 (closed by finish)
         self._setups: deque[float] = deque([part.lead_s], _RECENT)
         self._tasks: set[asyncio.Task[None]] = set()
         self._clock = asyncio.create_task(self._start_all())

@@ -1,4 +1,4 @@
-"""What a block stores of its case: samples, counts and provenance.
+"""What a block stores of its case: samples, counts and provenance, and notes for its next blocks.
 
 Samples are appended, flushed to disk, and never rewritten.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from records import chain
+from records.errors import MachineError
 from records.files import replace_text
 from records.run_folder import KeptLogs
 from records.sample import Sample
@@ -79,6 +80,24 @@ class Store:
         if not path.exists():
             replace_text(path, text)
         return name
+
+
+def note(logs: Path, name: str, value: Any) -> None:
+    """Write a JSON value into a file of a block's logs, for the case's next blocks."""
+    replace_text(logs / name, json.dumps(value, indent=1))
+
+
+def noted(case_logs: Path, name: str, kind: Any) -> list[Any]:
+    """What each earlier block of the case noted. Raises MachineError for what is no `kind`."""
+    from pydantic import TypeAdapter  # the block has read its plan with it
+
+    values = []
+    for path in sorted(case_logs.glob(f"*/{name}")):
+        try:
+            values.append(TypeAdapter(kind).validate_json(path.read_bytes()))
+        except (OSError, ValueError):
+            raise MachineError(f"{path}: not what a block wrote; remove the file") from None
+    return values
 
 
 def _append(path: Path, text: bytes) -> None:

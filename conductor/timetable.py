@@ -20,7 +20,6 @@ from conductor.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Injector, Writer
 from conductor.messages import Finish, Perform, Written
-from conductor.short_writer import Part
 from records import clock, timetable
 from records.clock import Offset
 from records.errors import InputError
@@ -54,17 +53,6 @@ class NotReadyError(Exception):
     """Short writes cannot begin. The message is one line."""
 
 
-class WriteShape(NamedTuple):
-    """Size and set-up time of a write: found in rehearsals, the same in every run of the block."""
-
-    messages: int
-    #: Rate of a writer while all of them write and no application runs, bytes per second; 0 before
-    #: the first rehearsal.
-    rate_alone_b_s: float
-    #: Set-up time, seconds.
-    lead_s: float
-
-
 class RunningTimetable(NamedTuple):
     """A timetable that agents are carrying out."""
 
@@ -93,7 +81,9 @@ def sides(lead_s: float, table: Staggered) -> int:
 class ScheduleControl:
     """Carries out the timetables of short writes of one kind, one at a time."""
 
-    def __init__(self, plan: BlockPlan, writes: Writes, nodes: Allocation, hub: Hub) -> None:
+    def __init__(
+        self, plan: BlockPlan, writes: Writes, nodes: Allocation, hub: Hub, logs: Path
+    ) -> None:
         assert plan.short, "a plan with scheduled writes sets `short`"
         assert writes.scheduled is not None
         self._plan = plan
@@ -104,8 +94,13 @@ class ScheduleControl:
         self._nodes = nodes
         self._origins = nodes.origins[: plan.n_origins]
         self._hub = hub
-        first = self._short.messages or max(_FIRST_B // writes.message_b, 1)
-        self._shape = WriteShape(first, 0.0, _LEAD_S)
+        self._logs = logs
+        #: Messages and set-up time of a write, seconds, and the rate of a writer while all of them
+        #: write and no application runs, bytes per second: found in rehearsals, the same in every
+        #: run of the block.
+        self._messages = self._short.messages or max(_FIRST_B // writes.message_b, 1)
+        self._lead_s = _LEAD_S
+        self._rate_alone_b_s = 0.0
         self._sides: list[WriterState] = []
         #: Time from its beginning until all writers were writing, the longest seen, seconds.
         self.start_up_s = 0.0
@@ -113,14 +108,14 @@ class ScheduleControl:
     @property
     def alone_b_s(self) -> float:
         """Rate of all its writers together, without an application; 0 before the rehearsal."""
-        return self._writers * self._shape.rate_alone_b_s
+        return self._writers * self._rate_alone_b_s
 
-    async def rehearse(self, turn: int, logs: Path) -> None:
+    async def rehearse(self, turn: int) -> None:
         """Find the size of a write of the requested length, once. Raises NotReadyError."""
         for attempt in range(0 if self.alone_b_s else _REHEARSALS):
             run_s = self._short.length_s * (_ROUNDS if attempt else 1)
             started_s = clock.now_s()
-            begun = await self.begin(run_s, f"rehearsal/{self._writers}/{attempt}", turn, logs)
+            begun = await self.begin(run_s, f"rehearsal/{self._writers}/{attempt}", turn)
             self.start_up_s = max(self.start_up_s, clock.now_s() - started_s)
             last_s = begun.zero_s + begun.table.start_s(len(begun.table) - 1)
             await asyncio.sleep(max(last_s - clock.now_s(), 0.0))
@@ -128,48 +123,49 @@ class ScheduleControl:
             finished = [write for written in reports.values() for write in written.finished]
             if not finished:
                 raise NotReadyError(f"no write was done: {_most_frequent(reports)}")
-            rate_b_s = median(write.rate_b_s for write in finished)
-            fit = messages_of(self._short, rate_b_s, self._writes.message_b)
-            near = abs(fit - self._shape.messages) <= max(_NEAR * fit, 1)
-            lead_s = median(write.setup_s for write in finished)
-            self._shape = WriteShape(fit, rate_b_s, lead_s)
+            self._rate_alone_b_s = median(write.rate_b_s for write in finished)
+            self._lead_s = median(write.setup_s for write in finished)
+            before = self._messages
+            self._messages = messages_of(self._short, self._rate_alone_b_s, self._writes.message_b)
+            near = abs(self._messages - before) <= max(_NEAR * self._messages, 1)
             if near and attempt:
                 break
 
-    async def begin(self, run_s: float, name: str, turn: int, logs: Path) -> RunningTimetable:
+    async def begin(self, run_s: float, name: str, turn: int) -> RunningTimetable:
         """Plan for a run of at most `run_s`, hand out, and wait until all writers are writing.
 
         The seed derives from `name`. Raises NotReadyError.
         """
-        clocks, shape = await self._hub.clocks(self._origins), self._shape
+        clocks = await self._hub.clocks(self._origins)
         try:
             table = self._table(run_s, name)
         except InputError as error:
             raise NotReadyError(str(error)) from None
         template = self._writer(allocation.first_port(turn))
-        n_sides = sides(shape.lead_s, table)
+        n_sides = sides(self._lead_s, table)
         passive = [
             replace(template, index=_FIRST_SIDE + number, target=target, port=template.port + side)
             for number, (target, side) in enumerate(product(table.targets, range(n_sides)))
         ]
         timeout_s = self._plan.demand.ready_timeout_s
-        self._sides = await self._hub.stand_by(self._injector, passive, logs, timeout_s)
+        self._sides = await self._hub.stand_by(self._injector, passive, self._logs, timeout_s)
         if ended := [side for side in self._sides if side.ended]:
             await self._hub.stop(self._sides)
             raise NotReadyError(f"{ended[0].writer.target}: {ended[0].ended}")
-        zero_s = clock.now_s() + shape.lead_s + _AHEAD_S
+        zero_s = clock.now_s() + self._lead_s + _AHEAD_S
         for origin in table.origins:
-            part = Part(
+            order = Perform(
+                injector=self._injector.name,
+                log=str(self._logs / f"writes-{origin}.log"),
                 writer=replace(template, origin=origin),
                 targets=[(name, self._hub.addresses[name]) for name in table.targets],
                 sides=n_sides,
                 zero_s=zero_s + clocks[origin].offset_s,
-                lead_s=shape.lead_s,
+                lead_s=self._lead_s,
                 patience_s=max(table.length_s, self._short.tolerance_s),
                 writes=table.writes_of(origin),
             )
-            log = str(logs / f"writes-{origin}.log")
-            self._hub.send(origin, Perform(self._injector.name, part, log))
+            self._hub.send(origin, order)
         await asyncio.sleep(max(zero_s + table.steady_from_s - clock.now_s(), 0.0))
         return RunningTimetable(table, zero_s, clocks)
 
@@ -203,13 +199,14 @@ class ScheduleControl:
             for node, written in reports.items()
             for write in written.finished
         ]
-        table, shape = begun.table, self._shape
+        table, alone_b_s = begun.table, self._rate_alone_b_s
         errors_s = {node: offset.error_s for node, offset in offsets.items()}
-        least_b_s = self._plan.demand.min_share * shape.rate_alone_b_s
-        asked = self._short, least_b_s, shape.messages
+        least_b_s = self._plan.demand.min_share * alone_b_s
+        asked = self._short, least_b_s, self._messages
         record, fault = timetable.check(table, finished, begun.zero_s, window_s, errors_s, *asked)
-        writer, alone_b_s = self._writer(0), shape.rate_alone_b_s
-        writers = slot_records(table, finished, window_s, alone_b_s, writer, self._injector)
+        writers = slot_records(
+            table, finished, window_s, alone_b_s, self._writer(0), self._injector
+        )
         return record, writers, fault and "; ".join(filter(None, [fault, _most_frequent(reports)]))
 
     async def _end(self) -> dict[str, Written]:
@@ -244,7 +241,7 @@ class ScheduleControl:
             port=port,
             message_b=writes.message_b,
             rate_b_s=writes.rate_b_s,
-            messages=self._shape.messages,
+            messages=self._messages,
             device=next(iter(writes.devices), None),
             buffer_node=writes.buffer_node,
             origin_cpus=plan.origin_cpus,

@@ -55,7 +55,7 @@ def _device(device: str | None, passed: Passed) -> Callable[[], float]:
     def total() -> float:
         nonlocal last
         now = counters.read(device, passed)
-        if now is None or counters.difference(last, now) is None:
+        if now is None or now.bytes_b is None or counters.difference(last, now) is None:
             raise LookError(f"device {device}: its counter stopped or was set back")
         last = now
         return now.bytes_b
@@ -186,7 +186,6 @@ class Watch:
         self,
         node: str,
         order: BeginWatch,
-        meters: Sequence[Meter],
         node_reader: NodeReader,
         ends: Sequence[int],
         held: Sequence[tuple[int, int]],
@@ -200,7 +199,6 @@ class Watch:
         self._frequencies_hz: list[float] = []
         #: Foreign program -> processor time, seconds.
         self._foreign_s: dict[str, float] = {}
-        self._meters = meters
         self._reading = asyncio.create_task(self._read_load())
         self._first = self._last = load.read(self._block, self._roots, order.exempt)
         self._loads = [self._load_sample()]
@@ -239,12 +237,13 @@ class Watch:
             frequencies_hz=self._frequencies_hz,
             free_cpus=free_cpus,
         )
-        return Observed(node, [meter.metered() for meter in self._meters], gained, self._ran())
-
-    def _ran(self) -> list[int]:
-        """Held writers of which an end ran; one that has ended writes nothing."""
-        now = [(writer, before_s, processes.ran_s(pid)) for writer, pid, before_s in self._held]
-        return sorted({writer for writer, then_s, now_s in now if now_s not in (None, then_s)})
+        # One that has ended writes nothing.
+        ran = {
+            writer
+            for writer, pid, before_s in self._held
+            if processes.ran_s(pid) not in (None, before_s)
+        }
+        return Observed(node, gained, sorted(ran))
 
     async def cancel(self) -> None:
         """Watch no more."""
@@ -255,7 +254,7 @@ class Watch:
         """What each device has received and sent."""
         for device, samples in self._devices.items():
             readings = [counters.read(device, direction) for direction in DIRECTIONS]
-            received_b, sent_b = map(counters.total_b, readings)
+            received_b, sent_b = (reading.bytes_b if reading else None for reading in readings)
             samples.append(DeviceSample(time.monotonic(), received_b, sent_b))
             self._counter_names[device] = next(
                 (reading.name for reading in readings if reading), ""

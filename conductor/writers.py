@@ -1,17 +1,15 @@
-"""The writers of a block: started once, held between runs where they can be, and their series."""
+"""The writers of a block: started once, held between runs where they can be."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 from conductor import allocation
 from conductor.allocation import Allocation
 from conductor.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
-from conductor.rates import all_rows, at_speed, expected
-from conductor.series import Metered, Placed, WriterSeries
+from conductor.rates import all_rows, required
 from records.plan import BlockPlan
 from records.treatment import Writes
 
@@ -45,9 +43,17 @@ class Writers:
         states = self._held.pop(writes, None)
         if states and not any(state.ended for state in states):
             self._hub.resume(states)
-            return states
-        if states:
-            await self._hub.stop(states)
+        else:
+            if states:
+                await self._hub.stop(states)
+            states = await self._start(writes)
+        counted_b_s = self.counted_alone_b_s.get(writes, {})
+        for state, alone_b_s in zip(states, self.alone.get(writes, ()), strict=False):
+            state.series.alone_b_s = alone_b_s
+            state.series.counted_alone_b_s = counted_b_s.get(state.writer.target)
+        return states
+
+    async def _start(self, writes: Writes) -> list[WriterState]:
         self.restarted = True
         full = self.alone.get(writes.at_full_rate())
         turn, addresses = self.next_turn(), self._hub.addresses
@@ -56,16 +62,16 @@ class Writers:
         timeout_s = self._plan.demand.ready_timeout_s
         return await self._hub.start(INJECTORS[writes.injector], writers, self._logs, timeout_s)
 
-    async def silence(self, writes: Writes, states: list[WriterState]) -> list[Placed]:
-        """Hold the writers until their next run, or stop them; returns where their buffers are.
+    async def silence(self, writes: Writes, states: list[WriterState]) -> None:
+        """Hold the writers until their next run, or stop them.
 
         Of several kinds of writes those are held whose buffers fit into memory together.
         """
         if any(state.ended for state in states) or not self.holds(writes):
-            return await self._hub.stop(states)
-        placed = await self._hub.hold(states)
-        self._held[writes] = states
-        return placed
+            await self._hub.stop(states)
+        else:
+            await self._hub.hold(states)
+            self._held[writes] = states
 
     def holds(self, writes: Writes) -> bool:
         """Whether the writers of one kind of writes are held between runs."""
@@ -81,37 +87,16 @@ class Writers:
         fit = allocation.fit(self._plan, kinds, self._nodes, self._hub.facts)
         return None if fit else allocation.UNFIT
 
-    def at_speed(self, writes: Writes, states: Sequence[WriterState]) -> bool:
+    def at_speed(self, states: Sequence[WriterState]) -> bool:
         """Whether all writers write as fast as a run requires, or one has ended."""
         demand = self._plan.demand
-        # What was counted since a held writer went on stands for one row, but not for several.
-        counted = demand.ready_rows == 1 or not INJECTORS[writes.injector].writes
-        for state, alone_b_s in zip(states, self.alone[writes], strict=True):
-            rows = all_rows(state.series) if counted else state.rows
-            needed_b_s = expected(alone_b_s, state.writer.rate_b_s).rate_b_s
-            fast = at_speed(rows, needed_b_s, demand.min_share)
+        for state in states:
+            series = state.series
+            # What was counted since a held writer went on stands for one row, but not for several.
+            counted = demand.ready_rows == 1 or not INJECTORS[series.injector].writes
+            rows = all_rows(series) if counted else series.rows
+            last_b_s = rows[-1].rate_b_s if rows else 0.0
+            fast = 0 < last_b_s >= demand.min_share * required(series).rate_b_s
             if not state.ended and (len(rows) < demand.ready_rows or not fast):
                 return any(other.ended for other in states)
         return True
-
-    def series(
-        self,
-        writes: Writes,
-        states: Sequence[WriterState],
-        meters: Mapping[int, Metered],
-        placed: Sequence[Placed],
-    ) -> list[WriterSeries]:
-        """What was recorded of each writer, with what it is measured against."""
-        counted_b_s = self.counted_alone_b_s.get(writes, {})
-        return [
-            replace(
-                state.series,
-                rows=list(state.rows),
-                samples=list(state.series.samples),
-                alone_b_s=alone_b_s,
-                counted_alone_b_s=counted_b_s.get(state.writer.target),
-                meter=meters.get(state.writer.index, Metered(state.writer.index)),
-                placed=[end for end in placed if end.writer == state.writer.index],
-            )
-            for state, alone_b_s in zip(states, self.alone[writes], strict=True)
-        ]

@@ -66,11 +66,11 @@ def writing_rate_b_s(injector: Injector, rate: str) -> float | None:
     """
     if rate == "full":
         return None
-    if injector.rates == "full":
+    if not injector.writes:
         others = [
             name
             for name, each in INJECTORS.items()
-            if each.rates == "any" and each.direction == injector.direction
+            if each.writes and each.direction == injector.direction
         ]
         raise InputError(
             f"rate: {rate!r} found; {injector.name} writes nothing; allowed: full, or another"

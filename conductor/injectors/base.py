@@ -161,7 +161,6 @@ class LineParser(Protocol):
 #: origin's device.
 RowSource = Literal["output", "counter"]
 
-
 #: When both ends of a writer may be suspended until the next run: never, so that it is restarted;
 #: at any moment, or so if they share a host; or only shortly after a row, since a pause falsifies
 #: how the next one is timed.
@@ -183,9 +182,8 @@ class Injector(ABC):
     name: str
     #: False for a control, which replaces the writer and writes nothing.
     writes: bool = True
-    #: Which rates it supports, and what limits one below full: the program itself, or the agent,
-    #: which suspends and resumes the program (`Pacer`).
-    rates: Literal["full", "any"] = "any"
+    #: What limits a rate below full: the program itself, or the agent, which suspends and resumes
+    #: the program (`Pacer`).
     paced_by: Literal["program", "agent"] = "program"
     #: Length of a reported interval, seconds; None if it reports none.
     row_s: float | None = 1.0

@@ -17,7 +17,6 @@ class Spin(Injector):
 
     name = "spin"
     writes = False
-    rates = "full"
     row_s = None
 
     def transport(self, writer: Writer) -> str:

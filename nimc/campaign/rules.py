@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from conductor.injectors import INJECTORS
-from conductor.length import LEAST_ROWS, least_run_s
+from conductor.length import LEAST_ROWS
 from nimc.campaign import cases, layouts
 from nimc.campaign.checks import CheckVariables
 from records.arms import ARMS, level_text, standard_arms
@@ -283,7 +283,7 @@ def least_s(campaign: Campaign, machine: Machine) -> float:
     """The shortest run of a campaign, seconds; 0 if no writer writes before and after its runs."""
     if campaign.arms and not any(ARMS[arm].writing == "continuous" for arm in campaign.arms):
         return 0.0
-    return least_run_s(INJECTORS[_injector(campaign, machine)].row_s or 0.0)
+    return LEAST_ROWS * (INJECTORS[_injector(campaign, machine)].row_s or 0.0)
 
 
 def _injector(campaign: Campaign, machine: Machine) -> str:

@@ -1,7 +1,4 @@
-"""Over which address conductor and agents find each other.
-
-What an earlier block of a case measured: kept, and used on the same nodes only.
-"""
+"""Over which address conductor and agents find each other, and who writes to whom."""
 
 import asyncio
 import socket
@@ -11,7 +8,6 @@ import pytest
 
 from conductor import agent, allocation, wire
 from conductor.allocation import Allocation
-from conductor.alone import Alone, store, stored
 from conductor.hub import Hub
 from records.errors import MachineError
 from records.treatment import Treatment, Writes
@@ -118,26 +114,3 @@ def test_writers_are_held_as_long_as_their_buffers_fit_into_a_quarter_of_memory(
     facts["n2"] = {"memory_b": 8 << 30}
     assert allocation.fit(PLAN, [one, other], apart, facts)  # 2 GiB of 8
     assert not allocation.fit(PLAN, [one, other, one], apart, facts)
-
-
-WRITES = Writes("perftest", 65536, rate_share=0.25, devices=("mlx5_0",))
-
-
-def alone(target="n1", rate_b_s=5e9):
-    return Alone([target], ["n9"], WRITES, [rate_b_s], {target: 5e9}, 1.2, 0.6)
-
-
-def test_what_blocks_kept_comes_back_for_their_nodes(tmp_path):
-    for block, found in [("0", alone()), ("0", alone(rate_b_s=6e9)), ("1", alone("n2"))]:
-        (tmp_path / block).mkdir(exist_ok=True)
-        store(tmp_path / block, found)
-    for target, origin, found in [
-        ("n1", "n9", [alone(), alone(rate_b_s=6e9)]),
-        ("n2", "n9", [alone("n2")]),
-        ("n1", "n2", []),
-    ]:
-        assert stored(tmp_path, Allocation([target], [origin])) == found
-    for text in ("", "{}", '[{"targets": ["n1"]}]'):
-        (tmp_path / "0/alone.json").write_text(text)
-        with pytest.raises(MachineError, match=r"0/alone\.json: not what a block wrote"):
-            stored(tmp_path, Allocation(["n1"], ["n9"]))

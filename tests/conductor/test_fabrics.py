@@ -82,7 +82,7 @@ def target(root, fabric, before, after):
     """A target whose device shows numbers received and sent before, and these after a second."""
     readings = [read(root, fabric, *numbers) for numbers in (before, after)]
     samples = [
-        DeviceSample(at, *map(counters.total_b, both)) for at, both in enumerate(readings, 7)
+        DeviceSample(at, *(one.bytes_b for one in both)) for at, both in enumerate(readings, 7)
     ]
     return NodeSeries("n1", [DeviceSeries(fabric.device, readings[0][0].name, samples)])
 

@@ -61,13 +61,6 @@ def test_what_one_of_two_readings_lacks_is_unknown(hidden: tuple[float | None, .
     assert (found.received_b_s, found.counter) == (None, "rdma:m0/1")
 
 
-def test_steal_is_a_share_of_all_time() -> None:
-    # /proc/stat, before and after: user nice system idle iowait irq softirq steal; 400 ticks pass.
-    before, after = (100, 0, 10, 50, 5, 1, 2, 30), (300, 10, 40, 180, 8, 6, 12, 42)
-    loads = [LoadSample(at, 0.0, each[7], sum(each)) for at, each in enumerate((before, after))]
-    assert conditions(NodeSeries("n1", loads=loads)).steal_share == pytest.approx(12 / 400)
-
-
 def test_devices_are_counted_together_if_each_of_them_counts() -> None:
     one, other = device(400, 4), device(30, 3, "m1")
     assert passed(node(one, other), "received") == Count("rdma:m0/1+rdma:m1/1", 430, 10.0)

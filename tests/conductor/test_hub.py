@@ -12,7 +12,7 @@ from conductor.agent import Agent
 from conductor.hub import AgentGoneError, Hub, _counted_s
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
-from conductor.series import CounterSample, Placed, RateRow
+from conductor.series import CounterSample, Metered, Placed, RateRow
 from records.errors import MachineError
 from records.treatment import Burst
 from tests.conductor.conftest import Sent
@@ -137,6 +137,7 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
 
 
 PERFTEST = INJECTORS["perftest"]
+COUNTED = Metered(0, "sent by mlx5_0")
 ONE = Writer(0, "o1", "n7", "127.0.0.1", 20000, 65536)
 
 
@@ -188,6 +189,7 @@ def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):
                 return [
                     messages.News(1, row=rows[0], transport="tcp"),
                     *(messages.News(0, row=row, transport="RoCE") for row in rows),
+                    messages.News(0, meter=COUNTED),
                     messages.News(0, ended="first"),
                     messages.News(0, ended="second"),
                 ]
@@ -199,17 +201,20 @@ def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):
         states = await hub.start(PERFTEST, [ONE], tmp_path, 10.0)
         (state,) = states
         assert await hub.wait_for(lambda: bool(state.ended), 10.0)
-        rows = list(state.rows)
-        placed = await hub.hold(states)
+        rows, meter = list(state.rows), state.series.meter
+        await hub.hold(states)
+        placed = state.series.placed
         hub.resume(states)
-        assert (state.rows, state.series.samples) == ([], [])
+        assert (state.rows, state.series.samples, state.series.placed) == ([], [], [])
+        assert state.series.meter == Metered(0)
         await hub.stop(states)
-        return state, rows, placed
+        assert state.series.placed == placed
+        return state, rows, placed, meter
 
-    state, rows, placed = with_agents(["o1", "n7"], answer, talk)
+    state, rows, placed, meter = with_agents(["o1", "n7"], answer, talk)
     assert [row.end_s - row.start_s for row in rows] == pytest.approx([1, 2, 1])
     assert [row.rate_b_s for row in rows] == [5.0, 6.0, 7.0]
-    assert (state.ended, state.series.transport) == ("first", "RoCE")
+    assert (state.ended, state.series.transport, meter) == ("first", "RoCE", COUNTED)
     assert sorted(each.own_binding for each in placed) == ["n7", "o1"]
     of_node = {name: [each for node, each in orders if node == name] for name in ("o1", "n7")}
     controls = [messages.Control(do, [0]) for do in ("hold", "resume", "stop")]

@@ -194,8 +194,11 @@ _CONTROL = {"injector": "spin", "alone_b_s": 0.0}
         (rows(150, 150, 150), (0.0, 3.0), {**_THROTTLED, "alone_b_s": 500.0}, None),
         (rows(151, 151, 151), (0.0, 3.0), {**_THROTTLED, "alone_b_s": 500.0},
          "wrote at 151% of the requested rate; at most 151% is allowed"),
-        (rows(151, 151, 151), (0.0, 3.0), {"alone_b_s": 500.0, "of": {
+        # Bursts of 1 s at 400 B/s each 4 s: 450 B, 2 B and 400 B in 3 s.
+        (rows(284, 284, 284), (0.0, 3.0), {"alone_b_s": 500.0, "of": {
             "rate_b_s": 100.0, "burst": Burst(1.0, 3.0)}}, None),
+        (rows(285, 285, 285), (0.0, 3.0), {"alone_b_s": 500.0, "of": {
+            "rate_b_s": 100.0, "burst": Burst(1.0, 3.0)}}, "at most 284% is allowed"),
         # A control must run all the time, however little. A report that the busy host delays is of
         # all the time since the one before.
         ([RateRow(9, 10, 1.0), RateRow(10, 13.5, 0.2)], (10.0, 13.0), _CONTROL, None),

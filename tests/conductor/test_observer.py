@@ -17,14 +17,13 @@ from conductor.counters import Reading
 from conductor.injectors import INJECTORS
 from conductor.messages import Observed
 from conductor.observer import (
-    Heartbeat,
     Observer,
     rails_of,
     silent_directions,
     usual_hz,
     watched_devices,
 )
-from conductor.series import DeviceSample, DeviceSeries, LoadSample, Metered, NodeSeries, Rails
+from conductor.series import DeviceSample, DeviceSeries, LoadSample, NodeSeries, Rails
 from conductor.watch import Watch
 from records.machine.load import HostLoad
 from records.machine.node_counters import NodeCounter
@@ -137,8 +136,8 @@ class Hub:
         here = NodeSeries(node_name())
         irqs = {"irq": NodeCounter(7, "1")}
         return {
-            "n1": Observed(NodeSeries("n1", busiest="cc1"), [Metered(0, "x")], {}, [4, 2]),
-            node_name(): Observed(here, [Metered(1, "y")], irqs, [2]),
+            "n1": Observed(NodeSeries("n1", busiest="cc1"), {}, [4, 2]),
+            node_name(): Observed(here, irqs, [2]),
         }
 
 
@@ -150,15 +149,13 @@ def test_this_process_and_what_owns_it_are_no_foreign_ones():
         await one.begin([1, 2])
         return await one.end()
 
-    observed = asyncio.run(watch())
+    series, gained = asyncio.run(watch())
     assert hub.orders == {
         "n1": messages.BeginWatch(["m0", "m1"], [1, 2], [], []),
         node_name(): messages.BeginWatch([], [1, 2], [os.getpid()], [42]),
     }
-    series = observed.series
     assert series.nodes == [NodeSeries("n1", busiest="cc1")]  # of targets only
-    assert {index: meter.at for index, meter in observed.meters.items()} == {0: "x", 1: "y"}
-    assert observed.counters == {"n1": {}, node_name(): {"irq": NodeCounter(7, "1")}}
+    assert gained == {"n1": {}, node_name(): {"irq": NodeCounter(7, "1")}}
     assert series.ran == [2, 4]
     assert max(series.stood_still_s, abs(series.clock_moved_s)) < 1.0
 
@@ -194,11 +191,10 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
         monkeypatch.setattr(f"conductor.watch.{name}", replacement)
     irqs = count(7, 2)
     node = SimpleNamespace(read=lambda: {"irq": NodeCounter(next(irqs), "1")}, by_cpu=dict)
-    meter = SimpleNamespace(metered=lambda: "metered")
 
     async def watch():
         order = messages.BeginWatch(["m0", "m1"], [3], [41], [42])
-        one = Watch("n1", order, [meter], node, [1, 2], [(3, 13), (5, 14), (6, 15)])
+        one = Watch("n1", order, node, [1, 2], [(3, 13), (5, 14), (6, 15)])
         while len(asked) < 5:
             await asyncio.sleep(0)
         return await one.end()
@@ -220,7 +216,7 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
         WRITERS: NodeCounter(4, "s"),  # 0 + 1 at first, then 2 + 3
         "frequency": NodeCounter(3e9, "Hz", "gauge"),
     }
-    assert (observed.meters, observed.ran) == (["metered"], [5])  # one that ended writes nothing
+    assert observed.ran == [5]  # one that ended writes nothing
 
 
 def test_the_longest_time_that_the_loop_did_not_run_is_of_each_run(monkeypatch):
@@ -229,14 +225,14 @@ def test_the_longest_time_that_the_loop_did_not_run_is_of_each_run(monkeypatch):
     monkeypatch.setattr(time, "time", lambda: now["wall_s"])
 
     async def twice():
-        heartbeat = Heartbeat()
-        heartbeat.begin()
+        one = Observer(APART, Allocation(["n1"], [node_name()]), Hub())
+        await one.begin([])
         now["s"] += 10.2  # its next beat was due after 0.2 s
         now["wall_s"] += 14.2
-        first = heartbeat.end()
-        heartbeat.begin()
-        return first, heartbeat.end()
+        first, _ = await one.end()
+        await one.begin([])
+        return first, (await one.end())[0]
 
     first, second = asyncio.run(twice())
-    assert first == pytest.approx((10.0, 4.0))
-    assert second == (0.0, 0.0)
+    assert (first.stood_still_s, first.clock_moved_s) == pytest.approx((10.0, 4.0))
+    assert (second.stood_still_s, second.clock_moved_s) == (0.0, 0.0)

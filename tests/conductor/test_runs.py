@@ -2,26 +2,26 @@
 
 import asyncio
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from pydantic import TypeAdapter
 
 from conductor import application, length
 from conductor.allocation import Allocation
-from conductor.alone import AloneRates
-from conductor.application import Files, RunResult
+from conductor.alone import Alone, AloneRates, interval_s
+from conductor.application import Files, LeadIn, Run
 from conductor.conductor import _give_up, _repeat, _warm_up
 from conductor.hub import WriterState
 from conductor.injectors.base import Writer
 from conductor.judge import faults
-from conductor.lead_in import LeadIn
 from conductor.messages import Observed
 from conductor.readers import Fom, FomError, Readers, ToolError
-from conductor.recorded import Run, node_rows, unreserved
-from conductor.runs import BlockError, BlockRunner
+from conductor.runs import BlockError, BlockRunner, node_rows, unreserved
 from conductor.series import CounterSample, Metered, NodeSeries, RateRow, WriterSeries, read
-from conductor.store import Store
+from conductor.store import Store, note, noted
 from conductor.timetable import NotReadyError
 from records import clock
 from records.acceptance import AcceptanceLimits
@@ -105,27 +105,44 @@ def test_the_lead_in_is_what_writers_usually_need_and_a_twentieth(made, needed_s
     ],
 )
 def test_a_run_is_doubled_until_two_rows_fit(run_s, row_s, often):
-    assert length.doublings(run_s, length.least_run_s(row_s)) == often
+    assert length.doublings(run_s, length.LEAST_ROWS * row_s) == often
 
 
 def test_rows_come_as_declared_or_later():
     # Rows of one second that an emulated processor prints 2.9 s apart; one comes after 9 s.
     seen = [RateRow(end - 1, end, 1.0) for end in (1.0, 3.9, 6.8, 15.8)]
-    assert length.interval_s(seen, 1.0) == pytest.approx(2.9)
-    assert length.interval_s([RateRow(end - 0.9, end, 1.0) for end in (1.0, 1.9, 2.8)], 1.0) == 1.0
+    assert interval_s(seen, 1.0) == pytest.approx(2.9)
+    assert interval_s([RateRow(end - 0.9, end, 1.0) for end in (1.0, 1.9, 2.8)], 1.0) == 1.0
 
 
-def test_later_blocks_begin_with_the_longest_of_the_earlier(tmp_path):
-    assert length.longest_stored(tmp_path) == 0
-    for block, often in (("0", 2), ("1", 3)):
-        (tmp_path / block).mkdir()
-        length.store(tmp_path / block, often)
-    assert length.longest_stored(tmp_path) == 3
-    assert length.TIMES == [2, 4, 8, 16, 32, 64]  # and six doublings at most
-    for text in ("", "3", "{}", '{"doublings": "2"}', '{"doublings": 7}'):
-        (tmp_path / "0/length.json").write_text(text)
-        with pytest.raises(MachineError, match=r"0/length\.json: not what a block wrote"):
-            length.longest_stored(tmp_path)
+def test_the_lengths_that_a_check_plans_are_those_that_a_block_can_note():
+    assert length.TIMES == [2, 4, 8, 16, 32, 64]
+    for doublings in (*range(length.MOST_DOUBLINGS + 1), -1, 7):
+        noted_well = doublings in range(7)
+        with nullcontext() if noted_well else pytest.raises(ValueError, match="doublings"):
+            TypeAdapter(length.Length).validate_python({"doublings": doublings})
+
+
+ALONE = Alone(["n1"], ["n9"], replace(WRITES, rate_share=0.25), [5e9], {"n1": 5e9}, 1.2, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "damaged"),
+    [
+        (length.Length, [length.Length(2), length.Length(3)], '{"doublings": 7}'),
+        (list[Alone], [[ALONE], [ALONE, replace(ALONE, targets=["n2"])]], '[{"targets": ["n1"]}]'),
+    ],
+)
+def test_what_blocks_noted_comes_back_in_their_order(tmp_path, kind, values, damaged):
+    assert noted(tmp_path, "note.json", kind) == []
+    for block, value in enumerate(values):
+        (tmp_path / str(block)).mkdir()
+        note(tmp_path / str(block), "note.json", TypeAdapter(kind).dump_python(value))
+    assert noted(tmp_path, "note.json", kind) == values
+    for text in ("", "3", damaged):
+        (tmp_path / "0/note.json").write_text(text)
+        with pytest.raises(MachineError, match=r"0/note\.json: not what a block wrote; remove the"):
+            noted(tmp_path, "note.json", kind)
 
 
 # The application.
@@ -170,15 +187,14 @@ class Hub:
     async def hold(self, states):
         self.orders.append("hold")
         await asyncio.sleep(self.hold_s)
-        return []
 
     async def stop(self, states):
         self.orders.append("stop")
-        return []
 
     async def ask(self, orders, kind, what):
-        memory = Metered(0, "the target's memory", memory=True)
-        return {name: Observed(self.node, [memory]) for name in orders}
+        for state in self.states:
+            state.series.meter = Metered(0, "the target's memory", memory=True)
+        return {name: Observed(self.node) for name in orders}
 
 
 def figure_of(text):
@@ -190,6 +206,10 @@ def figure_of(text):
 READERS = Readers("s", "lower", figure_of, lambda *_: [])
 PRINTS = ["echo", "ranks 1"]
 LOST = ("rejected", "perf: no file")
+
+
+def a_run(**changes):
+    return Run(Treatment("off"), 0, 0, 0, **changes)
 
 
 @pytest.mark.parametrize(
@@ -206,22 +226,21 @@ LOST = ("rejected", "perf: no file")
     ],
 )
 def test_how_an_application_ends(tmp_path, command, ranks, outcome, reason):
-    start, result = Start(command, ranks=ranks), RunResult()
+    start, run = Start(command, ranks=ranks), a_run()
     files = Files(*(tmp_path / name for name in Files._fields))
-    asyncio.run(application.run(start, {}, files, result, Hub(), [], 0.5))
-    application.read_fom(start, files, result, READERS)
-    assert (result.outcome, result.fom is not None) == (outcome, outcome == "kept")
-    assert reason is None if result.reason is None else reason in result.reason
+    asyncio.run(application.carry_out(run, start, HERE, files, Hub(), [], 0.5))
+    application.read_fom(run, start, files, READERS)
+    assert (run.outcome, run.fom is not None) == (outcome, outcome == "kept")
+    assert reason is None if run.reason is None else reason in run.reason
 
 
 def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_path):
     files = Files(*(tmp_path / name for name in Files._fields))
     state = WriterState(writer_series(number=3), ended="exit status 1")
     for command, reason in ((["sleep", "60"], "writer 3: exit status 1"), (["true"], None)):
-        result = RunResult()
-        states = [state] if reason else []
-        asyncio.run(application.run(Start(command), {}, files, result, Hub(), states, 30.0))
-        assert (result.outcome, result.reason) == ("injector_died" if reason else "kept", reason)
+        run, states = a_run(), [state] if reason else []
+        asyncio.run(application.carry_out(run, Start(command), HERE, files, Hub(), states, 30.0))
+        assert (run.outcome, run.reason) == ("injector_died" if reason else "kept", reason)
 
 
 @pytest.mark.parametrize(("until_s", "outcome"), [(12.0, "kept"), (11.9, "injector_died")])
@@ -229,8 +248,9 @@ def test_a_writer_that_ended_must_have_rows_until_the_application_did(tmp_path, 
     runner, _ = block(tmp_path, Hub())
     rows = [RateRow(9.0, until_s, 1.0)]
     states = [WriterState(writer_series(rows=rows), ended="killed")]
-    asyncio.run(runner._last_rows(states, result := RunResult(start_s=10.0, elapsed_s=2.0)))
-    assert (result.outcome, result.reason or "writer 0: killed") == (outcome, "writer 0: killed")
+    run = a_run(start_s=10.0, elapsed_s=2.0)
+    asyncio.run(runner._last_rows(run, states))
+    assert (run.outcome, run.reason or "writer 0: killed") == (outcome, "writer 0: killed")
 
 
 # Whole runs.
@@ -247,7 +267,7 @@ def block(tmp_path, hub, writes=WRITES, number=0, **changes):
     arms = [Treatment("off", Start(PRINTS)), on]
     plan = replace(PLAN, treatments=arms, demand=demand, nimc_dir=str(tmp_path), **changes)
     runner = BlockRunner(plan, HERE, hub, logs, "0" * 64, READERS)
-    return runner, AloneRates(plan, HERE, hub, runner, logs)
+    return runner, AloneRates(runner)
 
 
 @pytest.mark.parametrize(
@@ -264,12 +284,13 @@ def test_what_a_tool_counted_is_stored_with_the_key_of_its_run(tmp_path, counted
     runner, _ = block(tmp_path, Hub())
     runner._readers = Readers("s", "lower", figure_of if reason else None, read_counters)
     start = Start(["sh", "-c", "test -d {counters} && echo ranks 2"], ranks=2, tool="perf")
-    made = asyncio.run(runner.measure(Run(Treatment("off", start), 4, 2, 0)))
-    assert (made.sample.outcome, made.sample.reason) == (outcome, reason)
-    stored = [(row["key"], row["tool"], row["event"]) for row in made.counters]
-    assert stored == ([(made.sample.key, "perf", "cycles")] if reason is None else [])
+    measuring = runner.measure(Run(Treatment("off", start), 4, 2, 0))
+    sample, rows, outputs = asyncio.run(measuring)
+    assert (sample.outcome, sample.reason) == (outcome, reason)
+    stored = [(row["key"], row["tool"], row["event"]) for row in rows]
+    assert stored == ([(sample.key, "perf", "cycles")] if reason is None else [])
     # What the check itself reads is kept once it has.
-    assert made.outputs == [
+    assert outputs == [
         *([tmp_path / "0/4-off-0.out"] if reason else []),
         tmp_path / "0/4-off-0.series.json",
     ]
@@ -277,11 +298,11 @@ def test_what_a_tool_counted_is_stored_with_the_key_of_its_run(tmp_path, counted
 
 def measured(runner, *arms):
     """The samples of runs of these arms."""
-    treatments = {each.name: each for each in runner._plan.treatments}
+    treatments = {each.name: each for each in runner.plan.treatments}
 
     async def each():
         runs = [Run(treatments[arm], pair, 0, 0) for pair, arm in enumerate(arms)]
-        return [(await runner.measure(run)).sample for run in runs]
+        return [(await runner.measure(run))[0] for run in runs]
 
     return asyncio.run(each())
 
@@ -347,7 +368,8 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path):
 def test_what_writers_need_between_two_runs(tmp_path, held, ready_rows, counted, needed_s):
     hub = Hub(memory_b=16 << 20 if held else (16 << 20) - 1)
     runner, rates = block(tmp_path, hub)
-    rates.plan = replace(rates.plan, demand=replace(rates.plan.demand, ready_rows=ready_rows))
+    demand = replace(runner.plan.demand, ready_rows=ready_rows)
+    runner.plan = replace(runner.plan, demand=demand)
     start = hub.start
 
     async def start_counted(*given):
@@ -399,8 +421,8 @@ def test_bytes_that_pass_reject_runs_in_which_nothing_writes(tmp_path):
     """By hand: 2 % of 100 B/s alone are 2 B in the second of a run."""
     runner, rates = block(tmp_path, hub := Hub())
     asyncio.run(rates.learn(WRITES))
-    limits = replace(runner._plan.demand, foreign_share=0.02)
-    runner._plan = replace(runner._plan, demand=limits)
+    limits = replace(runner.plan.demand, foreign_share=0.02)
+    runner.plan = replace(runner.plan, demand=limits)
     hub.node = node(device(3, 0, over_s=1.0), over_s=1.0)
     off, again = measured(runner, "off", "off")
     assert (off.outcome, again.outcome) == ("rejected", "rejected")
@@ -452,8 +474,8 @@ def test_a_disturbed_rate_alone_is_measured_as_often_as_it_is_disturbed(
 ):
     """The writers now reach 100 B/s; 125 % of their rate alone are allowed."""
     runner, _ = block(tmp_path, Hub(100.0))
-    demand = replace(runner._plan.demand, max_share=1.25)
-    runner._plan = replace(runner._plan, demand=demand)
+    demand = replace(runner.plan.demand, max_share=1.25)
+    runner.plan = replace(runner.plan, demand=demand)
     runner.writers.alone[WRITES], anew = [alone_b_s], []
 
     class Rates:
@@ -461,9 +483,9 @@ def test_a_disturbed_rate_alone_is_measured_as_often_as_it_is_disturbed(
             runner.writers.alone[writes] = [anew_b_s]
             anew.append(writes)
 
-    run = Run(runner._plan.treatments[1], 0, 0, 0)
+    run = Run(runner.plan.treatments[1], 0, 0, 0)
     store = Store(tmp_path, "stream")
-    sample = asyncio.run(_repeat(runner._plan, runner, store, run, Rates()))
+    sample = asyncio.run(_repeat(run, runner, store, Rates()))
     assert ((sample.attempt, sample.outcome), anew) == (last, [WRITES] * times)
 
 
@@ -472,18 +494,22 @@ def test_runs_are_made_longer_until_two_rows_fit(tmp_path, lengths):
     """By hand: rows of 0.45 s; a run of 0.25 s must be doubled twice to reach 0.9 s."""
     starts = [Start(["sh", "-c", f"sleep {0.25 * 2**n}; echo ranks 1"]) for n in range(lengths)]
     runner, rates = block(tmp_path, Hub(), lengthened_by="steps" if lengths > 1 else "")
-    arms = [replace(each, start=starts[0], longer=starts[1:]) for each in runner._plan.treatments]
-    runner._plan, runner.row_s = replace(runner._plan, treatments=arms), 0.45
+    arms = [replace(each, start=starts[0], longer=starts[1:]) for each in runner.plan.treatments]
+    runner.plan, runner.row_s = replace(runner.plan, treatments=arms), 0.45
     store = Store(tmp_path, "stream")
-    warm_up = _warm_up(runner._plan, runner, store, tmp_path / "0", rates)
+    warm_up = _warm_up(runner, store, rates)
     if lengths == 1:
         with pytest.raises(BlockError, match=r"2 rows of the writers 0\.9 s; .* larger problem"):
             asyncio.run(warm_up)
         return
     asyncio.run(warm_up)
-    assert (
-        length.longest_stored(tmp_path) == runner.doublings == 2
-    )  # the case's next blocks begin with it
+    # The case's next blocks begin with it.
+    stored = json.loads((tmp_path / "0/length.json").read_text())
+    assert (stored, runner.doublings) == ({"doublings": 2}, 2)
+    later, _ = block(tmp_path, Hub(), number=2)
+    later.plan = replace(runner.plan, warmups=0)
+    asyncio.run(_warm_up(later, store, rates))
+    assert later.doublings == 2
     lines = (tmp_path / "samples/stream.jsonl").read_text().splitlines()
     first, *_, last = map(json.loads, lines)  # on a busy host the first may take 0.45 s
     assert (first["pair"], last["pair"]) == (-1, -len(lines))

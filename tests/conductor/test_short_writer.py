@@ -11,9 +11,9 @@ import pytest
 from conductor.agent import Agent
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Total, Writer
-from conductor.messages import StartEnd
+from conductor.messages import Perform, StartEnd
 from conductor.programs import start_end
-from conductor.short_writer import Part, ShortWriter
+from conductor.short_writer import ShortWriter
 from records import processes
 from records.timetable import PlannedWrite, staggered
 from tests.conductor.conftest import Sent, free_port
@@ -59,45 +59,33 @@ class Program:
         return Fault(rest.strip()) if word == "fault:" else None
 
 
-class Affinity(Program):
+class Shows(Program):
+    """Prints the processors that it may run on, and a variable."""
+
     def target_command(self, writer):
-        return [sys.executable, "-S", "-c", "import os; print(os.sched_getaffinity(0))"]
+        code = "import os; print(os.sched_getaffinity(0), os.environ['GREETING'])"
+        return [sys.executable, "-S", "-c", code]
 
     origin_command = target_command
 
 
-def test_each_end_runs_on_the_cpus_of_its_side():
+def test_each_end_runs_on_the_cpus_of_its_side_with_the_variables_of_its_treatment():
     first, *_, last = sorted(os.sched_getaffinity(0)) * 2
-    writer = Writer(0, "o", "t", "", 1, 100, origin_cpus=[first], target_cpus=[last])
+    asked = {"origin_cpus": [first], "target_cpus": [last], "environment": (("GREETING", "a=b,c"),)}
+    writer = Writer(0, "o", "t", "", 1, 100, **asked)
 
     async def printed(role):
-        process = await start_end(Affinity(), writer, role, asyncio.subprocess.PIPE)
-        return (await process.communicate())[0].decode().strip()
-
-    assert asyncio.run(printed("origin")) == f"{{{first}}}"
-    assert asyncio.run(printed("target")) == f"{{{last}}}"
-
-
-class Variable(Program):
-    def target_command(self, writer):
-        return [sys.executable, "-S", "-c", "import os; print(os.environ['GREETING'])"]
-
-    origin_command = target_command
-
-
-@pytest.mark.parametrize("role", ["target", "origin"])
-def test_each_end_has_the_variables_of_its_treatment(role):
-    writer = Writer(0, "o", "t", "", 1, 100, environment=(("GREETING", "a=b,c"),))
-
-    async def printed():
-        process = await start_end(Variable(), writer, role, asyncio.subprocess.PIPE)
+        process = await start_end(Shows(), writer, role, asyncio.subprocess.PIPE)
         return (await process.communicate())[0].decode()
 
-    assert asyncio.run(printed()) == "a=b,c\n"
+    assert asyncio.run(printed("origin")) == f"{{{first}}} a=b,c\n"
+    assert asyncio.run(printed("target")) == f"{{{last}}} a=b,c\n"
 
 
-def part(port, starts, **changes):
+def part(folder, port, starts, **changes):
     given = {
+        "injector": "stand-in",
+        "log": str(folder / "writes.log"),
         "writer": Writer(0, "o", "t", "", port, message_b=100, messages=1000),
         "targets": [("t", "127.0.0.1")],
         "sides": 1,
@@ -108,13 +96,14 @@ def part(port, starts, **changes):
             PlannedWrite(number, 0, start_s, start_s + 0.2) for number, start_s in enumerate(starts)
         ],
     }
-    return Part(**{**given, **changes})
+    return Perform(**{**given, **changes})
 
 
 def test_passive_sides_of_a_target_take_turns():
     plan = staggered(["a", "b", "c"], ["o"], 1, 1.0, 12.0, 3)
     writer = Writer(0, "o", "", "", 20000, 100)
-    handed = Part(writer, [(n, f"at {n}") for n in "abc"], 2, 0.0, 0.1, 0.3, plan.writes_of("o"))
+    targets = [(n, f"at {n}") for n in "abc"]
+    handed = Perform("ucx", "log", writer, targets, 2, 0.0, 0.1, 0.3, plan.writes_of("o"))
     for place, name in enumerate("abc"):
         to_one = [handed.writer_of(write) for write in handed.writes if write.target == place]
         assert {(each.target, each.address) for each in to_one} == {(name, f"at {name}")}
@@ -135,7 +124,7 @@ def carried_out(monkeypatch, handed, seconds, tmp_path, program=None):
 
     async def perform():
         agent = await passive_side(handed.writer, tmp_path / "side.log")
-        performer = ShortWriter(program, handed, str(tmp_path / "writes.log"))
+        performer = ShortWriter(handed)
         await asyncio.sleep(seconds)
         await performer.finish(5.0)
         await agent._stop()
@@ -148,7 +137,7 @@ def carried_out(monkeypatch, handed, seconds, tmp_path, program=None):
 def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
     monkeypatch, tmp_path
 ):
-    handed = part(free_port(), [0.0, 1.0, 60.0])
+    handed = part(tmp_path, free_port(), [0.0, 1.0, 60.0])
     seen = carried_out(monkeypatch, handed, 2.5, tmp_path)
     assert [write.number for write in seen.finished] == [0, 1]
     for write in seen.finished:
@@ -163,7 +152,7 @@ def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
 
 
 def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch, tmp_path):
-    handed = part(free_port(), [0.0])
+    handed = part(tmp_path, free_port(), [0.0])
     program = Program(passive="import time; time.sleep(60)")
     seen = carried_out(monkeypatch, handed, 1.8, tmp_path, program)
     assert seen.finished == []

@@ -46,8 +46,8 @@ class Hub:
 
     def send(self, node, order):
         assert isinstance(order, Perform)
-        self.parts[node] = order.part
-        self.lasts_s += [write.start_s for write in order.part.writes[-1:]]
+        self.parts[node] = order
+        self.lasts_s += [write.start_s for write in order.writes[-1:]]
 
     async def ask(self, orders, kind, what, timeout_s):
         assert (kind, {type(order) for order in orders.values()}) == (Written, {Finish})
@@ -71,20 +71,20 @@ class Hub:
         assert len(sides) == len(self.listening)
 
 
-def control(hub):
+def control(hub, logs):
     """Two writers at a time, of 0.1 s and messages of 1 kB."""
     plan = replace(PLAN, n_origins=2, short=ShortWrites(0.1, tolerance_s=0.01, allowed_share=0.02))
     nodes = Allocation(["n1", "n2", "n3"], ["o1", "o2"])
-    return ScheduleControl(plan, Writes("ucx", 1000, scheduled=2), nodes, hub)
+    return ScheduleControl(plan, Writes("ucx", 1000, scheduled=2), nodes, hub, logs)
 
 
 def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_origins(tmp_path):
     hub = Hub()
 
     async def one():
-        schedule = control(hub)
-        await schedule.rehearse(1, tmp_path)
-        begun = await schedule.begin(0.5, "0/on", 2, tmp_path)
+        schedule = control(hub, tmp_path)
+        await schedule.rehearse(1)
+        begun = await schedule.begin(0.5, "0/on", 2)
         steady_s = begun.zero_s + begun.table.steady_from_s
         window_s = (steady_s, steady_s + 0.5)
         return schedule, begun, await schedule.end(begun, window_s, tmp_path / "writes.json")
@@ -92,7 +92,7 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
     schedule, begun, (record, writers, reason) = asyncio.run(one())
     assert max(hub.lasts_s) < 1  # three rounds of 0.1 s, and the run of 0.5 s
     # By hand: 0.1 s at 1 MB/s are 100 messages of 1 kB.
-    assert (schedule._shape.messages, schedule._shape.lead_s) == (100, 0.01)
+    assert (schedule._messages, schedule._lead_s) == (100, 0.01)
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
     assert schedule.start_up_s > 0.1  # the lead of the first rehearsal
     for origin, part in hub.parts.items():
@@ -110,11 +110,11 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
 def test_writes_that_cannot_be_made_end_the_rehearsal(tmp_path):
     hub = Hub(writes=False)
     with pytest.raises(NotReadyError, match=r"^no write was done: \d+ times: nobody there$"):
-        asyncio.run(control(hub).rehearse(1, tmp_path))
+        asyncio.run(control(hub, tmp_path).rehearse(1))
     assert hub.ended == 1
     hub = Hub(fault="target side ended: no port")
     with pytest.raises(NotReadyError, match=r"^n1: target side ended: no port$"):
-        asyncio.run(control(hub).rehearse(1, tmp_path))
+        asyncio.run(control(hub, tmp_path).rehearse(1))
     assert hub.ended == 1
 
 
