@@ -230,19 +230,15 @@ def _limits(row: Result) -> str:
     """Within what there is no effect, and what may have stayed unseen; or what is possible."""
     if row.verdict is Verdict.NO_EFFECT and row.mean and row.hit:
         low, high = (100 * (ratio - 1) for ratio in (row.mean.low, row.mean.high))
-        unseen_share = "" if row.hit.value else f"; {_unseen(row.pairs)}"
+        missed = f"; hits of fewer than {unseen(row.pairs):.0%} of runs may have stayed unseen"
         return (
             f" Typical run within {row.margin * 100:.3g} %; mean {low:+.1f} to {high:+.1f} % in"
-            f" these {row.pairs} pairs{unseen_share}."
+            f" these {row.pairs} pairs{'' if row.hit.value else missed}."
         )
     if row.verdict is Verdict.INCONCLUSIVE and row.slowdown:
         least, most = map(_change, (row.slowdown.low, row.slowdown.high))
         return f" Still possible: {least} to {most} time."
     return ""
-
-
-def _unseen(pairs: int) -> str:
-    return f"hits of fewer than {unseen(pairs):.0%} of runs may have stayed unseen"
 
 
 def _range(of: Estimate | Interval) -> str:
