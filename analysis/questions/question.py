@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from analysis.statistics.interval import FEWEST, Estimate
+from analysis.statistics.interval import FEWEST, Estimate, Interval
 from analysis.statistics.location import Crossing
 from records.units import plural
 
@@ -115,11 +115,18 @@ class Question:
         return next(iter(self.estimates or self.facts))
 
 
+def shared(*names: str) -> dict[str, pl.Expr]:
+    """Facts that the rows of a group share: those of its first row."""
+    return {name: pl.col(name).first() for name in names}
+
+
 def answer(question: Question, run: Any) -> pl.DataFrame:
     """The rows of the answer; empty if the question does not apply to the run."""
     rows = question.rows(run)
     if rows.is_empty():
         return pl.DataFrame()
+    # What no row has is a figure that no row has.
+    rows = rows.with_columns(pl.selectors.by_dtype(pl.Null).cast(pl.Float64))
     by = list(question.by)
     groups = rows.group_by(by, maintain_order=True)
     estimated = [
@@ -146,8 +153,13 @@ def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | Non
 
 def columns_of(name: str, of: Estimate | Crossing | None) -> dict[str, float | None]:
     """An estimate as rows have it: `NAME`, `NAME_low` and `NAME_high`; nulls for none."""
-    value, low, high = (of.value, of.low, of.high) if of else (None, None, None)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
+    return {name: of.value if of else None, **ends_of(name, of)}
+
+
+def ends_of(name: str, of: Estimate | Crossing | Interval | None) -> dict[str, float | None]:
+    """An interval as rows have it: `NAME_low` and `NAME_high`; nulls for none."""
+    low, high = (of.low, of.high) if of else (None, None)
+    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def estimate_of(row: Mapping[str, Any], name: str) -> Estimate | None:

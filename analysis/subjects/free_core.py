@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.questions.estimators import stated
-from analysis.questions.question import INCONCLUSIVE, Limit, Question
+from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.columns import read_run
@@ -26,8 +25,6 @@ from records.sample import NODE, THREADS
 #: Factors that leave cores free.
 _FREES = ("reserved_cores", "core_spec")
 _SLOWER = (Verdict.SLOWER, Verdict.CONTENTION, Verdict.EMULATED, Verdict.DEVICE)
-_ENDS = ("", "_low", "_high")
-_FIGURES = [f"{name}{end}" for name in ("free", "full") for end in _ENDS]
 
 
 def _fabric(run: RunData) -> pl.DataFrame:
@@ -46,21 +43,15 @@ def _fabric(run: RunData) -> pl.DataFrame:
                 "case": row.case,
                 "arm": name_of(arm, others),
                 "cores": ", ".join(map("=".join, cores.items())),
-                "pairs": row.pairs,
+                "n": row.pairs,
                 "verdict": row.verdict.value,
                 "lost": full.verdict in _SLOWER,
                 "margin": run.header.margin,
-                **_figures("free", row),
-                **_figures("full", full),
+                **columns_of("free", row.slowdown),
+                **columns_of("full", full.slowdown),
             }
         )
-    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(_FIGURES, pl.Float64))
-
-
-def _figures(name: str, row: Result) -> dict[str, float | None]:
-    of = row.slowdown
-    values = (of.value, of.low, of.high) if of else (None, None, None)
-    return dict(zip((f"{name}{end}" for end in _ENDS), values, strict=True))
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 NOT_THE_FABRIC, NO_LOSS, REMAINS = "not the fabric", "no loss with all cores", "a part remains"
@@ -91,10 +82,7 @@ FABRIC = Question(
     rows=_fabric,
     by=("case", "arm", "cores"),
     estimates={"free": stated("free"), "full": stated("full")},
-    facts={
-        "n": pl.col("pairs").first(),
-        **{name: pl.col(name).first() for name in ("verdict", "lost", "margin")},
-    },
+    facts=shared("n", "verdict", "lost", "margin"),
     limits=(
         Limit(NOT_THE_FABRIC, when=_EQUAL & pl.col("lost")),
         Limit(NO_LOSS, when=_EQUAL),

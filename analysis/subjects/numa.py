@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from analysis.questions.estimators import median, ratio, ratio_of_sets
-from analysis.questions.question import INCONCLUSIVE, Limit, Question
+from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
 from analysis.questions.rows import paired, runs_that_count
 from analysis.questions.shown import section
 from analysis.report.data import RunData
@@ -245,11 +245,7 @@ FINDINGS = Question(
         ).cast(pl.Int64),
         "first_b_s": pl.col("first").median(),
         "second_b_s": pl.col("second").first().list.median(),
-        "published": pl.col("published").first(),
-        **{
-            name: pl.col(name).first()
-            for name in ("both", "about_pages", "locked", "numa_nodes", "nodes_needed")
-        },
+        **shared("published", "both", "about_pages", "locked", "numa_nodes", "nodes_needed"),
     },
     limits=(
         Limit("yes", when=_LOCKED == 1),

@@ -15,7 +15,6 @@ from analysis.subjects.writers import (
     PAPER_SHARE,
     concurrent_writers,
     rule,
-    share_of,
     table_5,
     write_length_s,
 )
@@ -94,7 +93,7 @@ def _writers(text: str, ranks: int) -> int:
     share = units.fraction(text)
     if share == text or share > 1:
         raise InputError(f"--writers: {text!r} is not a share; write such as 0.2%")
-    return share_of(ranks, share)
+    return round(ranks * float(share))
 
 
 def _text(document: dict[str, Any]) -> str:
