@@ -308,9 +308,6 @@ def _links(points: pl.DataFrame, point: str, case: str = "") -> list[dict[str, A
             link = {"treatment": group["treatment"][0], "of": source, "role": role, "case": case}
             link |= {"source": "measured", "points": len(x)}
             links.append(link | _correlation(pearson(list(x), list(y))))
-    tested = [link for link in links if link["p"] is not None]
-    for link, p in zip(tested, holm([link["p"] for link in tested]), strict=True):
-        link["p"] = p
     return links
 
 
@@ -354,15 +351,17 @@ def _within(run: RunData) -> pl.DataFrame:
     return pl.DataFrame(links, infer_schema_length=None)
 
 
-def _correlations(name: str, title: str, text: str, rows: Any, *first: str) -> Question:
+def _correlations(name: str, title: str, text: str, rows: Any, first: str) -> Question:
+    """p holds over the rows of a case, or over the measured ones."""
     return Question(
         name=name,
         title=title,
         text=f"{text} Interval: Fisher's, 95 %; p: after Holm over the measured rows.",
         rows=rows,
-        by=(*first, "treatment", "of", "role"),
+        by=(first, "treatment", "of", "role"),
         estimates={"r": stated("r")},
         facts=shared("points", "p"),
+        then=lambda table: pl.concat(map(_holm, table.partition_by(first, maintain_order=True))),
         columns=("p", "points"),
         headings={"of": "correlated with"},
         spread="role",

@@ -40,15 +40,15 @@ _CELL = ["case", "working_set_b", "footprint_b"]
 _ROW = ["case", "working_set", "working_set_b"]
 
 
-def _caches(run: RunData) -> tuple[int | None, int | None, float | None]:
+def _caches(run: RunData) -> dict[str, pl.Expr]:
     """Bytes of the second-level, all last-level and a socket's last-level caches of a target node.
 
-    Those of the node with the largest ones; None if the kernel does not say.
+    Those of the node with the largest ones; null if the kernel does not say.
     """
     hosts = [host for host in all_hosts(run.provenance.values()) if host.get("llc_total_b")]
     largest = max(hosts, key=lambda host: host["llc_total_b"], default={})
-    llc_b, sockets = largest.get("llc_total_b"), largest.get("sockets") or 1
-    return largest.get("l2_b"), llc_b, llc_b and llc_b / sockets
+    l2_b, llc_b = (pl.lit(largest.get(name), pl.Int64) for name in ("l2_b", "llc_total_b"))
+    return {"l2_b": l2_b, "llc_b": llc_b, "socket_b": llc_b / (largest.get("sockets") or 1)}
 
 
 def _pairs(run: RunData) -> pl.DataFrame:
@@ -75,6 +75,7 @@ def _pairs(run: RunData) -> pl.DataFrame:
         again=pl.when(~pl.col("controlled")).then("again"),
         working_set=_text("working_set_b"),
         footprint=_text("footprint_b"),
+        **_caches(run),
     ).sort(*_CELL, "block", "pair")
 
 
@@ -90,7 +91,6 @@ def _cells(run: RunData) -> pl.DataFrame:
     rows = _pairs(run)
     if rows.is_empty():
         return rows
-    l2_b, llc_b, _ = _caches(run)
     counted = beside_baselines(run.counters, run.samples, *MEMORY_ROLES, "L3 misses")
     rise = (pl.col("value") - pl.col("off")) / pl.col("written_b")
     for role, name, figure in (
@@ -100,7 +100,7 @@ def _cells(run: RunData) -> pl.DataFrame:
     ):
         of_role = counted.filter(role=role).select("case", figure.alias(name), arm="treatment")
         rows = rows.join(of_role, on=["case", "arm"], how="left", maintain_order="left")
-    return rows.with_columns(l2_b=pl.lit(l2_b, pl.Int64), llc_b=pl.lit(llc_b, pl.Int64))
+    return rows
 
 
 _COUNTS = ("dram_share", "ddio_share", "l3_misses", "l2_b", "llc_b")
@@ -144,23 +144,17 @@ def _contrasts(run: RunData) -> pl.DataFrame:
     rows = _pairs(run)
     if rows.is_empty():
         return rows
-    _, llc_b, socket_b = _caches(run)
     size_b = pl.col("footprint_b")
+    inside, beyond = size_b <= _INSIDE * pl.col("socket_b"), size_b >= _BEYOND * pl.col("llc_b")
     rows = rows.with_columns(
-        size_b.filter(chosen).max().over(_ROW).alias(name)
-        for name, chosen in (
-            ("inside_b", size_b <= _INSIDE * (socket_b or 0)),
-            ("beyond_b", size_b >= _BEYOND * (llc_b or np.inf)),
-        )
+        inside_b=size_b.filter(inside).max().over(_ROW),
+        beyond_b=size_b.filter(beyond).max().over(_ROW),
     )
     pairs = rows.group_by(*_ROW, "block", "pair", maintain_order=True).agg(
-        pl.col("reference", "again", "inside_b", "beyond_b").first(),
-        **{
-            name: pl.col("value").filter(size_b == pl.col(f"{name}_b")).first()
-            for name in ("inside", "beyond")
-        },
+        pl.col("reference", "again", "inside_b", "beyond_b", "llc_b").first(),
+        inside=pl.col("value").filter(size_b == pl.col("inside_b")).first(),
+        beyond=pl.col("value").filter(size_b == pl.col("beyond_b")).first(),
         margin=pl.lit(run.header.margin),
-        llc_b=pl.lit(llc_b, pl.Int64),
     )
     return pairs.join(_shown(pairs), on=_ROW, how="left", nulls_equal=True, maintain_order="left")
 
