@@ -81,8 +81,11 @@ class Question:
     #: Last step before the words, for what needs all rows of the answer.
     then: Callable[[pl.DataFrame], pl.DataFrame] | None = None
     limits: tuple[Limit, ...] = ()
-    #: What the answer says, in sentences that stand above its table.
-    sentences: Callable[[pl.DataFrame], Sequence[str]] | None = None
+    #: What the answer says above its table: word -> sentence on each of its rows, whose columns
+    #: stand in braces; or what makes the sentences of all rows.
+    sentences: Mapping[str, str] | Callable[[pl.DataFrame], Sequence[str]] = field(
+        default_factory=dict
+    )
     #: Columns beside keys and main estimate in the page's table; empty: all. Files have them all.
     columns: tuple[str, ...] = ()
     #: Column -> its heading, where its name does not read by itself.
@@ -142,6 +145,15 @@ def answer(question: Question, run: Any) -> pl.DataFrame:
     if question.then:
         table = question.then(table)
     return _worded(question, table) if question.limits else table
+
+
+def sentences_of(question: Question, table: pl.DataFrame) -> Sequence[str]:
+    """The sentences of an answer."""
+    sentences = question.sentences
+    if not isinstance(sentences, Mapping):
+        return sentences(table)
+    rows = table.to_dicts() if sentences else []
+    return [sentences[row["word"]].format(**row) for row in rows if row["word"] in sentences]
 
 
 def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | None]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from markupsafe import Markup
 
-from analysis.questions.question import PER_RATE, Plot, Question, answer, estimate_of
+from analysis.questions.question import PER_RATE, Plot, Question, answer, estimate_of, sentences_of
 from analysis.report import plots
 from analysis.report.data import RunData
 from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, View, light, points
@@ -103,7 +103,7 @@ def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) ->
         headings=headings,
         numeric=numeric,
         rows=cells,
-        sentences=question.sentences(table) if question.sentences else [],
+        sentences=sentences_of(question, table),
         # A section that can say nothing is folded, with the reasons.
         silent="; ".join(dict.fromkeys(reasons)) if all(reasons) else "",
         svgs=[

@@ -226,23 +226,10 @@ def _losses(run: RunData) -> pl.DataFrame:
     return rows.with_columns(share=pl.col("stalls") / pl.col("cycles"))
 
 
-LOSS_WORDS = {
-    "stalls on memory": "the loss is stalls on memory",
-    "something else": "most of the loss is something else",
-}
-
-
-def _explained(table: pl.DataFrame) -> list[str]:
-    """What the extra cycles are; only of losses whose interval is clear."""
-    return [
-        f"{row['case']}, {row['treatment']}: {row['share']:.0%} ({row['share_low']:.0%} to"
-        f" {row['share_high']:.0%}) of the extra cycles are stalls on memory:"
-        f" {LOSS_WORDS[row['word']]}."
-        for row in table.to_dicts()
-        if row["word"] in LOSS_WORDS
-    ]
-
-
+_OF_LOSS = (
+    "{case}, {treatment}: {share:.0%} ({share_low:.0%} to {share_high:.0%}) of the extra cycles are"
+    " stalls on memory: "
+)
 LOSSES = Question(
     name="why",
     title="Why: stalls among the extra cycles",
@@ -257,7 +244,10 @@ LOSSES = Question(
         Limit("stalls on memory", when=pl.col("share_low") > 0.5),
         Limit("something else", when=pl.col("share_high") < 0.5),
     ),
-    sentences=_explained,
+    sentences={
+        "stalls on memory": _OF_LOSS + "the loss is stalls on memory.",
+        "something else": _OF_LOSS + "most of the loss is something else.",
+    },
     columns=("n", "word"),
     headings={"share": "share of stalls", "word": "the loss is"},
     plot=None,

@@ -24,7 +24,7 @@ from records.sample import NODE, THREADS
 
 #: Factors that leave cores free.
 _FREES = ("reserved_cores", "core_spec")
-_SLOWER = (Verdict.SLOWER, Verdict.CONTENTION, Verdict.EMULATED, Verdict.DEVICE)
+_LOSSES = [verdict.value for verdict in Verdict if verdict.is_loss]
 
 
 def _fabric(run: RunData) -> pl.DataFrame:
@@ -45,7 +45,7 @@ def _fabric(run: RunData) -> pl.DataFrame:
                 "cores": ", ".join(map("=".join, cores.items())),
                 "n": row.pairs,
                 "verdict": row.verdict.value,
-                "lost": full.verdict in _SLOWER,
+                "lost": full.verdict.is_loss,
                 "margin": run.header.margin,
                 **columns_of("free", row.slowdown),
                 **columns_of("full", full.slowdown),
@@ -57,21 +57,7 @@ def _fabric(run: RunData) -> pl.DataFrame:
 NOT_THE_FABRIC, NO_LOSS, REMAINS = "not the fabric", "no loss with all cores", "a part remains"
 
 
-def _said_of_fabric(table: pl.DataFrame) -> Sequence[str]:
-    said = {
-        NOT_THE_FABRIC: "equals off to within {margin:.0%}. As many writes crossed the fabric as"
-        " with all cores, where it takes {full:.3g} times as long: the fabric is not the cause.",
-        REMAINS: "takes {free:.3g} ({free_low:.3g} to {free_high:.3g}) times as long as off. That"
-        " part is not the core's: fabric or memory may cause it.",
-        NO_LOSS: "equals off to within {margin:.0%}, but no loss was shown with all cores either.",
-    }
-    return [
-        f"{row['case']}: with {row['cores']}, {row['arm']} {said[row['word']].format(**row)}"
-        for row in table.to_dicts()
-        if row["word"] in said
-    ]
-
-
+_WITH = "{case}: with {cores}, {arm} "
 _EQUAL = pl.col("verdict") == Verdict.NO_EFFECT.value
 FABRIC = Question(
     name="fabric",
@@ -86,10 +72,18 @@ FABRIC = Question(
     limits=(
         Limit(NOT_THE_FABRIC, when=_EQUAL & pl.col("lost")),
         Limit(NO_LOSS, when=_EQUAL),
-        Limit(REMAINS, when=pl.col("verdict").is_in([verdict.value for verdict in _SLOWER])),
+        Limit(REMAINS, when=pl.col("verdict").is_in(_LOSSES)),
         Limit(INCONCLUSIVE, why="neither equal to off nor slower, see the verdicts"),
     ),
-    sentences=_said_of_fabric,
+    sentences={
+        NOT_THE_FABRIC: _WITH + "equals off to within {margin:.0%}. As many writes crossed the"
+        " fabric as with all cores, where it takes {full:.3g} times as long: the fabric is not the"
+        " cause.",
+        REMAINS: _WITH + "takes {free:.3g} ({free_low:.3g} to {free_high:.3g}) times as long as"
+        " off. That part is not the core's: fabric or memory may cause it.",
+        NO_LOSS: _WITH + "equals off to within {margin:.0%}, but no loss was shown with all cores"
+        " either.",
+    },
     columns=("full", "n", "verdict", "word"),
     headings={
         "cores": "cores left free",

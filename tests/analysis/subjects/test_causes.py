@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from analysis.questions.question import Question, answer
+from analysis.questions.question import Question, answer, sentences_of
 from analysis.report.data import load_run
 from analysis.subjects import causes
 from analysis.subjects.causes import STALLS, TIME, hit_more, worst_ranks
@@ -196,7 +196,7 @@ def test_the_extra_cycles_are_told_apart(tmp_path, stalls, word, said):
     (row,) = table.to_dicts()
     assert (row["case"], row["treatment"], row["word"]) == ("lammps", "on", word)
     assert row["share_low"] <= stalls <= row["share_high"]
-    (text,) = causes.LOSSES.sentences(table)
+    (text,) = sentences_of(causes.LOSSES, table)
     assert text.startswith(f"lammps, on: {row['share']:.0%} (")
     assert text.endswith(said)
 

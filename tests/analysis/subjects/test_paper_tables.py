@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from analysis.questions.question import Question, answer
+from analysis.questions.question import Question, answer, sentences_of
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
 from analysis.subjects.paper_tables import (
@@ -116,8 +116,7 @@ def test_table_three_has_all_published_lines_and_caveats(tmp_path: Path) -> None
     ]
     assert [row[2] for row in rows][:2] == pytest.approx([1.25, 8.89 / 8.75])
     assert [row[2] for row in rows][-2] == pytest.approx(1.5)
-    assert TABLE_3.sentences
-    texts = TABLE_3.sentences(table)
+    texts = sentences_of(TABLE_3, table)
     assert "CNS: the grid is small" in texts
     assert "XSBench: a rate here, a run time in the paper; slowdowns are of run times" in texts
     assert answer(TABLE_2, run).is_empty()
