@@ -16,7 +16,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 import polars as pl
 
 from analysis.effects.estimate import Result
-from analysis.questions.question import ends_of
 from analysis.report.data import RunData
 from analysis.samples.pairs import counted, levels, of_treatment
 from analysis.samples.provenance import all_hosts, mapping, reported_facts
@@ -128,7 +127,8 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
 def _of_result(row: Result, pairs: pl.DataFrame) -> dict[str, Any]:
     named: dict[str, Any] = {"verdict": str(row.verdict), "factors": _named(row.factors)}
     for side, foms in of_treatment(pairs, row.case, row.arm).select("off", "on").to_dict().items():
-        named |= ends_of(side, median_interval(foms.to_list()))
+        if of := median_interval(foms.to_list()):
+            named |= {f"{side}_low": of.low, f"{side}_high": of.high}
     return {key: value for key, value in flat(row).items() if key in COLUMNS} | named
 
 
@@ -145,13 +145,15 @@ def _of_baseline(part: pl.DataFrame) -> dict[str, Any]:
 
 def _of_treatment(part: pl.DataFrame) -> dict[str, Any]:
     values = part["fom"].to_list()
+    estimate = median_interval(values)
     return {
         "nodes": ",".join(
             sorted({node for names in part["nodes"] for node in str(names).split(",")})
         ),
         "runs": len(values),
         "fom": median(values),
-        **ends_of("fom", median_interval(values)),
+        "fom_low": estimate.low if estimate else None,
+        "fom_high": estimate.high if estimate else None,
         **part.select(pl.col(_WRITES[:-1]).first(), pl.col("asked_b_s").median()).row(
             0, named=True
         ),
