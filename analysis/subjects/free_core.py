@@ -111,7 +111,7 @@ def _served(run: RunData) -> pl.DataFrame:
     named, counted = _devices(run), _counted(run)
     rows = []
     for record in runs.join(counts, on="key", maintain_order="left").iter_rows(named=True):
-        cores = {name for name in parts_of(str(record["arm"]))[1] if name in _FREES}
+        cores = parts_of(str(record["arm"]))[1].keys() & _FREES
         hosts = hosts_of(run.provenance.get(str(record["provenance"])))
         if not (cores and record["free_cpus"] and record["node"] in hosts):
             continue
@@ -127,11 +127,7 @@ def _served(run: RunData) -> pl.DataFrame:
                 numbers[f"{name}_free"] = counted.get((*of_run, f"{counter}{ON_FREE}"))
             of_node = {name: str(record[name]) for name in ("case", "node")}
             rows.append({**of_node, "device": device, "free_cpus": record["free_cpus"], **numbers})
-    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(_COUNTED, pl.Float64))
-
-
-#: What was counted of a run, on all CPUs and on the free ones; null where nothing was.
-_COUNTED = ("came", "came_free", "threads", "threads_free")
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _counted(run: RunData) -> dict[tuple[str, int, str], float]:
@@ -141,10 +137,8 @@ def _counted(run: RunData) -> dict[tuple[str, int, str], float]:
         pl.col("tool").cast(pl.String) == NODE,
         event.str.ends_with(":interrupts") | event.str.ends_with(ON_FREE) | (event == THREADS),
     )
-    return {
-        (str(row["key"]), row["rank"], str(row["event"])): row["value"]
-        for row in rows.select("key", "rank", "event", "value").iter_rows(named=True)
-    }
+    counts = rows.select("key", "rank", "event", "value").iter_rows()
+    return {(str(key), rank, str(event)): value for key, rank, event, value in counts}
 
 
 def _devices(run: RunData) -> set[str]:
