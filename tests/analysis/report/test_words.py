@@ -1,10 +1,6 @@
-from dataclasses import replace
-from pathlib import Path
-
 import polars as pl
 import pytest
 
-from analysis.effects.estimate import results
 from analysis.effects.verdict import Verdict
 from analysis.report.words import (
     breakable,
@@ -17,29 +13,9 @@ from analysis.report.words import (
     with_code,
     with_remedy,
 )
-from analysis.samples.columns import read_run
 from analysis.statistics.interval import Estimate, Interval
 from records.notes import Note
-from tests.analysis.synthetic import LAMMPS, result, samples, write_run
-
-
-def test_no_effect_says_within_what_and_what_so_few_pairs_cannot_have_met(tmp_path: Path) -> None:
-    """Twelve pairs miss 22 % of runs with a chance of 5 %; eight decide."""
-    case = replace(LAMMPS, effects={"on": 1.0, "aa": 1.0}, noise=0.002)
-    found = samples(case, pairs=12, seed=2)
-    row = results(read_run(write_run(tmp_path / "run", found)).frame)[0]
-    assert row.verdict == "no effect"
-    low, high = (f"{100 * (end - 1):+.1f}" for end in (row.mean.low, row.mean.high))
-    said = sentence(row)
-    assert (
-        f"Typical run within 2 %; mean {low} to {high} % in these 12 pairs; hits of fewer" in said
-    )
-    assert "fewer than 22% of runs may have stayed unseen." in said
-    assert "no single run with writes stands out." in said
-    hit = replace(row, hit=Estimate(1 / 6, 0.02, 0.48, 0.95))
-    assert "unseen" not in sentence(hit)
-    assert "2 of 12 runs with writes took unusually long (true share at most 48%)." in sentence(hit)
-
+from tests.analysis.synthetic import result
 
 ENDS = Estimate(1.0, 0.998, 1.25, 0.95)
 UNCLEAR = Estimate(1.01, 0.988, 1.034, 0.95)

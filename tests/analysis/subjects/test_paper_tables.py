@@ -166,15 +166,6 @@ def test_the_picture_has_at_most_twelve_effects_of_names_that_fit(
     assert set(found) == labels
 
 
-def test_several_cases_of_a_workload_have_a_line_each(tmp_path: Path) -> None:
-    plain = runs("stream", OFF_B_S, ON_B_S, "B/s")
-    rows = here(TABLE_2, tmp_path, plain, runs("stream@reserved", OFF_B_S, OFF_B_S, "B/s"))
-    assert [(row["machine"], row["of_means"]) for row in rows] == [
-        ("here", pytest.approx(2.0)),
-        ("here stream@reserved", pytest.approx(1.0)),
-    ]
-
-
 def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -> None:
     several = [replace(s, nodes=["a", "b"]) for s in runs("lammps", OFF_S, ON_S)]
     other = runs("minife", OFF_S, ON_S)
