@@ -171,14 +171,6 @@ def quantity(value: float | None, unit: str, digits: int = 4) -> str:
     return NONE if value is None else f"{number(value / factor, digits)} {scaled}"
 
 
-def spread(mean: float, sd: float, unit: str = "") -> tuple[str, str]:
-    """Mean to four digits, standard deviation to as many places: `23.57 GB/s`, `± 0.78`."""
-    factor, scaled = scale(mean, unit)
-    text = number(mean / factor)
-    places = len(text.partition(".")[2])
-    return f"{text} {scaled}".rstrip(), f"\u00b1 {sd / factor:.{places}f}"
-
-
 def signed(value: float, places: int = 0) -> str:
     """A change with its sign, none if it rounds to 0: `+0.3`, `0`; with a true minus sign."""
     text = f"{value:+.{places}f}"

@@ -17,7 +17,7 @@ from analysis.history.alarms import Alarm, WatchedSeries
 from analysis.history.nights import latest
 from analysis.samples.columns import MOST
 from analysis.samples.provenance import mapping
-from analysis.subjects.published import paper, triad
+from analysis.subjects.published import machine_of, paper, triad
 from records.text import one_line
 
 Row = dict[str, Any]
@@ -166,11 +166,11 @@ def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
     Of machines whose memory is known; published ones at each of their memory clocks.
     """
     carried = {row["machine"]: row["dram_b_s"] for row in machines if not row["published"]}
-    clocks = _published_memory_b_s()
     points = []
     for row in triads:
-        dram_b_s = (clocks if row["published"] else carried).get(row["machine"])
-        slowdown = row["off_b_s"] / row["on_b_s"] if row["published"] else row["slowdown"]
+        dram_b_s, slowdown = carried.get(row["machine"]), row["slowdown"]
+        if row["published"]:
+            dram_b_s, slowdown = _memory_b_s(row["machine"]), row["off_b_s"] / row["on_b_s"]
         if dram_b_s and slowdown:
             points.append(
                 {
@@ -182,15 +182,12 @@ def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
     return points
 
 
-def _published_memory_b_s() -> dict[str, float]:
-    """Machine of Table II -> rate of its memory. Table I has one line for a machine's clocks."""
-    rates = {}
-    for row in paper()["table_1_machines"]:
-        machine, rates_gb_s = row["machine"], row["dram_gb_s"]
-        clocks = row["dram_mhz"] if len(rates_gb_s) > 1 else [None]
-        for clock, rate_gb_s in zip(clocks, rates_gb_s, strict=True):
-            rates[f"{machine}-{clock}" if clock else machine] = rate_gb_s * 1e9
-    return rates
+def _memory_b_s(machine: str) -> float:
+    """Rate of the memory of a machine of Table II, at its clock; Table I has all of them."""
+    line = machine_of(machine)
+    rates_gb_s, clock = line["dram_gb_s"], machine.removeprefix(f"{line['machine']}-")
+    at = line["dram_mhz"].index(int(clock)) if len(rates_gb_s) > 1 else 0
+    return 1e9 * float(rates_gb_s[at])
 
 
 def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:

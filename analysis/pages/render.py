@@ -13,18 +13,8 @@ from markupsafe import Markup
 from analysis.history.alarms import FEWEST, MOST, RECENT, Alarm, WatchedSeries
 from analysis.history.nights import KEY, latest
 from analysis.pages.across import MachineHistory, Row
-from analysis.report.plots import (
-    View,
-    drawing,
-    finish,
-    interval,
-    light,
-    logarithmic,
-    render_page,
-    rows_axes,
-    said,
-    themed_svg,
-)
+from analysis.report import plots
+from analysis.report.plots import View, light, render_page
 from analysis.report.sentences import MEANING
 from analysis.report.words import whole_dates
 from analysis.statistics.interval import Estimate, middle
@@ -163,7 +153,7 @@ def _nights_figure(
 ) -> Markup:
     """A point a night with its interval, the level, and since when it is worse."""
     days = [day.toordinal() for day in rows["night"]]
-    with drawing(1.6, 3.6, font_size=8) as figure:
+    with plots.drawing(1.6, 3.6, font_size=8) as figure:
         axes = figure.subplots()
         axes.plot(days, rows["value"], "o", ms=3, color=light(colour))
         low, high = (rows[end].cast(pl.Float64).fill_null(math.nan) for end in ("low", "high"))
@@ -174,8 +164,8 @@ def _nights_figure(
             axes.axvline(since.toordinal(), color=light("on"), lw=1)
         ends = sorted({days[0], days[-1]})
         axes.set_xticks(ends, [date.fromordinal(day).isoformat() for day in ends])
-        finish(axes, "", unit)
-        return themed_svg(figure, name, alt)
+        plots.finish(axes, "", unit)
+        return plots.themed_svg(figure, name, alt)
 
 
 def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
@@ -208,12 +198,12 @@ def _slowdown_figures(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
         marks = {row["machine"]: " (emulated)" if row["emulated"] else "" for row in machines}
         labels = [f"{machine}{mark}" for machine, mark in marks.items()]
         estimates = [Estimate(row["value"], row["low"], row["high"]) for row in machines]
-        with drawing(0.8 + 0.35 * len(machines), 4.0, font_size=9) as figure:
-            axes = rows_axes(figure, labels, "slowdown")
+        with plots.drawing(0.8 + 0.35 * len(machines), 4.0, font_size=9) as figure:
+            axes = plots.rows_axes(figure, labels, "slowdown")
             for line, (row, estimate) in enumerate(zip(machines, estimates, strict=True)):
-                interval(axes, estimate, line, "spin" if row["emulated"] else "on")
-            alt = f"Slowdown of {name}: {said(zip(labels, estimates, strict=True))}"
-            yield name, themed_svg(figure, f"m{number}", alt)
+                plots.interval(axes, estimate, line, "spin" if row["emulated"] else "on")
+            alt = f"Slowdown of {name}: {plots.said(zip(labels, estimates, strict=True))}"
+            yield name, plots.themed_svg(figure, f"m{number}", alt)
 
 
 def _rates_figure(rates: Sequence[Row]) -> Markup:
@@ -224,26 +214,26 @@ def _rates_figure(rates: Sequence[Row]) -> Markup:
         f"Network against triad per core of {units.plural(len(rates), 'machine')}. The network "
         f"is faster than one core's share of the memory on {', '.join(above) or 'none'}."
     )
-    with drawing(3.6) as figure:
+    with plots.drawing(3.6) as figure:
         axes = figure.subplots()
         _numbered(axes, rates, places)
-        logarithmic(axes, "x", "y")
+        plots.logarithmic(axes, "x", "y")
         ends = [min(map(min, places)), max(map(max, places))]
         axes.plot(ends, ends, color=light("muted"), lw=1)
-        finish(axes, "triad per core, GB/s", "network, GB/s")
-        return themed_svg(figure, "rates", alt)
+        plots.finish(axes, "triad per core, GB/s", "network, GB/s")
+        return plots.themed_svg(figure, "rates", alt)
 
 
 def headroom_figure(machines: Sequence[Row]) -> Markup:
     """Machines by number: what writes cost against the share of the memory that triad takes."""
     shares = [f"{of['machine']} {of['slowdown']:.2f} at {of['share']:.0%}" for of in machines]
     alt = f"Slowdown of triad against the share of the memory's bandwidth: {', '.join(shares)}"
-    with drawing(3.2) as figure:
+    with plots.drawing(3.2) as figure:
         axes = figure.subplots()
         _numbered(axes, machines, [(100 * of["share"], of["slowdown"]) for of in machines])
         axes.axhline(1, color=light("muted"), lw=1)
-        finish(axes, "triad without writes, % of what the memory carries", "slowdown")
-        return themed_svg(figure, "headroom", alt)
+        plots.finish(axes, "triad without writes, % of what the memory carries", "slowdown")
+        return plots.themed_svg(figure, "headroom", alt)
 
 
 def _numbered(axes: Any, machines: Sequence[Row], places: Sequence[tuple[float, float]]) -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import polars as pl
-
 from analysis.history.alarms import survey
 from analysis.history.nights import nights_of, read_results
 from analysis.pages.across import MachineHistory, side_by_side
@@ -43,7 +41,8 @@ def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory],
             left_out.append(f"machine {machine}: left out, a file of the pages has this name")
             continue
         rows = results.filter(machine=machine)
-        paths = _folders_of(rows["run"].unique(maintain_order=True), folders)
+        runs = rows["run"].unique(maintain_order=True)
+        paths = {run: path for run in runs for of in folders if (path := of / run).is_dir()}
         reports = {
             run: quote(os.path.relpath(report, output / machine))
             for run, path in paths.items()
@@ -62,10 +61,6 @@ def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory],
             )
         )
     return histories, left_out
-
-
-def _folders_of(runs: pl.Series, folders: Sequence[Path]) -> dict[str, Path]:
-    return {run: path for run in runs for folder in folders if (path := folder / run).is_dir()}
 
 
 def _facts(run: Path | None) -> Mapping[str, Any]:

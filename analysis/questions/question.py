@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from analysis.statistics.interval import FEWEST, Estimate
+from analysis.statistics.interval import FEWEST, Estimate, Interval
 from analysis.statistics.location import Crossing
 from records.units import plural
 
@@ -81,8 +81,11 @@ class Question:
     #: Last step before the words, for what needs all rows of the answer.
     then: Callable[[pl.DataFrame], pl.DataFrame] | None = None
     limits: tuple[Limit, ...] = ()
-    #: What the answer says, in sentences that stand above its table.
-    sentences: Callable[[pl.DataFrame], Sequence[str]] | None = None
+    #: What the answer says above its table: word -> sentence on each of its rows, whose columns
+    #: stand in braces; or what makes the sentences of all rows.
+    sentences: Mapping[str, str] | Callable[[pl.DataFrame], Sequence[str]] = field(
+        default_factory=dict
+    )
     #: Columns beside keys and main estimate in the page's table; empty: all. Files have them all.
     columns: tuple[str, ...] = ()
     #: Column -> its heading, where its name does not read by itself.
@@ -115,11 +118,18 @@ class Question:
         return next(iter(self.estimates or self.facts))
 
 
+def shared(*names: str) -> dict[str, pl.Expr]:
+    """Facts that the rows of a group share: those of its first row."""
+    return {name: pl.col(name).first() for name in names}
+
+
 def answer(question: Question, run: Any) -> pl.DataFrame:
     """The rows of the answer; empty if the question does not apply to the run."""
     rows = question.rows(run)
     if rows.is_empty():
         return pl.DataFrame()
+    # What no row has is a figure that no row has.
+    rows = rows.with_columns(pl.selectors.by_dtype(pl.Null).cast(pl.Float64))
     by = list(question.by)
     groups = rows.group_by(by, maintain_order=True)
     estimated = [
@@ -137,6 +147,15 @@ def answer(question: Question, run: Any) -> pl.DataFrame:
     return _worded(question, table) if question.limits else table
 
 
+def sentences_of(question: Question, table: pl.DataFrame) -> Sequence[str]:
+    """The sentences of an answer."""
+    sentences = question.sentences
+    if not isinstance(sentences, Mapping):
+        return sentences(table)
+    rows = table.to_dicts() if sentences else []
+    return [sentences[row["word"]].format(**row) for row in rows if row["word"] in sentences]
+
+
 def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | None]:
     values: dict[str, float | None] = {}
     for name, estimator in question.estimates.items():
@@ -146,8 +165,13 @@ def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | Non
 
 def columns_of(name: str, of: Estimate | Crossing | None) -> dict[str, float | None]:
     """An estimate as rows have it: `NAME`, `NAME_low` and `NAME_high`; nulls for none."""
-    value, low, high = (of.value, of.low, of.high) if of else (None, None, None)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
+    return {name: of.value if of else None, **ends_of(name, of)}
+
+
+def ends_of(name: str, of: Estimate | Crossing | Interval | None) -> dict[str, float | None]:
+    """An interval as rows have it: `NAME_low` and `NAME_high`; nulls for none."""
+    low, high = (of.low, of.high) if of else (None, None)
+    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def estimate_of(row: Mapping[str, Any], name: str) -> Estimate | None:

@@ -11,24 +11,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from markupsafe import Markup
 
-from analysis.questions.question import PER_RATE, Plot, Question, answer, estimate_of
+from analysis.questions.question import PER_RATE, Plot, Question, answer, estimate_of, sentences_of
+from analysis.report import plots
 from analysis.report.data import RunData
-from analysis.report.plots import (
-    LEVEL_COLOURS,
-    View,
-    band,
-    drawing,
-    finish,
-    interval,
-    legend,
-    level_line,
-    level_look,
-    light,
-    logarithmic,
-    points,
-    rows_axes,
-    themed_svg,
-)
+from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, View, light, points
 from analysis.report.sections import Files, Part, Section
 from analysis.report.words import DASH
 from analysis.statistics.interval import Interval
@@ -110,14 +96,16 @@ def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) ->
     shape = spread if question.spread else whole_rows
     headings, numeric, cells = shape(question, table.clear() if whole else table)
     pictures = _pictures(question, rows)
+    reasons = [row.get("why", "") for row in rows]
+    cases = table["case"].unique().to_list() if "case" in table.columns else None
     return View(
         question=question,
         headings=headings,
         numeric=numeric,
         rows=cells,
-        sentences=question.sentences(table) if question.sentences else [],
+        sentences=sentences_of(question, table),
         # A section that can say nothing is folded, with the reasons.
-        silent="; ".join(dict.fromkeys(row["why"] for row in rows)) if _silent(rows) else "",
+        silent="; ".join(dict.fromkeys(reasons)) if all(reasons) else "",
         svgs=[
             (text, _svg(question, of, name, f"{anchor}{index}"))
             for index, (text, of, name) in enumerate(pictures[:_PICTURES])
@@ -126,7 +114,7 @@ def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) ->
         undrawn=_undrawn(rows, pictures, whole),
         # A long table is folded below its pictures.
         long=len(cells) > _OPEN,
-        emulated=run.emulated(_cases(table)),
+        emulated=run.emulated(cases),
     )
 
 
@@ -168,10 +156,6 @@ def _together(question: Question, row: Row) -> tuple[str, str]:
     return value, "\n".join(filter(None, (ends, *texts)))
 
 
-def _cases(table: pl.DataFrame) -> list[str] | None:
-    return table["case"].unique().to_list() if "case" in table.columns else None
-
-
 def _undrawn(rows: Sequence[Row], pictures: Sequence[object], whole: bool) -> str:
     """What of the rows is not drawn, since there are too many."""
     if len(pictures) > _PICTURES:
@@ -186,11 +170,6 @@ def _others(question: Question, table: pl.DataFrame) -> list[str]:
     facts = [name for name in question.facts if name != "n"]
     rest = [*list(question.estimates)[1:], *facts, "n", "word"]
     return [name for name in question.columns or rest if name in table.columns]
-
-
-def _silent(rows: Sequence[Row]) -> bool:
-    """Whether no row has a word that says something."""
-    return all(row.get("why") for row in rows)
 
 
 def _unit(name: str) -> str:
@@ -291,9 +270,9 @@ def _svg(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Mar
     for label, row in said:
         value, ends = _cell(question, row, name)
         texts.append(f"{label} {value}".lstrip() + (f" ({ends})" if ends else ""))
-    with drawing(height_in(question, rows)) as figure:
+    with plots.drawing(height_in(question, rows)) as figure:
         draw(figure, question, rows, name)
-        return themed_svg(figure, anchor, f"{question.title}: {'; '.join(texts)}")
+        return plots.themed_svg(figure, anchor, f"{question.title}: {'; '.join(texts)}")
 
 
 def _label(names: Sequence[str], row: Row) -> str:
@@ -330,27 +309,27 @@ def _forest(figure: Figure, question: Question, rows: Sequence[Row], name: str) 
     colour = question.axes[0] if question.axes else ""
     levels = list(dict.fromkeys(row[colour] for row in rows)) if colour else []
     labels = [_named(question, row) for row in rows]
-    axes = rows_axes(figure, labels, axis, line=None if _unit(name) else 1.0)
+    axes = plots.rows_axes(figure, labels, axis, line=None if _unit(name) else 1.0)
     for line, row in enumerate(rows):
         index = levels.index(row[colour]) if colour else 1
         if question.behind and row[f"{question.behind}_low"] is not None:
-            band(axes, Interval(*(row[f"{question.behind}_{end}"] for end in _ENDS)), line)
+            plots.band(axes, Interval(*(row[f"{question.behind}_{end}"] for end in _ENDS)), line)
         of = estimate_of(row, name)
         scaled = of.mapped(lambda value: value / divisor) if of else None
-        interval(axes, scaled, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
+        plots.interval(axes, scaled, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
 
 
 def _change(figure: Figure, question: Question, rows: Sequence[Row], _: str) -> None:
     """A row for each row of the answer: its values without and with traffic, logarithmic."""
     both = [(row, *(row[column] for column in question.axes)) for row in rows]
     positive = [(row, off, on) for row, off, on in both if off and on and off > 0 and on > 0]
-    axes = rows_axes(figure, [_named(question, row) for row, *_ in positive], "", line=None)
+    axes = plots.rows_axes(figure, [_named(question, row) for row, *_ in positive], "", line=None)
     for line, (_, off, on) in enumerate(positive):
         axes.plot([off, on], [line, line], color=light("muted"), lw=1.5)
         points(axes, [off], [line], "off", "o", 6)
         points(axes, [on], [line], "on", "^", 6)
     if positive:
-        logarithmic(axes, "x")
+        plots.logarithmic(axes, "x")
 
 
 def _map(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
@@ -424,20 +403,19 @@ def _series(figure: Figure, question: Question, rows: Sequence[Row], name: str) 
     for index, (label, of) in enumerate(
         grouped((_label(question.axes[1:], row), row) for row in rows).items()
     ):
+        css = LEVEL_COLOURS[index % len(LEVEL_COLOURS)]
+        shape = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
+        places, heights = [place(row) for row in of], [height(row, name) for row in of]
         if cloud:
-            css, shape = level_look(index)
             look = {"alpha": 0.7, "mew": 0, "label": label, "gid": f"points-{index}"}
-            heights = [height(row, name) for row in of]
-            points(axes, [place(row) for row in of], heights, css, shape, 4, **look)
+            points(axes, places, heights, css, shape, 4, **look)
             if question.behind and of[0][question.behind] is not None:
                 line = sorted((place(row), height(row, question.behind)) for row in of)
                 axes.plot(*zip(*line, strict=True), color=light(css), lw=1.6)
         else:
-            low, high = (f"{name}_{end}" for end in _ENDS)
-            bars = [
-                (place(row), height(row, name), height(row, low), height(row, high)) for row in of
-            ]
-            level_line(axes, index, label, bars)
+            axes.plot(places, heights, color=light(css), marker=shape, ms=5, lw=1.4, label=label)
+            low, high = ([height(row, f"{name}_{end}") for row in of] for end in _ENDS)
+            axes.vlines(places, low, high, color=light(css), lw=2.5, alpha=0.6)
     if named:
         axes.set_xticks(range(len(texts)), texts)
     limits: dict[str, Any] = {} if named or cloud else {"xlim": (0, None)}
@@ -445,8 +423,8 @@ def _series(figure: Figure, question: Question, rows: Sequence[Row], name: str) 
         limits["ylim"] = (0, None)
     else:
         axes.axhline(1.0, color=light("muted"), lw=1)
-    finish(axes, x_axis, y_axis, **limits)
-    legend(figure, 4 if cloud else 3)
+    plots.finish(axes, x_axis, y_axis, **limits)
+    figure.legend(loc="outside upper left", ncols=4 if cloud else 3)
 
 
 #: Kind of picture -> its height in inches, and what draws it.

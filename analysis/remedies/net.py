@@ -9,7 +9,7 @@ import polars as pl
 
 from analysis.history.between_nights import NightsDifference, ratio_of_nights
 from analysis.questions.estimators import stated
-from analysis.questions.question import columns_of
+from analysis.questions.question import columns_of, ends_of
 from analysis.remedies.tried import KEYS, speeds
 from analysis.report.data import RunData
 from analysis.statistics.aligned_ranks import (
@@ -20,7 +20,7 @@ from analysis.statistics.aligned_ranks import (
     next_allocation,
     slowdown,
 )
-from analysis.statistics.interval import FEWEST, Estimate, Interval
+from analysis.statistics.interval import FEWEST, Estimate
 from analysis.statistics.location import Crossing, crossing, location, p_value
 
 #: A remedy with its figures. `price`: time off with the remedy / off; above 1 it costs; null for a
@@ -74,7 +74,7 @@ def _of_pairs(rows: pl.DataFrame, share: float) -> Remedy:
         **columns_of("written", _ratio(rates)),
         **columns_of("net", net),
         **columns_of("break_even", _break_even(whole) if price else None),
-        **_following(following),
+        **ends_of("next_allocation", following),
         "p": p_value(logs) if net else None,
         "n": whole.height,
         "allocations": places.n_unique(),
@@ -94,7 +94,7 @@ def _of_allocations(rows: pl.DataFrame, share: float) -> Remedy:
         **columns_of("written", None),
         **columns_of("net", net.ratio if net else None),
         **columns_of("break_even", None),
-        **_following(Interval.of(net.ratio) if net and allocations >= FEWEST_BLOCKS else None),
+        **ends_of("next_allocation", net.ratio if net and allocations >= FEWEST_BLOCKS else None),
         "p": net.p if net else None,
         "n": allocations,
         "allocations": allocations,
@@ -133,11 +133,6 @@ def _of_nights(one: pl.Series, other: pl.Series) -> NightsDifference | None:
     if min(len(one), len(other)) < 2:
         return None
     return ratio_of_nights(one.to_list(), other.to_list())
-
-
-def _following(of: Interval | None) -> Remedy:
-    low, high = of or (None, None)
-    return {"next_allocation_low": low, "next_allocation_high": high}
 
 
 def times(run: RunData) -> pl.DataFrame:

@@ -13,7 +13,7 @@ import polars as pl
 
 from analysis.effects.estimate import Result
 from analysis.questions.estimators import centre, crossover
-from analysis.questions.question import PER_RATE, Limit, Question
+from analysis.questions.question import PER_RATE, Limit, Question, shared
 from analysis.questions.shown import answered
 from analysis.report.data import RunData
 from analysis.samples.pairs import of_treatment
@@ -163,7 +163,7 @@ THROTTLING = Question(
         "crossover_b_s": crossover("slope", "price", "highest_b_s"),
         "same_rate_b_s": crossover("more", "price", "highest_b_s"),
     },
-    facts={name: pl.col(name).first() for name in ("highest_b_s", "unit", "bandwidth", "per")},
+    facts=shared("highest_b_s", "unit", "bandwidth", "per"),
     then=_only_of_lines,
     limits=(
         Limit("yes", when=(pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)),
@@ -205,11 +205,7 @@ RUNS = Question(
     " one through the baseline fits.",
     rows=_drawn,
     by=("case", "arm", "others", "at", *PAIR, "reached_b_s"),
-    facts={
-        "fom": pl.col("on").first(),
-        "unit": pl.col("unit").first(),
-        "line": pl.col("line").first(),
-    },
+    facts={"fom": pl.col("on").first(), **shared("unit", "line")},
     headings={"fom": "figure of merit", "reached_b_s": "writers' rate, as measured"},
     units={"fom": "unit"},
     plot="points",

@@ -25,7 +25,7 @@ from analysis.samples.columns import write_table
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import ends
 from records import units
-from records.arms import BASELINE, level_text, parts_of
+from records.arms import BASELINE
 from records.errors import InputError
 from records.files import distrust, make_folder, replace_text
 from records.groups import grouped
@@ -118,10 +118,8 @@ def render(runs: Sequence[RunData]) -> str:
         SUBJECTS,
         f"Slowdown under network writes: {machine}",
         {
-            "figure": units.number,
             "utc": utc,
             "with_code": words.with_code,
-            "dates": words.whole_dates,
             "sentence": words.sentence,
             "breakable": words.breakable,
         },
@@ -136,13 +134,8 @@ def render(runs: Sequence[RunData]) -> str:
         fom=_fom,
         ratio=words.ratio,
         interval=lambda of: ends(of).replace("-", DASH),
-        level_text=level_text,
-        arm_name=lambda treatment: parts_of(treatment)[0],
-        spread=units.spread,
-        signed=units.signed,
         variable=variable,
         steady=steady,
-        binary=lambda value: DASH if value is None else words.binary(value),
         quantity=lambda *figure: units.quantity(*figure).replace(units.NONE, DASH),
     )
 
@@ -151,7 +144,7 @@ def _run_view(run: RunData, anchor: str) -> View:
     """One run: `data`, `shown` (rows of the table of results), its `cases` and `sections`."""
     names = list(dict.fromkeys(row.case for row in run.results))
     cases = [_case_view(run, name, f"{anchor}c{i}") for i, name in enumerate(names)]
-    parts: tuple[Part, ...] = ("lead", "effects", "run", "end")
+    parts: tuple[Part, ...] = ("lead", "run", "end")
     return View(
         data=run,
         anchor=anchor,

@@ -57,7 +57,7 @@ COLOURS = {
 }
 #: All CSS variables; arms that look alike, as `full` and `on`, have the same light colour.
 _VARIABLES = COLOURS | {name: arm.colours for name, arm in ARMS.items()}
-#: Colours of levels; further levels start again.
+#: Colours and markers of levels; further levels start again.
 LEVEL_COLOURS = [name for name in COLOURS if name.startswith("level")]
 LEVEL_MARKERS = ("o", "^", "s", "D", "v", "P")
 _FONT = "DejaVu Sans"
@@ -404,30 +404,10 @@ def _rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
     axes.grid(axis="x")
 
 
-def level_look(index: int) -> tuple[str, str]:
-    """Colour (a CSS variable) and marker of a level; further levels start again."""
-    return LEVEL_COLOURS[index % len(LEVEL_COLOURS)], LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
-
-
-def level_line(
-    axes: Axes, index: int, text: str, points: Sequence[tuple[float, float, float, float]]
-) -> None:
-    """A line for the level `index`: place, value and both ends of each interval, NaN for none."""
-    name, shape = level_look(index)
-    places, values, low, high = zip(*points, strict=True) if points else ((), (), (), ())
-    axes.plot(places, values, color=light(name), marker=shape, ms=5, lw=1.4, label=text)
-    axes.vlines(places, low, high, color=light(name), lw=2.5, alpha=0.6)
-
-
 def finish(axes: Axes, x: str, y: str, **look: Any) -> None:
     """Labels and horizontal grid lines, once all is drawn; `look` as of `Axes.set`."""
     axes.set(xlabel=x, ylabel=y, **look)
     axes.grid(axis="y")
-
-
-def legend(figure: Figure, columns: int) -> None:
-    """The legend above the axes."""
-    figure.legend(loc="outside upper left", ncols=columns)
 
 
 def logarithmic(axes: Axes, *which: Literal["x", "y"]) -> None:

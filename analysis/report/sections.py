@@ -21,9 +21,8 @@ from analysis.report.data import RunData
 SUBJECTS = "analysis.subjects"
 #: Name of a file next to the page -> its JSON document, or its table.
 Files = Mapping[str, Mapping[str, Any] | pl.DataFrame]
-#: Of the page: before all runs. Of a run: before all words, next to the table of all effects,
-#: before the cases, after them.
-Part = Literal["machine", "lead", "effects", "run", "end"]
+#: Of the page: before all runs. Of a run: before all words, before the cases, after them.
+Part = Literal["machine", "lead", "run", "end"]
 
 
 @dataclass(frozen=True)

@@ -240,10 +240,10 @@ def _limits(row: Result) -> str:
     """Within what there is no effect, and what may have stayed unseen; or what is possible."""
     if row.verdict is Verdict.NO_EFFECT and row.mean and row.hit:
         low, high = (100 * (ratio - 1) for ratio in (row.mean.low, row.mean.high))
-        hits = f"; hits of fewer than {unseen(row.pairs):.0%} of runs may have stayed unseen"
+        missed = f"; hits of fewer than {unseen(row.pairs):.0%} of runs may have stayed unseen"
         return (
             f" Typical run within {row.margin * 100:.3g} %; mean {low:+.1f} to {high:+.1f} % in"
-            f" these {row.pairs} pairs{'' if row.hit.value else hits}."
+            f" these {row.pairs} pairs{'' if row.hit.value else missed}."
         )
     if row.verdict is Verdict.INCONCLUSIVE and row.slowdown:
         least, most = map(_change, (row.slowdown.low, row.slowdown.high))

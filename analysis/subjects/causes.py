@@ -17,7 +17,7 @@ import polars as pl
 from scipy import special
 
 from analysis.questions.estimators import median, stated
-from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of
+from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData, all_rows
 from analysis.report.sections import Files
@@ -193,7 +193,7 @@ CHANGES = Question(
     estimates={"ratio": median("ratio")},
     facts={
         **{name: pl.col(name).median() for name in ("off", "on")},
-        **{name: pl.col(name).first() for name in ("unit", "baseline", *_WORST)},
+        **shared("unit", "baseline", *_WORST),
     },
     then=_holm,
     sentences=hit_more,
@@ -218,39 +218,26 @@ def _losses(run: RunData) -> pl.DataFrame:
     """A row per pair of treatments that make wrapped runs slower: extra cycles, and stalls."""
     slower = {(row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1}
     wrapped = run.counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique()
-    shown = [
+    shown = {
         (case, without_tool(arm), tool)
         for case, arm, tool in wrapped.iter_rows()
         if (case, arm) in slower
-    ]
+    }
     more = _sums(_paired(run)).with_columns(more=pl.col("on") - pl.col("off"))
     cycles, stalls = (
         more.filter(role=role).select(*_KIND, *_PAIR, pl.col("more").alias(name))
         for role, name in (("cycles", "cycles"), (STALLS, "stalls"))
     )
     rows = cycles.join(stalls, on=[*_KIND, *_PAIR], maintain_order="left")
-    kinds = pl.DataFrame(shown, schema=dict.fromkeys(_KIND, pl.String), orient="row").unique()
+    kinds = pl.DataFrame(list(shown), schema=dict.fromkeys(_KIND, pl.String), orient="row")
     rows = rows.join(kinds, on=_KIND, how="semi", maintain_order="left")
     return rows.with_columns(share=pl.col("stalls") / pl.col("cycles"))
 
 
-LOSS_WORDS = {
-    "stalls on memory": "the loss is stalls on memory",
-    "something else": "most of the loss is something else",
-}
-
-
-def _explained(table: pl.DataFrame) -> list[str]:
-    """What the extra cycles are; only of losses whose interval is clear."""
-    return [
-        f"{row['case']}, {row['treatment']}: {row['share']:.0%} ({row['share_low']:.0%} to"
-        f" {row['share_high']:.0%}) of the extra cycles are stalls on memory:"
-        f" {LOSS_WORDS[row['word']]}."
-        for row in table.to_dicts()
-        if row["word"] in LOSS_WORDS
-    ]
-
-
+_OF_LOSS = (
+    "{case}, {treatment}: {share:.0%} ({share_low:.0%} to {share_high:.0%}) of the extra cycles are"
+    " stalls on memory: "
+)
 LOSSES = Question(
     name="why",
     title="Why: stalls among the extra cycles",
@@ -265,7 +252,10 @@ LOSSES = Question(
         Limit("stalls on memory", when=pl.col("share_low") > 0.5),
         Limit("something else", when=pl.col("share_high") < 0.5),
     ),
-    sentences=_explained,
+    sentences={
+        "stalls on memory": _OF_LOSS + "the loss is stalls on memory.",
+        "something else": _OF_LOSS + "most of the loss is something else.",
+    },
     columns=("n", "word"),
     headings={"share": "share of stalls", "word": "the loss is"},
     plot=None,
@@ -316,9 +306,6 @@ def _links(points: pl.DataFrame, point: str, case: str = "") -> list[dict[str, A
             link = {"treatment": group["treatment"][0], "of": source, "role": role, "case": case}
             link |= {"source": "measured", "points": len(x)}
             links.append(link | of_r(pearson(list(x), list(y)), len(x)))
-    tested = [link for link in links if link["p"] is not None]
-    for link, p in zip(tested, holm([link["p"] for link in tested]), strict=True):
-        link["p"] = p
     return links
 
 
@@ -362,11 +349,6 @@ def _published() -> list[dict[str, Any]]:
     ]
 
 
-def _frame(links: Sequence[dict[str, Any]]) -> pl.DataFrame:
-    floats = dict.fromkeys(("r", "r_low", "r_high", "p"), pl.Float64)
-    return pl.DataFrame(links, schema_overrides=floats)
-
-
 def _across(run: RunData) -> pl.DataFrame:
     """Links whose points are the medians of the workloads, and those of the paper."""
     of_cases = (
@@ -375,24 +357,27 @@ def _across(run: RunData) -> pl.DataFrame:
         .agg(pl.col("value", TIME).median())
     )
     links = _links(of_cases, "case")
-    return _frame([*links, *_published()] if links else [])
+    return pl.DataFrame([*links, *_published()] if links else [])
 
 
 def _within(run: RunData) -> pl.DataFrame:
     """Links whose points are the runs of a case."""
     cases = _of_runs(run).partition_by("case", maintain_order=True)
-    return _frame([link for of in cases for link in _links(of, "key", of["case"][0])])
+    links = [link for of in cases for link in _links(of, "key", of["case"][0])]
+    return pl.DataFrame(links, infer_schema_length=None)
 
 
-def _correlations(name: str, title: str, text: str, rows: Any, *first: str) -> Question:
+def _correlations(name: str, title: str, text: str, rows: Any, first: str) -> Question:
+    """p holds over the rows of a case, or over the measured ones."""
     return Question(
         name=name,
         title=title,
         text=f"{text} Interval: Fisher's, 95 %; p: after Holm over the measured rows.",
         rows=rows,
-        by=(*first, "treatment", "of", "role"),
+        by=(first, "treatment", "of", "role"),
         estimates={"r": stated("r")},
-        facts={name: pl.col(name).first() for name in ("points", "p")},
+        facts=shared("points", "p"),
+        then=lambda table: pl.concat(map(_holm, table.partition_by(first, maintain_order=True))),
         columns=("p", "points"),
         headings={"of": "correlated with"},
         spread="role",
@@ -420,8 +405,7 @@ WITHIN = _correlations(
 # What tools cost, what they and the nodes counted, and what was not counted.
 
 
-def _of_tools(counters: pl.DataFrame) -> pl.DataFrame:
-    return counters.filter(~pl.col("tool").cast(pl.String).is_in(AGENTS))
+_OF_TOOLS = ~pl.col("tool").cast(pl.String).is_in(AGENTS)
 
 
 def _tool_prices(run: RunData) -> pl.DataFrame:
@@ -431,15 +415,14 @@ def _tool_prices(run: RunData) -> pl.DataFrame:
         for of in run.contrasts
         if (of.factor, of.kind) == ("tool", "price") and not of.at
     }
-    names = pl.col("case", "tool").cast(pl.String)
+    wrapped = run.counters.filter(_OF_TOOLS).select(pl.col("case", "tool").cast(pl.String))
     rows = []
-    for case, tool in _of_tools(run.counters).select(names).unique(maintain_order=True).rows():
+    for case, tool in wrapped.unique(maintain_order=True).rows():
         of = prices.get((case, tool))
         figures = columns_of("ratio", of.ratio if of else None)
-        more = {"pairs": of.pairs if of else 0, "margin": run.header.margin}
+        more = {"n": of.pairs if of else 0, "margin": run.header.margin}
         rows.append({"case": case, "tool": tool, **figures, **more})
-    floats = dict.fromkeys(("ratio", "ratio_low", "ratio_high"), pl.Float64)
-    return pl.DataFrame(rows, schema_overrides=floats)
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 _MOST = 1 + pl.col("margin")
@@ -451,7 +434,7 @@ PRICES = Question(
     rows=_tool_prices,
     by=("case", "tool"),
     estimates={"ratio": stated("ratio")},
-    facts={"n": pl.col("pairs").first(), "margin": pl.col("margin").first()},
+    facts=shared("n", "margin"),
     limits=(
         Limit("changed by the tool", when=pl.col("ratio_low") > _MOST),
         Limit("changed by the tool", when=pl.col("ratio_high") < 1 / _MOST),
@@ -468,7 +451,7 @@ def _counters(run: RunData) -> pl.DataFrame:
     names = pl.col("case", "arm", "tool", "event", "unit", "state").cast(pl.String)
     used = (pl.col("value") != 0).any().over("case", "tool", "event")
     rows = medians(run.counters).with_columns(names)
-    rows = rows.filter(~pl.col("tool").is_in(AGENTS) | ((pl.col("tool") == NODE) & used))
+    rows = rows.filter(_OF_TOOLS | ((pl.col("tool") == NODE) & used))
     arms = in_order(rows["arm"].unique(maintain_order=True))
     places = {arm: place for place, arm in enumerate(arms)}
     return rows.sort(pl.col("arm").replace_strict(places, default=0), maintain_order=True)
@@ -483,8 +466,7 @@ COUNTERS = Question(
     rows=_counters,
     by=("case", "tool", "event", "arm"),
     facts={
-        "value": pl.col("value").first(),
-        "unit": pl.col("unit").first(),
+        **shared("value", "unit"),
         "state": pl.col("state").filter(pl.col("state") != "counted").first(),
     },
     columns=("state",),
@@ -501,10 +483,10 @@ def _absent(run: RunData) -> pl.DataFrame:
         {"what": role, "where": "some run or all", "reason": _WHY_NOT.get(state, state)}
         for role, state in lost.unique(maintain_order=True).rows()
     ]
-    tools = [str(tool) for tool in _of_tools(run.counters)["tool"].unique(maintain_order=True)]
-    programs = {tool.partition(":")[0] for tool in tools} & {row.tool for row in COUNTS}
+    tools = run.counters.filter(_OF_TOOLS)["tool"].unique()
+    programs = {str(tool).partition(":")[0] for tool in tools} & {row.tool for row in COUNTS}
     # Hosts of older versions have no `processor`.
-    hosts = all_hosts(run.provenance.values()) if tools else []
+    hosts = all_hosts(run.provenance.values()) if len(tools) else []
     for identity in sorted({str(host["processor"]) for host in hosts if "processor" in host}):
         family = processor_family(identity)
         where = f"processor {identity or '(unknown)'}"

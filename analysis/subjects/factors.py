@@ -5,7 +5,9 @@ Estimates are those of the results and contrasts of a run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -15,33 +17,28 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import quantity
 from analysis.questions.estimators import stated
-from analysis.questions.question import Question
+from analysis.questions.question import Question, columns_of, ends_of, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.statistics.interval import flat
 from records.arms import level_text, name_of, parts_of
 from records.groups import grouped
 
-_ENDS = ("", "_low", "_high")
-_FLOATS = [f"{name}{end}" for name in ("slowdown", "ratio", "noise_floor") for end in _ENDS]
-_FLOATS += ["writer_rate_b_s"]
-_FIGURES = {*_FLOATS, "case", "arm", "baseline", "pairs", "kind", "treatment", "against", "factor"}
 #: The factor whose levels are requested rates.
 RATE = "rate"
 
 
-def _rows(run: RunData) -> pl.DataFrame:
+def _rows(run: RunData, *, rates: bool) -> pl.DataFrame:
     """A row per effect of the cases whose effects differ in a factor, in order of levels.
+
+    Of those that differ in the rate, or of the others.
 
     `factor` is the rate if that varies, else the factor with most levels; `line` the arm with its
     level of the next factor that varies, `at` the levels of the others.
     """
     effects = grouped((row.case, row) for row in run.results if row.role == "effect")
-    return _table([row for of in effects.values() for row in _of_case(of)])
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(_FLOATS, pl.Float64))
+    rows = [row for of in effects.values() for row in _of_case(of)]
+    chosen = [row for row in rows if (row["factor"] == RATE) == rates]
+    return pl.DataFrame(chosen, infer_schema_length=None)
 
 
 def _of_case(effects: Sequence[Result]) -> list[dict[str, Any]]:
@@ -54,7 +51,9 @@ def _of_case(effects: Sequence[Result]) -> list[dict[str, Any]]:
     at_levels = [row for row in effects if factor in row.factors]
     rows = [
         {
-            **_figures(row),
+            **{name: getattr(row, name) for name in ("case", "arm", "baseline")},
+            **_figures(row, "slowdown"),
+            "reached_b_s": row.writer_rate_b_s,
             "factor": factor,
             "at": ", ".join(f"{name} {_level(row, name)}" for name in others[1:]),
             "line": name_of(parts_of(row.arm)[0], {name: _level(row, name) for name in others[:1]}),
@@ -66,8 +65,10 @@ def _of_case(effects: Sequence[Result]) -> list[dict[str, Any]]:
     return sorted(rows, key=itemgetter("at", "line"))
 
 
-def _figures(record: Result | Contrast) -> dict[str, Any]:
-    return {name: value for name, value in flat(record).items() if name in _FIGURES}
+def _figures(record: Result | Contrast, name: str) -> dict[str, Any]:
+    """Its pairs and estimate, and what repetitions of the baseline show."""
+    estimate, floor = getattr(record, name), record.noise_floor
+    return {"n": record.pairs, **columns_of(name, estimate), **ends_of("noise_floor", floor)}
 
 
 def _level(row: Result, factor: str) -> str:
@@ -80,21 +81,7 @@ def _place(row: Result, factor: str) -> tuple[float, bool, str]:
     return quantity(level), factor in parts_of(row.arm)[1], level
 
 
-def _rows_of(run: RunData, *, rates: bool) -> pl.DataFrame:
-    rows = _rows(run)
-    return rows if rows.is_empty() else rows.filter((pl.col("factor") == RATE) == rates)
-
-
-_FACTS = {
-    "n": pl.col("pairs").first(),
-    "reached_b_s": pl.col("writer_rate_b_s").first(),
-    "verdict": pl.col("verdict").first(),
-    **{
-        name: pl.col(name).first()
-        for name in ("arm", "baseline", "noise_floor_low", "noise_floor_high")
-    },
-}
-_COLUMNS = ("reached_b_s", "noise_floor_low", "noise_floor_high", "n", "verdict")
+_FLOOR = ("noise_floor_low", "noise_floor_high")
 _HEADINGS = {
     "line": "treatment",
     "reached_b_s": "writers' rate",
@@ -106,29 +93,26 @@ RATES = Question(
     title="By factor: the writers' rate",
     text="Slowdown against the rate that the writers reached, not the one requested; a line for"
     " each level of another factor, a picture for each combination of the others.",
-    rows=lambda run: _rows_of(run, rates=True),
+    rows=partial(_rows, rates=True),
     by=("case", "at", "line", "level"),
     estimates={"slowdown": stated("slowdown")},
-    facts=_FACTS,
-    columns=_COLUMNS,
+    facts=shared("n", "reached_b_s", "verdict", "arm", "baseline", *_FLOOR),
+    columns=("reached_b_s", *_FLOOR, "n", "verdict"),
     headings={**_HEADINGS, "level": "rate requested"},
     plot="lines",
     axes=("reached_b_s", "line"),
     apart=("case", "at"),
 )
-LEVELS = Question(
+LEVELS = replace(
+    RATES,
     name="by_level",
     title="By factor",
     text="Slowdown against the factor of each case that has most levels, numbers in their order,"
     " else the first level first; a line for each level of another factor, a picture for each"
     " combination of the others.",
-    rows=lambda run: _rows_of(run, rates=False),
+    rows=partial(_rows, rates=False),
     by=("case", "factor", "at", "line", "level"),
-    estimates={"slowdown": stated("slowdown")},
-    facts=_FACTS,
-    columns=_COLUMNS,
     headings=_HEADINGS,
-    plot="lines",
     axes=("level", "line"),
     apart=("case", "factor", "at"),
 )
@@ -136,16 +120,17 @@ LEVELS = Question(
 
 def _contrasts(run: RunData) -> pl.DataFrame:
     """A row per contrast of the run; levels as text."""
-    return _table(
-        [
-            {
-                **_figures(contrast),
-                "level": level_text(contrast.level),
-                "reference": level_text(contrast.reference),
-            }
-            for contrast in run.contrasts
-        ]
-    )
+    names = ("case", "kind", "treatment", "against", "factor")
+    rows = [
+        {
+            **{name: getattr(contrast, name) for name in names},
+            **_figures(contrast, "ratio"),
+            "level": level_text(contrast.level),
+            "reference": level_text(contrast.reference),
+        }
+        for contrast in run.contrasts
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 PRICES = Question(
@@ -157,14 +142,8 @@ PRICES = Question(
     rows=_contrasts,
     by=("case", "kind", "treatment", "against"),
     estimates={"ratio": stated("ratio")},
-    facts={
-        "n": pl.col("pairs").first(),
-        **{
-            name: pl.col(name).first()
-            for name in ("factor", "level", "reference", "noise_floor_low", "noise_floor_high")
-        },
-    },
-    columns=("noise_floor_low", "noise_floor_high", "n"),
+    facts=shared("n", "factor", "level", "reference", *_FLOOR),
+    columns=(*_FLOOR, "n"),
     headings=_HEADINGS,
     plot=None,
 )

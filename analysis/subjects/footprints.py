@@ -8,9 +8,8 @@ more for writes that reach memory. docs/memory.md#cache-or-memory has the rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from analysis.effects.facts import MEMORY_ROLES
 from analysis.questions.estimators import ratio
-from analysis.questions.question import INCONCLUSIVE, Limit, Question
+from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
 from analysis.questions.rows import paired, runs_that_count
 from analysis.questions.shown import section
 from analysis.report.data import RunData
@@ -26,6 +25,7 @@ from analysis.report.words import binary
 from analysis.samples.counts import beside_baselines
 from analysis.samples.provenance import all_hosts
 from analysis.statistics import looks
+from analysis.statistics.interval import holm
 from records.arms import parts_of
 
 Values = NDArray[np.float64]
@@ -40,21 +40,15 @@ _CELL = ["case", "working_set_b", "footprint_b"]
 _ROW = ["case", "working_set", "working_set_b"]
 
 
-class Caches(NamedTuple):
-    """Sizes of a target node, bytes; None if the kernel does not say."""
+def _caches(run: RunData) -> dict[str, pl.Expr]:
+    """Bytes of the second-level, all last-level and a socket's last-level caches of a target node.
 
-    l2_b: int | None
-    llc_b: int | None
-    #: That of one socket.
-    socket_b: float | None
-
-
-def _caches(run: RunData) -> Caches:
-    """Those of the node with the largest ones."""
+    Those of the node with the largest ones; null if the kernel does not say.
+    """
     hosts = [host for host in all_hosts(run.provenance.values()) if host.get("llc_total_b")]
     largest = max(hosts, key=lambda host: host["llc_total_b"], default={})
-    llc_b, sockets = largest.get("llc_total_b"), largest.get("sockets") or 1
-    return Caches(largest.get("l2_b"), llc_b, llc_b and llc_b / sockets)
+    l2_b, llc_b = (pl.lit(largest.get(name), pl.Int64) for name in ("l2_b", "llc_total_b"))
+    return {"l2_b": l2_b, "llc_b": llc_b, "socket_b": llc_b / (largest.get("sockets") or 1)}
 
 
 def _pairs(run: RunData) -> pl.DataFrame:
@@ -85,6 +79,7 @@ def _pairs(run: RunData) -> pl.DataFrame:
         again=pl.when(~pl.col("controlled")).then("again"),
         working_set=_text("working_set_b"),
         footprint=_text("footprint_b"),
+        **_caches(run),
     ).sort(*_CELL, "block", "pair")
 
 
@@ -97,7 +92,7 @@ def _text(name: str) -> pl.Expr:
 
 
 def _cells(run: RunData) -> pl.DataFrame:
-    rows, caches = _pairs(run), _caches(run)
+    rows = _pairs(run)
     if rows.is_empty():
         return rows
     counted = beside_baselines(run.counters, run.samples, *MEMORY_ROLES, "L3 misses")
@@ -109,9 +104,7 @@ def _cells(run: RunData) -> pl.DataFrame:
     ):
         of_role = counted.filter(role=role).select("case", figure.alias(name), arm="treatment")
         rows = rows.join(of_role, on=["case", "arm"], how="left", maintain_order="left")
-    return rows.with_columns(
-        l2_b=pl.lit(caches.l2_b, pl.Int64), llc_b=pl.lit(caches.llc_b, pl.Int64)
-    )
+    return rows
 
 
 _COUNTS = ("dram_share", "ddio_share", "l3_misses", "l2_b", "llc_b")
@@ -128,7 +121,7 @@ CELLS = Question(
     estimates={"slowdown": ratio("value", "reference", "again")},
     facts={
         "rate_b_s": pl.col("writer_rate_b_s").median(),
-        **{name: pl.col(name).first() for name in ("working_set_b", "footprint_b", *_COUNTS)},
+        **shared("working_set_b", "footprint_b", *_COUNTS),
     },
     columns=("rate_b_s", "dram_share", "ddio_share", "l3_misses", "n"),
     headings={
@@ -152,34 +145,26 @@ CELLS = Question(
 
 def _contrasts(run: RunData) -> pl.DataFrame:
     """A row per pair of a working set: times inside the cache and beyond it, and the reference."""
-    rows, caches = _pairs(run), _caches(run)
+    rows = _pairs(run)
     if rows.is_empty():
         return rows
-    inside_b = _largest(pl.col("footprint_b") <= _INSIDE * (caches.socket_b or 0))
-    beyond_b = _largest(pl.col("footprint_b") >= _BEYOND * (caches.llc_b or np.inf))
-    rows = rows.with_columns(inside_b=inside_b, beyond_b=beyond_b)
-
-    def time_at(name: str) -> pl.Expr:
-        return pl.col("value").filter(pl.col("footprint_b") == pl.col(f"{name}_b")).first()
-
-    pairs = rows.group_by(*_ROW, "block", "pair", maintain_order=True).agg(
-        pl.col("reference", "again", "inside_b", "beyond_b").first(),
-        inside=time_at("inside"),
-        beyond=time_at("beyond"),
+    size_b = pl.col("footprint_b")
+    inside, beyond = size_b <= _INSIDE * pl.col("socket_b"), size_b >= _BEYOND * pl.col("llc_b")
+    rows = rows.with_columns(
+        inside_b=size_b.filter(inside).max().over(_ROW),
+        beyond_b=size_b.filter(beyond).max().over(_ROW),
     )
-    pairs = pairs.with_columns(
-        margin=pl.lit(run.header.margin), llc_b=pl.lit(caches.llc_b, pl.Int64)
+    pairs = rows.group_by(*_ROW, "block", "pair", maintain_order=True).agg(
+        pl.col("reference", "again", "inside_b", "beyond_b", "llc_b").first(),
+        inside=pl.col("value").filter(size_b == pl.col("inside_b")).first(),
+        beyond=pl.col("value").filter(size_b == pl.col("beyond_b")).first(),
+        margin=pl.lit(run.header.margin),
     )
     return pairs.join(_shown(pairs), on=_ROW, how="left", nulls_equal=True, maintain_order="left")
 
 
-def _largest(chosen: pl.Expr) -> pl.Expr:
-    """The largest footprint of a working set among those chosen."""
-    return pl.col("footprint_b").filter(chosen).max().over(_ROW)
-
-
-#: Statement -> the two times that it compares, and its test: there is loss inside the cache, or
-#: none beyond the margin; there is more of it beyond the cache, or no more than the margin.
+#: Statement -> the two times that it compares: there is loss inside the cache, or none beyond the
+#: margin; there is more of it beyond the cache, or no more than the margin.
 _STATEMENTS = {
     "loss": ("inside", "reference", "again"),
     "same": ("inside", "reference", "again"),
@@ -190,19 +175,13 @@ _STATEMENTS = {
 
 def _shown(pairs: pl.DataFrame) -> pl.DataFrame:
     """A row per working set, with what is shown of it over all of the run (Holm)."""
-    groups = dict(pairs.group_by(_ROW, maintain_order=True))
-    margin = float(pairs["margin"][0])
-    table: dict[str, Sequence[object]] = {
-        name: [key[place] for key in groups] for place, name in enumerate(_ROW)
-    }
+    groups = pairs.partition_by(_ROW, maintain_order=True)
+    shown = pl.concat(group.select(_ROW).head(1) for group in groups)
+    outside = partial(looks.outside, margin=float(pairs["margin"][0]))
     for name, columns in _STATEMENTS.items():
-        test = (
-            partial(looks.outside, margin=margin) if name in ("same", "no_more") else looks.longer
-        )
-        p = [[looks.over_looks(_logs(group, columns), test)] for group in groups.values()]
-        table[name] = [bool(levels) for levels in looks.shown(p, _LEVEL)]
-    types = {name: pairs.schema[name] for name in _ROW}
-    shown = pl.DataFrame(table, schema_overrides=types)
+        test = outside if name in ("same", "no_more") else looks.longer
+        p = holm([looks.over_looks(_logs(group, columns), test) for group in groups])
+        shown = shown.with_columns((pl.Series(p) <= _LEVEL).alias(name))
     # What is shown to lie within the margin is no loss.
     return shown.with_columns(
         loss=pl.col("loss") & ~pl.col("same"), more=pl.col("more") & ~pl.col("no_more")
@@ -285,10 +264,10 @@ CAUSES = Question(
             (pl.col("inside") + pl.col("reference")).count(),
             (pl.col("inside") + pl.col("beyond")).count(),
         ).cast(pl.Int64),
-        **{name: pl.col(name).first() for name in ("working_set_b", "inside_b", "beyond_b")},
+        **shared("working_set_b", "inside_b", "beyond_b"),
         "inside_at": _text("inside_b").first(),
         "beyond_at": _text("beyond_b").first(),
-        **{name: pl.col(name).first() for name in ("llc_b", "margin", *_STATEMENTS)},
+        **shared("llc_b", "margin", *_STATEMENTS),
     },
     limits=(
         Limit(BOTH, when=_LOSS & _MORE),

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.effects.estimate import Result
 from analysis.effects.verdict import Verdict
 from analysis.questions.estimators import stated
-from analysis.questions.question import INCONCLUSIVE, Limit, Question
+from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.columns import read_run
@@ -25,9 +24,7 @@ from records.sample import NODE, THREADS
 
 #: Factors that leave cores free.
 _FREES = ("reserved_cores", "core_spec")
-_SLOWER = (Verdict.SLOWER, Verdict.CONTENTION, Verdict.EMULATED, Verdict.DEVICE)
-_ENDS = ("", "_low", "_high")
-_FIGURES = [f"{name}{end}" for name in ("free", "full") for end in _ENDS]
+_LOSSES = [verdict.value for verdict in Verdict if verdict.is_loss]
 
 
 def _fabric(run: RunData) -> pl.DataFrame:
@@ -46,41 +43,21 @@ def _fabric(run: RunData) -> pl.DataFrame:
                 "case": row.case,
                 "arm": name_of(arm, others),
                 "cores": ", ".join(map("=".join, cores.items())),
-                "pairs": row.pairs,
+                "n": row.pairs,
                 "verdict": row.verdict.value,
-                "lost": full.verdict in _SLOWER,
+                "lost": full.verdict.is_loss,
                 "margin": run.header.margin,
-                **_figures("free", row),
-                **_figures("full", full),
+                **columns_of("free", row.slowdown),
+                **columns_of("full", full.slowdown),
             }
         )
-    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(_FIGURES, pl.Float64))
-
-
-def _figures(name: str, row: Result) -> dict[str, float | None]:
-    of = row.slowdown
-    values = (of.value, of.low, of.high) if of else (None, None, None)
-    return dict(zip((f"{name}{end}" for end in _ENDS), values, strict=True))
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 NOT_THE_FABRIC, NO_LOSS, REMAINS = "not the fabric", "no loss with all cores", "a part remains"
 
 
-def _said_of_fabric(table: pl.DataFrame) -> Sequence[str]:
-    said = {
-        NOT_THE_FABRIC: "equals off to within {margin:.0%}. As many writes crossed the fabric as"
-        " with all cores, where it takes {full:.3g} times as long: the fabric is not the cause.",
-        REMAINS: "takes {free:.3g} ({free_low:.3g} to {free_high:.3g}) times as long as off. That"
-        " part is not the core's: fabric or memory may cause it.",
-        NO_LOSS: "equals off to within {margin:.0%}, but no loss was shown with all cores either.",
-    }
-    return [
-        f"{row['case']}: with {row['cores']}, {row['arm']} {said[row['word']].format(**row)}"
-        for row in table.to_dicts()
-        if row["word"] in said
-    ]
-
-
+_WITH = "{case}: with {cores}, {arm} "
 _EQUAL = pl.col("verdict") == Verdict.NO_EFFECT.value
 FABRIC = Question(
     name="fabric",
@@ -91,17 +68,22 @@ FABRIC = Question(
     rows=_fabric,
     by=("case", "arm", "cores"),
     estimates={"free": stated("free"), "full": stated("full")},
-    facts={
-        "n": pl.col("pairs").first(),
-        **{name: pl.col(name).first() for name in ("verdict", "lost", "margin")},
-    },
+    facts=shared("n", "verdict", "lost", "margin"),
     limits=(
         Limit(NOT_THE_FABRIC, when=_EQUAL & pl.col("lost")),
         Limit(NO_LOSS, when=_EQUAL),
-        Limit(REMAINS, when=pl.col("verdict").is_in([verdict.value for verdict in _SLOWER])),
+        Limit(REMAINS, when=pl.col("verdict").is_in(_LOSSES)),
         Limit(INCONCLUSIVE, why="neither equal to off nor slower, see the verdicts"),
     ),
-    sentences=_said_of_fabric,
+    sentences={
+        NOT_THE_FABRIC: _WITH + "equals off to within {margin:.0%}. As many writes crossed the"
+        " fabric as with all cores, where it takes {full:.3g} times as long: the fabric is not the"
+        " cause.",
+        REMAINS: _WITH + "takes {free:.3g} ({free_low:.3g} to {free_high:.3g}) times as long as"
+        " off. That part is not the core's: fabric or memory may cause it.",
+        NO_LOSS: _WITH + "equals off to within {margin:.0%}, but no loss was shown with all cores"
+        " either.",
+    },
     columns=("full", "n", "verdict", "word"),
     headings={
         "cores": "cores left free",
@@ -129,7 +111,7 @@ def _served(run: RunData) -> pl.DataFrame:
     named, counted = _devices(run), _counted(run)
     rows = []
     for record in runs.join(counts, on="key", maintain_order="left").iter_rows(named=True):
-        cores = {name for name in parts_of(str(record["arm"]))[1] if name in _FREES}
+        cores = parts_of(str(record["arm"]))[1].keys() & _FREES
         hosts = hosts_of(run.provenance.get(str(record["provenance"])))
         if not (cores and record["free_cpus"] and record["node"] in hosts):
             continue
@@ -145,11 +127,7 @@ def _served(run: RunData) -> pl.DataFrame:
                 numbers[f"{name}_free"] = counted.get((*of_run, f"{counter}{ON_FREE}"))
             of_node = {name: str(record[name]) for name in ("case", "node")}
             rows.append({**of_node, "device": device, "free_cpus": record["free_cpus"], **numbers})
-    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(_COUNTED, pl.Float64))
-
-
-#: What was counted of a run, on all CPUs and on the free ones; null where nothing was.
-_COUNTED = ("came", "came_free", "threads", "threads_free")
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _counted(run: RunData) -> dict[tuple[str, int, str], float]:
@@ -159,10 +137,8 @@ def _counted(run: RunData) -> dict[tuple[str, int, str], float]:
         pl.col("tool").cast(pl.String) == NODE,
         event.str.ends_with(":interrupts") | event.str.ends_with(ON_FREE) | (event == THREADS),
     )
-    return {
-        (str(row["key"]), row["rank"], str(row["event"])): row["value"]
-        for row in rows.select("key", "rank", "event", "value").iter_rows(named=True)
-    }
+    counts = rows.select("key", "rank", "event", "value").iter_rows()
+    return {(str(key), rank, str(event)): value for key, rank, event, value in counts}
 
 
 def _devices(run: RunData) -> set[str]:

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from analysis.questions.estimators import median, ratio, ratio_of_sets
-from analysis.questions.question import INCONCLUSIVE, Limit, Question
+from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
 from analysis.questions.rows import paired, runs_that_count
 from analysis.questions.shown import section
 from analysis.report.data import RunData
@@ -41,8 +41,10 @@ def _treatments(run: RunData) -> pl.DataFrame:
     """Case, arm and baseline of the treatments that are cells, in the order of the table.
 
     If direction is not a factor, it is what the writers did. Names omit first levels, so the
-    shortest has the first level of every other factor.
+    shortest has the first level of every other factor. Empty if the run is not about NUMA nodes.
     """
+    if not _nodes(run):
+        return pl.DataFrame()
     written = pl.col("direction").cast(pl.String)
     idle = level("load") == IDLE
     levels = {
@@ -93,7 +95,7 @@ def _rows(run: RunData) -> pl.DataFrame:
     Communications: `rate_b_s`, and `idle`, the rates of the cell without workers. Workers: times
     within pairs, of one case only, with communications or the control.
     """
-    treatments = _treatments(run) if _nodes(run) else pl.DataFrame()
+    treatments = _treatments(run)
     if treatments.is_empty():
         return treatments
     runs = runs_that_count(run.samples, "fom", "fom_better", *_RATES, *_FIGURES)
@@ -180,8 +182,7 @@ def _findings(run: RunData) -> pl.DataFrame:
     `second`: rates of the second cell. `locked`: share of the cells of known pinned memory in which
     that is a message at least; null elsewhere.
     """
-    numa_nodes = _nodes(run)
-    treatments = _treatments(run) if numa_nodes else pl.DataFrame()
+    treatments = _treatments(run)
     if treatments.is_empty():
         return treatments
     communications = _communications(treatments, runs_that_count(run.samples, *_RATES, *_FIGURES))
@@ -199,7 +200,7 @@ def _findings(run: RunData) -> pl.DataFrame:
             "compared": of["compared"],
             "about_pages": "pinned" in of,
             "locked": locked if "pinned" in of else None,
-            "numa_nodes": numa_nodes,
+            "numa_nodes": _nodes(run),
             **_cells_of(of, rates, finding.get("nodes_needed", 1)),
         }
         for finding in json.loads(Path(__file__).with_name("numa.json").read_text())
@@ -245,11 +246,7 @@ FINDINGS = Question(
         ).cast(pl.Int64),
         "first_b_s": pl.col("first").median(),
         "second_b_s": pl.col("second").first().list.median(),
-        "published": pl.col("published").first(),
-        **{
-            name: pl.col(name).first()
-            for name in ("both", "about_pages", "locked", "numa_nodes", "nodes_needed")
-        },
+        **shared("published", "both", "about_pages", "locked", "numa_nodes", "nodes_needed"),
     },
     limits=(
         Limit("yes", when=_LOCKED == 1),

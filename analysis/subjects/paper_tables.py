@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,12 @@ import polars as pl
 from analysis.effects.estimate import Result
 from analysis.effects.verdict import emulations
 from analysis.questions.estimators import stated
-from analysis.questions.question import Question, columns_of
+from analysis.questions.question import Question, columns_of, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.report.plots import NARROW_IN, WIDE_IN, View, label, overview_plot, steady
 from analysis.report.sections import Section
 from analysis.samples.pairs import extra
-from analysis.statistics.interval import flat
 from analysis.subjects.published import MACHINE, NAMES, Published, normalised, triad
 from records.arms import arm_of, in_order, parts_of
 from records.sample import Better
@@ -32,53 +31,44 @@ RUNS_MEAN = 10
 RUNS_BEST = 5
 
 
-@dataclass(frozen=True)
-class PaperEstimates:
-    """The paper's estimators from the same samples; None if there are too few."""
-
-    #: Mean (harmonic for rates) and sample standard deviation of the first 10 runs of each arm.
-    off_mean: float | None
-    off_sd: float | None
-    on_mean: float | None
-    on_sd: float | None
-    #: Best of the first 5 runs of each arm.
-    off_best: float | None
-    on_best: float | None
-    #: Slowdowns: of the means (Tables II, III); of the best of the first 5 (section VI); of the
-    #: best of 5 off against the median of 5 on (section VII).
-    of_means: float | None
-    of_best: float | None
-    best_against_median: float | None
-
-
 def mean_sd(values: Sequence[float], better: Better) -> tuple[float, float]:
     """Mean (harmonic for rates) and sample standard deviation of the first 10 of `values`.
 
     Of all if there are fewer; two at least.
     """
-    first = np.asarray(values[:RUNS_MEAN], dtype=float)
+    first_10 = np.asarray(values[:RUNS_MEAN], dtype=float)
     # Rates are work over time: their mean is the work over the mean time.
-    mean = 1 / np.mean(1 / first) if better == "higher" else np.mean(first)
-    return float(mean), float(np.std(first, ddof=1))
+    mean = 1 / np.mean(1 / first_10) if better == "higher" else np.mean(first_10)
+    return float(mean), float(np.std(first_10, ddof=1))
 
 
-def paper_estimates(off: Sequence[float], on: Sequence[float], better: Better) -> PaperEstimates:
-    """The paper's estimators of figures of merit `off` and `on`, in the order they were taken."""
+def paper_estimates(
+    off: Sequence[float], on: Sequence[float], better: Better
+) -> dict[str, float | None]:
+    """The paper's estimators of figures of merit `off` and `on`, in the order they were taken.
 
-    def slowdown(base: float, treated: float) -> float:
-        return base / treated if better == "higher" else treated / base
-
+    Of each arm the mean and standard deviation of the first 10 runs, and the best of the first 5;
+    slowdowns of the means (Tables II, III), of the best (section VI), and of the best of 5 off
+    against the median of 5 on (section VII). None where there are too few.
+    """
     best = max if better == "higher" else min
-    off_mean, off_sd = mean_sd(off, better) if len(off) >= RUNS_MEAN else (None, None)
-    on_mean, on_sd = mean_sd(on, better) if len(on) >= RUNS_MEAN else (None, None)
-    of_means = slowdown(off_mean, on_mean) if off_mean and on_mean else None
-    off_best = on_best = of_best = against_median = None
-    if min(len(off), len(on)) >= RUNS_BEST:
-        off_best, on_best = best(off[:RUNS_BEST]), best(on[:RUNS_BEST])
-        of_best = slowdown(off_best, on_best)
-        against_median = slowdown(off_best, float(np.median(on[:RUNS_BEST])))
-    means = (off_mean, off_sd, on_mean, on_sd)
-    return PaperEstimates(*means, off_best, on_best, of_means, of_best, against_median)
+    of: dict[str, float | None] = dict.fromkeys((*_MEANS, *_BESTS, *_RATIOS))
+    for arm, values in (("off", off), ("on", on)):
+        if len(values) >= RUNS_MEAN:
+            of[f"{arm}_mean"], of[f"{arm}_sd"] = mean_sd(values, better)
+        if len(values) >= RUNS_BEST:
+            of[f"{arm}_best"] = best(values[:RUNS_BEST])
+    of["of_means"] = _slowdown(of["off_mean"], of["on_mean"], better)
+    of["of_best"] = _slowdown(of["off_best"], of["on_best"], better)
+    middle = float(np.median(on[:RUNS_BEST])) if of["of_best"] else None
+    of["best_against_median"] = _slowdown(of["off_best"], middle, better)
+    return of
+
+
+def _slowdown(off: float | None, on: float | None, better: Better) -> float | None:
+    if off is None or on is None:
+        return None
+    return off / on if better == "higher" else on / off
 
 
 def writes_as_the_paper(row: Result) -> bool:
@@ -110,21 +100,16 @@ def _estimates(run: RunData) -> pl.DataFrame:
     for row in filter(_writes_fully, run.results):
         off, on = (side["fom"].to_list() for side in _both_arms(run, row))
         paper = paper_estimates(off, on, row.better)
-        if paper.of_best is not None:
-            names = ("case", "arm", "baseline", "pairs", "unit")
-            figures = {name: value for name, value in flat(row).items() if name in _SLOWDOWN}
+        if paper["of_best"] is not None:
+            of = {name: getattr(row, name) for name in ("case", "arm", "baseline", "unit")}
             runs = run.samples.lazy().filter(case=row.case, arm=row.arm)
             ranks = runs.select("fom_extra").unique().select(extra("ranks")).max().collect()
-            of = {name: getattr(row, name) for name in names} | {"ranks": ranks.item()}
-            rows.append(of | figures | asdict(paper))
-    floats = (*_SLOWDOWN, *PaperEstimates.__dataclass_fields__)
-    table = pl.DataFrame(rows, schema_overrides=dict.fromkeys((*floats, "ranks"), pl.Float64))
-    if not rows:
-        return table
-    return table.with_columns(pl.col("ranks").cast(pl.Int64)).sort("ranks", maintain_order=True)
+            of |= {"n": row.pairs, "ranks": ranks.cast(pl.Int64).item()}
+            rows.append(of | columns_of("slowdown", row.slowdown) | paper)
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    return table.sort("ranks", maintain_order=True) if rows else table
 
 
-_SLOWDOWN = ("slowdown", "slowdown_low", "slowdown_high")
 _MEANS = ("off_mean", "off_sd", "on_mean", "on_sd")
 _BESTS = ("off_best", "on_best")
 _RATIOS = ("of_means", "of_best", "best_against_median")
@@ -138,13 +123,7 @@ ESTIMATORS = Question(
     rows=_estimates,
     by=("case", "arm"),
     estimates={"slowdown": stated("slowdown")},
-    facts={
-        "n": pl.col("pairs").first(),
-        **{
-            name: pl.col(name).first()
-            for name in ("ranks", "baseline", *_MEANS, *_BESTS, *_RATIOS, "unit")
-        },
-    },
+    facts=shared("n", "ranks", "baseline", *_MEANS, *_BESTS, *_RATIOS, "unit"),
     columns=("ranks", "off_mean", "on_mean", "of_means", *_BESTS, *_RATIOS[1:]),
     headings={
         "arm": "treatment",
@@ -225,7 +204,7 @@ def _beside(run: RunData, published: Mapping[str, Sequence[Published]]) -> pl.Da
                 lines.append(_measured(run, row))
                 measured = True
         lines += map(_as_published, of_paper)
-    return pl.DataFrame(lines, schema_overrides=_LINES) if measured else pl.DataFrame()
+    return pl.DataFrame(lines, infer_schema_length=None) if measured else pl.DataFrame()
 
 
 def _measured(run: RunData, row: Result) -> dict[str, Any]:
@@ -246,10 +225,10 @@ def _measured(run: RunData, row: Result) -> dict[str, Any]:
             filter(None, ["here", "" if row.case == row.workload else row.case, levels])
         ),
         # Ten as in the paper, or fewer if there are fewer.
-        "runs": min(*map(len, sides), RUNS_MEAN),
+        "n": min(*map(len, sides), RUNS_MEAN),
         **dict(zip(_MEANS, (*off, *on), strict=True)),
         "unit": row.unit,
-        "of_means": on[0] / off[0] if row.better == "lower" else off[0] / on[0],
+        "of_means": _slowdown(off[0], on[0], row.better),
         **columns_of("slowdown", row.slowdown),
         "source": f"measured over {', '.join(transports)}" + (" (emulated)" if emulated else ""),
         "verdict": row.said,
@@ -274,14 +253,6 @@ def _caveats(table: pl.DataFrame) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-_LINES: dict[str, Any] = {
-    **dict.fromkeys((*_MEANS, "of_means", *_SLOWDOWN), pl.Float64),
-    "runs": pl.Int64,
-    "verdict": pl.String,
-    "notes": pl.List(pl.String),
-}
-
-
 def _table(name: str, title: str, published: Mapping[str, Sequence[Published]]) -> Question:
     return Question(
         name=name,
@@ -294,13 +265,7 @@ def _table(name: str, title: str, published: Mapping[str, Sequence[Published]]) 
         rows=lambda run: _beside(run, published),
         by=("application", "machine", "source"),
         estimates={"slowdown": stated("slowdown")},
-        facts={
-            "n": pl.col("runs").first(),
-            **{
-                name: pl.col(name).first()
-                for name in (*_MEANS, "of_means", "unit", "verdict", "notes")
-            },
-        },
+        facts=shared("n", *_MEANS, "of_means", "unit", "verdict", "notes"),
         sentences=_caveats,
         columns=("off_mean", "on_mean", "of_means", "n", "verdict"),
         headings={

@@ -6,21 +6,22 @@ limits for it. What was not measured is never allowed; emulated writes allow no 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import get_args
 
 import polars as pl
 
 from analysis.effects.verdict import emulations
-from analysis.questions.question import Limit, Question
+from analysis.questions.question import Limit, Question, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged, level
 from analysis.samples.provenance import mapping
+from analysis.statistics.interval import FEWEST
 from records.acceptance import AcceptanceLimits
 from records.campaign import QUALIFY
 from records.machine.site import InjectorName
@@ -28,10 +29,9 @@ from records.machine.site import InjectorName
 #: Injectors, each of which has a case of its own; all other cases are written by the machine's.
 _INJECTORS: tuple[str, ...] = get_args(InjectorName)
 #: Reasons of runs in which a writer was not held or released as it should be.
-_UNHELD = re.compile(r"writer \d+ (started|stopped|reported nothing|wrote nothing)")
-#: Share of a writer's rate from which a device shows it; fewest pairs of a ratio.
+_UNHELD = r"writer \d+ (started|stopped|reported nothing|wrote nothing)"
+#: Share of a writer's rate from which a device shows it.
 _SHOWN = AcceptanceLimits.foreign_share or 0.0
-_FEWEST_PAIRS = 6
 
 
 @dataclass(frozen=True)
@@ -132,10 +132,6 @@ def _far(evidence: Evidence, load: str, role: str, figure: str) -> pl.DataFrame:
     return pairs.select(ratio=pl.col(f"{figure}_far") / pl.col(figure)).drop_nulls()
 
 
-def _conditions(evidence: Evidence) -> pl.DataFrame:
-    return evidence.conditions
-
-
 @dataclass(frozen=True)
 class Claim:
     """What may be claimed, how far a run is from it, its limits, a remedy."""
@@ -159,11 +155,12 @@ class Claim:
 _COUNTER = "counter of writes"
 _NINE_OF_TEN = (pl.col("share") - 1).abs().quantile(0.9)
 _LINK_SHARE = pl.col("rate_alone_b_s").median() / pl.col("link_b_s").first()
-_TYPICAL = pl.when(pl.len() >= _FEWEST_PAIRS).then(pl.col("ratio").median())
+_TYPICAL = pl.when(pl.len() >= FEWEST).then(pl.col("ratio").median())
 _WRITER_FAILED = pl.col("outcome").str.starts_with("injector_") | pl.col("reason").fill_null(
     ""
-).str.contains(_UNHELD.pattern)
+).str.contains(_UNHELD)
 _CLOCK_DROP = 1 - pl.col("frequency_hz") / pl.col("frequency_hz").median().over("node")
+_CONDITIONS = attrgetter("conditions")
 _RUNS, _IDLE = "share of runs", "take idle nodes, whole ones (--exclusive)"
 CLAIMS = (
     Claim(_COUNTER, "devices count what is written", partial(_counts, direction="write"),
@@ -200,13 +197,13 @@ CLAIMS = (
     Claim("repeats", "off against off repeats",
           lambda evidence: pl.DataFrame({"floor": evidence.floors}, {"floor": pl.Float64()}),
           (pl.col("floor") - 1).abs().max(), "slowdown - 1", 0.02, 0.05, _IDLE, hardware=False),
-    Claim("foreign load", "no other process loads the targets", _conditions,
+    Claim("foreign load", "no other process loads the targets", _CONDITIONS,
           (pl.col("foreign_cpus") > AcceptanceLimits.foreign_cpus).mean(),
           _RUNS, 0, 0.1, _IDLE, hardware=False),
-    Claim("steal", "no hypervisor takes processor time", _conditions,
+    Claim("steal", "no hypervisor takes processor time", _CONDITIONS,
           (pl.col("steal_share") > AcceptanceLimits.steal_share).mean(),
           _RUNS, 0, 0.1, _IDLE, hardware=False),
-    Claim("frequency", "cores keep their frequency", _conditions,
+    Claim("frequency", "cores keep their frequency", _CONDITIONS,
           (AcceptanceLimits.frequency_drop < _CLOCK_DROP).mean(),
           _RUNS, 0, 0.1, "set the governor `performance`", hardware=False),
     # The offset of a single node is to itself.
@@ -215,6 +212,9 @@ CLAIMS = (
           pl.when(pl.len() > 1).then(pl.col("s").abs().max()), "seconds", 0.1, 1.0,
           "start chronyd or ntpd there", hardware=False),
 )  # fmt: skip
+
+
+_OF_CLAIM = ("figure", "allowed", "caveat", "text", "remedy")
 
 
 def claimed(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> pl.DataFrame:
@@ -227,12 +227,8 @@ def claimed(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> pl.DataFram
                 "injector": injector,
                 "claim": claim.name,
                 "away": claim.rows(of).select(claim.away.cast(pl.Float64())).item(),
-                "figure": claim.figure,
-                "allowed": float(claim.allowed),
-                "caveat": float(claim.caveat),
                 "emulated": claim.hardware and bool(emulations(of.runs["transport"])),
-                "text": claim.text,
-                "remedy": claim.remedy,
+                **{name: getattr(claim, name) for name in _OF_CLAIM},
             }
             for injector, of in subjects
             for claim in claims
@@ -265,10 +261,7 @@ QUALIFICATION = Question(
     " caveat. Claims on hardware are refused if writes were emulated.",
     rows=_rows,
     by=("injector", "claim"),
-    facts={
-        name: pl.col(name).first()
-        for name in ("away", "figure", "allowed", "caveat", "emulated", "text", "remedy")
-    },
+    facts=shared("away", "figure", "allowed", "caveat", "emulated", "text", "remedy"),
     limits=(
         Limit("refused", when=pl.col("emulated")),
         Limit("not shown", when=_AWAY.is_null(), why="not measured"),

@@ -6,23 +6,24 @@ interval lies on one side of 1, and the estimate beyond what repetitions of the 
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from analysis.questions.estimators import median, ratio, stated
-from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of
+from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of, ends_of, shared
 from analysis.questions.rows import PAIR
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.counts import over_ranks
 from analysis.samples.pairs import level
+from analysis.statistics.interval import Interval
 from records.arms import level_text, parts_of
 
 MPI, WRITERS = "mpi_rail", "writer_rail"
 KINDS = ("point-to-point", "collective")
 _TOOL, _WHOLE = "tool", "application-time"
-_EVENTS = [f"{kind}-{what}" for kind in KINDS for what in ("time", "messages", "sent")]
-_ENDS = ("", "_low", "_high")
-_FLOATS = [f"{name}{end}" for name in ("speed", "floor") for end in _ENDS]
+_EVENTS = [f"{kind}-{what}" for kind in KINDS for what in ("time", "messages", "sent")] + [_WHOLE]
 _RULE = (
     " A difference is named if its whole interval lies on one side of 1, and the estimate beyond"
     " what repetitions of the baseline show. One comparison in twenty gets there by chance."
@@ -31,7 +32,7 @@ _RULE = (
 
 def _limits(of: str, more: str, less: str) -> tuple[Limit, ...]:
     """The words of a ratio with the `floor` and the `margin` of its row."""
-    value, low, high = (pl.col(f"{of}{end}") for end in _ENDS)
+    value, low, high = (pl.col(f"{of}{end}") for end in ("", "_low", "_high"))
     floor_low, floor_high, margin = (pl.col(name) for name in ("floor_low", "floor_high", "margin"))
     compared = low.is_not_null()
     steady = (floor_low <= 1) & (floor_high >= 1)
@@ -56,8 +57,9 @@ def _policies(run: RunData) -> pl.DataFrame:
     rows = []
     for of in chosen:
         speed = of.ratio.inverse if of.ratio and of.kind == "price" else of.ratio
-        row = {name: getattr(of, name) for name in ("case", "factor", "pairs", "unit")}
+        row: dict[str, Any] = {name: getattr(of, name) for name in ("case", "factor", "unit")}
         row |= {
+            "n": of.pairs,
             "policy": level_text(of.level),
             "reference": level_text(of.reference),
             "arm": parts_of(of.treatment)[0],
@@ -65,14 +67,11 @@ def _policies(run: RunData) -> pl.DataFrame:
             "fom_reference": medians.get((of.case, of.against)),
             "margin": run.header.margin,
         }
-        row |= columns_of("speed", speed)
-        if of.noise_floor:
-            row |= {"floor_low": 1 / of.noise_floor.high, "floor_high": 1 / of.noise_floor.low}
-        rows.append(dict.fromkeys(_FLOATS) | row)
-    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(_FLOATS, pl.Float64))
+        floor = of.noise_floor and Interval(1 / of.noise_floor.high, 1 / of.noise_floor.low)
+        rows.append(row | columns_of("speed", speed) | ends_of("floor", floor))
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
-_COPIED = ("reference", "fom", "fom_reference", "unit", "floor_low", "floor_high", "margin")
 POLICIES = Question(
     name="rails",
     title="Figure 2 of the multirail study: speed under each rail policy",
@@ -81,7 +80,9 @@ POLICIES = Question(
     rows=_policies,
     by=("factor", "arm", "case", "policy"),
     estimates={"speed": stated("speed")},
-    facts={"n": pl.col("pairs").first(), **{name: pl.col(name).first() for name in _COPIED}},
+    facts=shared(
+        *("n", "reference", "fom", "fom_reference", "unit", "floor_low", "floor_high", "margin")
+    ),
     limits=_limits("speed", "faster", "slower"),
     columns=("fom", "fom_reference", "reference", "floor_low", "floor_high", "n", "word"),
     headings={
@@ -111,13 +112,12 @@ def _quiet_runs(run: RunData) -> pl.DataFrame:
     is used.
     """
     names = pl.col("case", "arm", "tool", "event").cast(pl.String)
-    timed = pl.col("event").cast(pl.String).is_in([*_EVENTS, _WHOLE])
-    counts = run.counters.filter((pl.col("status") == "counts") & timed).with_columns(names)
+    counts = run.counters.filter(status="counts").with_columns(names)
+    counts = counts.filter(pl.col("event").is_in(_EVENTS))
     identity = ["key", "case", "arm", "tool", "block", "pair"]
     runs = counts.group_by(*identity, "event").agg(over_ranks(pl.lit(False)), ranks=pl.len())
-    wide = runs.pivot("event", index=[*identity, "ranks"], values="value")
-    absent = [name for name in (*_EVENTS, _WHOLE) if name not in wide.columns]
-    wide = wide.with_columns(*(pl.lit(None, pl.Float64).alias(name) for name in absent))
+    of_event = {name: pl.col("value").filter(event=name).first() for name in _EVENTS}
+    wide = runs.group_by(*identity, "ranks").agg(**of_event)
     # The factors, but for the tool, that are not at their first level.
     others = pl.col("arm").map_elements(
         lambda name: [factor for factor in parts_of(name)[1] if factor != _TOOL],
@@ -194,7 +194,7 @@ RUNS = Question(
     text="Time in each kind of MPI call, mean over ranks, one point per run without writers.",
     rows=_single_runs,
     by=("case", "tool", "kind", "policy", "number"),
-    facts={name: pl.col(name).first() for name in ("time_s", "key", "start_s")},
+    facts=shared("time_s", "key", "start_s"),
     headings={"number": "run, in order of time", "time_s": "time"},
     plot="points",
     axes=("number", "policy"),
@@ -236,11 +236,7 @@ CHANGES = Question(
     rows=_call_times,
     by=("case", "tool", "kind", "policy"),
     estimates={"ratio": ratio("value", "against", "again"), "floor": ratio("again", "against")},
-    facts={
-        "n": pl.col("both").sum().cast(pl.Int64),
-        "reference": pl.col("reference").first(),
-        "margin": pl.col("margin").first(),
-    },
+    facts={"n": pl.col("both").sum().cast(pl.Int64), **shared("reference", "margin")},
     limits=_limits("ratio", "more time", "less time"),
     columns=("reference", "floor", "n", "word"),
     headings={

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from markupsafe import Markup
 
 from analysis.report.data import RunData
-from analysis.report.plots import View, drawing, finish, legend, light, marker, points, themed_svg
+from analysis.report.plots import View, drawing, finish, light, marker, points, themed_svg
 from analysis.report.sections import Section
 from analysis.samples.pairs import extra
 from analysis.statistics.interval import middle
@@ -17,6 +17,10 @@ from analysis.subjects.paper_tables import RUNS_BEST
 from analysis.subjects.published import paper
 from records.arms import BASELINE, in_order, parts_of
 from records.units import scale
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Run at several numbers of ranks, with as much work for each.
 WORKLOAD = "lammps_scaling"
@@ -69,12 +73,7 @@ def sides_plot(
                 place = line["ranks"], line["fom"], style
                 axes.plot(*place, marker=marker(arm), color=light(colour), label=label)
                 said += [f"{label}, {n:,.0f} ranks {fom:.4g}" for _, n, fom in line.rows()]
-        axes.set_xscale("log", base=2)
-        ticks = sorted({*both[0]["ranks"], *both[1]["ranks"]})
-        axes.set_xticks(ticks, [f"{count:,.0f}" for count in ticks])
-        axes.minorticks_off()
-        finish(axes, "ranks", f"time in {unit}", ylim=(0, None))
-        legend(figure, 3)
+        _over_ranks(figure, axes, {*both[0]["ranks"], *both[1]["ranks"]}, unit)
         title = f"Run time against ranks, best of five in {unit}: {'; '.join(said)}"
         return themed_svg(figure, name, title)
 
@@ -96,16 +95,8 @@ def _plot(runs: pl.DataFrame, name: str) -> Markup:
             of_arm, line = runs.filter(arm=arm), best.filter(arm=arm)
             # Side by side: on this axis a shift is a factor.
             shift = 1.04 ** (index - (len(arms) - 1) / 2)
-            points(
-                axes,
-                of_arm["ranks"] * shift,
-                of_arm["fom"],
-                arm,
-                marker(arm),
-                4.8,
-                alpha=0.5,
-                mew=0,
-            )
+            place = of_arm["ranks"] * shift, of_arm["fom"]
+            points(axes, *place, arm, marker(arm), 4.8, alpha=0.5, mew=0)
             style = "--" if parts_of(arm)[1] else "-"
             axes.plot(line["ranks"], line["fom"], style, color=light(arm), lw=1.6, label=arm)
         off = best.filter(arm=BASELINE)["fom"]
@@ -114,14 +105,19 @@ def _plot(runs: pl.DataFrame, name: str) -> Markup:
             label = f"{arm}, published"
             place = (PUBLISHED_RANKS, PUBLISHED[arm] * off[-1])
             axes.plot(*place, marker="D", mec=light(arm), gid="published", label=label, **look)
-        axes.set_xscale("log", base=2)
-        ticks = sorted({*runs["ranks"], *([PUBLISHED_RANKS] if {*arms} & {*PUBLISHED} else [])})
-        axes.set_xticks(ticks, [f"{count:,.0f}" for count in ticks])
-        axes.minorticks_off()
-        finish(axes, "ranks", f"time in {unit}", ylim=(0, None))
-        legend(figure, 3)
+        published = {PUBLISHED_RANKS} if {*arms} & {*PUBLISHED} else set()
+        _over_ranks(figure, axes, {*runs["ranks"], *published}, unit)
         said = "; ".join(f"{arm}, {ranks:,.0f} ranks {fom:.4g}" for arm, ranks, fom in best.rows())
         return themed_svg(figure, name, f"Run time against ranks, best of five in {unit}: {said}")
+
+
+def _over_ranks(figure: Figure, axes: Axes, ranks: set[float], unit: str) -> None:
+    """The axes of run time against ranks, and the legend above them."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sorted(ranks), [f"{count:,.0f}" for count in sorted(ranks)])
+    axes.minorticks_off()
+    finish(axes, "ranks", f"time in {unit}", ylim=(0, None))
+    figure.legend(loc="outside upper left", ncols=3)
 
 
 SECTIONS = [

@@ -88,14 +88,9 @@ def concurrent_writers(counted: int, one_mtti_s: float, write_s: float) -> Write
     mtti_s = one_mtti_s / counted
     interval_s = optimum_interval_s(write_s, mtti_s)
     per_s = counted / (interval_s + write_s)
-    exact, share = per_s * write_s, share_of(counted, PAPER_SHARE)
+    exact, share = per_s * write_s, round(counted * PAPER_SHARE)
     in_range = write_s < 2 * mtti_s
     return Writers(counted, mtti_s, interval_s, round(exact), exact, share, per_s, in_range)
-
-
-def share_of(counted: int, share: float) -> int:
-    """A constant share of what is counted, as a whole number of writers."""
-    return round(counted * share)
 
 
 def rule(one_mtti_s: float, write_s: float) -> str:
@@ -153,25 +148,25 @@ def table_5() -> tuple[list[int], list[Column]]:
     shortest_s, longest_s = FDR_WRITES_S
     effective_s = round((shortest_s + longest_s) / 2, 3)
 
-    def daly(write_s: float) -> list[Writers]:
-        return [concurrent_writers(count, PAPER_MTTI_S, write_s) for count in ranks]
-
     effective = (
         f"writes per second, effective write of {effective_s:g} s"
         f" (any of {shortest_s:.3f} to {longest_s:.3f} s)"
     )
-    writers_1_s, writers_05_s = (
-        [row.concurrent_writers for row in daly(write_s)] for write_s in (1.0, 0.5)
-    )
-    writes_per_s = [round(row.writes_per_s) for row in daly(effective_s)]
-    constant = [row.constant_share_writers for row in daly(1.0)]
-    columns: list[tuple[str, str, float | None, list[int]]] = [
-        ("daly_qdr_onload", "writers at a time, write of 1 s as stated", 1.0, writers_1_s),
-        ("daly_fdr_offload", "writers at a time, write of 0.5 s as stated", 0.5, writers_05_s),
-        ("daly_fdr_offload", effective, effective_s, writes_per_s),
-        ("constant_0.2_percent", "0.2 % of the ranks", None, constant),
+    at_a_time = "concurrent_writers"
+    columns: list[tuple[str, str, float | None, str]] = [
+        ("daly_qdr_onload", "writers at a time, write of 1 s as stated", 1.0, at_a_time),
+        ("daly_fdr_offload", "writers at a time, write of 0.5 s as stated", 0.5, at_a_time),
+        ("daly_fdr_offload", effective, effective_s, "writes_per_s"),
+        ("constant_0.2_percent", "0.2 % of the ranks", None, "constant_share_writers"),
     ]
+    # The constant share does not depend on the write.
     return ranks, [
-        Column(name, how, write_s, table[name], computed)
-        for name, how, write_s, computed in columns
+        Column(
+            *(name, how, write_s, table[name]),
+            [
+                round(getattr(concurrent_writers(count, PAPER_MTTI_S, write_s or 1.0), figure))
+                for count in ranks
+            ],
+        )
+        for name, how, write_s, figure in columns
     ]

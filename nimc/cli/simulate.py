@@ -14,7 +14,6 @@ from analysis.subjects.writers import (
     PAPER_SHARE,
     concurrent_writers,
     rule,
-    share_of,
     table_5,
     write_length_s,
 )
@@ -91,7 +90,7 @@ def _writers(text: str, ranks: int) -> int:
     if text.endswith("%"):
         if (share := units.share(text, "--writers")) > 1:
             raise InputError(f"--writers: {text!r} is not a share of the ranks; at most 100%")
-        return share_of(ranks, share)
+        return round(ranks * share)
     return units.count(text, "--writers")
 
 

@@ -15,7 +15,6 @@ from records.units import (
     share,
     signed,
     size_b,
-    spread,
 )
 
 #: How a kind of quantity is read -> texts and their values; every unit is there once.
@@ -113,12 +112,6 @@ def test_a_share_may_be_in_per_cent() -> None:
     assert [fraction(value) for value in ("2%", "0.5%", 0.02, "2 %", "-1%")] == [
         *(0.02, 0.005, 0.02, "2 %", "-1%"),
     ]
-
-
-def test_a_spread_has_the_digits_of_its_mean() -> None:
-    assert spread(14.204e9, 0.6149e9, "B/s") == ("14.20 GB/s", "\u00b1 0.61")
-    assert spread(372.04, 5.26, "s") == ("372.0 s", "\u00b1 5.3")
-    assert spread(14.204, 0.6149) == ("14.20", "\u00b1 0.61")
 
 
 def test_a_change_has_a_sign_unless_it_rounds_to_nothing() -> None:

@@ -123,8 +123,12 @@ _FIRST = {"on": {"rate": "full"}, "aa": {"rate": 0}}
 @pytest.mark.parametrize("case", [STREAM, replace(STREAM, factors=_FIRST)])
 def test_a_run_of_writes_alone_has_no_other_sections(tmp_path: Path, case: Case) -> None:
     run = load_run(write_run(tmp_path / "run", samples(case, pairs=8)))
-    parts: list[tuple[Part, object]] = [("machine", [run]), ("lead", run), ("effects", run)]
-    parts += [("run", run), ("end", run)]
+    parts: list[tuple[Part, object]] = [
+        ("machine", [run]),
+        ("lead", run),
+        ("run", run),
+        ("end", run),
+    ]
     names = [each.declared.name for part, of in parts for each in shown(part, of)]
     assert names == ["picture", "paper_table_2", "paper_estimates"]
     assert sorted(data_files([run])) == ["paper_estimates.json", "paper_table_2.json"]

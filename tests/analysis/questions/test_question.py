@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from analysis.questions.estimators import difference, median, ratio, ratio_of_sets
-from analysis.questions.question import Limit, Question, answer
-from analysis.questions.shown import answered, figure, section, spread
+from analysis.questions.question import Limit, Question, answer, shared
+from analysis.questions.shown import answered, figure, section, spread, whole_rows
 from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
 from tests.analysis.synthetic import LAMMPS, samples, write_run
@@ -96,6 +96,15 @@ def test_a_null_key_is_a_group_of_its_own():
     rows = pl.DataFrame({"case": [None, "a", None], "value": [1.0, 2.0, 3.0]})
     table = answer(asked(rows, facts={"least": pl.col("value").min()}), None)
     assert table.select("case", "n", "least").rows() == [(None, 2, 1.0), ("a", 1, 2.0)]
+
+
+def test_what_no_row_has_is_a_number_without_a_value():
+    rows = ROWS.with_columns(lost=None)
+    table = answer(asked(rows, facts=shared("lost")), None)
+    assert table["lost"].to_list() == [None] * 3
+    headings, numeric, cells = whole_rows(asked(rows, columns=("lost",)), table)
+    assert dict(zip(headings, numeric, strict=True))["lost"]
+    assert {row[-1] for row in cells} == {("\u2013", "")}
 
 
 def test_a_key_may_be_spread_over_the_columns_of_the_table():

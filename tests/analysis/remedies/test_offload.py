@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.questions.question import answer
+from analysis.questions.question import answer, sentences_of
 from analysis.report.data import load_run
 from analysis.report.page import render
 from analysis.subjects.processing import PROCESSOR_TIME
@@ -76,7 +76,9 @@ def test_cores_kept_busy_are_time_per_byte_times_the_rate(tmp_path):
 )
 def test_what_traffic_takes_of_a_core_stands_beside_the_papers(tmp_path, s_gb, against):
     """At 7.8 GB/s 0.0005 s/GB are 0.4 % of a core, 0.0025 s/GB 2 %."""
-    (text,) = PROCESSOR_TIME.sentences(answer(PROCESSOR_TIME, load_run(made_run(tmp_path, s_gb))))
+    (text,) = sentences_of(
+        PROCESSOR_TIME, answer(PROCESSOR_TIME, load_run(made_run(tmp_path, s_gb)))
+    )
     said = re.search(r"melt on: traffic took (\S+) % of a core .*, (.*?) the 2%", text)
     assert float(said[1]) == pytest.approx(100 * 7.8 * s_gb, rel=0.35)
     assert said[2] == against

@@ -170,7 +170,7 @@ def test_a_pair_of_which_a_rank_has_no_value_is_left_out(tmp_path: Path) -> None
 def test_what_an_interval_carries(speed, floor, word) -> None:
     names = ("speed", "speed_low", "speed_high", "floor_low", "floor_high")
     row = dict(zip(names, (*speed, *floor), strict=True))
-    row |= {"pairs": 5, "margin": 0.02, "fom": 1.0, "fom_reference": 1.0}
+    row |= {"n": 5, "margin": 0.02, "fom": 1.0, "fom_reference": 1.0}
     row |= dict.fromkeys(("factor", "arm", "case", "policy", "reference", "unit"), "")
     rows = pl.DataFrame([row], schema_overrides=dict.fromkeys(names, pl.Float64))
     (shown,) = answer(replace(rails.POLICIES, rows=lambda _: rows), None).to_dicts()

@@ -15,38 +15,20 @@ import numpy as np
 
 from records.arms import name_of
 from records.sample import NodeConditions, Sample, WriterRecord
-from tests.analysis.made_counters import write_rows
 from tests.analysis.synthetic import HOST, Case, crossed, header, reject, samples, write_run
 
 ORIGIN = "origin-0"
 LINK_B_S, ALONE_B_S = 12.5e9, 11e9
 SHARES = {"full": 1.0, "50%": 0.5, "25%": 0.25}
 COUNTER = "rdma:mlx5_0/1"
-PROGRAMS = {"mpirun": "mpirun (Open MPI) 4.1.4"}
-
-
-def device(**changes: Any) -> dict[str, Any]:
-    port = {"number": 1, "state": "ACTIVE", "link_layer": "InfiniBand", "rate_b_s": LINK_B_S}
-    port |= {name: changes.pop(name) for name in ("state", "rate_b_s") if name in changes}
-    own = {"name": "mlx5_0", "transport": "InfiniBand", "firmware": "20.31", "numa_node": 0}
-    return {**own, "ports": [port], **changes}
-
-
-def node(*devices: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    memory = [{"number": n, "cpus": [n], "memory_b": 2**35} for n in range(2)]
-    eth0 = {"name": "eth0", "rate_b_s": 1.25e8, "mtu_b": 1500}
-    found = {"rdma": list(devices or [device()]), "interfaces": [eth0], "numa_nodes": memory}
-    return {"kernel": "6.1", **found, **changes}
 
 
 @dataclass(frozen=True)
 class Fault:
     """What is not as it should be; without any, a clean run."""
 
-    #: The machine's file, a node's facts, and clocks, where they differ.
+    #: The machine's file, and clocks, where they differ.
     site: Mapping[str, Any] = field(default_factory=dict)
-    origin: dict[str, Any] = field(default_factory=node)
-    target: dict[str, Any] = field(default_factory=node)
     offsets_s: Mapping[str, float] = field(default_factory=lambda: {HOST: 1e-6, ORIGIN: 2e-4})
     #: Each sample, and each of its writers, as it is written instead.
     sample: Callable[[Sample], Sample] = lambda sample: sample
@@ -55,10 +37,8 @@ class Fault:
     #: per second; None: no counter.
     counts: Callable[[Sample], float | None] = lambda _: 1.005
     foreign_b_s: float = 1e5
-    #: True time of the repeated baseline and of the control / that of the baseline; processor time.
+    #: True time of the repeated baseline / that of the baseline.
     aa: float = 1.0
-    spin: float = 1.0
-    s_gb: float = 0.001
     #: Rate into the far memory / into the near one, and speed of the far memory / of the near one.
     far: float = 0.9
     far_memory: float = 0.6
@@ -66,7 +46,7 @@ class Fault:
 
 def _cases(fault: Fault) -> list[Case]:
     pairs = {"noise": 0.004, "pair_noise": 0.01, "transport": "InfiniBand", "origin": ORIGIN}
-    effects = {"aa": fault.aa, "spin": fault.spin}
+    effects = {"aa": fault.aa, "spin": 1.0}
     for direction, rate in product(("write", "read"), SHARES):
         named = {"direction": direction} if direction == "read" else {}
         effects[name_of("on", named | ({} if rate == "full" else {"rate": rate}))] = 1.2
@@ -157,30 +137,7 @@ def made_run(folder: Path, fault: Fault = Fault(), *, seed: int = 1) -> Path:
     ended = all(each.outcome == "kept" for each in found)
     head = header(campaign="qualify", facts={"site": site}, machine="m")
     head = head if ended else replace(head, finished_s=None)
-    record = {
-        "nodes": {HOST: fault.target, ORIGIN: fault.origin},
-        "clock_offsets_s": dict(fault.offsets_s),
-        "programs": PROGRAMS,
-    }
-    run = write_run(folder, found, head, record)
-    for case in ("memory", "places", "ucx"):
-        own = (each for each in found if each.case == case)
-        write_rows(run, case, (row for each in own for row in _spent(each, fault.s_gb, rng)))
-    return run
-
-
-def _spent(sample: Sample, s_gb: float, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Processor time of the target."""
-    gb = sum(writer.rate_b_s for writer in sample.writers) * sample.elapsed_s / 1e9
-    spent = {"softirq-time": s_gb * gb, "irq-time": 0.0, "writers-time": 0.0}
-    return [
-        {
-            **{"key": sample.key, "tool": "node", "rank": 0, "event": event, "unit": "s"},
-            **{"value": value + 0.01 * sample.elapsed_s * float(rng.uniform(0.9, 1.1))},
-            **{"state": "counted", "running_share": None},
-        }
-        for event, value in {**spent, "kernel-threads-time": 0.0}.items()
-    ]
+    return write_run(folder, found, head, {"clock_offsets_s": dict(fault.offsets_s)})
 
 
 def rejected(reason: str, role: str = "effect", every: int = 1) -> Callable[[Sample], Sample]:

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from analysis.questions.question import Question, answer
+from analysis.questions.question import Question, answer, sentences_of
 from analysis.report.data import load_run
 from analysis.subjects import causes
 from analysis.subjects.causes import STALLS, TIME, hit_more, of_r, pearson, worst_ranks
@@ -239,7 +239,7 @@ def test_the_extra_cycles_are_told_apart(tmp_path, stalls, word, said):
     (row,) = table.to_dicts()
     assert (row["case"], row["treatment"], row["word"]) == ("lammps", "on", word)
     assert row["share_low"] <= stalls <= row["share_high"]
-    (text,) = causes.LOSSES.sentences(table)
+    (text,) = sentences_of(causes.LOSSES, table)
     assert text.startswith(f"lammps, on: {row['share']:.0%} (")
     assert text.endswith(said)
 
@@ -300,23 +300,7 @@ def test_more_cycles_in_the_same_time_are_no_loss(tmp_path):
     assert rows(run, causes.LOSSES) == []
 
 
-def test_counts_that_took_turns_are_named_and_not_used(tmp_path):
-    runs = with_tool(samples(LAMMPS, pairs=6))
-    run = write_run(tmp_path / "run", runs)
-    write_counts(run, LAMMPS, runs)
-    file = run / "counters" / "lammps.jsonl"
-    frame = pl.read_ndjson(file.read_bytes())
-    shared = pl.col("event") == "l1d.replacement"
-    frame.with_columns(
-        state=pl.when(shared).then(pl.lit("multiplexed")).otherwise("state")
-    ).write_ndjson(file)
-    assert "L1 misses" in {row["what"] for row in rows(run, causes.ABSENT)}
-    for question in (causes.CHANGES, causes.ACROSS, causes.WITHIN):
-        measured = (row for row in rows(run, question) if row.get("source") != "published")
-        assert "L1 misses" not in {row["role"] for row in measured}
-
-
-def test_what_was_not_counted_is_named_with_the_reason(tmp_path):
+def test_what_was_not_counted_is_named_with_the_reason_and_not_used(tmp_path):
     run = made_run(tmp_path, processor="GenuineIntel-6-85-7")
     file = run / "counters" / "lammps.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -330,6 +314,9 @@ def test_what_was_not_counted_is_named_with_the_reason(tmp_path):
     assert absent["cycles"] == ("some run or all", "not supported")
     assert absent["L1 misses"][1].startswith("the events took turns")
     assert absent["DDIO misses, PCIe stalls"] == ("Cascade Lake", "perf_stat counts none there")
+    for question in (causes.CHANGES, causes.ACROSS, causes.WITHIN):
+        measured = (row for row in rows(run, question) if row.get("source") != "published")
+        assert not {"L1 misses", "cycles"} & {row["role"] for row in measured}
 
 
 @pytest.mark.parametrize(

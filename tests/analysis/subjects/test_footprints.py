@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.questions.question import INCONCLUSIVE, answer
+from analysis.questions.question import INCONCLUSIVE, answer, sentences_of
 from analysis.questions.shown import _boundaries
 from analysis.report.data import load_run
 from analysis.subjects.footprints import BOTH, CACHE, CAUSES, CELLS, MEMORY, NONE, cause
@@ -76,7 +76,7 @@ def test_five_pairs_name_nothing():
     rows = answer(CAUSES, planted_run(BOTH, True, 1, pairs=5))
     assert cause(rows) == INCONCLUSIVE
     assert set(rows["why"]) == {"5, fewer than 6 pairs"}
-    assert CAUSES.sentences(rows) == [
+    assert sentences_of(CAUSES, rows) == [
         "made: not decided. Evidence lacks at working sets of 512 KiB, 8 MiB, 128 MiB a rank."
     ]
 

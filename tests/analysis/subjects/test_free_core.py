@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from analysis.questions.question import answer
+from analysis.questions.question import answer, sentences_of
 from analysis.report.data import RunData, load_run
 from analysis.subjects.free_core import FABRIC, SERVED
 from records.sample import NodeConditions
@@ -59,10 +59,9 @@ def test_a_core_that_takes_the_loss_away_clears_the_fabric(tmp_path: Path) -> No
     assert rows["daly"]["free"] == pytest.approx(1.0, abs=0.005)
     assert rows["daly"]["full"] == pytest.approx(1.5, abs=0.01)
     assert rows["constant"]["free"] == pytest.approx(1.1, abs=0.01)
-    assert FABRIC.sentences
-    said = " ".join(FABRIC.sentences(answer(FABRIC, run)))
-    assert "with reserved_cores=1, daly equals off to within 2%" in said
-    assert "constant takes 1.1 (1.1 to 1.1) times as long as off" in said
+    text = " ".join(sentences_of(FABRIC, answer(FABRIC, run)))
+    assert "with reserved_cores=1, daly equals off to within 2%" in text
+    assert "constant takes 1.1 (1.1 to 1.1) times as long as off" in text
 
 
 @pytest.mark.parametrize(
@@ -105,7 +104,7 @@ def test_interrupts_of_the_machines_device_alone(
     assert row["n"] == 4 * 12  # the four arms with a free core
     assert (
         f"{share:.0%} of the interrupts of mlx5_0 on {HOST}"
-        in SERVED.sentences(answer(SERVED, run))[0]
+        in sentences_of(SERVED, answer(SERVED, run))[0]
     )
 
 
@@ -124,5 +123,5 @@ def test_what_came_during_the_runs_is_beside_what_was_bound(tmp_path: Path) -> N
     write_rows(run.path, path.stem, rows)
     (row,) = answer(SERVED, load_run(rechain(run.path))).to_dicts()
     assert (row["share"], row["came"], row["threads"]) == (0.75, 0.6, 0.25)
-    (said,) = SERVED.sentences(answer(SERVED, load_run(run.path))) if SERVED.sentences else ()
-    assert "60% of those that came were served there; 25% of the time of kernel threads" in said
+    (text,) = sentences_of(SERVED, answer(SERVED, load_run(run.path)))
+    assert "60% of those that came were served there; 25% of the time of kernel threads" in text

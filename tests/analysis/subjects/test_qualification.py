@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from analysis.questions.question import answer
+from analysis.questions.question import answer, sentences_of
 from analysis.report.data import load_run
 from analysis.subjects.qualification import CLAIMS, QUALIFICATION, Evidence, claimed, qualified
 from records.groups import grouped
@@ -100,8 +100,7 @@ def test_a_planted_fault_is_named_by_its_claim(
     claims = judged(made_run(tmp_path / "run", fault))
     assert states(claims)["refused"] == broken
     assert not qualified(claims)
-    assert QUALIFICATION.sentences
-    assert QUALIFICATION.sentences(claims)[0] == "The machine is not qualified."
+    assert sentences_of(QUALIFICATION, claims)[0] == "The machine is not qualified."
 
 
 def test_headers_limit_what_may_be_claimed_of_counters(tmp_path: Path) -> None:

@@ -9,9 +9,7 @@ import pytest
 
 from analysis.compare import page as comparison
 from analysis.compare.sides import compare_sides
-from analysis.questions.question import answer
 from analysis.report.data import RunData, load_run
-from analysis.subjects.paper_tables import ESTIMATORS
 from analysis.subjects.scaling import best_of_five, scaling_view
 from tests.analysis.synthetic import STARTED_S, Case, header, reject, samples, write_run
 
@@ -37,17 +35,6 @@ def run_of(
     found[5] = reject(found[5], "rejected", "too late")
     head = header(started_s=STARTED_S + later_s)
     return load_run(write_run(folder / "run", found, head), force=True)
-
-
-def test_both_estimates_of_every_scale(tmp_path: Path) -> None:
-    rows = answer(ESTIMATORS, run_of(tmp_path, 64, 16, pairs=8)).to_dicts()
-    assert sorted((row["ranks"], row["arm"]) for row in rows) == [
-        (ranks, arm) for ranks in (16, 64) for arm in ("constant", "daly")
-    ]
-    for row in rows:
-        truth = EFFECTS[row["arm"]]
-        assert (row["slowdown"], row["of_best"]) == pytest.approx((truth, truth), rel=0.01)
-        assert row["off_best"] == pytest.approx(10.0, rel=0.01)
 
 
 @pytest.mark.parametrize(("ranks", "workload"), [([16], "lammps_scaling"), ([16, 64], "minife")])
