@@ -14,7 +14,6 @@ from conductor.length import doublings
 from nimc.campaign import layouts
 from nimc.campaign.cases import Omitted, nodes_taken, origins_taken, requested
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.lengths import Lengths
 from nimc.campaign.load import Other
 from nimc.campaign.matrix import Matrix, Offers, matrix, offers_of
 from nimc.campaign.settings import ReframeSettings
@@ -48,6 +47,15 @@ _OF_TREATMENT = ("name", "arm", "role", "baseline", "factors")
 
 #: When a block is run.
 Needed = Literal["always", "until decided"]
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long runs took in an earlier run of the same campaign, and where it is."""
+
+    run: str | None = None
+    #: Case -> seconds from the start of one accepted run to that of the next.
+    of_case: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

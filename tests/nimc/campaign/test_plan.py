@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nimc.campaign.lengths import Lengths, lengths_of
+from nimc.campaign.load import least_s
 from nimc.campaign.plan import (
+    Lengths,
     Request,
     block_plan,
     block_s,
@@ -20,7 +21,7 @@ from nimc.campaign.plan import (
     plan_file,
 )
 from nimc.campaign.prepare import prepare
-from nimc.campaign.rules import least_s
+from nimc.run.folder import lengths_of
 from records.acceptance import AcceptanceLimits
 from records.campaign import Campaign, Entry, Pairs
 from records.checkout import ROOT

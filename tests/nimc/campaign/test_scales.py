@@ -120,7 +120,7 @@ def test_scales_beyond_the_machine_are_left_out_with_the_reason(
         ("lammps_scaling", "stream", "c.yaml:6: workloads[0].factors.nodes: unknown factor 'nodes'"
          " of 'stream'"),
         ("[4, 512, 8192]", "[0, 4]", "c.yaml:6: workloads[0].factors.nodes: 0 found; allowed:"),
-        ("[4, 512, 8192]", "[4, two]", "c.yaml:6: workloads[0].factors.nodes: two found; allowed"),
+        ("[4, 512, 8192]", "[4, two]", "c.yaml:6: workloads[0].factors.nodes: 'two' found; allow"),
         ("nodes: [4, 512, 8192]", "nodes: [4], rate: [25%, full]",
          "c.yaml:6: workloads[0].factors.rate: cannot be combined with the arm 'daly'"),
         ("lammps_scaling", "stream", "arms: 'stream' has no arm 'daly'"),
