@@ -16,18 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from conductor.conductor import UNREAD
 from nimc.campaign import layouts
-from nimc.campaign.plan import (
-    Request,
-    block_plan,
-    block_s,
-    command,
-    next_block,
-    plan_file,
-)
+from nimc.campaign.plan import Request, block_plan, block_s, command, next_block, plan_file
 from nimc.run.folder import require_folder
 from nimc.run.progress import Display, NewSamples, RunCounter, run_line
 from nimc.run.session import LostJobError, SilentError, SlurmWatch, run_session
-from records import processes
+from records import kernel_text, processes
 from records.arms import arm_of
 from records.campaign import Campaign, Entry, Pairs
 from records.chain import walk_run
@@ -206,16 +199,9 @@ def _cases(logs: Path) -> list[dict[str, str]]:
     return []
 
 
-def _log(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
 def _last_words(log: Path) -> str:
     """The last error in ReFrame's output, else its last line."""
-    lines = list(filter(str.strip, _log(log).splitlines()))
+    lines = list(filter(str.strip, kernel_text.read(log).splitlines()))
     last = ([line for line in lines if "error" in line.lower()] or lines)[-1:]
     return f"{last[0].strip()} ({log})" if last else f"it printed nothing to {log}"
 
@@ -225,7 +211,7 @@ def _skipped(logs: Path) -> str | None:
     results = {case.get("result") for case in _cases(logs)}
     if results - {"skip"}:
         return None
-    if reasons := re.findall(_SKIPPED, _log(logs / "reframe.log"), re.MULTILINE):
+    if reasons := re.findall(_SKIPPED, kernel_text.read(logs / "reframe.log"), re.MULTILINE):
         return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
     return "skipped by ReFrame" if results else None
 
