@@ -343,18 +343,14 @@ def block_plan(
     )
 
 
-def plan_file(run: Path | str, entry: Entry, index: int) -> Path:
-    """Where a run has the plan of a block."""
-    return Path(_logs(run, entry, index), "plan.json")
-
-
-def _logs(run: Path | str, entry: Entry, index: int) -> str:
-    return f"{run}/logs/{entry.name}/{index}"
+def logs_of(run: Path | str, entry: Entry, index: int) -> Path:
+    """The folder of a block in a run, which has its plan."""
+    return Path(run, "logs", entry.name, str(index))
 
 
 def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`."""
-    logs = _logs(run, entry, index)
+    logs = logs_of(run, entry, index)
     other = request.others.get(entry.check)
     checks = str(other.file) if other else f"{request.folder}/{entry.check}.py"
     # ReFrame shows a parameter that has one value in the name.
