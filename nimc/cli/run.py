@@ -92,11 +92,10 @@ def run_command(
     def conclude(folder: RunFolder, failures: list[Failure]) -> Answer:
         """Make the report, and say what it gives."""
         report = _report(folder.path)
-        return Answer(
-            _document(folder, report, request, failures),
-            _results(folder, report, details=progress == "verbose") if report else [],
-            exit_code(report, failures, fail_inconclusive=fail_inconclusive),
-        )
+        document = _document(folder, report, request, failures)
+        parts = _results(document, report, details=progress == "verbose") if report else []
+        status = exit_code(report, failures, fail_inconclusive=fail_inconclusive)
+        return Answer(document, parts, status)
 
     header = new_header(request)
     return measured(request, header, results, progress, conclude, fresh=fresh, pairs=pairs)
@@ -221,13 +220,16 @@ def _document(
     }
 
 
-def _results(folder: RunFolder, report: Report, *, details: bool) -> Iterator[str | Listing]:
+def _results(
+    document: Mapping[str, object], report: Report, *, details: bool
+) -> Iterator[str | Listing]:
     from nimc.cli.results import results_tables
 
-    of, run = folder.header, report.runs[0]
-    named = (of.asked_by, of.machine, of.most_pairs)
+    run = report.runs[0]
+    named = (run.header.asked_by, run.header.machine, run.header.most_pairs)
     yield from results_tables(run.results, *named, run.contrasts, details=details)
-    yield from ("", f"samples: {folder.path}", f"report:  {report.page}", f"head:    {folder.head}")
+    yield from ("", f"samples: {document['run']}", f"report:  {document['report']}")
+    yield f"head:    {document['head']}"
 
 
 # `nimc runs`: the runs of a results folder.

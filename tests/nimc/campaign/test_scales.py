@@ -115,10 +115,6 @@ def test_scales_beyond_the_machine_are_left_out_with_the_reason(
 @pytest.mark.parametrize(
     ("found", "changed", "expected"),
     [
-        ("write: 1s", "nodes: 3", "c.yaml:6: workloads[0].factors.nodes: cannot be combined with"
-         " workloads[0].set.nodes"),
-        ("lammps_scaling", "stream", "c.yaml:6: workloads[0].factors.nodes: unknown factor 'nodes'"
-         " of 'stream'"),
         ("[4, 512, 8192]", "[0, 4]", "c.yaml:6: workloads[0].factors.nodes: 0 found; allowed:"),
         ("[4, 512, 8192]", "[4, two]", "c.yaml:6: workloads[0].factors.nodes: 'two' found; allow"),
         ("nodes: [4, 512, 8192]", "nodes: [4], rate: [25%, full]",
@@ -126,8 +122,7 @@ def test_scales_beyond_the_machine_are_left_out_with_the_reason(
         ("lammps_scaling", "stream", "arms: 'stream' has no arm 'daly'"),
         ("write: 1s", "write: 1", "c.yaml:7: workloads[0].set: write: "),
         ("write: 1s", "fill: 0", "workloads[0].set.fill: 0 found; allowed: numbers above 0"),
-        ("write: 1s", "link_share: x", "link_share: 'x' found; allowed: numbers above 0"),
-        ("write: 1s", "messages: 1.5", "messages: 1.5 found; allowed: whole numbers from 0"),
+        ("write: 1s", "warmups: -1", "set.warmups: -1 found; allowed: whole numbers from 0"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_its_line(
