@@ -2,7 +2,7 @@
 
 The crate follows the Process Run Crate profile: one program, nimc, was run on a campaign. The other
 profiles of a run describe steps of a workflow written in a workflow language; a campaign is none.
-(RO-Crate 1.1; https://w3id.org/ro/wfrun/process/0.5)
+(RO-Crate 1.3; https://w3id.org/ro/wfrun/process/0.6)
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from records.run import RunHeader
 METADATA = "ro-crate-metadata.json"
 #: What a crate has besides its descriptions: the folders of the run and of its report, a file.
 RUN, REPORT, CAMPAIGN = "run/", "report/", "campaign.yaml"
-_CONTEXT = "https://w3id.org/ro/crate/1.1"
-_PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
+_CONTEXT = "https://w3id.org/ro/crate/1.3"
+_PROFILE = "https://w3id.org/ro/wfrun/process/0.6"
 #: Licence of data, by its SPDX name -> its text.
 LICENSES = {
     "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
@@ -125,14 +125,23 @@ def _graph(header: RunHeader, about: About, title: str) -> list[dict[str, Any]]:
     return [
         {"@id": METADATA, "@type": "CreativeWork", "about": _to("./"), "conformsTo": _to(_CONTEXT)},
         *(root, action),
-        _entity("#nimc", "SoftwareApplication", "nimc", softwareVersion=f"{version}, {commit}"),
-        _entity(_PROFILE, "CreativeWork", "Process Run Crate", version="0.5"),
+        _software(f"{version}, {commit}", header.commit),
+        _entity(_PROFILE, ["CreativeWork", "Profile"], "Process Run Crate", version="0.6"),
         _entity(LICENSES[about.license], "CreativeWork", about.license),
         *(*authors, *parts),
     ]
 
 
-def _entity(place: str, kind: str, name: str, **more: Any) -> dict[str, Any]:
+def _software(version: str, commit: str | None) -> dict[str, Any]:
+    """nimc; its address is its commit, by which Software Heritage identifies sources anywhere."""
+    # RO-Crate asks for `version`, and Process Run Crate for `softwareVersion`.
+    named = {"softwareVersion": version, "version": version}
+    revision = (commit or "").partition("+")[0]
+    address = {"url": f"swh:1:rev:{revision}"} if len(revision) == 40 else {}
+    return _entity("#nimc", "SoftwareApplication", "nimc", **named, **address)
+
+
+def _entity(place: str, kind: str | list[str], name: str, **more: Any) -> dict[str, Any]:
     return {"@id": place, "@type": kind, "name": name, **more}
 
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -92,6 +92,7 @@ def test_from_a_clone_to_a_report(cluster: Cluster) -> None:
         said[line] = done.stdout
         if line == "nimc init mycluster":
             _check_files(folder / "nimc")
+            _nodes_share_cores(folder / "nimc" / "site" / "mycluster.yaml")
             assert _left(shell) == ""
         if line == "nimc doctor --in-job":
             _check_doctor(done.stdout)
@@ -118,6 +119,13 @@ def _check_files(checkout: Path) -> None:
     assert "#   openmpi/4.1.4\n" in config
 
 
+def _nodes_share_cores(site: Path) -> None:
+    """What the file of a minicluster says: its nodes are namespaces on the same few cores."""
+    text = site.read_text()
+    assert "\nproof:" not in text
+    site.write_text(f"{text}\nproof: {{min_share: 0.1, max_share: 4}}\n")
+
+
 def _check_doctor(text: str) -> None:
     works = " ".join(text.partition("works: ")[2].partition("\n\n")[0].split()).split(", ")
     nodes = {"job on nodes", "shared folders", "locks", "interface on nodes"}
@@ -142,14 +150,21 @@ def _stop_in_job(shell: Shell) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 120
-    while not shell.run("squeue --noheader").stdout:
-        assert waiting.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    _wait_until(lambda: waiting.poll() is not None or shell.run("squeue --noheader").stdout != "")
+    assert waiting.poll() is None
     waiting.send_signal(signal.SIGINT)
     _, stderr = waiting.communicate(timeout=60)
     assert waiting.returncode == 128 + signal.SIGINT
     assert "stopped by SIGINT; no job is left" in stderr
     assert _left(shell) == ""
     shell.run(f"scontrol update nodename={nodes} state=resume")
+    # They are `idle*` until the controller asked them.
+    states = "sinfo --noheader --Node --format=%T --partition=batch"
+    _wait_until(lambda: set(shell.run(states).stdout.split()) == {"idle"})
+
+
+def _wait_until(fulfilled: Callable[[], bool], most_s: float = 120) -> None:
+    deadline = time.monotonic() + most_s
+    while not fulfilled():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)

@@ -19,7 +19,9 @@ AUTHORS = ("--author", "Muster, Eva", "--author", "A centre")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a synthetic run of two cases in a chain; its crate is beside it."""
     made = [*samples(STREAM, pairs=8), *samples(LAMMPS, pairs=8)]
-    run = write_run(tmp_path_factory.mktemp("packed") / "synthetic-run", made, header())
+    run = write_run(
+        tmp_path_factory.mktemp("packed") / "synthetic-run", made, header(commit="0a" * 20)
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("analysis.report.page.render", render)
         status, _, err = call(["pack", run, *AUTHORS])

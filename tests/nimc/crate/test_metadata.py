@@ -30,7 +30,9 @@ def test_a_finished_run_of_one_author_and_one_without_an_end_of_two() -> None:
     assert root["author"] == run["agent"] == {"@id": "#author-0"}
     assert entities["#author-0"] == {"@id": "#author-0", "@type": "Person", "name": "Muster, Eva"}
     assert root["license"]["@id"] == "https://creativecommons.org/publicdomain/zero/1.0/"
-    assert entities["#nimc"]["softwareVersion"] == "0, c0ffee"
+    nimc = entities["#nimc"]
+    assert (nimc["softwareVersion"], nimc["version"]) == ("0, c0ffee", "0, c0ffee")
+    assert "url" not in nimc
     cited = yaml.safe_load(files["CITATION.cff"])
     assert str(cited["date-released"]) == "2026-01-03"
     assert cited["authors"] == [{"family-names": "Muster", "given-names": "Eva"}]

@@ -1,11 +1,13 @@
 """A validator of RO-Crates finds nothing required missing in a crate.
 
-It asks the web for the meaning of the terms, which is answered here: for those of RO-Crate 1.1 that
-a crate uses.
+It asks the web for the meaning of the terms, which is answered here: for those of RO-Crate that a
+crate uses. It knows Process Run Crate up to 0.5, of RO-Crate 1.1, whose rules 0.6 keeps: for that
+profile the versions in the crate are set back.
 """
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,14 @@ pytest.importorskip("rocrate_validator")
 _SCHEMA_ORG = (
     "Dataset CreativeWork CreateAction SoftwareApplication PropertyValue Person Organization name"
     " description datePublished license author hasPart mentions identifier about startTime endTime"
-    " agent instrument object result actionStatus softwareVersion version encodingFormat"
+    " agent instrument object result actionStatus softwareVersion version url encodingFormat"
     " propertyID value"
 )
 CONTEXT = {
     **{term: f"http://schema.org/{term}" for term in _SCHEMA_ORG.split()},
     "File": "http://schema.org/MediaObject",
     "conformsTo": "http://purl.org/dc/terms/conformsTo",
+    "Profile": "http://www.w3.org/ns/dx/prof/Profile",
 }
 
 
@@ -36,7 +39,7 @@ def _web(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     body = json.dumps({"@context": CONTEXT}).encode()
 
     def send(self: HTTPAdapter, request: Any, **_: Any) -> Any:
-        assert request.url == "https://w3id.org/ro/crate/1.1/context"
+        assert re.fullmatch("https://w3id.org/ro/crate/1.[13]/context", request.url)
         raw = urllib3.HTTPResponse(
             io.BytesIO(body),
             headers={"Content-Type": "application/ld+json"},
@@ -49,12 +52,12 @@ def _web(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
-def faults(folder: Path) -> list[str]:
+def faults(folder: Path, profile: str) -> list[str]:
     from rocrate_validator import models, services
 
     settings = services.ValidationSettings(
         rocrate_uri=str(folder),
-        profile_identifier="process-run-crate-0.5",
+        profile_identifier=profile,
         requirement_severity=models.Severity.REQUIRED,
         cache_path=folder.parent / "cache",
     )
@@ -62,16 +65,29 @@ def faults(folder: Path) -> list[str]:
     return [f"{issue.check.identifier}: {issue.message}" for issue in found.get_issues()]
 
 
-def test_nothing_required_is_missing_but_what_was_removed(crate: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("profile", "set_back"),
+    [
+        ("ro-crate-1.3", {}),
+        ("process-run-crate-0.5", {"ro/crate/1.3": "ro/crate/1.1", "process/0.6": "process/0.5"}),
+    ],
+)
+def test_nothing_required_is_missing_but_what_was_removed(
+    profile: str, set_back: dict[str, str], crate: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "crate"
     for name, content in unzipped(crate.read_bytes()).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     metadata = folder / "ro-crate-metadata.json"
-    document = json.loads(metadata.read_text())
+    text = metadata.read_text()
+    for today, earlier in set_back.items():
+        assert today in text
+        text = text.replace(today, earlier)
+    document = json.loads(text)
     (root,) = (each for each in document["@graph"] if each["@id"] == "./")
     del root["license"]
     metadata.write_text(json.dumps(document))
-    found = faults(folder)
+    found = faults(folder, profile)
     assert found
     assert [fault for fault in found if "license" not in fault] == []
