@@ -14,11 +14,11 @@ from analysis.effects.hypotheses import LEVELS, families
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.looks import least_effect, looks, pairs_for_none
 from nimc.campaign.plan import Case, Plan
-from nimc.run.folder import own_runs
 from records.arms import arm_of
 from records.campaign import QUALIFY, Campaign
 from records.errors import InputError
 from records.groups import grouped
+from records.run import own_runs
 from records.text import some
 from records.units import plural
 

@@ -28,9 +28,9 @@ from records.run import (
     RunHeader,
     digest_of,
     load_header,
+    own_runs,
     save_header,
 )
-from records.run_folder import distrust_run
 
 if TYPE_CHECKING:
     import polars as pl
@@ -168,14 +168,6 @@ def find_other(results: Path, header: RunHeader) -> Path | None:
         and other.finished_s is None
     ]
     return max(unfinished)[1] if unfinished else None
-
-
-def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
-    """All runs of this user that this version reads, with their headers."""
-    for path in results.glob("*"):
-        with suppress(InputError, OSError):  # of another version, or not a run
-            if not distrust_run(path):
-                yield path, load_header(path)
 
 
 def _create(results: Path, name: str) -> Path:
