@@ -35,15 +35,15 @@ def parsed(text: bytes, at: str) -> Any:
         raise InputError(f"{at}: {error}") from error
 
 
-def validated(kind: type[_T], record: Any, path: Path, *within: str) -> _T:
-    """A record as a `kind`. Raises InputError with the first field that is invalid.
+def validated(kind: type[_T], record: Any, at: object, *within: str) -> _T:
+    """A record as a `kind`. Raises InputError, beginning with `at`, with the first invalid field.
 
     `within`: where in the file the record is.
     """
     try:
         checked: _T = _adapter(kind).validate_python(record)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise InputError(f"{path}: {first_fault(error, *within)}") from error
+        raise InputError(f"{at}: {first_fault(error, *within)}") from error
     return checked
 
 

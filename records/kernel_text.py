@@ -32,6 +32,12 @@ def number(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def numa_node_of(device: Path) -> int | None:
+    """NUMA node of the device with this folder; None if the host has only one."""
+    node = number(read(device / "numa_node"))
+    return node if node is not None and node >= 0 else None
+
+
 def cpu_list(text: str) -> list[int]:
     """The kernel's list of CPUs, `0-3,8`, as [0, 1, 2, 3, 8]. Raises ValueError."""
     cpus: list[int] = []

@@ -8,7 +8,7 @@ keys that are not words are refused, and so are huge files and other encodings t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -75,17 +75,19 @@ def parse(text: str, path: Path) -> Marked:
     """The values in a text, as those of a file of this name. Raises InputError as `load` does."""
     marked = Marked(path)
     try:
-        node = _Loader(text).get_single_node()
+        loader = _Loader(text)
+        node = loader.get_single_node()
         if node is not None:
-            marked.data = _value(node, (), marked, set())
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        what = " ".join(str(error.problem or error.context).split())
-        line = mark.line + 1 if mark else 1
-        raise InputError(one_line(f"{path}:{line}: invalid YAML: {what}")) from error
+            _mark(node, (), marked, set())
+            marked.data = loader.construct_document(node)
     except (yaml.YAMLError, RecursionError) as error:
-        what = " ".join(str(error).split())
-        raise InputError(one_line(f"{path}:1: invalid YAML: {what}")) from error
+        mark, said = None, str(error)
+        if isinstance(error, yaml.MarkedYAMLError):
+            mark = error.problem_mark or error.context_mark
+            said = str(error.problem or error.context)
+        line = mark.line + 1 if mark else 1
+        what = " ".join(said.split())
+        raise InputError(one_line(f"{path}:{line}: invalid YAML: {what}")) from error
     return marked
 
 
@@ -102,46 +104,29 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}:{line}: not UTF-8 text") from error
 
 
-def _value(node: yaml.Node, place: Place, marked: Marked, visited: set[int]) -> Any:
+def _mark(node: yaml.Node, place: Place, marked: Marked, visited: set[int]) -> None:
+    """Note the lines of a value and of all within it. Raises InputError for what is refused."""
     marked.lines[place] = node.start_mark.line + 1
     if id(node) in visited:
         _refuse(marked, node, "an alias (*) is not allowed; write the value out")
     visited.add(id(node))
     kind = node.tag.removeprefix(_TAG)
     if isinstance(node, yaml.MappingNode) and kind == "map":
-        return _mapping(node, place, marked, visited)
-    if isinstance(node, yaml.SequenceNode) and kind == "seq":
-        items: Iterable[yaml.Node] = node.value
-        return [_value(item, place + (i,), marked, visited) for i, item in enumerate(items)]
-    if not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN):
+        for key, value in node.value:
+            if key.tag != f"{_TAG}str" or not isinstance(key.value, str):
+                _refuse(marked, key, "a key must be a word")
+            inner: Place = (*place, key.value)
+            if first := marked.key_lines.get(inner):
+                _refuse(marked, key, f"duplicate key '{key.value}', first in line {first}")
+            marked.key_lines[inner] = key.start_mark.line + 1
+            _mark(value, inner, marked, visited)
+    elif isinstance(node, yaml.SequenceNode) and kind == "seq":
+        for index, item in enumerate(node.value):
+            _mark(item, (*place, index), marked, visited)
+    elif not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN):
         _refuse(marked, node, f"the tag {node.tag!r} is not allowed; write plain values")
-    return _scalar(node, kind, marked)
-
-
-def _scalar(node: yaml.ScalarNode, kind: str, marked: Marked) -> Any:
-    text = str(node.value)
-    if kind != "str" and not re.fullmatch(_PLAIN[kind][0], text):  # an explicit tag: !!int x
-        _refuse(marked, node, f"{text!r} is not of type {kind}")
-    if kind in ("int", "float"):
-        return int(text) if kind == "int" else float(text)
-    return {"null": None, "bool": text == "true", "str": text}[kind]
-
-
-def _mapping(
-    node: yaml.MappingNode, place: Place, marked: Marked, visited: set[int]
-) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        key = key_node.value
-        if key_node.tag != _TAG + "str" or not isinstance(key, str):
-            _refuse(marked, key_node, "a key must be a word")
-        inner: Place = (*place, key)
-        if key in values:
-            first = marked.key_lines[inner]
-            _refuse(marked, key_node, f"duplicate key '{key}', first in line {first}")
-        marked.key_lines[inner] = key_node.start_mark.line + 1
-        values[key] = _value(value_node, inner, marked, visited)
-    return values
+    elif kind != "str" and not re.fullmatch(_PLAIN[kind][0], node.value):  # as of !!int x
+        _refuse(marked, node, f"{node.value!r} is not of type {kind}")
 
 
 def _refuse(marked: Marked, node: yaml.Node, what: str) -> NoReturn:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +27,7 @@ from records.errors import InputError, show
 from records.files import replace_text
 from records.json_limits import parsed, read_text, validated
 from records.order import run_seed
+from records.run_folder import distrust_run
 
 # Rules for free facts in `run.json` and provenance that are computed with, or name files.
 #
@@ -223,6 +225,14 @@ def load_header(run: Path) -> RunHeader:
         when = f"finished_s: {header.finished_s} found"
         raise InputError(f"{path}: {when}; allowed: after started_s")
     return header
+
+
+def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
+    """All runs of this user that this version reads, with their headers."""
+    for path in results.glob("*"):
+        with suppress(InputError, OSError):  # of another version, or not a run
+            if not distrust_run(path):
+                yield path, load_header(path)
 
 
 def digest_of(resolved: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ alone the check calls it with its own variables.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -80,33 +80,35 @@ def planned(variables: Collection[str], within_block: Collection[str]) -> frozen
 
 
 def level_faults(
-    levels: Mapping[str, Level], factors: Factors, *, comparable_across_cores: bool
+    levels: Mapping[str, Level],
+    factors: Factors,
+    *,
+    comparable_across_cores: bool,
+    check: Callable[[str, Level], object] = check_level,
 ) -> Iterator[tuple[str, int | None, str]]:
     """The only check of levels: name, index among its levels, and what is wrong.
 
     The index is None for a variable's own value, and for a factor that the check cannot have.
     """
+
+    def fault(name: str, index: int | None, level: Level) -> Iterator[tuple[str, int | None, str]]:
+        try:
+            check(name, level)
+        except InputError as error:
+            yield name, index, str(error).removeprefix(f"{name}: ")
+
     for name, value in levels.items():
         if name not in factors and value != CHOSEN_BY_MACHINE.get(name) and name != "injector":
-            yield from _level_fault(name, None, value)
+            yield from fault(name, None, value)
     why = (
         "figures of merit of different numbers of cores cannot be compared; allowed: another"
         " factor, or a check with comparable_across_cores"
     )
     for name, values in factors.items():
         for index, value in enumerate(values):
-            yield from _level_fault(name, index, value)
+            yield from fault(name, index, value)
         if name in OF_CORES and not comparable_across_cores:
             yield name, None, why
-
-
-def _level_fault(
-    name: str, index: int | None, level: Level
-) -> Iterator[tuple[str, int | None, str]]:
-    try:
-        check_level(name, level)
-    except InputError as error:
-        yield name, index, str(error).removeprefix(f"{name}: ")
 
 
 def treatments(asked: CaseRequest, machine: Machine) -> list[Treatment]:

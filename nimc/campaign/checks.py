@@ -31,7 +31,7 @@ from records.files import distrust, replace_text
 from records.machine.site import Machine
 from records.programs import ask
 from records.sample import Level
-from reframe_tests.factors import FACTORS, changes_within_jobs
+from reframe_tests.factors import FACTORS, changes_within_jobs, check_level
 from reframe_tests.planning import planned
 
 #: Variables that a campaign sets by other keys, or that name a place in the run.
@@ -124,6 +124,15 @@ class CheckVariables:
     def factors(self) -> frozenset[str]:
         """What `factors` may name."""
         return self.settable | (self.variables & FACTORS.keys())
+
+    def check_level(self, name: str, level: Level) -> None:
+        """Check a value of a variable, or a level of a factor. Raises InputError."""
+        check_level(name, level)
+        kind = self.types.get(name)
+        if name == "warmups":
+            kind = VariableType("int", 0)
+        if kind and name not in FACTORS and not kind.accepts(level):
+            raise InputError(f"{name}: {level!r} found; allowed: {kind.allowed}")
 
     def typed(self, name: str, value: Level) -> Level:
         """A value of a campaign as one of the variable's type."""

@@ -4,33 +4,71 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from nimc.campaign import rules
+from conductor.injectors import INJECTORS
+from conductor.length import LEAST_ROWS
+from nimc.campaign import cases, layouts
 from nimc.campaign.checks import CheckVariables, check_of_others
-from nimc.campaign.rules import Fault, dotted, unknown
-from records.campaign import Campaign
+from records.arms import ARMS, level_text, standard_arms
+from records.campaign import SWEPT, Campaign, Entry
 from records.chain import file_digest
-from records.errors import InputError, MachineError, show
+from records.errors import InputError, MachineError, near, show
 from records.files import require_own
 from records.machine.site import Machine
 from records.marked_yaml import Marked, Place, field_at, model_around
 from records.run import workload_of
+from records.sample import Level
 from records.text import one_line
+from reframe_tests.crossing import ARM, FULL, RATE
+from reframe_tests.planning import level_faults
 
 #: No more errors than this are listed.
 _MOST_FAULTS = 10
+#: Factor whose single level has a key in `injector` -> that key.
+_OF_INJECTOR = {RATE: "rate", "message": "message", "injector": "name"}
+#: Longest name of a case, which with a suffix names files.
+_LONGEST_CASE = 160
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong in the field at a place."""
+
+    place: Place
+    #: What is wrong with it, and what is allowed.
+    text: str
+    #: The field whose line is shown if it is not this one.
+    line_of: Place | None = None
+
+
+def unknown(kind: str, place: Place, allowed: Iterable[str], of: str = "") -> Fault:
+    """The key at a place is not one of those that are allowed."""
+    return Fault(place, unknown_text(kind, place[-1], allowed, of))
+
+
+def unknown_text(kind: str, name: object, allowed: Iterable[str], of: str = "") -> str:
+    """`unknown key 'sed', did you mean 'seed'?; allowed: ...`"""
+    names = sorted(allowed)
+    hint = near(str(name), names)
+    return f"unknown {kind} '{name}'{of}{hint}; allowed: {', '.join(names) or 'none'}"
+
+
+def dotted(place: Place) -> str:
+    """`workloads[2].set.ranks`"""
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).removeprefix(".")
 
 
 def load_campaign(
-    marked: Marked, checks: Mapping[str, CheckVariables], machine: Machine | None = None
+    marked: Marked, checks: Mapping[str, CheckVariables], machine: Machine
 ) -> Campaign:
-    """The campaign in a file, checked against a machine if one is given.
+    """The campaign in a file, checked for a machine.
 
     Its trace, which can be read, has its whole path. Raises InputError with one line an error:
     `FILE:LINE: field: found; allowed: what is`.
@@ -47,12 +85,13 @@ def load_campaign(
         refuse(marked, [*of_schema, *_missing_arms(marked)])
         raise
     refuse(marked, _missing_arms(marked))
-    of_fields = rules.of_fields(campaign, checks)
-    refuse(marked, [*of_fields, *rules.of_cells(campaign), *rules.of_cases(campaign, checks)])
-    refuse(marked, rules.of_treatments(campaign, checks))
-    if machine is not None:
-        refuse(marked, rules.of_writes(campaign, checks, machine))
-        refuse(marked, rules.of_lengths(campaign, checks, machine))
+    unlisted = CheckVariables(frozenset())
+    asked = [
+        _Asked(campaign, entry, ("workloads", index), checks.get(entry.check, unlisted))
+        for index, entry in enumerate(campaign.workloads)
+    ]
+    refuse(marked, [*_of_fields(asked, checks), *_of_cells(asked), *_of_cases(asked)])
+    refuse(marked, _of_runs(asked, machine))
     return campaign
 
 
@@ -88,17 +127,221 @@ def _of_schema(error: ErrorDetails) -> Fault:
 
 def _missing_arms(marked: Marked) -> Iterator[Fault]:
     """Arms are required unless there are factors."""
-    crossed = [marked.data, *_entries(marked)]
+    crossed = [marked.data, *_listed(marked)]
     if "arms" not in marked.data and not any(part.get("factors") for part in crossed):
         allowed = Campaign.model_fields["arms"].description
         yield Fault(("arms",), f"missing; allowed: {allowed}")
 
 
-def _entries(marked: Marked) -> list[dict[str, object]]:
+def _listed(marked: Marked) -> list[dict[str, object]]:
     """The workloads of a campaign that is not yet validated; what is no mapping has no keys."""
     entries = marked.data.get("workloads") if isinstance(marked.data, dict) else None
     listed = entries if isinstance(entries, list) else []
     return [entry if isinstance(entry, dict) else {} for entry in listed]
+
+
+# Rules that the schema cannot have: of fields, of checks and of a machine.
+
+
+def _both(place: Place, other: str) -> Fault:
+    return Fault(place, f"cannot be combined with {other}; allowed: one of the two")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """An entry, its campaign and its check."""
+
+    campaign: Campaign
+    entry: Entry
+    place: Place
+    check: CheckVariables
+
+    @cached_property
+    def factors(self) -> dict[str, list[Level]]:
+        """Its own, and the campaign's."""
+        return cases.factors_of(self.campaign, self.entry)
+
+    @cached_property
+    def cases(self) -> list[Entry]:
+        """Its cases, before a sweep is resolved."""
+        return cases.cases_of(self.campaign, self.entry, self.check)
+
+    def at(self, *keys: str | int) -> Place:
+        """The place of one of its keys."""
+        return (*self.place, *keys)
+
+    def place_of(self, factor: str) -> Place:
+        """Where the levels of a factor are given: in the entry, or for the campaign."""
+        return self.at("factors", factor) if factor in self.entry.factors else ("factors", factor)
+
+
+def _of_fields(entries: Sequence[_Asked], checks: Collection[str]) -> Iterator[Fault]:
+    """Unknown injectors and checks, settings that a check does not have, and wrong levels."""
+    name = entries[0].campaign.injector.name
+    writing = ["auto", *sorted(name for name, of in INJECTORS.items() if of.writes)]
+    if name not in writing:
+        text = f"{show(name)} found; allowed: {' '.join(writing)}"
+        yield Fault(("injector", "name"), text)
+    for asked in entries:
+        if asked.entry.check not in checks:
+            text = unknown_text("workload", asked.entry.check, checks)
+            yield Fault(asked.at("check"), text)
+            continue
+        for name in asked.entry.set.keys() - asked.check.settable:
+            yield unknown("variable", asked.at("set", name), asked.check.settable)
+        for rule in (_arms, _sweep, _factors, _levels):
+            yield from rule(asked)
+
+
+def _arms(asked: _Asked) -> Iterator[Fault]:
+    """Scheduled arms of a check that has no timetable, or that writes at several rates."""
+    for arm in cases.scheduled(asked.campaign.arms)[:1]:
+        if "write" not in asked.check.variables:
+            text = f"'{asked.entry.check}' has no arm '{arm}'; allowed: another workload or arm"
+            yield Fault(("arms",), text)
+        if RATE in asked.factors:
+            yield _both(asked.place_of(RATE), f"the arm '{arm}'")
+
+
+def _sweep(asked: _Asked) -> Iterator[Fault]:
+    """A sweep of a check without its variables, or combined with factors or their values."""
+    entry, check = asked.entry, asked.check
+    if entry.sweep is None:
+        return
+    swept = ", ".join(sorted(SWEPT))
+    if not check.settable >= SWEPT:
+        yield Fault(asked.at("sweep"), f"'{entry.check}' has no variables {swept}; allowed: none")
+    for name in asked.factors:
+        if name in SWEPT or not check.changes_within(name):
+            allowed = f"factors that change within a block, but {swept}"
+            text = f"cannot be combined with the factor '{name}'; allowed: {allowed}"
+            yield Fault(asked.at("sweep"), text)
+    for name in sorted(SWEPT & entry.set.keys()):
+        yield _both(asked.at("set", name), "'sweep'")
+
+
+def _factors(asked: _Asked) -> Iterator[Fault]:
+    """Factors that the check lacks, or that are also set."""
+    entry, check = asked.entry, asked.check
+    if layouts.is_open(entry) and "reserved_cores" in asked.factors:
+        yield _both(asked.at("set", layouts.LAYOUT), "the factor 'reserved_cores'")
+    for name in asked.factors:
+        where = asked.place_of(name)
+        if name not in check.factors:
+            yield unknown("factor", where, check.factors, of=f" of '{entry.check}'")
+            continue
+        if name in entry.set:
+            yield _both(where, dotted(asked.at("set", name)))
+        key = _OF_INJECTOR.get(name)
+        if key and getattr(asked.campaign.injector, key) not in ("auto", FULL):
+            yield _both(where, f"injector.{key}")
+
+
+def _levels(asked: _Asked) -> Iterator[Fault]:
+    """Values of variables and levels of factors that are not allowed."""
+    entry, check = asked.entry, asked.check
+    of_set = {name: value for name, value in entry.set.items() if name in check.settable}
+    levels = {**cases.requested(asked.campaign, entry, check).levels, **of_set}
+    across = check.comparable_across_cores
+    for name, index, text in level_faults(
+        levels, asked.factors, comparable_across_cores=across, check=check.check_level
+    ):
+        where = asked.at("check")
+        if name in asked.factors:
+            where = asked.place_of(name)
+        elif name in asked.entry.set:
+            where = asked.at("set", name)
+        elif name in _OF_INJECTOR:
+            where = ("injector", _OF_INJECTOR[name])
+        yield Fault(where, text, None if index is None else (*where, index))
+
+
+def _of_cells(entries: Sequence[_Asked]) -> Iterator[Fault]:
+    """Cells with factors, levels or arms that the campaign does not have."""
+    campaign = entries[0].campaign
+    arms: list[Level] = list(campaign.arms or ARMS)
+    of_all: dict[str, list[Level]] = {ARM: arms}
+    for asked in entries:
+        for name, levels in asked.factors.items():
+            of_all[name] = [*of_all.get(name, []), *levels]
+        yield from _cells_in(asked.place, asked.entry, {ARM: arms, **asked.factors})
+    yield from _cells_in((), campaign, of_all)
+
+
+def _cells_in(
+    place: Place, requested: Campaign | Entry, levels: Mapping[str, Sequence[Level]]
+) -> Iterator[Fault]:
+    for key, cells in (("exclude", requested.exclude), ("only", requested.only)):
+        for index, cell in enumerate(cells):
+            for name, level in cell.items():
+                where = (*place, key, index, name)
+                if name not in levels:
+                    yield unknown("factor", where, levels)
+                elif level not in levels[name]:
+                    allowed = ", ".join(dict.fromkeys(map(level_text, levels[name])))
+                    yield Fault(where, f"{level_text(level)} found; allowed: {allowed}")
+
+
+def _of_cases(entries: Sequence[_Asked]) -> Iterator[Fault]:
+    """Duplicate or too long names of cases, and entries without cases."""
+    names = set[str]()
+    for asked in entries:
+        if not asked.cases:
+            yield Fault(asked.place, "exclude and only leave no case; allowed: at least one")
+        for name in (case.name for case in asked.cases):
+            if name in names:
+                text = f"duplicate case name '{name}'; allowed: another name"
+                yield Fault(asked.at("case"), text, asked.place)
+            if len(name) > _LONGEST_CASE:
+                text = (
+                    f"'{name:.40}...' has {len(name)} characters; allowed: at most {_LONGEST_CASE}"
+                )
+                yield Fault(asked.at("case"), text, asked.place)
+            names.add(name)
+
+
+def _of_runs(entries: Sequence[_Asked], machine: Machine) -> Iterator[Fault]:
+    """Cases without treatments, short writes that cannot be made, and runs that are too short."""
+    campaign = entries[0].campaign
+    arms = campaign.arms or standard_arms(same_host=True)
+    least = least_s(campaign, machine)
+    rows = f"{LEAST_ROWS} rows of {_injector(campaign, machine)}"
+    for asked in entries:
+        entry = asked.entry
+        for case in asked.cases:
+            try:
+                at, begin = asked.place, f"{case.name}: "
+                if case.factors or case.exclude or case.only:
+                    cases.treatments(arms, case)
+                at, begin = asked.at("set"), ""
+                cases.nodes_taken(campaign, case, machine)
+            except InputError as error:
+                yield Fault(at, f"{begin}{error}")
+        if entry.expect < least and not asked.check.lengthened_by:
+            text = (
+                f"{entry.expect:g} s found; runs of '{entry.check}' cannot be lengthened, and"
+                f" {rows} take {least:g} s; allowed: a larger problem of at least {least:g}s"
+            )
+            yield Fault(asked.at("expect"), text)
+
+
+def least_s(campaign: Campaign, machine: Machine) -> float:
+    """The shortest run of a campaign, seconds; 0 if no writer writes before and after its runs."""
+    if campaign.arms and not any(ARMS[arm].writing == "continuous" for arm in campaign.arms):
+        return 0.0
+    return LEAST_ROWS * (INJECTORS[_injector(campaign, machine)].row_s or 0.0)
+
+
+def _injector(campaign: Campaign, machine: Machine) -> str:
+    """The one with the longest rows, if it is a factor."""
+    named = machine.injector if campaign.injector.name == "auto" else campaign.injector.name
+    levels = [
+        str(level)
+        for factors in (campaign.factors, *(entry.factors for entry in campaign.workloads))
+        for level in factors.get("injector", [])
+        if level in INJECTORS
+    ]
+    return max(levels or [named], key=lambda name: INJECTORS[name].row_s or 0.0)
 
 
 # Checks of others: `check: PATH.py:Class`, a class on the mixin in their file.
@@ -141,7 +384,7 @@ def others_in(marked: Marked, ours: Collection[str], config: Path, system: str) 
 
 def named_in(marked: Marked) -> Iterator[tuple[Place, str]]:
     """What names checks of others in a campaign that is not yet validated, and its place."""
-    for index, entry in enumerate(_entries(marked)):
+    for index, entry in enumerate(_listed(marked)):
         named = entry.get("check")
         if isinstance(named, str) and _NAMED.fullmatch(named):
             yield ("workloads", index, "check"), named

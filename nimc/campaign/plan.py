@@ -14,7 +14,6 @@ from conductor.length import doublings
 from nimc.campaign import layouts
 from nimc.campaign.cases import Omitted, nodes_taken, origins_taken, requested
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.lengths import Lengths
 from nimc.campaign.load import Other
 from nimc.campaign.matrix import Matrix, Offers, matrix, offers_of
 from nimc.campaign.settings import ReframeSettings
@@ -48,6 +47,15 @@ _OF_TREATMENT = ("name", "arm", "role", "baseline", "factors")
 
 #: When a block is run.
 Needed = Literal["always", "until decided"]
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long runs took in an earlier run of the same campaign, and where it is."""
+
+    run: str | None = None
+    #: Case -> seconds from the start of one accepted run to that of the next.
+    of_case: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -335,18 +343,14 @@ def block_plan(
     )
 
 
-def plan_file(run: Path | str, entry: Entry, index: int) -> Path:
-    """Where a run has the plan of a block."""
-    return Path(_logs(run, entry, index), "plan.json")
-
-
-def _logs(run: Path | str, entry: Entry, index: int) -> str:
-    return f"{run}/logs/{entry.name}/{index}"
+def logs_of(run: Path | str, entry: Entry, index: int) -> Path:
+    """The folder of a block in a run, which has its plan."""
+    return Path(run, "logs", entry.name, str(index))
 
 
 def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`."""
-    logs = _logs(run, entry, index)
+    logs = logs_of(run, entry, index)
     other = request.others.get(entry.check)
     checks = str(other.file) if other else f"{request.folder}/{entry.check}.py"
     # ReFrame shows a parameter that has one value in the name.

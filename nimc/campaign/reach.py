@@ -19,8 +19,7 @@ from records.arms import arm_of
 from records.campaign import QUALIFY, Campaign
 from records.errors import InputError
 from records.groups import grouped
-from records.run import load_header
-from records.run_folder import distrust_run, run_folders
+from records.run import own_runs
 from records.text import some
 from records.units import plural
 
@@ -55,14 +54,8 @@ def last_spreads(results: Path, machine: str) -> Spreads:
     from analysis.samples.columns import read_run
     from analysis.samples.pairs import judged, pair_table
 
-    runs = list[tuple[float, Path]]()
-    with suppress(InputError):  # no such folder yet
-        for path in run_folders(results):
-            with suppress(InputError):
-                header = load_header(path)
-                if header.machine == machine and not distrust_run(path):
-                    runs.append((header.started_s, path))
-    for _, path in sorted(runs, reverse=True):
+    of_machine = [run for run in own_runs(results) if run[1].machine == machine]
+    for path, _ in sorted(of_machine, key=lambda run: run[1].started_s, reverse=True):
         with suppress(InputError):
             if of_case := spreads(pair_table(judged(read_run(path).frame))):
                 return Spreads(str(path), of_case)

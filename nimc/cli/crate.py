@@ -17,7 +17,7 @@ from nimc.campaign.load import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
-from nimc.cli.document import log, prose, show
+from nimc.cli.document import Answer, answers, log, prose
 from nimc.cli.results import comparison_parts
 from nimc.cli.run import measured
 from nimc.crate.metadata import LICENSES, REPORT, About
@@ -60,27 +60,22 @@ from records.units import plural, quantity
     metavar="NAME",
     help="'Family, Given', or an institution; once for each.",
 )
-@options.json_option
+@answers()
 def pack_command(
-    run: Path,
-    output: Path | None,
-    key: Path | None,
-    license_: str,
-    authors: tuple[str, ...],
-    as_json: bool,
-) -> None:
+    run: Path, output: Path | None, key: Path | None, license_: str, authors: tuple[str, ...]
+) -> Answer:
     """Pack a run as a crate: one zip (RO-Crate) that can be cited, verified and repeated."""
     run = run.resolve()
     crate = output or run.with_name(f"{run.name}.zip")
     require_output(crate)
     packed = pack(run, crate, About(license_, authors), key)
     size = f"{quantity(packed['size_b'], 'B', 3)}, {packed['files']} files"
-    text = (
-        f"crate:    {packed['crate']} ({size})\n"
-        f"manifest: {packed['manifest_sha256']}\n"
-        f"head:     {packed['head'] or 'none: the samples of this run are in no chain'}"
-    )
-    show("pack", packed, as_json, text)
+    lines = [
+        f"crate:    {packed['crate']} ({size})",
+        f"manifest: {packed['manifest_sha256']}",
+        f"head:     {packed['head'] or 'none: the samples of this run are in no chain'}",
+    ]
+    return Answer(packed, lines)
 
 
 # `nimc reproduce`: the analysis of a crate, or its run, once more.
@@ -91,16 +86,11 @@ def pack_command(
 @click.option("--analysis-only", is_flag=True, help="Only results and page, from the samples.")
 @options.machine_option
 @options.results_option
-@options.json_option
+@answers()
 @options.progress_options
 def reproduce_command(
-    crate: Path,
-    analysis_only: bool,
-    machine: str,
-    results: Path,
-    as_json: bool,
-    progress: Progress,
-) -> int:
+    crate: Path, analysis_only: bool, machine: str, results: Path, progress: Progress
+) -> Answer | int:
     """Repeat the run in a crate: the same plan in the same order, or only its analysis.
 
     Ends with a comparison of both runs and their machines, and a verdict: reproduced (exit code 0),
@@ -111,8 +101,7 @@ def reproduce_command(
             options.only_with("--analysis-only", "--json")
             files = compared_files(inside(unpacked.files, REPORT), report_files(unpacked.run))
             lines = [f"{name}: {state}" for name, state in files.items()]
-            show("reproduce --analysis-only", {"files": files}, as_json, "\n".join(lines))
-            return int("differs" in files.values())
+            return Answer({"files": files}, lines, int("differs" in files.values()))
         packed = load_run(unpacked.run)
         campaign = unpacked.run.with_name(f"{packed.header.campaign}.yaml")
         campaign.write_text(packed.header.campaign_text, encoding="utf-8")
@@ -127,11 +116,11 @@ def reproduce_command(
         origin = packed.header.reproduces or Reproduced(packed.header.run, packed.header.digest)
         header = changed(new_header(request), reproduces=origin)
 
-        def conclude(run: RunFolder, failures: list[Failure]) -> int:
+        def conclude(run: RunFolder, failures: list[Failure]) -> Answer | int:
             if not any((run.path / "samples").glob("*.jsonl")):
                 return 3
-            shown = {"as_json": as_json, "details": progress == "verbose"}
-            return _compared(packed, load_run(run.path), failures, **shown)
+            new = load_run(run.path)
+            return _compared(packed, new, failures, details=progress == "verbose")
 
         return measured(request, header, results, progress, conclude)
 
@@ -149,8 +138,8 @@ def _asked(packed: RunHeader, request: Request, campaign: Path) -> Request:
 
 
 def _compared(
-    packed: RunData, new: RunData, failures: Sequence[Failure], *, as_json: bool, details: bool
-) -> int:
+    packed: RunData, new: RunData, failures: Sequence[Failure], *, details: bool
+) -> Answer:
     compared = compare_sides([packed], [new])
     reproduction = judge(compared)
     document = {
@@ -162,8 +151,9 @@ def _compared(
         "comparisons": list(map(flat, compared.rows)),
     }
     parts = [*comparison_parts(compared, details=details), *map(prose, reproduction.reasons)]
-    show("reproduce", document, as_json, *parts, prose(reproduction.outcome, bold=True))
-    return 3 if failures else int(reproduction.outcome != "reproduced")
+    parts.append(prose(reproduction.outcome, bold=True))
+    status = 3 if failures else int(reproduction.outcome != "reproduced")
+    return Answer(document, parts, status, schema=2)
 
 
 # `nimc verify`: whether stored runs and crates are what was written.
@@ -182,10 +172,8 @@ _COLOUR: dict[Kind, str] = {"broken": "red", "contradicted": "red", "unproven": 
     metavar="FILE",
     help="Whose signatures of crates are accepted (ssh-keygen(1), ALLOWED SIGNERS).",
 )
-@options.json_option
-def verify_command(
-    runs: tuple[Path, ...], head: str | None, allowed: Path | None, as_json: bool
-) -> int:
+@answers()
+def verify_command(runs: tuple[Path, ...], head: str | None, allowed: Path | None) -> Answer:
     """Verify stored runs, and crates (.zip): chain, digests, and figures re-read from kept logs.
 
     One line for each fault, which begins with its kind: 'broken' is not what was written,
@@ -200,8 +188,8 @@ def verify_command(
         for run in dict.fromkeys(runs)
     ]
     lines = [line for of in verified for line in _lines(of)]
-    show("verify", {"runs": [of.as_dict() for of in verified]}, as_json, "\n".join(lines))
-    return 0 if all(of.is_sound for of in verified) else 2
+    status = 0 if all(of.is_sound for of in verified) else 2
+    return Answer({"runs": [of.as_dict() for of in verified]}, lines, status, schema=2)
 
 
 def _lines(of: Verified) -> list[str]:

@@ -9,10 +9,11 @@ import csv
 import io
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, get_args
 
 import click
 from pydantic_core import PydanticSerializationError, to_json
@@ -20,24 +21,60 @@ from pydantic_core import PydanticSerializationError, to_json
 from records.errors import InputError
 from records.text import Line, aligned, columns, one_line, sentences, visible, wrapped
 
-#: Command -> number of its document's schema, where it is not 1; it rises if a key goes or changes
-#: its meaning.
-_SCHEMAS = {
-    **dict.fromkeys(("doctor", "simulate --paper"), 2),
-    **dict.fromkeys(("compare", "minicluster status", "minicluster up", "nights run"), 2),
-    **dict.fromkeys(("reproduce", "writers", "writers --paper"), 2),
-    **dict.fromkeys(("model predict", "plan", "simulate"), 3),
-    **dict.fromkeys(("advise", "model evaluate", "model fit"), 4),
-    "verify": 2,
-}
+#: Forms in which a command's tables are printed; `text` has all else too.
+Form = Literal["text", "markdown", "csv", "latex"]
 
 
-def print_document(command: str, document: Mapping[str, object]) -> None:
-    """Print a command's document, its schema first."""
-    click.echo(_in_json({"schema": _SCHEMAS.get(command, 1), **document}))
+@dataclass(frozen=True)
+class Answer:
+    """What a command gives: a document, or the same as text, and its exit status."""
+
+    document: Mapping[str, object]
+    #: Made only if they are printed.
+    parts: Iterable[str | Table | Listing]
+    status: int = 0
+    #: Of the document; it rises if a key goes or changes its meaning.
+    schema: int = 1
 
 
-def _in_json(document: Mapping[str, object]) -> str:
+def answers(*, tables: bool = False) -> Callable[[Callable[..., Any]], Callable[..., int]]:
+    """Add `--json`, and with `tables` `--format`, to a command that gives an Answer, and print it.
+
+    A command that was stopped gives only its exit status.
+    """
+
+    def decorate(command: Callable[..., Answer | int]) -> Callable[..., int]:
+        @wraps(command)
+        def run(*, as_json: bool, form: Form = "text", **options: Any) -> int:
+            if as_json and form != "text":
+                raise InputError("--json, --format: both found; allowed: one of them")
+            answer = command(**options)
+            if isinstance(answer, int):
+                return answer
+            if as_json:
+                click.echo(in_json({"schema": answer.schema, **answer.document}))
+            elif parts := list(answer.parts):
+                click.echo(_printed(parts, form), nl=form == "text")
+            return answer.status
+
+        return _json_option(_format_option(run) if tables else run)
+
+    return decorate
+
+
+_json_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document instead of text."
+)
+_format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(get_args(Form)),
+    default="text",
+    help="Only the tables, in one of these forms.",
+)
+
+
+def in_json(document: Mapping[str, object]) -> str:
     """The document; pydantic's writer is five times as fast, but escapes nothing."""
     with suppress(PydanticSerializationError):  # a path in another encoding
         text = to_json(document, indent=1, inf_nan_mode="constants")
@@ -46,27 +83,11 @@ def _in_json(document: Mapping[str, object]) -> str:
     return json.dumps(document, indent=1)
 
 
-#: Forms in which a command's tables are printed; `text` has all else too.
-Form = Literal["text", "markdown", "csv", "latex"]
-
-
-def show(
-    command: str,
-    document: Mapping[str, object],
-    as_json: bool,
-    *parts: str | Table | Listing,
-    form: Form = "text",
-) -> None:
-    """Print a command's document as JSON; or else its parts as text, or the tables among them."""
-    if as_json and form != "text":
-        raise InputError("--json, --format: both found; allowed: one of them")
-    if as_json:
-        print_document(command, document)
-    elif form == "text":
-        click.echo("\n".join(map(str, parts)))
-    else:
-        tables = [part for part in parts if not isinstance(part, str)]
-        click.echo("\n".join(written(form, of.header, of.rows) for of in tables), nl=False)
+def _printed(parts: Iterable[str | Table | Listing], form: Form) -> str:
+    if form == "text":
+        return "\n".join(map(str, parts))
+    tables = [part for part in parts if not isinstance(part, str)]
+    return "\n".join(written(form, of.header, of.rows) for of in tables)
 
 
 def log(line: str) -> None:

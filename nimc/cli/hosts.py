@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from pathlib import Path
 import click
 
 from nimc.cli import options
-from nimc.cli.document import Listing, log, print_document, show
+from nimc.cli.document import Answer, Listing, answers, log
 from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, Finding, examine
 from nimc.cluster.in_job import examine as examine_in_job
@@ -90,10 +89,10 @@ _WHAT, _STATE = 23, 9
 @options.wait_option
 @options.results_option
 @click.option("-v", "--verbose", is_flag=True, help="Also what works, and every workload.")
-@options.json_option
+@answers()
 def doctor_command(
-    machine: str, in_job: bool, wait_s: float, results: Path, verbose: bool, as_json: bool
-) -> None:
+    machine: str, in_job: bool, wait_s: float, results: Path, verbose: bool
+) -> Answer:
     """Check this host: what works for machine M, and how to get what is missing.
 
     With --in-job, Slurm is asked what it accepts, and a job looks at target and origin nodes.
@@ -104,9 +103,8 @@ def doctor_command(
     with exit_when_stopped():
         of_nodes = examine_in_job(machine, results, wait_s, log) if in_job else []
     diagnosis = examine(machine, of_nodes)
-    show("doctor", diagnosis.as_dict(), as_json, visible(text(diagnosis, verbose=verbose)))
-    if diagnosis.why:
-        sys.exit(3)
+    shown = visible(text(diagnosis, verbose=verbose))
+    return Answer(diagnosis.as_dict(), [shown], 3 if diagnosis.why else 0, schema=2)
 
 
 def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
@@ -153,25 +151,24 @@ def origins_command() -> None:
 @options.machine_option
 @click.option("--time", "length", default="4h", help="Duration.")
 @click.option("--nodes", help="Node list [default: number and partition of the site file].")
-@options.json_option
-def create(machine: str, length: str, nodes: str | None, as_json: bool) -> None:
+@answers()
+def create(machine: str, length: str, nodes: str | None) -> Answer:
     """Reserve the origin nodes for you, from now."""
     minutes = max(1, round(units.duration_s(length, "--time") / 60))
-    _print("create", reservation.create(load_machine(machine), minutes, nodes), as_json)
+    return _shown(reservation.create(load_machine(machine), minutes, nodes))
 
 
-@origins_command.command(name="show")
+@origins_command.command()
 @options.machine_option
-@options.json_option
-def show_(machine: str, as_json: bool) -> int:
+@answers()
+def show(machine: str) -> Answer | int:
     """Show the reservation; exit code 3 if there is none."""
     name = reservation.name_of(load_machine(machine))
     current = reservation.find(name)
     if current is None:
         log(f"reservation {name} does not exist")
         return 3
-    _print("show", current, as_json)
-    return 0
+    return _shown(current)
 
 
 @origins_command.command()
@@ -181,15 +178,11 @@ def remove(machine: str) -> None:
     reservation.remove(load_machine(machine))
 
 
-def _print(subcommand: str, of: Reservation, as_json: bool) -> None:
+def _shown(of: Reservation) -> Answer:
     users = ", ".join(of.users) or "everyone"
-    show(
-        f"origins {subcommand}",
-        {**asdict(of), "start": str(of.start), "end": str(of.end)},
-        as_json,
-        f"{of.name}: {of.nodes} ({of.node_count} nodes) for {users},"
-        f" {of.start} to {of.end}, {of.state}",
-    )
+    nodes = f"{of.nodes} ({of.node_count} nodes)"
+    text = f"{of.name}: {nodes} for {users}, {of.start} to {of.end}, {of.state}"
+    return Answer({**asdict(of), "start": str(of.start), "end": str(of.end)}, [text])
 
 
 # `nimc remedy`: what an operator installs for a remedy that needs root, and how it is reverted.
@@ -201,33 +194,28 @@ def remedy_command() -> None:
 
 
 @remedy_command.command(name="list")
-@options.json_option
-def list_remedies(as_json: bool) -> None:
+@answers()
+def list_remedies() -> Answer:
     """List the remedies."""
     rows = [_facts_of_remedy(remedy) for remedy in ROOT_REMEDIES.values()]
     lines = [Line([remedy.name, remedy.does]) for remedy in ROOT_REMEDIES.values()]
-    table = Listing(["remedy", "what it does"], lines, needed=2)
-    show("remedy list", {"remedies": rows}, as_json, table)
+    return Answer({"remedies": rows}, [Listing(["remedy", "what it does"], lines, needed=2)])
 
 
 @remedy_command.command(name="show")
 @click.argument("name")
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A value of the scripts.")
 @click.option("--part", type=click.Choice(PARTS), help="Print only this file.")
-@options.json_option
-def show_remedy(name: str, given: tuple[str, ...], part: Part | None, as_json: bool) -> None:
+@answers()
+def show_remedy(name: str, given: tuple[str, ...], part: Part | None) -> Answer:
     """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
     remedy = ROOT_REMEDIES.get(name)
     if remedy is None:
         raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")
     chosen = values(remedy, given)
-    if as_json:
-        parts: dict[str, object] = {part: render(remedy, chosen, part) for part in PARTS}
-        print_document("remedy show", {**_facts_of_remedy(remedy), "values": chosen, **parts})
-    elif part:
-        click.echo(render(remedy, chosen, part), nl=False)
-    else:
-        click.echo(_remedy_text(remedy, chosen))
+    texts: dict[str, str] = {of: render(remedy, chosen, of) for of in PARTS}
+    shown = texts[part].removesuffix("\n") if part else _remedy_text(remedy, chosen, texts)
+    return Answer({**_facts_of_remedy(remedy), "values": chosen, **texts}, [shown])
 
 
 def _facts_of_remedy(remedy: RootRemedy) -> dict[str, object]:
@@ -235,7 +223,7 @@ def _facts_of_remedy(remedy: RootRemedy) -> dict[str, object]:
     return asdict(remedy) | {"feature": remedy.feature, "parameters": parameters}
 
 
-def _remedy_text(remedy: RootRemedy, chosen: dict[str, str]) -> str:
+def _remedy_text(remedy: RootRemedy, chosen: dict[str, str], texts: dict[str, str]) -> str:
     about = [
         f"{remedy.name}: {remedy.does}",
         f"needs: {remedy.needs}",
@@ -247,5 +235,5 @@ def _remedy_text(remedy: RootRemedy, chosen: dict[str, str]) -> str:
             for name, parameter in remedy.parameters.items()
         ),
     ]
-    parts = [f"---- {path_of(remedy, p)} ----\n{render(remedy, chosen, p)}" for p in PARTS]
+    parts = [f"---- {path_of(remedy, part)} ----\n{texts[part]}" for part in PARTS]
     return "\n".join(about) + "\n\n" + "\n".join(parts)

@@ -20,66 +20,54 @@ from records.errors import MachineError, NimcError, near
 from records.interrupts import Stopped, stopped_after_clean_up
 from records.text import one_line, visible
 
-#: Group -> an example, and its subcommands -> the module of this package that has it, loaded when
-#: called, and a line of help.
-GROUPS: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
-    "Set up": (
-        "nimc doctor --machine mycluster",
-        {
-            "init": ("hosts", "both files of a new machine, filled from what can be asked"),
-            "doctor": ("hosts", "what works on this host, and how to get what is missing"),
-            "spack": ("spack", "workloads and tools built with Spack: setup, build, info"),
-            "minicluster": ("minicluster", "a Slurm cluster on this machine: up, status, down"),
-        },
-    ),
-    "Measure": (
-        "nimc run quick --machine mycluster",
-        {
-            "campaigns": ("plan", "the campaigns: how long each takes here, and what it answers"),
-            "plan": ("plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),
-            "run": ("run", "runs or resumes a campaign, prints the table and the report's path"),
-            "runs": ("run", "the runs of a results folder"),
-        },
-    ),
-    "Read": (
-        "nimc compare results/night-1 results/night-2",
-        {
-            "report": ("results", "one self-contained HTML page a machine, and its data"),
-            "compare": (
-                "results",
-                "nights against reference nights, or two machines, side by side",
-            ),
-            "advise": ("results", "recommend remedies: what each costs and gains"),
-            "model": ("model", "the contention model: fit, predict, evaluate"),
-            "simulate": ("simulate", "slowdown at larger node counts"),
-            "writers": ("simulate", "concurrent writers from Daly's checkpoint interval"),
-        },
-    ),
-    "Operate": (
-        "nimc origins show --machine mycluster",
-        {
-            "nights": ("nights", "a campaign every night: run, list, alarms, pages"),
-            "origins": ("hosts", "reservation of origin nodes: create, show, remove"),
-            "remedy": (
-                "hosts",
-                "what an operator installs for a remedy that needs root: list, show",
-            ),
-            "sweep-nodes": (
-                "run",
-                "runs a single-node campaign on every node, and ranks the nodes",
-            ),
-        },
-    ),
-    "Share": (
-        "nimc pack results/latest -o run.zip",
-        {
-            "pack": ("crate", "a run as one zip that can be cited, verified and repeated"),
-            "verify": ("crate", "check a run for changes: chain, digests, outputs re-read"),
-            "reproduce": ("crate", "the run of such a zip, repeated here, or only its analysis"),
-        },
-    ),
+#: Group of commands -> an example.
+GROUPS = {
+    "Set up": "nimc doctor --machine mycluster",
+    "Measure": "nimc run quick --machine mycluster",
+    "Read": "nimc compare results/night-1 results/night-2",
+    "Operate": "nimc origins show --machine mycluster",
+    "Share": "nimc pack results/latest -o run.zip",
 }
-COMMANDS = {name: of for _, commands in GROUPS.values() for name, of in commands.items()}
+#: Command -> its group, the module of this package that has it, loaded when called, and its help.
+COMMANDS = {
+    "init": ("Set up", "hosts", "both files of a new machine, filled from what can be asked"),
+    "doctor": ("Set up", "hosts", "what works on this host, and how to get what is missing"),
+    "spack": ("Set up", "spack", "workloads and tools built with Spack: setup, build, info"),
+    "minicluster": ("Set up", "minicluster", "a Slurm cluster on this machine: up, status, down"),
+    "campaigns": (
+        "Measure",
+        "plan",
+        "the campaigns: how long each takes here, and what it answers",
+    ),
+    "plan": ("Measure", "plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),
+    "run": ("Measure", "run", "runs or resumes a campaign, prints the table and the report's path"),
+    "runs": ("Measure", "run", "the runs of a results folder"),
+    "report": ("Read", "results", "one self-contained HTML page a machine, and its data"),
+    "compare": (
+        "Read",
+        "results",
+        "nights against reference nights, or two machines, side by side",
+    ),
+    "advise": ("Read", "results", "recommend remedies: what each costs and gains"),
+    "model": ("Read", "model", "the contention model: fit, predict, evaluate"),
+    "simulate": ("Read", "simulate", "slowdown at larger node counts"),
+    "writers": ("Read", "simulate", "concurrent writers from Daly's checkpoint interval"),
+    "nights": ("Operate", "nights", "a campaign every night: run, list, alarms, pages"),
+    "origins": ("Operate", "hosts", "reservation of origin nodes: create, show, remove"),
+    "remedy": (
+        "Operate",
+        "hosts",
+        "what an operator installs for a remedy that needs root: list, show",
+    ),
+    "sweep-nodes": (
+        "Operate",
+        "run",
+        "runs a single-node campaign on every node, and ranks the nodes",
+    ),
+    "pack": ("Share", "crate", "a run as one zip that can be cited, verified and repeated"),
+    "verify": ("Share", "crate", "check a run for changes: chain, digests, outputs re-read"),
+    "reproduce": ("Share", "crate", "the run of such a zip, repeated here, or only its analysis"),
+}
 #: Command, with its subcommand -> the options and arguments of an example.
 EXAMPLES = {
     "init": "mycluster",
@@ -138,15 +126,16 @@ class _Commands(click.Group):
             if ctx.resilient_parsing:  # the shell completes
                 return None
             ctx.fail(f"no such command '{name}'{near(name, COMMANDS)}")
-        module = importlib.import_module(f"nimc.cli.{COMMANDS[name][0]}")
+        module = importlib.import_module(f"nimc.cli.{COMMANDS[name][1]}")
         command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         _add_examples(command, name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, (example, commands) in GROUPS.items():
+        for title, example in GROUPS.items():
+            rows = [(name, text) for name, (of, _, text) in COMMANDS.items() if of == title]
             with formatter.section(f"{title}, such as '{example}'"):
-                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+                formatter.write_dl(rows)
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
         """Parse the options; `--help` ends here."""

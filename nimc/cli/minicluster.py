@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nimc.cli.document import show
-from nimc.cli.options import json_option
+from nimc.cli.document import Answer, answers
 from records.text import aligned
 from testbed import cluster
 from testbed.spec import ClusterLayout, Spec, default_state
@@ -55,12 +53,12 @@ def minicluster_command() -> None:
     help="Another folder that virtual machines may write to; may be repeated.",
 )
 @_state
-@json_option
-def up(layout: ClusterLayout, as_json: bool, **spec: Any) -> None:
+@answers()
+def up(layout: ClusterLayout, **spec: Any) -> Answer:
     """Start a cluster and print how to use it. Keeps a running one with the same options."""
     current, was_up = cluster.up(Spec(**spec), layout)
     document = current.as_dict(layout) | {"was_up": was_up}
-    show("minicluster up", document, as_json, _started(layout, current, was_up))
+    return Answer(document, [_started(layout, current, was_up)], schema=2)
 
 
 def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
@@ -79,16 +77,14 @@ def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
 
 @minicluster_command.command()
 @_state
-@json_option
-def status(layout: ClusterLayout, as_json: bool) -> None:
+@answers()
+def status(layout: ClusterLayout) -> Answer:
     """Show the state of a cluster. Exit code 3 unless all of it is up."""
     current = cluster.status(layout)
     document: dict[str, Any] = {"healthy": current.healthy, "state": str(layout.state)}
     if current.state is not None:
         document |= asdict(current) | {"state": current.state.as_dict(layout)}
-    show("minicluster status", document, as_json, _described(layout, current))
-    if not current.healthy:
-        sys.exit(3)
+    return Answer(document, [_described(layout, current)], 0 if current.healthy else 3, schema=2)
 
 
 def _described(layout: ClusterLayout, current: cluster.Status) -> str:
@@ -109,9 +105,9 @@ def _described(layout: ClusterLayout, current: cluster.Status) -> str:
 
 @minicluster_command.command()
 @_state
-@json_option
-def down(layout: ClusterLayout, as_json: bool) -> None:
+@answers()
+def down(layout: ClusterLayout) -> Answer:
     """Stop a cluster and remove all its files and processes, also after a crash."""
     removed = cluster.down(layout)
     text = f"minicluster down: removed {', '.join(removed) or 'nothing: none was up'}"
-    show("minicluster down", {"state": str(layout.state), "removed": removed}, as_json, text)
+    return Answer({"state": str(layout.state), "removed": removed}, [text])

@@ -23,8 +23,8 @@ from analysis.contention.evaluate import (
 from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound
-from nimc.cli.document import show
-from nimc.cli.options import RunPath, json_option, output_option
+from nimc.cli.document import Answer, answers
+from nimc.cli.options import RunPath, output_option
 from records.errors import InputError
 from records.files import replace_text
 from records.text import visible, wrapped
@@ -44,21 +44,17 @@ def model_command() -> None:
 @model_option
 @click.option("--comp-node", type=int, help="NUMA node of the computation's data.")
 @click.option("--comm-node", type=int, help="NUMA node of the communication's data.")
-@json_option
+@answers()
 def predict_command(
-    platform: str | None,
-    model_path: Path | None,
-    comp_node: int | None,
-    comm_node: int | None,
-    as_json: bool,
-) -> None:
+    platform: str | None, model_path: Path | None, comp_node: int | None, comm_node: int | None
+) -> Answer:
     """Print rates for every number of computing cores, for one placement or all; JSON in MB/s."""
     model = load_model(platform, model_path)
     nodes = sorted({node for node, _ in placements(model)})
     chosen = ([node] if node is not None else nodes for node in (comp_node, comm_node))
     predictions = [predict(model, *at) for at in product(*chosen)]
     text = "\n\n".join(page.prediction_table(model, p) for p in predictions)
-    _say("predict", page.predictions_document(model, predictions), text, as_json)
+    return Answer(page.predictions_document(model, predictions), [_plain(text)], schema=3)
 
 
 def _of_runs(function: Any) -> Any:
@@ -73,13 +69,13 @@ def _of_runs(function: Any) -> Any:
 @click.argument("sweep_file", type=file)
 @_of_runs
 @output_option("File for the model.")
-@json_option
-def fit_command(sweep_file: Path, output: Path | None, as_json: bool, **of_run: Any) -> None:
+@answers()
+def fit_command(sweep_file: Path, output: Path | None, **of_run: Any) -> Answer:
     """Fit a model to a sweep (JSON, or a run)."""
     model = calibrated(_load_sweep(sweep_file, **of_run)).model
     if output is not None:
         replace_text(output, json.dumps(model.as_dict(), indent=1) + "\n")
-    _say("fit", model.as_dict(), page.fit_table(model), as_json)
+    return Answer(model.as_dict(), [_plain(page.fit_table(model))], schema=4)
 
 
 @model_command.command("evaluate")
@@ -87,14 +83,10 @@ def fit_command(sweep_file: Path, output: Path | None, as_json: bool, **of_run: 
 @_of_runs
 @platform_option
 @model_option
-@json_option
+@answers()
 def evaluate_command(
-    sweep_file: Path,
-    platform: str | None,
-    model_path: Path | None,
-    as_json: bool,
-    **of_run: Any,
-) -> None:
+    sweep_file: Path, platform: str | None, model_path: Path | None, **of_run: Any
+) -> Answer:
     """Print errors on a sweep: of a given model, or of one fitted to it and cross-validated."""
     measured = _load_sweep(sweep_file, **of_run)
     notes = measured.notes
@@ -112,14 +104,13 @@ def evaluate_command(
             rows["placements held out"] = errors(fitted.without_placements)
     placed = by_placement(judged, measured)
     text = f"{page.errors_table(rows, notes)}\n\n{next(iter(rows))}, by placement:\n"
-    _say(
-        "evaluate",
-        {"sweep": measured.name, "notes": notes}
-        | {"errors": {name: row.as_dict() for name, row in rows.items()}}
-        | {"placements": [asdict(row) for row in placed]},
-        text + page.placement_errors_table(placed),
-        as_json,
-    )
+    document = {
+        "sweep": measured.name,
+        "notes": notes,
+        "errors": {name: row.as_dict() for name, row in rows.items()},
+        "placements": [asdict(row) for row in placed],
+    }
+    return Answer(document, [_plain(text + page.placement_errors_table(placed))], schema=4)
 
 
 @model_command.command("plot")
@@ -163,5 +154,5 @@ def _load_sweep(path: Path, *, comm_node: int | None, kernel: str | None) -> Swe
     return sweep.load(path)
 
 
-def _say(subcommand: str, document: dict[str, Any], text: str, as_json: bool) -> None:
-    show(f"model {subcommand}", document, as_json, wrapped(visible(text)))
+def _plain(text: str) -> str:
+    return wrapped(visible(text))

@@ -15,7 +15,7 @@ from analysis.history.nights import nights_of, read_results
 from analysis.pages.render import PageNight, state_of
 from analysis.pages.write import gather, write_pages
 from nimc.cli import options
-from nimc.cli.document import Listing, Table, log, print_document, prose, show, silent
+from nimc.cli.document import Answer, Listing, Table, answers, log, prose, silent
 from nimc.nights import summary
 from nimc.nights.night import NightRun, night_until
 from nimc.nights.summary import Outcome, Summary
@@ -58,7 +58,7 @@ def nights_command() -> None:
 @click.option(
     "--metrics", type=options.OutputPath(folder=True), help="Folder of node_exporter's text files."
 )
-@options.json_option
+@answers()
 @options.progress_options
 def run(
     campaign: Path,
@@ -67,9 +67,8 @@ def run(
     until: str | None,
     tell: str,
     metrics: Path | None,
-    as_json: bool,
     progress: Progress,
-) -> int:
+) -> Answer:
     """Run CAMPAIGN tonight, or resume an unfinished run, and judge the night.
 
     Exit codes: 0 measured, inconclusive or not run; 1 slower; 2 invalid usage or campaign; 3 the
@@ -89,16 +88,14 @@ def run(
         metrics,
         verbose=progress == "verbose",
     ).run()
-    if as_json:
-        print_document("nights run", ended.as_dict())
-    return EXIT.get(ended.outcome, 0)
+    return Answer(ended.as_dict(), [], EXIT.get(ended.outcome, 0), schema=2)
 
 
 @nights_command.command("list")
 @_results
 @click.option("--since", default="30d", help="How far back.")
-@options.json_option
-def list_nights(folders: tuple[Path, ...], since: str, as_json: bool) -> None:
+@answers()
+def list_nights(folders: tuple[Path, ...], since: str) -> Answer:
     """List how nights ended, the oldest first."""
     first_s = time.time() - units.duration_s(since, "--since")
     summaries, left_out = summary.load_all(folders)
@@ -111,15 +108,15 @@ def list_nights(folders: tuple[Path, ...], since: str, as_json: bool) -> None:
     ]
     table = Table(["night", "machine", "campaign", "outcome", "reason"], cells)
     document = {"nights": [night.as_dict() for night in rows]}
-    show("nights list", document, as_json, table if rows else "no nights")
+    return Answer(document, [table if rows else "no nights"])
 
 
 @nights_command.command()
 @_results
 @click.option("--machine", metavar="M", help="Only this machine.")
-@options.json_option
+@answers()
 @options.details_option
-def alarms(folders: tuple[Path, ...], machine: str | None, as_json: bool, details: bool) -> int:
+def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Answer:
     """Show what became worse, and the loss that each series would show.
 
     The exit code is 1 if an alarm is open.
@@ -128,9 +125,9 @@ def alarms(folders: tuple[Path, ...], machine: str | None, as_json: bool, detail
     for line in left_out:
         log(f"left out: {line}")
     surveyed = survey(nights_of(results), results)
-    texts = _alarm_texts(surveyed, details=details)
-    show("nights alarms", asdict(surveyed), as_json, "\n\n".join(texts))
-    return int(any(alarm.open for alarm in surveyed.alarms))
+    text = "\n\n".join(_alarm_texts(surveyed, details=details))
+    raised = any(alarm.open for alarm in surveyed.alarms)
+    return Answer(asdict(surveyed), [text], int(raised))
 
 
 def _alarm_texts(surveyed: Survey, *, details: bool) -> list[str]:
@@ -168,8 +165,8 @@ def _watched(series: WatchedSeries) -> Line:
 @nights_command.command()
 @_results
 @options.output_option("Folder for the pages [default: pages in the first results].", folder=True)
-@options.json_option
-def pages(folders: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
+@answers()
+def pages(folders: tuple[Path, ...], output: Path | None) -> Answer:
     """Write a page for every machine, and one over all machines.
 
     OUTPUT/index.html is the page over all, OUTPUT/MACHINE/index.html that of a machine, each one
@@ -189,7 +186,7 @@ def pages(folders: tuple[Path, ...], output: Path | None, as_json: bool) -> None
     states = [state_of(history, nights.get(history.machine, ())) for history in histories]
     lines = [f"{of['machine']}: {of['state']}; {plural(of['nights'], 'night')}" for of in states]
     document = {"page": str(page), "machines": states}
-    show("nights pages", document, as_json, visible("\n".join([*lines, f"page: {page}"])))
+    return Answer(document, map(visible, [*lines, f"page: {page}"]))
 
 
 def _page_night(night: Summary) -> PageNight:

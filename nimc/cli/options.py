@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -138,41 +139,18 @@ force_option = click.option(
 )
 
 
-class Share(click.ParamType[float]):
-    """A share above 0, at most 1: `0.3`, or `30%`."""
-
-    name = "share"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Raises InputError."""
-        try:
-            share = units.fraction(value)
-            if 0 < float(share) <= 1:
-                return float(share)
-        except ValueError:
-            pass
-        option = param.opts[0] if param else self.name
-        raise InputError(f"{option}: {value} found; allowed: above 0, at most 1, or such as 30%")
+def share(_ctx: click.Context, param: click.Parameter, given: str | None) -> float | None:
+    """A share above 0, at most 1: `0.3`, or `30%`. Raises InputError."""
+    if given is None:
+        return None
+    with suppress(ValueError):
+        if 0 < (value := float(units.fraction(given))) <= 1:
+            return value
+    raise InputError(f"{param.opts[0]}: {given} found; allowed: above 0, at most 1, or such as 30%")
 
 
 #: `-v` for what has details, as the argument `details`.
 details_option = click.option("-v", "--verbose", "details", is_flag=True, help="Also the details.")
-
-#: `--json` as the argument `as_json`.
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON document instead of text."
-)
-
-#: `--format` of tables, as the argument `form`.
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "markdown", "csv", "latex"]),
-    default="text",
-    help="Only the tables, in one of these forms.",
-)
 
 #: `--results`, the folder of the runs.
 results_option = click.option(

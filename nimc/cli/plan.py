@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -15,15 +16,8 @@ from nimc.campaign.cases import Scale, omission_lines, scales
 from nimc.campaign.plan import RUN, Case, Plan, Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
-from nimc.cli.document import Form, Listing, Table, print_document, prose, show
-from nimc.cli.options import (
-    campaign_argument,
-    details_option,
-    format_option,
-    json_option,
-    machine_option,
-    results_option,
-)
+from nimc.cli.document import Answer, Listing, Table, answers, prose
+from nimc.cli.options import campaign_argument, details_option, machine_option, results_option
 from nimc.cluster.possible import Possible, possible
 from nimc.run.folder import new_header, past_lengths
 from records import marked_yaml
@@ -50,12 +44,9 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @campaign_argument
 @machine_option
 @results_option
-@json_option
-@format_option
+@answers(tables=True)
 @details_option
-def plan_command(
-    campaign: Path, machine: str, results: Path, as_json: bool, form: Form, details: bool
-) -> int:
+def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> Answer:
     """Show the cases of CAMPAIGN, their nodes and hours; with -v the ReFrame commands too.
 
     What cannot run is named and not counted. The exit code is 1 if nothing can run.
@@ -72,34 +63,35 @@ def plan_command(
     reached = reach(asked, request.campaign, spreads)
     reached = [row for row in reached if row.case not in able.cannot]
     long = [*too_long(planned, request.time_limit_s), *warnings(reached)]
-    if as_json and form == "text":  # of thousands of cases, no text is made
-        document = planned.as_dict() | {
-            "machine_nodes": request.machine.nodes,
-            "absent": [vars(omitted) for omitted in [*request.absent, *able.absent]],
-            "why": able.why,
-            "scales": [vars(row) for row in every_scale],
-            "reach": [vars(row) for row in reached],
-            "warnings": long,
-            "matrix": [vars(cell) for cell in able.matrix.cells],
-        }
-        print_document("plan", document)
-        return int(bool(able.why))
-    searched = [f"the layout is found first: {name}" for name in request.searches]
-    before = request.lengths
-    measured = [f"lengths of runs: as measured in {before.run}"] if before.of_case else []
-    remarks = [*measured, *_left_out(request, able), *searched, *long]
-    parts: list[str | Table | Listing] = [f"{planned.campaign} on {planned.machine}", ""]
-    parts += [_cases(planned, remarks), "", *_reach(reached, spreads)]
-    parts += ["What runs where:", "", able.matrix.text, ""]
-    parts += _scales(every_scale, planned.machine, request.machine.nodes)
-    if planned.cases:
-        parts += [*(_commands(planned) if details else [_FOLDED]), ""]
-    named = campaign.stem if campaign == ROOT / "campaigns" / campaign.name else str(campaign)
-    following = broken(["Next:", "nimc", "run", shlex.quote(named), "--machine", machine])
-    if able.why:
-        following = prose(f"{machine} cannot run it: {able.why}", fg="red")
-    show("plan", {}, as_json, *parts, following, form=form)
-    return int(bool(able.why))
+    document = planned.as_dict() | {
+        "machine_nodes": request.machine.nodes,
+        "absent": [vars(omitted) for omitted in [*request.absent, *able.absent]],
+        "why": able.why,
+        "scales": [vars(row) for row in every_scale],
+        "reach": [vars(row) for row in reached],
+        "warnings": long,
+        "matrix": [vars(cell) for cell in able.matrix.cells],
+    }
+
+    def parts() -> Iterator[str | Table | Listing]:
+        searched = [f"the layout is found first: {name}" for name in request.searches]
+        before = request.lengths
+        measured = [f"lengths of runs: as measured in {before.run}"] if before.of_case else []
+        remarks = [*measured, *_left_out(request, able), *searched, *long]
+        yield from (f"{planned.campaign} on {machine}", "", _cases(planned, remarks), "")
+        yield from _reach(reached, spreads)
+        yield from ("What runs where:", "", able.matrix.text, "")
+        yield from _scales(every_scale, machine, request.machine.nodes)
+        if planned.cases:
+            yield from (*(_commands(planned) if details else [_FOLDED]), "")
+        if able.why:
+            yield prose(f"{machine} cannot run it: {able.why}", fg="red")
+        else:
+            shipped = campaign == ROOT / "campaigns" / campaign.name
+            named = shlex.quote(campaign.stem if shipped else str(campaign))
+            yield broken(["Next:", "nimc", "run", named, "--machine", machine])
+
+    return Answer(document, parts(), int(bool(able.why)), schema=3)
 
 
 # `nimc campaigns`: those of this checkout, how long they take on a machine, what they answer.
@@ -107,15 +99,14 @@ def plan_command(
 
 @click.command()
 @machine_option
-@json_option
-@format_option
-def campaigns_command(machine: str, as_json: bool, form: Form) -> None:
+@answers(tables=True)
+def campaigns_command(machine: str) -> Answer:
     """List the campaigns: how long each takes on a machine, and what it answers."""
     rows = [_listed(file, machine) for file in sorted((ROOT / "campaigns").glob("*.yaml"))]
     cells = [[row["campaign"], _about(row), row["title"]] for row in rows]
     table = Table(["campaign", "takes", "what it measures"], cells, [0, 2])
-    document = {"machine": machine, "campaigns": rows}
-    show("campaigns", document, as_json, prose(f"on {machine}", bold=True), table, form=form)
+    parts: list[str | Table] = [prose(f"on {machine}", bold=True), table]
+    return Answer({"machine": machine, "campaigns": rows}, parts)
 
 
 _DURATIONS = ("duration_least_s", "duration_most_s")

@@ -22,16 +22,8 @@ from analysis.report.page import make_reports
 from analysis.report.words import named, next_step, notes_of
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import Interval, bracketed, ends
-from nimc.cli.document import Form, Listing, prose, show
-from nimc.cli.options import (
-    RunPath,
-    Share,
-    details_option,
-    force_option,
-    format_option,
-    json_option,
-    output_option,
-)
+from nimc.cli import options
+from nimc.cli.document import Answer, Listing, answers, prose
 from records.errors import InputError
 from records.groups import grouped
 from records.text import Line
@@ -39,20 +31,14 @@ from records.units import NONE, number, plural, quantity, scale
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
-@output_option("Folder to write to [default, for one run: RUN/report].", folder=True)
-@json_option
-@format_option
-@force_option
-@details_option
+@click.argument("runs", nargs=-1, required=True, type=options.RunPath(), metavar="RUN...")
+@options.output_option("Folder to write to [default, for one run: RUN/report].", folder=True)
+@answers(tables=True)
+@options.force_option
+@options.details_option
 def report_command(
-    runs: tuple[Path, ...],
-    output: Path | None,
-    as_json: bool,
-    form: Form,
-    force: bool,
-    details: bool,
-) -> None:
+    runs: tuple[Path, ...], output: Path | None, force: bool, details: bool
+) -> Answer:
     """Write one self-contained HTML page a machine, and its data, from the folders of runs."""
     reports = make_reports(runs, output, force=force)
     parts: list[str | Listing] = []
@@ -62,8 +48,7 @@ def report_command(
             of = (run.header.asked_by, run.header.machine, run.header.most_pairs)
             parts += results_tables(run.results, *of, run.contrasts, details=details)
         parts.append(f"report: {report.page}")
-    document = {"reports": [report.document() for report in reports]}
-    show("report", document, as_json, *parts, form=form)
+    return Answer({"reports": [report.document() for report in reports]}, parts)
 
 
 def _faults(lines: Iterable[str]) -> list[str]:
@@ -203,7 +188,7 @@ def _rejections(rows: Sequence[Result]) -> list[str]:
 # `nimc compare`: two sides of one night or several, of one machine or two.
 
 
-_RUN = RunPath()
+_RUN = options.RunPath()
 _COMPARISONS = ("figure", "ratio, 95 %", "change", "reference -> this", "adjusted p")
 _RATIO = "ratio: above 1 is slower"
 
@@ -218,24 +203,21 @@ _RATIO = "ratio: above 1 is slower"
     metavar="RUN",
     help="A night of the reference; once for each. Without it, the first of two RUNs.",
 )
-@output_option("Folder for a page, compare.html, and its data, compare.json.", folder=True)
+@options.output_option("Folder for a page, compare.html, and its data, compare.json.", folder=True)
 @click.option(
     "--fail", is_flag=True, help="Exit with 1 if a figure is worse; not with too few nights."
 )
-@json_option
-@format_option
-@force_option
-@details_option
+@answers(tables=True)
+@options.force_option
+@options.details_option
 def compare_command(
     runs: tuple[Path, ...],
     references: tuple[Path, ...],
     output: Path | None,
     fail: bool,
-    as_json: bool,
-    form: Form,
     force: bool,
     details: bool,
-) -> int:
+) -> Answer:
     """Compare nights with reference nights: slowdowns and times, and what differs between them.
 
     A ratio above 1 is worse. A run is a night. With several nights on both sides, a change is named
@@ -249,8 +231,7 @@ def compare_command(
         raise InputError(f"--fail: {compared.too_few_nights} Give the reference's with --reference")
     page = write_page(output, compared) if output else None
     parts = [*comparison_parts(compared, details=details), *([f"page: {page}"] if page else [])]
-    show("compare", compared.document(), as_json, *parts, form=form)
-    return 1 if fail and compared.worse else 0
+    return Answer(compared.document(), parts, int(bool(fail and compared.worse)), schema=2)
 
 
 def _sides(
@@ -332,25 +313,19 @@ _MORE = "intervals of price and gain, that for the next allocation, the rate wit
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, type=options.RunPath(), metavar="RUN...")
 @click.option(
     "--traffic-share",
-    type=Share(),
+    callback=options.share,
     metavar="SHARE",
     help="Share of time with traffic as measured: 0.3 or 30%. [default: all the time]",
 )
-@json_option
-@format_option
-@force_option
-@details_option
+@answers(tables=True)
+@options.force_option
+@options.details_option
 def advise_command(
-    runs: tuple[Path, ...],
-    traffic_share: float | None,
-    as_json: bool,
-    form: Form,
-    force: bool,
-    details: bool,
-) -> None:
+    runs: tuple[Path, ...], traffic_share: float | None, force: bool, details: bool
+) -> Answer:
     """Say which remedy is worth its price on the machines of RUN..., and what is not decided.
 
     A remedy is recommended only if the whole interval of its net benefit in the next allocation is
@@ -368,8 +343,7 @@ def advise_command(
         parts.append(prose(machine, bold=True))
         parts += _faults(line for run in of_machine[machine] for line in run.integrity.lines())
         parts.append(_advice(advice, details=details))
-    document = {"advice": documents, "integrity_faults": faults}
-    show("advise", document, as_json, *parts, form=form)
+    return Answer({"advice": documents, "integrity_faults": faults}, parts, schema=4)
 
 
 def _advice(advice: Advice, *, details: bool) -> Listing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.settings import target_partitions
 from nimc.cli import options
-from nimc.cli.document import Form, Table, log, print_document, prose, show, silent
+from nimc.cli.document import Answer, Listing, Table, answers, log, prose, silent
 from nimc.cluster import reservation
 from nimc.cluster.possible import possible
 from nimc.run.folder import RunFolder, find_other, locked, new_header, open_run, past_lengths
@@ -56,7 +56,7 @@ def _look(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> in
 @options.campaign_argument
 @options.machine_option
 @options.results_option
-@options.json_option
+@answers()
 @options.progress_options
 @click.option("--fresh", is_flag=True, help="Start a new run even if there is an unfinished one.")
 @click.option(
@@ -73,14 +73,13 @@ def run_command(
     campaign: Path,
     machine: str,
     results: Path,
-    as_json: bool,
     progress: Progress,
     fresh: bool,
     pairs: int | None,
     nodelist: str | None,
     cases: tuple[str, ...],
     fail_inconclusive: bool,
-) -> int:
+) -> Answer | int:
     """Run CAMPAIGN on a machine, or resume its latest unfinished run.
 
     With --pairs, a finished run is resumed as well: its cases that are not decided get more pairs.
@@ -90,14 +89,13 @@ def run_command(
     if pairs is not None and pairs < floor:
         raise InputError(f"--pairs: {pairs} found; allowed: from the campaign's floor, {floor}")
 
-    def conclude(folder: RunFolder, failures: list[Failure]) -> int:
-        """Make the report, print the results, and return the exit status."""
+    def conclude(folder: RunFolder, failures: list[Failure]) -> Answer:
+        """Make the report, and say what it gives."""
         report = _report(folder.path)
-        if as_json:
-            _print_run(folder, report, request, failures)
-        elif report:
-            _print_results(folder, report, details=progress == "verbose")
-        return exit_code(report, failures, fail_inconclusive=fail_inconclusive)
+        document = _document(folder, report, request, failures)
+        parts = _results(document, report, details=progress == "verbose") if report else []
+        status = exit_code(report, failures, fail_inconclusive=fail_inconclusive)
+        return Answer(document, parts, status)
 
     header = new_header(request)
     return measured(request, header, results, progress, conclude, fresh=fresh, pairs=pairs)
@@ -122,12 +120,12 @@ def measured(
     header: RunHeader,
     results: Path,
     progress: Progress,
-    conclude: Callable[[RunFolder, list[Failure]], int],
+    conclude: Callable[[RunFolder, list[Failure]], Answer | int],
     *,
     fresh: bool = False,
     pairs: int | None = None,
-) -> int:
-    """Run a campaign, or resume its latest unfinished run; `conclude` gives the exit status.
+) -> Answer | int:
+    """Run a campaign, or resume its latest unfinished run; what `conclude` gives, or a status.
 
     Also a finished run, with the most `pairs` of a case.
     """
@@ -204,11 +202,11 @@ def _report(run: Path) -> Report | None:
     return report
 
 
-def _print_run(
+def _document(
     folder: RunFolder, report: Report | None, request: Request, failures: Sequence[Failure]
-) -> None:
+) -> dict[str, object]:
     run = report.runs[0] if report else None
-    document = {
+    return {
         "machine": folder.header.machine,
         "campaign": folder.header.campaign,
         "run": str(folder.path),
@@ -220,17 +218,18 @@ def _print_run(
         "failures": [asdict(failure) for failure in failures],
         "absent": [asdict(omitted) for omitted in request.absent],
     }
-    print_document("run", document)
 
 
-def _print_results(folder: RunFolder, report: Report, *, details: bool) -> None:
+def _results(
+    document: Mapping[str, object], report: Report, *, details: bool
+) -> Iterator[str | Listing]:
     from nimc.cli.results import results_tables
 
-    of, run = folder.header, report.runs[0]
-    named = (of.asked_by, of.machine, of.most_pairs)
-    for part in results_tables(run.results, *named, run.contrasts, details=details):
-        click.echo(str(part))
-    click.echo(f"\nsamples: {folder.path}\nreport:  {report.page}\nhead:    {folder.head}")
+    run = report.runs[0]
+    named = (run.header.asked_by, run.header.machine, run.header.most_pairs)
+    yield from results_tables(run.results, *named, run.contrasts, details=details)
+    yield from ("", f"samples: {document['run']}", f"report:  {document['report']}")
+    yield f"head:    {document['head']}"
 
 
 # `nimc runs`: the runs of a results folder.
@@ -242,16 +241,14 @@ _READ = ("machine", "campaign", "started_s", "samples", "rejected")
 
 @click.command()
 @options.results_option
-@options.json_option
-@options.format_option
-def runs_command(results: Path, as_json: bool, form: Form) -> None:
+@answers(tables=True)
+def runs_command(results: Path) -> Answer:
     """List the runs of the results folder, the oldest first."""
     rows = sorted(map(_listed_run, run_folders(results)), key=lambda row: row["started_s"] or 0.0)
     header = ["run", "samples", "rejected", "size", "state"]
     table = Table(header, list(map(_run_cells, rows)), [0, 4])
     unreadable = [prose(f"{row['run']}: {row['state']}") for row in rows if row["machine"] is None]
-    parts = [table, *unreadable] if rows else [f"{results}: no runs"]
-    show("runs", {"runs": rows}, as_json, *parts, form=form)
+    return Answer({"runs": rows}, [table, *unreadable] if rows else [f"{results}: no runs"])
 
 
 def _listed_run(run: Path) -> dict[str, Any]:
@@ -295,7 +292,7 @@ def _run_cells(row: dict[str, Any]) -> list[str]:
 @click.option("--nodes", metavar="N,N", help="Only these. Default: all usable of the partition.")
 @options.results_option
 @click.option("--fresh", is_flag=True, help="Start a new sweep even if there is an unfinished one.")
-@options.json_option
+@answers()
 @options.progress_options
 def sweep_nodes_command(
     campaign: Path,
@@ -304,9 +301,8 @@ def sweep_nodes_command(
     nodes: str | None,
     results: Path,
     fresh: bool,
-    as_json: bool,
     progress: Progress,
-) -> int:
+) -> Answer | int:
     """Run CAMPAIGN, whose cases have one node each, on every node, and rank the nodes.
 
     Resumes an unfinished sweep. The exit code is 1 if a node is slower than the others, 3 if one
@@ -338,17 +334,12 @@ def sweep_nodes_command(
             log(f"stopped by {stop}; the same command resumes")
             return 128 + stop.signum
     runs = {node: run for node in used if (run := sweeper.finished_run(node))}
-    return _ranked(request, folder, runs, failed, as_json)
+    return _ranked(request, folder, runs, failed)
 
 
 def _ranked(
-    request: Request,
-    folder: Path,
-    runs: Mapping[str, Path],
-    failed: Mapping[str, str],
-    as_json: bool,
-) -> int:
-    """Print the ranked nodes, and return the exit status."""
+    request: Request, folder: Path, runs: Mapping[str, Path], failed: Mapping[str, str]
+) -> Answer:
     from analysis.compare.node_ranks import figures, ranked
     from analysis.report.data import load_run
 
@@ -362,10 +353,8 @@ def _ranked(
         "failed": dict(failed),
     }
     lines = [table(rows), *(f"{node}: not measured: {why}" for node, why in failed.items())]
-    show("sweep-nodes", document, as_json, visible("\n".join(lines)))
-    if failed:
-        return 3
-    return int(any(row.text.startswith("slower") for row in rows))
+    slower = any(row.text.startswith("slower") for row in rows)
+    return Answer(document, map(visible, lines), 3 if failed else int(slower))
 
 
 def _nodes_listed(request: Request, nodes: str | None) -> list[SlurmNode]:

@@ -18,7 +18,7 @@ from analysis.subjects.writers import (
     write_length_s,
 )
 from nimc.cli import options
-from nimc.cli.document import show
+from nimc.cli.document import Answer, answers
 from records import units
 from records.errors import InputError
 from records.text import aligned, wrapped
@@ -40,16 +40,15 @@ from records.text import aligned, wrapped
     help="Steps between reductions over all ranks; 0: never.",
 )
 @click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
-@options.json_option
-def simulate_command(published: bool, as_json: bool, **given: Any) -> None:
+@answers()
+def simulate_command(published: bool, **given: Any) -> Answer:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
         options.only_with("--paper", "--json")
         document = explain()
-        show("simulate --paper", document, as_json, wrapped(_published_text(document)))
-    else:
-        document = _simulated(**given)
-        show("simulate", document, as_json, wrapped(_text(document)))
+        return Answer(document, [wrapped(_published_text(document))], schema=2)
+    document = _simulated(**given)
+    return Answer(document, [wrapped(_text(document))], schema=3)
 
 
 def _simulated(
@@ -138,15 +137,15 @@ def _published_text(paper: dict[str, Any]) -> str:
     "--write", default="1s", help="Length of one write: 1s, or '46k messages of 64KiB at 3GB/s'."
 )
 @click.option("--paper", "published", is_flag=True, help="Table V, published and computed.")
-@options.json_option
-def writers_command(ranks: str, mtti: str, write: str, published: bool, as_json: bool) -> None:
+@answers()
+def writers_command(ranks: str, mtti: str, write: str, published: bool) -> Answer:
     """Compute concurrent writers of ranks that checkpoint uncoordinated at Daly's interval."""
     if published:
         options.only_with("--paper", "--json")
         document, text = _table_5()
     else:
         document, text = _rows(ranks, mtti, write)
-    show("writers --paper" if published else "writers", document, as_json, wrapped(text))
+    return Answer(document, [wrapped(text)], schema=2)
 
 
 def _rows(ranks: str, mtti: str, write: str) -> tuple[dict[str, Any], str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
-from nimc.cli.document import show
-from nimc.cli.options import FILE, json_option, machine_option
+from nimc.cli.document import Answer, answers
+from nimc.cli.options import FILE, machine_option
 from records.errors import InputError
 from records.text import aligned, wrapped
 from reframe_tests.spack.build import Built, read, stored
@@ -46,10 +45,6 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _show(subcommand: str, document: dict[str, Any], as_json: bool, text: str) -> None:
-    show(f"spack {subcommand}", document, as_json, wrapped(text))
-
-
 @spack_command.command()
 @machine_option
 @click.option(
@@ -63,14 +58,10 @@ def _show(subcommand: str, document: dict[str, Any], as_json: bool, text: str) -
     help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it exists].",
 )
 @click.option("--mirror", help="URL of a mirror of sources and built packages.")
-@json_option
+@answers()
 def setup(
-    machine: str,
-    packages: Path | None,
-    machine_file: Path | None,
-    mirror: str | None,
-    as_json: bool,
-) -> None:
+    machine: str, packages: Path | None, machine_file: Path | None, mirror: str | None
+) -> Answer:
     """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
     place = layout(machine)
     settings = set_up(place, packages, machine_file, mirror, _say)
@@ -83,40 +74,34 @@ def setup(
     if lack := without_compiler(there, machine):
         lines.append(": ".join(lack))
     document = {"root": str(place.root), **asdict(settings), "compilers": names}
-    _show("setup", document, as_json, "\n".join(lines))
+    return Answer(document, map(wrapped, lines))
 
 
 @spack_command.command()
 @click.argument("stacks", nargs=-1, metavar="STACK...")
 @machine_option
 @_jobs
-@json_option
-def build(stacks: tuple[str, ...], machine: str, jobs: int, as_json: bool) -> None:
+@answers()
+def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
     """Build environments; those that are up to date are skipped."""
+    if not stacks:
+        raise InputError(f"STACK: name at least one of {', '.join(known_environments())}")
     place = layout(machine)
     settings = load(place)
-    built = [build_environment(place, settings, name, jobs, _say) for name in _demand(stacks)]
-    _show_built("build", built, as_json)
+    return _built([build_environment(place, settings, name, jobs, _say) for name in stacks])
 
 
 @spack_command.command()
 @click.argument("stacks", nargs=-1, metavar="[STACK...]")
 @machine_option
-@json_option
-def info(stacks: tuple[str, ...], machine: str, as_json: bool) -> None:
+@answers()
+def info(stacks: tuple[str, ...], machine: str) -> Answer:
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
     place = layout(machine)
-    built = [one for name in stacks or stored(place) if (one := read(place, name))]
-    _show_built("info", built, as_json)
+    return _built([one for name in stacks or stored(place) if (one := read(place, name))])
 
 
-def _demand(stacks: tuple[str, ...]) -> tuple[str, ...]:
-    if not stacks:
-        raise InputError(f"STACK: name at least one of {', '.join(known_environments())}")
-    return stacks
-
-
-def _show_built(subcommand: str, built: list[Built], as_json: bool) -> None:
+def _built(built: list[Built]) -> Answer:
     header = ["environment", "package", "version", "hash"]
     rows = [
         # Of a commit, `git.COMMIT=VERSION`, what its recipe calls it.
@@ -125,5 +110,5 @@ def _show_built(subcommand: str, built: list[Built], as_json: bool) -> None:
         for spec in one.specs
     ]
     folders = [f"{one.environment}: {one.view}/bin" for one in built]
-    table = "\n".join([aligned(header, rows), *folders]) if rows else "nothing is built"
-    _show(subcommand, {"environments": [asdict(one) for one in built]}, as_json, table)
+    lines = [aligned(header, rows), *folders] if rows else ["nothing is built"]
+    return Answer({"environments": [asdict(one) for one in built]}, map(wrapped, lines))

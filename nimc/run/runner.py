@@ -16,18 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from conductor.conductor import UNREAD
 from nimc.campaign import layouts
-from nimc.campaign.plan import (
-    Request,
-    block_plan,
-    block_s,
-    command,
-    next_block,
-    plan_file,
-)
+from nimc.campaign.plan import Request, block_plan, block_s, command, logs_of, next_block
 from nimc.run.folder import require_folder
 from nimc.run.progress import Display, NewSamples, RunCounter, run_line
 from nimc.run.session import LostJobError, SilentError, SlurmWatch, run_session
-from records import processes
+from records import kernel_text, processes
 from records.arms import arm_of
 from records.campaign import Campaign, Entry, Pairs
 from records.chain import walk_run
@@ -206,16 +199,9 @@ def _cases(logs: Path) -> list[dict[str, str]]:
     return []
 
 
-def _log(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
 def _last_words(log: Path) -> str:
     """The last error in ReFrame's output, else its last line."""
-    lines = list(filter(str.strip, _log(log).splitlines()))
+    lines = list(filter(str.strip, kernel_text.read(log).splitlines()))
     last = ([line for line in lines if "error" in line.lower()] or lines)[-1:]
     return f"{last[0].strip()} ({log})" if last else f"it printed nothing to {log}"
 
@@ -225,7 +211,7 @@ def _skipped(logs: Path) -> str | None:
     results = {case.get("result") for case in _cases(logs)}
     if results - {"skip"}:
         return None
-    if reasons := re.findall(_SKIPPED, _log(logs / "reframe.log"), re.MULTILINE):
+    if reasons := re.findall(_SKIPPED, kernel_text.read(logs / "reframe.log"), re.MULTILINE):
         return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
     return "skipped by ReFrame" if results else None
 
@@ -324,7 +310,7 @@ class CampaignRunner:
             self._run_block(entry, now.next_block, pairs, later_s, notes)
             before, now = now, self._state(entry)
             if (now.pairs, now.rejected) == (before.pairs, before.rejected):
-                logs = self._logs(entry, now.next_block - 1)
+                logs = logs_of(self.run, entry, now.next_block - 1)
                 why = now.last_reason or f"no run was started; see {logs}"
                 raise _CaseError(f"block {before.next_block} added no pair: {why}")
         if not now.pairs_without_control:
@@ -354,12 +340,12 @@ class CampaignRunner:
     ) -> None:
         """Run one ReFrame session. Raises _CaseError."""
         require_folder(self.run)  # one that was renamed is not made again
-        logs = self._logs(entry, block)
+        logs = logs_of(self.run, entry, block)
         logs.mkdir(parents=True, exist_ok=True)
         treated = self.request.treatments[entry.name]
         plan = block_plan(self.request, entry, block, pairs, self.run, seed=self.seed)
         plan = replace(plan, notes=[*plan.notes, *notes])
-        plan.save(plan_file(self.run, entry, block))
+        plan.save(logs / "plan.json")
         _, *arguments = command(self.request, entry, block, str(self.run))
         arguments.append(f"--session-extras=nimc_head={walk_run(self.run).head}")
         tick = self._tick(
@@ -444,9 +430,6 @@ class CampaignRunner:
             for treatment in self.request.treatments[case.name]
         )
         return StoppingRule(pairs.floor, pairs.most, pairs.precision, self.campaign.margin, asked)
-
-    def _logs(self, entry: Entry, block: int) -> Path:
-        return self.run / "logs" / entry.name / str(block)
 
     def least_s(self) -> float:
         """Expected time that the campaign needs at least, seconds."""

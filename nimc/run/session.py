@@ -79,7 +79,6 @@ def start(
     cwd: Path,
     errors: IO[bytes] | None = None,
     environment: Mapping[str, str] = os.environ,
-    pass_fds: Collection[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a child that finds this checkout and ends with this process."""
     return subprocess.Popen(
@@ -90,7 +89,6 @@ def start(
         cwd=cwd,
         env={**environment, "PYTHONPATH": python_path(ROOT)},
         start_new_session=True,  # Ctrl-C of the terminal reaches this process only
-        pass_fds=pass_fds,
         preexec_fn=processes.end_with(os.getpid()),
     )
 

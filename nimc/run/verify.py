@@ -17,7 +17,6 @@ from math import isclose
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from analysis.samples.columns import read_run
@@ -28,7 +27,8 @@ from conductor.figures import conditions, writer_records
 from conductor.judge import faults
 from conductor.readers import FomError
 from records import chain, run_folder
-from records.errors import InputError, first_fault
+from records.errors import InputError
+from records.json_limits import parsed, validated
 from records.run import load_header
 from records.sample import Sample
 from reframe_tests import workload
@@ -38,7 +38,6 @@ from reframe_tests.workload import Workload
 #: the output when it is re-read, or by the series when they are judged again. `unproven`: cannot be
 #: verified; no fault.
 Kind = Literal["broken", "contradicted", "unproven"]
-_SAMPLE = TypeAdapter(Sample)
 
 
 @dataclass(frozen=True)
@@ -121,10 +120,8 @@ def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
     """File and line of each of the first samples, and the sample; more may be added meanwhile."""
     with path.open("rb") as file:
         for number, line in enumerate(islice(file, count), 1):
-            try:
-                yield f"{path}:{number}", _SAMPLE.validate_json(line)
-            except ValidationError as error:
-                raise InputError(f"{path}:{number}: {first_fault(error)}") from error
+            at = f"{path}:{number}"
+            yield at, validated(Sample, parsed(line, at), at)
 
 
 def _digests(path: Path) -> dict[str, str]:

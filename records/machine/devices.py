@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from records.kernel_text import number
+from records.kernel_text import numa_node_of
 from records.kernel_text import read as _text
 
 SYS = Path("/sys")
@@ -205,12 +205,11 @@ def _device(path: Path) -> Device:
         kind = _TRANSPORTS[kernel_driver]
     else:
         kind = "RoCE" if any(port.link_layer == "Ethernet" for port in ports) else "InfiniBand"
-    node = number(_text(path / "device/numa_node"))
     return Device(
         name=path.name,
         transport=kind,
         firmware=_text(path / "fw_ver") or None,
-        numa_node=node if node is not None and node >= 0 else None,
+        numa_node=numa_node_of(path / "device"),
         ports=ports,
         pci=_address(path),
     )

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from records.kernel_text import number
+from records.kernel_text import numa_node_of, number
 from records.kernel_text import read as _text
 
 _VENDOR = "0x10de"
@@ -37,28 +37,20 @@ class Gpu:
 
 def detect(root: Path = Path("/")) -> list[Gpu]:
     """All of them, by PCI address."""
-    return [
-        Gpu(path.name, _model(root, path.name), _numa_node(path), _link_rate_b_s(path))
-        for path in sorted((root / "sys/bus/pci/devices").glob("*"))
-        if _text(path / "vendor") == _VENDOR and _CLASS.fullmatch(_text(path / "class"))
-    ]
+    gpus = []
+    for path in sorted((root / "sys/bus/pci/devices").glob("*")):
+        if _text(path / "vendor") == _VENDOR and _CLASS.fullmatch(_text(path / "class")):
+            about = _text(root / "proc/driver/nvidia/gpus" / path.name / "information")
+            model = _MODEL.search(about)
+            name = model[1].strip() if model else None
+            gpus.append(Gpu(path.name, name, numa_node_of(path), _link_rate_b_s(path)))
+    return gpus
 
 
 def driver_version(root: Path = Path("/")) -> str | None:
     """Version of the loaded driver; None if it is not."""
     version = _VERSION.search(_text(root / "proc/driver/nvidia/version"))
     return version[1] if version else None
-
-
-def _model(root: Path, pci: str) -> str | None:
-    text = _text(root / "proc/driver/nvidia/gpus" / pci / "information")
-    model = _MODEL.search(text)
-    return model[1].strip() if model else None
-
-
-def _numa_node(path: Path) -> int | None:
-    node = number(_text(path / "numa_node"))
-    return node if node is not None and node >= 0 else None
 
 
 def _link_rate_b_s(path: Path) -> float | None:

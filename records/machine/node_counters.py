@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -39,12 +39,20 @@ class NodeCounter:
     kind: Kind = "total"
 
 
+#: What a source reads: name, value (None: not readable) and unit of each counter.
+Counts = Iterator[tuple[str, float | None, str]]
+
+
 def read(root: Path = Path("/")) -> dict[str, NodeCounter]:
     """Name, such as `psi:memory/some` -> counter, of all files below `root`."""
     counters: dict[str, NodeCounter] = {}
     for read_source, _ in _SOURCES.values():
-        counters |= read_source(root)
+        counters |= _readable(read_source(root))
     return counters
+
+
+def _readable(counts: Counts) -> dict[str, NodeCounter]:
+    return {name: NodeCounter(value, unit) for name, value, unit in counts if value is not None}
 
 
 def change(
@@ -63,45 +71,36 @@ def change(
     return changes
 
 
-def _stat(root: Path) -> dict[str, NodeCounter]:
+_TICK_S = 1 / kernel_text.TICKS_PER_S
+
+
+def _stat(root: Path) -> Counts:
     """Interrupts, context switches and time in soft interrupts, from /proc/stat."""
-    ticks = os.sysconf("SC_CLK_TCK")
-    #: First word of a line, and which of the next is the counter.
-    columns = {
-        ("ctxt", 1): ("context-switches", "count", 1),
-        ("intr", 1): ("interrupts", "count", 1),
-        ("cpu", 6): (IRQ, "s", ticks),
-        ("cpu", 7): (SOFTIRQ, "s", ticks),
-    }
     lines = {words[0]: words for line in _lines(root / "proc/stat") if (words := line.split())}
-    counters = {}
-    for (first, column), (name, unit, per) in columns.items():
-        value = _count("".join(lines.get(first, [])[column : column + 1]))
-        if value is not None:
-            counters[name] = NodeCounter(value / per, unit)
-    return counters
+    for first, column, name, unit, factor in (
+        ("ctxt", 1, "context-switches", "count", 1.0),
+        ("intr", 1, "interrupts", "count", 1.0),
+        ("cpu", 6, IRQ, "s", _TICK_S),
+        ("cpu", 7, SOFTIRQ, "s", _TICK_S),
+    ):
+        yield name, _count("".join(lines.get(first, [])[column : column + 1]), factor), unit
 
 
-def _softirqs(root: Path) -> dict[str, NodeCounter]:
+def _softirqs(root: Path) -> Counts:
     """Soft interrupts of networking, summed over CPUs."""
-    counters = {}
     for line in _lines(root / "proc/softirqs"):
         name, _, counts = line.partition(":")
-        values = [_count(text) for text in counts.split()]
-        numbers = [value for value in values if value is not None]
-        if name.strip() in ("NET_RX", "NET_TX") and numbers and len(numbers) == len(values):
-            counters[f"softirqs:{name.strip()}"] = NodeCounter(sum(numbers), "count")
-    return counters
+        values = [value for text in counts.split() if (value := _count(text)) is not None]
+        if name.strip() in ("NET_RX", "NET_TX") and 0 < len(values) == len(counts.split()):
+            yield f"softirqs:{name.strip()}", sum(values), "count"
 
 
-def _pressure(root: Path) -> dict[str, NodeCounter]:
+def _pressure(root: Path) -> Counts:
     """Time in which some, or all, tasks waited for a resource."""
-    counters = {}
     for resource in ("cpu", "memory", "io"):
         for line in _lines(root / "proc/pressure" / resource):
             if total := re.match(r"(some|full) .*total=([0-9]{1,20})$", line):
-                counters[f"psi:{resource}/{total[1]}"] = NodeCounter(int(total[2]) * 1e-6, "s")
-    return counters
+                yield f"psi:{resource}/{total[1]}", int(total[2]) * 1e-6, "s"
 
 
 #: Counters of /proc/vmstat: NUMA balancing, migration of pages, huge pages, faults.
@@ -112,20 +111,18 @@ _VMSTAT = (
 )
 
 
-def _vmstat(root: Path) -> dict[str, NodeCounter]:
-    pairs = [line.partition(" ") for line in _lines(root / "proc/vmstat")]
-    return {
-        f"vmstat:{name}": NodeCounter(value, "count")
-        for name, _, text in pairs
-        if name in _VMSTAT and (value := _count(text)) is not None
-    }
+def _vmstat(root: Path) -> Counts:
+    for line in _lines(root / "proc/vmstat"):
+        name, _, text = line.partition(" ")
+        if name in _VMSTAT:
+            yield f"vmstat:{name}", _count(text), "count"
 
 
-def _resctrl(root: Path) -> dict[str, NodeCounter]:
+def _resctrl(root: Path) -> Counts:
     """Traffic between the L3 and memory by the node's tasks; not that of devices."""
-    files = sorted(root.glob("sys/fs/resctrl/mon_data/mon_L3_*/mbm_*_bytes"))
-    names = (f"resctrl:{path.parent.name.removeprefix('mon_')}/{path.name}" for path in files)
-    return _of_files(zip(names, files, strict=True), "B")
+    for path in sorted(root.glob("sys/fs/resctrl/mon_data/mon_L3_*/mbm_*_bytes")):
+        cache = path.parent.name.removeprefix("mon_")
+        yield f"resctrl:{cache}/{path.name}", _count_in(path), "B"
 
 
 #: Counters of RDMA ports that tell of congestion, loss and waiting.
@@ -145,60 +142,39 @@ _STOPS_AT = {
 }
 
 
-def _rdma(root: Path) -> dict[str, NodeCounter]:
-    counters = _of_files(_rdma_files(root), "count")
-    stopped = _stopped(counters)
-    return {name: counter for name, counter in counters.items() if name not in stopped}
+def _rdma(root: Path) -> Counts:
+    for name, value in _rdma_ports(root):
+        if value != _STOPS_AT.get(name.rpartition(":")[2]):
+            yield name, value, "count"
 
 
-def _rdma_files(root: Path) -> Iterator[tuple[str, Path]]:
+def _rdma_ports(root: Path) -> Iterator[tuple[str, float | None]]:
     for port in sorted((root / "sys/class/infiniband").glob("*/ports/[0-9]*")):
         for folder in ("counters", "hw_counters"):
             for name in _RDMA:
-                yield f"{port.parents[1].name}/{port.name}:{name}", port / folder / name
-
-
-def _stopped(counters: Mapping[str, NodeCounter]) -> list[str]:
-    """Names of the counters that have stopped at their largest value."""
-    return [
-        name
-        for name, counter in counters.items()
-        if counter.value == _STOPS_AT.get(name.rpartition(":")[2])
-    ]
+                value = _count_in(port / folder / name)
+                yield f"{port.parents[1].name}/{port.name}:{name}", value
 
 
 _NET = ("rx_dropped", "tx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors")
 
 
-def _net(root: Path) -> dict[str, NodeCounter]:
+def _net(root: Path) -> Counts:
     """Packets that network interfaces lost; not of the loopback and other virtual ones."""
-    files = (
-        (f"{interface}:{name}", root / "sys/class/net" / interface / "statistics" / name)
-        for interface in _interfaces(root)
-        for name in _NET
-    )
-    return _of_files(files, "count")
+    for interface in _interfaces(root):
+        for name in _NET:
+            file = root / "sys/class/net" / interface / "statistics" / name
+            yield f"{interface}:{name}", _count_in(file), "count"
 
 
-def _energy(root: Path) -> dict[str, NodeCounter]:
+def _energy(root: Path) -> Counts:
     """Energy of processors and their memory, by zone of RAPL; those of AMD have the same names.
 
     A zone starts again at its largest value, after some 10 minutes to an hour.
     """
-    counters = {}
     for zone in sorted((root / "sys/class/powercap").glob("intel-rapl:*")):
-        microjoules = _count(kernel_text.read(zone / "energy_uj"))
-        if microjoules is not None:
-            part = kernel_text.read(zone / "name").strip()
-            name = f"energy:{zone.name.removeprefix('intel-rapl:')}/{part}"
-            counters[name] = NodeCounter(microjoules * 1e-6, "J")
-    return counters
-
-
-def _of_files(files: Iterable[tuple[str, Path]], unit: str) -> dict[str, NodeCounter]:
-    """The numbers in files, by name; without those that have none, as resctrl's `Unavailable`."""
-    values = ((name, _count(kernel_text.read(path))) for name, path in files)
-    return {name: NodeCounter(value, unit) for name, value in values if value is not None}
+        name = f"{zone.name.removeprefix('intel-rapl:')}/{kernel_text.read(zone / 'name')}"
+        yield f"energy:{name}", _count_in(zone / "energy_uj", 1e-6), "J"
 
 
 def _interfaces(root: Path) -> list[str]:
@@ -207,7 +183,7 @@ def _interfaces(root: Path) -> list[str]:
 
 
 #: Source -> what reads its counters from the files below a root folder, and what that takes.
-_SOURCES: dict[str, tuple[Callable[[Path], dict[str, NodeCounter]], str]] = {
+_SOURCES: dict[str, tuple[Callable[[Path], Counts], str]] = {
     "interrupts": (_stat, "/proc/stat"),
     "soft interrupts": (_softirqs, "/proc/softirqs"),
     "pressure": (_pressure, "a kernel with CONFIG_PSI, not booted with psi=0"),
@@ -294,12 +270,15 @@ class NodeReader:
         self._asked = [name for name in _interfaces(root) if read_ethtool(name)]
         self._threads = KernelThreads(root)
         #: Sources without any counter -> what they need.
-        sources = _SOURCES.items()
         self.absent = {
-            name: needs for name, (read_source, needs) in sources if not read_source(root)
+            name: needs
+            for name, (read_source, needs) in _SOURCES.items()
+            if not _readable(read_source(root))
         }
-        for name in _stopped(_of_files(_rdma_files(root), "count")):
-            self.absent[name] = "a counter that has not stopped at its largest value (perfquery -R)"
+        for name, value in _rdma_ports(root):
+            if value is not None and value == _STOPS_AT.get(name.rpartition(":")[2]):
+                needs = "a counter that has not stopped at its largest value (perfquery -R)"
+                self.absent[name] = needs
         if not self._threads.shown:
             self.absent["kernel threads"] = "a /proc that shows them, unlike a container's"
         if not self._asked:
@@ -326,6 +305,11 @@ def _lines(path: Path) -> list[str]:
     return kernel_text.read(path).splitlines()
 
 
-def _count(text: str) -> float | None:
+def _count(text: str, factor: float = 1.0) -> float | None:
     number = kernel_text.number(text)
-    return None if number is None else float(number)
+    return None if number is None else number * factor
+
+
+def _count_in(file: Path, factor: float = 1.0) -> float | None:
+    """The number in a file; None if it has none, as resctrl's `Unavailable`."""
+    return _count(kernel_text.read(file), factor)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from nimc.run.folder import own_runs
 from records.errors import InputError
 from records.files import (
     distrust,
@@ -19,6 +18,7 @@ from records.files import (
     require_output,
     require_own,
 )
+from records.run import own_runs
 from records.run_folder import distrust_run
 from tests.analysis.history.made import made_run
 

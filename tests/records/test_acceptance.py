@@ -1,13 +1,9 @@
 """Limits of an accepted run: bounds of their own, wherever they are set."""
 
-from dataclasses import fields
-
 import pytest
 
-from records.acceptance import LIMITS, RULES, AcceptanceLimits
-from records.campaign import Verify
+from records.acceptance import RULES, AcceptanceLimits
 from records.errors import InputError
-from records.machine.site import Proof
 
 
 @pytest.mark.parametrize(
@@ -33,12 +29,3 @@ def test_a_limit_out_of_its_bounds_is_named_with_what_is_allowed(
         with pytest.raises(InputError, match=rf"^{name}: {each} found; allowed: \w") as error:
             AcceptanceLimits(**{name: each})
         assert RULES[name].text in str(error.value)
-
-
-def test_every_limit_is_set_by_its_name_and_has_one_default() -> None:
-    names = {each.name for each in fields(AcceptanceLimits)}
-    in_files = [*Proof.model_fields.items(), *Verify.model_fields.items()]
-    assert set(LIMITS) <= set(RULES) <= names & {name for name, _ in in_files}
-    for name, each in in_files:
-        if name in names and each.default is not None:
-            assert each.default == getattr(AcceptanceLimits, name)

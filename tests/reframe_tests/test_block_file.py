@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.campaign.plan import block_plan, plan_file
+from nimc.campaign.plan import block_plan, logs_of
 from nimc.campaign.prepare import prepare
 from records.checkout import ROOT
 from tests.reframe_tests.command import plan_of, reframe, succeeded
@@ -81,7 +81,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     request = prepare(by_file / "c.yaml", MACHINE)
     words: list[object] = [*DRY]
     for case in request.campaign.cases:
-        file = plan_file(by_file / "run", case, 0)
+        file = logs_of(by_file / "run", case, 0) / "plan.json"
         file.parent.mkdir(parents=True)
         block_plan(request, case, 0, 6, by_file / "run", seed=9).save(file)
         words += ["-c", ROOT / f"reframe_tests/{case.check}.py"] if case.check != "mine" else []

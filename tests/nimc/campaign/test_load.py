@@ -9,6 +9,7 @@ from nimc.campaign.load import load_campaign
 from records import marked_yaml
 from records.campaign import Campaign
 from records.errors import InputError
+from records.machine.site import load as load_machine
 
 #: Variables of every check, and the two that some tests rely on.
 COMMON = {"arms", "rate", "message", "injector", "direction", "reserved_cores", "tool"}
@@ -31,7 +32,7 @@ arms: [off, on]
 def load(tmp_path: Path, text: str | bytes) -> Campaign:
     path = tmp_path / "c.yaml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return load_campaign(marked_yaml.load(path), CHECKS)
+    return load_campaign(marked_yaml.load(path), CHECKS, load_machine("localhost"))
 
 
 def faults(tmp_path: Path, text: str) -> list[str]:

@@ -9,18 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nimc.campaign.lengths import Lengths, lengths_of
+from nimc.campaign.load import least_s
 from nimc.campaign.plan import (
+    Lengths,
     Request,
     block_plan,
     block_s,
     block_sizes,
     command,
+    logs_of,
     next_block,
-    plan_file,
 )
 from nimc.campaign.prepare import prepare
-from nimc.campaign.rules import least_s
+from nimc.run.folder import lengths_of
 from records.acceptance import AcceptanceLimits
 from records.campaign import Campaign, Entry, Pairs
 from records.checkout import ROOT
@@ -261,8 +262,8 @@ def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path: Pa
     fat = made_request(asked, MACHINE.model_copy(update={"partition": "fat"}))
     assert "--system=m:fat" in command(fat, entry, 0, "/r")
     made = block_plan(request, entry, 3, 5, tmp_path, seed=9)
-    plan_file(tmp_path, entry, 3).parent.mkdir(parents=True)
-    made.save(plan_file(tmp_path, entry, 3))
+    logs_of(tmp_path, entry, 3).mkdir(parents=True)
+    made.save(logs_of(tmp_path, entry, 3) / "plan.json")
     plan = BlockPlan.load(tmp_path / "logs/stream/3/plan.json")
     assert plan == made
     assert (plan.case, plan.block, plan.pairs, plan.warmups) == ("stream", 3, 5, 1)

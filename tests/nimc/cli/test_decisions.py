@@ -17,6 +17,7 @@ from analysis.report import data
 from analysis.statistics.interval import Estimate
 from conductor.injectors import INJECTORS
 from nimc.cli import crate, hosts, minicluster, run, spack
+from nimc.cli.document import Answer
 from nimc.cluster.reservation import Reservation
 from nimc.crate.reproduce import Reproduction
 from nimc.run.runner import Failure
@@ -144,9 +145,8 @@ def test_usable_nodes_are_swept_and_the_sweep_is_finished_if_none_failed(
     ("ratio", "failed", "code"), [(1.1, {}, 1), (0.9, {}, 0), (1.1, {"n2": "no such node"}, 3)]
 )
 def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
-    capsys: pytest.CaptureFixture[str], monkeypatch: Patch, ratio: float,
-    failed: dict[str, str], code: int,
-) -> None:  # fmt: skip
+    monkeypatch: Patch, ratio: float, failed: dict[str, str], code: int
+) -> None:
     found = Estimate(ratio, ratio - 0.01, ratio + 0.01)
     row = RankedNode("stream", "n1", 6, 1.5e11, "B/s", found, 0.01, 0.02)
     monkeypatch.setattr(data, "load_run", lambda path: path)
@@ -158,10 +158,11 @@ def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
     monkeypatch.setattr(node_ranks, "ranked", ranked)
     request = Made(machine=Made(name="m"), campaign=Made(name="nodes", margin=0.02))
     runs = {node: Path(node) for node in ("n1", "n2") if node not in failed}
-    assert run._ranked(request, Path("s"), runs, failed, True) == code
-    document = json.loads(capsys.readouterr().out)
+    answer = run._ranked(request, Path("s"), runs, failed)
+    document: Any = {"schema": answer.schema, **answer.document}
     assert_documented("sweep-nodes", document)
     assert (len(document["nodes"]), document["failed"]) == (2 - len(failed), failed)
+    assert answer.status == code
     assert run.table([replace(row, p_adjusted=None)]).splitlines()[1].split() == [
         *("stream", "n1", "6", "150.0", "GB/s", f"{ratio:.3f}"),
         *(f"{found.low:.3f}-{found.high:.3f}", "-"),
@@ -253,18 +254,17 @@ def test_cases_that_this_machine_cannot_run_are_left_out(
     [("reproduced", [], 0), ("differs", [], 1), ("reproduced", FAILED, 3)],
 )
 def test_only_a_whole_reproduction_is_status_zero(
-    monkeypatch: Patch, capsys: pytest.CaptureFixture[str], outcome: Any,
-    failures: list[Failure], code: int,
-) -> None:  # fmt: skip
+    monkeypatch: Patch, outcome: Any, failures: list[Failure], code: int
+) -> None:
     sides: list[Any] = []
     monkeypatch.setattr(crate, "compare_sides", lambda *of: sides.extend(of) or Made(rows=[]))
     monkeypatch.setattr(crate, "judge", lambda _: Reproduction(outcome, ["why"]))
     monkeypatch.setattr(crate, "comparison_parts", lambda _, **__: ["lines"])
     old, new = (Made(header=header(run=name), path=Path(name)) for name in ("old", "new"))
-    compare: Callable[..., int] = crate._compared
-    assert compare(old, new, failures, as_json=True, details=False) == code
-    assert sides == [[old], [new]]
-    document = json.loads(capsys.readouterr().out)
+    compare: Callable[..., Answer] = crate._compared
+    answer = compare(old, new, failures, details=False)
+    assert (answer.status, sides) == (code, [[old], [new]])
+    document: Any = answer.document
     assert (document["packed"], document["run"], document["outcome"]) == ("old", "new", outcome)
     assert (document["reasons"], len(document["failures"])) == (["why"], len(failures))
 
@@ -273,15 +273,13 @@ def test_only_a_whole_reproduction_is_status_zero(
 
 
 def test_built_packages_have_their_version_and_the_beginning_of_their_hash(
-    capsys: pytest.CaptureFixture[str],
+    command: Command,
 ) -> None:
     spec = {"name": "lammps", "version": "git.c0ffee=20240829", "hash": "abcdefghij"}
     specs = [spec, {**spec, "version": "1.2"}]
     built = Built("apps", "/v", "lock", None, "d", 1.0, 2.0, specs)
-    spack._show_built("info", [built], False)
-    _, first, second, view = capsys.readouterr().out.splitlines()
+    _, first, second, view = "\n".join(map(str, spack._built([built]).parts)).splitlines()
     assert first.split() == ["apps", "lammps", "20240829", "abcdefg"]
     assert (second.split()[2], view) == ("1.2", "apps: /v/bin")
-    assert spack._demand(("apps",)) == ("apps",)
-    with pytest.raises(InputError, match=r"^STACK: name at least one of "):
-        spack._demand(())
+    command("spack", "build", "--machine", "localhost", code=2)
+    assert command.err.startswith("nimc: STACK: name at least one of ")

@@ -234,21 +234,6 @@ def test_runs_that_began_before_there_were_factors_are_resumed(tmp_path, text, r
     assert records.digest_of(resolved(loaded, machine, "n1")) == recorded
 
 
-def test_other_levels_make_another_run(tmp_path):
-    digests = []
-    for text in (
-        "factors: {rate: [0, 50%, full]}",
-        "factors: {rate: [25%, full]}",
-        "factors: {reserved_cores: [0, 1]}",
-        "factors: {rate: [0, full]}",
-        "exclude: [{arm: aa}]",
-    ):
-        path = tmp_path / "c.yaml"
-        path.write_text(f"name: c\nworkloads: [check: stream]\narms: [off, on, aa]\n{text}\n")
-        digests.append(digest_of(prepare(path, "localhost")))
-    assert len(set(digests)) == len(digests)
-
-
 def digest_of(asked: Request, host: str = "n1") -> str:
     return records.digest_of(resolved(asked.campaign, asked.machine, host))
 
