@@ -195,6 +195,9 @@ def _of_program(record: Mapping[str, Any]) -> dict[str, str]:
         compilers = program.get("compilers")
         if isinstance(compilers, list):
             facts["compilers"] = ", ".join(map(str, compilers))
+        facts["images"] = " ".join(
+            f"{at} {of}" for at, of in mapping(program.get("images")).items()
+        )
         texts = {f"{name} {key}": str(value) for key, value in facts.items() if value}
     if isinstance(modules, list) and modules:
         texts["modules"] = " ".join(map(str, modules))

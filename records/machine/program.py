@@ -22,25 +22,35 @@ from records.text import warns
 _MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
 #: A line of `readelf -p`: the offset in the section, and the text there.
 _COMMENT = re.compile(r"^ +\[ *[0-9a-f]+\] +(\S.*)$", re.MULTILINE)
+#: The whole path of a container's image in a script.
+_IMAGE = re.compile(r"(?<![^\s\"'=])/[^\s\"'$]*\.sif(?![^\s\"';])")
+#: Most bytes of a script that are searched for images.
+_SCRIPT_B = 65536
 
 
 def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
-    """`name`, `path`, `sha256`, `compilers` and `mpi` of a program; None for what is unknown.
+    """`name`, `path`, `sha256`, `compilers`, `mpi`, `images` of a program; None if unknown.
 
     `compilers` are those that the program itself names, as `readelf` of binutils shows; `mpi` is
-    the library that it is linked to.
+    the library that it is linked to; `images` are the containers' images that a script names, each
+    with its SHA-256.
     """
     at = name if os.path.isabs(name) or "/" not in name else str(folder / name)
     program = shutil.which(at, path=environment.get("PATH"))
     path = os.path.realpath(program) if program else None
     facts: dict[str, Any] = {"name": name, "path": path}
-    facts |= {"sha256": None, "compilers": [], "mpi": None}
+    facts |= {"sha256": None, "compilers": [], "mpi": None, "images": {}}
     with suppress(OSError):
         if path:
             facts["sha256"] = file_digest(Path(path))
             read = ask(["readelf", "-p", ".comment", path], environment)
             facts["compilers"] = compilers_in(read.stdout)
             facts["mpi"] = mpi_library(ask(["ldd", path], environment).stdout)
+            with Path(path).open("rb") as file:
+                images = images_in(file.read(_SCRIPT_B).decode(errors="replace"))
+            facts["images"] = {
+                image: file_digest(Path(image)) for image in images if os.path.isfile(image)
+            }
     return facts
 
 
@@ -50,6 +60,11 @@ def compilers_in(readelf_output: str) -> list[str]:
     `GCC: (Debian 12.2.0-14) 12.2.0`; empty for a script, or if it was stripped of it.
     """
     return list(dict.fromkeys(_COMMENT.findall(readelf_output)))
+
+
+def images_in(script: str) -> list[str]:
+    """Whole paths of the files `*.sif` that a script names, each once; none in another program."""
+    return list(dict.fromkeys(_IMAGE.findall(script))) if script.startswith("#!") else []
 
 
 def mpi_library(ldd_output: str) -> str | None:

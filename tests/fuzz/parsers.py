@@ -31,7 +31,7 @@ from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.machine import host, load, node_counters, site, slurm
 from records.machine.load import KernelThreads
-from records.machine.program import compilers_in, mpi_library
+from records.machine.program import compilers_in, images_in, mpi_library
 from records.run import load_header
 from reframe_tests.spack import build, setup
 from reframe_tests.spack.setup import SpackLayout
@@ -180,6 +180,7 @@ _KERNEL = [
     Target("readelf", of_text(compilers_in), [b"  [    1f]  GCC: (Debian 12.2.0-14) 12.2.0\n"]),
     Target("ldd.mpi", of_text(mpi_library),
            [b"\tlibm.so.6 => /lib/libm.so.6 (0x1)\n\tlibmpi.so.40 => /opt/libmpi.so.40 (0x2)\n"]),
+    Target("script.images", of_text(images_in), [b"#!/bin/sh\napptainer exec /opt/a.sif a\n"]),
     Target("kernel.cpu list", of_text(kernel_text.cpu_list), [b"0-3,8"], (ValueError,)),
     Target("kernel.numa_maps", of_text(lambda text: processes.read_maps(text.splitlines(), 1)),
            [b"7f00 bind:1 anon=300 dirty=300 N0=44 N1=256 kernelpagesize_kB=4\n"

@@ -1,5 +1,6 @@
 """Programs from Spack and from PATH; layouts of ranks, against factors found by hand."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -158,6 +159,42 @@ def test_the_program_that_the_site_names_is_run_though_spack_is_not_set_up(tmp_p
     plan = plan_of(tmp_path, "cns_quick")
     assert plan["program"] == str(program)
     assert plan["treatments"][0]["start"]["command"] == [str(program), "inputs"]
+
+
+#: Apptainer as far as it is needed: it runs what the image, a script, is.
+APPTAINER = '[ "$1" = exec ] || exit 9; shift; exec sh "$@"'
+
+
+@pytest.mark.slow
+def test_a_program_in_a_container_is_that_of_an_environment(tmp_path):
+    """As in docs/workloads.md; the program is on no PATH but that of the environment."""
+    image = tmp_path / "lulesh.sif"
+    image.write_text(
+        f'[ "$*" = "lulesh2.0 -s 20 -i 100" ] && cat {ROOT}/tests/captures/lulesh/n1-i100.txt'
+    )
+    script(tmp_path / "bin" / "lulesh2.0", f'exec apptainer exec {image} lulesh2.0 "$@"')
+    script(tmp_path / "system" / "apptainer", APPTAINER)
+    config = tmp_path / "own.py"
+    path = f"{tmp_path}/bin:{tmp_path}/system:$PATH"
+    config.write_text(
+        (ROOT / "configs/localhost.py")
+        .read_text()
+        .replace('"launcher": "mpiexec"', '"launcher": "local"')
+        .replace('"environs": ["wheels", "spack"]', '"environs": ["container"]')
+        .replace('"name": "spack"', f'"name": "container", "env_vars": [["PATH", "{path}"]]')
+        .replace('"features": ["spack"]', '"features": ["modules"]')
+    )
+    given = {**ONE, "nimc_dir": tmp_path / "run", "edge": 20, "iterations": 100}
+    words = (tmp_path, config, "lulesh", "-r")
+    succeeded(reframe(*words, name="lulesh_quick", settings={**given, "layout_cores": 1}))
+    (sample,) = samples_of(tmp_path / "run", "lulesh_quick")
+    assert sample["outcome"] == "kept", sample["reason"]
+    # The captured run's microseconds a zone and cycle, times its zones and cycles.
+    assert sample["fom"] == pytest.approx(1.2818067e-6 * 20**3 * 100)
+    provenance = provenance_of(tmp_path / "run")
+    assert provenance["environment"] == "container"
+    digest = hashlib.sha256(image.read_bytes()).hexdigest()
+    assert provenance["program"]["images"] == {str(image): digest}
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,10 @@ def test_nodes_of_several_nights_are_put_together(stream: RunData) -> None:
 
 def test_other_facts_and_cases_of_one_side_are_listed(stream: RunData, tmp_path: Path) -> None:
     facts = {"cores": 2, "site_": 1}
-    programs = [{"program": {"name": "a.out", "path": f"/{of}", "sha256": of}} for of in "01"]
+    programs = [
+        {"program": {"name": "a", "path": f"/{of}", "sha256": of, "images": {"/a.sif": of * 2}}}
+        for of in "01"
+    ]
     old = renamed(stream, "old", programs[0], facts=facts, commit="abc")
     facts = {**facts, "cores": 4, "smt": True}
     new = renamed(night(tmp_path / "b", LAMMPS), "new", programs[1], facts=facts)
@@ -143,7 +146,8 @@ def test_other_facts_and_cases_of_one_side_are_listed(stream: RunData, tmp_path:
     assert [(of.what, of.reference, of.this) for of in compared.others] == [
         ("commit", "abc", "unknown"),
         ("cores", "2", "4"),
-        ("a.out sha256", "0", "1"),
+        ("a sha256", "0", "1"),
+        ("a images", "/a.sif 00", "/a.sif 11"),
         ("stream on", "measured in B/s", "absent"),
         ("SMT", "absent", "yes"),
         ("lammps on", "absent", "measured in s"),

@@ -14,6 +14,7 @@ import pytest
 from records.machine import program as versions
 from records.machine.program import (
     compilers_in,
+    images_in,
     loaded_modules,
     missing_modules,
     modules_not_loaded,
@@ -69,6 +70,37 @@ def test_path_and_checksum_are_those_of_the_file_that_runs(tmp_path: Path) -> No
     assert (script["compilers"], script["mpi"]) == ([], None)
     missing = program_facts("nothing-of-that-name", here, tmp_path)
     assert (missing["path"], missing["sha256"], missing["compilers"]) == (None, None, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "images"),
+    [
+        ('exec apptainer exec /opt/a.sif lulesh2.0 "$@"', ["/opt/a.sif"]),
+        ("apptainer exec '/opt/a.sif' x; apptainer exec --bind=/x/b.sif /opt/a.sif y",
+         ["/opt/a.sif", "/x/b.sif"]),
+        # Only the shell knows what these are.
+        ("apptainer exec $HOME/a.sif x", []),
+        ("apptainer exec /opt/$NAME.sif x", []),
+        ("apptainer exec a.sif x", []),
+        ("apptainer exec oras://host/a.sif x", []),
+        ("ls /opt/a.sif.old /opt/a.siftings", []),
+    ],
+)  # fmt: skip
+def test_images_are_those_that_a_script_names_by_whole_path(line: str, images: list[str]) -> None:
+    assert images_in(f"#!/bin/sh\n{line}\n") == images
+    assert images_in(f"\x7fELF {line}\n") == []
+
+
+def test_an_image_has_its_own_checksum(tmp_path: Path) -> None:
+    image, start = tmp_path / "lulesh.sif", tmp_path / "lulesh2.0"
+    image.write_bytes(b"abc")
+    start.write_text(
+        f"#!/bin/sh\nexec apptainer exec {image} lulesh2.0\n# not {tmp_path}/old.sif\n"
+    )
+    start.chmod(0o755)
+    # SHA-256 of abc, from FIPS 180-2.
+    abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert program_facts(str(start), {}, Path("/"))["images"] == {str(image): abc}
 
 
 def test_mpi_is_the_library_that_is_linked(tmp_path: Path) -> None:
