@@ -195,7 +195,8 @@ signal.signal(signal.SIGTERM, lambda *_: real.terminate())
 for line in real.stdout:
     row = line.split()
     if len(row) == 5 and row[0].isdigit():
-        line = " ".join([row[0], *(f"{4 * float(number):.6f}" for number in row[1:])]) + "\\n"
+        rates = " ".join(f"{4 * float(number):.6f}" for number in row[2:])
+        line = f"{row[0]} {4 * int(row[1])} {rates}\\n"
     print(line, end="", flush=True)
 sys.exit(real.wait())
 """

@@ -44,7 +44,8 @@ workloads:
 arms: [off, on]
 factors: {fault.factors}
 pairs: {{floor: 6}}
-verify: {{min_share: 0.5, foreign_cpus: {foreign}, steal_share: null, frequency_drop: null}}
+verify:
+  {{min_share: {fault.min_share}, foreign_cpus: {foreign}, steal_share: null, frequency_drop: null}}
 run_timeout: 10s
 """
 PROBE = CHECKOUT / "tests" / "reframe_tests" / "slurm" / "probe.py"
