@@ -1,7 +1,8 @@
-"""A folder in shared memory for an agent's writers, removed whatever ends them.
+"""What writers leave in shared memory if they are killed: the next agent removes it.
 
-`ucx_perftest` keeps its buffers in files that have a name for a few tenths of a second. Killed
-then, it leaves them, and their memory is lost to the node.
+`ucx_perftest` and MPICH's programs keep their buffers in files that have a name for a few tenths of
+a second. Killed then, they leave them, and their memory is lost to the node. The former take theirs
+from a folder of their agent, the latter can not.
 """
 
 from __future__ import annotations
@@ -15,25 +16,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from records import kernel_text
+
 #: Set for writers: the folder, if there is one.
 FOLDER_VARIABLE = "NIMC_SHARED_MEMORY"
 _SHARED_MEMORY = Path("/dev/shm")
 _PREFIX = "nimc-writers-"
-#: A folder that is not locked yet is younger than this, seconds.
+#: Files of MPICH's programs.
+_MPICH = "mpich_sh*"
+#: A folder that is not locked yet, or a file that is not mapped yet, is younger than this, seconds.
 _NEW_S = 1.0
 
 
 @contextmanager
 def folder(within: Path = _SHARED_MEMORY) -> Iterator[None]:
-    """Have a folder for the writers that this process starts. Removes those of dead agents.
+    """Have a folder for the writers that this process starts. Removes what dead ones have left.
 
     If none can be made, the writers use what they use by default; not all need shared memory.
     """
-    for path in within.glob(f"{_PREFIX}*"):
+    for path in _old(within, f"{_PREFIX}*"):
         with suppress(OSError):  # its agent lives, or it is somebody else's
-            if time.time() - path.lstat().st_mtime > _NEW_S:
-                os.close(_lock(path))
-                shutil.rmtree(path, ignore_errors=True)
+            os.close(_lock(path))
+            shutil.rmtree(path, ignore_errors=True)
+    if files := _old(within, _MPICH):
+        used = _mapped()
+        for path in files:
+            if str(path) not in used:
+                with suppress(OSError):
+                    path.unlink()
     try:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))
         handle = _lock(path)
@@ -47,6 +57,23 @@ def folder(within: Path = _SHARED_MEMORY) -> Iterator[None]:
         del os.environ[FOLDER_VARIABLE]
         shutil.rmtree(path, ignore_errors=True)
         os.close(handle)
+
+
+def _old(within: Path, pattern: str) -> list[Path]:
+    """What is ours there and not new."""
+    paths = []
+    for path in within.glob(pattern):
+        with suppress(OSError):
+            there = path.lstat()
+            if there.st_uid == os.geteuid() and time.time() - there.st_mtime > _NEW_S:
+                paths.append(path)
+    return paths
+
+
+def _mapped() -> set[str]:
+    """Files in the memory of processes of ours."""
+    texts = (kernel_text.read(path) for path in Path("/proc").glob("[0-9]*/maps"))
+    return {line.split(maxsplit=5)[-1] for text in texts for line in text.splitlines()}
 
 
 def _lock(path: Path) -> int:

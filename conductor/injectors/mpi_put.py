@@ -20,12 +20,14 @@ from records.programs import ask
 from records.sample import Direction
 
 _FOLDER = Path(__file__).parents[1] / "mpi_put"
-#: For Open MPI, which others ignore: where processes run is the agent's choice.
-_OPEN_MPI = {
+#: For Open MPI: where processes run is the agent's choice. For MPICH: ranks look at the host
+#: themselves, as a file that its launcher makes for them stays in /tmp if that is killed.
+_FOR_LAUNCHERS = {
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "HWLOC_XMLFILE": "",
 }
 #: Options of both ranks on one host, and of one on each of two; in a heterogeneous job, targets are
 #: in the first component and origins in the second, and each has a command of its own.
@@ -138,7 +140,7 @@ class MpiPut(Injector):
     def environment(self, writer: Writer) -> dict[str, str]:
         """Both ranks stay on the processors that the agent chose, and use the writer's device."""
         over = devices.mpi_over(writer.device) if writer.device and _apart(writer) else {}
-        return _OPEN_MPI | over
+        return _FOR_LAUNCHERS | over
 
     def parser(self, writer: Writer) -> ReportParser:
         """Parses the lines of both ranks, which the launcher mixes."""

@@ -1,5 +1,6 @@
 """What killed writers leave in shared memory."""
 
+import mmap
 import os
 import signal
 import subprocess
@@ -50,6 +51,19 @@ def test_the_next_agent_removes_what_a_killed_one_left_and_nothing_of_a_live_one
     assert [path.name for path in of_live.iterdir()] == ["ucx_shm_posix_1"]
     live.communicate("")
     assert not list(tmp_path.iterdir())
+
+
+def test_files_of_mpich_stay_while_a_process_maps_them(tmp_path: Path) -> None:
+    left, mapped, new = (tmp_path / f"mpich_sh{name}" for name in ("m_1_0", "m_2_0", "ar_tmpX"))
+    for path in (left, mapped, new):
+        path.write_bytes(bytes(4096))
+    with mapped.open("r+b") as file, mmap.mmap(file.fileno(), 0):
+        os.utime(left, (0, 0))
+        os.utime(mapped, (0, 0))
+        with folder(tmp_path):
+            assert (left.exists(), mapped.exists(), new.exists()) == (False, True, True)
+    with folder(tmp_path):
+        assert [path.name for path in tmp_path.glob("mpich*")] == [new.name]
 
 
 def test_folders_of_others_and_links_stay(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import get_args
 
 from tests.faults import table, trial
-from tests.faults.checks import violations
+from tests.faults.checks import Observed, violations
 from tests.faults.cluster import Minicluster, VirtualMachines
 from tests.faults.host import Host
 from tests.faults.table import Fault
@@ -22,6 +22,8 @@ from tests.faults.table import Fault
 PLACES: dict[str, type[Host]] = {"localhost": Host, "veth": Minicluster, "rxe": VirtualMachines}
 #: Not below /tmp, which is empty for the campaigns.
 WORK = Path("/var/tmp")
+#: Trials of a fault, as long as their campaigns end before there is a victim.
+ATTEMPTS = 3
 
 
 def draw(faults: list[Fault], seed: int, index: int) -> tuple[Fault, random.Random]:
@@ -68,7 +70,7 @@ def _one(
         observed = trial.plant(place, fault, str(index))
     else:
         assert begun
-        observed = trial.run(place, begun, fault, rng, str(index))
+        observed = _strike(place, begun, fault, rng, str(index))
     wrong = violations(observed) if observed else []
     how = "missed" if observed is None else "failed" if wrong else "held"
     exits = [nimc.status for nimc in observed.nimcs] if observed else []
@@ -78,6 +80,16 @@ def _one(
     for line in wrong:
         print(f"       {line}", flush=True)
     return how
+
+
+def _strike(
+    place: Host, begun: trial.Begun, fault: Fault, rng: random.Random, name: str
+) -> Observed | None:
+    for attempt in range(ATTEMPTS):
+        if observed := trial.run(place, begun, fault, rng, f"{name}-{attempt}"):
+            return observed
+        place.repair()
+    return None
 
 
 def _report(place: str, seed: int, counted: dict[str, Counter[str]]) -> int:

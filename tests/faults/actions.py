@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from records.processes import is_stopped
 from tests.faults.checks import Ended
-from tests.faults.cluster import NODES, Minicluster, VirtualMachines
+from tests.faults.cluster import FOUR_TIMES, MISPLACED, NODES, Minicluster, VirtualMachines
 from tests.faults.host import Host, Process, having
 from tests.faults.table import AWAY_S
 
@@ -212,9 +212,18 @@ def load(hit: Hit) -> None:
 
 def claims(hit: Hit) -> None:
     """Have the origin's program report four times what it wrote."""
+    _wrap_once(hit, NODES[1], FOUR_TIMES)
+
+
+def misplaces(hit: Hit) -> None:
+    """Have the target's program take its buffers from the first NUMA node, wherever it is bound."""
+    _wrap_once(hit, NODES[0], MISPLACED)
+
+
+def _wrap_once(hit: Hit, node: str, program: str) -> None:
     if not hit.done:
         hit.done[0] = None
-        hit.machines.wrap_writer(NODES[1])
+        hit.machines.wrap_writer(node, program)
 
 
 ACTIONS: dict[str, Action] = {
@@ -233,7 +242,7 @@ ACTIONS: dict[str, Action] = {
         action.__name__: action
         for action in (
             *(stop, fill_disk, read_only, second_nimc, away, node_off, link_down, loss, drain),
-            *(dies, slow, silent, writes_in_off, load, claims),
+            *(dies, slow, silent, writes_in_off, load, claims, misplaces),
         )
     },
 }

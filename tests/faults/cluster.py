@@ -188,16 +188,25 @@ setsid sh -c '
 #: By exactly so much, however long the program takes to start.
 _STEP = "import sys, time; time.clock_settime(0, time.time() + float(sys.argv[1]))"
 #: `ib_write_bw` whose rows claim four times what it wrote.
-_FOUR_TIMES = """#!/usr/bin/env python3
+FOUR_TIMES = """#!/usr/bin/env python3
 import signal, subprocess, sys
 real = subprocess.Popen(["/usr/bin/ib_write_bw", *sys.argv[1:]], stdout=subprocess.PIPE, text=True)
 signal.signal(signal.SIGTERM, lambda *_: real.terminate())
 for line in real.stdout:
     row = line.split()
     if len(row) == 5 and row[0].isdigit():
-        line = " ".join([row[0], *(f"{4 * float(number):.6f}" for number in row[1:])]) + "\\n"
+        rates = " ".join(f"{4 * float(number):.6f}" for number in row[2:])
+        line = f"{row[0]} {4 * int(row[1])} {rates}\\n"
     print(line, end="", flush=True)
 sys.exit(real.wait())
+"""
+#: `ib_write_bw` with its memory on the first NUMA node, whatever its parent bound it to.
+MISPLACED = f"""#!/usr/bin/env python3
+import os, sys
+sys.path.insert(0, {str(CHECKOUT)!r})
+from records.processes import bind_memory
+bind_memory(0)
+os.execv("/usr/bin/ib_write_bw", ["ib_write_bw", *sys.argv[1:]])
 """
 #: All processes but those of the kernel.
 _LIST = "ps --pid 2 --ppid 2 --deselect -ww -o pid=,args="
@@ -208,7 +217,7 @@ _ANSWER_S = 30.0
 
 
 class VirtualMachines(Minicluster):
-    """One target and one origin on the rxe fabric."""
+    """One target and one origin on the rxe fabric, with two NUMA nodes each."""
 
     fabric: Fabric = "rxe"
     own_clocks = True
@@ -220,7 +229,7 @@ class VirtualMachines(Minicluster):
 
     def up(self) -> None:
         """Start the cluster, and a shell in each machine."""
-        self.bring_up("--share", str(self.folder))
+        self.bring_up("--share", str(self.folder), "--numa", "2")
         for node in NODES:
             self._letters(node).mkdir(parents=True, exist_ok=True)
             serve = ["sh", "-c", _SERVE, "sh", str(self._letters(node))]
@@ -282,9 +291,9 @@ class VirtualMachines(Minicluster):
     def step_clock(self, node: str, by_s: int) -> None:
         self.ask(node, "python3", "-c", _STEP, str(by_s))
 
-    def wrap_writer(self, node: str) -> None:
+    def wrap_writer(self, node: str, program: str) -> None:
         """Put a program in the place of a machine's `ib_write_bw`, until it is switched off."""
-        path, text = "/usr/local/bin/ib_write_bw", shlex.quote(_FOUR_TIMES)
+        path, text = "/usr/local/bin/ib_write_bw", shlex.quote(program)
         self.ask(node, "sh", "-c", f"printf %s {text} > {path} && chmod 755 {path}")
 
     def repair(self) -> None:

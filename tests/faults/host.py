@@ -42,8 +42,10 @@ workloads:
     set: {{script: "{fault.script}", prints: {prints}, warmups: 0}}
     expect: 5s
 arms: [off, on]
+factors: {fault.factors}
 pairs: {{floor: 6}}
-verify: {{min_share: 0.5, foreign_cpus: {foreign}, steal_share: null, frequency_drop: null}}
+verify:
+  {{min_share: {fault.min_share}, foreign_cpus: {foreign}, steal_share: null, frequency_drop: null}}
 run_timeout: 10s
 """
 PROBE = CHECKOUT / "tests" / "reframe_tests" / "slurm" / "probe.py"

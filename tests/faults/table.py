@@ -46,6 +46,9 @@ class Fault:
     #: What the application does before it prints its figure, and what it prints.
     script: str = "sleep 4"
     prints: bool = True
+    #: Factors of its campaign, and the share of its rate alone that a writer must reach there.
+    factors: str = "{}"
+    min_share: float = 0.5
 
 
 def _each(action: str, victims: str, places: tuple[Place, ...], *exits: int, **more) -> list[Fault]:
@@ -98,13 +101,16 @@ _ROWS = [
     _any("requeue", "requeue", CLUSTERS, 0, 3),
     _any("suspend", "suspend", CLUSTERS, 0, 3, **_LONG),
     _any("drain", "drain", CLUSTERS, 0, 3, **_LONG),
-    # There all the time. Only devices count what a writer claims; only daemons of veth are foreign
-    # to a node, so its load is tried on a host.
+    # There all the time. Only devices count what a writer claims; only virtual machines have two
+    # NUMA nodes; only daemons of veth are foreign to a node, so its load is tried on a host.
     _planted("dies", "writer dies", "injector_died|exit status -9"),
     _planted("slow", "writer slow", "is required|nothing for"),
     _planted("silent", "writer silent for 0.6 s", "is required|nothing for"),
     _planted("writes_in_off", "writes in off", "held writers? ran within", arms="off"),
-    _planted("claims", "writer claims four times", "but the writers claim", RXE),
+    # With a higher share, counters show before a run that the writer is not at its speed.
+    _planted("claims", "writer claims four times", "but the writers claim", RXE, min_share=0.1),
+    _planted("misplaces", "wrong NUMA node", "the target's buffers lay outside NUMA node 1", RXE,
+             factors="{comm_node: [1]}"),
     _planted("load", "foreign load", "foreign processes used", HOST, arms="off on"),
     _planted("nothing", "application crashes", "exit status 7", ALL, script="exit 7"),
     _planted("nothing", "application hangs", "application_hung", ALL, script="sleep 1000"),

@@ -70,7 +70,7 @@ def run(program, *words, **environment):
     """Both ranks on this host, under the program's own launcher."""
     return subprocess.run(
         [*start(program), *map(str, words)],
-        env={**os.environ, **mpi_put._OPEN_MPI, **AS_ROOT, **environment},
+        env={**os.environ, **mpi_put._FOR_LAUNCHERS, **AS_ROOT, **environment},
         capture_output=True,
         text=True,
         timeout=60,
@@ -267,7 +267,9 @@ def test_between_nodes_mpi_goes_over_the_writers_device(monkeypatch, tmp_path):
     for name in ("eth1", "rxe1", "mlx5_1", None):
         apart = replace(WRITER, origin="n2", device=name)
         found[name] = INJECTORS["mpi_put"].environment(apart).get("UCX_NET_DEVICES")
-        assert INJECTORS["mpi_put"].environment(replace(apart, origin="n1")) == mpi_put._OPEN_MPI
+        assert (
+            INJECTORS["mpi_put"].environment(replace(apart, origin="n1")) == mpi_put._FOR_LAUNCHERS
+        )
     assert found == {"eth1": "eth1", "rxe1": "eth1", "mlx5_1": "mlx5_1:1", None: None}
 
 
@@ -378,7 +380,7 @@ def test_a_long_pause_is_no_reason_for_the_target_to_receive(made, mpi):
     """It polls if it has seen nothing for ten seconds; while it was suspended it saw nothing."""
     with subprocess.Popen(
         [*start(made(mpi)), "-d", "13.5"],
-        env={**os.environ, **mpi_put._OPEN_MPI, **AS_ROOT},
+        env={**os.environ, **mpi_put._FOR_LAUNCHERS, **AS_ROOT},
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
