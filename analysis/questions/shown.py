@@ -424,7 +424,8 @@ def _series(figure: Figure, question: Question, rows: Sequence[Row], name: str) 
     else:
         axes.axhline(1.0, color=light("muted"), lw=1)
     plots.finish(axes, x_axis, y_axis, **limits)
-    figure.legend(loc="outside upper left", ncols=4 if cloud else 3)
+    if axes.get_legend_handles_labels()[1]:
+        figure.legend(loc="outside upper left", ncols=4 if cloud else 3)
 
 
 #: Kind of picture -> its height in inches, and what draws it.
