@@ -6,7 +6,6 @@ lie on a periodic grid, and wait for their neighbours before each step.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -44,8 +43,6 @@ class Application:
     steps: int
     #: Work of one rank in one step, seconds without any slowdown.
     step_s: float
-    #: Steps between global reductions, in which all ranks wait for all; 0: none.
-    reduce_every: int = 0
 
     def __post_init__(self) -> None:
         """Raises InputError for ranks that do not fill nodes, or are too many."""
@@ -74,27 +71,22 @@ def finishing_times(application: Application, windows: Windows, slowdowns: Times
     Takes time proportional to ranks and steps, and memory for a few numbers per rank.
     """
     ready_s, finish_s = np.zeros(application.ranks), np.zeros(application.ranks)
-    for step in range(1, application.steps + 1):
+    for _ in range(application.steps):
         wait_for_neighbours(finish_s, ready_s, shape(application.ranks))
         np.add(ready_s, application.step_s, out=finish_s)
         delay_hit_ranks(ready_s, finish_s, application.step_s, windows, slowdowns)
-        if application.reduce_every and step % application.reduce_every == 0:
-            finish_s.fill(finish_s.max())
     return finish_s
 
 
 @cache
-def shape(ranks: int, dimensions: int = 3) -> tuple[int, ...]:
-    """Lengths of the most cubic grid of `ranks`, longest first.
-
-    The last dimension varies fastest with the rank's number.
-    """
-    if dimensions == 1:
-        return (ranks,)
-    # The smallest length is the largest divisor up to the root; then the same for the rest.
-    root = math.isqrt(ranks) if dimensions == 2 else round(ranks ** (1 / 3))
-    least = next(length for length in range(root, 0, -1) if ranks % length == 0)
-    return tuple(sorted((*shape(ranks // least, dimensions - 1), least), reverse=True))
+def shape(ranks: int) -> tuple[int, ...]:
+    """Lengths of the most cubic grid; the last dimension varies fastest with the rank's number."""
+    lengths = []
+    for dimensions in (3, 2):  # a length is the largest divisor up to the root of what is left
+        root = round(ranks ** (1 / dimensions))
+        lengths.append(next(length for length in range(root, 0, -1) if ranks % length == 0))
+        ranks //= lengths[-1]
+    return tuple(sorted((*lengths, ranks), reverse=True))
 
 
 def wait_for_neighbours(finish: Times, ready: Times, lengths: tuple[int, ...]) -> None:
@@ -152,12 +144,13 @@ STEP_S = 0.025
 STEPS = 1000
 
 
-def run_s(application: Application, writers: int, worst: float, slowed: int = 1) -> float:
+def run_s(application: Application, writers: int, worst: float) -> float:
     """Time of an application with `writers` concurrent writes all the time, each `WRITE_S` long.
 
-    On a node that is hit, `slowed` ranks are `worst` times as slow.
+    On a node that is hit, the first rank is `worst` times as slow.
     """
-    slowdowns = np.where(np.arange(application.ranks_per_node) < slowed, worst, 1.0)
+    slowdowns = np.ones(application.ranks_per_node)
+    slowdowns[0] = worst
     # No rank is ever slower than this; a step more covers rounding.
     most_s = (application.steps + 1) * application.step_s * worst
     names = list(map(str, range(application.nodes)))
@@ -175,51 +168,31 @@ def explain() -> dict[str, Any]:
     Labelled, at the scales of Table V (docs/scale.md#the-published-slowdown-at-scale). It compares
     unlike estimators: means of 10 runs on one node with minima of 5 at scale.
     """
-    single = normalised()["lammps"].slowdown
-    headlines = paper()["headlines"]
-    up_to = headlines["lammps_slowdown_8192_up_to"]
-    percent = headlines["lammps_increase_8192_percent"]
+    worst = normalised()["lammps"].slowdown
     table = paper()["table_5_concurrent_writers"]
-
-    def modelled(ranks: int, writers: int, slowed: int) -> float:
-        application = Application(ranks, RANKS_PER_NODE, STEPS, STEP_S)
-        return run_s(application, writers, single, slowed) / application.off_s
-
-    rows = [
-        {
-            "ranks": ranks,
-            "nodes": ranks // RANKS_PER_NODE,
-            "column": column,
-            "writers_published": writers,
-            "slowdown_modelled_worst_rank": modelled(ranks, writers, 1),
-            "slowdown_modelled_all_ranks": modelled(ranks, writers, RANKS_PER_NODE),
-        }
-        for column in ("constant_0.2_percent", "daly_qdr_onload")
-        for ranks, writers in zip(table["node_count"], table[column], strict=True)
-    ]
-    explained = rows[-1]["slowdown_modelled_worst_rank"] - 1
+    rows = []
+    for column in ("constant_0.2_percent", "daly_qdr_onload"):
+        for ranks, writers in zip(table["node_count"], table[column], strict=True):
+            of = Application(ranks, RANKS_PER_NODE, STEPS, STEP_S)
+            size = {"ranks": ranks, "nodes": of.nodes, "writers_published": writers}
+            modelled = run_s(of, writers, worst) / of.off_s
+            rows.append({"column": column, **size, "slowdown_modelled_worst_rank": modelled})
+    up_to = paper()["headlines"]["lammps_slowdown_8192_up_to"]
+    percent = paper()["headlines"]["lammps_increase_8192_percent"]
     readings = {
         f"up to {up_to:g} times": float(up_to),
         f"{percent} % of the time without writers": percent / 100,
         f"{percent} % more than the time without writers": 1 + percent / 100,
     }
+    explained = rows[-1]["slowdown_modelled_worst_rank"] - 1
     return {
         "source": "Groves, Grant and Arnold 2016: abstract, Tables III and V, sections V to VII",
         "step_s_assumed": STEP_S,
         "write_s": WRITE_S,
-        "single_node_slowdown_published": single,
+        "single_node_slowdown_published": worst,
         "rows": rows,
-        "published_constant_share": "nearly doubles at scale",
-        "slowdown_published_up_to": up_to,
-        "increase_published_percent": percent,
-        "estimator_single_node": "mean of 10 runs",
-        "estimator_at_scale": "minimum of 5 runs",
         "readings": [
-            {
-                "meaning": meaning,
-                "slowdown": slowdown,
-                "explained_share_of_excess": explained / (slowdown - 1),
-            }
-            for meaning, slowdown in readings.items()
+            {"meaning": of, "slowdown": read, "explained_share_of_excess": explained / (read - 1)}
+            for of, read in readings.items()
         ],
     }

@@ -92,7 +92,7 @@ EXAMPLES = {
     "simulate": "--ranks 64,8192 --worst 1.5 --writers 0.2%",
     "writers": "--ranks 8192",
     "nights run": "quick --machine mycluster",
-    "nights list": "--since 7d",
+    "nights list": "--results results",
     "nights alarms": "--machine mycluster",
     "nights pages": "--output pages",
     "origins create": "--machine mycluster --time 8h",

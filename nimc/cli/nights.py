@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -15,12 +14,10 @@ from analysis.history.nights import nights_of, read_results
 from analysis.pages.render import PageNight, state_of
 from analysis.pages.write import gather, write_pages
 from nimc.cli import options
-from nimc.cli.document import Answer, Listing, Table, answers, log, prose, silent
+from nimc.cli.document import Answer, Listing, Table, answers, log, prose
 from nimc.nights import summary
 from nimc.nights.night import NightRun, night_until
 from nimc.nights.summary import Outcome, Summary
-from nimc.run.progress import Progress
-from records import units
 from records.errors import InputError
 from records.files import require_own
 from records.groups import grouped
@@ -59,7 +56,6 @@ def nights_command() -> None:
     "--metrics", type=options.OutputPath(folder=True), help="Folder of node_exporter's text files."
 )
 @answers()
-@options.progress_options
 def run(
     campaign: Path,
     machine: str,
@@ -67,7 +63,6 @@ def run(
     until: str | None,
     tell: str,
     metrics: Path | None,
-    progress: Progress,
 ) -> Answer:
     """Run CAMPAIGN tonight, or resume an unfinished run, and judge the night.
 
@@ -82,33 +77,29 @@ def run(
         campaign.absolute(),
         machine,
         results.absolute(),
-        silent if progress == "quiet" else log,
+        log,
         *night_until(until, datetime.now()),
         command,
         metrics,
-        verbose=progress == "verbose",
     ).run()
     return Answer(ended.as_dict(), [], EXIT.get(ended.outcome, 0), schema=2)
 
 
 @nights_command.command("list")
 @_results
-@click.option("--since", default="30d", help="How far back.")
 @answers()
-def list_nights(folders: tuple[Path, ...], since: str) -> Answer:
+def list_nights(folders: tuple[Path, ...]) -> Answer:
     """List how nights ended, the oldest first."""
-    first_s = time.time() - units.duration_s(since, "--since")
     summaries, left_out = summary.load_all(folders)
     for line in left_out:
         log(f"left out: {line}")
-    rows = [night for night in summaries if night.started_s >= first_s]
     cells = [
         [str(night.night), night.machine, night.campaign, night.outcome, one_line(night.reason)]
-        for night in rows
+        for night in summaries
     ]
     table = Table(["night", "machine", "campaign", "outcome", "reason"], cells)
-    document = {"nights": [night.as_dict() for night in rows]}
-    return Answer(document, [table if rows else "no nights"])
+    document = {"nights": [night.as_dict() for night in summaries]}
+    return Answer(document, [table if summaries else "no nights"])
 
 
 @nights_command.command()

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
@@ -22,10 +22,10 @@ from analysis.samples.columns import read_run
 from nimc.campaign.prepare import prepare
 from nimc.nights import summary
 from nimc.nights.summary import (
+    FIGURE,
     UNFINISHED,
     EndedRun,
     NightAlarm,
-    NightFigure,
     Summary,
     judge_night,
     prometheus_text,
@@ -37,7 +37,7 @@ from records.errors import InputError, NimcError
 from records.files import replace_text
 from records.interrupts import Interrupts
 from records.programs import ask, last_line
-from records.text import one_line, visible
+from records.text import one_line
 
 #: How often the end of the night is looked for, seconds.
 _LOOK_S = 5.0
@@ -81,7 +81,6 @@ class NightRun:
     #: The site's command, which gets the summary, and the folder of its metrics.
     tell: Sequence[str] = ()
     metrics: Path | None = None
-    verbose: bool = False
 
     @property
     def path(self) -> Path:
@@ -111,8 +110,9 @@ class NightRun:
     def _end(self, ended: Summary) -> Summary:
         ended = replace(ended, finished_s=time.time())
         replace_text(self.path, ended.text)
-        self._say(f"night {ended.night}: {ended.outcome}: {ended.reason}")
-        self._say(*tell(ended, self.tell, self.metrics))
+        self.log(f"night {ended.night}: {ended.outcome}: {ended.reason}")
+        for line in tell(ended, self.tell, self.metrics):
+            self.log(line)
         return ended
 
     def _measured(self, begun: Summary) -> Summary:
@@ -126,8 +126,8 @@ class NightRun:
         replace_text(self.path, begun.text)
         ended = self._campaign([] if resumed else ["--fresh"])
         latest = find_latest(self.results, digest)
-        run = Path(ended.document["run"]) if "run" in ended.document else None
-        if run is None and latest and new_samples(latest[0], begun.started_s):
+        run = None
+        if latest and (resumed or latest[1].started_s >= begun.started_s):
             run = latest[0]
         samples = new_samples(run, begun.started_s) if run else 0
         if run and samples and not ended.document.get("report"):
@@ -141,7 +141,6 @@ class NightRun:
         """
         argv = [*NIMC, "run", str(self.campaign), "--machine", self.machine]
         argv += ["--results", str(self.results), "--json", *options]
-        argv += ["--verbose"] if self.verbose else []
         log = self.path.with_suffix(".log")
         with log.open("ab") as said, tempfile.TemporaryFile() as output, Interrupts() as interrupts:
             began = said.tell()
@@ -166,25 +165,20 @@ class NightRun:
 
     def _judged(self, begun: Summary, ended: EndedRun, run: Path | None, samples: int) -> Summary:
         results, left_out = read_results([self.results], self.machine)
-        self._say(*(f"left out: {line}" for line in left_out))
+        for line in left_out:
+            self.log(f"left out: {line}")
         rows = results.filter(run=run.name) if run else results.clear()
-        names = [figure.name for figure in fields(NightFigure)]
-        watched = quantities(rows).select(names).iter_rows(named=True)
-        figures = [NightFigure(**row) for row in watched]
         history = survey(nights_of(results), results).alarms if run else []
         open_now = [of for of in history if of.open and of.campaign == begun.campaign]
-        alarms = alarms_of(rows, open_now, night_of(begun.started_s))
-        failures = [Failure(**failure) for failure in ended.document.get("failures", [])]
-        outcome, reason = judge_night(ended, samples, figures, alarms, failures)
-        ended_so = replace(begun, outcome=outcome, reason=reason, run=str(run) if run else None)
-        return replace(ended_so, figures=figures, alarms=alarms, failures=failures)
-
-    def _say(self, *lines: str) -> None:
-        """Log lines, in the night's log as well."""
-        for line in lines:
-            self.log(line)
-            with suppress(OSError), self.path.with_suffix(".log").open("a") as file:
-                file.write(f"nimc: {visible(line)}\n")
+        judged = replace(
+            begun,
+            run=str(run) if run else None,
+            figures=quantities(rows).select(FIGURE).to_dicts(),
+            alarms=alarms_of(rows, open_now, night_of(begun.started_s)),
+            failures=[Failure(**failure) for failure in ended.document.get("failures", [])],
+        )
+        outcome, reason = judge_night(ended, samples, judged)
+        return replace(judged, outcome=outcome, reason=reason)
 
 
 def environment() -> dict[str, str]:

@@ -7,7 +7,7 @@ ends. So a night that was killed has the right outcome, whoever looks.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
@@ -26,23 +26,8 @@ UNFINISHED = "has not ended: it is running, or was killed; its samples are saved
 Outcome = Literal["measured", "slower", "not run", "inconclusive", "machine failed"]
 
 
-@dataclass(frozen=True)
-class NightFigure:
-    """One quantity of one treatment of a case, SI units (`analysis.history.nights.nights_of`)."""
-
-    case: PlainName
-    arm: PlainName
-    #: `fom`, `slowdown` or `writer_rate`.
-    quantity: str
-    unit: str
-    #: `higher` or `lower`.
-    better: str
-    value: float
-    #: Interval of 95 %; null from too few runs.
-    low: float | None
-    high: float | None
-    #: Of a slowdown; null otherwise.
-    verdict: str | None = None
+#: Columns of `analysis.history.nights.nights_of` that a night's figures have.
+FIGURE = ("case", "arm", "quantity", "unit", "better", "value", "low", "high", "verdict")
 
 
 @dataclass(frozen=True)
@@ -74,7 +59,8 @@ class Summary:
     reason: str
     #: Folder of the run; null if none was begun.
     run: str | None = None
-    figures: list[NightFigure] = field(default_factory=list)
+    #: Each quantity of each treatment of a case (`FIGURE`).
+    figures: list[dict[str, Any]] = field(default_factory=list)
     alarms: list[NightAlarm] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     #: 1 had the name of a nightly, and node-hours.
@@ -90,16 +76,10 @@ class Summary:
         return {"schema": self.schema} | asdict(self) | {"night": self.night.isoformat()}
 
 
-def folder_of(results: Path) -> Path:
-    """The folder of the summaries. Raises InputError unless it is the user's own."""
+def path_of(results: Path, campaign: str, machine: str, night: date) -> Path:
+    """File of a night's summary; the folder is made. Raises InputError for one of another user."""
     folder = results / "nights"
     require_own(folder, "results")
-    return folder
-
-
-def path_of(results: Path, campaign: str, machine: str, night: date) -> Path:
-    """File of a night's summary; the folder is made."""
-    folder = folder_of(results)
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{campaign}-{machine}-{night.isoformat()}.json"
 
@@ -113,7 +93,8 @@ def load_all(folders: Iterable[Path]) -> tuple[list[Summary], list[str]]:
     """All summaries of results folders by start, and a line for each that cannot be read."""
     summaries, left_out = [], []
     for results in folders:
-        for path in sorted(folder_of(results).glob("*-????-??-??.json")):
+        require_own(results / "nights", "results")
+        for path in sorted(results.glob("nights/*-????-??-??.json")):
             try:
                 summaries.append(load(path))
             except InputError as error:
@@ -141,18 +122,15 @@ _OPEN = {verdict.value for verdict in Verdict if verdict.is_open}
 _INPUT, _FAILED = 2, 3
 
 
-def judge_night(
-    ended: EndedRun,
-    samples: int,
-    figures: Sequence[NightFigure],
-    alarms: Sequence[NightAlarm],
-    failures: Sequence[Failure],
-) -> tuple[Outcome, str]:
-    """Outcome and reason of a night; `samples`: those that it has added.
+def judge_night(ended: EndedRun, samples: int, of: Summary) -> tuple[Outcome, str]:
+    """Outcome and reason of a night with these figures, alarms and failures.
+
+    `samples`: those that it has added.
 
     What failed comes first, then what is slower: a loss is never hidden by an open case.
     """
     stopped, status, said = ended.stopped, ended.status, ended.said
+    alarms, failures = of.alarms, of.failures
     if stopped and not samples:
         return "not run", f"{stopped} before the first run: no node was free, or none worked"
     if failures and not stopped:
@@ -167,7 +145,7 @@ def judge_night(
         return "slower", _and_more(alarms[0].text, len(alarms) - 1)
     if stopped:
         return "inconclusive", f"{stopped} before all cases were measured"
-    undecided = list(dict.fromkeys(of.case for of in figures if of.verdict in _OPEN))
+    undecided = list(dict.fromkeys(row["case"] for row in of.figures if row["verdict"] in _OPEN))
     if undecided:
         return "inconclusive", f"undecided: {', '.join(undecided)}"
     return "measured", f"{samples} samples" if samples else "the night before had taken all samples"
@@ -175,9 +153,6 @@ def judge_night(
 
 def _and_more(text: str, more: int) -> str:
     return f"{text} (and {more} more)" if more else text
-
-
-# A night's metrics for node_exporter. Pure.
 
 
 def prometheus_text(summary: Summary) -> str:
@@ -194,8 +169,7 @@ def prometheus_text(summary: Summary) -> str:
     for end in ("value", "low", "high"):
         names = ("case", "arm", "quantity", "unit")
         metrics[f"night_{end}"] = [
-            (of | {name: getattr(figure, name) for name in names}, getattr(figure, end))
-            for figure in summary.figures
+            (of | {name: figure[name] for name in names}, figure[end]) for figure in summary.figures
         ]
     escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
     lines = []

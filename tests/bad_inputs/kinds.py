@@ -41,7 +41,7 @@ _SWEEP = json.dumps({"schema": 1, "points": _POINTS}).encode()
 #: Command lines, a word each line. Those that simulate are small: their size is what is damaged.
 _LINES = [
     b"writers\n--ranks\n64,512\n--mtti\n5y\n--write\n46k messages of 64KiB at 3.2GB/s\n--json",
-    b"simulate\n--ranks\n16,32\n--worst\n1.5\n--writers\n0.2%\n--reduce-every\n5",
+    b"simulate\n--ranks\n16,32\n--worst\n1.5\n--writers\n0.2%",
     b"model\npredict\n--platform\nhenri\n--comp-node\n0\n--comm-node\n1\n--json",
     b"plan\nquick.yaml\n--machine\nlocalhost\n--json",
     b"run\nquick.yaml\n--machine\nexample_slurm\n--results\nresults\n--fresh",

@@ -37,10 +37,12 @@ def test_a_night_measures_and_says_so(box: Box) -> None:
     (run,) = box.runs()
     assert (night.outcome, night.reason) == ("measured", "19 samples")  # a warm-up, 6 pairs of 3
     assert (night.run, night.campaign, night.machine) == (str(run), "small", "localhost")
-    figures = {(each.arm, each.quantity): each for each in night.figures}
+    figures = {(each["arm"], each["quantity"]): each for each in night.figures}
     off = figures["off", "fom"]
-    assert (off.low, off.value, off.high) == pytest.approx((1e10,) * 3)  # as the stand-in reports
-    assert figures["on", "slowdown"].value == pytest.approx(2.0)
+    assert (off["low"], off["value"], off["high"]) == pytest.approx(
+        (1e10,) * 3
+    )  # as the stand-in reports
+    assert figures["on", "slowdown"]["value"] == pytest.approx(2.0)
     assert night.finished_s is not None
     assert json.loads(out) == json.loads(told.read_text()) == night.as_dict()
     assert 'outcome="measured"} 1.0' in (box.folder / "nimc_small_localhost.prom").read_text()

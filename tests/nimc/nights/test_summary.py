@@ -22,7 +22,6 @@ from nimc.nights.night import (
 from nimc.nights.summary import (
     EndedRun,
     NightAlarm,
-    NightFigure,
     judge_night,
     load,
     load_all,
@@ -32,11 +31,11 @@ from nimc.nights.summary import (
 from nimc.run.runner import Failure
 from records.errors import InputError
 from tests.analysis.synthetic import STREAM, samples, write_run
-from tests.nimc.nights.made import FIGURES, SUMMARY, summary
+from tests.nimc.nights.made import FIGURES, SUMMARY, figure, summary
 
 ALARM = NightAlarm("stream", "off", "fom", "history", "stream lost 10 %")
 FAILURE = Failure("snap", "no such binary")
-OPEN = NightFigure("snap", "on", "slowdown", "1", "lower", 1.1, 0.9, 1.3, "inconclusive")
+OPEN = figure("snap", "on", "slowdown", "1", "lower", 1.1, 0.9, 1.3, "inconclusive")
 STOPPED = EndedRun(143, stopped="its time ended")
 
 
@@ -70,7 +69,8 @@ STOPPED = EndedRun(143, stopped="its time ended")
     ],
 )  # fmt: skip
 def test_a_night_ends_in_one_way(ended, samples, alarms, failures, figures, expected) -> None:
-    assert judge_night(ended, samples, figures, alarms, failures) == expected
+    of = summary(figures=figures, alarms=alarms, failures=failures)
+    assert judge_night(ended, samples, of) == expected
 
 
 def test_a_night_ends_at_the_next_such_time_of_day_and_has_the_date_of_its_evening() -> None:

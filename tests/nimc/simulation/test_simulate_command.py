@@ -20,13 +20,15 @@ def run(command: Command) -> Run:
     return functools.partial(command.json, "simulate")
 
 
-def test_one_writer_and_a_reduction_every_step_is_the_worst_ranks_slowdown(run: Run) -> None:
+def test_where_all_nodes_are_written_to_the_slowdown_is_the_worst_ranks(run: Run) -> None:
     found = run(
-        *("--ranks", "64,1k", "--worst", "2.5", "--writers", "1"),
-        *("--reduce-every", "1", "--ranks-per-node", "8"),
+        *("--ranks", "8,16", "--worst", "2.5", "--writers", "1", "--ranks-per-node", "8"),
     )
-    assert [row["nodes"] for row in found["rows"]] == [8, 125]
-    assert [row["slowdown"] for row in found["rows"]] == pytest.approx([2.5, 2.5])
+    assert [row["nodes"] for row in found["rows"]] == [1, 2]
+    one, two = (row["slowdown"] for row in found["rows"])
+    # The only node is always written to; of two, each waits for the other.
+    assert one == pytest.approx(2.5)
+    assert 1 < two <= 2.5
     assert found["rows"][0]["off_s"] == pytest.approx(1000 * 0.025)
 
 
@@ -87,20 +89,14 @@ def test_paper_labels_what_is_published_and_what_is_modelled(
     monkeypatch.setattr(simulate, "STEPS", 80)
     found = run("--paper")
     assert found["single_node_slowdown_published"] == pytest.approx(2.0994, abs=1e-4)
-    # As printed: abstract ('up to 3X') and section VII-B ('330% increase').
-    assert found["slowdown_published_up_to"] == 3
-    assert found["increase_published_percent"] == 330
     modelled = found["rows"][-1]["slowdown_modelled_worst_rank"]
     assert 1.5 < modelled < 2.0995
+    # As printed: abstract ('up to 3X') and section VII-B ('330% increase').
     assert [each["slowdown"] for each in found["readings"]] == pytest.approx([3.0, 3.3, 4.3])
     for reading, excess in zip(found["readings"], (2.0, 2.3, 3.3), strict=True):
         assert reading["explained_share_of_excess"] == pytest.approx((modelled - 1) / excess)
     assert [row["writers_published"] for row in found["rows"][6:]] == [0, 1, 2, 5, 15, 42]
     assert found["rows"][6]["slowdown_modelled_worst_rank"] == 1.0
-    assert all(
-        row["slowdown_modelled_worst_rank"] <= row["slowdown_modelled_all_ranks"] + 1e-9
-        for row in found["rows"]
-    )
     text = " ".join(command("simulate", "--paper").split())
     for reading in found["readings"]:
         assert f"{100 * reading['explained_share_of_excess']:.1f} % of the excess" in text
