@@ -61,7 +61,7 @@ def test_a_night_that_is_a_job_measures_and_is_slower_than_a_reference(
     assert first.outcome == "measured", first
     (off,) = (each for each in first.figures if each["arm"] == "off")
     with (cluster.state / "machine.yaml").open("a") as file:
-        file.write(f"references: {{stream: {20 * off["value"]!r}}}\nreference_tolerance: 0.1\n")
+        file.write(f"references: {{stream: {20 * off['value']!r}}}\nreference_tolerance: 0.1\n")
     second = night(cluster, tmp_path)
     assert second.outcome == "slower", second
     assert [(each.case, each.source) for each in second.alarms] == [("stream", "reference")]
