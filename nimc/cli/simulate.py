@@ -137,6 +137,11 @@ def writers_command(ranks: str, mtti: str, write: str, published: bool) -> Answe
     ]
     document = {"mtti_s": mtti_s, "write_s": write_s, "rows": list(map(asdict, rows))}
     text = f"{aligned(header, cells)}\n{rule(mtti_s, write_s)}"
+    if beyond := [f"{row.counted}" for row in rows if not row.in_range]:
+        text += (
+            "\nOut of range of Daly's series (a write takes twice the system's mean time to"
+            f" interrupt or more);\nthe interval is set to that time: ranks {', '.join(beyond)}"
+        )
     return Answer(document, [wrapped(text)], schema=2)
 
 

@@ -9,12 +9,13 @@ def test_paper_says_that_the_fdr_column_does_not_follow_from_its_inputs(command:
     assert "effective write of 0.784 s" in text
 
 
-def test_systems_beyond_the_range_of_the_series_are_marked(command: Command) -> None:
+def test_systems_beyond_the_range_of_the_series_are_named(command: Command) -> None:
     # Ranks of 100 s: 50 of them fail every 2 s, so that a write of 4 s is twice that, and no less.
     asked = ("--ranks", "49,50", "--mtti", "100s", "--write", "4s")
     inside, beyond = command.json("writers", *asked)["rows"]
     assert (inside["in_range"], beyond["in_range"]) == (True, False)
     assert beyond["interval_s"] == 2.0
+    assert command("writers", *asked).endswith("is set to that time: ranks 50\n")
 
 
 @pytest.mark.parametrize(
