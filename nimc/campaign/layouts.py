@@ -6,19 +6,18 @@ samples, so a resumed run makes the same one.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
+from nimc.campaign.checks import CheckVariables
 from records.arms import BASELINE
-from records.campaign import Entry
+from records.campaign import Campaign, Entry
 from records.errors import InputError
+from records.machine.site import Machine
+from records.treatment import Treatment
 from records.units import plural
 from reframe_tests.factors import AUTO, app_cores
-
-if TYPE_CHECKING:
-    from nimc.campaign.plan import Request
 
 #: The variable, and the end of the name of the case in which layouts are compared.
 LAYOUT, SUFFIX = "layout", "@layouts"
@@ -31,14 +30,14 @@ def is_open(case: Entry) -> bool:
     return bool(case.set.get(LAYOUT) == AUTO)
 
 
-def candidates(request: Request, case: Entry) -> list[str]:
+def candidates(case: Entry, check: CheckVariables, machine: Machine) -> list[str]:
     """Layouts on all cores, or on most where few numbers of ranks are possible; most ranks first.
 
     Raises InputError if there is none.
     """
     reserved, core_spec = case.set.get("reserved_cores", -1), case.set.get("core_spec", 0)
-    cores = case.set.get("layout_cores") or app_cores(request.machine, reserved, core_spec)
-    allowed = request.check(case).rank_counts
+    cores = case.set.get("layout_cores") or app_cores(machine, reserved, core_spec)
+    allowed = check.rank_counts
     layouts = [
         f"{ranks}x{cores // ranks}"
         for ranks in range(cores, 0, -1)
@@ -52,19 +51,18 @@ def candidates(request: Request, case: Entry) -> list[str]:
     return layouts
 
 
-def search(request: Request, case: Entry) -> Request:
-    """The campaign of one case that compares the candidates."""
+def search(campaign: Campaign, case: Entry, layouts: Sequence[str]) -> Campaign:
+    """The campaign of one case that compares these layouts."""
     compared = case.but(
         {
             "case": f"{case.name}{SUFFIX}",
             "set": {name: value for name, value in case.set.items() if name != LAYOUT},
-            "factors": {LAYOUT: candidates(request, case)},
+            "factors": {LAYOUT: list(layouts)},
             "exclude": [],
             "only": [],
         }
     )
-    asked = {"workloads": [compared], "arms": [BASELINE]}
-    return replace(request, campaign=request.campaign.model_copy(update=asked))
+    return campaign.model_copy(update={"workloads": [compared], "arms": [BASELINE]})
 
 
 def at(case: Entry, layout: str) -> Entry:
@@ -72,10 +70,11 @@ def at(case: Entry, layout: str) -> Entry:
     return case.but({"set": {**case.set, LAYOUT: layout}})
 
 
-def fastest(run: Path, asked: Request) -> str | None:
-    """The layout whose median is best, or the only one; None while one lacks accepted runs."""
-    (case,) = asked.campaign.cases
-    treatments = asked.treatments[case.name]
+def fastest(run: Path, case: Entry, treatments: Sequence[Treatment]) -> str | None:
+    """The layout whose median is best, or the only one; None while one lacks accepted runs.
+
+    `case` is that of the search, with its `treatments`.
+    """
     if len(treatments) == 1:
         return str(treatments[0].factors[LAYOUT])
     path = run / "samples" / f"{case.name}.jsonl"

@@ -111,10 +111,19 @@ class Request:
     def searches(self) -> dict[str, Request]:
         """Case -> the campaign that finds its layout, of those with several. Raises InputError."""
         return {
-            case.name: layouts.search(self, case)
+            case.name: self.search(case)
             for case in self.campaign.cases
-            if layouts.is_open(case) and len(layouts.candidates(self, case)) > 1
+            if layouts.is_open(case) and len(self.layouts_of(case)) > 1
         }
+
+    def layouts_of(self, case: Entry) -> list[str]:
+        """The layouts that a case may have. Raises InputError if there is none."""
+        return layouts.candidates(case, self.check(case), self.machine)
+
+    def search(self, case: Entry) -> Request:
+        """The campaign that finds the layout of a case. Raises InputError."""
+        searched = layouts.search(self.campaign, case, self.layouts_of(case))
+        return replace(self, campaign=searched)
 
     @property
     def origins_most(self) -> int:

@@ -301,7 +301,7 @@ class CampaignRunner:
         if layouts.is_open(entry):
             chosen = self._layout(entry, later_s)
             self.display.tell(f"{entry.name}: layout {chosen} is the fastest without writers")
-            others = [of for of in layouts.candidates(self.request, entry) if of != chosen]
+            others = [of for of in self.request.layouts_of(entry) if of != chosen]
             notes = [Note.LAYOUT(layout=chosen, others=", ".join(others))] if others else []
             entry = layouts.at(entry, chosen)
         now = self._state(entry)
@@ -320,16 +320,17 @@ class CampaignRunner:
 
     def _layout(self, entry: Entry, later_s: float) -> str:
         """The fastest layout of a case, which is measured first. Raises _CaseError."""
-        search = layouts.search(self.request, entry)
+        search = self.request.search(entry)
         (compared,) = search.campaign.cases
-        if layout := layouts.fastest(self.run, search):
+        treated = search.treatments[compared.name]
+        if layout := layouts.fastest(self.run, compared, treated):
             return layout
         block = len(list((self.run / "logs" / compared.name).glob("[0-9]*")))
         try:
             replace(self, request=search)._run_block(compared, block, layouts.RUNS, later_s)
         except _CaseError as error:
             raise _CaseError(f"{compared.name}: {error}") from None
-        layout = layouts.fastest(self.run, search)
+        layout = layouts.fastest(self.run, compared, treated)
         if layout is None:
             few = f"a layout has fewer than {layouts.RUNS} accepted runs"
             raise _CaseError(f"{compared.name}: {few}")

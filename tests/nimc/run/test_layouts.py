@@ -1,16 +1,15 @@
 """`layout: auto`: which layouts are compared, which one is used, and where it is named."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.layouts import candidates
-from records.campaign import Campaign, Entry
+from records.campaign import Entry
 from records.errors import InputError
 from tests.commands import Nimc
-from tests.nimc.campaign.made_request import made_machine, made_request
+from tests.nimc.campaign.made_request import made_machine
 
 CUBES = (1, 8, 27, 64, 125)
 
@@ -32,15 +31,13 @@ def test_layouts_that_are_compared(
     cores: int, nodes: int, counts: tuple[int, ...], expected: list[str]
 ) -> None:
     entry = Entry(check="melt", set={"layout": "auto", "nodes": nodes})
-    campaign = Campaign(name="c", workloads=[entry], arms=["off", "on"])
     facts = {"cores": cores, "sockets": 1, "numa_nodes": 1, "llc": "1MiB", "memory": "1GiB"}
-    checks = {"melt": CheckVariables(frozenset(), rank_counts=counts)}
-    request = replace(made_request(campaign, made_machine(facts=facts)), checks=checks)
+    check, machine = CheckVariables(frozenset(), rank_counts=counts), made_machine(facts=facts)
     if expected:
-        assert candidates(request, entry) == expected
+        assert candidates(entry, check, machine) == expected
     else:
         with pytest.raises(InputError, match="no number of ranks of 'melt' fits on 4 cores of 3"):
-            candidates(request, entry)
+            candidates(entry, check, machine)
 
 
 AUTO = """\
