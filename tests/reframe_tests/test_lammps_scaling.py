@@ -17,7 +17,7 @@ pytestmark = pytest.mark.minicluster
 #: All nodes share the processors of this host, so that a write may be slow by much.
 SETTINGS = {
     "nodes": 2,
-    "steps": 100,
+    "steps": 150,
     "arms": "off,daly",
     "pairs": 1,
     "warmups": 0,
