@@ -15,7 +15,7 @@ from conductor.figures import Look, conditions, looks, writer_records
 from conductor.injectors import INJECTORS
 from conductor.pcie import PREFIX
 from conductor.rates import Expected, InWindow, all_rows, in_window, required
-from conductor.series import NodeSeries, RateRow, Series, WriterSeries
+from conductor.series import NodeSeries, Rails, RateRow, Series, WriterSeries
 from records.acceptance import AcceptanceLimits
 from records.sample import (
     LIMITED_MESSAGES,
@@ -49,13 +49,14 @@ def faults(series: Series, window_s: Window, limits: AcceptanceLimits) -> Iterat
     if abs(series.clock_moved_s) > limits.pause_s:
         moved = f"{series.clock_moved_s:+.1f} s"
         yield f"the wall clock moved by {moved} against the monotonic clock"
-    for node in series.nodes:
-        yield from _disturbed(node, limits)
+    targets = [conditions(node) for node in series.nodes]
+    for there, node in zip(targets, series.nodes, strict=True):
+        yield from _disturbed(there, node, limits)
     if series.ran:
         yield f"{plural(len(series.ran), 'held writer')} ran within the run"
     for direction in series.silent:
-        yield from _foreign_bytes(series, direction, limits)
-    yield from _misrouted(series, limits)
+        yield from _foreign_bytes(targets, direction, series.alone_b_s, limits)
+    yield from _misrouted(targets, series.rails, limits)
     for writer in series.writers:
         who = "writer" if INJECTORS[writer.injector].writes else "control"
         for why in _rates(writer, window_s, limits):
@@ -69,9 +70,9 @@ def faults(series: Series, window_s: Window, limits: AcceptanceLimits) -> Iterat
     yield from _misplaced(records)
 
 
-def _disturbed(node: NodeSeries, limits: AcceptanceLimits) -> Iterator[str]:
+def _disturbed(there: NodeConditions, node: NodeSeries, limits: AcceptanceLimits) -> Iterator[str]:
     """The limits that a target's conditions exceed, the same ones in all arms."""
-    there, usual_hz = conditions(node), node.usual_hz
+    usual_hz = node.usual_hz
     if _beyond(there.foreign_cpus, limits.foreign_cpus):
         yield (
             f"{there.node}: foreign processes used {there.foreign_cpus:.2f} hardware threads"
@@ -94,23 +95,28 @@ def _beyond(value: float | None, limit: float | None) -> bool:
     return value is not None and limit is not None and value > limit
 
 
-def _foreign_bytes(series: Series, direction: Passed, limits: AcceptanceLimits) -> Iterator[str]:
+def _foreign_bytes(
+    targets: Sequence[NodeConditions],
+    direction: Passed,
+    alone_b_s: float,
+    limits: AcceptanceLimits,
+) -> Iterator[str]:
     """Bytes that passed the targets' devices although nothing wrote.
 
     Several targets receive each other's messages, which cancel: what they received less what they
     sent is judged.
     """
-    there = [conditions(node) for node in series.nodes]
-    gone_b = [_passed_b(target, direction, several=len(there) > 1) for target in there]
-    if limits.foreign_share is None or not series.alone_b_s or None in gone_b:
+    several = len(targets) > 1
+    gone_b = [_passed_b(target, direction, several=several) for target in targets]
+    if limits.foreign_share is None or not alone_b_s or None in gone_b:
         return
     all_b = sum(bytes_b for bytes_b in gone_b if bytes_b is not None)
-    over_s = max((target.over_s for target in there), default=0.0)
-    allowed_b = limits.foreign_share * series.alone_b_s * over_s
+    over_s = max((target.over_s for target in targets), default=0.0)
+    allowed_b = limits.foreign_share * alone_b_s * over_s
     if all_b > allowed_b:
-        who, more = ", ".join(target.node for target in there), "more " if len(there) > 1 else ""
+        who, more = ", ".join(target.node for target in targets), "more " if several else ""
         yield (
-            f"{who} {direction} {all_b / 1e6:.1f} MB {more}({there[0].counter}) although nothing"
+            f"{who} {direction} {all_b / 1e6:.1f} MB {more}({targets[0].counter}) although nothing"
             f" wrote; allowed: {allowed_b / 1e6:.1f} MB"
         )
 
@@ -124,23 +130,23 @@ def _passed_b(there: NodeConditions, direction: Passed, *, several: bool) -> flo
     return (this_b_s - (other_b_s if several else 0.0)) * there.over_s
 
 
-def _misrouted(series: Series, limits: AcceptanceLimits) -> Iterator[str]:
+def _misrouted(
+    targets: Sequence[NodeConditions], rails: Rails | None, limits: AcceptanceLimits
+) -> Iterator[str]:
     """Rails that passed bytes against the policy, or none although it names them.
 
     Bytes are those of all targets, received and sent. Other traffic, up to `rail_share` of all
     bytes, is no evidence.
     """
-    rails, share = series.rails, limits.rail_share
     if not rails or not rails.required:
         return
-    counted = dict.fromkeys(rails.devices, 0)
-    for node in series.nodes:
-        devices = conditions(node).devices
-        if not devices:
+    share, counted = limits.rail_share, dict.fromkeys(rails.devices, 0)
+    for target in targets:
+        if not target.devices:
             listed = ", ".join(rails.devices)
-            yield f"{node.node}: a rail's byte counter is missing or was set back ({listed})"
+            yield f"{target.node}: a rail's byte counter is missing or was set back ({listed})"
             return
-        for device in devices:
+        for device in target.devices:
             counted[device.device] += device.received_b + device.sent_b
     all_b, policy = sum(counted.values()), f"the policy names {', '.join(sorted(rails.required))}"
     for name, bytes_b in counted.items():
