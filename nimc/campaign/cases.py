@@ -1,6 +1,7 @@
 """From entries to the cases of a machine: a case for each level that cannot change within a block.
 
-Also the cases of a sweep, the nodes that a case needs, and what the machine cannot run.
+Also the cases of a sweep, the nodes and the length of run that they need, and what the machine
+cannot run.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from conductor.injectors import INJECTORS
+from conductor.length import LEAST_ROWS
 from nimc.campaign.checks import CheckVariables
-from records.arms import level_text, standard_arms
+from records.arms import ARMS, level_text, standard_arms
 from records.campaign import Campaign, Entry
 from records.errors import InputError
 from records.groups import grouped
@@ -228,6 +231,28 @@ def origins_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
 def nodes_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
     """Target and origin nodes of an allocation. Raises InputError for impossible writes."""
     return entry.nodes + origins_taken(campaign, entry, machine)
+
+
+# How long a run is at least: rows of the writers must fit into it.
+
+
+def least_s(campaign: Campaign, machine: Machine) -> float:
+    """The shortest run of a campaign, seconds; 0 if no writer writes before and after its runs."""
+    if campaign.arms and not any(ARMS[arm].writing == "continuous" for arm in campaign.arms):
+        return 0.0
+    return LEAST_ROWS * (INJECTORS[slowest_injector(campaign, machine)].row_s or 0.0)
+
+
+def slowest_injector(campaign: Campaign, machine: Machine) -> str:
+    """The injector of a campaign: of several, the one with the longest rows."""
+    named = machine.injector if campaign.injector.name == "auto" else campaign.injector.name
+    levels = [
+        str(level)
+        for factors in (campaign.factors, *(entry.factors for entry in campaign.workloads))
+        for level in factors.get("injector", [])
+        if level in INJECTORS
+    ]
+    return max(levels or [named], key=lambda name: INJECTORS[name].row_s or 0.0)
 
 
 # Cases and levels that a machine cannot run: left out before anything runs, with the reason.

@@ -304,8 +304,8 @@ def _of_runs(entries: Sequence[_Asked], machine: Machine) -> Iterator[Fault]:
     """Cases without treatments, short writes that cannot be made, and runs that are too short."""
     campaign = entries[0].campaign
     arms = campaign.arms or standard_arms(same_host=True)
-    least = least_s(campaign, machine)
-    rows = f"{LEAST_ROWS} rows of {_injector(campaign, machine)}"
+    least = cases.least_s(campaign, machine)
+    rows = f"{LEAST_ROWS} rows of {cases.slowest_injector(campaign, machine)}"
     for asked in entries:
         entry = asked.entry
         for case in asked.cases:
@@ -323,25 +323,6 @@ def _of_runs(entries: Sequence[_Asked], machine: Machine) -> Iterator[Fault]:
                 f" {rows} take {least:g} s; allowed: a larger problem of at least {least:g}s"
             )
             yield Fault(asked.at("expect"), text)
-
-
-def least_s(campaign: Campaign, machine: Machine) -> float:
-    """The shortest run of a campaign, seconds; 0 if no writer writes before and after its runs."""
-    if campaign.arms and not any(ARMS[arm].writing == "continuous" for arm in campaign.arms):
-        return 0.0
-    return LEAST_ROWS * (INJECTORS[_injector(campaign, machine)].row_s or 0.0)
-
-
-def _injector(campaign: Campaign, machine: Machine) -> str:
-    """The one with the longest rows, if it is a factor."""
-    named = machine.injector if campaign.injector.name == "auto" else campaign.injector.name
-    levels = [
-        str(level)
-        for factors in (campaign.factors, *(entry.factors for entry in campaign.workloads))
-        for level in factors.get("injector", [])
-        if level in INJECTORS
-    ]
-    return max(levels or [named], key=lambda name: INJECTORS[name].row_s or 0.0)
 
 
 # Checks of others: `check: PATH.py:Class`, a class on the mixin in their file.

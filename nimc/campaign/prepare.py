@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nimc.campaign import cases
 from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
-from nimc.campaign.load import least_s, load_campaign, others_in, renamed
+from nimc.campaign.load import load_campaign, others_in, renamed
 from nimc.campaign.plan import Plan, Request
 from nimc.campaign.settings import (
     Partitions,
@@ -69,7 +69,7 @@ def prepare(
         slurm=machine.origins.policy != "same_host" or use_slurm(targets),
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,
-        least_run_s=least_s(campaign, machine),
+        least_run_s=cases.least_s(campaign, machine),
         others={other.name: other for other in others.values() if other.name in used},
         reframe=which("reframe") or "reframe",
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nimc.campaign.load import least_s
+from nimc.campaign.cases import least_s
 from nimc.campaign.plan import (
     Lengths,
     Request,
