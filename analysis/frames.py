@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.effects.estimate import Result
+from analysis.effects.result import Result
 from analysis.history.nights import nights_of, read_results
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat, keys

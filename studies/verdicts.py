@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from analysis.effects.estimate import Result
-from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL, Verdict, judge
+from analysis.effects.result import Result, Verdict
+from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL, judge
 from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import next_allocation, shifts
 from analysis.statistics.interval import FEWEST, Estimate, Interval

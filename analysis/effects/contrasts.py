@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from analysis.effects.estimate import Result
+from analysis.effects.result import Result
 from analysis.samples.pairs import counted, levels
 from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import against_zero, slowdown

@@ -9,8 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Result, Verdict
 from analysis.samples.counts import beside_baselines
 from analysis.samples.pairs import of_treatment
 from analysis.samples.provenance import all_hosts, differing

@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import Enum
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
+from analysis.effects.result import Result, Verdict
 from analysis.statistics import looks
 from records import units
 from records.arms import level_text, parts_of
@@ -25,8 +24,6 @@ from records.notes import Note
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from analysis.effects.estimate import Result
 
 #: Factors of the writes whose levels have an order: more of it cannot do less.
 ORDERED = ("rate", "message")
@@ -38,21 +35,6 @@ UNSTABLE_LEVEL = 0.05
 
 #: What is shown of an effect: fields of `PValues`.
 Shown = Collection[str]
-
-
-@dataclass(frozen=True)
-class PValues:
-    """P values of one effect over its looks, alone (`analysis.statistics.looks`)."""
-
-    #: That the typical run is slower, and faster, than off.
-    slower: float
-    faster: float
-    #: That it lies within the margin.
-    within: float
-    #: That it is slower than off, and than the control; None without one.
-    above_control: float | None
-    #: That the repeated baseline differs from the baseline.
-    unstable: float
 
 
 class Hypothesis(NamedTuple):
@@ -127,54 +109,6 @@ def quantity(level: str) -> float:
         with suppress(InputError):
             return read(level, "level")
     return math.inf
-
-
-class Verdict(str, Enum):
-    """The conclusion; the value is used in text and files."""
-
-    TOO_FEW_PAIRS = "too few pairs"
-    NO_WRITES = "no writes"
-    NO_NOISE_FLOOR = "baseline not repeated"
-    BASELINE_UNSTABLE = "baseline unstable"
-    INCONCLUSIVE = "inconclusive"
-    SPEED_UP = "speed-up"
-    NO_EFFECT = "no effect"
-    NO_CONTROL = "control missing"
-    NOT_ABOVE_CONTROL = "not above the control"
-    EMULATED = "slower under emulated writes"
-    DEVICE = "slower under a GPU's writes"
-    SLOWER = "slower under RDMA writes"
-    CONTENTION = "memory contention"
-    #: Rows that effects are compared with.
-    NOISE_FLOOR = "baseline repeatability"
-    CONTROL = "control"
-
-    __str__ = str.__str__
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the campaign's question is undecided."""
-        return self in (Verdict.TOO_FEW_PAIRS, Verdict.INCONCLUSIVE)
-
-    @property
-    def needs_pairs(self) -> bool:
-        """Whether more pairs may change it."""
-        return self.is_open or self is Verdict.NOT_ABOVE_CONTROL
-
-    @property
-    def is_loss(self) -> bool:
-        """Whether the typical run is shown to be slower, and not by lost cores alone."""
-        return self in (Verdict.EMULATED, Verdict.DEVICE, Verdict.SLOWER, Verdict.CONTENTION)
-
-    @property
-    def is_not_compared(self) -> bool:
-        """Whether the runs allow no statement on the effect, not even that there is none."""
-        return self in (
-            Verdict.TOO_FEW_PAIRS,
-            Verdict.NO_WRITES,
-            Verdict.NO_NOISE_FLOOR,
-            Verdict.BASELINE_UNSTABLE,
-        )
 
 
 def judge(

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Verdict
 from analysis.history.alarms import Alarm, WatchedSeries
 from analysis.history.nights import latest
 from analysis.samples.columns import MOST

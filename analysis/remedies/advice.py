@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Verdict
 from analysis.questions.question import columns_of
 from analysis.questions.shown import answered
 from analysis.remedies.net import Remedy, remedies

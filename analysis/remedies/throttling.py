@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
-from analysis.effects.estimate import Result
+from analysis.effects.result import Result
 from analysis.questions.estimators import centre, crossover
 from analysis.questions.question import PER_RATE, Limit, Question, shared
 from analysis.questions.shown import answered

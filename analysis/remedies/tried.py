@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict, emulations
+from analysis.effects.result import Result, Verdict
+from analysis.effects.verdict import emulations
 from analysis.questions.question import columns_of
 from analysis.remedies.throttling import PAIR, RATE, by_level
 from analysis.report.data import RunData

@@ -12,12 +12,13 @@ from typing import Any, Literal
 import polars as pl
 
 from analysis.effects.contrasts import Contrast, contrasts
-from analysis.effects.estimate import Result, StoppingRule, results_of
+from analysis.effects.estimate import StoppingRule, results_of
 from analysis.effects.facts import (
     compare_with_references,
     name_contention,
     note_provenance_changes,
 )
+from analysis.effects.result import Result
 from analysis.effects.verdict import emulations
 from analysis.samples.columns import read_run
 from analysis.samples.counts import counters_of, read_counts

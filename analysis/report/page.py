@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict, emulations
+from analysis.effects.result import Result, Verdict
+from analysis.effects.verdict import emulations
 from analysis.report import words
 from analysis.report.data import RunData, all_rows, load_run
 from analysis.report.plots import View, ratios_plot, render_page, samples_plot, steady, variable

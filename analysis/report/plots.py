@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup, escape
 
-from analysis.effects.estimate import Result
+from analysis.effects.result import Result
 from analysis.statistics.interval import Estimate, Interval, bracketed, middle
 from records.arms import ARMS, arm_of, in_order, parts_of
 from records.programs import START_FOLDER

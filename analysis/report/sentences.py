@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL, Verdict
+from analysis.effects.result import Verdict
+from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL
 
 
 class Sentences(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import polars as pl
 
-from analysis.effects.estimate import Result
+from analysis.effects.result import Result
 from analysis.report.data import RunData
 from analysis.samples.pairs import counted, levels, of_treatment
 from analysis.samples.provenance import all_hosts, mapping, reported_facts

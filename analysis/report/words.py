@@ -10,8 +10,7 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup, escape
 
-from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Result, Verdict
 from analysis.report.sentences import MEANING, SENTENCES
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, ends

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from analysis.effects.contrasts import Contrast
-from analysis.effects.estimate import Result
+from analysis.effects.result import Result
 from analysis.effects.verdict import quantity
 from analysis.questions.estimators import stated
 from analysis.questions.question import Question, columns_of, ends_of, shared

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Verdict
 from analysis.questions.estimators import stated
 from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of, shared
 from analysis.questions.shown import section

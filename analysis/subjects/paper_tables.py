@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from analysis.effects.estimate import Result
+from analysis.effects.result import Result
 from analysis.effects.verdict import emulations
 from analysis.questions.estimators import stated
 from analysis.questions.question import Question, columns_of, shared

@@ -11,8 +11,7 @@ import click
 from analysis.compare.page import write_page
 from analysis.compare.sides import METRICS, Compared, Comparison, Side, compare_sides
 from analysis.effects.contrasts import Contrast
-from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Result, Verdict
 from analysis.questions.question import estimate_of
 from analysis.remedies.advice import Advice, advise, sentences, where
 from analysis.remedies.net import Remedy

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from analysis.compare.sides import Compared, Comparison
-from analysis.effects.estimate import Result
+from analysis.effects.result import Result
 from analysis.statistics.interval import ends
 from nimc.crate.zipped import Files
 from records.units import signed

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from analysis.compare.sides import Comparison
 from analysis.effects.contrasts import Contrast
-from analysis.effects.estimate import Result
+from analysis.effects.result import Result
 from analysis.statistics.interval import keys
 from records.checkout import ROOT
 from records.files import make_folder, replace_text

@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Verdict
 from nimc.run.runner import Failure
 from records.errors import InputError
 from records.files import require_own

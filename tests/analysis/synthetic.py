@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Result, Verdict
 from analysis.samples.columns import read_samples
 from records import chain
 from records.arms import BASELINE, arm_of, name_of, natural, parts_of

@@ -7,7 +7,8 @@ import click
 import pytest
 
 from analysis.effects.contrasts import Contrast
-from analysis.effects.estimate import Result, results
+from analysis.effects.estimate import results
+from analysis.effects.result import Result
 from analysis.report.data import load_run
 from nimc.cli.results import results_tables
 from tests.analysis.synthetic import LAMMPS, STREAM, frame_of, reject, remedies, samples, write_run

@@ -51,7 +51,7 @@ def test_exit_codes(tmp_path: Path) -> None:
 
 def test_most_verdicts_occur() -> None:
     """Else the set would not guard them. It is older than writes of a GPU."""
-    from analysis.effects.verdict import Verdict
+    from analysis.effects.result import Verdict
 
     verdict = COLUMNS.index("verdict")
     found = {row[verdict] for rows in _GOLDEN["runs"].values() for row in rows}

@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from analysis.effects.contrasts import Contrast, contrasts
-from analysis.effects.estimate import Result, StoppingRule, results_of
+from analysis.effects.estimate import StoppingRule, results_of
+from analysis.effects.result import Result
 from analysis.samples.pairs import judged, pair_table
 from records.sample import Better, Sample
 from tests.analysis.synthetic import REMEDIES, crossed, frame_of, reject, remedies, samples

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from analysis.effects.estimate import Result, StoppingRule, reported, results
-from analysis.effects.verdict import Verdict
+from analysis.effects.estimate import StoppingRule, reported, results
+from analysis.effects.result import Result, Verdict
 from analysis.report.words import next_step
 from analysis.samples.pairs import short_of_pairs
 from analysis.statistics.interval import Estimate

@@ -16,7 +16,7 @@ from analysis.effects.facts import (
     name_contention,
     note_provenance_changes,
 )
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Verdict
 from analysis.samples.pairs import judged
 from tests.analysis.made_counters import counter_row, read_counters, write_rows
 from tests.analysis.synthetic import STREAM, at_rate, frame_of, header, result, samples

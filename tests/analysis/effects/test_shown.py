@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.effects.estimate import Result
-from analysis.effects.verdict import Hypothesis, PValues, Shown, families, quantity, shown
+from analysis.effects.result import PValues, Result
+from analysis.effects.verdict import Hypothesis, Shown, families, quantity, shown
 from records.sample import Level
 from tests.analysis.synthetic import result
 

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from analysis.effects.verdict import LEVELS, Verdict
+from analysis.effects.result import Verdict
+from analysis.effects.verdict import LEVELS
 from records.checkout import ROOT
 from studies.noises import NOISES
 from studies.verdicts import FAMILIES, coverage, drawn, ever, fixed_pairs, least, longer, power

@@ -3,7 +3,8 @@
 import polars as pl
 import pytest
 
-from analysis.effects.verdict import Shown, Verdict, emulations, judge
+from analysis.effects.result import Verdict
+from analysis.effects.verdict import Shown, emulations, judge
 from analysis.statistics.interval import Estimate, Interval
 from records.notes import Note
 from tests.analysis.synthetic import result

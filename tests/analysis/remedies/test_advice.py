@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Verdict
 from analysis.questions.question import columns_of
 from analysis.remedies.advice import Advice, advise, sentences, where
 from analysis.remedies.net import Remedy

@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 from matplotlib.axes import Axes
 
-from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Result, Verdict
 from analysis.report import page, plots
 from analysis.report.data import RunData, load_run
 from analysis.report.page import summary

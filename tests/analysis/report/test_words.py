@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from analysis.effects.estimate import results
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Verdict
 from analysis.report.sentences import SENTENCES
 from analysis.report.words import (
     breakable,

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.compare import node_ranks
 from analysis.compare.node_ranks import RankedNode
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Verdict
 from analysis.report import data
 from analysis.statistics.interval import Estimate
 from conductor.injectors import INJECTORS

@@ -7,8 +7,7 @@ import click
 import pytest
 
 from analysis.effects.contrasts import Contrast
-from analysis.effects.estimate import Result
-from analysis.effects.verdict import Verdict
+from analysis.effects.result import Result, Verdict
 from analysis.statistics.interval import Estimate, Interval
 from nimc.cli import plan, results, simulate
 from records.errors import InputError

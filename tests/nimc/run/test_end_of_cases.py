@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.effects.estimate import Result, StoppingRule, results
-from analysis.effects.verdict import Verdict
+from analysis.effects.estimate import StoppingRule, results
+from analysis.effects.result import Result, Verdict
 from analysis.samples.columns import read_run
 from nimc.run import runner
 from nimc.run.folder import new_header

@@ -1,0 +1,170 @@
+"""The record of an effect: its figures, and the verdict on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from analysis.statistics.interval import Estimate, Interval
+from records.arms import Role
+from records.run import MARGIN
+from records.sample import Better, Level
+
+
+class Verdict(str, Enum):
+    """The conclusion; the value is used in text and files."""
+
+    TOO_FEW_PAIRS = "too few pairs"
+    NO_WRITES = "no writes"
+    NO_NOISE_FLOOR = "baseline not repeated"
+    BASELINE_UNSTABLE = "baseline unstable"
+    INCONCLUSIVE = "inconclusive"
+    SPEED_UP = "speed-up"
+    NO_EFFECT = "no effect"
+    NO_CONTROL = "control missing"
+    NOT_ABOVE_CONTROL = "not above the control"
+    EMULATED = "slower under emulated writes"
+    DEVICE = "slower under a GPU's writes"
+    SLOWER = "slower under RDMA writes"
+    CONTENTION = "memory contention"
+    #: Rows that effects are compared with.
+    NOISE_FLOOR = "baseline repeatability"
+    CONTROL = "control"
+
+    __str__ = str.__str__
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the campaign's question is undecided."""
+        return self in (Verdict.TOO_FEW_PAIRS, Verdict.INCONCLUSIVE)
+
+    @property
+    def needs_pairs(self) -> bool:
+        """Whether more pairs may change it."""
+        return self.is_open or self is Verdict.NOT_ABOVE_CONTROL
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the typical run is shown to be slower, and not by lost cores alone."""
+        return self in (Verdict.EMULATED, Verdict.DEVICE, Verdict.SLOWER, Verdict.CONTENTION)
+
+    @property
+    def is_not_compared(self) -> bool:
+        """Whether the runs allow no statement on the effect, not even that there is none."""
+        return self in (
+            Verdict.TOO_FEW_PAIRS,
+            Verdict.NO_WRITES,
+            Verdict.NO_NOISE_FLOOR,
+            Verdict.BASELINE_UNSTABLE,
+        )
+
+
+@dataclass(frozen=True)
+class PValues:
+    """P values of one effect over its looks, alone (`analysis.statistics.looks`)."""
+
+    #: That the typical run is slower, and faster, than off.
+    slower: float
+    faster: float
+    #: That it lies within the margin.
+    within: float
+    #: That it is slower than off, and than the control; None without one.
+    above_control: float | None
+    #: That the repeated baseline differs from the baseline.
+    unstable: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """The effect of one treatment on one case; figures in SI units, None if not available."""
+
+    #: Names: of the case, its workload and the treatment.
+    case: str
+    workload: str
+    arm: str
+    #: Pairs that count, and rejected runs of this treatment or its baseline.
+    pairs: int
+    rejected: int
+    #: Medians of the figures of merit over these pairs, baseline and treatment, in `unit`.
+    off_median: float | None
+    on_median: float | None
+    unit: str
+    #: Time under the treatment / time of the baseline. None below six pairs, as all estimates.
+    slowdown: Estimate | None
+    #: Interval of the repeated baseline (off against off) and of the control, same baseline.
+    noise_floor: Interval | None
+    control: Interval | None
+    #: Harmonic means of the writers' total rate, without an application and during its runs.
+    writer_rate_alone_b_s: float | None
+    writer_rate_b_s: float | None
+    #: What may be said of it (docs/method.md#verdicts).
+    verdict: Verdict
+    #: Rejected runs: key, outcome, reason.
+    rejections: list[dict[str, str]]
+    #: Caveats to show with the figures.
+    notes: list[str]
+    #: What the writers did: `write` into the node's memory, `read` from it or `both`; None without.
+    direction: str | None = None
+    #: Role of the treatment; `floor` is the repeated baseline.
+    role: Role = field(kw_only=True)
+    #: Name of the treatment that it is paired with.
+    baseline: str = field(kw_only=True)
+    #: Factor -> level.
+    factors: dict[str, Level] = field(default_factory=dict, kw_only=True)
+    #: Whether lower or higher figures of merit are better; decides which way a ratio is taken.
+    better: Better = field(kw_only=True)
+    #: The baseline is slower than the site file expects.
+    slower_than_reference: bool = False
+    #: 'No effect' is less than this share.
+    margin: float = MARGIN
+    #: Processors took part in the writes.
+    emulated: bool = False
+    #: Standard deviations of the figures of merit / their means, baseline and treatment.
+    off_spread: float | None = None
+    on_spread: float | None = None
+    #: The effect against the control, within pairs: time under the treatment / under the control.
+    over_control: Estimate | None = None
+    #: Interval that covers the next allocation; None below three.
+    next: Interval | None = None
+    #: Mean time under the treatment / mean time of the baseline: what is paid for.
+    mean: Estimate | None = None
+    #: Share of runs hit (`analysis.statistics.location`).
+    hit: Estimate | None = None
+    #: P values of this effect alone; None unless it is an effect with six pairs.
+    p: PValues | None = None
+    #: Hypotheses over which the verdict holds: cases, or their other levels without an order.
+    family: int = 1
+
+    @property
+    def said(self) -> str:
+        """The verdict as it is shown: `no effect: typical run within 2 %`.
+
+        Where writes were emulated, every verdict on the effect says so.
+        """
+        text = str(self.verdict)
+        if self.verdict is Verdict.NO_EFFECT:
+            text += f": typical run within {self.margin * 100:.3g} %"
+        lacks_it = self.verdict in (Verdict.NO_EFFECT, Verdict.SPEED_UP)
+        return f"{text}, under emulated writes" if self.emulated and lacks_it else text
+
+    @property
+    def typical_on(self) -> float | None:
+        """Figure of merit of a typical run under the treatment: the baseline's, slowed down so.
+
+        Not the median of these runs, which also has how the machine changed between pairs. That
+        one if there are too few pairs for a slowdown.
+        """
+        if self.slowdown is None or self.off_median is None:
+            return self.on_median
+        by = self.slowdown.value
+        return self.off_median / by if self.better == "higher" else self.off_median * by
+
+    @property
+    def cost(self) -> Estimate | None:
+        """Node-hours that work of 100 node-hours takes more, from the mean."""
+        return self.mean.mapped(lambda ratio: 100 * (ratio - 1)) if self.mean else None
+
+    @property
+    def above_control_alone(self) -> bool:
+        """Whether the interval of this row alone is above the control, which decides nothing."""
+        return self.over_control is not None and self.over_control.low > 1
