@@ -25,7 +25,7 @@ from pydantic import AfterValidator, BaseModel, Field, field_validator
 from records.checkout import ROOT
 from records.errors import InputError, show
 from records.files import replace_text
-from records.json_limits import parsed, read_text, validated
+from records.json_limits import read_json, validated
 from records.order import run_seed
 from records.run_folder import distrust_run
 
@@ -204,12 +204,11 @@ def load_header(run: Path) -> RunHeader:
     """The header of the run in folder `run`. Raises InputError if missing, invalid or newer."""
     path = run / "run.json"
     try:
-        text = read_text(path)
+        record = read_json(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{run}: not a run folder (no run.json)") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
-    record = parsed(text, str(path))
     schema = record.get("schema") if isinstance(record, dict) else SCHEMA_VERSION
     if schema not in _SCHEMAS:
         raise InputError(

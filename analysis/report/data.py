@@ -158,15 +158,17 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
         refuse_faults(integrity)
     samples = judged(read.frame)
     pairs = pair_table(samples)
-    rows = compare_with_references(results_of(samples, pairs, StoppingRule.of(header)), header)
     counters = counters_of(counts, samples)
+    rows = results_of(samples, pairs, StoppingRule.of(header))
+    rows = compare_with_references(rows, header)
     rows = name_contention(rows, samples, counters, provenance.records)
+    rows = note_provenance_changes(rows, samples, provenance.records)
     return RunData(
         path=path,
         header=header,
         samples=samples,
         pairs=pairs,
-        results=note_provenance_changes(rows, samples, provenance.records),
+        results=rows,
         counters=counters,
         unfinished_blocks=unfinished_blocks(path),
         torn=read.torn,
