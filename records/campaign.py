@@ -77,7 +77,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_level(level: Any) -> None:
-    """Levels stand in names, and between jobs in ReFrame's command line, as text."""
+    """Levels stand in names of treatments, cases and files, as text."""
     if type(level) not in (int, float, bool, str):
         raise ValueError(f"{level!r:.60} is not a number, a word, true or false")
     if isinstance(level, float) and not math.isfinite(level):
