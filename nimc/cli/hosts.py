@@ -16,7 +16,7 @@ from nimc.cli import options
 from nimc.cli.document import Answer, Listing, answers, log
 from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, Finding, examine
-from nimc.cluster.in_job import examine as examine_in_job
+from nimc.cluster.in_job import findings, look
 from nimc.cluster.learn import learn
 from nimc.cluster.new_machine import config_text, site_text, to_fill_in, with_nodes
 from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
@@ -100,8 +100,11 @@ def doctor_command(
     """
     if not in_job:
         options.useless_without("--in-job", "--wait", "--results")
-    with exit_when_stopped():
-        of_nodes = examine_in_job(machine, results, wait_s, log) if in_job else []
+    of_nodes: list[Finding] = []
+    if in_job:
+        with exit_when_stopped():
+            looked = look(machine, results, wait_s, log)
+        of_nodes = [*findings(looked, load_machine(machine))]
     diagnosis = examine(machine, of_nodes)
     shown = visible(text(diagnosis, verbose=verbose))
     return Answer(diagnosis.as_dict(), [shown], 3 if diagnosis.why else 0, schema=2)

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -60,6 +60,13 @@ class Finding:
 def lacking(what: str, detail: str, remedy: str = "", *, needed: bool = False) -> Finding:
     """What is missing if campaigns require it, and else restricts them."""
     return Finding(what, "missing" if needed else "limited", detail, remedy, needed)
+
+
+def required(what: str, lack: object, detail: str, remedy: str) -> Finding:
+    """What campaigns require: `lack` says what is wrong with it, if anything, else `detail`."""
+    if lack:
+        return lacking(what, str(lack), remedy, needed=True)
+    return Finding(what, "ok", detail, needed=True)
 
 
 def c_compiler(*, needed: bool) -> Finding:
@@ -252,38 +259,39 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[Finding]:
 
 def rdma(here: Host, site: Machine) -> list[Finding]:
     """RDMA devices of this host; those of compute nodes may differ."""
-    rows = unknown_devices(here, site)
+    used = used_devices(here, site) if site.origins.policy == "same_host" else ()
+    rows = [row for row in used if row.state != "ok"]
     if not here.rdma:
         remedy = "load the device's driver; without hardware: nimc minicluster up --fabric rxe"
         return [*rows, lacking("RDMA devices", "none on this host", remedy)]
     for device in here.rdma:
         what, words = f"RDMA device {device.name}", [port_words(port) for port in device.ports]
         detail = ", ".join([device.transport, f"firmware {device.firmware or 'unknown'}", *words])
-        reason = inactive(site.device, [device]) if site.device else ""
         if device.ports and all(port.state != "ACTIVE" for port in device.ports):
             rows.append(lacking(what, detail, "connect a port, or start the subnet manager"))
-        elif reason:
-            remedy, needed = f"device in site/{site.name}.yaml", site.origins.policy == "same_host"
-            rows.append(lacking(what, f"{detail}: {reason}", remedy, needed=needed))
         else:
             rows.append(Finding(what, "ok", detail))
     return rows
 
 
-def unknown_devices(here: Host, site: Machine) -> list[Finding]:
-    """Devices and rails of the site file that this host should have and does not."""
-    if site.origins.policy != "same_host":
-        return []
-    wanted = dict.fromkeys([*(rail.device for rail in site.rails), *filter(None, [site.device])])
-    interfaces = [interface.name for interface in here.interfaces]
-    present = ", ".join([*(device.name for device in here.rdma), *interfaces]) or "none"
-    detail = f"neither an RDMA device nor an interface of this host, which has: {present}"
+def used_devices(here: Host, site: Machine) -> Iterator[Finding]:
+    """Whether a host has each device and rail of the site file, with an active port."""
+    listed = [f"{of.name} at {of.pci}" if of.pci else of.name for of in here.rdma]
+    there = ", ".join([*listed, *(interface.name for interface in here.interfaces)]) or "none"
     remedy = f"device and rails in site/{site.name}.yaml"
-    return [
-        lacking(f"device {name}", detail, remedy, needed=True)
-        for name in wanted
-        if name not in interfaces and devices.named(name, here.rdma) is None
-    ]
+    wanted = [*(rail.device for rail in site.rails), *filter(None, [site.device])]
+    for name in dict.fromkeys(wanted):
+        device = devices.named(name, here.rdma)
+        interface = next((of for of in here.interfaces if of.name == name), None)
+        detail, lack = "", f"neither an RDMA device nor an interface; there are: {there}"
+        if device:
+            kind = f"{device.transport} at {device.pci}" if device.pci else device.transport
+            detail = ", ".join([kind, *map(port_words, device.ports)])
+            reason = inactive(name, here.rdma)
+            lack = reason and f"{detail}: {reason}"
+        elif interface:
+            detail, lack = f"up{gbit_s(interface.rate_b_s)}", ""
+        yield required(f"device {name}", lack, detail, remedy)
 
 
 def gpus(here: Host) -> list[Finding]:

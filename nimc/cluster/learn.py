@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any
 
 from nimc.cluster.in_job import JobLook
+from nimc.cluster.node_look import LookedAt
 from records.errors import MachineError
 from records.files import user_name
 from records.kernel_text import number
@@ -87,8 +87,8 @@ class ClusterFacts:
         return self.partitions[0]
 
     @property
-    def nodes(self) -> Sequence[Mapping[str, Any]]:
-        """Records of the nodes that the job looked at."""
+    def nodes(self) -> Sequence[LookedAt]:
+        """The nodes that the job looked at."""
         return self.looked.nodes
 
     @property

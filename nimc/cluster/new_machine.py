@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import yaml
 
-from nimc.cluster.in_job import Place, devices_of, in_common, look, outcome
+from nimc.cluster.in_job import look
 from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition
+from nimc.cluster.node_look import LookedAt
 from records.machine.devices import Device, Port
-from records.machine.host import NumaNode, memory_nodes, nodes_with_cores
+from records.machine.host import Host, memory_nodes, nodes_with_cores
 from records.text import one_line
 
 _WIDTH = 98
@@ -37,7 +37,7 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 def config_text(name: str, facts: ClusterFacts) -> str:
     """The configuration of ReFrame. It needs no edit to be valid."""
-    models = {node["host"]["processor"]: node["host"]["cpu_model"] for node in facts.nodes}
+    models = {node.host.processor: node.host.cpu_model for node in facts.nodes}
     others = [model for processor, model in models.items() if processor != facts.processor]
     return _filled(
         "config.py.in",
@@ -93,8 +93,8 @@ def site_text(facts: ClusterFacts) -> str:
     nodes, first = facts.nodes, facts.nodes[0] if facts.nodes else None
     description = facts.settings.get("ClusterName") or "a cluster"
     if first:
-        description += f", {first['host']['sockets']} sockets a node, {first['host']['cpu_model']}"
-    active = {node["node"]: active_ports(node["host"]) for node in nodes}
+        description += f", {first.host.sockets} sockets a node, {first.host.cpu_model}"
+    active = {node.name: active_ports(node.host) for node in nodes}
     without_rdma = ", ".join(node for node, ports in active.items() if not ports)
     injector = "ucx" if without_rdma else "perftest"
     over, rdma = interfaces(nodes), devices(nodes)
@@ -114,14 +114,14 @@ def site_text(facts: ClusterFacts) -> str:
         description=description,
         origins=facts.origins.model_dump(include=_ORIGINS, exclude_none=True),
         injector=injector,
-        without_injector=", ".join(n["node"] for n in nodes if n["injectors"][injector]),
+        without_injector=", ".join(node.name for node in nodes if node.injectors[injector]),
         without_rdma=without_rdma,
         active={node: _ports(ports) for node, ports in active.items()},
         rdma=rdma[0] if rdma else None,
         device=device,
         rails=rails(rdma),
         interfaces=over,
-        addressed={node["node"]: ", ".join(in_common([node["addresses"]])) for node in nodes},
+        addressed={node.name: ", ".join(in_common([node])) for node in nodes},
         rate=f"{rate_b_s * 8 / 1e9:g}Gbit/s" if rate_b_s else "200Gbit/s",
         node_facts=node_facts,
         known_of_node=node_facts and not {"N", "SIZE"} & set(map(str, node_facts.values())),
@@ -174,19 +174,18 @@ def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
     }
     if not facts.nodes:
         return values | {"llc": "SIZE", "memory": _size(slurm_b)}
-    host = facts.nodes[0]["host"]
-    there = [NumaNode(**node) for node in host["numa_nodes"]]
-    numbers, bare = nodes_with_cores(there) or [0], memory_nodes(there)
-    values["cores"] = min(host["cores"], shape.cores)
-    values["sockets"] = host["sockets"]
+    host = facts.nodes[0].host
+    numbers, bare = nodes_with_cores(host.numa_nodes) or [0], memory_nodes(host.numa_nodes)
+    values["cores"] = min(host.cores, shape.cores)
+    values["sockets"] = host.sockets
     values["numa_nodes"] = len(numbers) if numbers == list(range(len(numbers))) else numbers
     if bare:
         values["memory_nodes"] = bare
     rdma = devices(facts.nodes)
     if rdma and rdma[0].numa_node is not None:
         values["nic_node"] = rdma[0].numa_node
-    least_b = min(filter(None, (host["memory_b"], slurm_b)), default=None)
-    return values | {"llc": _size(host["llc_total_b"]), "memory": _size(least_b)}
+    least_b = min(filter(None, (host.memory_b, slurm_b)), default=None)
+    return values | {"llc": _size(host.llc_total_b), "memory": _size(least_b)}
 
 
 def _size(size_b: int | None) -> str:
@@ -212,9 +211,9 @@ class ActiveDevice:
     names: Mapping[str, str]
 
 
-def devices(nodes: Sequence[Mapping[str, Any]]) -> list[ActiveDevice]:
+def devices(nodes: Sequence[LookedAt]) -> list[ActiveDevice]:
     """RDMA devices with the same active port on every node, the fastest first."""
-    there = {node["node"]: active_ports(node["host"]) for node in nodes}
+    there = {node.name: active_ports(node.host) for node in nodes}
     common: dict[str, ActiveDevice] = {}
     for device, port in next(iter(there.values()), []):
         for name in filter(None, (device.name, device.pci)):
@@ -245,19 +244,24 @@ def rails(common: Sequence[ActiveDevice]) -> list[dict[str, object]]:
     return entries if len(entries) > 1 else []
 
 
-def active_ports(host: Mapping[str, Any]) -> list[tuple[Device, Port]]:
+def active_ports(host: Host) -> list[tuple[Device, Port]]:
     """The RDMA devices of a node with their active ports."""
-    pairs = ((device, port) for device in devices_of(host) for port in device.ports)
+    pairs = ((device, port) for device in host.rdma for port in device.ports)
     return [(device, port) for device, port in pairs if port.state == "ACTIVE"]
 
 
-def interfaces(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+def interfaces(nodes: Sequence[LookedAt]) -> list[str]:
     """Network interfaces with an address on every node, the fastest first."""
-    there = nodes[0]["host"]["interfaces"] if nodes else []
-    rates = {interface["name"]: interface["rate_b_s"] or 0.0 for interface in there}
-    names = in_common([node["addresses"] for node in nodes])
-    usable = [name for name in names if not name.startswith(_INNER)]
+    there = nodes[0].host.interfaces if nodes else []
+    rates = {interface.name: interface.rate_b_s or 0.0 for interface in there}
+    usable = [name for name in in_common(nodes) if not name.startswith(_INNER)]
     return sorted(usable, key=lambda name: -rates.get(name, 0.0))
+
+
+def in_common(nodes: Sequence[LookedAt]) -> list[str]:
+    """Interfaces with an address on every node."""
+    names = nodes[0].addresses if nodes else {}
+    return [name for name in names if all(node.addresses.get(name) for node in nodes)]
 
 
 # A look at nodes, before there is a site file.
@@ -266,19 +270,22 @@ def interfaces(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
 def with_nodes(
     name: str, facts: ClusterFacts, parent: Path, wait_s: float, tell: Callable[[str], None]
 ) -> ClusterFacts:
-    """The facts with those of nodes, by a job of ReFrame with the new configuration.
+    """The facts with those of nodes, by a job of ReFrame with the two files as they are so far.
 
     If Slurm takes no heterogeneous job, it is asked for one without: what is refused to both, such
     as the account, says nothing of heterogeneous ones. Raises MachineError, Stopped.
     """
     with TemporaryDirectory() as folder:
-        config = Path(folder, f"{name}.py")
-        config.write_text(config_text(name, facts), encoding="utf-8")
+        root = Path(folder)
 
         def looked(facts: ClusterFacts) -> ClusterFacts:
-            place = Place(config, facts.target.name, "wheels", facts.origins)
-            result = look(place, parent, wait_s, tell)
-            tell(outcome(result))
+            texts = {f"configs/{name}.py": config_text(name, facts)}
+            texts[f"site/{name}.yaml"] = site_text(facts)
+            for file, text in texts.items():
+                (root / file).parent.mkdir(exist_ok=True)
+                (root / file).write_text(text, encoding="utf-8")
+            result = look(name, parent, wait_s, tell, root)
+            tell(result.outcome)
             return replace(facts, looked=result)
 
         first = looked(facts)

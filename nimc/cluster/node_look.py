@@ -1,6 +1,6 @@
 """What one node of a job has: run by `srun`, one task a node, standard library only.
 
-Writes `RANK.json` next to the request.
+Writes `RANK.json` to the folder of the job.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from conductor import wire
 from conductor.agent import node_name
@@ -17,35 +17,52 @@ from conductor.injectors import INJECTORS
 from records.errors import MachineError
 from records.files import private_lock, replace_text
 from records.machine import host
+from records.machine.host import Host
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """A node that was looked at."""
+
+    #: As Slurm names it; its hardware and kernel.
+    name: str
+    host: Host
+    #: Those of ReFrame's folders that it does not see. It sees the checkout, Python and the
+    #: results, or could not have answered.
+    unseen: list[str]
+    #: Whether it sees the lock that whoever submits the job holds.
+    sees_lock: bool
+    #: Interface -> its IPv4 address; None if it has none.
+    addresses: dict[str, str | None]
+    #: Injector -> what it lacks, and how to get that; None if it is ready.
+    injectors: dict[str, str | None]
 
 
 def main() -> None:
-    """`node_look REQUEST`."""
-    file = Path(sys.argv[1])
-    here, paths = host.detect(), json.loads(file.read_text())["paths"]
-    record: dict[str, Any] = {
-        "node": node_name(),
-        "host": here.as_dict(),
-        "unseen": [path for path in paths if not os.path.exists(path)],
-        "addresses": {of.name: _address(of.name) for of in here.interfaces},
-        "injectors": {name: injector.missing() for name, injector in INJECTORS.items()},
-        "lock": _lock(file.with_name("lock")),
-    }
+    """`node_look FOLDER PATH...`: the job's folder, and those that it must see."""
+    folder, here = Path(sys.argv[1]), host.detect()
+    looked_at = LookedAt(
+        name=node_name(),
+        host=here,
+        unseen=[path for path in sys.argv[2:] if not os.path.exists(path)],
+        sees_lock=_sees(folder / "lock"),
+        addresses={of.name: _address(of.name) for of in here.interfaces},
+        injectors={name: injector.missing() for name, injector in INJECTORS.items()},
+    )
     rank = os.environ.get("SLURM_PROCID", "0")
-    replace_text(file.with_name(f"{rank}.json"), json.dumps(record))
+    replace_text(folder / f"{rank}.json", json.dumps(asdict(looked_at)))
 
 
-def _lock(path: Path) -> str:
-    """`seen` if this task cannot take it: whoever submits the job holds it; else `unseen`."""
+def _sees(lock_file: Path) -> bool:
+    """Whether this task cannot take the lock."""
     try:
-        with private_lock(path) as lock:
-            return "unseen" if lock.take() else "seen"
+        with private_lock(lock_file) as lock:
+            return not lock.take()
     except MachineError:  # a file system without locks
-        return "unseen"
+        return False
 
 
 def _address(interface: str) -> str | None:
-    """Its IPv4 address; None if it has none."""
     try:
         return wire.interface_address(interface)
     except wire.WireError:

@@ -5,7 +5,6 @@ ReFrame submits the job, with the options of the machine's configuration.
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 
@@ -22,34 +21,37 @@ from records.programs import last_line
 
 @rfm.simple_test
 class NodeLook(rfm.RunOnlyRegressionTest):
-    """One task a node, each of which leaves its record next to the request."""
+    """One task a node, each of which leaves what it found in a folder."""
 
     descr = "what a target and its origins have"
     valid_systems = ["*"]
     valid_prog_environs = ["*"]
     time_limit = "2m"
-    #: A file with `origins` (as in a site file), `nodes` of the job, `paths` that they must see.
-    request = variable(str)
+    num_tasks_per_node = 1
+    #: `origins` as in a site file (JSON), the folder of the records, and the one to be seen.
+    origins = variable(str)
+    folder = variable(str)
+    stage = variable(str)
 
     @run_before("run")
     def start_on_all_nodes(self) -> None:
         """Start the look as agents are started."""
-        request = json.loads(Path(self.request).read_text())
-        origins, nodes = Origins.model_validate(request["origins"]), request["nodes"]
-        self.num_tasks = nodes if origins.policy == "same_job" else 1
-        self.num_tasks_per_node = 1
+        origins = Origins.model_validate_json(self.origins)
+        alone = origins.policy == "same_host"
+        self.nodes = 1 if alone else 1 + origins.nodes
+        self.num_tasks = self.nodes if origins.policy == "same_job" else 1
         self.job.options += slurm.job_options(origins)
         self.env_vars |= slurm.STEP_ENVIRONMENT
-        launcher = [word.format(n_nodes=nodes) for word in slurm.agent_launcher(origins)]
-        look = python_main("nimc.cluster.node_look", self.request)
+        step = [] if alone else slurm.agent_launcher(origins)
+        launcher = [word.format(n_nodes=self.nodes) for word in step]
+        look = python_main("nimc.cluster.node_look", self.folder, self.stage)
         self.job.launcher = getlauncher("local")()
         self.executable, *self.executable_opts = map(shlex.quote, [*launcher, *look])
-        self.nodes = nodes
 
     @sanity_function
     def all_nodes_answered(self) -> bool:
-        """Check that every node has left its record; else name what the job said last."""
-        answered = len(list(Path(self.request).parent.glob("[0-9]*.json")))
+        """Check that every node has answered; else name what the job said last."""
+        answered = len(list(Path(self.folder).glob("[0-9]*.json")))
         if answered < self.nodes:
             outputs = [Path(self.stagedir, str(name)) for name in (self.stdout, self.stderr)]
             said = [

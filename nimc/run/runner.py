@@ -159,7 +159,7 @@ def why_failed(status: int, logs: Path) -> str | None:
         return f"{logs}: No space left on device"
     if ended != "done":
         return _line(f"{ended}: {block.get('reason') or 'no reason given'}")
-    failed = [case for case in _cases(logs) if case.get("result") not in ("pass", "skip")]
+    failed = [case for case in reported_cases(logs) if case.get("result") not in ("pass", "skip")]
     phases = {case.get("fail_phase", "run") for case in failed}
     if block and failed and phases <= {"sanity", "performance"}:
         return None  # no pair of an arm, or slower than its reference: results, reported elsewhere
@@ -188,7 +188,7 @@ def _read(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _cases(logs: Path) -> list[dict[str, str]]:
+def reported_cases(logs: Path) -> list[dict[str, str]]:
     """Test cases of ReFrame's report, without fields that are null; none of what is no report."""
     with suppress(KeyError, TypeError, AttributeError):
         return [
@@ -208,7 +208,7 @@ def _last_words(log: Path) -> str:
 
 def _skipped(logs: Path) -> str | None:
     """Why ReFrame skipped the check everywhere; only its log says so."""
-    results = {case.get("result") for case in _cases(logs)}
+    results = {case.get("result") for case in reported_cases(logs)}
     if results - {"skip"}:
         return None
     if reasons := re.findall(_SKIPPED, kernel_text.read(logs / "reframe.log"), re.MULTILINE):

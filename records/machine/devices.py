@@ -8,11 +8,11 @@ the first. Other names are network interfaces.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from records.kernel_text import numa_node_of
 from records.kernel_text import read as _text
@@ -147,11 +147,6 @@ def named(wanted: str, devices: Sequence[Device]) -> Device | None:
     """The device that is meant, of those of a host."""
     name = split(wanted).name
     return next((device for device in devices if name in (device.name, device.pci)), None)
-
-
-def of_record(record: Mapping[str, Any]) -> Device:
-    """A device that another host has recorded."""
-    return Device(**{**record, "ports": [Port(**port) for port in record["ports"]]})
 
 
 def numa_node(name: str | None, devices: Sequence[Device]) -> int | None:

@@ -6,48 +6,50 @@ from typing import Any
 from nimc.cluster import learn
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts
+from nimc.cluster.node_look import LookedAt
+from records.machine.devices import Device, Port
+from records.machine.host import Interface, NumaNode, detect
 from tests.fuzz.target import CAPTURES
 
 SLURM = CAPTURES / "slurm"
+HERE = detect()
 
 
-def rdma(name: str, gbit_s: float, numa_node: int | None, state: str = "ACTIVE") -> dict[str, Any]:
-    port = {"number": 1, "state": state, "link_layer": "InfiniBand", "rate_b_s": gbit_s * 1e9 / 8}
-    return {
-        "name": name,
-        "transport": "InfiniBand",
-        "firmware": None,
-        "numa_node": numa_node,
-        "ports": [port],
-    }
+def rdma(name: str, gbit_s: float, numa_node: int | None, state: str = "ACTIVE") -> Device:
+    port = Port(1, state, "InfiniBand", gbit_s * 1e9 / 8)
+    return Device(name, "InfiniBand", None, numa_node, [port])
 
 
-def node(name: str, devices: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
-    """A node of two sockets and four NUMA nodes, with two interfaces."""
-    host = {
+def node(name: str, devices: list[Device], **changes: Any) -> LookedAt:
+    """A node of two sockets and four NUMA nodes, with two interfaces; `changes`: also of its host.
+
+    What is not of interest is that of this host.
+    """
+    of_host = {
         "cpu_model": "Example 9000",
         "processor": "Example-1-2-3",
         "sockets": 2,
         "cores": 64,
-        "numa_nodes": [{"number": n, "cpus": [n], "memory_b": 2**35} for n in range(4)],
+        "numa_nodes": [NumaNode(number, [number], 2**35) for number in range(4)],
         "llc_total_b": 512 * 2**20,
         "memory_b": 256 * 2**30,
         "rdma": devices,
         "interfaces": [
-            {"name": "docker0", "rate_b_s": 1e12, "mtu_b": 1500},
-            {"name": "eno1", "rate_b_s": 1.25e8, "mtu_b": 1500},
-            {"name": "hsn0", "rate_b_s": 2.5e10, "mtu_b": 9000},
+            Interface("docker0", 1e12, 1500),
+            Interface("eno1", 1.25e8, 1500),
+            Interface("hsn0", 2.5e10, 9000),
         ],
     }
-    return {
-        "node": name,
-        "host": host,
-        "addresses": {"docker0": "172.17.0.1", "eno1": "10.0.0.1", "hsn0": "10.1.0.1"},
-        "injectors": {"perftest": None, "ucx": None, "spin": None},
-        "unseen": [],
-        "lock": "seen",
-        **changes,
-    }
+    of_host |= {key: changes.pop(key) for key in [*changes] if hasattr(HERE, key)}
+    whole = LookedAt(
+        name=name,
+        host=replace(HERE, **of_host),
+        unseen=[],
+        sees_lock=True,
+        addresses={"docker0": "172.17.0.1", "eno1": "10.0.0.1", "hsn0": "10.1.0.1"},
+        injectors={"perftest": None, "ucx": None, "spin": None},
+    )
+    return replace(whole, **changes)
 
 
 FAST = [rdma("mlx5_0", 200, 1), rdma("mlx5_1", 200, 3), rdma("mlx5_bond", 25, 0)]

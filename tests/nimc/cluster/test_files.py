@@ -16,11 +16,13 @@ import pytest
 from nimc.campaign.settings import matching
 from nimc.cli import hosts
 from nimc.cluster import learn, new_machine
-from nimc.cluster.in_job import JobLook, Place
+from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition
 from nimc.cluster.new_machine import config_text, host_pattern, site_text, to_fill_in, with_nodes
+from nimc.cluster.node_look import LookedAt
 from records.errors import MachineError
 from records.machine import site as machine
+from records.machine.host import NumaNode
 from records.programs import ProgramAnswer
 from tests.commands import Command
 from tests.fuzz.target import CAPTURES
@@ -84,9 +86,10 @@ def test_a_job_shows_where_origins_may_be(
 ) -> None:
     policies: list[str] = []
 
-    def look(place: Place, *_: object) -> JobLook:
-        policies.append(place.origins.policy)
-        assert place.config.read_text().startswith('"""ReFrame on box, ')
+    def look(name: str, *others: Any) -> JobLook:
+        root = others[-1]
+        policies.append(machine.load(name, root).origins.policy)
+        assert (root / "configs/box.py").read_text().startswith('"""ReFrame on box, ')
         job, why = answers.pop(0)
         return JobLook(job, why, [] if why else [node("n1", FAST), node("n2", FAST)])
 
@@ -119,19 +122,20 @@ def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path: Path) ->
 
 
 def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path: Path) -> None:
-    nodes = [node("n1", FAST), node("n2", FAST)]
     (shape, count), *_ = found().shapes
-    less = found(shapes=[(replace(shape, cores=60), count)], looked=JobLook("7", None, nodes))
+    less = found(shapes=[(replace(shape, cores=60), count)])
+    with_cores = [NumaNode(number, [number], 2**35) for number in range(4)]
+
+    def facts(folder: str, *numa_nodes: NumaNode) -> Any:
+        nodes = [node("n1", FAST, numa_nodes=[*numa_nodes]), node("n2", FAST)]
+        text = site_text(replace(less, looked=JobLook("7", None, nodes)))
+        return loaded(tmp_path / folder, text).facts
+
     # Memory without processors is a NUMA node of its own kind; one with neither is none.
-    host = nodes[0]["host"]
-    host["numa_nodes"] += [
-        {"number": n, "cpus": [], "memory_b": b} for n, b in ((4, 2**35), (5, 0))
-    ]
-    facts = loaded(tmp_path / "memory", site_text(less)).facts
-    assert facts.cores == 60
-    assert (facts.numa_nodes, facts.nodes_of_memory()) == ([0, 1, 2, 3], [0, 1, 2, 3, 4])
-    del host["numa_nodes"][1:]
-    assert loaded(tmp_path / "one", site_text(less)).facts.numa_nodes == [0]
+    of_node = facts("memory", *with_cores, NumaNode(4, [], 2**35), NumaNode(5, [], 0))
+    assert of_node.cores == 60
+    assert (of_node.numa_nodes, of_node.nodes_of_memory()) == ([0, 1, 2, 3], [0, 1, 2, 3, 4])
+    assert facts("one", with_cores[0]).numa_nodes == [0]
 
 
 def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path: Path) -> None:
@@ -165,7 +169,7 @@ LACKING = {"perftest": "ib_write_bw is missing: install it", "ucx": None, "spin"
 )
 def test_writers_use_what_every_node_has(
     tmp_path: Path,
-    nodes: list[dict[str, Any]],
+    nodes: list[LookedAt],
     injector: str,
     device: str,
     rails: int,

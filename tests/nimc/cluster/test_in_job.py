@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ import pytest
 
 from nimc.campaign.settings import ReframeSettings
 from nimc.cluster import in_job
-from nimc.cluster.in_job import JobLook, Place
+from nimc.cluster.in_job import JobLook
+from nimc.cluster.node_look import LookedAt
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.files import private_lock
+from records.machine.host import detect
 from records.machine.site import Machine, Origins
 from tests.commands import Command
 from tests.nimc.cluster.made import FAST, node
@@ -30,7 +33,7 @@ def machine_of(**changes: Any) -> Machine:
     return machine(**{"device": "mlx5_0", "interface": "hsn0", **changes})
 
 
-def job(*nodes: dict[str, Any]) -> JobLook:
+def job(*nodes: LookedAt) -> JobLook:
     return JobLook("7", None, list(nodes))
 
 
@@ -40,12 +43,13 @@ def states(looked: JobLook, **changes: Any) -> dict[str, str]:
 
 
 def test_nodes_that_have_everything() -> None:
-    what = ["heterogeneous job", "job on nodes", "shared folders", "locks", "interface on nodes"]
-    what += ["mlx5_0 on nodes", "perftest on nodes"]
+    what = ["job on nodes", "shared folders", "locks", "interface on nodes"]
+    what += ["device mlx5_0 on nodes", "perftest on nodes"]
     looked = job(node("n1", FAST), node("n2", FAST))
     assert states(looked) == dict.fromkeys(what, "ok")
     rows = list(in_job.findings(looked, machine_of()))
-    assert rows[1].detail == "job 7: target n1, origins n2"
+    assert rows[0].detail == "job 7: target n1, origins n2"
+    assert rows[2].detail == "n1, n2: see the lock of this host in the results folder"
     assert all(row.needed for row in rows)
 
 
@@ -53,9 +57,9 @@ def test_nodes_that_have_everything() -> None:
     ("change", "what"),
     [
         ({"unseen": ["/c"]}, "shared folders"),
-        ({"lock": "unseen"}, "locks"),
+        ({"sees_lock": False}, "locks"),
         ({"addresses": {"hsn0": None, "eno1": "10.0.0.2"}}, "interface on nodes"),
-        ({"host": {"rdma": [], "interfaces": []}}, "mlx5_0 on nodes"),
+        ({"rdma": []}, "device mlx5_0 on nodes"),
         ({"injectors": {"perftest": "ib_write_bw is missing: install"}}, "perftest on nodes"),
     ],
 )
@@ -70,7 +74,7 @@ def test_what_one_node_lacks_is_missing(change: dict[str, Any], what: str) -> No
 @pytest.mark.parametrize(
     ("looked", "what", "remedy"),
     [
-        (JobLook(None, "Slurm refuses the job: no"), "heterogeneous job", "same_job"),
+        (JobLook(None, "Slurm refuses the job: no"), "job on nodes", "same_job"),
         (JobLook("7", "0 of 2 nodes answered"), "job on nodes", "--wait"),
         (JobLook("7", "1 of 2 nodes answered", [node("n1", FAST)]), "job on nodes", "results"),
     ],
@@ -82,19 +86,22 @@ def test_a_job_that_did_not_run_is_one_line(looked: JobLook, what: str, remedy: 
 
 
 def test_interfaces_that_could_be_named_and_devices_are_said() -> None:
-    looked = job(node("n1", FAST))
-    rows = {row.what: row for row in in_job.findings(looked, machine_of(interface=None))}
+    nodes = node("n1", FAST), node("n2", FAST[:1], addresses={"eno1": "10.0.0.2"})
+    rows = {row.what: row for row in in_job.findings(job(*nodes), machine_of(interface=None))}
     interface = rows["interface on nodes"]
     assert (interface.state, interface.needed) == ("limited", False)
-    assert interface.detail.endswith("interfaces of all nodes: docker0, eno1, hsn0")
+    assert "n1: with an IPv4 address: docker0, eno1, hsn0; n2: with an" in interface.detail
     # An interface in the place of a device, and a device without ports.
-    host = node("n1", [FAST[0] | {"ports": []}])["host"]
-    rates = [in_job.device_rate(host, name) for name in ("eno1", "mlx5_0", "mlx5_1")]
-    assert rates == ["(up 1 Gbit/s)", "(InfiniBand)", None]
+    for name, detail in (("eno1", "up 1 Gbit/s"), ("mlx5_9", "InfiniBand")):
+        bare = replace(FAST[0], name="mlx5_9", ports=[])
+        looked = job(node("n1", [bare]))
+        rows = {row.what: row for row in in_job.findings(looked, machine_of(device=name))}
+        assert rows[f"device {name} on nodes"].detail == f"n1: {detail}"
     # Each rail is looked for.
     rails = [{"device": "mlx5_0"}, {"device": "mlx5_1"}]
-    of_rails = states(job(node("n1", FAST), node("n2", FAST[:1])), rails=rails)
-    assert (of_rails["mlx5_0 on nodes"], of_rails["mlx5_1 on nodes"]) == ("ok", "missing")
+    of_rails = states(job(*nodes), rails=rails)
+    assert of_rails["device mlx5_0 on nodes"] == "ok"
+    assert of_rails["device mlx5_1 on nodes"] == "missing"
 
 
 # What ReFrame is asked, and what it left.
@@ -127,91 +134,67 @@ def test_why_no_node_answered_is_one_line(
     assert in_job.collected(tmp_path, 1) == JobLook(job_id, said, [])
 
 
-@pytest.mark.parametrize(
-    ("policy", "request_policy", "nodes"),
-    [("hetjob", "hetjob", 3), ("same_job", "same_job", 3), ("same_host", "same_job", 1)],
-)
-def test_the_request_names_the_nodes_and_what_they_must_see(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Any, request_policy: str, nodes: int
+SYSTEM = [
+    {"name": name, "scheduler": scheduler, "environs": ["x", "y"]}
+    for name, scheduler in (("a", "slurm"), ("b", "slurm"), ("c", "local"))
+]
+
+
+def test_the_target_s_partition_is_looked_at_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job and its files are gone afterwards, whatever ends it."""
     asked: list[str] = []
-    request: dict[str, Any] = {}
     cancelled: list[Path] = []
 
-    def run_session(argv: list[str], run: Path, *_: object) -> int:
+    def run_session(argv: list[str], *_: object) -> int:
         asked.extend(argv)
-        request.update(json.loads((run / "request.json").read_text()))
         raise MachineError("accounting (sacct) has not answered for 600 s")
 
     monkeypatch.setenv("RFM_STAGE_DIR", "/stage")
+    monkeypatch.setenv("SLURM_CONF", "")
+    settings = ReframeSettings({"SLURM_CONF": "/x"}, SYSTEM)
+    monkeypatch.setattr(in_job, "settings_of", lambda _: settings)
+    box = machine_of(partition="b", origins=HETJOB)
+    monkeypatch.setattr(in_job, "load_machine", lambda *_: box)
     monkeypatch.setattr(in_job.processes, "become_subreaper", lambda: None)
     monkeypatch.setattr(in_job, "run_session", run_session)
     monkeypatch.setattr(in_job.slurm, "cancel", lambda run: cancelled.append(run))
-    place = Place(Path("/c/box.py"), "batch", "wheels", Origins(policy=policy, nodes=2))
+    results = tmp_path / "new" / "results"
     with pytest.raises(MachineError, match="600 s"):
-        in_job.look(place, tmp_path, 60.0, print)
-    words = ["-C", "/c/box.py", "--system=box:batch", "-p", "^wheels$"]
+        in_job.look("box", results, 60.0, print, Path("/c"))
+    words = ["-C", "/c/configs/box.py", "--system=box:b", "-p", "^x$"]
     assert set(words) <= set(asked)
-    assert "NodeLook.max_pending_time=60s" in asked
-    assert (request["origins"]["policy"], request["nodes"]) == (request_policy, nodes)
-    assert {str(ROOT), sys.executable, str(tmp_path), "/stage"} <= set(request["paths"])
-    assert len(cancelled) == 1
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("away", [False, True])
-def test_nodes_of_the_targets_partition_are_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: bool
-) -> None:
-    parts = [
-        {"name": name, "scheduler": scheduler, "environs": ["x", "y"]}
-        for name, scheduler in (("a", "slurm"), ("b", "slurm"), ("c", "local"))
-    ]
-
-    def look(place: Place, parent: Path, *_: object) -> JobLook:
-        assert parent.is_dir()
-        assert (place.partition, place.environ, place.origins.policy) == ("b", "x", "hetjob")
-        if away:
-            raise MachineError("slurm is away")
-        return job(node("n1", FAST), node("n2", FAST))
-
-    monkeypatch.setenv("SLURM_CONF", "")
-    settings = ReframeSettings({"SLURM_CONF": "/x"}, parts)
-    monkeypatch.setattr(in_job, "load_machine", lambda *_: machine_of(partition="b"))
-    monkeypatch.setattr(in_job, "settings_of", lambda _: settings)
-    monkeypatch.setattr(in_job, "look", look)
-    rows = in_job.examine("box", tmp_path / "new" / "results", 60.0, print)
+    given = dict(word.removeprefix("NodeLook.").split("=", 1) for word in asked if "=" in word)
+    assert json.loads(given["origins"]) == HETJOB.model_dump()
+    assert (given["stage"], given["max_pending_time"]) == ("/stage", "60s")
+    assert Path(given["folder"]).parent == results
     assert os.environ["SLURM_CONF"] == "/x"
-    if away:
-        assert [(row.what, row.detail) for row in rows] == [("job on nodes", "slurm is away")]
-    else:
-        assert {row.state for row in rows} == {"ok"}
+    assert cancelled == [Path(given["folder"])]
+    assert not list(results.iterdir())
 
 
-def test_nodes_see_a_lock_that_is_held_and_paths(tmp_path: Path) -> None:
-    request = tmp_path / "request.json"
-    request.write_text(json.dumps({"paths": [str(tmp_path), "/not/there"]}))
-
-    def look(rank: int) -> None:
+def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path: Path) -> None:
+    def look(rank: int, stage: Path) -> None:
         environment = {**os.environ, "SLURM_PROCID": str(rank), "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "nimc.cluster.node_look", str(request)]
+        command = [sys.executable, "-m", "nimc.cluster.node_look", str(tmp_path), str(stage)]
         subprocess.run(command, env=environment, check=True, timeout=60)
 
     with private_lock(tmp_path / "lock") as lock:
         assert lock.take()
-        look(0)
-    look(1)
+        look(0, tmp_path)
+    look(1, Path("/not/there"))
     nodes = in_job.collected(tmp_path, 1).nodes
-    assert [record["lock"] for record in nodes] == ["seen", "unseen"]
-    assert nodes[0]["host"]["cores"] >= 1
-    assert nodes[0]["injectors"]["spin"] is None
-    assert nodes[1]["unseen"] == ["/not/there"]
+    assert [(node.sees_lock, node.unseen) for node in nodes] == [
+        *((True, []), (False, ["/not/there"]))
+    ]
+    assert nodes[0].host == detect()
+    assert nodes[0].injectors["spin"] is None
 
 
 def test_a_machine_without_slurm_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"--in-job: configs/localhost\.py has no partition of"):
-        in_job.examine("localhost", tmp_path, 1.0, print)
+    with pytest.raises(InputError, match=r"--in-job: configs/localhost\.py: no partition of"):
+        in_job.look("localhost", tmp_path, 1.0, print)
 
 
 @pytest.mark.parametrize("option", [("--wait", "1min"), ("--results", "elsewhere")])

@@ -19,10 +19,9 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
     out, _ = started.communicate(timeout=300)
     found = {each["what"]: each for each in json.loads(out)["findings"]}
     assert started.returncode == 0, [each for each in found.values() if each["state"] != "ok"]
-    assert found["heterogeneous job"]["state"] == "ok"
     assert found["job on nodes"]["detail"].endswith("target node1, origins node2")
     assert found["locks"]["detail"].startswith("node1, node2: see the lock of this host")
-    for what in ("shared folders", "interface on nodes", "eth0 on nodes"):
+    for what in ("shared folders", "interface on nodes", "device eth0 on nodes"):
         assert found[what]["state"] == "ok"
     assert not list(tmp_path.rglob(f"{PREFIX}*"))
     assert two_nodes.slurm("squeue", "--noheader") == ""
