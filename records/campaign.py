@@ -17,7 +17,7 @@ from records import units
 from records.acceptance import AcceptanceLimits, limit
 from records.arms import ARMS, BASELINE, level_text
 from records.marked_yaml import Duration, Fraction, Record, quantity
-from records.run import CAP, FLOOR, MARGIN, workload_of
+from records.run import CAP, FLOOR, MARGIN
 from records.sample import Level
 
 #: Fewer pairs give no interval of 95 % (`docs/method.md`); more, no case gets.
@@ -170,7 +170,7 @@ class Entry(Record):
     @property
     def name(self) -> str:
         """Name of the case in the run: the one given, else the workload's."""
-        return self.case or workload_of(self.check)
+        return self.case or self.check
 
     @property
     def nodes(self) -> int:

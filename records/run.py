@@ -100,12 +100,6 @@ _SCHEMAS = range(2, SCHEMA_VERSION + 1)
 MARGIN = 0.02
 FLOOR, CAP = 8, 24
 
-
-def workload_of(check: str) -> str:
-    """Name of the workload of a campaign's `check`: the class of `PATH.py:Class`, else the same."""
-    return check.rpartition(":")[2]
-
-
 Moment = Annotated[float, Field(ge=0, lt=1e11)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Pairs = Annotated[int, Field(ge=1, le=1_000_000)]

@@ -8,16 +8,15 @@ attached to these stages, read one output after the other, as if that run had be
 from __future__ import annotations
 
 import inspect
-import json
 import math
 import os
 import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import reframe as rfm
 import reframe.utility.osext as osext
@@ -38,39 +37,33 @@ _SAMPLE = TypeAdapter(Sample)
 _NOTHING = Path(os.devnull)
 #: Characters that mean something to the shell.
 _SHELL = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
-#: Stages whose hooks read an output: of sanity, and of performance.
-_BEFORE_SANITY, _BEFORE_PERFORMANCE = ("pre_sanity",), ("post_sanity", "pre_performance")
-#: Where a check may have its patterns.
-_PATTERNS = ("sanity_patterns", "perf_patterns", "perf_variables")
+#: Stages whose hooks read an output.
+_READING = ("pre_sanity", "post_sanity", "pre_performance")
 
 
-@dataclass(frozen=True)
-class Figure:
-    """The performance variable that stands for a check, in SI units."""
+class Figure(NamedTuple):
+    """The performance variable that stands for a check: its SI unit, and how it was chosen."""
 
     name: str
     unit: str
     better: Better
-    #: What values as the check reports them are multiplied by.
-    factor: float
-    #: What a reader must know of how it was chosen.
     note: str
 
 
-def direction(reference: tuple[Any, ...] | None, requested: str, unit: str) -> tuple[Better, str]:
-    """Which direction is better, and what says so; raises ValueError if nothing does.
+def direction(
+    requested: str, lower: float | None, upper: float | None, unit: str
+) -> tuple[Better, str] | None:
+    """Which direction is better, and what says so; None if nothing does.
 
-    `reference` is ReFrame's (value, lower, upper): a bound on one side alone tells the direction.
+    `lower`, `upper`: of ReFrame's reference, where a bound on one side alone tells the direction.
     """
     if requested:
         return ("lower" if requested == "lower" else "higher"), "as asked"
-    if reference is not None and (reference[1] is None) != (reference[2] is None):
-        return ("lower" if reference[1] is None else "higher"), "by the check's reference"
+    if (lower is None) != (upper is None):
+        return ("lower" if lower is None else "higher"), "by the check's reference"
     if unit == "s":
         return "lower", "by its unit alone"
-    if unit.endswith("/s"):
-        return "higher", "by its unit alone"
-    raise ValueError
+    return ("higher", "by its unit alone") if unit.endswith("/s") else None
 
 
 def command(launcher: list[str], line: str) -> list[str]:
@@ -109,18 +102,12 @@ class OutputReader:
         self._check = check
         #: None until it is known: hooks of the check may find it in an output only.
         self.figure: Figure | None = None
-        # None if the check has `sanity_patterns`.
-        functions = (vars(cls).get("_rfm_sanity") for cls in type(check).__mro__)
-        ours = (None, vars(mixin)["_rfm_sanity"])
-        self._sanity = next((function for function in functions if function not in ours), None)
-        self._hooks = {
-            stage: [
-                hook.__name__
-                for hook in type(check).pipeline_hooks().get(stage, [])
-                if not hasattr(mixin, hook.__name__)
-            ]
-            for stage in (*_BEFORE_SANITY, *_BEFORE_PERFORMANCE)
-        }
+        self._hooks = [
+            (stage, hook.__name__)
+            for stage in _READING
+            for hook in type(check).pipeline_hooks().get(stage, [])
+            if not hasattr(mixin, hook.__name__)
+        ]
         self._as_written = dict(vars(check))
         try:
             self.notes()
@@ -131,9 +118,9 @@ class OutputReader:
     def _take_over(self) -> None:
         """Leave ReFrame nothing of the check to evaluate once, after the block."""
         check = self._check
-        for name in (name for names in self._hooks.values() for name in names):
+        for _, name in self._hooks:
             check.disable_hook(name)
-        for name in _PATTERNS:  # ReFrame's variables cannot be deleted as attributes
+        for name in ("sanity_patterns", "perf_patterns"):  # variables cannot be deleted otherwise
             vars(check).pop(name, None)
         check.perf_variables = {}
         check.require_reference = False
@@ -162,14 +149,15 @@ class OutputReader:
             vars(check).clear()
             vars(check).update(before)
 
-    def read(self, out: Path, err: Path) -> float:
-        """The figure of merit of a run, SI, from its output. Raises FomError."""
-        with self._as_job(out, err):
-            self._require_sane()
-            figure, value = self._evaluated()
-        if not 0 < value < math.inf:
-            raise FomError(f"{figure.name} is {value}; a positive number is needed")
-        return value * figure.factor
+    def completed(self, sample: Sample, out: Path, err: Path) -> Sample:
+        """The sample of an accepted run with its figure of merit, or with why it has none."""
+        try:
+            sample = replace(sample, notes=[*sample.notes, *self.notes()])
+            with self._as_job(out, err):
+                self._require_sane()
+                return replace(sample, fom=self._figure_of_merit())
+        except (FomError, ReframeError) as error:
+            return replace(sample, outcome="no_fom", reason=str(error))
 
     def notes(self) -> list[str]:
         """What cannot be proven of the check's figures, shown by an empty output.
@@ -177,85 +165,63 @@ class OutputReader:
         Raises FomError if the figure does not come from the output at all: it would be the same for
         every run. Raises ReframeError if nothing says which figure it is.
         """
+        notes = []
         with self._as_job(_NOTHING, _NOTHING):
-            notes = []
             with suppress(FomError):
                 self._require_sane()
                 notes = [Note.NOT_VERIFIED(check=self._check.name)]
             try:
-                figure, _ = self._evaluated()
+                self._figure_of_merit()
             except FomError:
                 return notes
+        name = self.figure.name if self.figure else ""
         raise FomError(
-            f"{figure.name} does not come from the standard output of a run: it has a value where"
-            " that is empty"
+            f"{name} does not come from the standard output of a run: it has a value where that is"
+            " empty"
         )
 
-    def _run_hooks(self, stages: tuple[str, ...]) -> None:
-        for stage in stages:
-            for name in self._hooks[stage]:
+    def _run_hooks(self, *stages: str) -> None:
+        for stage, name in self._hooks:
+            if stage in stages:
                 getattr(self._check, name)()
 
     def _require_sane(self) -> None:
-        check, function = self._check, self._sanity
         with _faults_of("sanity"):
-            self._run_hooks(_BEFORE_SANITY)
-            requested = function(check) if function else getattr(check, "sanity_patterns", None)
-            sane = requested is None or sn.evaluate(requested)
-        if requested is None:
-            raise ReframeError(f"{check.name}: no sanity function; allowed: one of its own")
-        if not sane:
-            raise FomError("sanity: not passed")
+            self._run_hooks("pre_sanity")
+            check, function = self._check, getattr(type(self._check), "_rfm_sanity", None)
+            if not sn.evaluate(function(check) if function else check.sanity_patterns):
+                raise ReframeError("not passed")
 
-    def _evaluated(self) -> tuple[Figure, float]:
-        """The figure, and its value in the check's unit. Raises FomError."""
-        functions = self._performance()
-        figure = self._choose(functions)
-        with _faults_of(figure.name):
-            value = float(functions[figure.name].evaluate())
-        return figure, value
-
-    def _performance(self) -> dict[str, Any]:
-        """The check's performance functions, as its hooks leave them. Raises FomError."""
+    def _figure_of_merit(self) -> float:
+        """Its value, SI. Raises FomError; ReframeError if nothing says which figure it is."""
         check = self._check
         with _faults_of("performance"):  # hooks may read the output
-            self._run_hooks(_BEFORE_PERFORMANCE)
-        functions = dict(check.perf_variables)
-        for name, pattern in (getattr(check, "perf_patterns", None) or {}).items():
-            unit = (self._reference(name) or (None, None, None, None))[3]
-            functions[name] = sn.make_performance_function(pattern, unit or "")
-        return functions
-
-    def _choose(self, functions: dict[str, Any]) -> Figure:
-        check, names = self._check, list(functions)
-        name = check.figure or next(iter(names), "")
-        if name not in names:
-            allowed = ", ".join(names) or "none, the check has no performance function"
+            self._run_hooks("post_sanity", "pre_performance")
+        functions = {**(getattr(check, "perf_patterns", None) or {}), **check.perf_variables}
+        name = check.figure or next(iter(functions), "")
+        if name not in functions:
+            allowed = ", ".join(functions) or "none, the check has no performance function"
             raise ReframeError(f"{check.name}.figure: {name!r} found; allowed: {allowed}")
-        factor, unit = units.si(functions[name].unit)
-        try:
-            better, source = direction(self._reference(name), check.better, unit)
-        except ValueError:
+        reference: Any = ()
+        with suppress(KeyError):  # it has none
+            reference = check._resolve_reference()[f"{check.current_partition.fullname}:{name}"]
+        of = (*getattr(reference, "data", reference), None, None, None, None)
+        factor, unit = units.si(getattr(functions[name], "unit", of[3]) or "")
+        better = direction(check.better, of[1], of[2], unit)
+        if better is None:
             raise ReframeError(
                 f"{check.name}.better: whether {name} in {unit!r} is better lower or higher is not"
                 " known; allowed: lower, higher"
-            ) from None
-        note = f"figure of merit: {name} of check {check.name}, {better} is better ({source})"
-        if len(names) > 1 and not check.figure:
-            note += f"; the first of {len(names)}"
-        self.figure = Figure(name, unit, better, factor, note)
-        return self.figure
-
-    def _reference(self, name: str) -> tuple[Any, ...] | None:
-        """(value, lower, upper, unit) of a variable on this partition; None if there is none."""
-        try:
-            reference = self._check._resolve_reference()[
-                f"{self._check.current_partition.fullname}:{name}"
-            ]
-        except KeyError:
-            return None
-        reference = getattr(reference, "data", reference)
-        return (*reference, None)[:4] if isinstance(reference, tuple) else None
+            )
+        note = f"figure of merit: {name} of check {check.name}, {better[0]} is better ({better[1]})"
+        if len(functions) > 1 and not check.figure:
+            note += f"; the first of {len(functions)}"
+        self.figure = Figure(name, unit, better[0], note)
+        with _faults_of(name):
+            value = float(sn.evaluate(functions[name]))
+        if not 0 < value < math.inf:
+            raise FomError(f"{name} is {value}; a positive number is needed")
+        return value * factor
 
 
 @contextmanager
@@ -272,26 +238,14 @@ def read_block(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> No
     unread = logs / UNREAD
     if not unread.exists():
         return
-    store = Store(run_dir, case)
-    try:
-        notes, fault = reader.notes(), ""
-    except (FomError, ReframeError) as error:
-        notes, fault = [], str(error)
     whole, _, _ = unread.read_text().rpartition("\n")  # a crash leaves a part of a line
     samples = []
-    for line in whole.splitlines():
-        sample = _SAMPLE.validate_python(json.loads(line))
-        sample = replace(sample, notes=[*sample.notes, *notes])
+    for sample in map(_SAMPLE.validate_json, whole.splitlines()):
         stem = stem_of(sample.pair, sample.arm, sample.attempt)
         outputs = logs / f"{stem}.out", logs / f"{stem}.err"
-        if sample.outcome == "kept":
-            try:
-                if fault:
-                    raise FomError(fault)
-                sample = replace(sample, fom=reader.read(*outputs))
-            except (FomError, ReframeError) as error:
-                sample = replace(sample, outcome="no_fom", reason=str(error))
-        samples.append((sample, outputs))
+        accepted = sample.outcome == "kept"
+        samples.append((reader.completed(sample, *outputs) if accepted else sample, outputs))
+    store = Store(run_dir, case)
     for sample, outputs in samples:
         # Every sample of a case has its unit and direction, those without a figure too.
         if of := reader.figure:

@@ -21,7 +21,7 @@ import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
-from reframe.core.builtins import run_after, run_before, sanity_function, variable
+from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError, SanityError
 from reframe.core.fields import make_convertible
@@ -232,7 +232,7 @@ class NimcMixin(LayoutMixin):
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
         if not self.workload:
             self._reader = foreign.OutputReader(self, NimcMixin)
-            self._rfm_sanity = self.block_done  # that of the check is a matter of each run
+        self._rfm_sanity = self.block_done  # that of a check of others is a matter of each run
         try:
             if reason := lacking(self.machine, "core_spec", self.core_spec):
                 raise fault(self, "core_spec", f"{reason}; allowed: 0")
@@ -324,7 +324,7 @@ class NimcMixin(LayoutMixin):
             return None
         return program.version_of(self.build_system.cc or self.current_environ.cc)
 
-    @sanity_function
+    @sn.deferrable
     def block_done(self) -> bool:
         """Check that every arm has a slowdown; store why not with the block's logs.
 

@@ -25,6 +25,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from records.arms import level_text
+from records.chain import file_digest
 from records.checkout import python_main, python_path
 from records.errors import InputError, MachineError
 from records.files import distrust, replace_text
@@ -114,6 +115,9 @@ class CheckVariables:
     ready_rows: int = 1
     #: Its values of the variables that decide what writers do (`planning.planned`).
     levels: Mapping[str, Level] = field(default_factory=dict)
+    #: File of a check of others, and its SHA-256; empty for this project's.
+    file: str = ""
+    sha256: str = ""
 
     @cached_property
     def settable(self) -> frozenset[str]:
@@ -271,20 +275,24 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
                 for named, check in vars(import_module_from_file(file, load_parents=True)).items()
                 if isinstance(check, type) and issubclass(check, NimcMixin) and check != NimcMixin
             }
-            if name not in classes:
+            check: Any = classes.get(name)
+            if check is None:
                 allowed = ", ".join(classes) or "none in this file"
-                return {
-                    "fault": f"class {name} found; allowed, with NimcMixin as a base: {allowed}"
-                }
-            check: Any = classes[name]
+                raise InputError(
+                    f"class {name} found; allowed, with NimcMixin as a base: {allowed}"
+                )
             if check.num_variants != 1:
-                return {"fault": f"{check.num_variants} variants; allowed: one value of parameters"}
+                raise InputError(f"{check.num_variants} variants; allowed: one value of parameters")
             one = check(variant_num=0)  # as its hooks leave it
             places = valid_sysenv_comb(one.valid_systems, one.valid_prog_environs)
     except Exception as error:
         return {"fault": _line(error)}
-    environs = [f"{part.name}+{environ.name}" for part in places for environ in places[part]]
-    return {name: {**_fields(check, set(check._rfm_var_space.vars)), "environs": environs}}
+    of_file = {
+        "environs": [f"{part.name}+{environ.name}" for part in places for environ in places[part]],
+        "file": file,
+        "sha256": file_digest(Path(file)),
+    }
+    return {name: {**_fields(check, set(check._rfm_var_space.vars)), **of_file}}
 
 
 def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
@@ -325,8 +333,9 @@ def _default(check: Any, name: str) -> Any:
 
 
 def _line(error: Exception) -> str:
-    """The first line of an error; ReFrame's own say all."""
+    """The first line of an error; those of ReFrame and ours say all."""
     from reframe.core.exceptions import ReframeError
 
-    kind = "" if isinstance(error, ReframeError) else f"{type(error).__name__}: "
+    plain = isinstance(error, ReframeError | InputError)
+    kind = "" if plain else f"{type(error).__name__}: "
     return f"{kind}{error}".partition("\n")[0]

@@ -18,12 +18,10 @@ from nimc.campaign import cases, layouts
 from nimc.campaign.checks import CheckVariables, check_of_others
 from records.arms import ARMS, level_text, standard_arms
 from records.campaign import SWEPT, Campaign, Entry
-from records.chain import file_digest
 from records.errors import InputError, MachineError, near, show
 from records.files import require_own
 from records.machine.site import Machine
 from records.marked_yaml import Marked, Place, field_at, model_around
-from records.run import workload_of
 from records.sample import Level
 from records.text import one_line
 from reframe_tests.crossing import ARM, FULL, RATE
@@ -330,61 +328,47 @@ def _of_runs(entries: Sequence[_Asked], machine: Machine) -> Iterator[Fault]:
 _NAMED = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Other:
-    """A check of others."""
+def others_in(
+    marked: Marked, ours: Collection[str], config: Path, system: str
+) -> dict[str, CheckVariables]:
+    """The checks of others in a campaign file, by their classes, which the file then names.
 
-    file: Path
-    #: Its class.
-    name: str
-    #: Of the file.
-    sha256: str
-    check: CheckVariables
-
-
-def others_in(marked: Marked, ours: Collection[str], config: Path, system: str) -> dict[str, Other]:
-    """The checks of others in a campaign file, by what it calls them; `ours`: this project's.
-
-    Asks ReFrame for each. Raises InputError with a line each for those that cannot be used.
+    Asks ReFrame for each. Raises InputError with a line each for those that cannot be used, such as
+    those that are called as one of `ours`.
     """
-    others: dict[str, Other] = {}
+    others: dict[str, CheckVariables] = {}
+    files: dict[str, str] = {}
     faults = []
     for place, named in named_in(marked):
-        if named in others:
-            continue
         path, name = named.rsplit(":", 1)
         try:
-            if name in {*ours, *(other.name for other in others.values())}:
+            if name in ours or files.get(name, path) != path:
                 raise InputError("another check has the same name; allowed: such as a subclass")
-            others[named] = _other(marked.path.parent / path, name, config, system)
+            if name not in others:
+                others[name] = _other(marked.path.parent / path, name, config, system)
+            files[name] = path
+            marked.data["workloads"][place[1]]["check"] = name
         except (InputError, MachineError) as error:
             faults.append(Fault(place, f"{named} found: {error}"))
     refuse(marked, faults)
     return others
 
 
-def named_in(marked: Marked) -> Iterator[tuple[Place, str]]:
+def named_in(marked: Marked) -> list[tuple[Place, str]]:
     """What names checks of others in a campaign that is not yet validated, and its place."""
-    for index, entry in enumerate(_listed(marked)):
-        named = entry.get("check")
-        if isinstance(named, str) and _NAMED.fullmatch(named):
-            yield ("workloads", index, "check"), named
+    named = [(index, entry.get("check")) for index, entry in enumerate(_listed(marked))]
+    return [
+        (("workloads", index, "check"), check)
+        for index, check in named
+        if isinstance(check, str) and _NAMED.fullmatch(check)
+    ]
 
 
-def _other(path: Path, name: str, config: Path, system: str) -> Other:
+def _other(path: Path, name: str, config: Path, system: str) -> CheckVariables:
     """Raises InputError or MachineError for one that cannot be used, with the reason."""
     path = Path(os.path.realpath(path.parent), path.name)
     for place in (path.parent, path):  # it runs as this user, and imports what lies next to it
         require_own(place, "file", or_root=True)
     if not path.is_file():
         raise InputError(f"{path}: no such file; allowed: a file")
-    return Other(path, name, file_digest(path), check_of_others(path, name, config, system))
-
-
-def renamed(campaign: Campaign, others: Iterable[str]) -> Campaign:
-    """The campaign with checks of others by the names of their classes."""
-    entries = [
-        entry.but({"check": workload_of(entry.check)}) if entry.check in others else entry
-        for entry in campaign.workloads
-    ]
-    return campaign.model_copy(update={"workloads": entries})
+    return check_of_others(path, name, config, system)

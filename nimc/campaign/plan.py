@@ -14,7 +14,6 @@ from conductor.length import doublings
 from nimc.campaign import layouts
 from nimc.campaign.cases import Omitted, nodes_taken, origins_taken, requested
 from nimc.campaign.checks import CheckVariables
-from nimc.campaign.load import Other
 from nimc.campaign.matrix import Matrix, Offers, matrix, offers_of
 from nimc.campaign.settings import ReframeSettings
 from records.acceptance import LIMITS
@@ -85,8 +84,6 @@ class Request:
     lengths: Lengths = field(default_factory=Lengths)
     #: ReFrame's program.
     reframe: str = "reframe"
-    #: Checks of others, by the names of their classes.
-    others: Mapping[str, Other] = field(default_factory=dict)
 
     @cached_property
     def treatments(self) -> dict[str, list[Treatment]]:
@@ -360,10 +357,10 @@ def logs_of(run: Path | str, entry: Entry, index: int) -> Path:
 def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`."""
     logs = logs_of(run, entry, index)
-    other = request.others.get(entry.check)
-    checks = str(other.file) if other else f"{request.folder}/{entry.check}.py"
+    of_others = request.check(entry).file
+    checks = of_others or f"{request.folder}/{entry.check}.py"
     # ReFrame shows a parameter that has one value in the name.
-    named = f"^{entry.check}(%.*)?$" if other else f"^{entry.check}$"
+    named = f"^{entry.check}(%.*)?$" if of_others else f"^{entry.check}$"
     return [
         *(request.reframe, "-C", str(request.config), f"--system={request.machine.system}"),
         *("-c", checks, "-r", "-n", named),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nimc.campaign import cases
 from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
-from nimc.campaign.load import load_campaign, others_in, renamed
+from nimc.campaign.load import load_campaign, others_in
 from nimc.campaign.plan import Plan, Request
 from nimc.campaign.settings import (
     Partitions,
@@ -49,10 +49,8 @@ def prepare(
     checks = dict(checks_in(folder))
     require_known_programs(machine, checks)
     marked = marked_yaml.load(campaign_file)
-    others = others_in(marked, checks, config, machine.system)
-    named = {name: other.check for name, other in others.items()}
-    loaded = renamed(load_campaign(marked, {**checks, **named}, machine), others)
-    checks |= {other.name: other.check for other in others.values()}
+    checks |= others_in(marked, checks, config, machine.system)
+    loaded = load_campaign(marked, checks, machine)
     campaign, absent = cases.leave_out(cases.expand(loaded, checks, machine), machine, only)
     used = {name: checks[name] for name in sorted({case.check for case in campaign.cases})}
     settings = settings_of(config)
@@ -70,7 +68,6 @@ def prepare(
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,
         least_run_s=cases.least_s(campaign, machine),
-        others={other.name: other for other in others.values() if other.name in used},
         reframe=which("reframe") or "reframe",
     )
     if nodelist is not None:

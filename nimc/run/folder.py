@@ -231,7 +231,7 @@ def new_header(request: Request) -> RunHeader:
     here = host.detect().as_dict()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
     campaign, machine = request.campaign, request.machine
-    others = {name: other.sha256 for name, other in request.others.items()}
+    others = {name: check.sha256 for name, check in request.checks.items() if check.file}
     asked = resolved(campaign, machine, here["hostname"], request.nodelist, others)
     return RunHeader(
         run=f"{campaign.name}-{machine.name}-{stamp}",

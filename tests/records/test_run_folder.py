@@ -17,7 +17,7 @@ from records.arms import (
     standard_arms,
 )
 from records.errors import InputError
-from records.run import MARGIN, load_header, workload_of
+from records.run import MARGIN, load_header
 from records.run_folder import run_folders, size_of, stem_of
 from records.sample import event_parts
 from records.treatment import Burst
@@ -96,10 +96,6 @@ def test_limits_are_those_of_the_documents() -> None:
     assert {name: getattr(AcceptanceLimits(), name) for name in limits} == limits
     assert set(LIMITS) < set(limits)
     assert MARGIN == 0.02
-
-
-def test_the_workload_of_a_check() -> None:
-    assert [workload_of(each) for each in ("stream", "a/b.py:Melt")] == ["stream", "Melt"]
 
 
 def test_names_of_treatments() -> None:

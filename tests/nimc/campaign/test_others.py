@@ -57,7 +57,7 @@ def test_each_level_is_a_case_that_reframe_is_asked_for(asked: Request) -> None:
     assert plan.settings == {"steps": 20, "num_cpus_per_task": 1}
 
     # Only where its class says.
-    melt, plain = (asked.others[name].check for name in ("melt", "plain"))
+    melt, plain = (asked.checks[name] for name in ("melt", "plain"))
     assert melt.environs == plain.environs == ("default+wheels",)
     assert {(cell.workload, cell.place): cell.runs for cell in asked.matrix().cells} == {
         **{(name, "default+wheels"): "yes" for name in ("melt", "plain", "stream")},

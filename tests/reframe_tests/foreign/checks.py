@@ -155,9 +155,3 @@ class any_number(timed, NimcMixin):
 
 class mixin_first(NimcMixin, timed):
     pass
-
-
-class without_sanity(rfm.RunOnlyRegressionTest, NimcMixin):
-    valid_systems = ["*"]
-    valid_prog_environs = ["wheels"]
-    executable = "true"

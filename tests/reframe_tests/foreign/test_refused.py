@@ -20,7 +20,6 @@ from tests.reframe_tests.foreign.checks import (
     in_furlongs,
     swept,
     victim,
-    without_sanity,
 )
 
 
@@ -36,7 +35,6 @@ from tests.reframe_tests.foreign.checks import (
             "^reserved_cores: figures of merit of different numbers of cores cannot",
         ),
         (any_number, {}, "any_number.num_tasks: 0 found; allowed: from 1"),
-        (without_sanity, {}, "without_sanity: no sanity function; allowed: one of its own"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_it_runs(reframe, cls, variables, message):
