@@ -28,7 +28,7 @@ from records.arms import level_text
 from records.chain import file_digest
 from records.checkout import python_main, python_path
 from records.errors import InputError, MachineError
-from records.files import distrust, replace_text
+from records.files import distrust, replace_text, require_own
 from records.machine.site import Machine
 from records.programs import ask
 from records.sample import Level
@@ -188,12 +188,17 @@ def _cache_file() -> Path | None:
     return None
 
 
-def check_of_others(file: Path, name: str, config: Path, system: str) -> CheckVariables:
+def check_of_others(path: Path, name: str, config: Path, system: str) -> CheckVariables:
     """A class on the mixin in a file of others, on a system of ReFrame's configuration.
 
-    Raises MachineError, with the reason alone, if it cannot be measured.
+    Raises InputError or MachineError, with the reason alone, if it cannot be measured.
     """
-    return _CHECKS.validate_python(_ask(file, name, str(config), system))[name]
+    path = Path(os.path.realpath(path.parent), path.name)
+    for place in (path.parent, path):  # it runs as this user, and imports what lies next to it
+        require_own(place, "file", or_root=True)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; allowed: a file")
+    return _CHECKS.validate_python(_ask(path, name, str(config), system))[name]
 
 
 def _ask(place: Path, *words: str) -> dict[str, Any]:

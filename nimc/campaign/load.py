@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from nimc.campaign.checks import CheckVariables, check_of_others
 from records.arms import ARMS, level_text, standard_arms
 from records.campaign import SWEPT, Campaign, Entry
 from records.errors import InputError, MachineError, near, show
-from records.files import require_own
 from records.machine.site import Machine
 from records.marked_yaml import Marked, Place, field_at, model_around
 from records.sample import Level
@@ -339,36 +337,26 @@ def others_in(
     others: dict[str, CheckVariables] = {}
     files: dict[str, str] = {}
     faults = []
-    for place, named in named_in(marked):
+    for index, named in named_in(marked):
         path, name = named.rsplit(":", 1)
         try:
             if name in ours or files.get(name, path) != path:
                 raise InputError("another check has the same name; allowed: such as a subclass")
             if name not in others:
-                others[name] = _other(marked.path.parent / path, name, config, system)
+                others[name] = check_of_others(marked.path.parent / path, name, config, system)
             files[name] = path
-            marked.data["workloads"][place[1]]["check"] = name
+            marked.data["workloads"][index]["check"] = name
         except (InputError, MachineError) as error:
-            faults.append(Fault(place, f"{named} found: {error}"))
+            faults.append(Fault(("workloads", index, "check"), f"{named} found: {error}"))
     refuse(marked, faults)
     return others
 
 
-def named_in(marked: Marked) -> list[tuple[Place, str]]:
-    """What names checks of others in a campaign that is not yet validated, and its place."""
-    named = [(index, entry.get("check")) for index, entry in enumerate(_listed(marked))]
+def named_in(marked: Marked) -> list[tuple[int, str]]:
+    """Which workloads of a campaign that is not yet validated are checks of others, by what."""
+    checks = [entry.get("check") for entry in _listed(marked)]
     return [
-        (("workloads", index, "check"), check)
-        for index, check in named
+        (index, check)
+        for index, check in enumerate(checks)
         if isinstance(check, str) and _NAMED.fullmatch(check)
     ]
-
-
-def _other(path: Path, name: str, config: Path, system: str) -> CheckVariables:
-    """Raises InputError or MachineError for one that cannot be used, with the reason."""
-    path = Path(os.path.realpath(path.parent), path.name)
-    for place in (path.parent, path):  # it runs as this user, and imports what lies next to it
-        require_own(place, "file", or_root=True)
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; allowed: a file")
-    return check_of_others(path, name, config, system)

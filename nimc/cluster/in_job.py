@@ -167,15 +167,15 @@ def _of_all(of_nodes: Sequence[tuple[str, Finding]]) -> Finding:
 def _of_node(node: LookedAt, site: Machine) -> Iterator[Finding]:
     """What a node has of all that it must have."""
     lack = node.unseen and f"does not see {', '.join(node.unseen)}, where ReFrame stages"
-    seen = "see the checkout, Python, the results and the stage folder"
-    yield required("shared folders", lack, seen, "keep it on a file system that all nodes mount")
+    visible = "see the checkout, Python, the results and the stage folder"
+    yield required("shared folders", lack, visible, "keep it on a file system that all nodes mount")
     lock = "the lock of this host in the results folder"
     remedy = "mount it with locks (Lustre: -o flock), or use another --results"
     yield required("locks", "" if node.sees_lock else f"does not see {lock}", f"see {lock}", remedy)
     name, what, file = site.interface, "interface on nodes", f"site/{site.name}.yaml"
     there = ", ".join(name for name, address in node.addresses.items() if address) or "none"
     if name is None:
-        yield lacking(what, f"with an IPv4 address: {there}", f"set interface in {file}")
+        yield lacking(what, f"not set; with an IPv4 address: {there}", f"set interface in {file}")
     else:
         address = node.addresses.get(name)
         lack = "" if address else f"no {name} with an IPv4 address, but {there}"

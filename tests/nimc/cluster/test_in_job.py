@@ -90,7 +90,7 @@ def test_interfaces_that_could_be_named_and_devices_are_said() -> None:
     rows = {row.what: row for row in in_job.findings(job(*nodes), machine_of(interface=None))}
     interface = rows["interface on nodes"]
     assert (interface.state, interface.needed) == ("limited", False)
-    assert "n1: with an IPv4 address: docker0, eno1, hsn0; n2: with an" in interface.detail
+    assert "n1: not set; with an IPv4 address: docker0, eno1, hsn0; n2: not" in interface.detail
     # An interface in the place of a device, and a device without ports.
     for name, detail in (("eno1", "up 1 Gbit/s"), ("mlx5_9", "InfiniBand")):
         bare = replace(FAST[0], name="mlx5_9", ports=[])

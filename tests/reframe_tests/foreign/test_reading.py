@@ -154,8 +154,8 @@ def test_reframes_own_stages_leave_the_functions_of_the_check_alone(reframe, cls
     ],
 )
 def test_direction_is_as_asked_then_by_reference_then_by_unit(bounds, asked, unit, better):
-    found = direction(asked, *bounds, unit)
-    assert (found and found[0]) == better
+    chosen = direction(asked, *bounds, unit)
+    assert (chosen and chosen[0]) == better
 
 
 @pytest.mark.parametrize(
