@@ -49,10 +49,11 @@ def test_what_is_taken_from_a_check_and_what_no_mixin_can_help(reframe):
     # Parameters make cases of their own; the time limit is that of each run.
     cases = {reframe(swept, variant).case for variant in range(2)}
     assert cases == {"swept_threads=1", "swept_threads=2"}
-    check = reframe(victim, time_limit="3m")
+    check = reframe(victim, time_limit="3m", num_tasks=3)
     check.put_conductor()
     plan = json.loads(Path(check.stagedir, "plan.json").read_text())
     assert (plan["demand"]["run_timeout_s"], check.time_limit) == (180, None)
+    assert {one["start"]["ranks_per_node"] for one in plan["treatments"]} == {3}
     with pytest.raises(ReframeError, match="runs nothing"):
         compiles_only()
 
