@@ -147,7 +147,7 @@ class MpiPut(Injector):
         kind = [devices.transport(writer.device)] if devices.is_rdma(writer.device) else []
         return ReportParser(self.transport(writer), "+".join([*kind, _TWO_SIDED]))
 
-    def missing(self) -> str | None:
+    def missing(self, device: str | None = None) -> str | None:
         """Looks for the program on PATH and where it is made, and for its launcher."""
         if not shutil.which(_program()):
             return f"mpi_put is missing: 'make -C {_FOLDER}', with an MPI's mpicc on PATH"

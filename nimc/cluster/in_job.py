@@ -45,6 +45,8 @@ class Place(NamedTuple):
     partition: str
     environ: str
     origins: Origins
+    #: That of the writers, if its name is known.
+    device: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def examine(
             " machines whose jobs Slurm starts"
         )
     os.environ.update(settings.environment)  # as ReFrame, which runs the file (SLURM_CONF)
-    place = Place(config, part["name"], part["environs"][0], site.origins)
+    place = Place(config, part["name"], part["environs"][0], site.origins, site.device)
     results.mkdir(parents=True, exist_ok=True)
     try:
         return list(findings(look(place, results.absolute(), wait_s, tell), site))
@@ -140,6 +142,7 @@ def _command(place: Place, folder: Path, wait_s: float) -> list[str]:
     paths = [str(ROOT), *python, str(folder.parent), os.path.abspath(prefix)]
     origins = place.origins if nodes > 1 else Origins(policy="same_job")
     request = {"origins": origins.model_dump(), "nodes": nodes, "paths": [*dict.fromkeys(paths)]}
+    request["device"] = place.device
     (folder / "request.json").write_text(json.dumps(request))
     return [
         *(find_reframe(), "-C", str(place.config), "-c", str(_CHECK), "-r"),

@@ -22,13 +22,14 @@ from records.machine import host
 def main() -> None:
     """`node_look REQUEST`."""
     file = Path(sys.argv[1])
-    here, paths = host.detect(), json.loads(file.read_text())["paths"]
+    here, request = host.detect(), json.loads(file.read_text())
+    device = request["device"]
     record: dict[str, Any] = {
         "node": node_name(),
         "host": here.as_dict(),
-        "unseen": [path for path in paths if not os.path.exists(path)],
+        "unseen": [path for path in request["paths"] if not os.path.exists(path)],
         "addresses": {of.name: _address(of.name) for of in here.interfaces},
-        "injectors": {name: injector.missing() for name, injector in INJECTORS.items()},
+        "injectors": {name: injector.missing(device) for name, injector in INJECTORS.items()},
         "lock": _lock(file.with_name("lock")),
     }
     rank = os.environ.get("SLURM_PROCID", "0")

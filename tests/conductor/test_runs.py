@@ -546,7 +546,12 @@ def test_an_injector_that_reports_nothing_ends_the_block(tmp_path):
         return [state]
 
     hub.start = start_silent
-    with pytest.raises(BlockError, match=r"writer 0 \(ucx, n1\) reported no rate"):
+    with pytest.raises(BlockError, match=r"writer 0 \(ucx, n1\) reported no rate in \d+ s$"):
+        asyncio.run(rates.learn(WRITES))
+    # What its launcher waits for.
+    log = rates._runner.logs / "writer-0-origin.log"
+    log.write_text("srun: Job 7 step creation temporarily disabled, retrying\n")
+    with pytest.raises(BlockError, match=r"no rate in \d+ s: srun: Job 7 step creation"):
         asyncio.run(rates.learn(WRITES))
 
 

@@ -335,7 +335,8 @@ def test_targets_have_a_partition_without_the_origins_reservation(
 def test_an_injector_is_asked_of_the_host_only_where_writers_run_there(
     monkeypatch, policy, expected
 ):
-    monkeypatch.setattr(INJECTORS["perftest"], "missing", lambda: "no ib_write_bw: 'apt install x'")
+    lack = "no ib_write_bw: 'apt install x'"
+    monkeypatch.setattr(INJECTORS["perftest"], "missing", lambda _device: lack)
     found = {each.what: each for each in doctor.injectors(machine_apart(policy))}
     writes = found["injector perftest"]
     assert (writes.state, writes.needed) == expected

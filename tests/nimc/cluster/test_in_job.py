@@ -191,7 +191,7 @@ def test_nodes_of_the_targets_partition_are_looked_at(
 
 def test_nodes_see_a_lock_that_is_held_and_paths(tmp_path: Path) -> None:
     request = tmp_path / "request.json"
-    request.write_text(json.dumps({"paths": [str(tmp_path), "/not/there"]}))
+    request.write_text(json.dumps({"paths": [str(tmp_path), "/not/there"], "device": None}))
 
     def look(rank: int) -> None:
         environment = {**os.environ, "SLURM_PROCID": str(rank), "PYTHONPATH": str(ROOT)}

@@ -183,6 +183,35 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
     }
 
 
+@pytest.mark.parametrize(
+    ("of_partition", "of_environment", "runs"),
+    [
+        ([], [["PATH", "{bin}:$PATH"]], "yes"),
+        ([], [["PATH", "${{PATH}}:{bin}"]], "yes"),
+        ([["PATH", "{bin}:$PATH"]], [["PATH", "/opt/none:$PATH"]], "yes"),
+        ([["ROOT", "{bin}/.."]], [["PATH", "$ROOT/bin"]], "yes"),
+        ([["PATH", "{bin}:$PATH"]], [["PATH", "/opt/none"]], "no"),
+        ([], [["OLD_PATH", "{bin}:$PATH"], ["THREADS", 4]], "no"),
+    ],
+)
+def test_a_program_is_looked_for_on_the_path_that_variables_set(
+    path: str, of_partition: list[list[str]], of_environment: list[list[str]], runs: str
+) -> None:
+    """As by `export NAME="VALUE"` in a job script, the partition's before the environment's."""
+
+    def filled(variables: list[list[str]]) -> list[list[str]]:
+        return [
+            [name, value.format(bin=path) if isinstance(value, str) else value]
+            for name, value in variables
+        ]
+
+    part = {"name": "p", "environs": ["e"], "env_vars": filled(of_partition)}
+    environ = {"name": "e", "features": ["wheels"], "env_vars": filled(of_environment)}
+    settings = ReframeSettings({"PATH": "/usr/bin"}, [part], [environ])
+    (cell,) = matrix({"melt": PROGRAM}, offers_of(settings, "m", None)).cells
+    assert (cell.runs, cell.reason) == (runs, "" if runs == "yes" else "no program melt")
+
+
 def test_a_node_of_several_partitions_is_listed_once_and_other_lines_are_no_nodes() -> None:
     nodes = [SlurmNode("node1", "idle"), SlurmNode("node2", "mixed")]
     assert nodes_in("node1 idle\nnode2 mixed\nnode2 mixed\n") == nodes
