@@ -76,8 +76,10 @@ def pack(
     if not verified.is_sound:
         raise InputError(*(of.text for of in verified.findings if of.kind != "unproven"))
     header, content = load_header(run), run_files(run)
+    # The analysis reads no outputs, which are most of the files.
+    read = {name: text for name, text in content.items() if not name.endswith((".out", ".gz"))}
     with TemporaryDirectory() as folder:
-        report = report_files(_unpacked(content, Path(folder)))
+        report = report_files(_unpacked(read, Path(folder)))
     content |= {f"{REPORT}{name}": text for name, text in report.items()}
     content |= {CAMPAIGN: header.campaign_text.encode(), **descriptions(header, license_, authors)}
     content[MANIFEST] = zipped.manifest(content)
