@@ -18,7 +18,6 @@ from shutil import disk_usage
 from analysis.history.alarms import survey
 from analysis.history.nights import nights_of, read_results
 from analysis.pages.write import gather, write_pages
-from nimc.crate.metadata import About
 from nimc.crate.pack import pack
 from nimc.run.verify import verify
 from tests.analysis.history.tables import made_table, write_nights
@@ -66,8 +65,7 @@ def _verify(size: int, folder: Path) -> Callable[[], object]:
 def _pack(size: int, folder: Path) -> Callable[[], object]:
     chain.make(folder / "run", size)
     to = folder / "run.zip"
-    about = About(license="CC-BY-4.0", authors=["A. Author"])
-    return lambda: pack(folder / "run", to, about)
+    return lambda: pack(folder / "run", to, "CC-BY-4.0", ["A. Author"])
 
 
 def _alarms(size: int, folder: Path) -> Callable[[], object]:

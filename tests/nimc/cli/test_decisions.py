@@ -19,7 +19,6 @@ from conductor.injectors import INJECTORS
 from nimc.cli import crate, hosts, minicluster, run, spack
 from nimc.cli.document import Answer
 from nimc.cluster.reservation import Reservation
-from nimc.crate.reproduce import Reproduction
 from nimc.run.runner import Failure
 from records.errors import InputError
 from records.machine.slurm import SlurmNode
@@ -236,17 +235,17 @@ def cases(*names: str) -> Any:
     return Made(machine=Made(name="m"), campaign=Made(cases=[Made(name=each) for each in names]))
 
 
-def test_cases_that_this_machine_cannot_run_are_left_out(
-    monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(crate, "prepare", lambda *given, only: (*given, only))
+def test_cases_that_this_machine_cannot_run_are_left_out(monkeypatch: Patch) -> None:
+    def prepare(path: Path, machine: str, only: Any = None) -> Any:
+        return (path, machine, only) if only else cases("stream", "lammps")
+
+    monkeypatch.setattr(crate, "prepare", prepare)
+    path, ask = Path("c.yaml"), crate._asked
     packed: Any = Made(run="r", asked=Made(cases={"stream": [], "gone": []}))
-    path, here = Path("c.yaml"), cases("stream", "lammps")
-    assert crate._asked(packed, here, path) == (path, "m", ["stream"])
-    assert capsys.readouterr().err == "nimc: gone: cannot be run on m\n"
-    assert crate._asked(packed, only := cases("stream"), path) is only
+    assert ask(packed, path, "m") == (path, "m", ["stream"])
+    packed.asked.cases.pop("stream")
     with pytest.raises(InputError, match=r"^m: cannot run any case of r$"):
-        crate._asked(packed, cases("lammps"), path)
+        ask(packed, path, "m")
 
 
 @pytest.mark.parametrize(
@@ -258,12 +257,13 @@ def test_only_a_whole_reproduction_is_status_zero(
 ) -> None:
     sides: list[Any] = []
     monkeypatch.setattr(crate, "compare_sides", lambda *of: sides.extend(of) or Made(rows=[]))
-    monkeypatch.setattr(crate, "judge", lambda _: Reproduction(outcome, ["why"]))
+    monkeypatch.setattr(crate, "judge", lambda _: (outcome, ["why"]))
+    monkeypatch.setattr(crate, "load_run", lambda path: Made(read=path))
     monkeypatch.setattr(crate, "comparison_parts", lambda _, **__: ["lines"])
     old, new = (Made(header=header(run=name), path=Path(name)) for name in ("old", "new"))
     compare: Callable[..., Answer] = crate._compared
     answer = compare(old, new, failures, details=False)
-    assert (answer.status, sides) == (code, [[old], [new]])
+    assert (answer.status, sides) == (code, [[old], [Made(read=new.path)]])
     document: Any = answer.document
     assert (document["packed"], document["run"], document["outcome"]) == ("old", "new", outcome)
     assert (document["reasons"], len(document["failures"])) == (["why"], len(failures))
