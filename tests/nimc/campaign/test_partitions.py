@@ -18,6 +18,7 @@ from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError
 from tests.commands import Command
+from tests.nimc.checkouts import SITE, checkout
 from tests.reframe_tests.test_numa_places import of
 
 PARTITIONS = [
@@ -30,7 +31,6 @@ site_configuration = {"systems": [{"name": "box", "hostnames": ["b"], "partition
      "time_limit": "2h", "environs": ["e"]},
 ]}], "environments": [{"name": "e", "features": ["wheels"]}]}
 """
-SITE = "name: box\ndescription: a box\norigins: {policy: same_host}\ninjector: ucx\n"
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,6 @@ def test_a_named_partition_is_asked_else_the_strictest() -> None:
     assert use_slurm(target_partitions(PARTITIONS, None))
     assert time_limit_s([]) is None
     assert use_slurm([{"scheduler": "squeue"}])
-
-
-def checkout(folder: Path, config: str = CONFIG, site: str = SITE) -> Path:
-    """A checkout with a machine `box`."""
-    (folder / "reframe_tests").symlink_to(ROOT / "reframe_tests")
-    for name, text in (("configs/box.py", config), ("site/box.yaml", site)):
-        (folder / name).parent.mkdir()
-        (folder / name).write_text(text)
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -90,7 +81,7 @@ def test_a_configuration_that_cannot_run_the_campaign_is_refused(
 
 
 def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path: Path) -> None:
-    there = prepare(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path))
+    there = prepare(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path, CONFIG))
     assert (there.slurm, there.time_limit_s) == (True, 7200)
     here = prepare(ROOT / "campaigns/quick.yaml", "localhost")
     assert not here.slurm
@@ -144,7 +135,7 @@ def test_what_is_no_list_of_as_many_nodes_is_refused(machine: str, nodes: str, s
 def test_nodes_of_one_job_cannot_be_pinned(tmp_path: Path) -> None:
     site = SITE.replace("same_host", "same_job")
     with pytest.raises(InputError, match="same_job"):
-        prepare(QUICK, "box", checkout(tmp_path, site=site), nodelist="n1")
+        prepare(QUICK, "box", checkout(tmp_path, CONFIG, site), nodelist="n1")
 
 
 def campaign(factors: Any = None, **asked: Any) -> Campaign:

@@ -22,6 +22,7 @@ from records.machine import slurm as jobs
 from records.machine.site import Machine, Origins
 from records.programs import ProgramAnswer
 from tests.nimc.campaign.made_request import made_request
+from tests.nimc.checkouts import program
 
 CAMPAIGN: dict[str, Any] = {
     "name": "c",
@@ -120,8 +121,7 @@ def test_a_folder_in_another_encoding_hides_no_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = f"7{RUNS}/old/caf\\351\\n8{RUNS}{tmp_path}/run\\n"
-    (tmp_path / "squeue").write_text(f"#!/bin/sh\nprintf '{listed}'\n")
-    (tmp_path / "squeue").chmod(0o755)
+    program(tmp_path, "squeue", f"printf '{listed}'")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert jobs._left(tmp_path / "run") == ["8"]
 
