@@ -229,6 +229,13 @@ class Command:
         assert status == code, self.err
         return self.out
 
+    def refused(self, *words: object, code: int = 2) -> str:
+        """The one line that says why it does nothing."""
+        self(*words, code=code)
+        (line,) = self.err.splitlines()
+        assert line.startswith("nimc: "), line
+        return line.removeprefix("nimc: ")
+
     def json(self, *words: object, code: int = 0) -> dict[str, Any]:
         """Its document, whose keys are those of docs/documents.json."""
         document: dict[str, Any] = json.loads(self(*words, "--json", code=code))

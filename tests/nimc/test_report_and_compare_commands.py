@@ -151,9 +151,3 @@ def test_each_machine_has_its_advice(run: Path, tmp_path: Path, command: Command
         "reserved_cores=1"
     ]
     assert second["remedies"] == []
-
-
-@pytest.mark.parametrize("share", ["0", "1.1", "nan", "101%", "x"])
-def test_a_share_of_time_is_above_0_and_at_most_1(run: Path, share: str, command: Command) -> None:
-    command("advise", run, "--traffic-share", share, code=2)
-    assert "--traffic-share" in command.err

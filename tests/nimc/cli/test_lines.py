@@ -9,8 +9,7 @@ import pytest
 from analysis.effects.contrasts import Contrast
 from analysis.effects.result import Result, Verdict
 from analysis.statistics.interval import Estimate, Interval
-from nimc.cli import plan, results, simulate
-from records.errors import InputError
+from nimc.cli import plan, results
 
 
 def about(value: float, low: float, high: float) -> Estimate:
@@ -94,15 +93,6 @@ def test_notes_and_rejections_come_once_and_name_their_cases() -> None:
         many = replace(first, rejections=[lost(n, "abcdefghi"[n]) for n in range(more)])
         found = results._rejections([many])
         assert (len(found), found[-1].startswith(last)) == (more, True)
-
-
-# `nimc simulate`: writers.
-
-
-@pytest.mark.parametrize("text", ["-1%", "nan%"])
-def test_a_share_that_is_none(text: str) -> None:
-    with pytest.raises(InputError, match=f"^--writers: '{text}' is not a share"):
-        simulate._writers(text, 10)
 
 
 # `nimc plan`: commands that a shell reads.

@@ -19,7 +19,6 @@ from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.files import private_lock
 from records.machine.site import Machine, Origins
-from tests.commands import Command
 from tests.nimc.cluster.made import FAST, node
 from tests.records.machine.made import machine
 
@@ -212,11 +211,3 @@ def test_nodes_see_a_lock_that_is_held_and_paths(tmp_path: Path) -> None:
 def test_a_machine_without_slurm_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--in-job: configs/localhost\.py has no partition of"):
         in_job.examine("localhost", tmp_path, 1.0, print)
-
-
-@pytest.mark.parametrize("option", [("--wait", "1min"), ("--results", "elsewhere")])
-def test_options_of_the_job_are_refused_without_one(
-    option: tuple[str, str], command: Command
-) -> None:
-    command("doctor", "--machine", "localhost", *option, code=2)
-    assert f"{option[0]}: has no effect without --in-job" in command.err

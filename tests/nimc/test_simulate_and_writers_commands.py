@@ -1,4 +1,4 @@
-"""`nimc simulate` as it is called."""
+"""`nimc simulate` and `nimc writers` as they are called."""
 
 import functools
 from collections.abc import Callable
@@ -63,26 +63,6 @@ def test_a_share_of_ranks(run: Run) -> None:
     assert (all_nodes["writers"], all_nodes["slowdown"]) == (2, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ([], "--worst: missing"),
-        (["--worst", "2", "--writers", "x%"], "--writers: 'x%' is not a share"),
-        (["--worst", "2", "--writers", "some"], "--writers: 'some' is not a count"),
-        (["--worst", "2", "--ranks", "100"], "ranks: 100 do not fill nodes of 16"),
-        (["--worst", "2", "--ranks", "64", "--writers", "5"], "--writers: 5 on 4 nodes"),
-        (["--worst", "nan"], "--worst: nan found; allowed: a number from 1"),
-        (["--worst", "0.5"], "--worst: 0.5 found"),
-        (["--worst", "inf"], "--worst: inf found"),
-        (["--paper", "--worst", "2"], "--worst: cannot be combined with --paper; allowed: --json"),
-    ],
-)
-def test_wrong_input_is_one_line(command: Command, arguments: list[str], text: str) -> None:
-    command("simulate", *arguments, code=2)
-    assert command.err.startswith(f"nimc: {text}")
-    assert command.err.count("\n") == 1
-
-
 def test_paper_labels_what_is_published_and_what_is_modelled(
     run: Run, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,3 +80,21 @@ def test_paper_labels_what_is_published_and_what_is_modelled(
     text = " ".join(command("simulate", "--paper").split())
     for reading in found["readings"]:
         assert f"{100 * reading['explained_share_of_excess']:.1f} % of the excess" in text
+
+
+# `nimc writers`
+
+
+def test_paper_says_that_the_fdr_column_does_not_follow_from_its_inputs(command: Command) -> None:
+    text = command("writers", "--paper")
+    assert "does not follow: writers at a time, write of 0.5 s as stated" in text
+    assert "effective write of 0.784 s" in text
+
+
+def test_systems_beyond_the_range_of_the_series_are_named(command: Command) -> None:
+    # Ranks of 100 s: 50 of them fail every 2 s, so that a write of 4 s is twice that, and no less.
+    asked = ("--ranks", "49,50", "--mtti", "100s", "--write", "4s")
+    inside, beyond = command.json("writers", *asked)["rows"]
+    assert (inside["in_range"], beyond["in_range"]) == (True, False)
+    assert beyond["interval_s"] == 2.0
+    assert command("writers", *asked).endswith("is set to that time: ranks 50\n")
