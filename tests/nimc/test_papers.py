@@ -104,43 +104,19 @@ def test_every_command_exists(line: str) -> None:
     assert takes_words or not words or words[0].startswith("--"), line
 
 
+Maker = Callable[[Path], str]
+
+
+def report(make: Callable[[Path], Path]) -> Maker:
+    """The page of the run that is made in a folder."""
+    return lambda folder: render([load_run(make(folder), force=True)])
+
+
 def _one_node(folder: Path) -> str:
     off, on = [10.0] * 10, [20.0] * 10
     stream = test_paper_tables.runs("stream", off, [5.0] * 10, "B/s")
     lammps = test_paper_tables.runs("lammps", off, on)
     return render([test_paper_tables.load(folder, stream, lammps)])
-
-
-def _counted(folder: Path) -> str:
-    return render([load_run(test_causes.made_run(folder, CASES))])
-
-
-def _scales(folder: Path) -> str:
-    return render([test_scaling.run_of(folder, 16, 64)])
-
-
-def _free_core(folder: Path) -> str:
-    return render([test_free_core.made(folder)])
-
-
-def _traffic(folder: Path) -> str:
-    return render([load_run(test_offload.made_run(folder, 0.12))])
-
-
-def _remedies(folder: Path) -> str:
-    return render([load_run(write_run(folder / "run", swept(sweep(), pairs=8)))])
-
-
-def _numa(folder: Path) -> str:
-    return render([load_run(test_numa.run_of(folder, test_numa.TWO_NODES), force=True)])
-
-
-def _footprints(folder: Path) -> str:
-    return render([load_run(test_footprints.made_run(folder))])
-
-
-def _rails(folder: Path) -> str:
-    return render([load_run(test_rails.made(folder, test_rails.case()))])
 
 
 def _comparison(folder: Path) -> str:
@@ -153,22 +129,17 @@ def _machines(folder: Path) -> str:
     return comparison.render(compare_sides(sides[:1], sides[1:]))
 
 
-def _pages(_: Path) -> str:
-    return index_page([], side_by_side([made_history("first")]))
-
-
 def _model(_: Path) -> str:
     measured = rates(evaluate.load_published("henri"), 0, 0.01)
     return model_page(fit(measured), measured)
 
 
-def _little(folder: Path) -> str:
-    """No workload of the paper, too few pairs for an interval, and nothing counted."""
-    case = Case("minife", "s", "lower", 1.0, {"on": 1.5})
-    return render([load_run(write_run(folder / "run", samples(case, pairs=2)))])
-
-
-Maker = Callable[[Path], str]
+#: No workload of the paper, too few pairs for an interval, and nothing counted.
+LITTLE = report(
+    lambda folder: write_run(
+        folder / "run", samples(Case("minife", "s", "lower", 1.0, {"on": 1.5}), pairs=2)
+    )
+)
 #: Heading or caption -> a made run that has its data.
 MADE: dict[str, Maker] = {
     **dict.fromkeys(
@@ -181,17 +152,33 @@ MADE: dict[str, Maker] = {
         ),
         _one_node,
     ),
-    **dict.fromkeys(("Why", "Roles", "Table IV"), _counted),
-    "Run time against ranks": _scales,
-    "Processor time of the traffic": _traffic,
-    **dict.fromkeys(("The fabric's part", "Interrupts on the free core"), _free_core),
-    **dict.fromkeys(("Remedies", "Advice on remedies"), _remedies),
-    **dict.fromkeys(("RDMA and NUMA", "All cells"), _numa),
-    **dict.fromkeys(("Cache or memory", "Loss by footprint and working set"), _footprints),
-    **dict.fromkeys(("Figure 1", "Figure 2", "Figure 3"), _rails),
+    **dict.fromkeys(
+        ("Why", "Roles", "Table IV"), report(lambda folder: test_causes.made_run(folder, CASES))
+    ),
+    "Run time against ranks": lambda folder: render([test_scaling.run_of(folder, 16, 64)]),
+    "Processor time of the traffic": report(lambda folder: test_offload.made_run(folder, 0.12)),
+    **dict.fromkeys(
+        ("The fabric's part", "Interrupts on the free core"),
+        lambda folder: render([test_free_core.made(folder)]),
+    ),
+    **dict.fromkeys(
+        ("Remedies", "Advice on remedies"),
+        report(lambda folder: write_run(folder / "run", swept(sweep(), pairs=8))),
+    ),
+    **dict.fromkeys(
+        ("RDMA and NUMA", "All cells"),
+        report(lambda folder: test_numa.run_of(folder, test_numa.TWO_NODES)),
+    ),
+    **dict.fromkeys(
+        ("Cache or memory", "Loss by footprint and working set"), report(test_footprints.made_run)
+    ),
+    **dict.fromkeys(
+        ("Figure 1", "Figure 2", "Figure 3"),
+        report(lambda folder: test_rails.made(folder, test_rails.case())),
+    ),
     **dict.fromkeys(("What differs", "Both sides"), _comparison),
     "Run time against ranks, best of five": _machines,
-    "Headroom of the memory": _pages,
+    "Headroom of the memory": lambda _: index_page([], side_by_side([made_history("first")])),
     **dict.fromkeys(("Parameters", "Errors", "Bandwidth", "All placements"), _model),
 }
 
@@ -226,4 +213,4 @@ def test_every_heading_is_on_the_page_of_a_run_that_has_its_data(name: str) -> N
 
 def test_without_its_data_a_heading_is_not_there() -> None:
     # The machine is described on every page.
-    assert [name for name in MADE if _has(_little, name)] == ["The machine"]
+    assert [name for name in MADE if _has(LITTLE, name)] == ["The machine"]

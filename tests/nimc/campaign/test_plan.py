@@ -315,15 +315,9 @@ def test_the_plan_tells_which_factors_change_within_a_block(short: Path, command
     ]
 
 
-def test_the_first_campaigns_keep_their_promises() -> None:
-    quick = prepare(ROOT / "campaigns/quick.yaml", "localhost").campaign
-    assert sorted(quick.arms) == ["aa", "off", "on", "spin"]
-    assert quick.pairs.floor >= 6
-    assert made_request(quick, MACHINE).plan().as_dict()["duration_least_s"] < 390
-    # As long as in the paper.
+def test_stream_runs_as_long_as_in_the_paper():
     single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
     assert single.workloads[0].set["iterations"] == 300
-    assert single.pairs.floor >= 10
 
 
 def test_runs_are_as_long_as_they_were() -> None:
