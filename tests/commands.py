@@ -122,6 +122,12 @@ class Nimc:
                 patch.setattr("analysis.report.page.render", nimc_without_figures.render)
             return call(self.words(*options), self.folder, self.environment(fake))
 
+    def ended(self, *options: str, code: int = 0, **more: Any) -> tuple[str, str]:
+        """Run it to its end, with this exit status: standard output, standard error."""
+        status, out, err = self.run(*options, **more)
+        assert status == code, err
+        return out, err
+
     def the_run(self) -> Path:
         """The one run there is."""
         (run,) = self.runs()

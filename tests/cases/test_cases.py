@@ -5,7 +5,7 @@ same kinds, as the programs' sources and manuals have them. `test_hosts.py` has 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -461,12 +461,12 @@ HOSTS = [
 
 
 @pytest.mark.parametrize("case", [*OUTPUTS, *HOSTS], ids=lambda case: case.name)
-def test_a_case_is_read_right(case: Case, tmp_path: Path) -> None:
+def test_a_case_is_read_right(case, tmp_path):
     text = given(case.name) if case.text is None else case.text
     assert case.read(text, tmp_path) == case.right
 
 
-def test_every_given_case_is_a_row() -> None:
+def test_every_given_case_is_a_row():
     """Of this table, or of `test_hosts.py`; but monitoring files (`traffic_`) are read no more."""
     if not CASES.is_dir():
         pytest.skip(f"cases of real hosts are not here: no folder {CASES}")
@@ -483,9 +483,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("capture", "value", "_"), GOOD)
-def test_a_foreign_line_anywhere_in_an_output_changes_no_figure(
-    capture: str, value: float, _: Mapping[str, float]
-) -> None:
+def test_a_foreign_line_anywhere_in_an_output_changes_no_figure(capture, value, _):
     lines = (CAPTURES / f"{capture}.txt").read_text().splitlines(keepends=True)
     parse = load(capture.split("/")[0]).parse
     for line in FOREIGN:
@@ -495,9 +493,7 @@ def test_a_foreign_line_anywhere_in_an_output_changes_no_figure(
 
 
 @pytest.mark.parametrize("name", ["SLURM_LABELIO", "SLURM_STDOUTMODE", "OMPI_MCA_orte_tag_output"])
-def test_no_launcher_labels_or_redirects_what_is_read(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_launcher_labels_or_redirects_what_is_read(name, tmp_path, monkeypatch):
     monkeypatch.setenv(name, "1")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
 
@@ -511,7 +507,7 @@ def test_no_launcher_labels_or_redirects_what_is_read(
     assert not [line for line in said if line.startswith(name)]
 
 
-def test_what_stops_is_named_as_what_a_node_lacks(tmp_path: Path) -> None:
+def test_what_stops_is_named_as_what_a_node_lacks(tmp_path):
     port = "sys/class/infiniband/mlx5_1/ports/1/counters"
     files = {f"{port}/port_xmit_wait": "4294967295", f"{port}/port_xmit_discards": "7"}
     absent = node_counters.NodeReader(write(tmp_path, files)).absent

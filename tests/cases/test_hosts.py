@@ -40,9 +40,7 @@ from tests.records.machine.made import machine
 # A fact that may be unknown.
 
 
-def test_a_size_of_caches_is_known_or_one_line_says_what_to_set(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_a_size_of_caches_is_known_or_one_line_says_what_to_set(tmp_path, monkeypatch):
     box = machine_of(files_in(given("host_no_cache_size")), tmp_path, monkeypatch)
     line = "facts: {cores: 2, sockets: 1, numa_nodes: 1, llc: SIZE, memory: 16777216000B}"
     with pytest.raises(InputError, match="last-level caches is unknown") as error:
@@ -56,9 +54,7 @@ def test_a_size_of_caches_is_known_or_one_line_says_what_to_set(
     assert doctor.memory(apart).state == "limited"
 
 
-def test_a_host_without_memory_or_processors_in_its_files_is_still_one(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_a_host_without_memory_or_processors_in_its_files_is_still_one(tmp_path, monkeypatch):
     files = {"proc/meminfo": "MemFree: 1 kB"} | cache(0, 3, 3, "0", "8192K")
     box = machine_of(files, tmp_path, monkeypatch)
     facts = box.node_facts()
@@ -76,9 +72,7 @@ def test_a_host_without_memory_or_processors_in_its_files_is_still_one(
         ({"memory_b": 0}, 1024, "facts: {} nic_node: 1, llc: 512MiB, memory: 1GiB}}"),
     ],
 )
-def test_init_leaves_only_the_size_that_a_node_does_not_report(
-    change: dict[str, Any], memory_mib: int | None, line: str
-) -> None:
+def test_init_leaves_only_the_size_that_a_node_does_not_report(change, memory_mib, line):
     record = made.node("n1", made.FAST)
     record["host"] |= change
     shape = NodeShape(2, 64, 1, memory_mib)
@@ -90,7 +84,7 @@ def test_init_leaves_only_the_size_that_a_node_does_not_report(
 # Places by the kernel's numbers of NUMA nodes.
 
 
-def test_another_node_is_one_that_there_is() -> None:
+def test_another_node_is_one_that_there_is():
     # Two sockets of three nodes with cores: 0 1 4 | 5 6 7.
     facts = {"cores": 6, "sockets": 2, "numa_nodes": [0, 1, 4, 5, 6, 7], "memory_nodes": [2, 3]}
     facts |= {"llc": "48MiB", "memory": "32GiB"}
@@ -147,7 +141,7 @@ def init_says(looked: JobLook, folder: Path) -> tuple[str, Machine]:
     return " ".join(text.replace("\n# ", " ").split()), site_files.load("box", folder)
 
 
-def test_every_program_takes_the_port_of_the_site_file(tmp_path: Path, monkeypatch) -> None:
+def test_every_program_takes_the_port_of_the_site_file(tmp_path, monkeypatch):
     ports = "sys/class/infiniband/mlx4_0/ports"
     files = {f"{ports}/{port}/counters/port_rcv_data": str(port * 250) for port in (1, 2)}
     root = write(tmp_path, files)
@@ -223,7 +217,7 @@ def test_init_names_the_device_of_all_nodes_or_says_what_differs(of_nodes, devic
     assert ("no active RDMA device" in text) == (device == "hsn0")
 
 
-def test_interfaces_of_different_names_are_said(tmp_path: Path) -> None:
+def test_interfaces_of_different_names_are_said(tmp_path):
     looked = looked_at(a=made.FAST, b=made.FAST)
     looked.nodes[0]["addresses"] = {"ens1": "10.0.0.1"}
     looked.nodes[1]["addresses"] = {"eth0": "10.0.0.2", "eth1": None}
@@ -275,7 +269,7 @@ def test_doctor_looks_at_the_port_that_writers_use_on_this_host():
     assert (own.state, "no port 3; active: mlx4_0:2" in own.detail) == ("missing", True), own
 
 
-def test_mpi_over_one_rail_needs_a_name() -> None:
+def test_mpi_over_one_rail_needs_a_name():
     listed = [{"device": AT, "numa_node": 0}, {"device": "mlx5_1:2", "numa_node": 0}]
     box = machine(device=AT, rails=listed)
     assert rails.of_writers(box, "nic0", None) == (AT,)
@@ -290,7 +284,7 @@ def test_mpi_over_one_rail_needs_a_name() -> None:
 BANNER = "\n-------\n   Welcome to the Example Supercomputer\n-------\n\nQuota: 12 of 20 TB\n"
 
 
-def test_other_answers_may_begin_with_a_banner(monkeypatch) -> None:
+def test_other_answers_may_begin_with_a_banner(monkeypatch):
     printed = "MPI plugin types are...\n\tnone\n\tpmi2\nspecific pmix plugin versions: pmix_v4\n"
     old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n"
     assert [learn.mpi_types(BANNER + text) for text in (printed, old)] == [["none", "pmi2"]] * 2
@@ -317,7 +311,7 @@ def test_other_answers_may_begin_with_a_banner(monkeypatch) -> None:
 # Jobs and nodes.
 
 
-def test_reframe_s_other_scheduler_that_is_slurm_looks_at_nodes(cluster: Path) -> None:
+def test_reframe_s_other_scheduler_that_is_slurm_looks_at_nodes(cluster):
     Command()("init", "box", "--no-job")
     config = cluster / "configs/box.py"
     config.write_text(config.read_text().replace('"slurm"', '"squeue"'))
@@ -325,7 +319,7 @@ def test_reframe_s_other_scheduler_that_is_slurm_looks_at_nodes(cluster: Path) -
     assert [each.state for each in found if each.what == "job on nodes"] == ["ok"]
 
 
-def test_a_reservation_of_the_origins_is_not_for_targets() -> None:
+def test_a_reservation_of_the_origins_is_not_for_targets():
     box = machine("reservation")
     box = box.model_copy(update={"origins": box.origins.model_copy(update={"reservation": "r"})})
     (found,) = doctor.targets(box, [{"name": "cpu", "access": ["-A P1 --reservation r"]}])
@@ -335,7 +329,7 @@ def test_a_reservation_of_the_origins_is_not_for_targets() -> None:
 # Modules.
 
 
-def test_modules_to_choose_from_are_listed_whatever_their_site_calls_them() -> None:
+def test_modules_to_choose_from_are_listed_whatever_their_site_calls_them():
     modules = learn.modules_in(given("modules_openhpc"))
     listed = "gnu12/12.2.0, gnu13/13.2.0, openmpi4/4.1.6, mpich/4.1-ofi, mvapich2/2.3.7"
     text = " ".join(config_text("box", made.found(modules=modules)).replace("#", "").split())
@@ -351,7 +345,7 @@ def configured(root: Path, name: str, text: str) -> Path:
     return checkout(root, text, site, name) / "configs" / f"{name}.py"
 
 
-def test_a_machine_has_its_own_system_of_a_configuration(tmp_path: Path) -> None:
+def test_a_machine_has_its_own_system_of_a_configuration(tmp_path):
     config = configured(tmp_path, "alvis", given("reframe_several_systems"))
     settings = settings_of(config)
     assert (settings.fault, settings.system, settings.hostnames) == (None, "alvis", ["alvis"])
@@ -365,7 +359,7 @@ def test_a_machine_has_its_own_system_of_a_configuration(tmp_path: Path) -> None
     assert [part["name"] for part in planned] == ["cpu"]
 
 
-def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path: Path) -> None:
+def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path):
     config = configured(tmp_path, "box", given("reframe_several_systems"))
     said = "systems: name: 'skalman', 'alvis' found; allowed: one with the name of the file, 'box'"
     finding = doctor.config_file("box", config, settings_of(config))
@@ -439,7 +433,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_user_s_first_day_on_such_a_cluster(cluster: Path) -> None:
+def test_a_user_s_first_day_on_such_a_cluster(cluster):
     said = Command()("init", "box")
     assert "job 519605: target a, origins b" in said
     box = site_files.load("box", cluster)

@@ -38,7 +38,6 @@ from tests.analysis.subjects import (
     test_scaling,
 )
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
-from tests.commands import Command
 
 IDS = [
     *(f"P{number}" for number in range(1, 21)),
@@ -58,7 +57,7 @@ def rows() -> dict[str, list[str]]:
     return {name: [cell.strip() for cell in text.split("|")] for name, text in _ROW.findall(PAGE)}
 
 
-def test_no_row_is_gone() -> None:
+def test_no_row_is_gone():
     assert [name for name, _ in _ROW.findall(PAGE)] == IDS
     for name, cells in rows().items():
         assert len(cells) == 4, name
@@ -71,13 +70,13 @@ def test_no_row_is_gone() -> None:
 
 @pytest.mark.usefixtures("able")
 @pytest.mark.parametrize("name", sorted(set(_CAMPAIGN.findall(PAGE))))
-def test_every_campaign_plans(name: str, command: Command) -> None:
+def test_every_campaign_plans(name, command):
     found = command.json("plan", name, "--machine", "example_slurm")
     assert found["cases"]
 
 
 @pytest.mark.usefixtures("able")
-def test_every_factor_can_be_added(tmp_path: Path, command: Command) -> None:
+def test_every_factor_can_be_added(tmp_path, command):
     text = (ROOT / "campaigns" / "single_node.yaml").read_text()
     factors = [code for code in _CODE.findall(PAGE) if code.startswith("factors: ")]
     assert factors
@@ -89,7 +88,7 @@ def test_every_factor_can_be_added(tmp_path: Path, command: Command) -> None:
 
 
 @pytest.mark.parametrize("line", sorted({c for c in _CODE.findall(PAGE) if c.startswith("nimc ")}))
-def test_every_command_exists(line: str) -> None:
+def test_every_command_exists(line):
     of: click.Command = cli
     words = shlex.split(line)[1:]
     context = click.Context(of)
@@ -202,15 +201,15 @@ def named() -> list[str]:
     return sorted({name for cells in rows().values() for name in _BOLD.findall(cells[2])})
 
 
-def test_a_page_is_made_for_every_heading_that_is_named() -> None:
+def test_a_page_is_made_for_every_heading_that_is_named():
     assert named() == sorted(MADE)
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_every_heading_is_on_the_page_of_a_run_that_has_its_data(name: str) -> None:
+def test_every_heading_is_on_the_page_of_a_run_that_has_its_data(name):
     assert _has(MADE[name], name)
 
 
-def test_without_its_data_a_heading_is_not_there() -> None:
+def test_without_its_data_a_heading_is_not_there():
     # The machine is described on every page.
     assert [name for name in MADE if _has(LITTLE, name)] == ["The machine"]

@@ -12,7 +12,6 @@ from analysis.report.data import load_run
 from analysis.report.page import write_data
 from tests.analysis.history.made import made_run
 from tests.analysis.synthetic import STREAM, header, samples, write_run
-from tests.commands import Command
 
 MALLORY = 65534
 
@@ -50,7 +49,7 @@ def a_run(folder: Path) -> Path:
     return write_run(folder, samples(STREAM, pairs=6), header(run=folder.name))
 
 
-def test_a_report_of_somebody_elses_run(shared: Path, mine: Path, command: Command) -> None:
+def test_a_report_of_somebody_elses_run(shared, mine, command):
     """Through `latest`, as in a shared results folder; with --output it works."""
     run = a_run(shared / "monday")
     given_away(run)
@@ -67,7 +66,7 @@ def test_a_report_of_somebody_elses_run(shared: Path, mine: Path, command: Comma
     assert all((run / "report" / name).is_symlink() for name in names)
 
 
-def test_a_report_of_a_run_that_somebody_sent(tmp_path: Path, mine: Path, command: Command) -> None:
+def test_a_report_of_a_run_that_somebody_sent(tmp_path, mine, command):
     """Unpacked by the victim, all of it is the victim's, links too."""
     file, folder = a_run(tmp_path / "file"), a_run(tmp_path / "folder")
     (file / "report").mkdir()
@@ -80,7 +79,7 @@ def test_a_report_of_a_run_that_somebody_sent(tmp_path: Path, mine: Path, comman
     assert list((tmp_path / "home").iterdir()) == []
 
 
-def test_pages_in_a_shared_results_folder(shared: Path, mine: Path, command: Command) -> None:
+def test_pages_in_a_shared_results_folder(shared, mine, command):
     """Its `pages` is somebody else's folder, a link, or has links in it."""
     run = made_run(shared / "monday")
     (run / "report").mkdir()

@@ -42,7 +42,7 @@ def faults(tmp_path: Path, text: str) -> list[str]:
     return str(error.value).replace(f"{tmp_path}/", "").splitlines()
 
 
-def test_defaults_are_the_documented_ones_and_quantities_become_si(tmp_path: Path) -> None:
+def test_defaults_are_the_documented_ones_and_quantities_become_si(tmp_path):
     campaign = load(tmp_path, SMALL)
     assert campaign.arms == ["off", "on"]
     assert campaign.workloads[0].name == "stream"
@@ -118,6 +118,6 @@ def test_every_fault_is_reported(tmp_path, text, expected):
     assert ("; a campaign is a mapping of name, title," in lines[0]) == (expected == ["1: "])
 
 
-def test_many_faults_are_cut_short(tmp_path: Path) -> None:
+def test_many_faults_are_cut_short(tmp_path):
     lines = faults(tmp_path, SMALL + "".join(f"x{i}: 1\n" for i in range(30)))
     assert (len(lines), lines[-1]) == (11, "c.yaml: 20 more errors")

@@ -50,7 +50,7 @@ def check(*environs: str, compiles: bool = False) -> CheckVariables:
     return CheckVariables(frozenset(), environs=environs, compiles=compiles)
 
 
-def test_conditions_hold_where_reframe_says_so() -> None:
+def test_conditions_hold_where_reframe_says_so():
     answer = subprocess.run(
         [sys.executable, "-c", _REFRAME, json.dumps(CASES)],
         capture_output=True, text=True, check=True,
@@ -62,7 +62,7 @@ def test_conditions_hold_where_reframe_says_so() -> None:
     assert all(place().accepted_by([each]) for each in ("%gpu=a100", "+a %gpu=a100"))
 
 
-def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone() -> None:
+def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone():
     places = [place("spack", ["spack"], compiler=""), place("gnu", [], compiler="")]
     checks = {
         "stream": check("*", compiles=True),
@@ -75,7 +75,7 @@ def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone() ->
     assert without_place(checks, [place("gnu", ["wheels"])]) == []
 
 
-def test_places_take_modules_of_both_and_the_environment_of_their_partition() -> None:
+def test_places_take_modules_of_both_and_the_environment_of_their_partition():
     settings = ReframeSettings(
         {},
         [

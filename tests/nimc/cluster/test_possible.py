@@ -11,7 +11,6 @@ from nimc.campaign.prepare import prepare
 from nimc.cli import hosts, plan, run
 from nimc.cluster.doctor import examine
 from reframe_tests.factors import _missing
-from tests.commands import Command
 from tests.nimc.checkouts import SITE, checkout, program
 
 CONFIG = """
@@ -119,7 +118,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("wrong", MACHINES.values(), ids=MACHINES)
-def test_all_of_them_agree(folder: Path, command: Command, wrong: Wrong) -> None:
+def test_all_of_them_agree(folder, command, wrong):
     checkout(folder, changed(CONFIG, wrong.config), changed(SITE, wrong.site))
     for name, answer in ({**ANSWERS, **wrong.answers} if wrong.config == SLURM else {}).items():
         if answer is not None:
