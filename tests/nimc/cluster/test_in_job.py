@@ -19,7 +19,6 @@ from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.files import private_lock
 from records.machine.site import Machine, Origins
-from tests.commands import Command
 from tests.nimc.cluster.made import FAST, node
 from tests.records.machine.made import machine
 
@@ -39,7 +38,7 @@ def states(looked: JobLook, **changes: Any) -> dict[str, str]:
     return {row.what: row.state for row in rows}
 
 
-def test_nodes_that_have_everything() -> None:
+def test_nodes_that_have_everything():
     what = ["heterogeneous job", "job on nodes", "shared folders", "locks", "interface on nodes"]
     what += ["mlx5_0 on nodes", "perftest on nodes"]
     looked = job(node("n1", FAST), node("n2", FAST))
@@ -59,7 +58,7 @@ def test_nodes_that_have_everything() -> None:
         ({"injectors": {"perftest": "ib_write_bw is missing: install"}}, "perftest on nodes"),
     ],
 )
-def test_what_one_node_lacks_is_missing(change: dict[str, Any], what: str) -> None:
+def test_what_one_node_lacks_is_missing(change, what):
     looked = job(node("n1", FAST), node("n2", FAST, **change))
     (row,) = (row for row in in_job.findings(looked, machine_of()) if row.state != "ok")
     assert (row.what, row.state, row.needed) == (what, "missing", True)
@@ -75,13 +74,13 @@ def test_what_one_node_lacks_is_missing(change: dict[str, Any], what: str) -> No
         (JobLook("7", "1 of 2 nodes answered", [node("n1", FAST)]), "job on nodes", "results"),
     ],
 )
-def test_a_job_that_did_not_run_is_one_line(looked: JobLook, what: str, remedy: str) -> None:
+def test_a_job_that_did_not_run_is_one_line(looked, what, remedy):
     (row,) = (row for row in in_job.findings(looked, machine_of()) if row.state != "ok")
     assert (row.what, row.state, row.detail) == (what, "missing", looked.why)
     assert remedy in row.remedy
 
 
-def test_interfaces_that_could_be_named_and_devices_are_said() -> None:
+def test_interfaces_that_could_be_named_and_devices_are_said():
     looked = job(node("n1", FAST))
     rows = {row.what: row for row in in_job.findings(looked, machine_of(interface=None))}
     interface = rows["interface on nodes"]
@@ -120,9 +119,7 @@ def reframe_left(folder: Path, job_id: str | None, phase: str, why: str) -> None
         (None, "setup", "x", "ReFrame failed in 'setup': x"),
     ],
 )
-def test_why_no_node_answered_is_one_line(
-    tmp_path: Path, job_id: str | None, phase: str, why: str, said: str
-) -> None:
+def test_why_no_node_answered_is_one_line(tmp_path, job_id, phase, why, said):
     reframe_left(tmp_path, job_id, phase, why)
     assert in_job.collected(tmp_path, 1) == JobLook(job_id, said, [])
 
@@ -132,8 +129,8 @@ def test_why_no_node_answered_is_one_line(
     [("hetjob", "hetjob", 3), ("same_job", "same_job", 3), ("same_host", "same_job", 1)],
 )
 def test_the_request_names_the_nodes_and_what_they_must_see(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: Any, request_policy: str, nodes: int
-) -> None:
+    tmp_path, monkeypatch, policy, request_policy, nodes
+):
     """The job and its files are gone afterwards, whatever ends it."""
     asked: list[str] = []
     request: dict[str, Any] = {}
@@ -161,9 +158,7 @@ def test_the_request_names_the_nodes_and_what_they_must_see(
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_nodes_of_the_targets_partition_are_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: bool
-) -> None:
+def test_nodes_of_the_targets_partition_are_looked_at(tmp_path, monkeypatch, away):
     parts = [
         {"name": name, "scheduler": scheduler, "environs": ["x", "y"]}
         for name, scheduler in (("a", "slurm"), ("b", "slurm"), ("c", "local"))
@@ -189,7 +184,7 @@ def test_nodes_of_the_targets_partition_are_looked_at(
         assert {row.state for row in rows} == {"ok"}
 
 
-def test_nodes_see_a_lock_that_is_held_and_paths(tmp_path: Path) -> None:
+def test_nodes_see_a_lock_that_is_held_and_paths(tmp_path):
     request = tmp_path / "request.json"
     request.write_text(json.dumps({"paths": [str(tmp_path), "/not/there"], "device": None}))
 
@@ -209,14 +204,6 @@ def test_nodes_see_a_lock_that_is_held_and_paths(tmp_path: Path) -> None:
     assert nodes[1]["unseen"] == ["/not/there"]
 
 
-def test_a_machine_without_slurm_is_refused(tmp_path: Path) -> None:
+def test_a_machine_without_slurm_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"--in-job: configs/localhost\.py has no partition of"):
         in_job.examine("localhost", tmp_path, 1.0, print)
-
-
-@pytest.mark.parametrize("option", [("--wait", "1min"), ("--results", "elsewhere")])
-def test_options_of_the_job_are_refused_without_one(
-    option: tuple[str, str], command: Command
-) -> None:
-    command("doctor", "--machine", "localhost", *option, code=2)
-    assert f"{option[0]}: has no effect without --in-job" in command.err
