@@ -89,27 +89,23 @@ def test_a_sentence_says_what_is_known_and_no_more(changes: dict, said: list[str
         assert (words in text) is holds
 
 
+_FOREIGN = "During the runs that count, foreign processes kept"
+_BUSY, _STOLEN, _OF = "hardware threads busy", "the hypervisor took up to", "of the processor time"
+
+
 @pytest.mark.parametrize(
     ("foreign", "steal", "text"),
     [
-        ([None, None, 9.0], [None, None, 0.9], ""),
-        (
-            [0.25, 0.125, 9.0],
-            [None, None, 0.9],
-            "foreign processes kept 0.12 to 0.25 hardware threads busy.",
-        ),
-        (
-            [0.5, None, 9.0],
-            [0.01, 0.02, 0.9],
-            "foreign processes kept 0.50 to 0.50 hardware threads busy and the hypervisor took up"
-            " to 2.0% of the processor time.",
-        ),
+        ([None, None], [None, None], ""),
+        ([0.25, 0.125], [None, None], f"{_FOREIGN} 0.12 to 0.25 {_BUSY}."),
+        ([0.5, None], [0.01, 0.02], f"{_FOREIGN} 0.50 to 0.50 {_BUSY} and {_STOLEN} 2.0% {_OF}."),
     ],
 )
 def test_what_else_went_on_in_runs_that_count(foreign: list, steal: list, text: str) -> None:
+    """The third was rejected."""
     status = ["counts", "counts", "rejected"]
-    frame = pl.DataFrame({"status": status, "foreign_cpus": foreign, "steal_share": steal})
-    assert conditions(frame) == (f"During the runs that count, {text}" if text else "")
+    read = {"foreign_cpus": [*foreign, 9.0], "steal_share": [*steal, 0.9]}
+    assert conditions(pl.DataFrame({"status": status, **read})) == text
 
 
 @pytest.mark.parametrize(
@@ -160,9 +156,8 @@ def test_names_lists_and_times() -> None:
 
 
 def test_commands_of_a_sentence_are_code_and_dates_do_not_break() -> None:
-    shown = with_code("Next: `nimc run quick <M>`, since 2026-11-26")
-    assert shown == (
-        'Next: <code>nimc run quick &lt;M&gt;</code>, since <span class="nowrap">2026-11-26</span>'
+    assert with_code("`nimc run <M>` since 2026-11-26") == (
+        '<code>nimc run &lt;M&gt;</code> since <span class="nowrap">2026-11-26</span>'
     )
 
 
