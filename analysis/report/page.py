@@ -100,13 +100,17 @@ def _loss(row: Result) -> str:
 
 #: Most rejected runs listed one by one; samples.parquet has all.
 _LISTED = 200
-#: Columns used by the page.
+#: Columns used by the page: of all runs, and of those that count.
 _SHOWN = [
     *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_unit", "seed"),
-    *("nodes", "origin_nodes", "writers", "injector", "transport", "direction", "same_host"),
-    *("message_b", "footprint_b", "burst_length_s", "burst_pause_s"),
-    *("writer_share", "cpu_share", "foreign_cpus", "steal_share"),
+    *("nodes", "origin_nodes", "transport", "same_host"),
 ]
+_COUNTED = [
+    *("arm", "writers", "injector", "transport", "direction", "message_b", "footprint_b"),
+    *("burst_length_s", "burst_pause_s"),
+    *("writer_share", "cpu_share"),
+]
+_CONDITIONS = ["status", "foreign_cpus", "steal_share"]
 
 
 def render(runs: Sequence[RunData]) -> str:
@@ -162,10 +166,11 @@ def _run_view(run: RunData, anchor: str) -> View:
 
 def _case_view(run: RunData, name: str, anchor: str) -> View:
     """One case of a run."""
-    samples = run.samples.lazy().filter(pl.col("case") == name).select(_SHOWN).collect()
+    of_case = run.samples.lazy().filter(pl.col("case") == name)
+    samples = of_case.select(_SHOWN).collect()
+    counted = of_case.filter(pl.col("status") == "counts").select(_COUNTED).collect()
     rows = [row for row in run.results if row.case == name]
     caveats = emulations(samples["transport"])
-    counted = samples.filter(status="counts")
     effects = [row for row in rows if row.role == "effect"]
     rejected = samples.filter(status="rejected")
     why = rejected.select("key", "start_s", "outcome", pl.col("reason").fill_null(""))
@@ -180,7 +185,7 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
             for note in words.notes_of(effects or rows)
             if note not in caveats
         ],
-        conditions=words.conditions(samples),
+        conditions=words.conditions(of_case.select(_CONDITIONS).collect()),
         emulated=caveats,
         control=words.control(
             rows,
