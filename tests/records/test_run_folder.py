@@ -7,15 +7,7 @@ from typing import Any
 import pytest
 
 from records.acceptance import LIMITS, AcceptanceLimits
-from records.arms import (
-    arm_of,
-    in_order,
-    level_text,
-    name_of,
-    named_level,
-    parts_of,
-    standard_arms,
-)
+from records.arms import arm_of, in_order, level_text, name_of, named_level, parts_of, standard_arms
 from records.errors import InputError
 from records.run import MARGIN, load_header, workload_of
 from records.run_folder import run_folders, size_of, stem_of

@@ -89,7 +89,7 @@ def test_scale_of_nothing_is_the_unit_itself() -> None:
 
 def test_a_share_may_be_in_per_cent() -> None:
     assert [fraction(value) for value in ("2%", "0.5%", 0.02, "2 %", "-1%")] == [
-        *(0.02, 0.005, 0.02, "2 %", "-1%"),
+        *(0.02, 0.005, 0.02, "2 %", "-1%")
     ]
 
 

@@ -7,14 +7,14 @@ import pytest
 from analysis.compare.page import REFERENCE, THIS, render
 from analysis.compare.sides import Compared, compare_sides
 from tests.analysis.compare.nights import night, nights
-from tests.analysis.drawn import bars
+from tests.analysis.drawn import bars, plain
 from tests.analysis.report.test_page import Page
 from tests.analysis.synthetic import LAMMPS, STREAM
 
 
 def text_of(page: str) -> str:
     Page(page)
-    return " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    return plain(page)
 
 
 @pytest.fixture(scope="module")

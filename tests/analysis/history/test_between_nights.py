@@ -124,8 +124,8 @@ def test_the_largest_correlation_is_rarely_missed_however_alike_rows_are(copies:
 def test_few_nights_reject_no_correlation() -> None:
     for sides in ([([1.0, 1.1], [1.2, 1.1])], [([1.0, 1.0, 1.0], [2.0, 2.0])], []):
         correlation = correlation_of_nights(sides)
-        found = (correlation.estimate, correlation.at_most, correlation.is_worst)
-        assert found == (None, 0.95, True)
+        worst = (correlation.estimate, correlation.at_most, correlation.is_worst)
+        assert worst == (None, 0.95, True)
 
 
 @pytest.mark.parametrize(("m", "n", "r"), [(3, 3, 0.6), (8, 5, 0.3), (10, 10, 0.6)])

@@ -64,8 +64,7 @@ def test_the_word_follows_the_time_per_byte_and_stands_beside_the_claim(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("s_gb", "against"),
-    [(0.0005, "no more than"), (0.12, "more than"), (0.0025, "not told from")],
+    ("s_gb", "against"), [(0.0005, "no more than"), (0.12, "more than"), (0.0025, "not told from")]
 )
 def test_what_traffic_takes_of_a_core_stands_beside_the_papers(tmp_path, s_gb, against):
     """At 7.8 GB/s 0.0005 s/GB are 0.4 % of a core, 0.0025 s/GB 2 %."""

@@ -20,6 +20,7 @@ from analysis.report.words import control, headline
 from analysis.statistics.interval import Estimate, Interval
 from records.arms import ARMS
 from records.sample import Sample
+from tests.analysis.drawn import plain, texts
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import (
     LAMMPS,
@@ -97,10 +98,6 @@ def well_formed(*runs: RunData) -> str:
     return html
 
 
-def plain(html: str) -> str:
-    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
-
-
 def test_the_page_is_well_formed_and_loads_nothing(text: str) -> None:
     outside = [x for x in Page(text).addresses if x and not x.startswith(("#", "data:"))]
     assert outside == []
@@ -135,8 +132,7 @@ def test_points_lie_along_the_figure_of_merit_treatments_below_each_other(tmp_pa
     levels = {f"on@rate={share}%": {"rate": f"{share}%"} for share in (25, 50)}
     case = replace(STREAM, effects=dict.fromkeys(levels, 1.1), factors=levels)
     svg = plots.samples_plot(_run(tmp_path, samples(case, pairs=6)).samples, "B/s", "x")
-    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
-    assert texts.index("rate in GB/s") < texts.index("off")
+    assert texts(svg).index("rate in GB/s") < texts(svg).index("off")
     places = []
     for strip in (0, 2):
         (points,) = re.findall(rf'<g id="x-points-{strip}-counts">.*?</g>\s*</g>', svg, re.DOTALL)
@@ -249,8 +245,8 @@ def test_effects_stand_with_their_intervals_and_writers_with_their_worst_share(
 def test_a_baseline_whose_repeat_lies_off_1_is_marked(run: RunData, text: str) -> None:
     off_one = Interval(1.1, 1.2)
     row = replace(_effect(run, noise_floor=off_one), case="stream")
-    shown = re.sub(r"<[^>]*>", "", page.render([replace(run, results=[row])]))
-    assert "baseline whose repeat lies off 1: stream" in shown
+    shown = plain(page.render([replace(run, results=[row])]))
+    assert "baseline whose repeat lies off 1 : stream" in shown
     assert "lies off 1" not in text
     assert [plots.steady(of) for of in (None, off_one, Interval(0.9, 1.0))] == [True, False, True]
 

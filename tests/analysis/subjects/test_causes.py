@@ -336,11 +336,11 @@ def test_a_tool_without_runs_without_it_has_no_price(tmp_path):
     assert row["word"] == "inconclusive"
 
 
-def counted(run: Path) -> dict[tuple[str, str], list[str]]:
-    """Tool and event -> cells of the treatments off and on, as on the page."""
-    view = causes.SECTIONS[causes.QUESTIONS.index(causes.COUNTERS)].view(load_run(run), "c")
-    at = [view.headings.index(arm) for arm in ("off", "on")]
-    return {(row[1][0], row[2][0]): [" ".join(row[i]).strip() for i in at] for row in view.rows}
+def counted(run: Path) -> dict[tuple[str, str], list[float]]:
+    """Tool and event -> values of the treatments off and on."""
+    table = rows(run, causes.COUNTERS)
+    of = {(row["tool"], row["event"], row["arm"]): row["value"] for row in table}
+    return {(tool, event): [of[tool, event, arm] for arm in ("off", "on")] for tool, event, _ in of}
 
 
 #: Event -> unit, and the value of a run on the first of two nodes.
@@ -388,11 +388,11 @@ def test_medians_off_and_on_are_sums_over_nodes_but_of_shares_and_frequencies(tm
     # 100 + 150 and 300 + 450; 0.5 + 0.75 s; the mean of 2 and 3 GHz; of 10 % and 15 %, of 40 % and
     # 60 %, of 4 % and 6 %. One counter stayed 0.
     assert counted(run) == {
-        ("node", "context-switches"): ["250", "750"],
-        ("node", "enp225s0f1np1:tx_prio3_pause_duration"): ["1.250 s", "6.250 s"],
-        ("node", "frequency"): ["2.500 GHz", "2.500 GHz"],
-        ("node", "eth0:outbound_pci_stalled_wr"): ["12.50 %", "50.00 %"],
-        ("node", "eth1:outbound_pci_stalled_wr"): ["5.000 %", "5.000 %"],
+        ("node", "context-switches"): [250, 750],
+        ("node", "enp225s0f1np1:tx_prio3_pause_duration"): pytest.approx([1.25, 6.25]),
+        ("node", "frequency"): [2.5e9, 2.5e9],
+        ("node", "eth0:outbound_pci_stalled_wr"): pytest.approx([0.125, 0.5]),
+        ("node", "eth1:outbound_pci_stalled_wr"): pytest.approx([0.05, 0.05]),
     }
     # The device's own counter is the role of PCIe stalls: of the device that stalled more, not the
     # sum of both; then the mean over nodes.

@@ -146,12 +146,12 @@ def at_half(run: Sample) -> Sample:
 
 def test_a_cell_is_of_the_first_levels_of_other_factors(tmp_path: Path) -> None:
     """Half the rate is another question: it is no run of the cell."""
-    found = runs_of({IDLE: 8})
-    half = [at_half(each) for each in found if each.role == "effect"]
-    (cell,) = cells_of(write(tmp_path / "both", [*half, *found])).values()
+    runs = runs_of({IDLE: 8})
+    half = [at_half(run) for run in runs if run.role == "effect"]
+    (cell,) = cells_of(write(tmp_path / "both", [*half, *runs])).values()
     assert (cell["rate_b_s"], cell["n"]) == (8 * GB, 6)
     # Nor does it take the place of the cell if no run of that counts.
-    lost = [reject(s, "rejected", "slow") if s.role == "effect" else s for s in found]
+    lost = [reject(s, "rejected", "slow") if s.role == "effect" else s for s in runs]
     (cell,) = cells_of(write(tmp_path / "lost", [*half, *lost])).values()
     assert (cell["rate_b_s"], cell["n"]) == (None, 0)
 
@@ -163,8 +163,8 @@ def with_factor(run: Sample, name: str, level: str | None) -> Sample:
 
 
 def test_a_direction_that_is_no_factor_is_what_the_writers_did(tmp_path: Path) -> None:
-    found = [with_factor(each, "direction", None) for each in runs_of({LOADED: 8})]
-    cell = cells_of(write(tmp_path, found))[LOADED, COMMUNICATIONS]
+    runs = [with_factor(run, "direction", None) for run in runs_of({LOADED: 8})]
+    cell = cells_of(write(tmp_path, runs))[LOADED, COMMUNICATIONS]
     assert (cell["rate_b_s"], cell["n"]) == (8 * GB, 6)
 
 
@@ -172,8 +172,8 @@ def test_a_direction_that_is_no_factor_is_what_the_writers_did(tmp_path: Path) -
     ("factor", "level"), [("buffer", "elsewhere"), ("load", None), ("workers", None)]
 )
 def test_cells_need_all_their_levels(tmp_path: Path, factor: str, level: str | None) -> None:
-    found = [with_factor(each, factor, level) for each in runs_of({LOADED: 8})]
-    assert cells_of(write(tmp_path, found)) == {}
+    runs = [with_factor(run, factor, level) for run in runs_of({LOADED: 8})]
+    assert cells_of(write(tmp_path, runs)) == {}
 
 
 def test_rates_are_the_targets_where_its_device_counted_every_run(tmp_path: Path) -> None:
@@ -232,13 +232,13 @@ def test_equal_rates_too_few_runs_and_none_answer_nothing(
     tmp_path: Path, counted: int, word: str, why: str
 ) -> None:
     """So many of six reads count."""
-    found = [
-        reject(each, "rejected", "slow")
-        if "direction=read" in each.arm and each.pair >= counted
-        else each
-        for each in runs_of({IDLE._replace(direction=way): 8 for way in ("write", "read")})
+    runs = [
+        reject(run, "rejected", "slow")
+        if "direction=read" in run.arm and run.pair >= counted
+        else run
+        for run in runs_of({IDLE._replace(direction=way): 8 for way in ("write", "read")})
     ]
-    row = findings_of(write(tmp_path, found))[0][1]
+    row = findings_of(write(tmp_path, runs))[0][1]
     assert (row["word"], row["why"], row["n"]) == (word, why, counted)
     ends = [row[f"ratio{end}"] for end in ("_low", "", "_high")]
     assert ends == ([1, 1, 1] if counted == 6 else [None] * 3)

@@ -12,13 +12,20 @@ from analysis.remedies.throttling import RUNS
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render, write_data
 from analysis.subjects.remedies import TIMES
-from tests.analysis.drawn import shown
+from tests.analysis.drawn import plain, shown
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.remedies.test_advice import CORE
-from tests.analysis.subjects.test_paper_tables import rows_of
 from tests.analysis.synthetic import samples, write_run
 
 PAIRS = 8
+
+
+def rows_of(page: str, place: str) -> list[list[str]]:
+    """Texts of the cells of the first table after some HTML."""
+    body = page[page.index(place) :].split("<tbody>")[1].split("</tbody>")[0]
+    rows = re.findall(r"<tr.*?</tr>", body, re.DOTALL)
+    cells = [re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL) for row in rows]
+    return [[plain(each) for each in row] for row in cells]
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ def reading(folder, *processes, stat="cpu  0 0 0 0 0 0 0 0 0 0", earlier=None, *
     return load.read(BLOCK, options.get("roots", []), options.get("exempt", ()), earlier, root)
 
 
-def each(pid, parent, name, *used, **more):
+def at_both(pid, parent, name, *used, **more):
     """A process at both readings, with its times at each of them."""
     return [process(pid, parent, name, *at, **more) for at in used]
 
@@ -35,12 +35,12 @@ APP = process(91, 90, "app", 100, block=BLOCK)
 READINGS = [
     # Processes of the block are not foreign, and those of another block are, by a name that cannot
     # act on a terminal.
-    ({"?[2J) 0 x": 7}, each(10, 1, "\x1b[2J) 0 x", [50], [57], block="f0")),
-    ({}, each(11, 1, "app", [5], [9], block=BLOCK)),
+    ({"?[2J) 0 x": 7}, at_both(10, 1, "\x1b[2J) 0 x", [50], [57], block="f0")),
+    ({}, at_both(11, 1, "app", [5], [9], block=BLOCK)),
     # Kernel threads are nobody's.
-    ({}, each(40, 2, "kworker/0:1", [100], [900], flags=KERNEL)),
+    ({}, at_both(40, 2, "kworker/0:1", [100], [900], flags=KERNEL)),
     # A shell runs one short program after another: none of them is seen by either reading.
-    ({"sh": 81}, each(50, 1, "sh", [1, 1000], [2, 1080])),
+    ({"sh": 81}, at_both(50, 1, "sh", [1, 1000], [2, 1080])),
     # Slurm's daemon forks, and the fork becomes the application.
     ({}, [process(65, 1, "slurmstepd", 1), process(65, 1, "app", 400, block=BLOCK)]),
     # The PID of another.
@@ -63,21 +63,21 @@ def test_whose_processes_used_how_much(tmp_path, ticks, processes):
 
 
 def test_what_descends_from_the_conductor_is_its_own_whatever_its_environment(tmp_path):
-    conductor, env = each(20, 1, "conductor", [1], [9]), each(21, 20, "env", [2], [9])
-    app = each(22, 21, "app", [3], [99])
+    conductor, env = at_both(20, 1, "conductor", [1], [9]), at_both(21, 20, "env", [2], [9])
+    app = at_both(22, 21, "app", [3], [99])
     both = [c | e | a for c, e, a in zip(conductor, env, app, strict=True)]
     assert foreign_ticks(tmp_path, *both, roots=[20]) == {}
 
 
 def test_the_owner_alone_is_exempt_and_not_what_it_starts(tmp_path):
-    reframe, sacct = each(30, 1, "reframe", [100], [150, 60]), each(31, 30, "sacct", [1], [4])
+    reframe, sacct = at_both(30, 1, "reframe", [100], [150, 60]), at_both(31, 30, "sacct", [1], [4])
     both = [owner | child for owner, child in zip(reframe, sacct, strict=True)]
     assert foreign_ticks(tmp_path, *both, exempt=[30]) == pytest.approx({"sacct": 3})
 
 
 def test_a_parent_gets_the_times_of_what_has_ended(tmp_path):
     """make waits for cc, which ended after 40 more ticks, and cc for cc1, after 5."""
-    make, ended = each(60, 1, "make", [1], [1, 100 + 40 + 3000 + 5])
+    make, ended = at_both(60, 1, "make", [1], [1, 100 + 40 + 3000 + 5])
     begun = make | process(61, 60, "cc", 100) | process(62, 61, "cc1", 3000)
     assert foreign_ticks(tmp_path, begun, ended) == pytest.approx({"make": 45})
 
@@ -85,7 +85,7 @@ def test_a_parent_gets_the_times_of_what_has_ended(tmp_path):
 @pytest.mark.parametrize(("pid", "name"), [(80, "slurmstepd"), (1, "init")])
 def test_times_of_the_application_are_not_its_parents(tmp_path, pid, name):
     """A step's daemon, and whoever adopts orphans."""
-    before, after = each(pid, 0, name, [5, 0], [6, 700])
+    before, after = at_both(pid, 0, name, [5, 0], [6, 700])
     begun = before | process(81, pid, "app", 100, block=BLOCK)
     assert foreign_ticks(tmp_path, begun, after) == pytest.approx({name: 1})
 
