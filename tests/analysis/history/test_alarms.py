@@ -30,8 +30,6 @@ def changes(values: np.ndarray) -> list[Change]:
     return Watch(values).all()
 
 
-
-
 @pytest.mark.parametrize(
     ("values", "found"),
     [
@@ -55,10 +53,6 @@ def test_a_loss_of_one_series_is_found_in_six_nights_and_once(loss: float) -> No
     (found,) = changes(planted(loss))
     assert (found.series, found.worse, found.noticed) == (3, True, AT + RECENT - 1)
     assert found.since == AT
-
-
-
-
 
 
 def test_what_series_share_every_night_is_no_loss_of_theirs() -> None:
@@ -86,8 +80,6 @@ def test_everything_follows_from_the_nights_before() -> None:
     (found,) = changes(values)
     assert changes(values[: found.noticed]) == []
     assert changes(values[: found.noticed + 1]) == [found]
-
-
 
 
 # With names, in the tables of runs.
