@@ -268,3 +268,7 @@ class Injector(ABC):
         """
         is_there = not self.program or shutil.which(self.program)
         return None if is_there else f"{self.program} is missing: {self.install}"
+
+    def doubt(self) -> str | None:
+        """Why it may not write from one node of a job to another, and what helps, in one line."""
+        return None

@@ -1,7 +1,7 @@
 """Energy that the nodes of a job step have used, by Slurm's accounting.
 
 Asked before a run and after it, of the step of the agents: it lasts through the block, however the
-application is started. (What `sacct` gives of a job adds up its steps, which overlap here.) The
+application is started. (What `sacct` gives of a job may add up its steps, which overlap here.) The
 nodes of the step count as a whole. Standard library only.
 """
 

@@ -147,3 +147,29 @@ def test_all_of_them_agree(folder, command, wrong):
     text = " ".join(command.out.split())
     assert wrong.said in text or not examined
     assert ("box is ready" in text) == (examined == 0)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "policy", "doubted"),
+    [
+        ("mpiexec", HETJOB, True),
+        ("srun --mpi=pmi2", HETJOB, False),
+        ("mpiexec", {}, False),
+    ],
+)
+def test_a_launcher_that_may_not_reach_the_origins_is_named(
+    folder: Path, command: Command, launcher: str, policy: dict[str, str], doubted: bool
+) -> None:
+    (folder / "configs/box.py").write_text(changed(CONFIG, SLURM))
+    (folder / "site/box.yaml").write_text(changed(SITE, {**policy, "ucx": "mpi_put"}))
+    for name, answer in ANSWERS.items():
+        put(folder, name, str(answer))
+    put(folder, "mpi_put", f"echo {launcher}")
+    put(folder, "mpiexec", "true")
+    campaign = folder / "c.yaml"
+    campaign.write_text(f"name: c\nworkloads: [{STREAM}]\narms: [off, on]\n")
+    said = "mpiexec of mpi_put may not reach a job's other nodes: make -B"
+    document = command.json("plan", campaign, "--machine", "box")
+    assert any(line.startswith(said) for line in document["warnings"]) == doubted
+    command("doctor", "--machine", "box", "-v")
+    assert (said.partition(":")[0] in " ".join(command.out.split())) == doubted
