@@ -135,6 +135,10 @@ def test_a_torn_last_line_is_ignored_and_reported(
             "or replayed traffic found; allowed: neither; for another, use the nimc",
         ),
         (
+            _record(schema=4, notes=["a\nb"], writers=[{"replay": {"trace_sha256": "ab" * 32}}]),
+            "or replayed traffic found; allowed: neither; for another, use the nimc",
+        ),
+        (
             _record(timetable={"trace_sha256": "ab" * 32, "speed": 2}),
             "or replayed traffic found; allowed: neither; for another, use the nimc",
         ),
@@ -154,6 +158,13 @@ def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, bad: str, words: s
         read_samples([path])
     assert str(error.value).startswith(f"{path}:3: ")
     assert words in str(error.value)
+
+
+def test_writers_of_schema_4_that_wrote_evenly_are_read(tmp_path: Path) -> None:
+    writer = WriterRecord("ucx", "a", "b", "tcp", 4096, None, 10.0, 9.0, 8.0, 90.0)
+    evenly = {**asdict(writer), "burst": None, "replay": None}
+    frame = read_samples([_lines(tmp_path, _record(schema=4, writers=[evenly]))]).frame
+    assert frame.select("writers", "writer_rate_b_s").row(0) == (1, 9.0)
 
 
 def test_a_duplicate_key_is_refused(tmp_path: Path) -> None:
