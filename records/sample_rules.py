@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import NoneType
@@ -53,7 +53,7 @@ def check(frame: pl.DataFrame, path: Path, first_line: int) -> None:
 
     def one_of(name: str, allowed: object) -> tuple[str, pl.Expr, str]:
         words = get_args(allowed)
-        return name, ~pl.col(name).cast(pl.String).is_in(words), f"one of {', '.join(words)}"
+        return name, ~pl.col(name).is_in(words), f"one of {', '.join(words)}"
 
     other = ~pl.col("schema").is_in(_SCHEMAS).fill_null(value=False)
     rules = [
@@ -64,31 +64,29 @@ def check(frame: pl.DataFrame, path: Path, first_line: int) -> None:
         one_of("role", Role),
         (
             "fom",
-            (pl.col("outcome").cast(pl.String) == "kept") & ~(pl.col("fom") > 0).fill_null(False),
+            (pl.col("outcome") == "kept") & ~(pl.col("fom") > 0).fill_null(False),
             "a number above 0 if the outcome is 'kept'",
         ),
         ("fom_extra", ~pl.col("fom_extra").str.contains(_NUMBERS), "an object of numbers"),
         ("writers", pl.col("incomplete"), f"a list of objects with {', '.join(WRITER)}"),
     ]
-    factors = frame["factors"].cast(pl.String)
-    malformed = [text for text in factors.unique() if not _are_factors(text)]
-    rules.append(
-        ("factors", pl.col("factors").cast(pl.String).is_in(malformed), "an object of levels")
-    )
+    malformed = [text for text in frame["factors"].unique() if not _are_factors(text)]
+    rules.append(("factors", pl.col("factors").is_in(malformed), "an object of levels"))
     refuse_broken(frame, rules, path, first_line)
 
 
 def refuse_broken(
-    frame: pl.DataFrame, rules: Iterable[tuple[str, pl.Expr, str]], path: Path, first_line: int = 1
+    frame: pl.DataFrame, rules: Sequence[tuple[str, pl.Expr, str]], path: Path, first_line: int = 1
 ) -> None:
     """Raises InputError for the first row that breaks one of `rules`.
 
     A rule: a column, an expression that is true of a broken row, and what is allowed.
     """
-    for name, broken, allowed in rules:
-        rows = frame.select(broken.arg_true()).to_series()
-        if len(rows):
-            row = int(rows[0])
+    first = [
+        broken.arg_true().first().alias(str(place)) for place, (_, broken, _) in enumerate(rules)
+    ]
+    for (name, _, allowed), row in zip(rules, frame.select(first).row(0), strict=True):
+        if row is not None:
             value = frame[name][row]
             at = f"{path}:{first_line + row}"
             raise InputError(f"{at}: {name}: {value!r} found; allowed: {allowed}")

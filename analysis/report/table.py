@@ -110,15 +110,18 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
     }
     effects = {(row.case, row.arm): _of_result(row, run.pairs) for row in run.results}
     columns = ("workload", "role", "fom", "fom_unit", "fom_better", "nodes", "factors", *_WRITES)
-    treatments = counted(run.samples.lazy(), *columns).group_by("case", "arm", maintain_order=True)
-    counts = treatments.agg(
-        pl.col("workload", "role", "fom_unit", "fom_better", "factors", *_WRITES[:-1]).first(),
-        pl.col("asked_b_s").median(),
-        pl.col("nodes").unique(),
-        pl.col("fom"),
-    )
-    rows = zip(counts.drop("fom").to_dicts(), counts["fom"], strict=True)
-    parts = {(row["case"], row["arm"]): row | {"fom": foms.to_numpy()} for row, foms in rows}
+    parts: dict[tuple[str, str], dict[str, Any]] = {}
+    # One case at a time, as in `pair_table`: runs that count are copied.
+    for case in run.samples["case"].unique(maintain_order=True):
+        runs = counted(run.samples.lazy().filter(pl.col("case") == case), *columns)
+        counts = runs.group_by("case", "arm", maintain_order=True).agg(
+            pl.col("workload", "role", "fom_unit", "fom_better", "factors", *_WRITES[:-1]).first(),
+            pl.col("asked_b_s").median(),
+            pl.col("nodes").unique(),
+            pl.col("fom"),
+        )
+        rows = zip(counts.drop("fom").to_dicts(), counts["fom"], strict=True)
+        parts |= {(row["case"], row["arm"]): row | {"fom": foms.to_numpy()} for row, foms in rows}
     baselines = {name: _of_baseline(part) for name, part in parts.items() if name not in effects}
     return [
         {**of_run, **row, **(_of_treatment(parts[name]) if name in parts else {})}

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import io
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -173,12 +173,17 @@ def _parts(
     Adds what `Samples` says of the files to `torn` and `files`.
     """
     yield _columns(_Piece(Path(), 1, 0, 0, b""))
-    pieces, workers = _pieces(paths, torn), os.cpu_count() or 1
+    workers = os.cpu_count() or 1
+    parsed: deque[Future[tuple[pl.DataFrame, ...]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        while batch := list(islice(pieces, workers)):
-            yield from pool.map(_columns, batch)
-            for piece in batch:
-                files[piece.path] = files.get(piece.path, 0) + piece.lines
+        for piece in _pieces(paths, torn):
+            files[piece.path] = files.get(piece.path, 0) + piece.lines
+            parsed.append(pool.submit(_columns, piece))
+            # One more than are parsed at a time is read, so that no core waits for a file.
+            if len(parsed) > workers:
+                yield parsed.popleft().result()
+        while parsed:
+            yield parsed.popleft().result()
 
 
 def _whole(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -118,7 +118,7 @@ def median_interval(values: Sequence[float] | NDArray[np.float64]) -> Estimate |
     n = len(values)
     if n < FEWEST:
         return None
-    rank = int(np.searchsorted(special.bdtr(np.arange(n + 1), n, 0.5), TAIL))
+    rank = int(np.searchsorted(special.bdtr(np.arange(n // 2 + 1), n, 0.5), TAIL))
     ordered = np.sort(np.asarray(values, dtype=float))
     return Estimate(float(np.median(ordered)), float(ordered[rank - 1]), float(ordered[n - rank]))
 
