@@ -43,7 +43,7 @@ def errors_percent(truth, model):
     return 100 * float(np.mean(comp)), 100 * float(np.mean(comm))
 
 
-@pytest.mark.parametrize("seeds", [[100], pytest.param(range(10), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [[100], pytest.param(range(10), marks=pytest.mark.long)])
 def test_fits_back_with_noise(seeds):
     """docs/evidence.md has the means of ten seeds, 0.43 % and 0.48 %."""
     errors = {}
