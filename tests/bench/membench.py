@@ -1,6 +1,7 @@
-"""membench against official STREAM and likwid-bench: ratios of one interleaved run, same cores."""
+"""membench against STREAM, a plain loop and likwid-bench: ratios of one run, same cores."""
 
 import json
+import platform
 import random
 import re
 import shutil
@@ -23,6 +24,10 @@ MEMBENCH = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
 TRIADS = ["stream_mem_avx512", "stream_mem_avx_fma", "stream_mem_avx", "stream_mem_sse"]
 STORES = ["store_mem_avx512", "store_mem_avx", "store_mem_sse", "store_mem"]
 
+FLAGS = ["-O3", "-march=native", "-fopenmp"]
+#: A plain loop, written for x86-64.
+PLAIN = "triad.c"
+
 #: A contender: runs once and returns its rate, bytes per second.
 Contender = Callable[[], float]
 
@@ -35,6 +40,7 @@ def run() -> list[BenchRow]:
     rates = measure()
     rows = [
         _ratio("membench triad / STREAM triad", "triad", ["STREAM"], rates, 1.0),
+        _ratio("membench triad / a loop with streaming stores", "triad", [PLAIN], rates, 0.98),
         _ratio("membench triad / likwid-bench's best", "triad", TRIADS, rates, 0.98),
         _ratio("membench nt_write / likwid-bench's best", "nt_write", STORES, rates, 0.98),
     ]
@@ -58,7 +64,7 @@ def _ratio(
 ) -> BenchRow | None:
     there = [other for other in others if other in rates]
     if not there:
-        print(f"skipped: {name}: likwid-bench is absent or cannot run here", file=sys.stderr)
+        print(f"skipped: {name}: absent, or cannot run here", file=sys.stderr)
         return None
     best = max(there, key=lambda other: statistics.median(rates[other]))
     pairs = zip(rates[ours], rates[best], strict=True)
@@ -84,6 +90,8 @@ def _contenders(folder: Path) -> dict[str, Contender]:
         "nt_write": partial(ours, "nt_write"),
         "STREAM": _stream(folder, cpus, cores, total_b),
     }
+    if platform.machine() == "x86_64":
+        found[PLAIN] = _plain(folder, cpus, cores, total_b)
     if shutil.which("likwid-bench"):
         for kernels in (TRIADS, STORES):
             found |= _likwid(kernels, cores, total_b)
@@ -93,11 +101,22 @@ def _contenders(folder: Path) -> dict[str, Contender]:
 def _stream(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
     program = folder / "stream"
     size = f"-DSTREAM_ARRAY_SIZE={total_b // 24}"
-    flags = ["-O3", "-march=native", "-fopenmp", "-mcmodel=medium", size, "-DNTIMES=10"]
-    _call("cc", *flags, str(STREAM_C), "-o", str(program))
-    places = ",".join(f"{{{cpu}}}" for cpu in cpus.split(","))
-    bound = ("env", f"OMP_NUM_THREADS={cores}", f"OMP_PLACES={places}", "OMP_PROC_BIND=close")
+    _call("cc", *FLAGS, "-mcmodel=medium", size, "-DNTIMES=10", str(STREAM_C), "-o", str(program))
+    bound = _bound(cpus, cores)
     return lambda: stream.WORKLOAD.parse(_call(*bound, str(program))).value
+
+
+def _plain(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
+    program = folder / "triad"
+    _call("cc", *FLAGS, str(Path(__file__).with_name(PLAIN)), "-o", str(program))
+    words = (*_bound(cpus, cores), str(program), str(total_b // 24), str(SECONDS))
+    return lambda: float(_call(*words))
+
+
+def _bound(cpus: str, cores: int) -> tuple[str, ...]:
+    """Start of a command whose OpenMP threads stay on these processors, one each."""
+    places = ",".join(f"{{{cpu}}}" for cpu in cpus.split(","))
+    return ("env", f"OMP_NUM_THREADS={cores}", f"OMP_PLACES={places}", "OMP_PROC_BIND=close")
 
 
 def _likwid(kernels: list[str], cores: int, total_b: int) -> dict[str, Contender]:
