@@ -158,14 +158,12 @@ def test_all_of_them_agree(folder, command, wrong):
     ],
 )
 def test_a_launcher_that_may_not_reach_the_origins_is_named(
-    folder: Path, command: Command, launcher: str, policy: dict[str, str], doubted: bool
-) -> None:
-    (folder / "configs/box.py").write_text(changed(CONFIG, SLURM))
-    (folder / "site/box.yaml").write_text(changed(SITE, {**policy, "ucx": "mpi_put"}))
-    for name, answer in ANSWERS.items():
-        put(folder, name, str(answer))
-    put(folder, "mpi_put", f"echo {launcher}")
-    put(folder, "mpiexec", "true")
+    folder, command, launcher, policy, doubted
+):
+    checkout(folder, changed(CONFIG, SLURM), changed(SITE, {**policy, "ucx": "mpi_put"}))
+    programs = {**ANSWERS, "mpi_put": f"echo {launcher}", "mpiexec": "true"}
+    for name, answer in programs.items():
+        program(folder / "bin", name, answer)
     campaign = folder / "c.yaml"
     campaign.write_text(f"name: c\nworkloads: [{STREAM}]\narms: [off, on]\n")
     said = "mpiexec of mpi_put may not reach a job's other nodes: make -B"
