@@ -16,7 +16,7 @@ from statistics import median
 from conductor import allocation
 from conductor.allocation import Allocation
 from conductor.figures import passed
-from conductor.hub import WriterState
+from conductor.hub import WriterState, log_of
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import PASSES
 from conductor.rates import COUNTED_S, whole_rows
@@ -24,6 +24,7 @@ from conductor.runs import BlockError, BlockRunner
 from conductor.series import RateRow
 from conductor.store import note, noted
 from conductor.timetable import NotReadyError
+from records.text import quoted
 from records.treatment import Writes
 
 #: Length of the rows, after the first, from which a writer's rate alone is computed, seconds.
@@ -183,6 +184,7 @@ class AloneRates:
                 raise BlockError("injector_never_ready", f"{who}: {state.ended}")
             if len(state.rows) < rows:
                 over_s = self._timeout_s(states, rows)
-                raise BlockError(
-                    "injector_never_ready", f"{who} reported no rate in {over_s:.0f} s"
-                )
+                log = log_of(self._runner.logs, state.writer, "origin")
+                said = quoted(log.read_text(errors="replace")) if log.is_file() else ""
+                reason = f"{who} reported no rate in {over_s:.0f} s{said and f': {said}'}"
+                raise BlockError("injector_never_ready", reason)

@@ -36,6 +36,11 @@ _UNKNOWN = Offset(0.0, 0.0, 0.0)
 _Answer = TypeVar("_Answer", bound=messages.Answer)
 
 
+def log_of(logs: Path, writer: Writer, role: EndRole) -> Path:
+    """Where one end of a writer has what it prints."""
+    return logs / f"writer-{writer.index}-{role}.log"
+
+
 class AgentGoneError(MachineError):
     """An agent has closed its connection: its process has ended."""
 
@@ -207,7 +212,7 @@ class Hub:
 
     def _start(self, role: EndRole, injector: Injector, writers: list[Writer], logs: Path) -> None:
         for writer in writers:
-            log = str(logs / f"writer-{writer.index}-{role}.log")
+            log = str(log_of(logs, writer, role))
             node = writer.target if role == "target" else writer.origin
             self.send(node, messages.StartEnd(role, injector.name, writer, log))
 

@@ -36,7 +36,8 @@ async def start_end(
     try:
         return await processes.spawn(command, environment, cpus, stdout, both, node)
     except OSError as error:
-        return f"{command[0]}: {error.strerror or error}"
+        device = writer.device if writer.origin != writer.target else None
+        return injector.missing(device) or f"{command[0]}: {error.strerror or error}"
 
 
 async def read(

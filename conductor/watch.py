@@ -205,7 +205,7 @@ class Watch:
         self._node_reader = node_reader
         self._ends = ends
         self._held = [(writer, pid, processes.ran_s(pid)) for writer, pid in held]
-        self._counters = self._read_counters()
+        self._counters, self._counted_s = self._read_counters(), time.monotonic()
         self._by_cpu = node_reader.by_cpu()
         #: Device -> name of its counter, and its readings; they come last, as close to the run as
         #: possible.
@@ -216,7 +216,8 @@ class Watch:
     async def end(self) -> Observed:
         """End the watch; what it has recorded."""
         self._read_devices()
-        gained = node_counters.change(self._counters, self._read_counters())
+        over_s = time.monotonic() - self._counted_s
+        gained = node_counters.change(self._counters, self._read_counters(), over_s)
         by_cpu = self._node_reader.by_cpu()
         await self.cancel()
         self._add_load()

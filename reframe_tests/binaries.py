@@ -2,9 +2,9 @@
 
 A program that `programs` of the site's file names is used in every environment. Else, in one with
 the feature `spack`, it comes from the check's stack, if it has one, built on first use. Otherwise
-the program must be on PATH on this host, or the check is skipped with a message. What modules
-provide is known only in the job. Checks that compile their sources do so with the environment's
-compiler, or with Spack's.
+the program must be on this host's PATH, changed as the environment's `env_vars` say, or the check
+is skipped with a message. What modules provide is known only in the job. Checks that compile their
+sources do so with the environment's compiler, or with Spack's.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError
 
 from records.errors import InputError, NimcError
+from records.machine.program import search_path
 from records.machine.site import load as load_machine
 from reframe_tests.factors import cores_lacking, fault, layout_of
 from reframe_tests.mixin import NimcMixin
@@ -123,7 +124,10 @@ class BinariesMixin(SpackMixin):
 
     def provided(self, environ: Environment) -> str:
         """The program, which modules may provide only in the job."""
-        if "modules" in environ.features or shutil.which(self.program, path=_PATH):
+        places = self.current_partition.local_env, environ
+        variables = [variable for place in places for variable in place.env_vars.items()]
+        path = search_path(_PATH, os.environ, variables)
+        if "modules" in environ.features or shutil.which(self.program, path=path):
             return self.program
         site = f"site/{self.current_system.name}.yaml"
         absent = f"{self.program} is not on PATH"

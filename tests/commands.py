@@ -122,6 +122,12 @@ class Nimc:
                 patch.setattr("analysis.report.page.render", nimc_without_figures.render)
             return call(self.words(*options), self.folder, self.environment(fake))
 
+    def ended(self, *options: str, code: int = 0, **more: Any) -> tuple[str, str]:
+        """Run it to its end, with this exit status: standard output, standard error."""
+        status, out, err = self.run(*options, **more)
+        assert status == code, err
+        return out, err
+
     def the_run(self) -> Path:
         """The one run there is."""
         (run,) = self.runs()
@@ -228,6 +234,13 @@ class Command:
         status, self.out, self.err = call(words)
         assert status == code, self.err
         return self.out
+
+    def refused(self, *words: object, code: int = 2) -> str:
+        """The one line that says why it does nothing."""
+        self(*words, code=code)
+        (line,) = self.err.splitlines()
+        assert line.startswith("nimc: "), line
+        return line.removeprefix("nimc: ")
 
     def json(self, *words: object, code: int = 0) -> dict[str, Any]:
         """Its document, whose keys are those of docs/documents.json."""

@@ -34,11 +34,9 @@ from records.run import MARGIN, RunHeader
 from records.sample import Level
 from records.units import plural
 
-#: Columns of the samples that a result needs besides its pairs.
-_USED = [
-    *("key", "case", "workload", "arm", "role", "baseline", "factors", "warmup", "status"),
-    *("outcome", "reason", "fom_unit", "fom_better", "notes", "direction", "transport"),
-]
+#: Columns of the runs of a treatment, and of the rejected ones, that its row needs.
+_OF_RUNS = ("case", "workload", "fom_unit", "fom_better", "notes", "direction", "transport")
+_OF_REJECTED = ("key", "outcome", pl.col("reason").fill_null(""))
 #: Verdicts of rows; those on effects come last, over all that is asked.
 _VERDICTS: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Verdict.CONTROL}
 #: Share of rejected runs above which a warning says so.
@@ -94,11 +92,13 @@ def results(samples: pl.DataFrame, requested: StoppingRule = StoppingRule()) -> 
 
 def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRule) -> list[Result]:
     """As `results`, from `analysis.samples.pairs.judged` samples and their `pair_table`."""
-    frames = (marked.select(_USED), pairs, pair_table(first_attempts(marked)))
+    first_pairs = pair_table(first_attempts(marked))
     rows: list[Result] = []
     for case in sorted(marked["case"].unique(), key=natural):
-        samples, of_case, first = (frame.filter(pl.col("case") == case) for frame in frames)
-        rows += _of_case(samples, of_case, first, requested)
+        this = pl.col("case") == case
+        of_case, first = (frame.filter(this) for frame in (pairs, first_pairs))
+        # Not copied: of a million samples, few columns are used.
+        rows += _of_case(marked.lazy().filter(this), of_case, first, requested)
     return _judged(rows, marked, requested)
 
 
@@ -157,11 +157,11 @@ class _Treatment:
 
 
 def _of_case(
-    samples: pl.DataFrame, pairs: pl.DataFrame, first: pl.DataFrame, requested: StoppingRule
+    samples: pl.LazyFrame, pairs: pl.DataFrame, first: pl.DataFrame, requested: StoppingRule
 ) -> list[Result]:
     """The rows of one case, from its samples, its pairs and those of first attempts."""
     kinds = samples.select("arm", "role", "baseline", "factors").drop_nulls("baseline")
-    rows = kinds.unique("arm", keep="first", maintain_order=True).iter_rows()
+    rows = kinds.unique("arm", keep="first", maintain_order=True).collect().iter_rows()
     of = {arm: (role, baseline, levels(str(factors))) for arm, role, baseline, factors in rows}
     treatments = []
     for arm in in_order(of):
@@ -176,7 +176,7 @@ def _of_case(
 def _row(
     this: _Treatment,
     beside: Mapping[tuple[str, str], _Treatment],
-    samples: pl.DataFrame,
+    samples: pl.LazyFrame,
     requested: StoppingRule,
 ) -> Result:
     """The row of a treatment; `beside`: baseline and role -> treatment of the case."""
@@ -186,8 +186,9 @@ def _row(
     blocks = [times for times in np.split(this.times, starts) if len(times)]
     against = control.pairs if control and is_effect else pairs.clear()
     over_control = log_times_between(pairs, against)
-    runs = samples.filter(pl.col("arm") == this.arm)
-    lost = samples.filter(pl.col("arm").is_in([this.arm, this.baseline]), status="rejected")
+    runs = samples.filter(pl.col("arm") == this.arm).select(_OF_RUNS).collect()
+    either = pl.col("arm").is_in([this.arm, this.baseline])
+    lost = samples.filter(either, pl.col("status") == "rejected").select(_OF_REJECTED).collect()
     row = Result(
         case=str(runs["case"][0]),
         workload=str(runs["workload"][0]),
@@ -199,7 +200,7 @@ def _row(
         noise_floor=Interval.of(floor.slowdown if floor else None),
         control=Interval.of(control.slowdown if control else None),
         verdict=_VERDICTS.get(this.role, Verdict.INCONCLUSIVE),
-        rejections=lost.select("key", "outcome", pl.col("reason").fill_null("")).to_dicts(),
+        rejections=lost.to_dicts(),
         notes=[],
         direction=next(iter(runs["direction"].drop_nulls()), None),
         role=this.role,
@@ -217,8 +218,8 @@ def _row(
     )
     caveats = _caveats(row, runs, len(blocks), requested)
     arms = [this.arm, this.baseline, *(other.arm for other in (floor, control) if other)]
-    compared = samples.filter(~pl.col("warmup"), pl.col("arm").cast(pl.String).is_in(arms))
-    return replace(row, notes=[*caveats, *_warnings(row, this, control, compared)])
+    compared = samples.filter(~pl.col("warmup"), pl.col("arm").is_in(arms)).select("status")
+    return replace(row, notes=[*caveats, *_warnings(row, this, control, compared.collect())])
 
 
 def _p_values(

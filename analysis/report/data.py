@@ -93,10 +93,15 @@ class RunData:
 
     def emulated(self, cases: Collection[str] | None = None) -> list[str]:
         """Caveats of the transports of all writers, or of those in `cases`; none for hardware."""
-        transports = self.samples.lazy().select("case", "transport").unique(maintain_order=True)
+        rows = self._transports
         if cases is not None:
-            transports = transports.filter(pl.col("case").cast(pl.String).is_in(list(cases)))
-        return emulations(transports.collect()["transport"])
+            rows = rows.filter(pl.col("case").cast(pl.String).is_in(list(cases)))
+        return emulations(rows["transport"])
+
+    @cached_property
+    def _transports(self) -> pl.DataFrame:
+        """Each case with each transport of its writers."""
+        return self.samples.select("case", "transport").unique(maintain_order=True)
 
     @property
     def ended_s(self) -> float | None:

@@ -100,13 +100,12 @@ def _loss(row: Result) -> str:
 
 #: Most rejected runs listed one by one; samples.parquet has all.
 _LISTED = 200
-#: Columns used by the page.
+#: Columns used by the page: in words and in the picture of all samples.
 _SHOWN = [
-    *("key", "arm", "status", "outcome", "reason", "start_s", "fom", "fom_unit", "seed"),
-    *("nodes", "origin_nodes", "writers", "injector", "transport", "direction", "same_host"),
-    *("message_b", "footprint_b", "burst_length_s", "burst_pause_s"),
-    *("writer_share", "cpu_share", "foreign_cpus", "steal_share"),
+    *("status", "seed", "nodes", "origin_nodes", "transport", "same_host"),
+    *("foreign_cpus", "steal_share"),
 ]
+_DRAWN = ["key", "arm", "status", "outcome", "reason", "fom", "nodes"]
 
 
 def render(runs: Sequence[RunData]) -> str:
@@ -162,13 +161,13 @@ def _run_view(run: RunData, anchor: str) -> View:
 
 def _case_view(run: RunData, name: str, anchor: str) -> View:
     """One case of a run."""
-    samples = run.samples.lazy().filter(pl.col("case") == name).select(_SHOWN).collect()
+    of_case = run.samples.lazy().filter(pl.col("case") == name)
+    samples = of_case.select(_SHOWN).collect()
+    counted, lost = (of_case.filter(pl.col("status") == of) for of in ("counts", "rejected"))
     rows = [row for row in run.results if row.case == name]
     caveats = emulations(samples["transport"])
-    counted = samples.filter(status="counts")
     effects = [row for row in rows if row.role == "effect"]
-    rejected = samples.filter(status="rejected")
-    why = rejected.select("key", "start_s", "outcome", pl.col("reason").fill_null(""))
+    rejected = lost.select("key", "start_s", "outcome", pl.col("reason").fill_null("")).collect()
     pairs = run.pairs.filter(pl.col("case") == name)
     return View(
         name=name,
@@ -185,10 +184,14 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
         control=words.control(
             rows,
             same_host=bool(samples["same_host"].any()),
-            cpu_shares=counted["cpu_share"].drop_nulls().to_list(),
+            cpu_shares=counted.select("cpu_share").drop_nulls().collect().to_series().to_list(),
         ),
         samples_svgs=[
-            samples_plot(samples.filter(pl.col("fom_unit") == unit), unit, f"{anchor}s{i}")
+            samples_plot(
+                of_case.filter(pl.col("fom_unit") == unit).select(_DRAWN).collect(),
+                unit,
+                f"{anchor}s{i}",
+            )
             for i, unit in enumerate(dict.fromkeys(row.unit for row in rows))
         ],
         ratios_svg=ratios_plot(pairs, rows, f"{anchor}p"),
@@ -198,9 +201,9 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
         # The first rejected runs: key, time, outcome, reason.
         listed=[
             (key, utc(start_s), outcome, reason)
-            for key, start_s, outcome, reason in why.head(_LISTED).iter_rows()
+            for key, start_s, outcome, reason in rejected.head(_LISTED).iter_rows()
         ],
-        rejected_kinds=kinds(why.select("outcome", "reason").iter_rows()),
+        rejected_kinds=kinds(rejected.select("outcome", "reason").iter_rows()),
         rejected=rejected.height,
         writers=_writers(counted),
         seeds=some(samples["seed"].unique(maintain_order=True), 12),
@@ -231,7 +234,7 @@ def _provenance(run: RunData) -> View:
     )
 
 
-def _writers(counted: pl.DataFrame) -> list[str]:
+def _writers(counted: pl.LazyFrame) -> list[str]:
     kind = ("arm", "writers", "injector", "transport", "message_b", "footprint_b", "direction")
     kinds = (
         counted.filter(pl.col("message_b") > 0)
@@ -244,7 +247,7 @@ def _writers(counted: pl.DataFrame) -> list[str]:
         f"{_bursts(*burst)} "
         f"never below {share or 0:.0%} of the rate alone"
         for arm, writers, injector, transport, message_b, footprint_b, direction, share, *burst in (
-            kinds.rows()
+            kinds.collect().rows()
         )
     ]
 

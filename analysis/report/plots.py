@@ -227,7 +227,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
     """
     treatments = in_order(str(name) for name in samples["arm"].unique(maintain_order=True))
     factor, scaled = scale(middle(samples["fom"].drop_nulls()), one_line(unit))
-    counted = samples.filter(status="counts")
+    counted = samples.select("arm", "fom", "status").filter(status="counts")
     medians = dict(counted.group_by("arm").agg(pl.median("fom") / factor).iter_rows())
     raster = samples.height > RASTER_ABOVE
     status = pl.col("status").cast(pl.String)

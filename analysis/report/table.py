@@ -110,14 +110,19 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
     }
     effects = {(row.case, row.arm): _of_result(row, run.pairs) for row in run.results}
     columns = ("workload", "role", "fom", "fom_unit", "fom_better", "nodes", "factors", *_WRITES)
-    text = pl.col("case", "arm", "role", "workload", "fom_unit", "fom_better").cast(pl.String)
-    counts = counted(run.samples.lazy(), *columns).with_columns(text)
-    parts = counts.partition_by("case", "arm", as_dict=True, maintain_order=True)
-    baselines = {
-        (case, arm): _of_baseline(part)
-        for (case, arm), part in parts.items()
-        if (case, arm) not in effects
-    }
+    parts: dict[tuple[str, str], dict[str, Any]] = {}
+    # One case at a time, as in `pair_table`: runs that count are copied.
+    for case in run.samples["case"].unique(maintain_order=True):
+        runs = counted(run.samples.lazy().filter(pl.col("case") == case), *columns)
+        counts = runs.group_by("case", "arm", maintain_order=True).agg(
+            pl.col("workload", "role", "fom_unit", "fom_better", "factors", *_WRITES[:-1]).first(),
+            pl.col("asked_b_s").median(),
+            pl.col("nodes").unique(),
+            pl.col("fom"),
+        )
+        rows = zip(counts.drop("fom").to_dicts(), counts["fom"], strict=True)
+        parts |= {(row["case"], row["arm"]): row | {"fom": foms.to_numpy()} for row, foms in rows}
+    baselines = {name: _of_baseline(part) for name, part in parts.items() if name not in effects}
     return [
         {**of_run, **row, **(_of_treatment(parts[name]) if name in parts else {})}
         for name, row in {**baselines, **effects}.items()
@@ -127,36 +132,31 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
 def _of_result(row: Result, pairs: pl.DataFrame) -> dict[str, Any]:
     named: dict[str, Any] = {"verdict": str(row.verdict), "factors": _named(row.factors)}
     for side, foms in of_treatment(pairs, row.case, row.arm).select("off", "on").to_dict().items():
-        if of := median_interval(foms.to_list()):
+        if of := median_interval(foms.to_numpy()):
             named |= {f"{side}_low": of.low, f"{side}_high": of.high}
     return {key: value for key, value in flat(row).items() if key in COLUMNS} | named
 
 
-def _of_baseline(part: pl.DataFrame) -> dict[str, Any]:
+def _of_baseline(part: Mapping[str, Any]) -> dict[str, Any]:
     """Names of a treatment that no other one is the baseline of."""
-    first = part.row(0, named=True)
     return {
-        **{name: first[name] for name in ("case", "arm", "workload", "role")},
-        "unit": first["fom_unit"],
-        "better": first["fom_better"],
-        "factors": _named(levels(str(first["factors"]))),
+        **{name: part[name] for name in ("case", "arm", "workload", "role")},
+        "unit": part["fom_unit"],
+        "better": part["fom_better"],
+        "factors": _named(levels(part["factors"])),
     }
 
 
-def _of_treatment(part: pl.DataFrame) -> dict[str, Any]:
-    values = part["fom"].to_list()
+def _of_treatment(part: Mapping[str, Any]) -> dict[str, Any]:
+    values = part["fom"]
     estimate = median_interval(values)
     return {
-        "nodes": ",".join(
-            sorted({node for names in part["nodes"].unique() for node in str(names).split(",")})
-        ),
+        "nodes": ",".join(sorted({node for names in part["nodes"] for node in names.split(",")})),
         "runs": len(values),
-        "fom": median(values),
+        "fom": estimate.value if estimate else median(values),
         "fom_low": estimate.low if estimate else None,
         "fom_high": estimate.high if estimate else None,
-        **part.select(pl.col(_WRITES[:-1]).first(), pl.col("asked_b_s").median()).row(
-            0, named=True
-        ),
+        **{name: part[name] for name in _WRITES},
     }
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import io
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -28,14 +28,19 @@ from records.arms import natural
 from records.errors import InputError
 from records.files import replace
 from records.json_limits import refuse_long
-from records.sample import NAME, Sample
-from records.sample_rules import OTHER, WRITER, check, dropped, raise_first_fault
+from records.sample import NAME, Sample, TimetableRecord, WriterRecord
+from records.sample_rules import WRITER, check, raise_first_fault
 
 #: Of a file that is parsed at once.
 _PIECE_B = 8 << 20
 
 _TEXT = pl.String()
 _NAME = pl.Categorical()
+#: What writers and timetables have no more: bursts and traffic of schema 4, traffic of schema 5.
+_DROPPED: dict[Any, dict[str, pl.DataType]] = {
+    WriterRecord: {name: pl.Struct({"length_s": pl.Float64()}) for name in ("burst", "replay")},
+    TimetableRecord: {"trace_sha256": _TEXT},
+}
 
 
 def column_type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
@@ -55,11 +60,13 @@ def column_type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataTyp
 
 def _types(record: Any) -> dict[str, pl.DataType]:
     """Field -> type of a record nested in a sample; mappings are left out."""
-    return {
+    hints = get_type_hints(record, include_extras=True)
+    types = {
         name: column_type(hint, _TEXT, pl.Int64())
-        for name, hint in get_type_hints(record, include_extras=True).items()
+        for name, hint in hints.items()
         if get_origin(hint) is not dict
     }
+    return types | _DROPPED.get(record, {})
 
 
 #: What proves a sample, which only `nimc verify` reads.
@@ -103,6 +110,14 @@ class Samples:
     torn: list[str]
     #: Each file and the number of its rows.
     files: dict[Path, int]
+
+
+@dataclass(frozen=True)
+class Nested:
+    """What is nested in the samples of one run, which few ask for."""
+
+    #: As of `Samples`.
+    frame: pl.DataFrame
     #: One row per writer: `row`, the index of its sample in `frame`, and the fields of
     #: `WriterRecord` that are no mappings.
     writers: pl.DataFrame
@@ -126,28 +141,49 @@ def read_run(run: Path) -> Samples:
     Raises InputError, naming file and line, for a line that is not a sample, a sample of a newer
     schema or a duplicate key.
     """
-    files = (run / "samples").glob("*.jsonl")
-    return read_samples(sorted(files, key=lambda path: natural(path.stem)))
+    return read_samples(_files(run))
+
+
+def read_nested(run: Path) -> Nested:
+    """The samples of a run, their writers and their conditions, as `read_run`."""
+    return Nested(*map(_whole, zip(*_parts(_files(run), [], {}), strict=True)))
 
 
 def read_samples(paths: Iterable[Path]) -> Samples:
     """The samples in the files `paths` (JSON lines), as `read_run`."""
     torn: list[str] = []
-    pieces = _pieces(paths, torn)
-    parts = [_columns(_Piece(Path(), 1, 0, 0, b""))]
     files: dict[Path, int] = {}
-    workers = os.cpu_count() or 1
-    with ThreadPoolExecutor(workers) as pool:
-        while batch := list(islice(pieces, workers)):
-            parts += pool.map(_columns, batch)
-            for piece in batch:
-                files[piece.path] = files.get(piece.path, 0) + piece.lines
-    frame, writers, conditions = (_whole(tables) for tables in zip(*parts, strict=True))
+    frame = _whole([frame for frame, *_ in _parts(paths, torn, files)])
     twice = frame.filter(pl.col("key").is_duplicated())
     if twice.height:
         key = twice["key"][0]
         raise InputError(f"duplicate sample key '{key}', {(twice['key'] == key).sum()} times")
-    return Samples(frame, torn, files, writers, conditions)
+    return Samples(frame, torn, files)
+
+
+def _files(run: Path) -> list[Path]:
+    return sorted((run / "samples").glob("*.jsonl"), key=lambda path: natural(path.stem))
+
+
+def _parts(
+    paths: Iterable[Path], torn: list[str], files: dict[Path, int]
+) -> Iterator[tuple[pl.DataFrame, ...]]:
+    """Samples, writers and conditions of each piece, the first of no rows.
+
+    Adds what `Samples` says of the files to `torn` and `files`.
+    """
+    yield _columns(_Piece(Path(), 1, 0, 0, b""))
+    workers = os.cpu_count() or 1
+    parsed: deque[Future[tuple[pl.DataFrame, ...]]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        for piece in _pieces(paths, torn):
+            files[piece.path] = files.get(piece.path, 0) + piece.lines
+            parsed.append(pool.submit(_columns, piece))
+            # One more than are parsed at a time is read, so that no core waits for a file.
+            if len(parsed) > workers:
+                yield parsed.popleft().result()
+        while parsed:
+            yield parsed.popleft().result()
 
 
 def _whole(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -209,12 +245,6 @@ def _is_object(text: bytes) -> bool:
 
 def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     """The rows of the piece's lines, those of their writers, and those of their conditions."""
-    if old := dropped(piece.text):
-        line = piece.first_line + piece.text[: old.start()].count(b"\n")
-        raise InputError(
-            f"{piece.path}:{line}: bursts of schema 4 or replayed traffic found; allowed: neither;"
-            f" {OTHER}"
-        )
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
@@ -227,7 +257,7 @@ def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
         raise_first_fault(piece.text, piece.path, piece.first_line)
     check(frame, piece.path, piece.first_line)
     writers, conditions = map(_with_shared_nulls, nested)
-    return _with_shared_nulls(frame.drop("incomplete")), writers, conditions
+    return _with_shared_nulls(frame.drop("incomplete", "dropped")), writers, conditions
 
 
 def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
@@ -249,6 +279,7 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME),
         pl.col("notes").fill_null([]).cast(pl.List(_NAME)),
         timetable=timetable.field("writers"),
+        replayed=timetable.field("trace_sha256").is_not_null(),
         **{name: timetable.field(name) for name in _SHARES},
         **{column: timetable.field(name) for column, name in _TIMETABLE.items()},
     )
@@ -259,8 +290,9 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         pl.col("writers").fill_null(0),
         pl.col("writer_figures").fill_null(value=True),
         pl.col("same_host", "incomplete").fill_null(value=False),
+        dropped=pl.col("replayed") | pl.col("dropped").fill_null(value=False),
     )
-    return flat, writers, nodes
+    return flat.drop("replayed"), writers.drop(_DROPPED[WriterRecord]), nodes
 
 
 def _exploded(columns: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -285,6 +317,7 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         plausible=pl.all_horizontal(col(name).is_between(0, MOST) for name in _FIGURES)
         & col("rate_before_b_s").fill_null(0.0).is_between(0, MOST),
         incomplete=pl.any_horizontal(col(name).is_null() for name in WRITER),
+        dropped=pl.any_horizontal(col(name).is_not_null() for name in _DROPPED[WriterRecord]),
         counted=col("counted_b") / col("counted_s"),
         within=col("origin") == col("target"),
     )
@@ -315,6 +348,7 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         unobserved_s=col("unobserved_s").max(),
         cpu_share=col("cpu_share").min(),
         incomplete=col("incomplete").any(),
+        dropped=col("dropped").any(),
     )
     return summed.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))
 

@@ -159,7 +159,7 @@ def _of_runs() -> Iterator[_Rule]:
         return pl.col(name) != pl.col(name).drop_nulls().mode().first().over(over)
 
     key = pl.concat_str(pl.col(*_RUN, "attempt").cast(pl.String), separator="/")
-    twice = _ACCEPTED & (_ACCEPTED.sum().over(_RUN) > 1)
+    twice = _ACCEPTED & pl.struct(*_RUN, accepted=_ACCEPTED).is_duplicated()
     has_none = pl.col("baseline").is_null() != (_ROLE == "baseline")
     alike = "as in other runs of the treatment"
     yield _Rule("key", pl.col("key") != key, "CASE/BLOCK/PAIR/ARM/ATTEMPT of its own fields")
@@ -229,7 +229,7 @@ def _of_pairs() -> _Rule:
     arms = pl.col("arm").n_unique()
     short = arms.over(*block, "pair") < arms.over("case")
     inner = (pl.col("pair") >= 0) & (pl.col("pair") < pl.col("pair").max().over(block))
-    first = pl.int_range(pl.len()).over(*block, "pair") == 0
+    first = pl.struct(*block, "pair").is_first_distinct()
     return _Rule("pair", first & inner & short, "one with a run of every treatment")
 
 

@@ -153,9 +153,11 @@ def log_times(chosen: pl.DataFrame) -> Values:
     if times["again"].null_count() == times.height:
         times = times.drop("again")
     # Of all blocks at once: there may be ten thousands.
-    baselines = pl.concat_list(pl.exclude("block", "on")).list.explode(empty_as_null=False)
-    middle = baselines.drop_nulls().median().over("block")
-    relative = times.select(pl.col("on") - middle, pl.exclude("block", "on") - middle)
+    baselines = times.drop("on").unpivot(index="block").drop_nulls()
+    middles = baselines.group_by("block").agg(middle=pl.col("value").median())
+    beside = times.join(middles, on="block", how="left", maintain_order="left")
+    middle = pl.col("middle")
+    relative = beside.select(pl.col("on") - middle, pl.exclude("block", "on", "middle") - middle)
     return relative.fill_null(math.nan).to_numpy()
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from records.units import NONE
 
@@ -105,7 +106,7 @@ def bracketed(of: Estimate | None) -> str:
     return f"{of.value:.{places}f} [{of.low:.{places}f}, {of.high:.{places}f}]"
 
 
-def median_interval(values: Sequence[float]) -> Estimate | None:
+def median_interval(values: Sequence[float] | NDArray[np.float64]) -> Estimate | None:
     """Median of `values` with its interval, free of their distribution; None below six.
 
     The k-th smallest and the k-th largest of n enclose it with probability 1 - 2 P(B < k), B
@@ -117,7 +118,7 @@ def median_interval(values: Sequence[float]) -> Estimate | None:
     n = len(values)
     if n < FEWEST:
         return None
-    rank = int(np.searchsorted(special.bdtr(np.arange(n + 1), n, 0.5), TAIL))
+    rank = int(np.searchsorted(special.bdtr(np.arange(n // 2 + 1), n, 0.5), TAIL))
     ordered = np.sort(np.asarray(values, dtype=float))
     return Estimate(float(np.median(ordered)), float(ordered[rank - 1]), float(ordered[n - rank]))
 

@@ -272,11 +272,9 @@ def _of_runs(run: RunData) -> pl.DataFrame:
     from one level of the tool, since levels have prices of their own: the one with most roles.
     """
     values, case = _values(run), ["case", "role"]
-    told = pl.col("role").cast(pl.String).is_in(["baseline", "effect"])
-    seconds = pl.col("fom_unit").cast(pl.String) == "s"
-    times = run.samples.filter(told).select(
-        "key", pl.when(seconds).then("fom").otherwise("elapsed_s").alias(TIME)
-    )
+    told = pl.col("role").is_in(["baseline", "effect"])
+    time = pl.when(pl.col("fom_unit") == "s").then("fom").otherwise("elapsed_s").alias(TIME)
+    times = run.samples.lazy().filter(told).select("key", time).collect()
     levels = values.group_by("case", "tool", maintain_order=True).agg(
         roles=pl.col("role").n_unique()
     )

@@ -15,7 +15,7 @@ from analysis.questions.estimators import stated
 from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.samples.columns import read_run
+from analysis.samples.columns import read_nested
 from analysis.samples.provenance import hosts_of, mapping
 from records.arms import arm_of, name_of, parts_of
 from records.kernel_text import cpu_list
@@ -97,11 +97,10 @@ FABRIC = Question(
 
 def _served(run: RunData) -> pl.DataFrame:
     """A row per run with free cores and network device: its interrupts, and those bound to them."""
-    levels = pl.col("factors").cast(pl.String)
-    has_free = pl.any_horizontal(levels.str.contains(f'"{name}"') for name in _FREES)
-    if run.samples.filter(has_free).is_empty():
+    treatments = run.samples["factors"].unique()
+    if not any(f'"{name}"' in levels for levels in treatments for name in _FREES):
         return pl.DataFrame()
-    read = read_run(run.path)
+    read = read_nested(run.path)
     identity = read.frame.with_row_index("row").select("row", "key", "provenance")
     counts = run.samples.filter(pl.col("status") == "counts").select("key", "case", "arm")
     of_nodes = read.conditions.select(

@@ -18,7 +18,7 @@ from analysis.effects.verdict import emulations
 from analysis.questions.question import Limit, Question, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.samples.columns import read_run
+from analysis.samples.columns import read_nested
 from analysis.samples.pairs import judged, level
 from analysis.samples.provenance import mapping
 from analysis.statistics.interval import FEWEST
@@ -59,7 +59,7 @@ class Evidence:
 
 def evidence_of(run: RunData) -> Evidence:
     """What a run holds."""
-    read = read_run(run.path)
+    read = read_nested(run.path)
     runs = judged(read.frame.with_row_index("row")).filter(~pl.col("warmup"))
     levels = [level(name).alias(name) for name in ("rate", "load", "buffer")]
     runs = runs.with_columns(pl.col("case", "role", "outcome").cast(pl.String), *levels)

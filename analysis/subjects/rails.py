@@ -123,11 +123,14 @@ def _quiet_runs(run: RunData) -> pl.DataFrame:
         lambda name: [factor for factor in parts_of(name)[1] if factor != _TOOL],
         return_dtype=pl.List(pl.String),
     )
-    policy = level(MPI).fill_null("default")
     return (
         wide.drop_nulls([_WHOLE, *(f"{kind}-time" for kind in KINDS)])
-        .join(run.samples.select("key", "start_s", "role", policy=policy), on="key", how="inner")
-        .with_columns(others=others, role=pl.col("role").cast(pl.String))
+        .join(run.samples.select("key", "start_s", "role", "factors"), on="key", how="inner")
+        .with_columns(
+            others=others,
+            policy=level(MPI).fill_null("default"),
+            role=pl.col("role").cast(pl.String),
+        )
         .filter(pl.col("role").is_in(["baseline", "floor"]) & (pl.col(_WHOLE) > 0))
         .filter(pl.col("others").list.set_difference([MPI]).list.len() == 0)
         .sort("case", "start_s")

@@ -261,7 +261,14 @@ class Injector(ABC):
         """NUMA binding that the program does itself, and the option it is given for that."""
         return "none"
 
-    def missing(self) -> str | None:
-        """Why it cannot run on this host and how to install it, in one line; None if it can."""
+    def missing(self, device: str | None = None) -> str | None:
+        """Why it cannot run on this host and how to install it, in one line; None if it can.
+
+        `device`: the one over which it is to write to another host.
+        """
         is_there = not self.program or shutil.which(self.program)
         return None if is_there else f"{self.program} is missing: {self.install}"
+
+    def doubt(self) -> str | None:
+        """Why it may not write from one node of a job to another, and what helps, in one line."""
+        return None

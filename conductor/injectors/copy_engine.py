@@ -80,7 +80,7 @@ class CopyEngine(Injector):
         """Parses the program's lines."""
         return ReportParser()
 
-    def missing(self) -> str | None:
+    def missing(self, device: str | None = None) -> str | None:
         """Looks for the program on PATH and where it is made, for the driver and for a GPU."""
         if not shutil.which(_program()):
             return f"copy_engine is missing: 'make -C {_FOLDER}'"

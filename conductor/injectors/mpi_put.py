@@ -117,7 +117,7 @@ class MpiPut(Injector):
     def origin_command(self, writer: Writer) -> list[str]:
         """Starts both ranks; the target's is the first, or the one on the target's node."""
         launcher = shlex.split(_launcher(_program()))
-        kind = "srun" if launcher and Path(launcher[0]).name == "srun" else "mpiexec"
+        kind = _kind(launcher)
         options = (_ON_TWO if _apart(writer) else _ON_ONE)[kind]
         if _apart(writer) and kind == "srun" and "SLURM_HET_SIZE" in os.environ:
             options = _ON_COMPONENTS
@@ -147,7 +147,7 @@ class MpiPut(Injector):
         kind = [devices.transport(writer.device)] if devices.is_rdma(writer.device) else []
         return ReportParser(self.transport(writer), "+".join([*kind, _TWO_SIDED]))
 
-    def missing(self) -> str | None:
+    def missing(self, device: str | None = None) -> str | None:
         """Looks for the program on PATH and where it is made, and for its launcher."""
         if not shutil.which(_program()):
             return f"mpi_put is missing: 'make -C {_FOLDER}', with an MPI's mpicc on PATH"
@@ -156,6 +156,14 @@ class MpiPut(Injector):
         make = f"'make -B -C {_FOLDER} LAUNCHER=...'"
         return None if is_there else f"{launcher} of mpi_put is missing: {make}"
 
+    def doubt(self) -> str | None:
+        """Its launcher, unless that is srun: MPICH's stays in one component of a job."""
+        launcher = _launcher(_program()) if shutil.which(_program()) else ""
+        if not launcher or _kind(shlex.split(launcher)) == "srun":
+            return None
+        make = f"make -B -C {_FOLDER} LAUNCHER='srun --mpi=...'"
+        return f"{launcher} of mpi_put may not reach a job's other nodes: {make}"
+
 
 def _apart(writer: Writer) -> bool:
     return writer.origin != writer.target
@@ -163,6 +171,11 @@ def _apart(writer: Writer) -> bool:
 
 def _program() -> str:
     return shutil.which("mpi_put") or str(_FOLDER / "mpi_put")
+
+
+def _kind(launcher: list[str]) -> str:
+    """Whose options a launcher takes."""
+    return "srun" if launcher and Path(launcher[0]).name == "srun" else "mpiexec"
 
 
 @functools.cache

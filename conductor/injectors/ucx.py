@@ -21,6 +21,8 @@ from records.sample import Direction
 
 _WHEEL = Path(sysconfig.get_paths()["purelib"]) / "libucx"
 _IN_WHEEL = _WHEEL / "bin" / "ucx_perftest"
+#: How to install one on PATH; the wheel's is built without verbs.
+_WITH_VERBS = "'apt install ucx-utils', or 'dnf install ucx'"
 _MIB = 2**20
 #: More writes than any campaign has time for.
 _FOREVER = 10**15
@@ -85,7 +87,7 @@ class Ucx(Injector):
     paced_by = "agent"
     footprint_by = "message"
     program = "ucx_perftest"
-    install = "'pip install libucx-cu13', 'apt install ucx-utils', or 'dnf install ucx'"
+    install = f"'pip install libucx-cu13', {_WITH_VERBS}"
 
     def transport(self, writer: Writer) -> str:
         """Shared memory on one host; between two, that of a named RDMA device, else tcp."""
@@ -133,9 +135,13 @@ class Ucx(Injector):
         """Parses one end's lines."""
         return _Parser(writer.message_b, writer.messages)
 
-    def missing(self) -> str | None:
-        """Looks for the program in the wheel and on PATH."""
-        return None if _IN_WHEEL.is_file() else super().missing()
+    def missing(self, device: str | None = None) -> str | None:
+        """Looks for the program in the wheel and on PATH; over verbs on PATH alone."""
+        if not devices.is_rdma(device):
+            return None if _IN_WHEEL.is_file() else super().missing()
+        if shutil.which(self.program):
+            return None
+        return f"{self.program} with verbs is missing for {device}: {_WITH_VERBS}, not the wheel's"
 
     def _program(self, writer: Writer) -> str:
         """The wheel's, which is built without verbs; for verbs the one on PATH."""

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from nimc.campaign.checks import CheckVariables
 from nimc.campaign.settings import ReframePlace, ReframeSettings, places_of, target_partitions
 from records.errors import MachineError, NimcError
 from records.groups import grouped
-from records.machine.program import ModuleLoad, load_modules
+from records.machine.program import ModuleLoad, load_modules, search_path
 from records.machine.slurm import SCHEDULERS, SlurmNode, ask_nodes, partition_in
 from records.text import some, wrapped
 from records.units import plural
@@ -55,8 +55,8 @@ class MatrixCell:
 class Offer:
     """What this host and Slurm have for a place."""
 
-    #: Modules that cannot be loaded; the search path with all others. None if this host has no
-    #: module system.
+    #: Modules that cannot be loaded; the search path with all others and the place's variables.
+    #: None if this host has no module system.
     modules: ModuleLoad | None
     #: Nodes of Slurm's partition; None if unknown, or without Slurm.
     nodes: list[SlurmNode] | None = None
@@ -125,13 +125,21 @@ def offers_of(
     slurm = {str(part.get("name")): _slurm_nodes(part, settings) for part in parts}
     return {
         place: Offer(
-            load_modules(place.modules, environment),
+            _loaded(place, environment),
             *slurm[place.partition],
             spack_fault,
             programs or {},
         )
         for place in places
     }
+
+
+def _loaded(place: ReframePlace, environment: Mapping[str, str]) -> ModuleLoad | None:
+    """What a place's modules provide, and then its variables; None if this host loads none."""
+    loaded = load_modules(place.modules, environment)
+    if loaded is None:
+        return None
+    return replace(loaded, path=search_path(loaded.path, environment, place.variables))
 
 
 def matrix(

@@ -160,6 +160,8 @@ class ReframePlace:
     modules: tuple[str, ...] = ()
     #: The partition's launcher, as ReFrame names it.
     launcher: str = "local"
+    #: Variables that both set, in order.
+    variables: tuple[tuple[str, Any], ...] = ()
 
     @property
     def name(self) -> str:
@@ -203,6 +205,11 @@ def places_of(settings: ReframeSettings, partitions: Partitions, system: str) ->
             compiler=str(environ.get("cc", "cc")),
             modules=(*_modules(part), *_modules(environ)),
             launcher=str(part.get("launcher", "local")),
+            variables=tuple(
+                (str(name), value)
+                for thing in (part, environ)
+                for name, value in thing.get("env_vars", [])
+            ),
         )
         for part in partitions
         for name in part.get("environs", [])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import replace as changed
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -12,24 +12,22 @@ import click
 from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat
-from nimc.campaign import layouts
 from nimc.campaign.load import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
-from nimc.cli.document import Answer, answers, log, prose
+from nimc.cli.document import Answer, answers, prose
 from nimc.cli.results import comparison_parts
 from nimc.cli.run import measured
-from nimc.crate.metadata import LICENSES, REPORT, About
-from nimc.crate.pack import inside, opened, pack, report_files, verify_crate
+from nimc.crate.metadata import LICENSES
+from nimc.crate.pack import opened, pack, report_files, verify_crate
 from nimc.crate.reproduce import compared_files, judge
 from nimc.run.folder import RunFolder, new_header
 from nimc.run.progress import Progress
 from nimc.run.runner import Failure
-from nimc.run.verify import Kind, Verified, verify
+from nimc.run.verify import Verified, verify
 from records import marked_yaml
 from records.errors import InputError
-from records.files import require_output
 from records.run import Reproduced, RunHeader
 from records.text import visible
 from records.units import plural, quantity
@@ -67,8 +65,7 @@ def pack_command(
     """Pack a run as a crate: one zip (RO-Crate) that can be cited, verified and repeated."""
     run = run.resolve()
     crate = output or run.with_name(f"{run.name}.zip")
-    require_output(crate)
-    packed = pack(run, crate, About(license_, authors), key)
+    packed = pack(run, crate, license_, authors, key)
     size = f"{quantity(packed['size_b'], 'B', 3)}, {packed['files']} files"
     lines = [
         f"crate:    {packed['crate']} ({size})",
@@ -96,14 +93,14 @@ def reproduce_command(
     Ends with a comparison of both runs and their machines, and a verdict: reproduced (exit code 0),
     differs, no difference shown, or cannot be compared, with the reasons (1).
     """
-    with opened(crate) as unpacked:
+    with opened(crate) as (content, unpacked):
         if analysis_only:
             options.only_with("--analysis-only", "--json")
-            files = compared_files(inside(unpacked.files, REPORT), report_files(unpacked.run))
+            files = compared_files(content, report_files(unpacked))
             lines = [f"{name}: {state}" for name, state in files.items()]
             return Answer({"files": files}, lines, int("differs" in files.values()))
-        packed = load_run(unpacked.run)
-        campaign = unpacked.run.with_name(f"{packed.header.campaign}.yaml")
+        packed = load_run(unpacked)
+        campaign = unpacked.with_name(f"{packed.header.campaign}.yaml")
         campaign.write_text(packed.header.campaign_text, encoding="utf-8")
         # The packer must not choose which file of this user is imported.
         if others := [named for _, named in named_in(marked_yaml.load(campaign))]:
@@ -112,54 +109,42 @@ def reproduce_command(
             )
         if packed.header.seed is None:
             raise InputError(f"{packed.header.run}: has no seed: the order of its runs is unknown")
-        request = _asked(packed.header, prepare(campaign, machine), campaign)
+        request = _asked(packed.header, campaign, machine)
         origin = packed.header.reproduces or Reproduced(packed.header.run, packed.header.digest)
-        header = changed(new_header(request), reproduces=origin)
-
-        def conclude(run: RunFolder, failures: list[Failure]) -> Answer | int:
-            if not any((run.path / "samples").glob("*.jsonl")):
-                return 3
-            new = load_run(run.path)
-            return _compared(packed, new, failures, details=progress == "verbose")
-
+        header = replace(new_header(request), reproduces=origin)
+        conclude = partial(_compared, packed, details=progress == "verbose")
         return measured(request, header, results, progress, conclude)
 
 
-def _asked(packed: RunHeader, request: Request, campaign: Path) -> Request:
-    """The cases of the packed run, of those that this machine can run. Raises InputError."""
-    here = [case.name for case in request.campaign.cases]
-    wanted = [name for name in here if name in packed.asked.cases]
-    compared = {f"{name}{layouts.SUFFIX}" for name in here}
-    for name in packed.asked.cases.keys() - set(here) - compared:
-        log(f"{name}: cannot be run on {request.machine.name}")
+def _asked(packed: RunHeader, campaign: Path, machine: str) -> Request:
+    """The cases of the packed run that this machine can run. Raises InputError if none."""
+    here = prepare(campaign, machine).campaign.cases
+    wanted = [case.name for case in here if case.name in packed.asked.cases]
     if not wanted:
-        raise InputError(f"{request.machine.name}: cannot run any case of {packed.run}")
-    return prepare(campaign, request.machine.name, only=wanted) if wanted != here else request
+        raise InputError(f"{machine}: cannot run any case of {packed.run}")
+    return prepare(campaign, machine, only=wanted)
 
 
 def _compared(
-    packed: RunData, new: RunData, failures: Sequence[Failure], *, details: bool
+    packed: RunData, run: RunFolder, failures: Sequence[Failure], *, details: bool
 ) -> Answer:
-    compared = compare_sides([packed], [new])
-    reproduction = judge(compared)
+    compared = compare_sides([packed], [load_run(run.path)])
+    outcome, reasons = judge(compared)
     document = {
         "packed": packed.header.run,
-        "run": str(new.path),
-        "outcome": reproduction.outcome,
-        "reasons": reproduction.reasons,
+        "run": str(run.path),
+        "outcome": outcome,
+        "reasons": reasons,
         "failures": [asdict(failure) for failure in failures],
         "comparisons": list(map(flat, compared.rows)),
     }
-    parts = [*comparison_parts(compared, details=details), *map(prose, reproduction.reasons)]
-    parts.append(prose(reproduction.outcome, bold=True))
-    status = 3 if failures else int(reproduction.outcome != "reproduced")
+    parts = [*comparison_parts(compared, details=details), *map(prose, reasons)]
+    parts.append(prose(outcome, bold=True))
+    status = 3 if failures else int(outcome != "reproduced")
     return Answer(document, parts, status, schema=2)
 
 
 # `nimc verify`: whether stored runs and crates are what was written.
-
-
-_COLOUR: dict[Kind, str] = {"broken": "red", "contradicted": "red", "unproven": "yellow"}
 
 
 @click.command()
@@ -192,16 +177,14 @@ def verify_command(runs: tuple[Path, ...], head: str | None, allowed: Path | Non
     return Answer({"runs": [of.as_dict() for of in verified]}, lines, status, schema=2)
 
 
-def _lines(of: Verified) -> list[str]:
+def _lines(of: Verified) -> Iterator[str]:
     faults = sum(finding.kind != "unproven" for finding in of.findings)
     state = plural(faults, "fault") if faults else "no fault"
     repeated = f"{plural(of.reread, 'figure')} re-read, {plural(of.judged, 'run')} judged again"
     checked = f"{plural(of.samples, 'sample')}, {repeated}"
-    return [
-        click.style(visible(f"{of.run}: {state}; {checked}; head {of.head or 'none'}"), bold=True),
-        *(
-            click.style(visible(f"{finding.kind}: {finding.text}"), fg=_COLOUR[finding.kind])
-            for finding in of.findings
-        ),
-        *map(visible, of.remarks),
-    ]
+    title = f"{of.run}: {state}; {checked}; head {of.head or 'none'}"
+    yield click.style(visible(title), bold=True)
+    for finding in of.findings:
+        colour = "yellow" if finding.kind == "unproven" else "red"
+        yield click.style(visible(f"{finding.kind}: {finding.text}"), fg=colour)
+    yield from map(visible, of.remarks)

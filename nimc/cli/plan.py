@@ -62,7 +62,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     asked = request.plan() if able.cannot else planned
     reached = reach(asked, request.campaign, spreads)
     reached = [row for row in reached if row.case not in able.cannot]
-    long = [*too_long(planned, request.time_limit_s), *warnings(reached)]
+    long = [*able.doubts, *too_long(planned, request.time_limit_s), *warnings(reached)]
     document = planned.as_dict() | {
         "machine_nodes": request.machine.nodes,
         "absent": [vars(omitted) for omitted in [*request.absent, *able.absent]],

@@ -148,7 +148,7 @@ def measured(
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
         long = too_long(request.plan(able.cannot), request.time_limit_s)
-        for line in [*omission_lines([*request.absent, *able.absent]), *long]:
+        for line in [*omission_lines([*request.absent, *able.absent]), *able.doubts, *long]:
             remark(line)
         seed = folder.header.seed
         seed = folder.header.drawn_seed if seed is None else seed

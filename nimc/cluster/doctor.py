@@ -341,7 +341,12 @@ def injectors(site: Machine | None) -> list[Finding]:
     apart = site is not None and site.origins.policy != "same_host"
     for name, injector in INJECTORS.items():
         used = site is not None and name == site.injector
-        reason = injector.missing()
+        reason = injector.missing(site.device if site and apart else None)
+        doubt = injector.doubt() if apart and injector.direction == "write" else None
+        if reason is None and doubt:
+            detail, _, remedy = doubt.partition(": ")
+            rows.append(lacking(f"injector {name}", detail, remedy))
+            continue
         if reason is None:
             detail = "ready, used by this machine" if used else "ready"
             rows.append(Finding(f"injector {name}", "ok", detail, needed=used))

@@ -27,7 +27,7 @@ from records.files import private_lock
 from records.groups import grouped
 from records.interrupts import Interrupts
 from records.machine import slurm
-from records.machine.site import Machine, Origins
+from records.machine.site import Machine
 from records.machine.site import load as load_machine
 
 _JOB = "job on nodes"
@@ -88,7 +88,7 @@ def look(
             lock.take()
         tell(f"ReFrame submits a job to {part['name']}")
         place = (f"--system={name}:{part['name']}", "-p", f"^{part['environs'][0]}$")
-        command = [find_reframe(), "-C", str(config), *place, *_check(site.origins, folder, wait_s)]
+        command = [find_reframe(), "-C", str(config), *place, *_check(site, folder, wait_s)]
         log, tick = folder / "reframe.log", _watch(folder, tell)
         try:
             status = run_session(command, folder, log, interrupts, tick)
@@ -97,12 +97,13 @@ def look(
         return collected(folder, status)
 
 
-def _check(origins: Origins, folder: Path, wait_s: float) -> list[str]:
+def _check(site: Machine, folder: Path, wait_s: float) -> list[str]:
     """ReFrame's words for the check, whose files are all in a folder."""
     # `nimc run` stages in the results, ReFrame alone in its prefix or the current folder.
     prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
     asked = {
-        "origins": origins.model_dump_json(),
+        "origins": site.origins.model_dump_json(),
+        "device": site.device or "",
         "folder": folder,
         "stage": os.path.abspath(prefix),
         "max_pending_time": f"{max(1, round(wait_s))}s",

@@ -39,15 +39,15 @@ class LookedAt:
 
 
 def main() -> None:
-    """`node_look FOLDER PATH...`: the job's folder, and those that it must see."""
-    folder, here = Path(sys.argv[1]), host.detect()
+    """`node_look FOLDER DEVICE PATH...`: of the job, of the writers or empty, and to be seen."""
+    folder, device, here = Path(sys.argv[1]), sys.argv[2] or None, host.detect()
     looked_at = LookedAt(
         name=node_name(),
         host=here,
-        unseen=[path for path in sys.argv[2:] if not os.path.exists(path)],
+        unseen=[path for path in sys.argv[3:] if not os.path.exists(path)],
         sees_lock=_sees(folder / "lock"),
         addresses={of.name: _address(of.name) for of in here.interfaces},
-        injectors={name: injector.missing() for name, injector in INJECTORS.items()},
+        injectors={name: injector.missing(device) for name, injector in INJECTORS.items()},
     )
     rank = os.environ.get("SLURM_PROCID", "0")
     replace_text(folder / f"{rank}.json", json.dumps(asdict(looked_at)))

@@ -28,8 +28,10 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     valid_prog_environs = ["*"]
     time_limit = "2m"
     num_tasks_per_node = 1
-    #: `origins` as in a site file (JSON), the folder of the records, and the one to be seen.
+    #: `origins` as in a site file (JSON); the writers' device, or empty; the folder of the records,
+    #: and the one to be seen.
     origins = variable(str)
+    device = variable(str)
     folder = variable(str)
     stage = variable(str)
 
@@ -44,7 +46,7 @@ class NodeLook(rfm.RunOnlyRegressionTest):
         self.env_vars |= slurm.STEP_ENVIRONMENT
         step = [] if alone else slurm.agent_launcher(origins)
         launcher = [word.format(n_nodes=self.nodes) for word in step]
-        look = python_main("nimc.cluster.node_look", self.folder, self.stage)
+        look = python_main("nimc.cluster.node_look", self.folder, self.device, self.stage)
         self.job.launcher = getlauncher("local")()
         self.executable, *self.executable_opts = map(shlex.quote, [*launcher, *look])
 

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 
+from conductor.injectors import INJECTORS
 from nimc.campaign.cases import Omitted
 from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.plan import Request
@@ -26,6 +27,8 @@ class Possible:
     absent: list[Omitted]
     #: Why nothing can be started, in one line; empty if something can.
     why: str
+    #: What else may keep writers from writing, a line each.
+    doubts: list[str] = field(default_factory=list)
 
     @cached_property  # each case is looked up in it
     def cannot(self) -> dict[str, str]:
@@ -48,10 +51,11 @@ def possible(request: Request) -> Possible:
         cells = matrix({check: request.checks[check]}, request.offers, {check: nodes})
         return cells.nowhere.get(check)
 
-    absent = []
+    absent, used = [], set[str]()
     for case in request.campaign.cases:
         writes = [treatment.writes for treatment in request.treatments[case.name]]
         injectors = frozenset(of_treatment.injector for of_treatment in writes if of_treatment)
+        used |= injectors
         nodes = request.nodes_from_partition(case)
         if reason := lack(case.check, case.nodes, nodes, injectors):
             absent.append(Omitted(case.name, reason))
@@ -59,4 +63,6 @@ def possible(request: Request) -> Possible:
     why = [f"{row.what}: {row.detail}" for row in rows if row.needed and row.state == "missing"]
     if not why and len(absent) == len(request.campaign.cases):
         why = [f"no case can run: {absent[0].case}: {absent[0].reason}"]
-    return Possible(request.matrix(), absent, "; ".join(why))
+    apart = site.origins.policy != "same_host"
+    doubts = [INJECTORS[name].doubt() for name in sorted(used)] if apart else []
+    return Possible(request.matrix(), absent, "; ".join(why), [*filter(None, doubts)])

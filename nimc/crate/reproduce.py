@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from analysis.compare.sides import Compared, Comparison
 from analysis.effects.result import Result
 from analysis.statistics.interval import ends
+from nimc.crate.metadata import REPORT
 from nimc.crate.zipped import Files
 from records.units import signed
 
 Outcome = Literal["differs", "cannot be compared", "no difference shown", "reproduced"]
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """What a repetition shows of the packed run."""
+def judge(compared: Compared) -> tuple[Outcome, list[str]]:
+    """The verdict, the first of all outcomes that any effect has; and a line for each effect.
 
-    #: The first of all outcomes that any effect has.
-    outcome: Outcome
-    #: One line for each effect.
-    reasons: list[str]
-
-
-def judge(compared: Compared) -> Reproduction:
-    """The verdict: `compared.reference` is the packed run, `compared.this` its repetition.
-
-    An effect is reproduced if both runs decide it alike, and their slowdowns do not differ by more
-    than their intervals; where one does not decide it, no difference is shown. With one night a
-    side, how nights differ is not known (`docs/method.md`).
+    `compared.reference` is the packed run, `compared.this` its repetition. An effect is reproduced
+    if both runs decide it alike, and their slowdowns do not differ by more than their intervals;
+    where one does not decide it, no difference is shown. With one night a side, how nights differ
+    is not known (`docs/method.md`).
     """
     packed, new = compared.reference.runs[0], compared.this.runs[0]
     doses = {(dose.case, dose.arm): dose.text for dose in compared.doses}
@@ -44,12 +35,9 @@ def judge(compared: Compared) -> Reproduction:
         for key in [(row.case, row.arm)]
     ]
     if not judged:
-        return Reproduction("cannot be compared", ["the packed run has no effect"])
-    outcomes = {outcome for outcome, _ in judged}
-    return Reproduction(
-        next(outcome for outcome in get_args(Outcome) if outcome in outcomes),
-        [f"{text}: {outcome}" for outcome, text in judged],
-    )
+        return "cannot be compared", ["the packed run has no effect"]
+    first = min((outcome for outcome, _ in judged), key=get_args(Outcome).index)
+    return first, [f"{text}: {outcome}" for outcome, text in judged]
 
 
 def _effect(
@@ -76,24 +64,22 @@ def _effect(
 # Results and page once more from the same samples.
 
 
-def compared_files(packed: Files, new: Files) -> dict[str, str]:
-    """Name -> `the same`, `the same to nine digits` (of JSON), or `differs`.
+def compared_files(crate: Files, new: Files) -> dict[str, str]:
+    """Name in the report -> `the same`, `the same to nine digits` (of JSON), or `differs`.
 
     The last digits of a figure may depend on the processor.
     """
+    return {name: _alike(crate.get(f"{REPORT}{name}", b""), text) for name, text in new.items()}
 
-    def alike(name: str) -> str:
-        before, after = packed.get(name, b""), new[name]
-        if before == after:
-            return "the same"
-        if name.endswith(".json") and _rounded(before) == _rounded(after):
+
+def _alike(before: bytes, after: bytes) -> str:
+    if before == after:
+        return "the same"
+    with suppress(ValueError, RecursionError):  # it is no JSON
+        if _rounded(before) == _rounded(after):
             return "the same to nine digits"
-        return "differs"
-
-    return {name: alike(name) for name in new}
+    return "differs"
 
 
 def _rounded(text: bytes) -> Any:
-    with suppress(ValueError, RecursionError):
-        return json.loads(text, parse_float=lambda figure: f"{float(figure):.9g}")
-    return None
+    return json.loads(text, parse_float=lambda figure: f"{float(figure):.9g}")

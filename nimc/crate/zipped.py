@@ -1,7 +1,5 @@
 """The zip of a crate, its manifest, and the signature of that.
 
-The bytes of a zip follow from the names and contents of its files alone.
-
 Files are in order of their names, dated 1980-01-01 and not compressed. So whoever packs the same
 files gets the same bytes, and a zip of which any byte was changed, headers included, is not the one
 that packing its files gives. Nothing in it can be larger than the zip itself.
@@ -11,10 +9,8 @@ from __future__ import annotations
 
 import io
 import stat
-import struct
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,18 +25,6 @@ Files = Mapping[str, bytes]
 LARGEST_B = 1 << 30
 
 MANIFEST, SIGNATURE = "manifest-sha256.txt", "manifest-sha256.txt.sig"
-_REGULAR = stat.S_IFREG | 0o644
-_UNIX = 3
-#: What `zipfile` raises for bytes that are no zip.
-_DAMAGED = (
-    zipfile.BadZipFile,
-    ValueError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    struct.error,
-    zlib.error,
-)
 
 
 def zipped(files: Files) -> bytes:
@@ -55,24 +39,25 @@ def zipped(files: Files) -> bytes:
                 allowed = "plain names of files within the crate"
                 raise InputError(f"{show(name)} found; allowed: {allowed}")
             entry = zipfile.ZipInfo(name)
-            entry.create_system = _UNIX
-            entry.external_attr = _REGULAR << 16
+            entry.external_attr = (stat.S_IFREG | 0o644) << 16
             archive.writestr(entry, content)
     return out.getvalue()
 
 
 def unzipped(raw: bytes) -> dict[str, bytes]:
-    """The files of a crate. Raises InputError for all but what `zipped` makes."""
+    """The files of a crate. Raises InputError for all but what `zipped` makes of listed files."""
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             entries = archive.infolist()
             if sum(entry.file_size for entry in entries) > len(raw):
-                raise InputError("its files are larger than the zip itself")
+                raise ValueError("its files are larger than the zip itself")
             files = {entry.filename: archive.read(entry) for entry in entries}
-    except _DAMAGED as error:
+    except Exception as error:  # `zipfile` and its decompressors have many
         raise InputError(f"is damaged, or no zip: {error}") from None
     if zipped(files) != raw:
         raise InputError("is not the zip that packing its files gives: its headers were changed")
+    if files.get(MANIFEST) != manifest(files):
+        raise InputError(f"{MANIFEST}: does not list these files; sha256sum -c says which differ")
     return files
 
 
@@ -82,22 +67,7 @@ def unzipped(raw: bytes) -> dict[str, bytes]:
 def manifest(files: Files) -> bytes:
     """A line for each file but the manifest and its signature, in order of the names."""
     listed = sorted(files.keys() - {MANIFEST, SIGNATURE})
-    lines = [f"{digest(files[name])}  {name}\n" for name in listed]
-    return "".join(lines).encode()
-
-
-def manifest_faults(files: Files) -> list[str]:
-    """What is not as the manifest of the crate lists it."""
-    if MANIFEST not in files:
-        return [f"{MANIFEST}: is missing"]
-    if files[MANIFEST] == manifest(files):
-        return []
-    listed, there = (
-        set(text.decode(errors="replace").split("\n"))
-        for text in (files[MANIFEST], manifest(files))
-    )
-    names = sorted({line[66:] for line in listed ^ there}) or [MANIFEST]
-    return [f"{name or MANIFEST}: is not what {MANIFEST} lists" for name in names]
+    return "".join(f"{digest(files[name])}  {name}\n" for name in listed).encode()
 
 
 # The signature of the manifest, made and checked by OpenSSH (`ssh-keygen -Y`).

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from records.chain import file_digest
@@ -119,6 +120,9 @@ def package_versions(names: Iterable[str]) -> dict[str, str]:
 # Modules: those loaded and those requested, and what those of an environment provide.
 
 
+#: Variables in the order in which they are set, with their values; as ReFrame's `env_vars`.
+Variables = Iterable[tuple[str, Any]]
+
 #: Lmod and Environment Modules list what they loaded here, joined with colons.
 LOADED = "LOADEDMODULES"
 
@@ -155,7 +159,7 @@ def module_is_defined(environment: Mapping[str, str]) -> bool:
     return ask(["bash", "-c", "type module"], environment).ok
 
 
-# What an environment's modules provide on this host.
+# What an environment's modules and variables provide on this host.
 
 
 #: Marks the lines that follow all that modules print themselves.
@@ -197,3 +201,14 @@ def load_modules(names: Sequence[str], environment: Mapping[str, str]) -> Module
     if not answer.ok or not mark or len(lines) < 2:
         return None
     return ModuleLoad(missing_modules(names, lines[0].split(":")), lines[1])
+
+
+def search_path(path: str, environment: Mapping[str, str], variables: Variables) -> str:
+    """The search path once a job's shell has set variables, in order, on top of `path`.
+
+    A value may name earlier ones, such as `/opt/bin:$PATH`.
+    """
+    known = {**environment, "PATH": path}
+    for name, value in variables:
+        known[name] = Template(str(value)).safe_substitute(known)
+    return known["PATH"]

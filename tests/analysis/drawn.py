@@ -1,4 +1,4 @@
-"""What a section or a figure shows."""
+"""What a page, a section or a figure shows."""
 
 import re
 from collections import Counter
@@ -19,3 +19,13 @@ def shown(question: Question, run: RunData) -> View:
 def bars(svg: str) -> Counter[str]:
     """The number of intervals, by the name of their colour."""
     return Counter(re.findall(r"stroke: var\(--([\w-]+)\); stroke-width: 3[;\"]", svg))
+
+
+def texts(svg: str) -> list[str]:
+    """The texts of a figure."""
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+def plain(html: str) -> str:
+    """The text of HTML."""
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())

@@ -2,7 +2,7 @@
 
 Every run of `samples` with a tool gets `RANKS` ranks of the events of `perf_stat:memory` on a
 Cascade Lake. Under `on`, cycles grow with the run's time, `stall_share` of the extra cycles are
-stalls on memory, and misses grow to 1.1 times, of rank `worst` to `worst_factor` times that.
+stalls on memory, and misses grow to 1.1 times, of rank `worst` to twice that.
 """
 
 import json
@@ -59,7 +59,6 @@ def counts(
     *,
     stall_share: float = 0.8,
     worst: int | None = None,
-    worst_factor: float = 2.0,
     noise: float = 0.02,
     seed: int = 1,
 ) -> Iterator[dict]:
@@ -75,7 +74,7 @@ def counts(
             elif event == STALLS:
                 value += RATES["cycles"] * extra_s * stall_share
             elif event != "instructions" and on:
-                value *= 1.1 * (worst_factor if rank == worst else 1.0)
+                value *= 1.1 * (2.0 if rank == worst else 1.0)
             drawn = float(value * np.exp(rng.normal(0, noise)))
             yield counter_row(sample.key, event, drawn, tool=TOOL, rank=rank)
 

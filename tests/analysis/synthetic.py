@@ -9,7 +9,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -115,11 +115,17 @@ def crossed(
     return replace(case, factors=of, baselines={name: baseline(name) for name in names})
 
 
-def remedies(better: Better = "lower", times: Mapping[str, float] = REMEDIES) -> Case:
-    """A case of two remedies with known prices and gains; nothing but the pair varies."""
+def remedies(
+    better: Better = "lower", times: Mapping[str, float] = REMEDIES, core: str = "cores"
+) -> Case:
+    """A case of two remedies with known prices and gains; nothing but the pair varies.
+
+    `core`: name of the factor of a reserved core.
+    """
     unit = "s" if better == "lower" else "1/s"
-    case = Case("melt", unit, better, 10.0, dict(times), noise=0.0, pair_noise=0.2)
-    return crossed(case, {"cores": 0, "tool": "none"}, {"rate": "full"})
+    effects = {name.replace("cores", core): time for name, time in times.items()}
+    case = Case("melt", unit, better, 10.0, effects, noise=0.0, pair_noise=0.2)
+    return crossed(case, {core: 0, "tool": "none"}, {"rate": "full"})
 
 
 def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> list[Sample]:
@@ -245,6 +251,21 @@ def _proof(transport: str) -> dict[str, Any]:
     if transport == "shared memory":
         return {"proof": "memory", "overwritten_share": 1.0}
     return {"proof": "unproven"}
+
+
+def changed(runs: Iterable[Sample], change: Callable[[Sample], Sample], *arms: str) -> list[Sample]:
+    """The runs, of which those of these arms are changed."""
+    return [change(run) if run.arm in arms else run for run in runs]
+
+
+def of_two_units() -> list[Sample]:
+    """A level that runs another program: its group stands apart, each in a unit of its own."""
+    times = {"on": 1.5, "off@load=idle": 1.0, "on@load=idle": 1.2}
+    of_idle = {"on@load=idle": "off@load=idle"}
+    case = Case("x", "s", "lower", 1.0, times, noise=0.0, baselines=of_idle)
+    rates: dict[str, Any] = {"fom_unit": "B/s", "fom_better": "higher"}
+    idle = ("off@load=idle", "on@load=idle")
+    return changed(samples(case, pairs=6), lambda run: replace(run, **rates), *idle)
 
 
 def at_rate(sample: Sample, rate_b_s: float, **changes: Any) -> Sample:

@@ -19,7 +19,7 @@ from analysis.contention import evaluate
 from analysis.contention.sweep import Point
 from analysis.report.data import load_run
 from analysis.report.page import write_data
-from nimc.crate.metadata import METADATA, RUN
+from nimc.crate.metadata import METADATA
 from nimc.crate.pack import run_files
 from nimc.crate.zipped import MANIFEST, manifest, zipped
 from records.errors import InputError
@@ -92,8 +92,7 @@ def _crate(text: bytes, folder: Path) -> list[str]:
 
 def crate(run: Path) -> bytes:
     """The least that is verified as a crate of a run."""
-    files = {f"{RUN}{name}": content for name, content in run_files(run).items()}
-    files[METADATA] = b'{"@graph": []}'
+    files = {**run_files(run), METADATA: b'{"@graph": []}'}
     with suppress(InputError):
         files["campaign.yaml"] = load_header(run).campaign_text.encode()
     return zipped({**files, MANIFEST: manifest(files)})

@@ -5,7 +5,7 @@ same kinds, as the programs' sources and manuals have them. `test_hosts.py` has 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -17,31 +17,17 @@ from conductor.injectors.base import Fault, Row, Total, Writer
 from conductor.readers import FomError, ToolError
 from nimc.cluster import learn
 from records import processes
-from records.checkout import ROOT
 from records.errors import InputError
 from records.machine import host, node_counters, slurm
-from records.machine.site import Machine
 from records.programs import first_line, last_line
 from records.text import Gist, failure, quoted
 from reframe_tests.spack.setup import packages_in, reason_in
 from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load
 from tests.captures import CAPTURES
+from tests.cases.real import CASES, CPU, KIB, MIB, NODE, cache, files_in, given, machine_of
 from tests.conductor.sysfs import write
-from tests.records.machine.made import machine
 from tests.reframe_tests.test_parsers import GOOD
-
-CASES = ROOT.parent / "shared" / "cases"
-KIB, MIB = 2**10, 2**20
-
-
-def given(name: str) -> str:
-    """The text of a given case."""
-    path = CASES / f"{name}.txt"
-    if not path.is_file():
-        pytest.skip(f"cases of real hosts are not here: no file {path}")
-    return path.read_text()
-
 
 # Readers: the text of a case, and a folder for files, to what is read of it.
 
@@ -82,8 +68,7 @@ def writer(**changes: Any) -> Writer:
 
 def of_sysfs(text: str, folder: Path) -> dict[str, float]:
     """The counters of a node's RDMA ports, from lines `FILE = CONTENT`."""
-    files = dict(line.split(" = ", 1) for line in text.splitlines())
-    found = node_counters.read(write(folder, files))
+    found = node_counters.read(write(folder, files_in(text)))
     return {name: counter.value for name, counter in found.items() if ":port_" in name}
 
 
@@ -315,18 +300,7 @@ OUTPUTS = [
 
 # Hosts made of files, a line `PATH = CONTENT` each.
 
-CPU, NODE, V1 = "sys/devices/system/cpu", "sys/devices/system/node", "sys/fs/cgroup"
-
-
-def machine_of(text: str, folder: Path, patch: pytest.MonkeyPatch) -> Machine:
-    """A machine without facts, on a host whose CPUs may all be used."""
-    files = {path: value for path, _, value in (row.partition(" = ") for row in text.splitlines())}
-    root = write(folder, files)
-    cpus = set(range(host.detect(root).threads))
-    patch.setattr(host.os, "sched_getaffinity", lambda _: cpus)
-    here = host.detect(root)
-    patch.setattr(host, "detect", lambda: here)
-    return machine("same_host")
+V1 = "sys/fs/cgroup"
 
 
 def facts(*names: str) -> Callable[[str, Path], tuple[Any, ...]]:
@@ -334,7 +308,7 @@ def facts(*names: str) -> Callable[[str, Path], tuple[Any, ...]]:
 
     def read(text: str, folder: Path) -> tuple[Any, ...]:
         with pytest.MonkeyPatch.context() as patch:
-            of_node = machine_of(text, folder, patch).node_facts()
+            of_node = machine_of(files_in(text), folder, patch).node_facts()
         values = (getattr(of_node, name) for name in names)
         return tuple(value() if callable(value) else value for value in values)
 
@@ -342,8 +316,7 @@ def facts(*names: str) -> Callable[[str, Path], tuple[Any, ...]]:
 
 
 def quota(text: str, folder: Path) -> float | None:
-    files = dict(line.split(" = ", 1) for line in text.splitlines())
-    return host.detect(write(folder, files)).cpu_quota
+    return host.detect(write(folder, files_in(text))).cpu_quota
 
 
 def lines(**files: object) -> str:
@@ -352,12 +325,6 @@ def lines(**files: object) -> str:
 
 def core(cpu: int, **topology: object) -> dict[str, object]:
     return {f"{CPU}/cpu{cpu}/topology/{name}": value for name, value in topology.items()}
-
-
-def cache(cpu: int, index: int, level: int, shared: str, size: str | None) -> dict[str, object]:
-    at = f"{CPU}/cpu{cpu}/cache/index{index}"
-    files = {f"{at}/level": level, f"{at}/type": "Unified", f"{at}/shared_cpu_list": shared}
-    return files | ({f"{at}/size": size} if size else {})
 
 
 def node(number: int, cpus: str, kib: int) -> dict[str, object]:
@@ -494,12 +461,12 @@ HOSTS = [
 
 
 @pytest.mark.parametrize("case", [*OUTPUTS, *HOSTS], ids=lambda case: case.name)
-def test_a_case_is_read_right(case: Case, tmp_path: Path) -> None:
+def test_a_case_is_read_right(case, tmp_path):
     text = given(case.name) if case.text is None else case.text
     assert case.read(text, tmp_path) == case.right
 
 
-def test_every_given_case_is_a_row() -> None:
+def test_every_given_case_is_a_row():
     """Of this table, or of `test_hosts.py`; but monitoring files (`traffic_`) are read no more."""
     if not CASES.is_dir():
         pytest.skip(f"cases of real hosts are not here: no folder {CASES}")
@@ -516,9 +483,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("capture", "value", "_"), GOOD)
-def test_a_foreign_line_anywhere_in_an_output_changes_no_figure(
-    capture: str, value: float, _: Mapping[str, float]
-) -> None:
+def test_a_foreign_line_anywhere_in_an_output_changes_no_figure(capture, value, _):
     lines = (CAPTURES / f"{capture}.txt").read_text().splitlines(keepends=True)
     parse = load(capture.split("/")[0]).parse
     for line in FOREIGN:
@@ -528,9 +493,7 @@ def test_a_foreign_line_anywhere_in_an_output_changes_no_figure(
 
 
 @pytest.mark.parametrize("name", ["SLURM_LABELIO", "SLURM_STDOUTMODE", "OMPI_MCA_orte_tag_output"])
-def test_no_launcher_labels_or_redirects_what_is_read(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_launcher_labels_or_redirects_what_is_read(name, tmp_path, monkeypatch):
     monkeypatch.setenv(name, "1")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
 
@@ -544,7 +507,7 @@ def test_no_launcher_labels_or_redirects_what_is_read(
     assert not [line for line in said if line.startswith(name)]
 
 
-def test_what_stops_is_named_as_what_a_node_lacks(tmp_path: Path) -> None:
+def test_what_stops_is_named_as_what_a_node_lacks(tmp_path):
     port = "sys/class/infiniband/mlx5_1/ports/1/counters"
     files = {f"{port}/port_xmit_wait": "4294967295", f"{port}/port_xmit_discards": "7"}
     absent = node_counters.NodeReader(write(tmp_path, files)).absent

@@ -24,66 +24,25 @@ from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import NodeShape
 from nimc.cluster.new_machine import config_text, site_text
 from records.errors import InputError
-from records.machine import devices, host, slurm
+from records.machine import devices, slurm
 from records.machine import site as site_files
 from records.machine.devices import Device, Port
-from records.machine.host import Host
 from records.machine.site import Machine
 from records.programs import ProgramAnswer
 from reframe_tests import rails
 from reframe_tests.factors import node_of_places
+from tests.cases.real import KIB, MIB, cache, files_in, given, machine_of
 from tests.commands import CAMPAIGN, ROOT, Command
 from tests.conductor.sysfs import write
+from tests.nimc.checkouts import SITE, checkout, program
 from tests.nimc.cluster import made
 from tests.records.machine.made import machine
-
-CASES = ROOT.parent / "shared" / "cases"
-CPU, NODE = "sys/devices/system/cpu", "sys/devices/system/node"
-KIB, MIB, GIB = 2**10, 2**20, 2**30
-
-
-def case(name: str) -> str:
-    path = CASES / f"{name}.txt"
-    if not path.is_file():
-        pytest.skip(f"{path} is missing")
-    return path.read_text()
-
-
-def host_of(files: str | Mapping[str, str], root: Path) -> Host:
-    """The host of a case, or of files that are given here, below a folder."""
-    if isinstance(files, str):
-        pairs = (line.partition(" = ") for line in case(files).splitlines())
-        files = {path: text for path, _, text in pairs}
-    return host.detect(write(root, dict(files)))
-
-
-def machine_of(
-    files: str | Mapping[str, str], root: Path, patch: pytest.MonkeyPatch, policy: str = "same_host"
-) -> Machine:
-    """A machine without facts, on a host whose CPUs may all be used."""
-    cpus = host_of(files, root).threads
-    patch.setattr(host.os, "sched_getaffinity", lambda _: set(range(cpus)))
-    here = host.detect(root)
-    patch.setattr(host, "detect", lambda: here)
-    return machine(policy)
-
-
-def cache(cpu: int, index: int, level: int, shared: str, size: str | None) -> dict[str, str]:
-    at = f"{CPU}/cpu{cpu}/cache/index{index}"
-    files = {f"{at}/level": str(level), f"{at}/type": "Unified", f"{at}/shared_cpu_list": shared}
-    return files | ({f"{at}/size": size} if size else {})
-
-
-TWO_CPUS = {f"{CPU}/online": "0-1", "proc/meminfo": "MemTotal:       16384000 kB"}
-
 
 # A fact that may be unknown.
 
 
-def test_a_size_of_caches_is_known_or_one_line_says_what_to_set(
-    tmp_path: Path, monkeypatch
-) -> None:
-    box = machine_of("host_no_cache_size", tmp_path, monkeypatch)
+def test_a_size_of_caches_is_known_or_one_line_says_what_to_set(tmp_path, monkeypatch):
+    box = machine_of(files_in(given("host_no_cache_size")), tmp_path, monkeypatch)
     line = "facts: {cores: 2, sockets: 1, numa_nodes: 1, llc: SIZE, memory: 16777216000B}"
     with pytest.raises(InputError, match="last-level caches is unknown") as error:
         box.message_b("auto")
@@ -96,11 +55,9 @@ def test_a_size_of_caches_is_known_or_one_line_says_what_to_set(
     assert doctor.memory(apart).state == "limited"
 
 
-def test_a_host_without_memory_or_processors_in_its_files_is_still_one(
-    tmp_path: Path, monkeypatch
-) -> None:
-    box = machine_of({"proc/meminfo": "MemFree: 1 kB"} | cache(0, 3, 3, "0", "8192K"), tmp_path,
-                     monkeypatch)  # fmt: skip
+def test_a_host_without_memory_or_processors_in_its_files_is_still_one(tmp_path, monkeypatch):
+    files = {"proc/meminfo": "MemFree: 1 kB"} | cache(0, 3, 3, "0", "8192K")
+    box = machine_of(files, tmp_path, monkeypatch)
     facts = box.node_facts()
     assert (facts.sockets, facts.numa_nodes, facts.memory_b) == (1, [0], None)
     assert facts.cores >= 1
@@ -116,9 +73,7 @@ def test_a_host_without_memory_or_processors_in_its_files_is_still_one(
         ({"memory_b": 0}, 1024, "facts: {} nic_node: 1, llc: 512MiB, memory: 1GiB}}"),
     ],
 )
-def test_init_leaves_only_the_size_that_a_node_does_not_report(
-    change: dict[str, Any], memory_mib: int | None, line: str
-) -> None:
+def test_init_leaves_only_the_size_that_a_node_does_not_report(change, memory_mib, line):
     record = made.node("n1", made.FAST, **change)
     shape = NodeShape(2, 64, 1, memory_mib)
     facts = made.found(shapes=[(shape, 1)], looked=JobLook("7", None, [record]))
@@ -129,7 +84,7 @@ def test_init_leaves_only_the_size_that_a_node_does_not_report(
 # Places by the kernel's numbers of NUMA nodes.
 
 
-def test_another_node_is_one_that_there_is() -> None:
+def test_another_node_is_one_that_there_is():
     # Two sockets of three nodes with cores: 0 1 4 | 5 6 7.
     facts = {"cores": 6, "sockets": 2, "numa_nodes": [0, 1, 4, 5, 6, 7], "memory_nodes": [2, 3]}
     facts |= {"llc": "48MiB", "memory": "32GiB"}
@@ -144,9 +99,12 @@ def test_another_node_is_one_that_there_is() -> None:
 # Devices: other ports, other names.
 
 
-def rdma(name: str, ports: Mapping[int, str], pci: str | None = None) -> Device:
+def rdma(
+    name: str, ports: Mapping[int, str], pci: str | None = None, gbit_s: float = 100
+) -> Device:
     """A device as a node has recorded it."""
-    listed = [Port(number, state, "InfiniBand", 12.5e9) for number, state in ports.items()]
+    rate_b_s = gbit_s / 8 * 1e9
+    listed = [Port(number, state, "InfiniBand", rate_b_s) for number, state in ports.items()]
     return Device(name, "InfiniBand", None, 0, listed, pci)
 
 
@@ -161,12 +119,12 @@ def looked_at(**of_nodes: list[Device]) -> JobLook:
 
 
 def ports_of_case() -> list[Device]:
-    rows = [line.split() for line in case("init_second_port_active").splitlines()]
+    rows = [line.split() for line in given("init_second_port_active").splitlines()]
     return [rdma(rows[0][0], {int(number): state for _, number, state in rows})]
 
 
 def names_of_case(addresses: Mapping[str, str | None]) -> dict[str, list[Device]]:
-    rows = [line.split() for line in case("init_device_names_differ").splitlines()]
+    rows = [line.split() for line in given("init_device_names_differ").splitlines()]
     return {node: [rdma(name, {1: "ACTIVE"}, addresses[node])] for node, name in rows}
 
 
@@ -182,36 +140,7 @@ def init_says(looked: JobLook, folder: Path) -> tuple[str, Machine]:
     return " ".join(text.replace("\n# ", " ").split()), site_files.load("box", folder)
 
 
-@pytest.mark.parametrize(
-    ("devices", "expected"),
-    [
-        (ports_of_case, "mlx4_0:2"),
-        (lambda: [rdma("qib0", {1: "DOWN", 2: "INIT", 3: "ACTIVE"})], "qib0:3"),
-    ],
-    ids=["case", "third"],
-)
-def test_init_names_the_port_that_is_active(devices: Any, expected: str, tmp_path: Path) -> None:
-    _, box = init_says(looked_at(a=devices(), b=devices()), tmp_path)
-    assert (box.device, box.injector) == (expected, "perftest")
-
-
-@pytest.mark.parametrize(
-    ("device", "state", "said"),
-    [
-        ("mlx4_0", "missing", "port 1 is DOWN; active: mlx4_0:2"),
-        ("mlx4_0:3", "missing", "no port 3; active: mlx4_0:2"),
-    ],
-)
-def test_doctor_looks_at_the_port_that_writers_use(device: str, state: str, said: str) -> None:
-    devices = ports_of_case()
-    found = on_nodes(looked_at(a=devices, b=devices), device, device=device)
-    assert (found.state, said in found.detail) == (state, True), found
-    here = SimpleNamespace(rdma=devices, interfaces=[])
-    own, _ = doctor.rdma(here, machine("same_host", device=device))
-    assert (own.state, said in own.detail) == (state, True), own
-
-
-def test_every_program_takes_the_port_of_the_site_file(tmp_path: Path, monkeypatch) -> None:
+def test_every_program_takes_the_port_of_the_site_file(tmp_path, monkeypatch):
     ports = "sys/class/infiniband/mlx4_0/ports"
     files = {f"{ports}/{port}/counters/port_rcv_data": str(port * 250) for port in (1, 2)}
     root = write(tmp_path, files)
@@ -242,12 +171,18 @@ def test_every_program_takes_the_port_of_the_site_file(tmp_path: Path, monkeypat
     assert devices.chosen("eth0:1", root / "sys").name == "eth0:1"
 
 
+def both(devices: list[Device]) -> dict[str, list[Device]]:
+    return {"a": devices, "b": devices}
+
+
 @pytest.mark.parametrize(
     ("of_nodes", "device", "said"),
     [
-        # No address is known, or they differ: said.
+        # The port that is active.
+        (lambda: both(ports_of_case()), "mlx4_0:2", ""),
+        (lambda: both([rdma("qib0", {1: "DOWN", 2: "INIT", 3: "ACTIVE"})]), "qib0:3", ""),
+        # Names differ: no address is known, or they differ; or one address, which stays.
         (lambda: names_of_case({"a": None, "b": None}), None, "a: mlx5_0:1; b: ibp12s0:1"),
-        # One address: it stays.
         (lambda: names_of_case({"a": AT, "b": AT}), AT, "PCI address of a: mlx5_0; b: ibp12s0"),
         # Two devices whose names are exchanged on the other node; the first is down there.
         (
@@ -263,25 +198,25 @@ def test_every_program_takes_the_port_of_the_site_file(tmp_path: Path, monkeypat
             f"{AT}:2",
             "ib0",
         ),
+        # Only one node has the fastest device, or any.
+        (
+            lambda: {"a": [rdma("ib0", UP), rdma("ib1", UP, gbit_s=800)], "b": [rdma("ib0", UP)]},
+            *("ib0", "RDMA devices on all nodes; ready on all"),
+        ),
+        (
+            lambda: {"a": [rdma("mlx5_0", UP)], "b": [rdma("mlx5_0", DOWN)]},
+            *("hsn0", "no active RDMA device on b"),
+        ),
     ],
-    ids=["case", "case, one slot", "exchanged", "second port"],
 )
-def test_init_says_that_names_differ_and_chooses_what_does_not(
-    of_nodes: Any, device: str | None, said: str, tmp_path: Path
-) -> None:
+def test_init_names_the_device_of_all_nodes_or_says_what_differs(of_nodes, device, said, tmp_path):
     text, box = init_says(looked_at(**of_nodes()), tmp_path)
-    assert (box.device, box.injector) == (device, "perftest")
+    assert (box.device, box.injector) == (device, "ucx" if device == "hsn0" else "perftest")
     assert said in text
-    assert "no active RDMA device" not in text
+    assert ("no active RDMA device" in text) == (device == "hsn0")
 
 
-def test_a_node_without_any_device_is_the_one_that_is_named(tmp_path: Path) -> None:
-    text, box = init_says(looked_at(a=[rdma("mlx5_0", UP)], b=[rdma("mlx5_0", DOWN)]), tmp_path)
-    assert (box.device, box.injector) == ("hsn0", "ucx")
-    assert "no active RDMA device on b" in text
-
-
-def test_interfaces_of_different_names_are_said(tmp_path: Path) -> None:
+def test_interfaces_of_different_names_are_said(tmp_path):
     addresses = {"a": {"ens1": "10.0.0.1"}, "b": {"eth0": "10.0.0.2", "eth1": None}}
     nodes = [made.node(name, made.FAST, addresses=of) for name, of in addresses.items()]
     looked = JobLook("7", None, nodes)
@@ -296,31 +231,47 @@ def test_interfaces_of_different_names_are_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("addresses", "device", "state", "said"),
+    ("of_nodes", "device", "state", "said"),
     [
-        ((AT, AT), "mlx5_0", "missing", f"an interface; there are: ibp12s0 at {AT}, "),
-        ((AT, AT), AT, "ok", f"a, b: InfiniBand at {AT}, port 1 ACTIVE 100 Gbit/s"),
-        ((AT, OTHER), AT, "missing", f"an interface; there are: ibp12s0 at {OTHER}, "),
+        # The port that writers use.
+        (lambda: both(ports_of_case()), "mlx4_0", "missing", "port 1 is DOWN; active: mlx4_0:2"),
+        (lambda: both(ports_of_case()), "mlx4_0:3", "missing", "no port 3; active: mlx4_0:2"),
+        # How a node calls its device.
+        (
+            lambda: names_of_case({"a": AT, "b": AT}),
+            *(
+                "mlx5_0",
+                "missing",
+                f"b: neither an RDMA device nor an interface; there are: ibp12s0 at {AT}, ",
+            ),
+        ),
+        (
+            lambda: names_of_case({"a": AT, "b": AT}),
+            *(AT, "ok", f"a, b: InfiniBand at {AT}, port 1 ACTIVE 100 Gbit/s"),
+        ),
+        (
+            lambda: names_of_case({"a": AT, "b": OTHER}),
+            *(AT, "missing", f"nor an interface; there are: ibp12s0 at {OTHER}, "),
+        ),
+        # One name for two devices.
+        (
+            lambda: {"a": [rdma("mlx5_0", UP, AT)], "b": [rdma("mlx5_0", UP, OTHER)]},
+            *("mlx5_0", "ok", f"Gbit/s; b: InfiniBand at {OTHER}"),
+        ),
     ],
 )
-def test_doctor_says_how_a_node_calls_its_device(
-    addresses: tuple[str | None, str | None], device: str, state: str, said: str
-) -> None:
-    looked = looked_at(**names_of_case(dict(zip("ab", addresses, strict=True))))
-    found = on_nodes(looked, device, device=device)
-    assert found.state == state
-    assert found.detail.startswith("a, b: " if state == "ok" else "b: ")
-    assert said in found.detail
+def test_doctor_says_what_is_wrong_with_the_device_of_the_site_file(of_nodes, device, state, said):
+    found = on_nodes(looked_at(**of_nodes()), device, device=device)
+    assert (found.state, said in f"{found.detail} -> {found.remedy}") == (state, True), found
 
 
-def test_one_name_for_two_devices_is_seen() -> None:
-    looked = looked_at(a=[rdma("mlx5_0", UP, AT)], b=[rdma("mlx5_0", UP, OTHER)])
-    found = on_nodes(looked, "mlx5_0", device="mlx5_0")
-    ports = "port 1 ACTIVE 100 Gbit/s"
-    assert found.detail == f"a: InfiniBand at {AT}, {ports}; b: InfiniBand at {OTHER}, {ports}"
+def test_doctor_looks_at_the_port_that_writers_use_on_this_host():
+    here = SimpleNamespace(rdma=ports_of_case(), interfaces=[])
+    own, _ = doctor.rdma(here, machine("same_host", device="mlx4_0:3"))
+    assert (own.state, "no port 3; active: mlx4_0:2" in own.detail) == ("missing", True), own
 
 
-def test_mpi_over_one_rail_needs_a_name() -> None:
+def test_mpi_over_one_rail_needs_a_name():
     listed = [{"device": AT, "numa_node": 0}, {"device": "mlx5_1:2", "numa_node": 0}]
     box = machine(device=AT, rails=listed)
     assert rails.of_writers(box, "nic0", None) == (AT,)
@@ -335,19 +286,7 @@ def test_mpi_over_one_rail_needs_a_name() -> None:
 BANNER = "\n-------\n   Welcome to the Example Supercomputer\n-------\n\nQuota: 12 of 20 TB\n"
 
 
-def test_cores_and_memory_are_those_that_jobs_get(tmp_path: Path) -> None:
-    ((shape, _),) = learn.shapes(case("slurm_core_spec"), "batch")
-    # A node shows all of its cores to those who look at it.
-    host_of_node = made.node("n1", made.FAST, memory_b=2**40)
-    seen = made.found(shapes=[(shape, 1)], looked=JobLook("7", None, [host_of_node]))
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site/box.yaml").write_text(site_text(seen))
-    facts = site_files.load("box", tmp_path).facts
-    assert facts is not None
-    assert (facts.cores, facts.threads_per_core, facts.memory_b) == (56, 2, 512000 * MIB)
-
-
-def test_other_answers_may_begin_with_a_banner(monkeypatch) -> None:
+def test_other_answers_may_begin_with_a_banner(monkeypatch):
     printed = "MPI plugin types are...\n\tnone\n\tpmi2\nspecific pmix plugin versions: pmix_v4\n"
     old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n"
     assert [learn.mpi_types(BANNER + text) for text in (printed, old)] == [["none", "pmi2"]] * 2
@@ -374,14 +313,14 @@ def test_other_answers_may_begin_with_a_banner(monkeypatch) -> None:
 # Jobs and nodes.
 
 
-def test_reframe_s_other_scheduler_that_is_slurm_looks_at_nodes(cluster: Path) -> None:
+def test_reframe_s_other_scheduler_that_is_slurm_looks_at_nodes(cluster):
     Command()("init", "box", "--no-job")
     config = cluster / "configs/box.py"
     config.write_text(config.read_text().replace('"slurm"', '"squeue"'))
     assert in_job.look("box", cluster / "results", 60.0, print, cluster).why is None
 
 
-def test_a_reservation_of_the_origins_is_not_for_targets() -> None:
+def test_a_reservation_of_the_origins_is_not_for_targets():
     box = machine("reservation")
     box = box.model_copy(update={"origins": box.origins.model_copy(update={"reservation": "r"})})
     (found,) = doctor.targets(box, [{"name": "cpu", "access": ["-A P1 --reservation r"]}])
@@ -391,8 +330,8 @@ def test_a_reservation_of_the_origins_is_not_for_targets() -> None:
 # Modules.
 
 
-def test_modules_to_choose_from_are_listed_whatever_their_site_calls_them() -> None:
-    modules = learn.modules_in(case("modules_openhpc"))
+def test_modules_to_choose_from_are_listed_whatever_their_site_calls_them():
+    modules = learn.modules_in(given("modules_openhpc"))
     listed = "gnu12/12.2.0, gnu13/13.2.0, openmpi4/4.1.6, mpich/4.1-ofi, mvapich2/2.3.7"
     text = " ".join(config_text("box", made.found(modules=modules)).replace("#", "").split())
     assert f"Modules (module --terse --default avail): {listed.replace(', ', ' ')} ]" in text
@@ -403,18 +342,12 @@ def test_modules_to_choose_from_are_listed_whatever_their_site_calls_them() -> N
 
 def configured(root: Path, name: str, text: str) -> Path:
     """A checkout with a machine of that configuration."""
-    for folder in ("configs", "site"):
-        (root / folder).mkdir()
-    site = "description: x\norigins: {policy: same_host}\ninjector: ucx\n"
-    (root / "site" / f"{name}.yaml").write_text(site)
-    (root / "reframe_tests").symlink_to(ROOT / "reframe_tests")
-    config = root / "configs" / f"{name}.py"
-    config.write_text(text)
-    return config
+    site = SITE.replace("name: box\n", "")
+    return checkout(root, text, site, name) / "configs" / f"{name}.py"
 
 
-def test_a_machine_has_its_own_system_of_a_configuration(tmp_path: Path) -> None:
-    config = configured(tmp_path, "alvis", case("reframe_several_systems"))
+def test_a_machine_has_its_own_system_of_a_configuration(tmp_path):
+    config = configured(tmp_path, "alvis", given("reframe_several_systems"))
     settings = settings_of(config)
     assert (settings.fault, settings.system, settings.hostnames) == (None, "alvis", ["alvis"])
     partitions = {"cpu": ["-A P1", "-C 8xT4", "--partition cpu"]}
@@ -427,8 +360,8 @@ def test_a_machine_has_its_own_system_of_a_configuration(tmp_path: Path) -> None
     assert [part["name"] for part in planned] == ["cpu"]
 
 
-def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path: Path) -> None:
-    config = configured(tmp_path, "box", case("reframe_several_systems"))
+def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path):
+    config = configured(tmp_path, "box", given("reframe_several_systems"))
     said = "systems: name: 'skalman', 'alvis' found; allowed: one with the name of the file, 'box'"
     finding = doctor.config_file("box", config, settings_of(config))
     assert (finding.state, finding.detail) == ("missing", f"line 3: {said}")
@@ -441,7 +374,7 @@ def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path:
 
 
 #: Prints a banner and the answer: the file with the longest name that the words begin with.
-_PROGRAM = """#!/bin/sh
+_PROGRAM = """\
 here=${0%/*} name=${0##*/} best=
 cat "$here/banner"
 words=$name
@@ -472,26 +405,25 @@ def reframe_of(bin_: Path) -> Any:
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The checkout of a user of the cluster of the given cases, whose programs are on PATH."""
     bin_ = tmp_path / "bin"
-    bin_.mkdir()
-    (bin_ / "banner").write_text(f"{BANNER}\n")
     for name in ("scontrol", "sinfo", "srun", "sbatch", "squeue", "sacct", "sacctmgr", "scancel"):
-        program = bin_ / name
-        program.write_text(_PROGRAM)
-        program.chmod(0o755)
+        program(bin_, name, _PROGRAM)
+    (bin_ / "banner").write_text(f"{BANNER}\n")
     answers = {
         "scontrol_oneliner_show_partition": "PartitionName=batch State=UP Default=YES"
         " TotalNodes=6 MaxTime=1-00:00:00 OverSubscribe=EXCLUSIVE",
-        "scontrol_oneliner_show_node": case("slurm_core_spec"),
+        "scontrol_oneliner_show_node": given("slurm_core_spec"),
         "scontrol_show_config": "ClusterName = example",
         "scontrol_ping": "Slurmctld(primary) at n is UP",
-        "sinfo": case("sinfo_planned"),
+        "sinfo": given("sinfo_planned"),
         "srun_mpi=list": "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix",
-        "sbatch": case("sbatch_banner"),
+        "sbatch": given("sbatch_banner"),
     }
     for name, text in answers.items():
         (bin_ / f"{name}.txt").write_text(text)
     for name, of in names_of_case({"a": AT, "b": AT}).items():
-        (bin_ / f"{name}.json").write_text(json.dumps(asdict(made.node(name, of))))
+        # A node shows all of its cores and memory to those who look at it.
+        node = made.node(name, of, cores=64, memory_b=2**40)
+        (bin_ / f"{name}.json").write_text(json.dumps(asdict(node)))
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
     for folder in ("site", "configs"):
         (tmp_path / folder).mkdir()
@@ -501,13 +433,13 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_user_s_first_day_on_such_a_cluster(cluster: Path) -> None:
+def test_a_user_s_first_day_on_such_a_cluster(cluster):
     said = Command()("init", "box")
     assert "job 519605: target a, origins b" in said
     box = site_files.load("box", cluster)
     assert (box.device, box.injector, box.interface) == (AT, "perftest", "hsn0")
     facts = box.node_facts()
-    assert (facts.cores, facts.threads_per_core) == (56, 2)
+    assert (facts.cores, facts.threads_per_core, facts.memory_b) == (56, 2, 512000 * MIB)
     looked = in_job.look("box", cluster / "results", 60.0, print, cluster)
     assert {each.what: each.state for each in in_job.findings(looked, box)} == {
         "job on nodes": "ok",

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from conductor import counters
+from conductor.counters import Reading
 from conductor.figures import conditions, passed, writer_records
 from conductor.judge import faults
 from conductor.series import DeviceSample, DeviceSeries, NodeSeries, Series
@@ -17,7 +18,7 @@ from records.acceptance import AcceptanceLimits
 from records.machine import devices
 from records.sample import DeviceBytes
 from tests.conductor.planted import claim
-from tests.conductor.sysfs import write
+from tests.conductor.sysfs import big_host, write
 
 HEADINGS = "Inter-| Receive | Transmit\n face |bytes packets errs"
 GB = 10**9
@@ -135,3 +136,29 @@ def test_the_driver_tells_the_fabric_not_the_name(tmp_path):
     assert devices.transport("mlx5_0", tmp_path / "sys") == "Omni-Path"
     # Of other drivers it is not known whether rx_bytes are those of RDMA.
     assert read(tmp_path, FABRICS["EFA"]._replace(driver="bnxt_re"), 1000) == (None, None)
+
+
+@pytest.fixture
+def root(tmp_path):
+    return big_host(tmp_path)
+
+
+def test_soft_roce_counts_packets_only_so_its_interface_is_read(root):
+    assert counters.read("rxe0", "received", root) == Reading("net:eth1", 123456)
+    assert counters.read("rxe0", "sent", root) == Reading("net:eth1", 99)
+    for absent in (None, "mlx5_9"):
+        assert counters.read(absent, "received", root) is None
+
+
+def test_a_counter_at_its_greatest_value_tells_nothing_more(root):
+    write(root, {"sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data": str(2**32 - 1)})
+    now = counters.read("mlx5_0", "received", root)
+    assert now == Reading("rdma:mlx5_0/1", None)
+    assert counters.difference(Reading("rdma:mlx5_0/1", 10000), now) is None
+    with pytest.raises(ValueError, match="net:a and rdma:mlx5_0/1 are different counters"):
+        counters.difference(Reading("net:a", 10000), now)
+
+
+def test_a_device_that_is_not_named_is_the_first_one(root, tmp_path):
+    assert devices.transport(None, root / "sys") == "InfiniBand"
+    assert devices.transport("mlx5_0", tmp_path / "empty") == "RDMA"

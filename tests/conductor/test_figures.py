@@ -15,6 +15,7 @@ from conductor.series import (
     Metered,
     NodeSeries,
     Placed,
+    RateRow,
     Series,
 )
 from records.sample import MANY, DeviceBytes, NodeConditions, WriterRecord
@@ -117,16 +118,22 @@ def test_a_record_says_what_limited_the_writer(
 
 
 def test_bursts_of_the_rows_that_overlap_the_window_are_recorded() -> None:
-    reported = [row._replace(bursts=Bursts(10, 0.1, 0.9)) for row in rows(100, 100, 100, 100)]
-    planned = {"burst": Burst(0.02, 0.08), "rate_b_s": 100.0}
-    # Of one it is measured, of the other not.
-    both = [writer(reported, of=planned), writer(rows(100, 100, 100), of=planned)]
-    found = bursts_of(Series(writers=both), WINDOW)
+    """Two rows of 0.3 s: bursts of 10 and 20 ms at 3 and 1.5 kB/s; a third row is before it."""
+    reported = [
+        RateRow(8.7, 9.0, 999.0, Bursts(1, 0.2, 0.1)),
+        RateRow(9.0, 9.3, 300.0, Bursts(3, 0.03, 0.27)),
+        RateRow(9.3, 9.6, 300.0, Bursts(3, 0.06, 0.24)),
+    ]
+    planned = {"burst": Burst(0.02, 0.08), "rate_b_s": 300.0}
+    # The program of the second does not say, and that of the third made no pause.
+    silent, steady = ([RateRow(9.0, 9.6, 300.0, each)] for each in (None, Bursts(0, 0.6, 0.0)))
+    all_three = [writer(each, of=planned) for each in (reported, silent, steady)]
+    found = bursts_of(Series(writers=all_three), (9.1, 9.5))
     assert found
     assert (found.length_s, found.pause_s) == (0.02, 0.08)
     measured = (found.done_length_s, found.done_pause_s, found.peak_b_s)
-    assert measured == pytest.approx((0.01, 0.09, 1000))
-    assert bursts_of(Series(writers=[writer(reported)]), WINDOW) is None
+    assert measured == pytest.approx((0.015, 0.085, 180 / 0.09))
+    assert bursts_of(Series(writers=[writer(reported)]), (9.1, 9.5)) is None
 
 
 def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted() -> None:

@@ -4,9 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from conductor.injectors.base import Bursts
 from conductor.rates import (
-    achieved,
     all_rows,
     bytes_within,
     in_window,
@@ -159,20 +157,6 @@ def test_the_rate_before_is_that_of_whole_rows_after_the_first():
     seen = [RateRow(0, 1, 5), RateRow(1, 2, 100), RateRow(2, 4, 70), RateRow(4, 5, 10)]
     assert rate_before(seen, 4.5) == pytest.approx((100 + 2 * 70) / 3)
     assert rate_before(seen, 1.5) is None
-
-
-def test_the_pattern_of_a_window_by_hand():
-    """Two rows of 0.3 s: bursts of 10 and 20 ms at 3 and 1.5 kB/s; a third row is before it."""
-    seen = [
-        RateRow(8.7, 9.0, 999.0, Bursts(1, 0.2, 0.1)),
-        RateRow(9.0, 9.3, 300.0, Bursts(3, 0.03, 0.27)),
-        RateRow(9.3, 9.6, 300.0, Bursts(3, 0.06, 0.24)),
-    ]
-    found = achieved(seen, 9.1, 9.5)
-    assert found == pytest.approx((0.015, 0.085, 180 / 0.09))
-    # Without a pause, and from a program that does not say.
-    for silent in (Bursts(0, 0.3, 0.0), None):
-        assert achieved([RateRow(9.0, 9.3, 300.0, silent)], 9.1, 9.2) is None
 
 
 def test_what_passed_between_rows_is_of_the_next_one_in_the_unit_of_rows():

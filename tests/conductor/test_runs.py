@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -156,8 +157,9 @@ def writer_series(of=None, number=0, injector="ucx", **more):
 class Hub:
     """Agents and writers in this process: rows of a second at this rate, from 9 s ago on."""
 
-    def __init__(self, rate_b_s=100.0, memory_b=1 << 30):
-        self.rate_b_s = rate_b_s
+    def __init__(self, rate_b_s=100.0, memory_b=1 << 30, ended=None, **changes):
+        """`changes` of the series of writers that are started, and why they have ended."""
+        self.rate_b_s, self.ended, self.changes = rate_b_s, ended, changes
         self.addresses, self.facts = {"n1": "127.0.0.1"}, {"n1": {"memory_b": memory_b}}
         self.orders, self.states = [], []
         self.node, self.hold_s = NodeSeries("n1"), 0.0
@@ -173,12 +175,11 @@ class Hub:
         rows = [RateRow(now_s + at_s, now_s + at_s + 1, self.rate_b_s) for at_s in range(-9, 30)]
         quarters = [at / 4 for at in range(-36, 120)]
         passed = [CounterSample(now_s + at_s, 1e6 + self.rate_b_s * at_s) for at_s in quarters]
-        self.states = [
-            WriterState(
-                writer_series(each, injector=injector.name, rows=list(rows), samples=list(passed))
-            )
-            for each in writers
-        ]
+        self.states = []
+        for each in writers:
+            of = {"rows": list(rows), "samples": list(passed), **self.changes}
+            series = replace(writer_series(each, injector=injector.name), **of)
+            self.states.append(WriterState(series, ended=self.ended))
         return self.states
 
     def resume(self, states):
@@ -256,16 +257,17 @@ def test_a_writer_that_ended_must_have_rows_until_the_application_did(tmp_path, 
 # Whole runs.
 
 
-def block(tmp_path, hub, writes=WRITES, number=0, **changes):
+LIMITS = {"min_share": 0.5, "retries": 2, "ready_timeout_s": 0.1, "pause_s": 60.0, **UNJUDGED}
+
+
+def block(tmp_path, hub, writes=WRITES, number=0, demand: Mapping[str, object] = {}, **changes):
     """The runner of a block of the arms `off` and `on`, and its rates alone."""
     logs = tmp_path / str(number)
     logs.mkdir()
     on = Treatment("on", Start(PRINTS), writes, "effect", "off")
-    demand = AcceptanceLimits(
-        min_share=0.5, retries=2, ready_timeout_s=0.1, pause_s=60.0, **UNJUDGED
-    )
+    changes = {**changes, "demand": AcceptanceLimits(**{**LIMITS, **demand})}
     arms = [Treatment("off", Start(PRINTS)), on]
-    plan = replace(PLAN, treatments=arms, demand=demand, nimc_dir=str(tmp_path), **changes)
+    plan = replace(PLAN, treatments=arms, nimc_dir=str(tmp_path), **changes)
     runner = BlockRunner(plan, HERE, hub, logs, "0" * 64, READERS)
     return runner, AloneRates(runner)
 
@@ -366,20 +368,9 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path):
     ],
 )
 def test_what_writers_need_between_two_runs(tmp_path, held, ready_rows, counted, needed_s):
-    hub = Hub(memory_b=16 << 20 if held else (16 << 20) - 1)
-    runner, rates = block(tmp_path, hub)
-    demand = replace(runner.plan.demand, ready_rows=ready_rows)
-    runner.plan = replace(runner.plan, demand=demand)
-    start = hub.start
-
-    async def start_counted(*given):
-        states = await start(*given)
-        series = states[0].series
-        series.counted_s, series.samples = 0.25, [CounterSample(0.0, 0.0)]
-        return states
-
-    if counted:
-        hub.start = start_counted
+    shared = {"counted_s": 0.25, "samples": [CounterSample(0.0, 0.0)]} if counted else {}
+    hub = Hub(memory_b=16 << 20 if held else (16 << 20) - 1, **shared)
+    runner, rates = block(tmp_path, hub, demand={"ready_rows": ready_rows})
     asyncio.run(rates.learn(WRITES))
     assert 0 <= runner.lead_in.longest_s - 1.05 * needed_s < 0.2
 
@@ -394,16 +385,8 @@ def test_what_writers_need_between_two_runs(tmp_path, held, ready_rows, counted,
 )
 @pytest.mark.parametrize("writes", [WRITES, replace(WRITES, rate_b_s=100.0)])
 def test_a_run_needs_writers_at_speed(tmp_path, rate_b_s, ended, outcome, reason, writes):
-    runner, _ = block(tmp_path, hub := Hub(rate_b_s), writes)
+    runner, _ = block(tmp_path, hub := Hub(rate_b_s, ended=ended), writes)
     runner.writers.alone[writes] = [100.0]
-    start = hub.start
-
-    async def start_and_end(*given):
-        (state,) = await start(*given)
-        state.ended = ended
-        return [state]
-
-    hub.start = start_and_end
     (sample,) = measured(runner, "on")
     assert (sample.outcome, sample.reason) == (outcome, reason)
     assert hub.orders == ["start", "stop" if ended else "hold"]
@@ -419,17 +402,15 @@ def test_a_control_is_accepted_if_the_application_leaves_anything_to_it(tmp_path
 
 def test_bytes_that_pass_reject_runs_in_which_nothing_writes(tmp_path):
     """By hand: 2 % of 100 B/s alone are 2 B in the second of a run."""
-    runner, rates = block(tmp_path, hub := Hub())
+    runner, rates = block(tmp_path, hub := Hub(), demand={"foreign_share": 0.02})
     asyncio.run(rates.learn(WRITES))
-    limits = replace(runner.plan.demand, foreign_share=0.02)
-    runner.plan = replace(runner.plan, demand=limits)
     hub.node = node(device(3, 0, over_s=1.0), over_s=1.0)
     off, again = measured(runner, "off", "off")
     assert (off.outcome, again.outcome) == ("rejected", "rejected")
     assert "although nothing wrote" in off.reason
     # Its series are stored beside its output, and give the same verdict.
     stored = read((tmp_path / "0/0-off-0.series.json").read_bytes())
-    assert stored.limits == limits
+    assert stored.limits == runner.plan.demand
     assert stored.series.silent == ["received"]
     window_s = (off.start_s, off.start_s + off.elapsed_s)
     assert list(faults(stored.series, window_s, stored.limits)) == [off.reason]
@@ -473,9 +454,7 @@ def test_a_disturbed_rate_alone_is_measured_as_often_as_it_is_disturbed(
     tmp_path, alone_b_s, anew_b_s, last, times
 ):
     """The writers now reach 100 B/s; 125 % of their rate alone are allowed."""
-    runner, _ = block(tmp_path, Hub(100.0))
-    demand = replace(runner.plan.demand, max_share=1.25)
-    runner.plan = replace(runner.plan, demand=demand)
+    runner, _ = block(tmp_path, Hub(100.0), demand={"max_share": 1.25})
     runner.writers.alone[WRITES], anew = [alone_b_s], []
 
     class Rates:
@@ -537,16 +516,13 @@ def test_a_block_whose_first_runs_are_all_rejected_ends_with_what_to_do(outcomes
 
 
 def test_an_injector_that_reports_nothing_ends_the_block(tmp_path):
-    _, rates = block(tmp_path, hub := Hub())
-    start = hub.start
-
-    async def start_silent(*given):
-        (state,) = await start(*given)
-        state.series.rows, state.series.row_s = [], 0.01
-        return [state]
-
-    hub.start = start_silent
-    with pytest.raises(BlockError, match=r"writer 0 \(ucx, n1\) reported no rate"):
+    _, rates = block(tmp_path, Hub(rows=[], row_s=0.01))
+    with pytest.raises(BlockError, match=r"writer 0 \(ucx, n1\) reported no rate in \d+ s$"):
+        asyncio.run(rates.learn(WRITES))
+    # What its launcher waits for.
+    log = rates._runner.logs / "writer-0-origin.log"
+    log.write_text("srun: Job 7 step creation temporarily disabled, retrying\n")
+    with pytest.raises(BlockError, match=r"no rate in \d+ s: srun: Job 7 step creation"):
         asyncio.run(rates.learn(WRITES))
 
 

@@ -21,8 +21,6 @@ _LONGEST_LINE = 1000
 class Ended:
     status: int | None
     err: str
-    #: From the fault, or its own start, to its end.
-    took_s: float
     #: The longest that was allowed; it was killed then, and has no status.
     bound_s: float
     #: Processes and Slurm's jobs that were there a while after its end, and locks that were held.

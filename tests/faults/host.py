@@ -202,16 +202,13 @@ class Nimc:
         return self.process.poll() is None
 
     def end(self, bound_s: float) -> Ended:
-        began_s = time.monotonic()
-        status: int | None
+        status: int | None = None
         try:
             status = self.process.wait(bound_s)
         except subprocess.TimeoutExpired:
-            status = None
             self.process.kill()
             self.process.wait()
-        took_s = time.monotonic() - began_s
-        return Ended(status, self.err.read_text(errors="replace"), took_s, bound_s)
+        return Ended(status, self.err.read_text(errors="replace"), bound_s)
 
 
 class Host:
@@ -284,11 +281,6 @@ class Host:
         """Send a process a signal; it may have ended meanwhile."""
         with suppress(ProcessLookupError):
             os.kill(process.pid, signum)
-
-    def begin_load(self) -> None:
-        """Keep a processor of the target busy until the sandbox closes."""
-        words = self.sandbox.command("sh", "-c", "while :; do :; done")
-        subprocess.Popen(words, start_new_session=True)
 
     def jobs(self) -> list[str]:
         return []

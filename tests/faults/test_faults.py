@@ -37,8 +37,8 @@ SAID = "nimc: resumes r\nnimc: stream: injector_died: exit status -9\n"
 GOOD = Observed(
     fault=FAULTS["kill writer_origin"],
     struck_s=(145.0, 145.1),
-    disturbed=Ended(3, SAID, 9.0, 60.0),
-    resumed=[Ended(0, "nimc: resumes r\n", 20.0, 60.0)],
+    disturbed=Ended(3, SAID, 60.0),
+    resumed=[Ended(0, "nimc: resumes r\n", 60.0)],
     runs_before=["r"],
     runs=["r"],
     reported=text()[: text().find(b"\n") + 1],
@@ -52,7 +52,7 @@ PLANTED = replace(
     GOOD,
     fault=FAULTS["writer slow"],
     struck_s=None,
-    disturbed=Ended(143, "nimc: stopped by SIGTERM\n", 9.0, 60.0),
+    disturbed=Ended(143, "nimc: stopped by SIGTERM\n", 60.0),
     resumed=[],
     samples=text({(pair, "on"): REJECTED for pair in range(6)}),
     reported=b"",
@@ -62,7 +62,7 @@ UNPROVEN = [{"rate_min_b_s": 0.0}, {"proof": None}, {"observed_share": 0.0}]
 WOKEN = {
     "fault": FAULTS["go_on writer_origin"],
     "struck_s": (STARTS_S[3, "off"] + 0.5, STARTS_S[3, "off"] + 0.6),
-    "disturbed": Ended(0, "nimc: resumes r\n", 9.0, 60.0),
+    "disturbed": Ended(0, "nimc: resumes r\n", 60.0),
 }
 STOPPED = {"fault": FAULTS["stop writer_origin"], "struck_s": (135.0, 145.0)}
 VIOLATIONS: list[tuple[str, dict[str, Any]]] = [
@@ -90,7 +90,7 @@ VIOLATIONS: list[tuple[str, dict[str, Any]]] = [
     ("documented exit", {"disturbed": replace(GOOD.disturbed, status=1)}),
     ("documented exit", {"resumed": [replace(ENDED, status=2, err="nimc: x"), ENDED]}),
     ("documented exit", {"resumed": [replace(ENDED, status=3, err="nimc: x")]}),
-    ("documented exit", {"second": Ended(0, "", 1.0, 60.0)}),
+    ("documented exit", {"second": Ended(0, "", 60.0)}),
     *(
         ("one clear line", {"disturbed": replace(GOOD.disturbed, err=err)})
         for err in (

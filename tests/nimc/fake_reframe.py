@@ -5,8 +5,7 @@ waits after its warm-up until it is ended, `fail` ends with status 1 and a repor
 and ends, `reject` keeps no run of the arm `on`, `torn` leaves half a line and is gone, `child`
 leaves a process behind, `none` runs nothing, `wide` varies the figures of runs at half the rate,
 `faint` makes runs of `on` 2 % slower than `off`, and all vary by 2.5 %, `scarce` keeps runs of `on`
-in every sixth pair only, `loss=N` halves all figures while the results folder has at most N runs,
-`layout=L` those of all other layouts that are compared.
+in every sixth pair only, `layout=L` halves the figures of all other layouts that are compared.
 """
 
 import json
@@ -59,14 +58,13 @@ def measure(plan: BlockPlan) -> bool:
     store.append(replace(reported(crossed(plan, treatments[0], -1), 1.0), warmup=True))
     while "held" in faults():
         time.sleep(1)
-    share = 0.5 if is_lossy(plan) else 1.0
     before = store.pairs_made()
     for pair in range(plan.pairs):
         for position, treatment in enumerate(plan.order(before + pair)):
             if "slow" in faults():
                 time.sleep(0.05)
             made = replace(crossed(plan, treatment, pair), position=position)
-            made = reported(made, share * (1 + 1e-13 * (100 * (before + pair) + position)))
+            made = reported(made, 1 + 1e-13 * (100 * (before + pair) + position))
             for attempt in range(1 if made.outcome == "kept" else plan.demand.retries + 1):
                 key = f"{made.key[:-1]}{attempt}"
                 store.append(replace(made, key=key, attempt=attempt, start_s=time.time()))
@@ -76,14 +74,6 @@ def measure(plan: BlockPlan) -> bool:
                 file.write(b'{"key": "half')
             return False
     return True
-
-
-def is_lossy(plan: BlockPlan) -> bool:
-    """Whether the fault `loss=N` holds for this run."""
-    most = [int(fault.removeprefix("loss=")) for fault in faults() if fault.startswith("loss=")]
-    runs = Path(plan.nimc_dir).absolute().parent.glob("[!.]*/run.json")
-    folders = {file.parent.resolve() for file in runs}  # `latest` is a link
-    return bool(most) and len(folders) <= most[0]
 
 
 def reported(sample: Sample, by: float) -> Sample:

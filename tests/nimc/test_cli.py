@@ -54,21 +54,22 @@ def ending(
         ),
         (PermissionError(13, "Permission denied", b"/a/\xff"), 3, "/a/\\udcff: Permission denied"),
         (KeyboardInterrupt(), 130, "stopped by SIGINT"),
-        (Stopped(signal.SIGUSR1), 138, "stopped by SIGUSR1"),
+        (Stopped(signal.SIGHUP), 129, "stopped by SIGHUP"),
+        (Stopped(signal.SIGXCPU), 152, "stopped by SIGXCPU"),
         (PanicException("x"), 3, f"failed unexpectedly: PanicException: x {SHOWS}"),
         (InputError(f"c: {'9' * 5000};"), 2, f"c: {'9' * 497} ... {'9' * 499};"),
     ],
 )
-def test_a_failure_is_one_line(ending, error: BaseException, code: int, line: str) -> None:
+def test_a_failure_is_one_line(ending, error, code, line):
     assert ending(error, code).lstrip() == f"nimc: {line}\n"
 
 
-def test_an_exit_keeps_its_status(ending) -> None:
+def test_an_exit_keeps_its_status(ending):
     ends = ((None, 0), (7, 7), ("x", 3))
     assert [ending(SystemExit(end), code) for end, code in ends] == [""] * 3
 
 
-def test_nobody_else_can_write_to_what_a_command_makes(command: Command) -> None:
+def test_nobody_else_can_write_to_what_a_command_makes(command):
     before = os.umask(0)
     for given, becomes in ((0, 0o022), (0o002, 0o022), (0o077, 0o077)):
         os.umask(given)
@@ -76,25 +77,14 @@ def test_nobody_else_can_write_to_what_a_command_makes(command: Command) -> None
         assert os.umask(before) == becomes
 
 
-def test_what_is_no_path_is_refused(command: Command) -> None:
-    command("model", "plot", "--platform", "henri", "-o", "", code=2)
-    assert command.err == "nimc: --output: '' found; allowed: a path\n"
-
-
-def test_debug_shows_where_it_failed(ending) -> None:
+def test_debug_shows_where_it_failed(ending):
     text = ending(ZeroDivisionError("x"), 3, "--debug")
     assert text.startswith("Traceback")
     assert "in raising" in text
 
 
-def test_words_of_the_command_line_are_shown_without_control_characters(command: Command) -> None:
-    command("writers", "a\x1b[2J", "b\udccc", code=2)
-    assert "unexpected extra arguments" in command.err
-    assert all(line.isprintable() for line in command.err.split("\n"))
-
-
 @pytest.mark.parametrize("options", [["writers"], ["plan", "quik"]])
-def test_a_reader_that_is_gone_is_no_failure(options: list[str]) -> None:
+def test_a_reader_that_is_gone_is_no_failure(options):
     """Neither the error line of an unknown campaign nor a table is read by anybody."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -110,9 +100,7 @@ def test_a_reader_that_is_gone_is_no_failure(options: list[str]) -> None:
         ('mkdir gone && cd gone && rmdir ../gone && "$@"', "the current folder no longer exists"),
     ],
 )
-def test_what_the_shell_sets_up_wrongly_is_a_failure(
-    tmp_path: Path, script: str, line: str
-) -> None:
+def test_what_the_shell_sets_up_wrongly_is_a_failure(tmp_path, script, line):
     words = ["sh", "-c", script, "sh", *NIMC, "writers"]
     done = subprocess.run(words, env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 3
@@ -120,7 +108,7 @@ def test_what_the_shell_sets_up_wrongly_is_a_failure(
     assert done.stderr.count("\n") == 1
 
 
-def test_figures_are_drawn_with_the_backend_of_a_notebook(tmp_path: Path) -> None:
+def test_figures_are_drawn_with_the_backend_of_a_notebook(tmp_path):
     notebook = {**ENVIRONMENT, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     words = ["model", "plot", "--platform", "henri", "-o", str(tmp_path / "page.html")]
     done = subprocess.run([*NIMC, *words], env=notebook, capture_output=True, text=True)
@@ -129,34 +117,14 @@ def test_figures_are_drawn_with_the_backend_of_a_notebook(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("arguments", [["doctor"], ["plan", "quick"]])
-def test_a_user_without_a_home_can_look_at_a_machine(arguments: list[str]) -> None:
+def test_a_user_without_a_home_can_look_at_a_machine(arguments):
     homeless = {"HOME": "/dev/null", "XDG_CACHE_HOME": ""}
     _, out, err = call([*arguments, "--machine", "localhost"], environment=homeless)
     assert err == ""
     assert "localhost" in out
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["writers", "--ranks", "1" + "0" * 400],
-        ["spack", "info", "--machine", "../.."],
-        ["plan", "quick", "--machine", "../site/localhost"],
-        ["plan", "/dev/zero", "--machine", "localhost"],
-        ["model", "fit", "x" * 5000],
-        ["plan", "a\udcffb", "--machine", "localhost"],
-    ],
-)
-def test_absurd_input_is_one_line_and_code_two(arguments: list[str], command: Command) -> None:
-    command(*arguments, code=2)
-    assert command.err.startswith("nimc: ")
-    assert command.err.count("\n") == 1
-    assert "unexpectedly" not in command.err
-
-
-def test_a_campaign_takes_a_line_of_eighty_columns(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_campaign_takes_a_line_of_eighty_columns(command, monkeypatch):
     cannot = InputError("another machine")
     monkeypatch.setattr("nimc.cli.plan.prepare", lambda *_: (_ for _ in ()).throw(cannot))
     machine, header, *lines = command("campaigns", "--machine", "localhost").splitlines()
@@ -178,9 +146,7 @@ def test_a_campaign_takes_a_line_of_eighty_columns(
         ("plan ./x", "file", {"./x"}),
     ],
 )
-def test_the_shell_completes_commands_options_campaigns_machines_and_paths(
-    typed: str, kind: str, expected: set[str]
-) -> None:
+def test_the_shell_completes_commands_options_campaigns_machines_and_paths(typed, kind, expected):
     words = typed.split()
     completion = BashComplete(main.cli, {}, "nimc", "_NIMC_COMPLETE")
     found = completion.get_completions(words[:-1], words[-1])
@@ -191,7 +157,7 @@ def parameters() -> list[click.Parameter]:
     return [parameter for _, command in commands() for parameter in command.params]
 
 
-def test_options_are_spelt_in_one_way() -> None:
+def test_options_are_spelt_in_one_way():
     """Where to write is `--output`, how to print `--json`, how much `-q` and `-v`."""
     short: dict[str, set[str]] = {}
     for parameter in parameters():
@@ -205,18 +171,10 @@ def test_options_are_spelt_in_one_way() -> None:
 
 
 @pytest.mark.parametrize("given", ["quick.yaml", "./quick", "mine/quick", "/dev/stdin"])
-def test_only_a_name_is_a_campaign_of_the_checkout(given: str) -> None:
+def test_only_a_name_is_a_campaign_of_the_checkout(given):
     named = CampaignPath()
     assert named.convert("quick", None, None) == ROOT / "campaigns" / "quick.yaml"
     assert named.convert(given, None, None) == Path(given)
-
-
-def test_a_wrong_name_is_answered_with_the_nearest(command: Command) -> None:
-    command("plan", "quik", code=2)
-    assert command.err.startswith("nimc: unknown campaign 'quik', did you mean 'quick'?; ")
-    assert "numa" in command.err
-    command("paln", code=2)
-    assert command.err.endswith("no such command 'paln', did you mean 'plan'?\n")
 
 
 def _leaf(words: list[str]) -> click.Command:
@@ -227,9 +185,7 @@ def _leaf(words: list[str]) -> click.Command:
 
 
 @pytest.mark.parametrize("name", main.EXAMPLES)
-def test_help_of_every_command_ends_with_an_example_that_parses(
-    command: Command, name: str
-) -> None:
+def test_help_of_every_command_ends_with_an_example_that_parses(command, name):
     example = f"{name} {main.EXAMPLES[name]}".rstrip()
     said = " ".join(command(*name.split(), "--help").split())
     assert said.endswith(f" Example: nimc {example} {main._EXIT_CODES}")
@@ -240,7 +196,7 @@ def test_help_of_every_command_ends_with_an_example_that_parses(
     assert (rest, {name for name in needed if values.get(name) in (None, ())}) == ([], set())
 
 
-def test_help_has_every_command_in_its_group_with_an_example_that_parses(command: Command) -> None:
+def test_help_has_every_command_in_its_group_with_an_example_that_parses(command):
     said = command("--help")
     titles = [f"{title}, such as '{example}':" for title, example in main.GROUPS.items()]
     parts = re.split("|".join(map(re.escape, titles)), said)

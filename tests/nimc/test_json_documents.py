@@ -3,8 +3,6 @@
 `Command.json` asserts it of each command line that any test gives it.
 """
 
-from pathlib import Path
-
 import pytest
 
 from nimc.cli import spack
@@ -16,7 +14,7 @@ from tests.nimc.nights.made import SUMMARY
 from tests.nimc.nimc_without_figures import render
 
 
-def test_every_command_with_json_has_a_row() -> None:
+def test_every_command_with_json_has_a_row():
     rows = {name.partition(" --")[0].partition(" without")[0] for name in DOCUMENTED}
     assert with_option("--json") == rows
 
@@ -40,16 +38,16 @@ def assert_printed(command: Command, *words: object) -> None:
         "model predict --platform henri",
     ],
 )
-def test_those_that_need_nothing(command: Command, words: str) -> None:
+def test_those_that_need_nothing(command, words):
     assert_printed(command, *words.split())
 
 
-def test_those_with_scripts_and_paths(command: Command) -> None:
+def test_those_with_scripts_and_paths(command):
     for words in ("doctor --machine localhost", "remedy show cat"):
         command.json(*words.split())
 
 
-def test_those_of_runs(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_of_runs(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # short paths
     monkeypatch.setattr("analysis.report.page.render", render)
     for day, name in enumerate(("monday", "tuesday")):
@@ -67,9 +65,7 @@ def test_those_of_runs(command: Command, tmp_path: Path, monkeypatch: pytest.Mon
         assert_printed(command, *words)
 
 
-def test_those_of_what_takes_hours(
-    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_those_of_what_takes_hours(tmp_path, command, monkeypatch):
     assert_documented("nights run", {"schema": 2, **SUMMARY.as_dict()})
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path))
     command.json("spack", "info")

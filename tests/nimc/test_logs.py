@@ -22,7 +22,7 @@ def output(run: Path, text: bytes, name: str = NAME) -> Path:
 
 
 @pytest.mark.parametrize("needed", [True, False])
-def test_an_output_is_kept_compressed_without_a_time(tmp_path: Path, needed: bool) -> None:
+def test_an_output_is_kept_compressed_without_a_time(tmp_path, needed):
     path = output(tmp_path, b"Triad 1\n")
     # By sha256sum.
     sha256 = "0220139c7ab8c18a82b5dbcaaf41900b59cb20185b33e5588e54450430d2c59f"
@@ -34,7 +34,7 @@ def test_an_output_is_kept_compressed_without_a_time(tmp_path: Path, needed: boo
     assert run_folder.read_log(tmp_path, NAME) == b"Triad 1\n"
 
 
-def test_a_large_output_is_not_kept_unless_it_is_needed(tmp_path: Path) -> None:
+def test_a_large_output_is_not_kept_unless_it_is_needed(tmp_path):
     text = b"x" * (run_folder.LOG_B + 1)
     for needed in (False, True):
         path = output(tmp_path, text)
@@ -46,7 +46,7 @@ def test_a_large_output_is_not_kept_unless_it_is_needed(tmp_path: Path) -> None:
             run_folder.read_log(tmp_path, NAME)
 
 
-def test_all_outputs_together_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_outputs_together_have_a_limit(tmp_path, monkeypatch):
     names = [f"logs/{case}/0/0-on-{attempt}.out" for case in "ab" for attempt in range(2)]
     room_b = 3 * len(gzip.compress(b"Triad\n", mtime=0))
     monkeypatch.setattr(run_folder, "RUN_B", room_b)
@@ -57,7 +57,7 @@ def test_all_outputs_together_have_a_limit(tmp_path: Path, monkeypatch: pytest.M
     assert [(tmp_path / f"{name}.gz").exists() for name in names] == [True, True, True, False]
 
 
-def test_what_no_run_keeps_is_not_read(tmp_path: Path) -> None:
+def test_what_no_run_keeps_is_not_read(tmp_path):
     path = output(tmp_path, b"", f"{NAME}.gz")
     for text in (b"x", gzip.compress(b"x" * 99)[:-9], gzip.compress(bytes(run_folder.LOG_B + 1))):
         path.write_bytes(text)

@@ -3,12 +3,10 @@
 import html
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from tests.analysis.synthetic import STREAM, header, samples, write_run
-from tests.commands import Command
 
 #: A value and its interval: `1.39 [1.30, 1.50]`, `39.1 (30.2 to 49.6)`.
 _FIGURE = r"([\d.]+)\w* [\[(]([\d.]+)(?:,| to) ([\d.]+)[\])]"
@@ -20,7 +18,7 @@ def figure(text: str, before: str, after: str = "") -> tuple[float, ...]:
     return tuple(map(float, numbers))
 
 
-def test_all_say_the_same(tmp_path: Path, command: Command) -> None:
+def test_all_say_the_same(tmp_path, command):
     # Every run drifts and some are hit, so that mean, typical run and medians differ.
     case = replace(STREAM, noise=0.02, pair_noise=0.2)
     slow = {("on", 2), ("on", 7)}

@@ -38,7 +38,6 @@ from tests.analysis.subjects import (
     test_scaling,
 )
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
-from tests.commands import Command
 
 IDS = [
     *(f"P{number}" for number in range(1, 21)),
@@ -58,7 +57,7 @@ def rows() -> dict[str, list[str]]:
     return {name: [cell.strip() for cell in text.split("|")] for name, text in _ROW.findall(PAGE)}
 
 
-def test_no_row_is_gone() -> None:
+def test_no_row_is_gone():
     assert [name for name, _ in _ROW.findall(PAGE)] == IDS
     for name, cells in rows().items():
         assert len(cells) == 4, name
@@ -71,13 +70,13 @@ def test_no_row_is_gone() -> None:
 
 @pytest.mark.usefixtures("able")
 @pytest.mark.parametrize("name", sorted(set(_CAMPAIGN.findall(PAGE))))
-def test_every_campaign_plans(name: str, command: Command) -> None:
+def test_every_campaign_plans(name, command):
     found = command.json("plan", name, "--machine", "example_slurm")
     assert found["cases"]
 
 
 @pytest.mark.usefixtures("able")
-def test_every_factor_can_be_added(tmp_path: Path, command: Command) -> None:
+def test_every_factor_can_be_added(tmp_path, command):
     text = (ROOT / "campaigns" / "single_node.yaml").read_text()
     factors = [code for code in _CODE.findall(PAGE) if code.startswith("factors: ")]
     assert factors
@@ -89,7 +88,7 @@ def test_every_factor_can_be_added(tmp_path: Path, command: Command) -> None:
 
 
 @pytest.mark.parametrize("line", sorted({c for c in _CODE.findall(PAGE) if c.startswith("nimc ")}))
-def test_every_command_exists(line: str) -> None:
+def test_every_command_exists(line):
     of: click.Command = cli
     words = shlex.split(line)[1:]
     context = click.Context(of)
@@ -104,43 +103,19 @@ def test_every_command_exists(line: str) -> None:
     assert takes_words or not words or words[0].startswith("--"), line
 
 
+Maker = Callable[[Path], str]
+
+
+def report(make: Callable[[Path], Path]) -> Maker:
+    """The page of the run that is made in a folder."""
+    return lambda folder: render([load_run(make(folder), force=True)])
+
+
 def _one_node(folder: Path) -> str:
     off, on = [10.0] * 10, [20.0] * 10
     stream = test_paper_tables.runs("stream", off, [5.0] * 10, "B/s")
     lammps = test_paper_tables.runs("lammps", off, on)
     return render([test_paper_tables.load(folder, stream, lammps)])
-
-
-def _counted(folder: Path) -> str:
-    return render([load_run(test_causes.made_run(folder, CASES))])
-
-
-def _scales(folder: Path) -> str:
-    return render([test_scaling.run_of(folder, 16, 64)])
-
-
-def _free_core(folder: Path) -> str:
-    return render([test_free_core.made(folder)])
-
-
-def _traffic(folder: Path) -> str:
-    return render([load_run(test_offload.made_run(folder, 0.12))])
-
-
-def _remedies(folder: Path) -> str:
-    return render([load_run(write_run(folder / "run", swept(sweep(), pairs=8)))])
-
-
-def _numa(folder: Path) -> str:
-    return render([load_run(test_numa.run_of(folder, test_numa.TWO_NODES), force=True)])
-
-
-def _footprints(folder: Path) -> str:
-    return render([load_run(test_footprints.made_run(folder))])
-
-
-def _rails(folder: Path) -> str:
-    return render([load_run(test_rails.made(folder, test_rails.case()))])
 
 
 def _comparison(folder: Path) -> str:
@@ -153,22 +128,17 @@ def _machines(folder: Path) -> str:
     return comparison.render(compare_sides(sides[:1], sides[1:]))
 
 
-def _pages(_: Path) -> str:
-    return index_page([], side_by_side([made_history("first")]))
-
-
 def _model(_: Path) -> str:
     measured = rates(evaluate.load_published("henri"), 0, 0.01)
     return model_page(fit(measured), measured)
 
 
-def _little(folder: Path) -> str:
-    """No workload of the paper, too few pairs for an interval, and nothing counted."""
-    case = Case("minife", "s", "lower", 1.0, {"on": 1.5})
-    return render([load_run(write_run(folder / "run", samples(case, pairs=2)))])
-
-
-Maker = Callable[[Path], str]
+#: No workload of the paper, too few pairs for an interval, and nothing counted.
+LITTLE = report(
+    lambda folder: write_run(
+        folder / "run", samples(Case("minife", "s", "lower", 1.0, {"on": 1.5}), pairs=2)
+    )
+)
 #: Heading or caption -> a made run that has its data.
 MADE: dict[str, Maker] = {
     **dict.fromkeys(
@@ -181,17 +151,33 @@ MADE: dict[str, Maker] = {
         ),
         _one_node,
     ),
-    **dict.fromkeys(("Why", "Roles", "Table IV"), _counted),
-    "Run time against ranks": _scales,
-    "Processor time of the traffic": _traffic,
-    **dict.fromkeys(("The fabric's part", "Interrupts on the free core"), _free_core),
-    **dict.fromkeys(("Remedies", "Advice on remedies"), _remedies),
-    **dict.fromkeys(("RDMA and NUMA", "All cells"), _numa),
-    **dict.fromkeys(("Cache or memory", "Loss by footprint and working set"), _footprints),
-    **dict.fromkeys(("Figure 1", "Figure 2", "Figure 3"), _rails),
+    **dict.fromkeys(
+        ("Why", "Roles", "Table IV"), report(lambda folder: test_causes.made_run(folder, CASES))
+    ),
+    "Run time against ranks": lambda folder: render([test_scaling.run_of(folder, 16, 64)]),
+    "Processor time of the traffic": report(lambda folder: test_offload.made_run(folder, 0.12)),
+    **dict.fromkeys(
+        ("The fabric's part", "Interrupts on the free core"),
+        lambda folder: render([test_free_core.made(folder)]),
+    ),
+    **dict.fromkeys(
+        ("Remedies", "Advice on remedies"),
+        report(lambda folder: write_run(folder / "run", swept(sweep(), pairs=8))),
+    ),
+    **dict.fromkeys(
+        ("RDMA and NUMA", "All cells"),
+        report(lambda folder: test_numa.run_of(folder, test_numa.TWO_NODES)),
+    ),
+    **dict.fromkeys(
+        ("Cache or memory", "Loss by footprint and working set"), report(test_footprints.made_run)
+    ),
+    **dict.fromkeys(
+        ("Figure 1", "Figure 2", "Figure 3"),
+        report(lambda folder: test_rails.made(folder, test_rails.case())),
+    ),
     **dict.fromkeys(("What differs", "Both sides"), _comparison),
     "Run time against ranks, best of five": _machines,
-    "Headroom of the memory": _pages,
+    "Headroom of the memory": lambda _: index_page([], side_by_side([made_history("first")])),
     **dict.fromkeys(("Parameters", "Errors", "Bandwidth", "All placements"), _model),
 }
 
@@ -215,15 +201,15 @@ def named() -> list[str]:
     return sorted({name for cells in rows().values() for name in _BOLD.findall(cells[2])})
 
 
-def test_a_page_is_made_for_every_heading_that_is_named() -> None:
+def test_a_page_is_made_for_every_heading_that_is_named():
     assert named() == sorted(MADE)
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_every_heading_is_on_the_page_of_a_run_that_has_its_data(name: str) -> None:
+def test_every_heading_is_on_the_page_of_a_run_that_has_its_data(name):
     assert _has(MADE[name], name)
 
 
-def test_without_its_data_a_heading_is_not_there() -> None:
+def test_without_its_data_a_heading_is_not_there():
     # The machine is described on every page.
-    assert [name for name in MADE if _has(_little, name)] == ["The machine"]
+    assert [name for name in MADE if _has(LITTLE, name)] == ["The machine"]

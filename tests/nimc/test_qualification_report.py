@@ -1,22 +1,17 @@
 """The claims of a run of the campaign `qualify`: on its page, and in a file beside it."""
 
 import json
-from pathlib import Path
 
-import pytest
 from markupsafe import Markup
 
 from tests.analysis.subjects.made_qualification import Fault, made_run
 from tests.analysis.synthetic import HOST
-from tests.commands import Command
 
 #: The origin's clock is an hour ahead.
 OFF = Fault(offsets_s={HOST: 0.0, "origin-0": 3600.0})
 
 
-def test_a_refused_claim_is_on_the_page_with_its_remedy(
-    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_claim_is_on_the_page_with_its_remedy(tmp_path, command, monkeypatch):
     monkeypatch.setattr("analysis.report.plots.themed_svg", lambda *_, **__: Markup())
     run = made_run(tmp_path / "run", OFF)
     command("report", run)

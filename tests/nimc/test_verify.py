@@ -14,7 +14,6 @@ from nimc.run.verify import verify
 from records.chain import digest
 from tests.analysis.integrity.sound import edit_header, edit_samples
 from tests.captures import RUN_QUICK
-from tests.commands import Command
 from tests.nimc.stored import stored_run
 
 SAMPLES = "samples/stream.jsonl"
@@ -41,7 +40,7 @@ def a_log(run: Path) -> Path:
     return run / "logs/stream/0/3-on-0.out.gz"
 
 
-def test_a_run_that_nobody_touched_is_sound(sound: Path, command: Command) -> None:
+def test_a_run_that_nobody_touched_is_sound(sound, command):
     document = command.json("verify", sound)
     (of,) = document["runs"]
     # A warm-up, six pairs of four runs, and one that was repeated: STREAM was read in each.
@@ -150,7 +149,7 @@ CONTRADICTED: dict[str, tuple[Edit, str]] = {
 
 
 @pytest.mark.parametrize("edit", [*BROKEN, *CONTRADICTED])
-def test_what_was_changed_is_found(run: Path, edit: str) -> None:
+def test_what_was_changed_is_found(run, edit):
     kind = "broken" if edit in BROKEN else "contradicted"
     change, named = (BROKEN | CONTRADICTED)[edit]
     change(run)
@@ -163,7 +162,7 @@ def test_what_was_changed_is_found(run: Path, edit: str) -> None:
 # What nothing tells.
 
 
-def test_logs_that_are_not_kept_leave_figures_unproven(run: Path, command: Command) -> None:
+def test_logs_that_are_not_kept_leave_figures_unproven(run, command):
     shutil.rmtree(run / "logs")
     document = command.json("verify", run)
     (of,) = document["runs"]
@@ -174,7 +173,7 @@ def test_logs_that_are_not_kept_leave_figures_unproven(run: Path, command: Comma
     assert of["findings"][2]["text"].endswith("blocks without a report of ReFrame: 1")
 
 
-def test_counts_without_a_sample_and_a_torn_line_are_no_fault(run: Path) -> None:
+def test_counts_without_a_sample_and_a_torn_line_are_no_fault(run):
     """The conductor was killed between the two, in another block."""
     with (run / COUNTERS).open("a") as file:
         first = (run / COUNTERS).read_text().splitlines()[0]
@@ -184,13 +183,13 @@ def test_counts_without_a_sample_and_a_torn_line_are_no_fault(run: Path) -> None
     assert findings(run) == []
 
 
-def test_a_run_of_an_earlier_version_is_unproven(command: Command) -> None:
+def test_a_run_of_an_earlier_version_is_unproven(command):
     lines = command("verify", RUN_QUICK).splitlines()
     assert lines[0].endswith("head none")
     assert [line.partition(":")[0] for line in lines[1:]] == ["unproven"]
 
 
-def test_only_a_head_kept_elsewhere_tells_of_a_forged_folder(run: Path, command: Command) -> None:
+def test_only_a_head_kept_elsewhere_tells_of_a_forged_folder(run, command):
     """Other versions, and a chain recomputed by somebody who knows how."""
     kept = verify(run).head
     assert kept
@@ -200,14 +199,12 @@ def test_only_a_head_kept_elsewhere_tells_of_a_forged_folder(run: Path, command:
     assert "broken: " in command("verify", run, "--head", kept, code=2)
 
 
-def test_what_is_no_run_is_one_line(tmp_path: Path, run: Path, command: Command) -> None:
-    command("verify", tmp_path, code=2)
-    assert len(command.err.splitlines()) == 1
-    command("verify", run, run, "--head", "0", code=2)
-    assert "--head" in command.err
+def test_what_is_no_run_is_one_line(tmp_path, run, command):
+    assert command.refused("verify", tmp_path).startswith(f"{tmp_path}: not a run folder")
+    assert "--head" in command.refused("verify", run, run, "--head", "0")
 
 
-def test_a_run_that_cannot_be_read_is_broken(run: Path, command: Command) -> None:
+def test_a_run_that_cannot_be_read_is_broken(run, command):
     (run / SAMPLES).write_text('{"key": 3}\n')
     (of,) = command.json("verify", run, code=2)["runs"]
     assert (of["head"], of["samples"]) == (None, 0)

@@ -8,13 +8,7 @@ import pytest
 from pydantic import AfterValidator, Field, ValidationError, create_model
 
 from records.errors import InputError, first_fault, near, show
-from records.json_limits import (
-    parsed,
-    read_json,
-    read_text,
-    refuse_long,
-    validated,
-)
+from records.json_limits import parsed, read_json, read_text, refuse_long, validated
 from records.marked_yaml import Duration, Rate, Record, Size
 from records.sample import DeviceBytes
 

@@ -7,15 +7,7 @@ from typing import Any
 import pytest
 
 from records.acceptance import LIMITS, AcceptanceLimits
-from records.arms import (
-    arm_of,
-    in_order,
-    level_text,
-    name_of,
-    named_level,
-    parts_of,
-    standard_arms,
-)
+from records.arms import arm_of, in_order, level_text, name_of, named_level, parts_of, standard_arms
 from records.errors import InputError
 from records.run import MARGIN, load_header
 from records.run_folder import run_folders, size_of, stem_of
@@ -56,13 +48,19 @@ def test_runs_of_a_folder_their_size_and_their_digest(tmp_path: Path) -> None:
         ("head", "0" * 63, "head: "),
         ("campaign_text", "x" * ((1 << 20) + 1), "campaign_text: "),
         ("run", "a/b", "run: "),
+        ("machine", "../../x", "machine: '"),
+        ("campaign", "a\nb", "campaign: "),
+        ("asked", {"cases": {"../x": ["off"]}, "min_share": 1, "retries": 1}, "asked.cases"),
         ("asked", {"cases": {}, "min_share": 0.0, "retries": 1}, "asked.min_share: "),
         ("asked", {"cases": {}, "min_share": 1.5, "retries": 1}, "asked.min_share: "),
         ("asked", {"cases": {}, "min_share": 1, "retries": 101}, "asked.retries: "),
         ("asked", {"cases": {}, "min_share": 1, "retries": -1}, "asked.retries: "),
         ("asked", {"cases": {"c": []}, "min_share": 1, "retries": 1}, "asked.cases.c: "),
         ("facts", {"host": {"sockets": 0}}, "facts.host.sockets: "),
+        ("facts", {"site": 3}, "facts.site: "),
+        ("facts", {"site": {"references": 3}}, "facts.site.references: "),
         ("facts", {"site": {"references": {"c": 0}}}, "facts.site.references.c: "),
+        ("facts", {"site": {"references": {"c": "fast"}}}, "facts.site.references.c: "),
         ("facts", {"site": {"reference_tolerance": -1}}, "facts.site.reference_tolerance: "),
     ],
 )
@@ -108,9 +106,11 @@ def test_names_of_treatments() -> None:
     assert parts_of("off") == ("off", {})
     assert [level_text(each) for each in (True, 1, "a/b")] == ["true", "1", "a/b"]
     assert named_level("a/b") == "a_b"
-    assert in_order(["spin", "x", "on@a=1", "on", "aa", "off"]) == [
-        *("off", "on", "on@a=1", "spin", "aa", "x")
-    ]
+    named = ["aa", "mine", "full", "spin", "daly", "on", "constant", "also", "off"]
+    assert " ".join(in_order(named)) == "off on constant daly full spin aa also mine"
+    named = ["on@rate=75%", "aa", "on@rate=5%", "on", "off@cores=10", "off@cores=9", "on@rate=25%"]
+    of_numbers = "off@cores=9 off@cores=10 on on@rate=5% on@rate=25% on@rate=75% aa"
+    assert " ".join(in_order(named)) == of_numbers
     arms = [arm_of(f"{name}@a=1") for name in ("off", "on", "daly", "spin", "later")]
     continuous = "continuous"  # an arm of a later version is taken to write
     assert [each.writing for each in arms] == ["none", continuous, "scheduled", "none", continuous]

@@ -54,10 +54,7 @@ def lines(pairs: str = "6 pairs") -> list[Line]:
     """The example of an effect that is shown, and one that is not."""
     slower = ["stream", "1.61 [1.51, 1.71]", "slower under emulated writes", "26.2 -> 16.4 GB/s"]
     unknown = ["lammps", "1.02 [0.99, 1.06]", "inconclusive", "3.10 -> 3.17 s"]
-    return [
-        Line([*slower, pairs], ["control: 1.002"]),
-        Line([*unknown, "6 pairs"]),
-    ]
+    return [Line([*slower, pairs], ["control: 1.002"]), Line([*unknown, "6 pairs"])]
 
 
 def test_a_case_is_one_line_that_reads_as_a_sentence_in_eighty_columns() -> None:

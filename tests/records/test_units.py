@@ -44,18 +44,7 @@ def test_quantities_in_si_units(read) -> None:
 
 #: How a kind of quantity is read -> texts that are none.
 REFUSED = {
-    duration_s: [
-        "5m",
-        "5 y",
-        "-1s",
-        "1",
-        "1e3s",
-        "nans",
-        " 1s",
-        "1s\n",
-        "\u0661s",
-        "9" * 400 + "s",
-    ],
+    duration_s: ["5m", "5 y", "-1s", "1", "1e3s", "nans", " 1s", "1s\n", "\u0661s", f"{10**400}s"],
     size_b: ["64K", "64KB", "0.5B", "0.05B"],
     rate_b_s: ["1Gb/s", "1GB"],
     count: ["1.5", "2G"],
@@ -80,24 +69,14 @@ def test_four_digits_without_exponent() -> None:
 @pytest.mark.parametrize(
     ("unit", "shown"),
     [
-        (
-            "B/s",
-            {
-                **{14.2e9: "14.20 GB/s", 999.96e6: "1.000 GB/s", 999.94e6: "999.9 MB/s"},
-                **{-14.2e9: "-14.20 GB/s", math.inf: "inf B/s", 9.99996e9: "10.00 GB/s"},
-                **{999.0: "999.0 B/s", 5e18: "5000 PB/s"},
-            },
-        ),
+        ("B/s", {14.2e9: "14.20 GB/s", 999.96e6: "1.000 GB/s", 999.94e6: "999.9 MB/s"}),
+        ("B/s", {-14.2e9: "-14.20 GB/s", math.inf: "inf B/s", 9.99996e9: "10.00 GB/s"}),
+        ("B/s", {999.0: "999.0 B/s", 5e18: "5000 PB/s"}),
         ("B", {65536: "65.54 kB"}),  # a thousand, not KiB
         ("Hz", {2.4e9: "2.400 GHz"}),
         ("1/s", {5.0: "5.000 1/s", 2.5e6: "2.500 M/s"}),
-        (
-            "s",
-            {
-                **{8.4: "8.400 s", 1e-4: "0.0001000 s", 1e-5: "0.00001000 s", 0.0: "0 s"},
-                **{9.9e-6: "9900 ns", -1.76e-6: "-1760 ns", 8e-8: "80.00 ns", None: "-"},
-            },
-        ),
+        ("s", {8.4: "8.400 s", 1e-4: "0.0001000 s", 1e-5: "0.00001000 s", 0.0: "0 s"}),
+        ("s", {9.9e-6: "9900 ns", -1.76e-6: "-1760 ns", 8e-8: "80.00 ns", None: "-"}),
     ],
 )
 def test_prefixes_are_powers_of_a_thousand(unit: str, shown: dict[float | None, str]) -> None:
@@ -110,7 +89,7 @@ def test_scale_of_nothing_is_the_unit_itself() -> None:
 
 def test_a_share_may_be_in_per_cent() -> None:
     assert [fraction(value) for value in ("2%", "0.5%", 0.02, "2 %", "-1%")] == [
-        *(0.02, 0.005, 0.02, "2 %", "-1%"),
+        *(0.02, 0.005, 0.02, "2 %", "-1%")
     ]
 
 

@@ -166,7 +166,8 @@ APPTAINER = '[ "$1" = exec ] || exit 9; shift; exec sh "$@"'
 
 
 @pytest.mark.slow
-def test_a_program_in_a_container_is_that_of_an_environment(tmp_path):
+@pytest.mark.parametrize("feature", ["modules", "wheels"])
+def test_a_program_in_a_container_is_that_of_an_environment(tmp_path, feature):
     """As in docs/workloads.md; the program is on no PATH but that of the environment."""
     image = tmp_path / "lulesh.sif"
     image.write_text(
@@ -182,7 +183,7 @@ def test_a_program_in_a_container_is_that_of_an_environment(tmp_path):
         .replace('"launcher": "mpiexec"', '"launcher": "local"')
         .replace('"environs": ["wheels", "spack"]', '"environs": ["container"]')
         .replace('"name": "spack"', f'"name": "container", "env_vars": [["PATH", "{path}"]]')
-        .replace('"features": ["spack"]', '"features": ["modules"]')
+        .replace('"features": ["spack"]', f'"features": ["{feature}"]')
     )
     given = {**ONE, "nimc_dir": tmp_path / "run", "edge": 20, "iterations": 100}
     words = (tmp_path, config, "lulesh", "-r")

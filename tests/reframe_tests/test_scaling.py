@@ -4,7 +4,7 @@ import pytest
 
 from analysis.subjects.published import paper
 from records.errors import InputError
-from reframe_tests.scaling import ScaleRequest, load, origins_needed, ranks_per_node
+from reframe_tests.scaling import ScaleRequest, load, ranks_per_node
 from tests.records.machine import made
 
 NIC = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}  # 4 GB/s
@@ -51,28 +51,17 @@ def test_the_writers_are_those_of_table_5(cores, spare, counted):
         (ScaleRequest(8192), {"nic": NIC}, 42, 4e9),
         (ScaleRequest(8192, rate="1GB/s"), {"nic": NIC}, 11, 1e9),
         (ScaleRequest(8192, rate="1GB/s", link_share=0.5), {"nic": NIC}, 21, 1e9),
+        (ScaleRequest(8192, rate="3.2GB/s"), {"nic": NIC}, 42, 3.2e9),
+        # Nine fit into 90 %, and each takes 0.4 GB/s.
+        (ScaleRequest(8192, rate="0.4GB/s", link_share=0.9), {"nic": NIC}, 5, 0.4e9),
         (ScaleRequest(64), {"nic": NIC}, 1, 4e9),
+        (ScaleRequest(8, writers="daly:0,constant:0"), {"nic": NIC}, 1, 4e9),
         (ScaleRequest(1, writers="daly:1"), {"origins": {"policy": "same_host"}}, 0, None),
     ],
 )
 def test_origin_nodes(asked, changes, origins, writer_b_s):
     found = load(asked, machine(**changes))
     assert (found.origins, found.writer_b_s) == (origins, writer_b_s)
-
-
-@pytest.mark.parametrize(
-    ("link_b_s", "share", "rate_b_s", "origins"),
-    [
-        (4e9, 0.5, None, 90),  # full rate: an origin each
-        (4e9, 1.0, 1e9, 23),  # four of 1 GB/s fit into 4 GB/s
-        (4e9, 1.0, 3.2e9, 90),
-        (1.0, 1.0, 0.1, 9),  # ten of a tenth, despite rounding
-        (4e9, 0.9, 0.4e9, 10),
-    ],
-)
-def test_origins_of_ninety_writers(link_b_s, share, rate_b_s, origins):
-    assert origins_needed(90, link_b_s, share, rate_b_s) == origins
-    assert origins_needed(0, link_b_s, share, rate_b_s) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,20 @@
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from analysis.compare.page import REFERENCE, THIS, render, write_page
+from analysis.compare.page import REFERENCE, THIS, render
 from analysis.compare.sides import Compared, compare_sides
 from tests.analysis.compare.nights import night, nights
-from tests.analysis.drawn import bars
+from tests.analysis.drawn import bars, plain
 from tests.analysis.report.test_page import Page
 from tests.analysis.synthetic import LAMMPS, STREAM
 
 
 def text_of(page: str) -> str:
     Page(page)
-    return " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    return plain(page)
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +66,3 @@ def test_sides_without_a_case_in_common(tmp_path: Path) -> None:
     text = text_of(render(compare_sides([stream], [lammps])))
     assert "No case in common." in text
     assert "Two nights differ." not in text[: text.index("How to read this")]
-
-
-def test_the_data_are_next_to_the_page(tmp_path: Path, several: Compared) -> None:
-    page = write_page(tmp_path / "new" / "folder", several)
-    assert page == tmp_path / "new" / "folder" / "compare.html"
-    written = json.loads((page.parent / "compare.json").read_text())
-    assert written == {"schema": 2, **several.document()}

@@ -10,7 +10,7 @@ from analysis.effects.estimate import StoppingRule, results_of
 from analysis.effects.result import Result
 from analysis.samples.pairs import judged, pair_table
 from records.sample import Better, Sample
-from tests.analysis.synthetic import REMEDIES, crossed, frame_of, reject, remedies, samples
+from tests.analysis.synthetic import REMEDIES, changed, crossed, frame_of, reject, remedies, samples
 
 
 def frame(runs: list[Sample]) -> pl.DataFrame:
@@ -66,7 +66,7 @@ def test_below_six_pairs_there_is_no_ratio() -> None:
     ]
     row = of(frame(runs))["price", "off@cores=1", "off"]
     assert (row.pairs, row.ratio) == (5, None)
-    none = [reject(s, "no_fom", "") if s.arm == "off@cores=1" else s for s in runs]
+    none = changed(runs, lambda s: reject(s, "no_fom", ""), "off@cores=1")
     row = of(frame(none))["price", "off@cores=1", "off"]
     assert (row.pairs, row.ratio, row.shown) == (0, None, False)
 

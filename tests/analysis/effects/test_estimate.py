@@ -10,11 +10,21 @@ from analysis.effects.result import Result, Verdict
 from analysis.report.words import next_step
 from analysis.samples.pairs import short_of_pairs
 from analysis.statistics.interval import Estimate
-from records.arms import in_order
 from records.errors import InputError
 from records.run import Requirements
 from records.sample import Outcome, Sample, TimetableRecord
-from tests.analysis.synthetic import LAMMPS, STREAM, Case, frame_of, header, reject, result, samples
+from tests.analysis.synthetic import (
+    LAMMPS,
+    STREAM,
+    Case,
+    changed,
+    frame_of,
+    header,
+    of_two_units,
+    reject,
+    result,
+    samples,
+)
 
 #: Rates of the six pairs below, by hand: off, on, spin, aa.
 RATES = [
@@ -122,12 +132,11 @@ def test_of_a_run_that_counts_twice_the_last_attempt_is_used() -> None:
 
 
 def test_an_on_sample_whose_writer_wrote_nothing_never_counts() -> None:
-    nothing = {1: lambda w: [replace(writer, rate_b_s=0.0) for writer in w], 3: lambda _: []}
-    runs = [
-        replace(s, writers=nothing[s.pair](s.writers)) if s.arm == "on" and s.pair in nothing else s
-        for s in _by_hand()
-    ]
-    on = _results(runs)[0]
+    def silent(s: Sample) -> Sample:
+        nothing = {1: [replace(each, rate_b_s=0.0) for each in s.writers], 3: []}
+        return replace(s, writers=nothing.get(s.pair, s.writers))
+
+    on = _results(changed(_by_hand(), silent, "on"))[0]
     assert (on.pairs, on.rejected) == (4, 2)
     assert {r["reason"] for r in on.rejections} == {"no writer wrote during the run"}
 
@@ -137,24 +146,20 @@ def test_an_arm_whose_timetable_asks_for_no_writer_counts_without_one(
     writers: int | None, pairs: int
 ) -> None:
     planned = None if writers is None else TimetableRecord(writers, 1.0, 0.2, allowed_share=0.1)
-    asked = [
-        replace(s, arm="daly", writers=[], key=s.key + "d", timetable=planned)
-        if s.arm == "on"
-        else s
-        for s in _by_hand()
-    ]
-    row = _by_arm(asked)["daly"]
+    asked = {"arm": "daly", "writers": [], "timetable": planned}
+    runs = changed(_by_hand(), lambda s: replace(s, key=s.key + "d", **asked), "on")
+    row = _by_arm(runs)["daly"]
     verdict = "no writes" if pairs else "too few pairs"
     assert (row.pairs, row.writer_rate_b_s, row.verdict) == (pairs, None, verdict)
 
 
 def test_roles_say_what_counts_not_names() -> None:
     """An arm that no table knows: as a control it needs no writer, as an effect it does."""
-    silent = [replace(s, arm="mine", writers=[]) if s.arm == "spin" else s for s in _by_hand()]
+    silent = changed(_by_hand(), lambda s: replace(s, arm="mine", writers=[]), "spin")
     by_arm = _by_arm(silent)
     assert (by_arm["mine"].role, by_arm["mine"].pairs) == ("control", 6)
     assert by_arm["on"].control.low == by_arm["mine"].slowdown.low
-    effect = _by_arm([replace(s, role="effect") if s.arm == "mine" else s for s in silent])["mine"]
+    effect = _by_arm(changed(silent, lambda s: replace(s, role="effect"), "mine"))["mine"]
     assert (effect.pairs, effect.rejected) == (0, 6)
 
 
@@ -169,19 +174,10 @@ def test_every_case_has_its_rows_even_without_any_pair() -> None:
 
 
 def test_units_may_differ_between_baselines_and_not_within_one() -> None:
-    """A level that runs another program: its group stands apart, each in a unit of its own."""
-    case = Case(
-        *("x", "s", "lower", 1.0, {"on": 1.5, "off@load=idle": 1.0, "on@load=idle": 1.2}),
-        noise=0.0,
-        baselines={"on@load=idle": "off@load=idle"},
-    )
-    runs = [
-        replace(s, fom_unit="B/s", fom_better="higher") if "idle" in s.arm else s
-        for s in samples(case, pairs=6)
-    ]
-    on, idle = _results(runs)
+    runs = of_two_units()
+    on, of_idle = _results(runs)
     assert (on.unit, on.slowdown.value) == ("s", pytest.approx(1.5))
-    assert (idle.unit, idle.slowdown.value) == ("B/s", pytest.approx(1 / 1.2))
+    assert (of_idle.unit, of_idle.slowdown.value) == ("B/s", pytest.approx(1 / 1.2))
     one = next(i for i, s in enumerate(runs) if s.arm == "on@load=idle")
     runs[one] = replace(runs[one], fom_unit="s")
     with pytest.raises(InputError, match=r"case 'x': .*'off@load=idle'"):
@@ -201,19 +197,9 @@ def test_arms_without_a_pair_say_why(
     arms: tuple[str, ...], outcome: Outcome, asked: list[str], least: int, lacking: dict[str, str]
 ) -> None:
     runs = samples(Case("x", "s", "lower", 1.0, {"on": 1.5, "aa": 1.0}, noise=0.0), pairs=2)
-    frame = frame_of([reject(s, outcome, "why") if s.arm in arms else s for s in runs])
+    frame = frame_of(changed(runs, lambda s: reject(s, outcome, "why"), *arms))
     expected = {arm: f"2 of 2 pairs lack: {why}" for arm, why in lacking.items()}
     assert short_of_pairs(frame, asked, 2, least) == expected
-
-
-def test_arms_come_in_one_order_and_their_levels_in_that_of_their_numbers() -> None:
-    arms = ["aa", "mine", "full", "spin", "daly", "on", "constant", "also", "off"]
-    assert " ".join(in_order(arms)) == "off on constant daly full spin aa also mine"
-    names = ["on@rate=75%", "aa", "on@rate=5%", "on", "off@cores=10", "off@cores=9", "on@rate=25%"]
-    assert in_order(names) == [
-        *("off@cores=9", "off@cores=10"),
-        *("on", "on@rate=5%", "on@rate=25%", "on@rate=75%", "aa"),
-    ]
 
 
 # Verdicts, and notes on them.
@@ -251,10 +237,7 @@ def test_an_effect_that_is_above_the_control_by_its_own_interval_says_so() -> No
     assert not any("not shown yet" in note for note in row.notes)
     assert "origins on other hosts" in next_step([row], "quick", "far", 8)
     # The control counts in five pairs.
-    few = [
-        reject(s, "application_hung", "") if s.arm == "spin" and s.pair > 4 else s
-        for s in samples(FAR, pairs=8)
-    ]
+    few = [s for s in samples(FAR, pairs=8) if s.arm != "spin" or s.pair < 5]
     assert _by_arm(few)["on"].over_control is None
 
 
@@ -315,16 +298,13 @@ def test_a_remote_origin_needs_no_control() -> None:
 def test_the_repeated_baseline_counts_as_a_baseline() -> None:
     """Off 10 s, aa 10.4 s and 9.6 s in turn, on 12 s: against off alone it is 1.2 exactly."""
     case = Case("x", "s", "lower", 10.0, {"on": 1.2, "aa": 1.0}, noise=0.0, pair_noise=0.0)
-    runs = [
-        replace(s, fom=10.4 if s.pair % 2 else 9.6) if s.arm == "aa" else s
-        for s in samples(case, pairs=8)
-    ]
+    in_turn = (9.6, 10.4)
+    runs = changed(samples(case, pairs=8), lambda s: replace(s, fom=in_turn[s.pair % 2]), "aa")
     row = _by_arm(runs)["on"]
     # Against the geometric means of 10 and 9.6, of 10 and 10.4.
     low, high = 12 / (10 * 10.4) ** 0.5, 12 / (10 * 9.6) ** 0.5
     assert row.slowdown.low <= low < high <= row.slowdown.high
-    lost = [reject(s, "no_fom", "no Loop time") if s.arm == "aa" else s for s in runs]
-    row = _by_arm(lost)["on"]
+    row = _by_arm(changed(runs, lambda s: reject(s, "no_fom", "no Loop time"), "aa"))["on"]
     assert (row.pairs, row.slowdown.low) == (8, pytest.approx(1.2))
     assert row.verdict == "baseline not repeated"
 
@@ -332,10 +312,8 @@ def test_the_repeated_baseline_counts_as_a_baseline() -> None:
 def test_the_control_is_judged_within_pairs() -> None:
     """Pairs differ by 20 %, and each has on 2 % above spin: the intervals overlap, pairs do not."""
     case = replace(FAR, effects={"on": 1.1, "spin": 1.08, "aa": 1.0}, noise=0.001)
-    slow = [
-        replace(s, fom=s.fom * (1 + s.pair / 50)) if s.arm in ("on", "spin") and s.fom else s
-        for s in samples(case, pairs=10)
-    ]
+    runs = samples(case, pairs=10)
+    slow = changed(runs, lambda s: replace(s, fom=s.fom * (1 + s.pair / 50)), "on", "spin")
     row = _by_arm(slow)["on"]
     assert row.slowdown.low < row.control.high
     assert row.over_control.value == pytest.approx(1.1 / 1.08, abs=0.002)

@@ -91,50 +91,47 @@ _FIRST = {
     "program": _PROGRAM,
     "modules": ["gcc/13"],
 }
-_WORDS = "provenance differs between blocks: "
+_NEWER = [{"name": "mlx5_0", "firmware": "20.32"}]
+
+
+def _node(**changes: object) -> dict[str, Any]:
+    """A block on another node, with other facts."""
+    return {"nodes": {"b": {**_NODE, **changes}}}
 
 
 @pytest.mark.parametrize(
-    ("second", "differs"),
+    ("changes", "differs"),
     [
-        (_FIRST, []),
-        ({**_FIRST, "nodes": {"b": _NODE}, "clock_offsets_s": {"b": 2e-6}}, []),
-        ({**_FIRST, "nodes": {"a": _NODE, "b": _NODE}}, []),
-        ({**_FIRST, "nodes": {"b": {**_NODE, "kernel": "6.6"}}}, [f"{_WORDS}kernel"]),
-        (
-            {**_FIRST, "nodes": {"b": {**_NODE, "cpu_model": "Other", "governor": "powersave"}}},
-            [f"{_WORDS}CPU model, governor"],
-        ),
-        (
-            {
-                **_FIRST,
-                "nodes": {"b": {**_NODE, "rdma": [{"name": "mlx5_0", "firmware": "20.32"}]}},
-            },
-            [f"{_WORDS}NIC firmware"],
-        ),
+        ({}, ""),
+        (_node() | {"clock_offsets_s": {"b": 2e-6}}, ""),
+        ({"nodes": {"a": _NODE, "b": _NODE}}, ""),
+        (_node(kernel="6.6"), "kernel"),
+        (_node(cpu_model="Other", governor="powersave"), "CPU model, governor"),
+        (_node(rdma=_NEWER), "NIC firmware"),
         # One node of the block is of another kind; and of facts that only one block has, and of
         # records by others, nothing is known.
-        ({**_FIRST, "nodes": {"a": _NODE, "b": {**_NODE, "kernel": "6.6"}}}, [f"{_WORDS}kernel"]),
-        ({**_FIRST, "nodes": {"a": {**_NODE, "microcode": "0x2"}}}, []),
-        ({**_FIRST, "nodes": {"a": 1, "b": {"rdma": 3}}}, []),
-        ({**_FIRST, "commit": "def"}, [f"{_WORDS}commit"]),
+        ({"nodes": {"a": _NODE, **_node(kernel="6.6")["nodes"]}}, "kernel"),
+        (_node(microcode="0x2"), ""),
+        ({"nodes": {"a": 1, "b": {"rdma": 3}}}, ""),
+        ({"commit": "def"}, "commit"),
         # Each block compiles the program in its own folder; its content is compared.
-        ({**_FIRST, "program": {**_PROGRAM, "path": "/logs/1/stream"}}, []),
-        ({**_FIRST, "program": {**_PROGRAM, "sha256": "bb"}}, [f"{_WORDS}program"]),
-        ({**_FIRST, "modules": ["gcc/14"]}, [f"{_WORDS}modules"]),
+        ({"program": {**_PROGRAM, "path": "/logs/1/stream"}}, ""),
+        ({"program": {**_PROGRAM, "sha256": "bb"}}, "program"),
+        ({"modules": ["gcc/14"]}, "modules"),
     ],
 )
 def test_a_case_says_where_its_blocks_were_made_in_several_ways(
-    second: dict[str, Any], differs: list[str]
+    changes: dict[str, Any], differs: str
 ) -> None:
     """Blocks 0 and 1 count; what the third was made of does not matter, since it was rejected."""
     samples = pl.DataFrame(
         {"case": "stream", "provenance": ["0", "1", "2"], "status": ["counts"] * 2 + ["rejected"]}
     )
-    records = {"0": _FIRST, "1": second, "2": {**_FIRST, "commit": "other"}}
+    records = {"0": _FIRST, "1": {**_FIRST, **changes}, "2": {**_FIRST, "commit": "other"}}
     rows = [result(notes=["a caveat"]), result(case="lammps")]
     stream, lammps = note_provenance_changes(rows, samples, records)
-    assert (stream.notes, lammps.notes) == ([*differs, "a caveat"], [])
+    told = [f"provenance differs between blocks: {differs}"] if differs else []
+    assert (stream.notes, lammps.notes) == ([*told, "a caveat"], [])
 
 
 @pytest.mark.parametrize(
@@ -163,28 +160,16 @@ def test_contention_is_named_where_proven_writes_reached_memory(
 ) -> None:
     """In each run 1 GB/s are written for 2 s; off writes 5e6 lines of 64 B into memory."""
     case = replace(STREAM, effects={"on": 1.35, "aa": 1.0}, transport="InfiniBand", origin="far")
-    runs = [
-        replace(
-            at_rate(
-                replace(sample, elapsed_s=2.0),
-                1e9,
-                proof=proofs[number % len(proofs)],
-                footprint_b=through_b,
-            ),
-            factors={"tool": "perf_stat:dram"},
-        )
-        for number, sample in enumerate(samples(case, pairs=6))
-    ]
+    runs = []
+    for number, sample in enumerate(samples(case, pairs=6)):
+        timed = replace(sample, elapsed_s=2.0, factors={"tool": "perf_stat:dram"})
+        proof = proofs[number % len(proofs)]
+        runs.append(at_rate(timed, 1e9, proof=proof, footprint_b=through_b))
     lines = {"on": 5e6 + (counted_share or 0) * 2e9 / 64}
+    counter, counted = "unc_m_cas_count.wr", runs if counted_share is not None else []
     rows = [
-        counter_row(
-            run.key,
-            "unc_m_cas_count.wr",
-            lines.get(run.arm, 5e6),
-            tool="perf_stat:dram",
-        )
-        for run in runs
-        if counted_share is not None
+        counter_row(run.key, counter, lines.get(run.arm, 5e6), tool="perf_stat:dram")
+        for run in counted
     ]
     write_rows(tmp_path, case.name, rows)
     frame = judged(frame_of(runs))

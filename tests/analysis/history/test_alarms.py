@@ -17,38 +17,42 @@ def made(seed: int = 1) -> np.ndarray:
     return 0.01 * np.random.default_rng(seed).standard_normal((NIGHTS, SERIES))
 
 
+def planted(
+    loss: float, *, nights: int | slice = slice(AT, None), series: int | slice = 3, seed: int = 1
+) -> np.ndarray:
+    """The same, of which some are worse by so much."""
+    values = made(seed)
+    values[nights, series] += loss
+    return values
+
+
 def changes(values: np.ndarray) -> list[Change]:
     return Watch(values).all()
 
 
-def test_nights_without_a_change_raise_nothing_and_an_odd_night_neither() -> None:
-    values = made()
-    values[AT, 3] += 0.5
-    assert changes(values) == []
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        (made(), []),
+        (planted(0.5, nights=AT), []),  # an odd night
+        (planted(-0.05), [(3, False)]),  # an improvement
+        # What all series lose is one alarm of the machine.
+        (planted(0.05, series=slice(None), seed=2), [(None, True)]),
+        (planted(1.0, nights=slice(FEWEST, None))[: FEWEST + RECENT - 1], []),  # too few nights
+    ],
+)
+def test_what_changes_is_found_in_six_nights(
+    values: np.ndarray, found: list[tuple[int | None, bool]]
+) -> None:
+    assert [(each.series, each.worse) for each in changes(values)] == found
+    assert all(AT <= each.noticed < AT + RECENT for each in changes(values))
 
 
 @pytest.mark.parametrize("loss", [0.04, 0.3])
 def test_a_loss_of_one_series_is_found_in_six_nights_and_once(loss: float) -> None:
-    values = made()
-    values[AT:, 3] += loss
-    (found,) = changes(values)
+    (found,) = changes(planted(loss))
     assert (found.series, found.worse, found.noticed) == (3, True, AT + RECENT - 1)
     assert found.since == AT
-
-
-def test_an_improvement_is_no_loss() -> None:
-    values = made()
-    values[AT:, 3] -= 0.05
-    (found,) = changes(values)
-    assert (found.series, found.worse) == (3, False)
-
-
-def test_what_all_series_lose_is_one_alarm_of_the_machine() -> None:
-    values = made(seed=2)
-    values[AT:] += 0.05
-    (found,) = changes(values)
-    assert (found.series, found.worse) == (None, True)
-    assert AT <= found.noticed < AT + RECENT
 
 
 def test_what_series_share_every_night_is_no_loss_of_theirs() -> None:
@@ -72,17 +76,10 @@ def test_missing_nights_are_no_loss_and_hide_none() -> None:
 
 
 def test_everything_follows_from_the_nights_before() -> None:
-    values = made()
-    values[AT:, 3] += 0.05
+    values = planted(0.05)
     (found,) = changes(values)
     assert changes(values[: found.noticed]) == []
     assert changes(values[: found.noticed + 1]) == [found]
-
-
-def test_too_few_nights_raise_nothing() -> None:
-    values = made()[: FEWEST + RECENT - 1]
-    values[FEWEST:, 3] += 1.0
-    assert changes(values) == []
 
 
 # With names, in the tables of runs.

@@ -15,28 +15,30 @@ from analysis.history.between_nights import (
 from analysis.statistics.interval import Estimate
 
 
+def nights(*logs: float) -> list[float]:
+    """Figures of nights, by their logarithms."""
+    return [math.exp(each) for each in logs]
+
+
+def logs_of(estimate: Estimate) -> list[float]:
+    return [math.log(each) for each in (estimate.low, estimate.value, estimate.high)]
+
+
 def test_two_sides_as_worked_out_by_hand() -> None:
-    """Logs 0, 1, 2 and 5, 6, 7: difference 5, each variance 1, standard error sqrt(2/3), 4 degrees
-    of freedom; t of 97.5 % is 2.776445 in printed tables."""
-    y, x = [math.exp(v) for v in (0, 1, 2)], [math.exp(v) for v in (5, 6, 7)]
-    difference = ratio_of_nights(x, y)
-    assert math.log(difference.ratio.value) == pytest.approx(5)
-    assert math.log(difference.ratio.high) == pytest.approx(
-        5 + 2.776445 * math.sqrt(2 / 3), abs=1e-6
-    )
-    assert math.log(difference.ratio.low) == pytest.approx(
-        5 - 2.776445 * math.sqrt(2 / 3), abs=1e-6
-    )
+    """Difference 5, each variance 1, standard error sqrt(2/3), 4 degrees of freedom; t of 97.5 % is
+    2.776445 in printed tables."""
+    difference = ratio_of_nights(nights(5, 6, 7), nights(0, 1, 2))
+    half = 2.776445 * math.sqrt(2 / 3)
+    assert logs_of(difference.ratio) == pytest.approx([5 - half, 5, 5 + half], abs=1e-6)
     # t = 6.12; printed tables have 4.604 for 0.01 and 8.610 for 0.001.
     assert 0.001 < difference.p < 0.01
 
 
 def test_one_new_night_is_judged_by_the_spread_of_the_others() -> None:
-    """Logs 0, 1, 2 against 4: difference 3, standard error sqrt(1 + 1/3), 2 degrees of freedom
-    (t of 97.5 %: 4.302653)."""
-    difference = ratio_of_nights([math.exp(4)], [math.exp(v) for v in (0, 1, 2)])
+    """Difference 3, standard error sqrt(1 + 1/3), 2 degrees of freedom (t of 97.5 %: 4.302653)."""
+    difference = ratio_of_nights(nights(4), nights(0, 1, 2))
     half = 4.302653 * math.sqrt(4 / 3)
-    assert math.log(difference.ratio.low) == pytest.approx(3 - half, abs=1e-5)
+    assert logs_of(difference.ratio) == pytest.approx([3 - half, 3, 3 + half], abs=1e-5)
     # A change as large as the half-width is the least one with p = 0.05.
     assert math.log1p(difference.least(0.05)) == pytest.approx(half, abs=1e-5)
 
@@ -50,9 +52,9 @@ def test_the_more_cautious_of_student_and_welch_is_used() -> None:
         ]
         difference = ratio_of_nights(list(x), list(y))
         assert difference.p == pytest.approx(max(oracle))
-    # A side without spread: logs 5, 5, 5 and 0, 1, 2 have Welch's 2 degrees of freedom.
-    difference = ratio_of_nights([math.exp(5)] * 3, [math.exp(v) for v in (0, 1, 2)])
-    assert math.log(difference.ratio.high) == pytest.approx(4 + 4.302653 / math.sqrt(3), abs=1e-5)
+    # A side without spread has Welch's 2 degrees of freedom.
+    *_, high = logs_of(ratio_of_nights(nights(5, 5, 5), nights(0, 1, 2)).ratio)
+    assert high == pytest.approx(4 + 4.302653 / math.sqrt(3), abs=1e-5)
 
 
 def test_correlated_nights_widen_the_interval_of_independent_ones() -> None:
@@ -61,11 +63,10 @@ def test_correlated_nights_widen_the_interval_of_independent_ones() -> None:
     Independent: squares 2, variance 2 (1 + 1/2) = 3. Correlated by r = 1/2: squares 2 / (1 - r), of
     the mean (1 + r) / 2, variance 4 (1 + 3/4) = 7.
     """
-    x, y = [math.exp(3)], [math.exp(v) for v in (-1, 1)]
     for r, variance in ((0.0, 3), (0.5, 7)):
-        difference = ratio_of_nights(x, y, r)
+        difference = ratio_of_nights(nights(3), nights(-1, 1), r)
         half = 12.7062 * math.sqrt(variance)
-        assert math.log(difference.ratio.high) == pytest.approx(3 + half, rel=1e-5)
+        assert logs_of(difference.ratio) == pytest.approx([3 - half, 3, 3 + half], rel=1e-5)
         assert difference.widened == pytest.approx(math.sqrt(variance / 3))
 
 
@@ -123,17 +124,14 @@ def test_the_largest_correlation_is_rarely_missed_however_alike_rows_are(copies:
 def test_few_nights_reject_no_correlation() -> None:
     for sides in ([([1.0, 1.1], [1.2, 1.1])], [([1.0, 1.0, 1.0], [2.0, 2.0])], []):
         correlation = correlation_of_nights(sides)
-        assert (correlation.estimate, correlation.at_most, correlation.is_worst) == (
-            None,
-            0.95,
-            True,
-        )
+        worst = (correlation.estimate, correlation.at_most, correlation.is_worst)
+        assert worst == (None, 0.95, True)
 
 
 @pytest.mark.parametrize(("m", "n", "r"), [(3, 3, 0.6), (8, 5, 0.3), (10, 10, 0.6)])
 def test_products_of_neighbours_are_as_drawn(m: int, n: int, r: float) -> None:
     rng = np.random.default_rng(12)
-    sides = [np.log(_correlated(rng, r, 20_000, nights)) for nights in (m, n) if nights]
+    sides = [np.log(_correlated(rng, r, 20_000, nights)) for nights in (m, n)]
     sides = [side - side.mean(axis=1, keepdims=True) for side in sides]
     products = sum((side[:, 1:] * side[:, :-1]).sum(axis=1) for side in sides)
     ratios = products / sum((side**2).sum(axis=1) for side in sides)
@@ -158,17 +156,13 @@ def test_rows_that_lack_a_night_do_not_count() -> None:
 
 
 def test_the_mean_of_nights_is_the_geometric_one() -> None:
-    mean = mean_of_nights([1.0, 2.0, 4.0])
-    assert mean.value == pytest.approx(2)
-    # Logs 0, ln 2 and 2 ln 2: standard error ln 2 / sqrt(3), two degrees of freedom, t of 97.5 %
-    # 4.302653.
-    half = math.log(2) * 4.302653 / math.sqrt(3)
-    assert math.log(mean.high) == pytest.approx(math.log(2) + half, rel=1e-5)
+    """Logs 0, 1 and 2: standard error 1 / sqrt(3), two degrees of freedom, t of 97.5 % 4.302653."""
+    half = 4.302653 / math.sqrt(3)
+    mean = mean_of_nights(nights(0, 1, 2))
+    assert logs_of(mean) == pytest.approx([1 - half, 1, 1 + half], rel=1e-5)
 
 
 def test_the_ratio_of_two_estimates_adds_their_distances_in_quadrature() -> None:
-    x = Estimate(math.exp(5), math.exp(2), math.exp(9))  # 3 below, 4 above
-    y = Estimate(math.exp(1), math.exp(-11), math.exp(5))  # 12 below, 4 above
-    ratio = ratio_of_two(x, y)
-    logs = [math.log(v) for v in (ratio.low, ratio.value, ratio.high)]
-    assert logs == pytest.approx([4 - 5, 4, 4 + math.sqrt(16 + 144)])
+    x = Estimate(*nights(5, 2, 9))  # 3 below, 4 above
+    y = Estimate(*nights(1, -11, 5))  # 12 below, 4 above
+    assert logs_of(ratio_of_two(x, y)) == pytest.approx([4 - 5, 4, 4 + math.sqrt(16 + 144)])

@@ -5,43 +5,28 @@ from pathlib import Path
 
 import pytest
 
+from analysis.remedies import net
 from analysis.remedies.advice import advise
-from analysis.remedies.net import Remedy, remedies
 from analysis.remedies.standing import Standing
 from analysis.report.data import load_run
 from records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import Case, crossed, samples, write_run
-
-#: Time / time of `off`: a reserved core costs 10 %, and takes the loss from 2 to 1.21 times; each
-#: with a tool as well, which is none.
-TIMES = {
-    "on": 2.0,
-    "aa": 1.0,
-    "off@reserved_cores=1": 1.1,
-    "on@reserved_cores=1": 1.21,
-    "aa@reserved_cores=1": 1.1,
-    "off@tool=p": 1.05,
-    "on@tool=p": 2.1,
-    "off@reserved_cores=1,tool=p": 1.155,
-    "on@reserved_cores=1,tool=p": 1.32,
-}
+from tests.analysis.synthetic import Case, crossed, remedies, samples, write_run
 
 
-def cores(better: Better = "lower") -> Case:
-    """A case of these treatments; nothing but the pair varies."""
-    unit = "s" if better == "lower" else "1/s"
-    case = Case("melt", unit, better, 10.0, TIMES, noise=0.0, pair_noise=0.2)
-    return crossed(case, {"reserved_cores": 0, "tool": "none"})
-
-
-def rows_of(folder: Path, runs: list[Sample], share: float = 1.0) -> list[Remedy]:
-    return remedies(load_run(write_run(folder / "run", runs)), share).to_dicts()
+def rows_of(folder: Path, runs: list[Sample], share: float = 1.0) -> list[net.Remedy]:
+    return net.remedies(load_run(write_run(folder / "run", runs)), share).to_dicts()
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_price_gain_and_net_by_hand(tmp_path: Path, better: Better) -> None:
-    (core,) = rows_of(tmp_path, samples(cores(better), pairs=6), share=0.5)
+    """A tool is no remedy, and runs that it wrapped are for its counts."""
+    case = remedies(better, core="reserved_cores")
+    rows = rows_of(tmp_path, samples(case, pairs=6), share=0.5)
+    core, *others = sorted(rows, key=lambda row: (row["factor"] == "rate", row["traffic"]))
+    assert [(row["remedy"], row["traffic"]) for row in others] == [
+        *(("reserved_cores=1", "on@rate=25%"), ("rate=25%", "on"))
+    ]
     names = ("remedy", "reference", "traffic", "at", "paired")
     assert [core[name] for name in names] == ["reserved_cores=1", "0", "on", "", True]
     assert core["price"] == pytest.approx(1.1)

@@ -4,11 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
-from analysis.questions.estimators import centre, crossover
 from analysis.questions.question import answer
 from analysis.remedies.throttling import RUNS, THROTTLING, by_level, fitted
 from analysis.report.data import RunData, load_run
@@ -121,34 +119,6 @@ def test_a_sweep_has_its_own_case_and_writes_and_pairs_of_two_rates(tmp_path: Pa
     for each in own:
         each.writers[:] = [replace(writer, **reads) for writer in each.writers]
     assert rows_of(tmp_path / "reads", own) == []
-
-
-def test_slope_line_and_crossover_are_recovered_as_often_as_said() -> None:
-    """A hundred straight sweeps in GB/s, which lose 0.3 of each byte; a core costs 1.2."""
-    rng = np.random.default_rng(5)
-    noise, seeds, pairs = 0.01, 100, 8
-    shared = np.exp(rng.normal(0, 3 * noise, (seeds, pairs)))
-    rate = 7.2 * np.array([0.25, 0.5, 0.75, 1.0]) * rng.uniform(0.97, 1.03, (seeds, pairs, 4))
-
-    def run(rate_b_s: Any) -> Any:
-        return rate_b_s * np.exp(rng.normal(0, noise, rate_b_s.shape))
-
-    off, off_with = run(14.0 * shared), run(12.8 * shared)
-    loss = off[..., None] - run((14.0 - SLOPE * rate) * shared[..., None])
-    enclosed = {"slope": 0, "line": 0, "crossover": 0}
-    for seed in range(seeds):
-        price = pl.Series("price", (off - off_with)[seed])
-        rows = fitted(runs_of(rate[seed], loss[seed])).with_columns(price)
-        slope, bent = centre("slope")(rows), centre("curvature")(rows)
-        at = crossover("slope", "price", "highest_b_s")(rows)
-        assert slope
-        assert bent
-        enclosed["slope"] += slope.low <= SLOPE <= slope.high
-        enclosed["line"] += bent.low <= 0 <= bent.high
-        enclosed["crossover"] += (at.low is None or at.low <= 4) and (
-            at.high is None or at.high >= 4
-        )
-    assert min(enclosed.values()) >= 90, enclosed  # P(fewer of 100 | 95 %) is 1.2 %
 
 
 def test_rows_that_differ_in_one_level_belong_together() -> None:

@@ -41,12 +41,8 @@ def written(folder: Path, *rows: dict, case: str = "stream", end: str = "") -> P
     return folder
 
 
-OFF0, ON0, OFF1, OFF2 = (
-    "stream/0/0/off/0",
-    "stream/0/0/on/0",
-    "stream/0/1/off/0",
-    "stream/0/2/off/0",
-)
+OFF0, ON0 = "stream/0/0/off/0", "stream/0/0/on/0"
+OFF1, OFF2 = "stream/0/1/off/0", "stream/0/2/off/0"
 
 
 def test_a_count_stands_beside_its_sample(tmp_path):
@@ -114,6 +110,11 @@ def test_a_treatments_value_is_the_median_of_runs_of_the_sum_over_ranks(tmp_path
 
 LACKING = {"state": "not supported", "running_share": None}
 SHARED = {"state": "multiplexed", "running_share": 0.5}
+LESS = SHARED | {"running_share": 0.8}
+#: Counts of two ranks in a run, and in another one of which a rank has none.
+OF_BOTH = [count(OFF0, 4.0), count(OFF0, 4.0, 1)]
+OF_ONE = [count(OFF1, 4.0), count(OFF1, None, 1, **LACKING)]
+TURNS = [count(OFF0, 4.0, **LESS), count(OFF0, 4.0, 1, **SHARED), count(OFF1, 4.0)]
 
 
 @pytest.mark.parametrize(
@@ -121,22 +122,9 @@ SHARED = {"state": "multiplexed", "running_share": 0.5}
     [
         # A share is averaged over ranks; a count without a value of every rank has no sum.
         ([count(OFF0, 0.2, unit="1"), count(OFF0, 0.4, 1, unit="1")], (0.3, 1, "counted", 1.0)),
-        (
-            [
-                *(count(OFF0, 4.0), count(OFF0, 4.0, 1)),
-                *(count(OFF1, 4.0), count(OFF1, None, 1, **LACKING)),
-            ],
-            (8.0, 1, "not supported", 1.0),
-        ),
+        ([*OF_BOTH, *OF_ONE], (8.0, 1, "not supported", 1.0)),
         ([count(OFF0, None, **LACKING)], (None, 0, "not supported", None)),
-        # The worst state of any rank, and the least share.
-        (
-            [
-                count(OFF0, 4.0, state="multiplexed", running_share=0.8),
-                *(count(OFF0, 4.0, 1, **SHARED), count(OFF1, 4.0)),
-            ],
-            (6.0, 2, "multiplexed", 0.5),
-        ),
+        (TURNS, (6.0, 2, "multiplexed", 0.5)),  # the worst state of any rank, and the least share
     ],
 )
 def test_ranks_and_states_of_a_median(tmp_path, rows, median):
@@ -165,32 +153,20 @@ def of(event: str, value: float, tool: str = "perf_stat:memory", **more) -> dict
     return count(KEY, value, event=event, tool=tool, **more)
 
 
-ITOM, NEAR = (
-    of(f"unc_cha_tor_inserts.io_itom{end}", value, "perf_stat:devices")
-    for end, value in (("", 10.0), ("cachenear", 2.0))
-)
+ITOM = of("unc_cha_tor_inserts.io_itom", 10.0, "perf_stat:devices")
+NEAR = of("unc_cha_tor_inserts.io_itomcachenear", 2.0, "perf_stat:devices")
+READ = of("unc_m_cas_count.rd", 10.0, "perf_stat:dram")
+WRITTEN = of("unc_m_cas_count.wr", 640.0, "perf_stat:dram", unit="B")
 
 
 @pytest.mark.parametrize(
     ("rows", "roles"),
     [
-        (
-            [
-                of("cycles", 7e9),
-                of("cycle_activity.stalls_l3_miss:u", 2e9),
-                of("mem_load_retired.l3_miss", 3e6, rank=1),
-                of("page-faults", 5.0),
-            ],
-            {(0, "cycles"): 7e9, (0, "memory stalls"): 2e9, (1, "L3 misses"): 3e6},
-        ),
+        ([of("cycles", 7e9), of("page-faults", 5.0)], {(0, "cycles"): 7e9}),
+        ([of("cycle_activity.stalls_l3_miss:u", 2e9)], {(0, "memory stalls"): 2e9}),
+        ([of("mem_load_retired.l3_miss", 3e6, rank=1)], {(1, "L3 misses"): 3e6}),
         # Traffic is in lines of 64 B unless the tool says bytes.
-        (
-            [
-                of("unc_m_cas_count.rd", 10.0, "perf_stat:dram"),
-                of("unc_m_cas_count.wr", 640.0, "perf_stat:dram", unit="B"),
-            ],
-            {(0, "DRAM read"): 640.0, (0, "DRAM written"): 640.0},
-        ),
+        ([READ, WRITTEN], {(0, "DRAM read"): 640.0, (0, "DRAM written"): 640.0}),
         # A role of several events needs all of them, and what took turns is no value.
         ([ITOM], {}),
         ([ITOM, NEAR], {(0, "device writes"): 12 * 64.0}),

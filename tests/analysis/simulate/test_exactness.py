@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.simulate import (
-    Application,
-    Windows,
-    finishing_times,
-    shape,
-)
+from analysis.simulate import Application, Windows, finishing_times, shape
 from records.errors import InputError
 
 
@@ -98,12 +93,7 @@ def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
 
 @pytest.mark.parametrize(
     ("ranks", "lengths"),
-    [
-        (8192, (32, 16, 16)),
-        (1_000_000, (100, 100, 100)),
-        (18, (3, 3, 2)),
-        (13, (13, 1, 1)),
-    ],
+    [(8192, (32, 16, 16)), (1_000_000, (100, 100, 100)), (18, (3, 3, 2)), (13, (13, 1, 1))],
 )
 def test_grids_are_as_cubic_as_can_be(ranks: int, lengths: tuple[int, ...]) -> None:
     assert shape(ranks) == lengths

@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics.location import (
-    Crossing,
-    crossing,
-    hits,
-    location,
-    p_value,
-    ratio_between,
-)
+from analysis.statistics.location import Crossing, crossing, hits, location, p_value, ratio_between
 
 #: Ten values without ties, of both signs.
 VALUES = np.array([1.3, -0.4, 2.2, 0.9, 3.1, 1.7, -1.1, 2.6, 0.2, 1.9])
@@ -87,10 +80,7 @@ def test_a_crossing_is_as_wide_as_fieller_and_ranks() -> None:
     assert change.value == pytest.approx(3.0, abs=0.2)
 
 
-@pytest.mark.parametrize(
-    ("price", "open_side"),
-    [(4.0, "high"), (-1.0, "low")],
-)
+@pytest.mark.parametrize(("price", "open_side"), [(4.0, "high"), (-1.0, "low")])
 def test_a_crossing_outside_the_range_is_open_on_that_side(price: float, open_side: str) -> None:
     slope = np.random.default_rng(1).normal(0.3, 0.01, 10)
     change = crossing(lambda x: x * slope - price, 0.0, 8.0)

@@ -13,15 +13,7 @@ from analysis.report.data import RunData, load_run
 from analysis.subjects.free_core import FABRIC, SERVED
 from records.sample import NodeConditions
 from tests.analysis.made_counters import counter_row, write_rows
-from tests.analysis.synthetic import (
-    HOST,
-    Case,
-    crossed,
-    header,
-    rechain,
-    samples,
-    write_run,
-)
+from tests.analysis.synthetic import HOST, Case, crossed, header, rechain, samples, write_run
 
 #: Figure 6c's price of 6.4 %. With a free core Daly's writes cost nothing, constant ones 10 %.
 CORE = 1.064
@@ -35,15 +27,16 @@ INTERRUPTS = {"mlx5_0": {"7": 3, "0-7": 1}, "eth0": {"0": 2}}
 
 
 def made(
-    folder: Path, times: Mapping[str, float] = TIMES, interrupts: Mapping[str, Any] = INTERRUPTS
+    folder: Path,
+    times: Mapping[str, float] = TIMES,
+    interrupts: Mapping[str, Any] = INTERRUPTS,
+    noise: float = 0.001,
 ) -> RunData:
-    case = Case("lammps_scaling@4", "s", "lower", 10.0, dict(times), 0.001, transport="InfiniBand")
-    found = samples(crossed(replace(case, origin="other"), {"reserved_cores": 0}), pairs=12)
-    there = [
-        NodeConditions(HOST, 1.0, free_cpus="7" if "reserved_cores" in each.arm else "")
-        for each in found
+    case = Case("lammps_scaling@4", "s", "lower", 10.0, dict(times), noise, transport="InfiniBand")
+    found = [
+        replace(each, conditions=[NodeConditions(HOST, 1.0, free_cpus="7" * ("@" in each.arm))])
+        for each in samples(crossed(replace(case, origin="other"), {"reserved_cores": 0}), pairs=12)
     ]
-    found = [replace(each, conditions=[at]) for each, at in zip(found, there, strict=True)]
     record = {"nodes": {HOST: {"interrupts": interrupts}}}
     head = header(facts={"site": {"device": "mlx5_0:1"}})
     return load_run(write_run(folder / "run", found, head, record))
@@ -74,10 +67,7 @@ def test_a_core_that_takes_the_loss_away_clears_the_fabric(tmp_path: Path) -> No
 def test_equal_to_off_says_nothing_without_a_loss(
     tmp_path: Path, of_daly: dict[str, float], noise: float, word: str
 ) -> None:
-    times = {**TIMES, **of_daly}
-    case = Case("lammps_scaling@4", "s", "lower", 10.0, times, noise, transport="InfiniBand")
-    found = samples(crossed(replace(case, origin="other"), {"reserved_cores": 0}), pairs=12)
-    table = answer(FABRIC, load_run(write_run(tmp_path / "run", found)))
+    table = answer(FABRIC, made(tmp_path, {**TIMES, **of_daly}, noise=noise))
     assert table.filter(arm="daly")["word"].to_list() == [word]
 
 
@@ -94,18 +84,10 @@ def test_interrupts_of_the_machines_device_alone(
 ) -> None:
     run = made(tmp_path, interrupts={"mlx5_0": bound, "eth0": {"0": 2}})
     (row,) = answer(SERVED, run).to_dicts()
-    assert (row["device"], row["share"], row["interrupts"], row["cpus"]) == (
-        "mlx5_0",
-        share,
-        4,
-        "7",
-    )
-    assert row["word"] == word
-    assert row["n"] == 4 * 12  # the four arms with a free core
-    assert (
-        f"{share:.0%} of the interrupts of mlx5_0 on {HOST}"
-        in sentences_of(SERVED, answer(SERVED, run))[0]
-    )
+    of_device = {"device": "mlx5_0", "share": share, "interrupts": 4, "cpus": "7", "word": word}
+    assert row == {**row, **of_device, "n": 4 * 12}  # the four arms with a free core
+    (text,) = sentences_of(SERVED, answer(SERVED, run))
+    assert f"{share:.0%} of the interrupts of mlx5_0 on {HOST}" in text
 
 
 def test_what_came_during_the_runs_is_beside_what_was_bound(tmp_path: Path) -> None:

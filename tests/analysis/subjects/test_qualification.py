@@ -13,13 +13,7 @@ from analysis.report.data import load_run
 from analysis.subjects.qualification import CLAIMS, QUALIFICATION, Evidence, claimed, qualified
 from records.groups import grouped
 from records.sample import Sample, WriterRecord
-from tests.analysis.subjects.made_qualification import (
-    ALONE_B_S,
-    ORIGIN,
-    Fault,
-    made_run,
-    rejected,
-)
+from tests.analysis.subjects.made_qualification import ALONE_B_S, ORIGIN, Fault, made_run, rejected
 from tests.analysis.synthetic import HOST
 
 COUNTS = ["counter of writes", "counter of reads"]

@@ -7,21 +7,19 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from conductor.injectors import INJECTORS, copy_engine
-from conductor.injectors.base import Arrived, Fault, Row, Writer
-from records.treatment import Burst
+from conductor.injectors.base import Arrived, Fault, Row
 from tests.conductor.conftest import PACE, lasting
+from tests.conductor.injectors.printed import meanings
 
 SOURCE = Path(copy_engine.__file__).parents[1] / "copy_engine"
 FAKE = Path(__file__).parent / "fake_cuda.c"
 FAKE_NVML = Path(__file__).parents[1] / "fake_nvml.c"
 MIB = 1 << 20
-WRITER = Writer(0, "n1", "n1", "127.0.0.1", 20000, 65536)
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("cc") and shutil.which("make")), reason="needs cc and make"
@@ -50,16 +48,11 @@ def run(folder, *words, program="copy_engine", **environment):
     )
 
 
-def meanings(text, writer=WRITER):
-    parser = INJECTORS["copy_engine"].parser(writer)
-    return [meaning for line in text.splitlines() if (meaning := parser.parse(line)) is not None]
-
-
 @pytest.mark.parametrize("words", [["--both"], ["-f", 3 * MIB, "-s", 1001], ["-r", 50e6]])
 def test_what_has_arrived_in_memory_is_what_the_rows_claim(folder, words):
     done = run(folder, "-d", 0.7, *words, program="copy_engine-asan", ASAN_OPTIONS=NO_LEAKS)
     assert (done.returncode, done.stderr) == (0, "")
-    found = meanings(done.stdout)
+    found = meanings("copy_engine", done.stdout)
     rows = [row for row in found if isinstance(row, Row)]
     arrived = [one for one in found if isinstance(one, Arrived)]
     claimed_b = sum(row.rate_b_s * row.over_s for row in rows)
@@ -91,7 +84,7 @@ def test_bursts_are_batches_of_a_period(folder):
 
 
 def test_reads_leave_no_mark(folder):
-    found = meanings(run(folder, "-d", 0.6, "--get").stdout)
+    found = meanings("copy_engine", run(folder, "-d", 0.6, "--get").stdout)
     assert found
     assert all(isinstance(one, Row) for one in found)
     assert not INJECTORS["copy_engine_read"].reports_arrivals
@@ -132,41 +125,12 @@ def test_reads_leave_no_mark(folder):
 def test_what_is_wrong_is_told_in_one_line(folder, words, environment, status, said):
     done = run(folder, *words, **environment)
     assert (done.returncode, done.stdout, done.stderr) == (status, "", f"copy_engine: {said}\n")
-    assert meanings(done.stderr) == [Fault(said)]
+    assert meanings("copy_engine", done.stderr) == [Fault(said)]
 
 
 def test_gpus_are_listed(folder):
     listed = run(folder, "--list").stdout
     assert listed == "0 0000:01:00.0 Fake GPU\n1 0000:02:00.0 Other GPU\n"
-
-
-@pytest.mark.parametrize("line", ["row 0.000000 s 5 B", "row 0.25 s 5 B", "arrived 5", "copied"])
-def test_other_lines_mean_nothing(line):
-    assert meanings(line) == []
-
-
-def test_a_row_by_hand():
-    assert meanings("row 0.500000 s 6000000000 B") == [Row(12e9, 0.5)]
-
-
-@pytest.mark.parametrize(
-    ("name", "writer", "words"),
-    [
-        ("", WRITER, []),
-        ("_read", WRITER, ["--get"]),
-        ("_both", replace(WRITER, buffer_node=1), ["--both", "--node", "1"]),
-        (
-            "",
-            replace(WRITER, rate_b_s=1.25e8, burst=Burst(0.01, 0.09)),
-            ["--rate", "125000000", "--every", "0.1"],
-        ),
-    ],
-)
-def test_commands(monkeypatch, name, writer, words):
-    monkeypatch.setattr(copy_engine, "_program", lambda: "/opt/copy_engine")
-    injector = INJECTORS[f"copy_engine{name}"]
-    assert injector.origin_command(writer) == ["/opt/copy_engine", "--size", "65536", *words]
-    assert injector.target_command(writer) is None
 
 
 def test_what_is_missing_is_said(folder, monkeypatch):

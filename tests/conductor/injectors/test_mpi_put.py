@@ -1,4 +1,4 @@
-"""The program mpi_put under the MPIs of this host, what it printed, and a block of its writes."""
+"""The program mpi_put under the MPIs of this host, and blocks of its writes."""
 
 import os
 import re
@@ -7,26 +7,21 @@ import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
-import polars as pl
 import pytest
 
-from analysis.effects.verdict import emulations
-from conductor.injectors import INJECTORS, mpi_put
-from conductor.injectors.base import Arrived, Bursts, Fault, Row, Writer
-from records.machine import devices
+from conductor.injectors import mpi_put
+from conductor.injectors.base import Arrived, Fault, Row
 from records.processes import descendants
 from records.programs import which
 from records.treatment import Burst, Start, Treatment, Writes
 from tests.conductor.conftest import LENIENT, PACE, lasting, state_of, stop_for
+from tests.conductor.injectors.printed import meanings
 
-CAPTURES = Path(__file__).parents[2] / "captures" / "mpi_put"
 SOURCE = Path(mpi_put.__file__).parents[1] / "mpi_put"
 MIB = 1 << 20
 #: Where MPICH names the memory that its ranks share.
 NAMED = Path("/dev/shm")
-WRITER = Writer(0, "n1", "n1", "127.0.0.1", 20000, 65536)
 #: MPI -> its compiler on this host, which may lack the headers.
 COMPILERS = {"mpich": which("mpicc.mpich") or which("mpicc"), "openmpi": which("mpicc.openmpi")}
 #: Over the loopback interface; a transport without one-sided writes.
@@ -77,15 +72,6 @@ def run(program, *words, **environment):
     )
 
 
-def meanings(text, writer=WRITER):
-    parser = INJECTORS["mpi_put"].parser(writer)
-    return [each for line in text.splitlines() if (each := parser.parse(line)) is not None]
-
-
-def captured(name):
-    return meanings((CAPTURES / f"{name}.txt").read_text())
-
-
 def last_arrival(found):
     return [each for each in found if isinstance(each, Arrived)][-1]
 
@@ -102,7 +88,7 @@ def test_what_it_claims_is_what_the_target_finds_in_its_memory(made, mpi):
         done = run(made(mpi), "-d", 0.6, *words)
         assert done.returncode == 0, done.stderr
         sent_b = int(re.search(r"^sent (\d+) B$", done.stdout, re.MULTILINE)[1])
-        found = meanings(done.stdout)
+        found = meanings("mpi_put", done.stdout)
         assert last_arrival(found).bytes_b == sent_b > 0
         assert last_arrival(found).transport == "shared memory"
         if "-r" not in words and 1001 not in words:
@@ -123,7 +109,7 @@ IN_BURSTS = ["-r", "200e6", "--burst", "0.02", "--pause", "0.06"]
 def test_under_sanitizers(made, words):
     done = run(made("mpich", "mpi_put-asan"), "-d", 0.6, *words, ASAN_OPTIONS="detect_leaks=0")
     assert done.returncode == 0, done.stderr
-    assert rate_b_s(meanings(done.stdout)) > 0
+    assert rate_b_s(meanings("mpi_put", done.stdout)) > 0
 
 
 def start(program):
@@ -152,125 +138,9 @@ def test_without_a_launcher_of_its_mpi_it_is_alone_and_says_so(made):
     # Of Open MPI: MPICH 5.0 leaves a megabyte in /dev/shm after a process alone.
     done = subprocess.run([made("openmpi")], capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
-    assert meanings(done.stderr)[0] == Fault(
+    assert meanings("mpi_put", done.stderr)[0] == Fault(
         "1 ranks found, 2 are needed: is the launcher that of its MPI?"
     )
-
-
-# What it printed.
-
-
-@pytest.mark.parametrize("name", ["mpich", "openmpi"])
-def test_rows_are_quarters_of_a_second_and_the_target_finds_as_much(name):
-    found = captured(name)
-    rows = [each for each in found if isinstance(each, Row)]
-    assert len(rows) >= 3
-    assert min(row.over_s for row in rows) >= 0.25
-    assert median(row.over_s for row in rows) < 0.5
-    assert last_arrival(found).transport == "shared memory"
-    claimed_b = sum(row.rate_b_s * row.over_s for row in rows)
-    late_b = 2 * max(row.rate_b_s * row.over_s for row in rows)
-    assert last_arrival(found).bytes_b == pytest.approx(claimed_b, abs=late_b)
-
-
-@pytest.mark.parametrize("name", ["mpich_tcp", "openmpi_tcp"])
-def test_a_target_that_polls_is_emulation_whatever_is_fast(name):
-    found = captured(name)
-    assert {each.transport for each in found[-4:] if isinstance(each, Arrived)} == {"two-sided"}
-    (caveat,) = emulations(pl.Series([last_arrival(found).transport]))
-    assert "not RDMA" in caveat
-
-
-def test_a_progress_thread_of_the_target_is_emulation_too():
-    """A gigabyte in a second: 0.04 s of its processor are below the limit of onload, 0.06 not."""
-    row = "row 1.000000 s 1000000000 B\n"
-    line = "arrived 1000000000 B by unshared memory, target sleeps, {} s of its processor\n"
-    apart = replace(WRITER, origin="n2")
-    assert meanings(row + line.format("0.040000"), apart)[-1].transport == "RDMA"
-    assert meanings(row + line.format("0.060000"), apart)[-1].transport == "two-sided"
-    # A slow writer's target looks at its memory all the same: 0.2 % of a core are no receiving.
-    slow = "row 1.000000 s 1000000 B\n" + line.format("0.002000")
-    assert meanings(slow, apart)[-1].transport == "RDMA"
-
-
-def test_a_row_of_bursts_by_hand():
-    """Three bursts in 0.3 s, of 31 ms in all."""
-    (row,) = meanings("row 0.300000 s 30000000 B, 3 bursts, 0.031000 s of writing")
-    assert row == Row(1e8, 0.3, bursts=Bursts(3, 0.031, pytest.approx(0.269)))
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "row 0.250000 s 65536 B, 3 bursts",
-        "row 0.000000 s 65536 B",
-        "row 0.250000 s 65536",
-        "arrived 5 B",
-        "sent 5 B",
-        "library: MPICH Version: 5.0.1",
-        "",
-    ],
-)
-def test_other_lines_mean_nothing(line):
-    assert meanings(line) == []
-
-
-# What the agent starts.
-
-
-RANK = "/opt/mpi_put --size 65536"
-STEP = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group={} --nodelist={}"
-LIMITED = replace(WRITER, rate_b_s=1.25e8, buffer_node=1)
-
-
-@pytest.mark.parametrize(
-    ("name", "launcher", "writer", "command"),
-    [
-        ("", "/opt/mpiexec", LIMITED, f"/opt/mpiexec -n 2 {RANK} --rate 125000000 -m 1"),
-        (
-            *("", "mpiexec", replace(LIMITED, burst=Burst(0.01, 0.09))),
-            f"mpiexec -n 2 {RANK} --rate 125000000 --burst 0.01 --pause 0.09 -m 1",
-        ),
-        ("_both", "mpiexec", WRITER, f"mpiexec -n 2 {RANK} --both"),
-        (
-            *("_read", "mpiexec", replace(WRITER, origin="n2")),
-            f"mpiexec -n 2 -host n1,n2 {RANK} --target n1 --get",
-        ),
-        (  # srun sorts its nodes, so the target is named to the program
-            *("", "srun --mpi=cray_shasta", replace(WRITER, origin="n0")),
-            "srun --mpi=cray_shasta --overlap --cpu-bind=none --nodes=2 --ntasks=2"
-            f" --nodelist=n1,n0 {RANK} --target n1",
-        ),
-        (  # a step of a heterogeneous job has a command for each component
-            *("", "srun --mpi=pmi2", replace(WRITER, origin="n3")),
-            f"srun --mpi=pmi2 {STEP.format(0, 'n1')} {RANK} --target n1"
-            f" : --mpi=pmi2 {STEP.format(1, 'n3')} {RANK} --target n1",
-        ),
-    ],
-)
-def test_both_ranks_are_started_by_the_origins_agent(monkeypatch, name, launcher, writer, command):
-    monkeypatch.setattr(mpi_put, "_launcher", lambda _: launcher)
-    monkeypatch.setattr(mpi_put, "_program", lambda: "/opt/mpi_put")
-    if "pmi2" in launcher:
-        monkeypatch.setenv("SLURM_HET_SIZE", "2")
-    injector = INJECTORS[f"mpi_put{name}"]
-    assert injector.target_command(writer) is None
-    assert " ".join(injector.origin_command(writer)) == command
-
-
-def test_between_nodes_mpi_goes_over_the_writers_device(monkeypatch, tmp_path):
-    for name, below in (("mlx5_1", ""), ("rxe1", "eth1")):
-        (tmp_path / f"class/infiniband/{name}").mkdir(parents=True)
-        (tmp_path / f"class/infiniband/{name}/parent").write_text(below)
-    monkeypatch.setattr(devices.mpi_over, "__defaults__", (None, tmp_path))
-    found = {}
-    for name in ("eth1", "rxe1", "mlx5_1", None):
-        apart = replace(WRITER, origin="n2", device=name)
-        found[name] = INJECTORS["mpi_put"].environment(apart).get("UCX_NET_DEVICES")
-        assert (
-            INJECTORS["mpi_put"].environment(replace(apart, origin="n1")) == mpi_put._FOR_LAUNCHERS
-        )
-    assert found == {"eth1": "eth1", "rxe1": "eth1", "mlx5_1": "mlx5_1:1", None: None}
 
 
 def test_shared_memory_without_room_is_said_in_one_line(made):
@@ -285,7 +155,7 @@ def test_shared_memory_without_room_is_said_in_one_line(made):
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip(f"no namespaces: {done.stderr.strip()}")
     assert done.returncode == 3
-    (fault,) = {each for each in meanings(done.stderr) if isinstance(each, Fault)}
+    (fault,) = {each for each in meanings("mpi_put", done.stderr) if isinstance(each, Fault)}
     assert "/dev/shm) is full" in fault.text
 
 
@@ -388,11 +258,11 @@ def test_a_long_pause_is_no_reason_for_the_target_to_receive(made, mpi):
         stop_for([pid for pid in descendants(process.pid) if not descendants(pid)], 11)
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert last_arrival(meanings(said)).transport == "shared memory"
+    assert last_arrival(meanings("mpi_put", said)).transport == "shared memory"
 
 
 @pytest.mark.slow
 def test_a_target_that_has_to_receive_is_told_as_emulation(made, mpi):
     done = run(made(mpi), "-d", 0.5, **OVER_TCP[mpi])
     assert done.returncode == 0, done.stderr
-    assert last_arrival(meanings(done.stdout)).transport == "two-sided"
+    assert last_arrival(meanings("mpi_put", done.stdout)).transport == "two-sided"

@@ -1,9 +1,14 @@
+import asyncio
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from conductor import injectors
+from conductor.injectors.base import Writer
+from conductor.programs import start_end
 from records.errors import InputError
+from tests.reframe_tests.command import script
 
 
 @pytest.mark.parametrize(
@@ -68,3 +73,20 @@ def test_a_missing_program_is_named(monkeypatch, name, program):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("conductor.injectors.mpi_put._FOLDER", Path("/nowhere"))
     assert injectors.INJECTORS[name].missing().startswith(f"{program} is missing: ")
+
+
+def test_the_wheel_has_no_ucx_for_verbs(monkeypatch, tmp_path):
+    """As in a virtual machine with soft-RoCE: the writer's end says what to install."""
+    (tmp_path / "wheel").touch()
+    monkeypatch.setattr("conductor.injectors.ucx._IN_WHEEL", tmp_path / "wheel")
+    monkeypatch.setattr("records.machine.devices.is_rdma", lambda name: name == "rxe0")
+    monkeypatch.setattr("records.machine.devices.transport", lambda _: "soft-RoCE")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ucx = injectors.INJECTORS["ucx"]
+    assert (ucx.missing(), ucx.missing("eth0")) == (None, None)
+    said = ucx.missing("rxe0")
+    assert said.startswith("ucx_perftest with verbs is missing for rxe0: 'apt install ucx-utils'")
+    writer = Writer(0, "o", "t", "127.0.0.1", 20000, 65536, device="rxe0")
+    assert asyncio.run(start_end(ucx, writer, "target", subprocess.DEVNULL)) == said
+    script(tmp_path / "ucx_perftest", "true")
+    assert ucx.missing("rxe0") is None

@@ -8,6 +8,9 @@ from nimc.campaign.settings import ReframeSettings
 from records.campaign import Campaign
 from records.machine.site import Machine
 
+#: Two sockets of eight cores and one NUMA node each.
+FACTS = {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "64GiB"}
+
 
 def made_request(campaign: Campaign, machine: Machine, *, slurm: bool = False) -> Request:
     config, folder = Path(f"/p/configs/{machine.name}.py"), Path("/p/reframe_tests")

@@ -75,7 +75,7 @@ def folder(tmp_path: Path, **files: str) -> Path:
     return made
 
 
-def test_campaigns_may_set_nothing_of_reframe_and_every_default() -> None:
+def test_campaigns_may_set_nothing_of_reframe_and_every_default():
     of_project = checks_in(ROOT / "reframe_tests")
     stream = of_project["stream"]
     assert {"iterations", "array_most", "comm_node", "direction", "warmups"} <= stream.settable
@@ -93,7 +93,7 @@ def test_campaigns_may_set_nothing_of_reframe_and_every_default() -> None:
 
 
 @pytest.mark.usefixtures("cache")
-def test_variables_are_inherited(tmp_path: Path) -> None:
+def test_variables_are_inherited(tmp_path):
     found = checks_in(folder(tmp_path, base=CHECK, heir=HEIR, other="x = 1\n"))
     assert set(found) == {"base", "heir"}
     assert found["base"].settable - found["heir"].settable == set()
@@ -108,15 +108,13 @@ def test_variables_are_inherited(tmp_path: Path) -> None:
     assert found["heir"].environs == ("*",)  # of the mixin
 
 
-def test_a_check_that_cannot_be_read_is_named(tmp_path: Path, cache: Path) -> None:
+def test_a_check_that_cannot_be_read_is_named(tmp_path, cache):
     with pytest.raises(MachineError, match=r"base\.py: the check cannot be read: IndentationError"):
         checks_in(folder(tmp_path, base="class base(x):\n"))
     assert not cache.exists()
 
 
-def test_reframe_is_asked_once_until_a_check_changes(
-    tmp_path: Path, cache: Path, asked: list[Path]
-) -> None:
+def test_reframe_is_asked_once_until_a_check_changes(tmp_path, cache, asked):
     made = folder(tmp_path, melt="x = 1\n")
     first = checks_in(made)
     assert first["melt"].types["steps"] == VariableType("int", 100)
@@ -143,9 +141,7 @@ def test_reframe_is_asked_once_until_a_check_changes(
         ),
     ],
 )
-def test_a_broken_or_foreign_cache_is_ignored(
-    tmp_path: Path, cache: Path, asked: list[Path], change: Any
-) -> None:
+def test_a_broken_or_foreign_cache_is_ignored(tmp_path, cache, asked, change):
     made = folder(tmp_path, melt="x = 1\n")
     checks_in(made)
     change(cache)
@@ -155,9 +151,7 @@ def test_a_broken_or_foreign_cache_is_ignored(
 
 
 @pytest.mark.usefixtures("cache")
-def test_a_reader_that_does_not_answer_is_reported_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_does_not_answer_is_reported_in_one_line(tmp_path, monkeypatch):
     def late(*_: object, **__: object) -> None:
         raise subprocess.TimeoutExpired("python", 1)
 
@@ -179,9 +173,7 @@ def test_a_reader_that_does_not_answer_is_reported_in_one_line(
         (("tuple", None), ["1,2", 3], [], "anything"),
     ],
 )
-def test_values_by_the_type_and_the_range_of_a_variable(
-    kind: tuple[str, float | None], accepted: list[Any], refused: list[Any], allowed: str
-) -> None:
+def test_values_by_the_type_and_the_range_of_a_variable(kind, accepted, refused, allowed):
     variable = VariableType(*kind)
     assert [variable.accepts(value) for value in accepted] == [True] * len(accepted)
     assert [variable.accepts(value) for value in refused] == [False] * len(refused)

@@ -42,7 +42,7 @@ def faults(tmp_path: Path, text: str) -> list[str]:
     return str(error.value).replace(f"{tmp_path}/", "").splitlines()
 
 
-def test_defaults_are_the_documented_ones_and_quantities_become_si(tmp_path: Path) -> None:
+def test_defaults_are_the_documented_ones_and_quantities_become_si(tmp_path):
     campaign = load(tmp_path, SMALL)
     assert campaign.arms == ["off", "on"]
     assert campaign.workloads[0].name == "stream"
@@ -59,54 +59,37 @@ def test_defaults_are_the_documented_ones_and_quantities_become_si(tmp_path: Pat
 @pytest.mark.parametrize(
     ("added", "expected"),
     [
-        ("sed: 1", "c.yaml:5: sed: unknown key 'sed', did you mean 'seed'?; allowed: arms,"),
-        ("pairs: {floor: 5}", "c.yaml:5: pairs.floor: 5 found; allowed: a whole number from 6"),
-        ("pairs:\n  floor: 10\n  cap: 8", "c.yaml:7: pairs.cap: 8 is below pairs.floor; allowed:"),
-        ("pairs: {precision: 1}", "c.yaml:5: pairs.precision: 1 found; allowed: a number between"),
-        ("run_timeout: 30", "c.yaml:5: run_timeout: '30' is not a duration; write a number and"),
-        ("run_timeout: 0s", "c.yaml:5: run_timeout: '0s' found; allowed: a length of time with"),
-        ("verify: {retries: '3'}", "c.yaml:5: verify.retries: '3' found; allowed: a whole number"),
-        ("verify: 3", "c.yaml:5: verify: 3 found; allowed: a mapping"),
-        ("seed: true", "c.yaml:5: seed: true found; allowed: a whole number from 0"),
-        ("name: other", "c.yaml:5: duplicate key 'name', first in line 1"),
-        ("seed: *one", "c.yaml:5: invalid YAML: found undefined alias"),
-        ("injector: {message: 64}", "c.yaml:5: injector.message: '64' is not a size;"),
-        ("injector: {rate: 500MB}", "c.yaml:5: injector.rate: '500MB' is not a rate;"),
-        ("injector: {name: verbs}", "c.yaml:5: injector.name: 'verbs' found;"),
-        ("seed: &one 1\ntitle: *one", "c.yaml:5: an alias (*) is not allowed; write the value out"),
-        ("pairs: {floor: 6\nseed: 1", "c.yaml:6: invalid YAML: "),
+        ("sed: 1", "sed: unknown key 'sed', did you mean 'seed'?; allowed: arms,"),
+        ("pairs: {floor: 5}", "pairs.floor: 5 found; allowed: a whole number from 6"),
+        ("pairs: {floor: 10, cap: 8}", "pairs.cap: 8 is below pairs.floor; allowed:"),
+        ("pairs: {precision: 1}", "pairs.precision: 1 found; allowed: a number between"),
+        ("run_timeout: 30", "run_timeout: '30' is not a duration; write a number and"),
+        ("run_timeout: 0s", "run_timeout: '0s' found; allowed: a length of time with"),
+        ("verify: {retries: '3'}", "verify.retries: '3' found; allowed: a whole number"),
+        ("verify: 3", "verify: 3 found; allowed: a mapping"),
+        ("seed: true", "seed: true found; allowed: a whole number from 0"),
+        ("name: other", "duplicate key 'name', first in line 1"),
+        ("injector: {message: 64}", "injector.message: '64' is not a size;"),
+        ("injector: {rate: 500MB}", "injector.rate: '500MB' is not a rate;"),
+        ("injector: {name: verbs}", "injector.name: 'verbs' found;"),
     ],
 )
-def test_a_fault_is_reported_with_its_line_and_what_is_allowed(
-    tmp_path: Path, added: str, expected: str
-) -> None:
+def test_a_fault_is_reported_with_its_line_and_what_is_allowed(tmp_path, added, expected):
     (line,) = faults(tmp_path, f"{SMALL}{added}\n")
-    assert line.startswith(expected)
-
-
-@pytest.mark.parametrize(
-    ("found", "changed", "refused"),
-    [
-        ("off, on", "on, spin", "4: arms: 'off' and another arm are needed"),
-        ("off, on", "off", "4: arms: 'off' and another arm are needed"),
-        ("off, on", "off, on, on", "4: arms: duplicate arm 'on'"),
-        ("off, on", "off, onn", "4: arms: unknown arm 'onn'"),
-        # It would leave the folder.
-        ("name: small", "name: ../up", "1: name: '../up' found"),
-        # A file that is no mapping.
-        *((SMALL, text, "1: ") for text in ("", "- a\n", "word\n", "3\n", "~\n")),
-    ],
-)
-def test_a_value_is_refused(tmp_path: Path, found: str, changed: str, refused: str) -> None:
-    (line,) = faults(tmp_path, SMALL.replace(found, changed))
-    assert line.startswith(f"c.yaml:{refused}")
-    allowed = "; a campaign is a mapping of name, title," if found == SMALL else "; allowed: "
-    assert allowed in line
+    assert line.startswith(f"c.yaml:5: {expected}")
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (SMALL.replace("off, on", "on, spin"), ["4: arms: 'off' and another arm are needed; allo"]),
+        (SMALL.replace("off, on", "off"), ["4: arms: 'off' and another arm are needed; allowed: "]),
+        (SMALL.replace("off, on", "off, on, on"), ["4: arms: duplicate arm 'on'; allowed: "]),
+        (SMALL.replace("off, on", "off, onn"), ["4: arms: unknown arm 'onn'"]),
+        (SMALL.replace("name: small", "name: ../up"), ["1: name: '../up' found; allowed: "]),
+        # A file that is no mapping.
+        *((text, ["1: "]) for text in ("", "- a\n", "word\n", "3\n", "~\n")),
+        # All at once.
         (
             """\
 name: small
@@ -128,11 +111,13 @@ workloads:
         ("name: small\nworkloads: []\n", ["1: arms: missing;", "2: workloads: a list found;"]),
     ],
 )
-def test_every_fault_is_reported_at_once(tmp_path: Path, text: str, expected: list[str]) -> None:
-    for line, begin in zip(faults(tmp_path, text), expected, strict=True):
+def test_every_fault_is_reported(tmp_path, text, expected):
+    lines = faults(tmp_path, text)
+    for line, begin in zip(lines, expected, strict=True):
         assert line.startswith(f"c.yaml:{begin}")
+    assert ("; a campaign is a mapping of name, title," in lines[0]) == (expected == ["1: "])
 
 
-def test_many_faults_are_cut_short(tmp_path: Path) -> None:
+def test_many_faults_are_cut_short(tmp_path):
     lines = faults(tmp_path, SMALL + "".join(f"x{i}: 1\n" for i in range(30)))
     assert (len(lines), lines[-1]) == (11, "c.yaml: 20 more errors")

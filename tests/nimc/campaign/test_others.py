@@ -47,7 +47,7 @@ def after(words: list[str], option: str) -> str:
     return words[words.index(option) + 1]
 
 
-def test_each_level_is_a_case_that_reframe_is_asked_for(asked: Request) -> None:
+def test_each_level_is_a_case_that_reframe_is_asked_for(asked):
     names = ["small@num_cpus_per_task=1", "small@num_cpus_per_task=2", "plain", "stream"]
     assert [case.name for case in asked.campaign.cases] == names
     assert after(words(asked, names[0]), "-c").endswith("theirs.py")
@@ -82,7 +82,7 @@ REFUSED = [
 ]
 
 
-def test_what_cannot_be_measured_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_what_cannot_be_measured_is_refused_with_its_line(tmp_path):
     for name in ("theirs.py", "open.py", "other/theirs.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(THEIRS, tmp_path / name)
@@ -104,7 +104,7 @@ def test_what_cannot_be_measured_is_refused_with_its_line(tmp_path: Path) -> Non
         assert reason in line
 
 
-def test_a_check_for_no_place_of_the_machine_is_refused(folder: Path) -> None:
+def test_a_check_for_no_place_of_the_machine_is_refused(folder):
     path = folder / "far.yaml"
     path.write_text("name: c\nworkloads: [{check: 'theirs.py:elsewhere'}]\narms: [off, on]\n")
     with pytest.raises(InputError, match="can run 'elsewhere'; allowed: an environment with a pla"):

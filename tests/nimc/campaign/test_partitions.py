@@ -17,7 +17,7 @@ from nimc.run.folder import new_header
 from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError
-from tests.commands import Command
+from tests.nimc.checkouts import SITE, checkout
 from tests.reframe_tests.test_numa_places import of
 
 PARTITIONS = [
@@ -30,33 +30,23 @@ site_configuration = {"systems": [{"name": "box", "hostnames": ["b"], "partition
      "time_limit": "2h", "environs": ["e"]},
 ]}], "environments": [{"name": "e", "features": ["wheels"]}]}
 """
-SITE = "name: box\ndescription: a box\norigins: {policy: same_host}\ninjector: ucx\n"
 
 
 @pytest.mark.parametrize(
     ("limit", "seconds"),
     [("1d2h3m4s", 93784), ("4h", 14400), (90, 90), (None, None), ("0s", None), ("soon", None)],
 )
-def test_time_limits_as_reframe_spells_them(limit: object, seconds: float | None) -> None:
+def test_time_limits_as_reframe_spells_them(limit, seconds):
     assert time_limit_s([{"time_limit": limit}]) == seconds
 
 
-def test_a_named_partition_is_asked_else_the_strictest() -> None:
+def test_a_named_partition_is_asked_else_the_strictest():
     assert time_limit_s(target_partitions(PARTITIONS, "big")) == 86400
     assert time_limit_s(target_partitions(PARTITIONS, None)) == 5400
     assert not use_slurm(target_partitions(PARTITIONS, "big"))
     assert use_slurm(target_partitions(PARTITIONS, None))
     assert time_limit_s([]) is None
     assert use_slurm([{"scheduler": "squeue"}])
-
-
-def checkout(folder: Path, config: str = CONFIG, site: str = SITE) -> Path:
-    """A checkout with a machine `box`."""
-    (folder / "reframe_tests").symlink_to(ROOT / "reframe_tests")
-    for name, text in (("configs/box.py", config), ("site/box.yaml", site)):
-        (folder / name).parent.mkdir()
-        (folder / name).write_text(text)
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -76,9 +66,7 @@ def checkout(folder: Path, config: str = CONFIG, site: str = SITE) -> Path:
         ('"box"', '"bax"', "box.py:2: systems: name: 'bax' found; allowed:"),
     ],
 )  # fmt: skip
-def test_a_configuration_that_cannot_run_the_campaign_is_refused(
-    tmp_path: Path, old: str, new: str, expected: str
-) -> None:
+def test_a_configuration_that_cannot_run_the_campaign_is_refused(tmp_path, old, new, expected):
     """`plan` gave 0, and `run` ended with 'no run was made'."""
     (tmp_path / "c.yaml").write_text(
         "name: c\nworkloads: [{check: stream, expect: 1s}]\narms: [off, on]\npairs: {floor: 6}\n"
@@ -89,15 +77,15 @@ def test_a_configuration_that_cannot_run_the_campaign_is_refused(
         prepare(tmp_path / "c.yaml", "box", root)
 
 
-def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path: Path) -> None:
-    there = prepare(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path))
+def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path):
+    there = prepare(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path, CONFIG))
     assert (there.slurm, there.time_limit_s) == (True, 7200)
     here = prepare(ROOT / "campaigns/quick.yaml", "localhost")
     assert not here.slurm
 
 
 @pytest.mark.usefixtures("able")
-def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path, command: Command) -> None:
+def test_a_block_that_outlasts_its_job_is_reported(tmp_path, command):
     # 8 s, and 13 runs of 1 h and 0.7 s each: above 4 h.
     (tmp_path / "long.yaml").write_text(
         "name: long\nworkloads: [{check: stream, expect: 1h}, {check: lammps, expect: 1s}]\n"
@@ -113,7 +101,7 @@ def test_a_block_that_outlasts_its_job_is_reported(tmp_path: Path, command: Comm
 QUICK = ROOT / "campaigns/quick.yaml"
 
 
-def test_named_nodes_or_cases_make_another_run() -> None:
+def test_named_nodes_or_cases_make_another_run():
     free = prepare(QUICK, "example_slurm")
     pinned = prepare(QUICK, "example_slurm", nodelist="nid0001")
     some = prepare(QUICK, "example_slurm", only=["lammps"])
@@ -136,15 +124,15 @@ def test_named_nodes_or_cases_make_another_run() -> None:
         ("localhost", "n1", "has no Slurm"),
     ],
 )
-def test_what_is_no_list_of_as_many_nodes_is_refused(machine: str, nodes: str, said: str) -> None:
+def test_what_is_no_list_of_as_many_nodes_is_refused(machine, nodes, said):
     with pytest.raises(InputError, match=f"^--nodelist: .*{said}"):
         prepare(QUICK, machine, nodelist=nodes)
 
 
-def test_nodes_of_one_job_cannot_be_pinned(tmp_path: Path) -> None:
+def test_nodes_of_one_job_cannot_be_pinned(tmp_path):
     site = SITE.replace("same_host", "same_job")
     with pytest.raises(InputError, match="same_job"):
-        prepare(QUICK, "box", checkout(tmp_path, site=site), nodelist="n1")
+        prepare(QUICK, "box", checkout(tmp_path, CONFIG, site), nodelist="n1")
 
 
 def campaign(factors: Any = None, **asked: Any) -> Campaign:
@@ -153,7 +141,7 @@ def campaign(factors: Any = None, **asked: Any) -> Campaign:
     return Campaign.model_validate(given)
 
 
-def test_levels_that_the_machine_lacks_are_left_out_with_the_reason() -> None:
+def test_levels_that_the_machine_lacks_are_left_out_with_the_reason():
     asked = campaign(factors={"comm_node": [0, 1, 2], "buffer": ["nic", "other"]})
     left, absent = leave_out(asked, of(numa_nodes=2, nic_node=0))
     assert left.cases[0].factors == {"comm_node": [0, 1], "buffer": ["nic", "other"]}
@@ -163,9 +151,7 @@ def test_levels_that_the_machine_lacks_are_left_out_with_the_reason() -> None:
     assert (left.cases[0].factors["comm_node"], absent) == ([0, 1, 2], [])
 
 
-def test_cores_left_to_the_system_are_a_job_of_their_own_where_the_site_allows_them(
-    tmp_path: Path,
-) -> None:
+def test_cores_left_to_the_system_are_a_job_of_their_own_where_the_site_allows_them(tmp_path):
     text = (ROOT / "campaigns/throttling_quick.yaml").read_text()
     text = text.replace("rate: [0, 25%, 60%, full]", "core_spec: [0, 1]")
     text = text.replace("  reserved_cores: [0, 1]\n", "")
@@ -179,7 +165,7 @@ def test_cores_left_to_the_system_are_a_job_of_their_own_where_the_site_allows_t
     assert absent.reason == "core_spec of site/localhost.yaml does not allow it"
 
 
-def test_a_level_takes_all_its_cells_along_and_a_case_its_last_one() -> None:
+def test_a_level_takes_all_its_cells_along_and_a_case_its_last_one():
     factors = {"buffer": ["nic", "other"], "load": ["idle", "read"], "workers": ["nic", "other"]}
     left, _ = leave_out(campaign(factors=factors), of(numa_nodes=1))
     names = [each.name for each in treatments(["off", "on"], left.cases[0])]
@@ -211,7 +197,7 @@ def effects(asked: Campaign) -> list[tuple[object, ...]]:
     return sorted(tuple(each.factors[name] for name in names) for each in found)
 
 
-def test_the_numa_campaign_has_every_cell_once_on_two_nodes_and_says_what_one_node_lacks() -> None:
+def test_the_numa_campaign_has_every_cell_once_on_two_nodes_and_says_what_one_node_lacks():
     asked = prepare(ROOT / "campaigns" / "numa.yaml", "example_slurm")
     # Two directions and two places of the buffer; nobody, or three loads with workers in 3 places.
     kinds = ("read", "write", "nt_write")

@@ -34,7 +34,6 @@ from records.groups import grouped
 from tests.analysis.contention import made_sweeps as sweeps
 from tests.analysis.subjects.made_qualification import made_run as made_qualification
 from tests.analysis.synthetic import Case, header, samples, write_run
-from tests.commands import Command
 
 NIGHTS = 100
 #: P(fewer than 83 of 100 | 0.9) is 1 %.
@@ -127,9 +126,7 @@ def ranks_follow(planned: Plan) -> None:
     ("machine", "name"),
     [("example_slurm" if name in ON_A_CLUSTER else "localhost", name) for name in CAMPAIGNS],
 )
-def test_every_campaign_of_the_project_can_conclude(
-    name: str, machine: str, tmp_path: Path
-) -> None:
+def test_every_campaign_of_the_project_can_conclude(name, machine, tmp_path):
     """In what it ends in: verdicts; or a model, claims, or a rank of nodes."""
     request = prepare(ROOT / "campaigns" / f"{name}.yaml", machine)
     planned, campaign = request.plan(), request.campaign
@@ -153,7 +150,7 @@ def test_every_campaign_of_the_project_can_conclude(
 
 
 @pytest.mark.parametrize(("pairs", "family"), [(6, 1), (16, 100)])
-def test_the_least_effect_is_found_in_nine_of_ten_nights(pairs: int, family: int) -> None:
+def test_the_least_effect_is_found_in_nine_of_ten_nights(pairs, family):
     error = LEVELS["slower"] / family
     effect = least_effect(pairs, family, LEVELS["slower"], 0.01)
     assert effect is not None
@@ -164,7 +161,7 @@ def test_the_least_effect_is_found_in_nine_of_ten_nights(pairs: int, family: int
     assert rules_out(needed, family, 0.02) >= MOST_OFTEN
 
 
-def test_what_pairs_can_show_follows_from_quantiles_of_student() -> None:
+def test_what_pairs_can_show_follows_from_quantiles_of_student():
     """At eight pairs 3/16 of the error: t(1 - a) + t(0.9) with seven degrees, by sqrt(1.5 / 8)."""
     for baselines, runs in ((2, 1.5), (1, 2.0)):
         apart = (stats.t.ppf(1 - 0.1875 * 0.05, 7) + stats.t.ppf(0.9, 7)) * math.sqrt(runs / 8)
@@ -177,7 +174,7 @@ def test_what_pairs_can_show_follows_from_quantiles_of_student() -> None:
     assert pairs_for_none(0.001, 1, 0.05, 0.1) is None
 
 
-def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path: Path) -> None:
+def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path):
     made = Case("melt", "s", "lower", 10.0, {"on": 1.5, "aa": 1.0}, noise=0.02)
     write_run(tmp_path / "old", samples(made, pairs=400, seed=1), header(started_s=1.0))
     bare = Case("melt", "s", "lower", 10.0, {"on": 1.5})
@@ -190,9 +187,7 @@ def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path: 
 
 
 @pytest.mark.usefixtures("able")
-def test_the_plan_says_what_is_shown_and_what_never_can_be(
-    tmp_path: Path, command: Command
-) -> None:
+def test_the_plan_says_what_is_shown_and_what_never_can_be(tmp_path, command):
     file = tmp_path / "c.yaml"
     text = "name: c\nworkloads: [{check: stream, expect: 5s}]\narms: [off, on, aa]\n"
     file.write_text(f"{text}pairs: {{floor: 6, cap: 24}}\n")

@@ -1,6 +1,5 @@
 """Sweeps of the contention model: their cases."""
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,7 +33,7 @@ def campaign(**asked: str) -> Campaign:
     )
 
 
-def test_each_number_of_cores_on_both_calibrated_placements() -> None:
+def test_each_number_of_cores_on_both_calibrated_placements():
     cases = expanded(campaign(cores="all"), machine(cores=4)).cases
     assert [case.name for case in cases] == ["s@n1-c0-m0", "s@n2-c0-m0", "s@n1-c1-m1", "s@n2-c1-m1"]
     assert cases[3].set == {"duration_s": 3, "cores": 2, "node": 1, "comm_node": 1}
@@ -47,7 +46,7 @@ def test_each_number_of_cores_on_both_calibrated_placements() -> None:
     assert found == [(1, 0), (2, 0), (3, 0), (4, 0)]
 
 
-def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch):
     """Of five usable cores four are the application's, two a socket."""
     monkeypatch.setattr(
         "records.machine.host.detect", lambda: SimpleNamespace(usable_cores=range(5))
@@ -73,7 +72,7 @@ def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch: pytest.M
         ({"memory_nodes": [2]}, "calibration", [(0, 0), (1, 1)]),
     ],
 )
-def test_placements(facts: dict[str, int], asked: str, expected: list[tuple[int, int]]) -> None:
+def test_placements(facts, asked, expected):
     cases = expanded(campaign(placements=asked), machine(**facts)).cases
     found = [(case.set["node"], case.set["comm_node"]) for case in cases]
     assert list(dict.fromkeys(found)) == expected
@@ -83,7 +82,7 @@ def test_placements(facts: dict[str, int], asked: str, expected: list[tuple[int,
     ("cores", "expected"),
     [(1, [1]), (2, [1, 2]), (7, [*range(1, 8)]), (14, [1, 3, 5, 7, 8, 10, 12, 14])],
 )
-def test_few_numbers_of_cores_are_evenly_spaced(cores: int, expected: list[int]) -> None:
+def test_few_numbers_of_cores_are_evenly_spaced(cores, expected):
     asked = campaign(cores="few", placements="local")
     cases = expanded(asked, machine(cores=cores, sockets=1, numa_nodes=1)).cases
     assert [case.set["cores"] for case in cases] == expected
@@ -108,7 +107,7 @@ def test_few_numbers_of_cores_are_evenly_spaced(cores: int, expected: list[int])
         ("check: membench, sweep: {cores: some}", "cores: 'some' found; allowed: all; or few:"),
     ],
 )
-def test_mistakes(tmp_path: Path, entry: str, text: str) -> None:
+def test_mistakes(tmp_path, entry, text):
     path = tmp_path / "c.yaml"
     path.write_text(f"name: c\nworkloads:\n  - {{{entry}}}\narms: [off, on]\n")
     with pytest.raises(InputError) as error:
@@ -116,7 +115,7 @@ def test_mistakes(tmp_path: Path, entry: str, text: str) -> None:
     assert text in str(error.value)
 
 
-def test_campaigns_of_the_project() -> None:
+def test_campaigns_of_the_project():
     for name in ("contention_model", "contention_model_all", "contention_emulated", "numa"):
         asked = prepare(ROOT / "campaigns" / f"{name}.yaml", "localhost").campaign
         # Denis, Jeannot and Swartvagher, Table 9: on henri-subnuma's remote side communications

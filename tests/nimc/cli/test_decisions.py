@@ -1,10 +1,11 @@
 """What commands decide without a machine: exit codes, which nodes and cases, what is refused."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from types import SimpleNamespace as Made
 from typing import Any
 
@@ -19,7 +20,6 @@ from conductor.injectors import INJECTORS
 from nimc.cli import crate, hosts, minicluster, run, spack
 from nimc.cli.document import Answer
 from nimc.cluster.reservation import Reservation
-from nimc.crate.reproduce import Reproduction
 from nimc.run.runner import Failure
 from records.errors import InputError
 from records.machine.slurm import SlurmNode
@@ -44,11 +44,8 @@ def test_without_a_gpu_its_campaign_is_planned_and_ends_in_one_line(
     results = ("--results", tmp_path / "none")
     planned = " ".join(command("plan", "copy_engine", *results, code=1).split())
     assert "left out (injector copy_engine: no GPU is visible): stream, hpccg, " in planned
-    assert command("run", "copy_engine", *results, code=3) == ""
-    assert (
-        command.err
-        == "nimc: localhost: no case can run: stream: injector copy_engine: no GPU is visible\n"
-    )
+    line = command.refused("run", "copy_engine", *results, code=3)
+    assert line == "localhost: no case can run: stream: injector copy_engine: no GPU is visible"
     assert not (tmp_path / "none").exists()
 
 
@@ -79,94 +76,87 @@ def test_a_campaign_ends_with_what_is_worst(
 
 
 LISTED = [SlurmNode("n1", "idle"), SlurmNode("n2", "down"), SlurmNode("n3", "mixed")]
+SWEEP = ("sweep-nodes", "quick", "--machine", "m", "--jobs", 2)
 
 
-def swept_on(partition: str | None, nodes: int = 1, *, slurm: bool = True) -> Any:
-    """A request on a machine with two partitions, the second of which has no access options."""
+def sweep_on(
+    patch: Patch, *, partition: str = "a", nodes: int = 1, slurm: bool = True, ratio: float = 1.0,
+    failed: Mapping[str, str] = MappingProxyType({}),
+) -> list[Any]:  # fmt: skip
+    """A machine of two partitions, the second of which has no access options, and its nodes.
+
+    Each takes `ratio` times as long. Returns what Slurm is asked for, and the nodes and jobs.
+    """
     partitions = [{"name": "a", "access": ["--partition=fat"]}, {"name": "b"}]
-    return Made(
+    request = Made(
         slurm=slurm,
         text="",
         machine=Made(name="m", partition=partition),
         settings=Made(partitions=partitions, environment={}),
         campaign=Made(name="c", margin=0.02, cases=[Made(name="stream", nodes=nodes)]),
     )
+    asked: list[Any] = []
+
+    def sweeper(_: Path, used: list[str], *given: Any) -> Any:
+        asked.append((used, given[3]))
+        return Made(
+            run_all=lambda: failed, finished_run=lambda node: None if node in failed else Path(node)
+        )
+
+    def ranked(names: list[str], margin: float) -> list[RankedNode]:
+        found = Estimate(ratio, ratio - 0.01, ratio + 0.01)
+        return [RankedNode("stream", name, 6, 1.5e11, "B/s", found, 0.01, margin) for name in names]
+
+    patch.setattr(run, "prepare", lambda *_: request)
+    patch.setattr(run, "ask_nodes", lambda partition, _: asked.append(partition) or LISTED)
+    patch.setattr(run, "NodeSweeper", sweeper)
+    patch.setattr(data, "load_run", lambda path: path)
+    patch.setattr(node_ranks, "figures", lambda node, _: [node])
+    patch.setattr(node_ranks, "ranked", ranked)
+    return asked
 
 
-def test_nodes_of_a_sweep_are_those_of_its_partition_or_those_named(monkeypatch: Patch) -> None:
-    asked: list[str | None] = []
-    monkeypatch.setattr(run, "ask_nodes", lambda partition, _: asked.append(partition) or LISTED)
-    assert run._nodes_listed(swept_on(None), None) == LISTED
-    assert run._nodes_listed(swept_on("b"), "n3,n1,n3") == [LISTED[2], LISTED[0]]
-    assert asked == ["fat", None]
-    for partition, name in (("a", "fat"), ("b", "default")):
-        fault = f"^--nodes: 'n9' is not in partition {name}; allowed: n1, n2, n3$"
-        with pytest.raises(InputError, match=fault):
-            run._nodes_listed(swept_on(partition), "n1,n9")
+def test_usable_nodes_of_the_partition_are_swept_or_those_named(command, monkeypatch, tmp_path):
+    asked = sweep_on(monkeypatch)
+    command(*SWEEP, "--results", tmp_path)
+    assert "nimc: not usable: n2 (down)\n" in command.err
+    assert asked == ["fat", (["n1", "n3"], 2)]
+    asked = sweep_on(monkeypatch, partition="b")
+    command(*SWEEP, "--results", tmp_path, "--nodes", "n3,n1,n3")
+    assert asked == [None, (["n3", "n1"], 2)]
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("machine", "words", "said"),
     [
-        ({"slurm": False}, "machine 'm': has no Slurm, so no nodes to choose"),
-        ({"nodes": 2}, "case 'stream': has 2 nodes; allowed: 1"),
+        ({"slurm": False}, [], "machine 'm': has no Slurm, so no nodes to choose"),
+        ({"nodes": 2}, [], "case 'stream': has 2 nodes; allowed: 1"),
+        ({}, ["--nodes", "n2"], "machine 'm': no usable node: n2 (down)"),
+        ({}, ["--nodes", "n9"], "--nodes: 'n9' is not in partition fat; allowed: n1, n2, n3"),
+        (
+            {"partition": "b"},
+            ["--nodes", "n1,n9"],
+            "--nodes: 'n9' is not in partition default; allowed: n1, n2, n3",
+        ),
     ],
 )
-def test_only_single_node_campaigns_of_slurm_are_swept(
-    command: Command, monkeypatch: Patch, asked: dict[str, Any], said: str
-) -> None:
-    monkeypatch.setattr(run, "prepare", lambda *_: swept_on("a", **asked))
-    command("sweep-nodes", "quick", "--machine", "m", "--jobs", 2, code=2)
-    assert command.err == f"nimc: {said}\n"
-
-
-@pytest.mark.parametrize("failed", [{}, {"n3": "no such node"}])
-def test_usable_nodes_are_swept_and_the_sweep_is_finished_if_none_failed(
-    tmp_path: Path, command: Command, monkeypatch: Patch, failed: dict[str, str]
-) -> None:
-    jobs: list[Any] = []
-
-    def sweeper(*given: Any) -> Any:
-        jobs.append((given[1], given[5]))
-        return Made(run_all=lambda: failed, finished_run=lambda _: None)
-
-    monkeypatch.setattr(run, "prepare", lambda *_: swept_on("a"))
-    monkeypatch.setattr(run, "ask_nodes", lambda *_: LISTED)
-    monkeypatch.setattr(run, "NodeSweeper", sweeper)
-    words = ("sweep-nodes", "quick", "--machine", "m", "--results", tmp_path, "--jobs", 2)
-    command(*words, code=3 if failed else 0)
-    assert "nimc: not usable: n2 (down)\n" in command.err
-    assert jobs == [(["n1", "n3"], 2)]
-    command(*words, "--nodes", "n2", code=2)
-    assert command.err == "nimc: machine 'm': no usable node: n2 (down)\n"
+def test_what_cannot_be_swept(command, monkeypatch, machine, words, said):
+    sweep_on(monkeypatch, **machine)
+    assert command.refused(*SWEEP, *words) == said
 
 
 @pytest.mark.parametrize(
-    ("ratio", "failed", "code"), [(1.1, {}, 1), (0.9, {}, 0), (1.1, {"n2": "no such node"}, 3)]
+    ("ratio", "failed", "code"), [(1.1, {}, 1), (0.9, {}, 0), (1.1, {"n3": "no such node"}, 3)]
 )
 def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
-    monkeypatch: Patch, ratio: float, failed: dict[str, str], code: int
-) -> None:
-    found = Estimate(ratio, ratio - 0.01, ratio + 0.01)
-    row = RankedNode("stream", "n1", 6, 1.5e11, "B/s", found, 0.01, 0.02)
-    monkeypatch.setattr(data, "load_run", lambda path: path)
-    monkeypatch.setattr(node_ranks, "figures", lambda node, _: [node])
-
-    def ranked(nodes: list[str], margin: float) -> list[RankedNode]:
-        return [row] * len(nodes) * (margin == 0.02)
-
-    monkeypatch.setattr(node_ranks, "ranked", ranked)
-    request = Made(machine=Made(name="m"), campaign=Made(name="nodes", margin=0.02))
-    runs = {node: Path(node) for node in ("n1", "n2") if node not in failed}
-    answer = run._ranked(request, Path("s"), runs, failed)
-    document: Any = {"schema": answer.schema, **answer.document}
-    assert_documented("sweep-nodes", document)
+    command, monkeypatch, tmp_path, ratio, failed, code
+):
+    sweep_on(monkeypatch, ratio=ratio, failed=failed)
+    document = command.json(*SWEEP, "--results", tmp_path, code=code)
     assert (len(document["nodes"]), document["failed"]) == (2 - len(failed), failed)
-    assert answer.status == code
-    assert run.table([replace(row, p_adjusted=None)]).splitlines()[1].split() == [
-        *("stream", "n1", "6", "150.0", "GB/s", f"{ratio:.3f}"),
-        *(f"{found.low:.3f}-{found.high:.3f}", "-"),
-    ]
+    row = command(*SWEEP, "--results", tmp_path, code=code).splitlines()[1].split()
+    interval = f"{ratio - 0.01:.3f}-{ratio + 0.01:.3f}"
+    assert row[:8] == ["stream", "n1", "6", "150.0", "GB/s", f"{ratio:.3f}", interval, "0.01"]
 
 
 # `nimc origins`
@@ -184,8 +174,8 @@ def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> Non
     )
     monkeypatch.setattr(hosts, "reservation", slurm)
     at = ("--machine", "example_slurm")
-    command("origins", "show", *at, code=3)
-    assert command.err == "nimc: reservation nimc does not exist\n"
+    line = command.refused("origins", "show", *at, code=3)
+    assert line == "reservation nimc does not exist"
     for length in ("100s", "10s", "4h"):
         command.json("origins", "create", *at, "--time", length, "--nodes", "n1,n2")
     assert command.json("origins", "show", *at)["nodes"] == "n[1-2]"
@@ -236,17 +226,17 @@ def cases(*names: str) -> Any:
     return Made(machine=Made(name="m"), campaign=Made(cases=[Made(name=each) for each in names]))
 
 
-def test_cases_that_this_machine_cannot_run_are_left_out(
-    monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(crate, "prepare", lambda *given, only: (*given, only))
+def test_cases_that_this_machine_cannot_run_are_left_out(monkeypatch: Patch) -> None:
+    def prepare(path: Path, machine: str, only: Any = None) -> Any:
+        return (path, machine, only) if only else cases("stream", "lammps")
+
+    monkeypatch.setattr(crate, "prepare", prepare)
+    path, ask = Path("c.yaml"), crate._asked
     packed: Any = Made(run="r", asked=Made(cases={"stream": [], "gone": []}))
-    path, here = Path("c.yaml"), cases("stream", "lammps")
-    assert crate._asked(packed, here, path) == (path, "m", ["stream"])
-    assert capsys.readouterr().err == "nimc: gone: cannot be run on m\n"
-    assert crate._asked(packed, only := cases("stream"), path) is only
+    assert ask(packed, path, "m") == (path, "m", ["stream"])
+    packed.asked.cases.pop("stream")
     with pytest.raises(InputError, match=r"^m: cannot run any case of r$"):
-        crate._asked(packed, cases("lammps"), path)
+        ask(packed, path, "m")
 
 
 @pytest.mark.parametrize(
@@ -258,12 +248,13 @@ def test_only_a_whole_reproduction_is_status_zero(
 ) -> None:
     sides: list[Any] = []
     monkeypatch.setattr(crate, "compare_sides", lambda *of: sides.extend(of) or Made(rows=[]))
-    monkeypatch.setattr(crate, "judge", lambda _: Reproduction(outcome, ["why"]))
+    monkeypatch.setattr(crate, "judge", lambda _: (outcome, ["why"]))
+    monkeypatch.setattr(crate, "load_run", lambda path: Made(read=path))
     monkeypatch.setattr(crate, "comparison_parts", lambda _, **__: ["lines"])
     old, new = (Made(header=header(run=name), path=Path(name)) for name in ("old", "new"))
     compare: Callable[..., Answer] = crate._compared
     answer = compare(old, new, failures, details=False)
-    assert (answer.status, sides) == (code, [[old], [new]])
+    assert (answer.status, sides) == (code, [[old], [Made(read=new.path)]])
     document: Any = answer.document
     assert (document["packed"], document["run"], document["outcome"]) == ("old", "new", outcome)
     assert (document["reasons"], len(document["failures"])) == (["why"], len(failures))
@@ -272,14 +263,10 @@ def test_only_a_whole_reproduction_is_status_zero(
 # `nimc spack`
 
 
-def test_built_packages_have_their_version_and_the_beginning_of_their_hash(
-    command: Command,
-) -> None:
+def test_built_packages_have_their_version_and_the_beginning_of_their_hash() -> None:
     spec = {"name": "lammps", "version": "git.c0ffee=20240829", "hash": "abcdefghij"}
     specs = [spec, {**spec, "version": "1.2"}]
     built = Built("apps", "/v", "lock", None, "d", 1.0, 2.0, specs)
     _, first, second, view = "\n".join(map(str, spack._built([built]).parts)).splitlines()
     assert first.split() == ["apps", "lammps", "20240829", "abcdefg"]
     assert (second.split()[2], view) == ("1.2", "apps: /v/bin")
-    command("spack", "build", "--machine", "localhost", code=2)
-    assert command.err.startswith("nimc: STACK: name at least one of ")

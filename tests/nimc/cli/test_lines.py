@@ -1,7 +1,6 @@
 """What commands print of their records: which figures, in which unit, and what is left out."""
 
 from dataclasses import replace
-from typing import Any
 
 import click
 import pytest
@@ -9,8 +8,7 @@ import pytest
 from analysis.effects.contrasts import Contrast
 from analysis.effects.result import Result, Verdict
 from analysis.statistics.interval import Estimate, Interval
-from nimc.cli import plan, results, simulate
-from records.errors import InputError
+from nimc.cli import plan, results
 
 
 def about(value: float, low: float, high: float) -> Estimate:
@@ -46,7 +44,7 @@ SAID = "slower under emulated writes"
         ),
     ],
 )
-def test_an_effect(changes: dict[str, Any], line: str) -> None:
+def test_an_effect(changes, line):
     shown = results._effect(replace(EFFECT, **changes))
     assert " | ".join(shown.parts) == line
     assert list(shown.details) == [
@@ -55,7 +53,7 @@ def test_an_effect(changes: dict[str, Any], line: str) -> None:
     ]
 
 
-def test_rows_of_controls_are_shown_only_without_an_effect() -> None:
+def test_rows_of_controls_are_shown_only_without_an_effect():
     control = replace(EFFECT, arm="spin", role="control", emulated=False, verdict=Verdict.CONTROL)
     alone, bounded = replace(control, case="lammps"), replace(EFFECT, verdict=Verdict.NO_EFFECT)
 
@@ -81,7 +79,7 @@ def test_rows_of_controls_are_shown_only_without_an_effect() -> None:
     assert list(results._price(price).details) == ["baseline repeated: 0.990-1.010"]
 
 
-def test_notes_and_rejections_come_once_and_name_their_cases() -> None:
+def test_notes_and_rejections_come_once_and_name_their_cases():
     def lost(number: int, reason: str) -> dict[str, str]:
         return {"key": f"k{number}", "outcome": "rejected", "reason": reason}
 
@@ -96,19 +94,10 @@ def test_notes_and_rejections_come_once_and_name_their_cases() -> None:
         assert (len(found), found[-1].startswith(last)) == (more, True)
 
 
-# `nimc simulate`: writers.
-
-
-@pytest.mark.parametrize("text", ["-1%", "nan%"])
-def test_a_share_that_is_none(text: str) -> None:
-    with pytest.raises(InputError, match=f"^--writers: '{text}' is not a share"):
-        simulate._writers(text, 10)
-
-
 # `nimc plan`: commands that a shell reads.
 
 
-def test_a_command_keeps_options_with_their_values_and_its_variable() -> None:
+def test_a_command_keeps_options_with_their_values_and_its_variable():
     words = ["reframe", "-C", "a b", "--prefix=$RUN/logs", "-S", "x" * 60, "-r"]
     assert plan._shell(words).replace(" \\\n  ", "|") == (
         f"reframe -C 'a b' \"--prefix=$RUN/logs\"|-S {'x' * 60} -r"

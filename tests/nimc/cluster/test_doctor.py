@@ -24,6 +24,7 @@ from records.machine.gpus import Gpu
 from records.machine.site import Machine
 from records.programs import ProgramAnswer
 from reframe_tests.spack.setup import SpackSettings, layout
+from tests.nimc.checkouts import SITE, checkout, program
 from tests.records.machine.made import machine
 
 CONFIG = """
@@ -37,37 +38,12 @@ site_configuration = {
     "environments": [{"name": "e", "cc": ""}],
 }
 """
-SITE = """
-name: box
-description: a box
-origins: {policy: same_host}
-injector: ucx
-"""
 
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # ReFrame leaves a log with this configuration
-    (tmp_path / "configs").mkdir()
-    (tmp_path / "site").mkdir()
-    (tmp_path / "configs" / "box.py").write_text(CONFIG)
-    (tmp_path / "site" / "box.yaml").write_text(SITE)
-    return tmp_path
-
-
-@pytest.fixture
-def fake(tmp_path, monkeypatch):
-    """Puts a program on PATH that says `text` and ends with `code`."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-
-    def put(name, text="", code=0):
-        (tmp_path / f"{name}.txt").write_text(text)
-        (folder / name).write_text(f"#!/bin/sh\ncat {tmp_path}/{name}.txt\nexit {code}\n")
-        (folder / name).chmod(0o755)
-
-    return put
+    return checkout(tmp_path, CONFIG)
 
 
 def state_of(diagnosis, what):
@@ -76,7 +52,6 @@ def state_of(diagnosis, what):
 
 def test_a_machine_of_this_checkout(root, monkeypatch):
     monkeypatch.setattr(doctor, "tools", lambda: [doctor.lacking("tool x", "none")])
-    (root / "reframe_tests").symlink_to(ROOT / "reframe_tests")
     checks = doctor.checks_in(ROOT / "reframe_tests")  # takes long
     monkeypatch.setattr(doctor, "checks_in", lambda _: checks)
     diagnosis = doctor.examine("box", root=root)
@@ -181,9 +156,9 @@ def test_settings_are_those_of_the_configuration_whatever_it_prints(root):
     assert (found.system, found.environment["SLURM_CONF"]) == ("box", "/somewhere/slurm.conf")
 
 
-def test_a_compiler_without_openmp_is_missing(fake, monkeypatch):
-    monkeypatch.setenv("CC", "mycc")
-    fake("mycc", "unrecognized option -fopenmp", 1)
+def test_a_compiler_without_openmp_is_missing(tmp_path, monkeypatch):
+    compiler = program(tmp_path, "mycc", "echo unrecognized option -fopenmp; exit 1")
+    monkeypatch.setenv("CC", str(compiler))
     row = doctor.c_compiler(needed=True)
     assert (row.state, row.needed) == ("missing", True)
     assert "unrecognized option" in row.detail
@@ -237,9 +212,7 @@ def test_a_reservation_of_the_origins_must_be_usable_now(monkeypatch):
 
 
 def test_the_spack_at_hand_is_named_with_its_version_and_what_it_lacks(tmp_path, monkeypatch):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "spack").write_text("#!/bin/sh\necho 1.1.0\n")
-    (tmp_path / "bin" / "spack").chmod(0o755)
+    program(tmp_path / "bin", "spack", "echo 1.1.0")
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     here = f"1.1.0 at {tmp_path}"
@@ -335,7 +308,8 @@ def test_targets_have_a_partition_without_the_origins_reservation(
 def test_an_injector_is_asked_of_the_host_only_where_writers_run_there(
     monkeypatch, policy, expected
 ):
-    monkeypatch.setattr(INJECTORS["perftest"], "missing", lambda: "no ib_write_bw: 'apt install x'")
+    lack = "no ib_write_bw: 'apt install x'"
+    monkeypatch.setattr(INJECTORS["perftest"], "missing", lambda _device: lack)
     found = {each.what: each for each in doctor.injectors(machine_apart(policy))}
     writes = found["injector perftest"]
     assert (writes.state, writes.needed) == expected

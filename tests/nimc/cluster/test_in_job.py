@@ -22,7 +22,6 @@ from records.errors import InputError, MachineError
 from records.files import private_lock
 from records.machine.host import detect
 from records.machine.site import Machine, Origins
-from tests.commands import Command
 from tests.nimc.cluster.made import FAST, node
 from tests.records.machine.made import machine
 
@@ -42,7 +41,7 @@ def states(looked: JobLook, **changes: Any) -> dict[str, str]:
     return {row.what: row.state for row in rows}
 
 
-def test_nodes_that_have_everything() -> None:
+def test_nodes_that_have_everything():
     what = ["job on nodes", "shared folders", "locks", "interface on nodes"]
     what += ["device mlx5_0 on nodes", "perftest on nodes"]
     looked = job(node("n1", FAST), node("n2", FAST))
@@ -63,7 +62,7 @@ def test_nodes_that_have_everything() -> None:
         ({"injectors": {"perftest": "ib_write_bw is missing: install"}}, "perftest on nodes"),
     ],
 )
-def test_what_one_node_lacks_is_missing(change: dict[str, Any], what: str) -> None:
+def test_what_one_node_lacks_is_missing(change, what):
     looked = job(node("n1", FAST), node("n2", FAST, **change))
     (row,) = (row for row in in_job.findings(looked, machine_of()) if row.state != "ok")
     assert (row.what, row.state, row.needed) == (what, "missing", True)
@@ -79,13 +78,13 @@ def test_what_one_node_lacks_is_missing(change: dict[str, Any], what: str) -> No
         (JobLook("7", "1 of 2 nodes answered", [node("n1", FAST)]), "job on nodes", "results"),
     ],
 )
-def test_a_job_that_did_not_run_is_one_line(looked: JobLook, what: str, remedy: str) -> None:
+def test_a_job_that_did_not_run_is_one_line(looked, what, remedy):
     (row,) = (row for row in in_job.findings(looked, machine_of()) if row.state != "ok")
     assert (row.what, row.state, row.detail) == (what, "missing", looked.why)
     assert remedy in row.remedy
 
 
-def test_interfaces_that_could_be_named_and_devices_are_said() -> None:
+def test_interfaces_that_could_be_named_and_devices_are_said():
     nodes = node("n1", FAST), node("n2", FAST[:1], addresses={"eno1": "10.0.0.2"})
     rows = {row.what: row for row in in_job.findings(job(*nodes), machine_of(interface=None))}
     interface = rows["interface on nodes"]
@@ -127,9 +126,7 @@ def reframe_left(folder: Path, job_id: str | None, phase: str, why: str) -> None
         (None, "setup", "x", "ReFrame failed in 'setup': x"),
     ],
 )
-def test_why_no_node_answered_is_one_line(
-    tmp_path: Path, job_id: str | None, phase: str, why: str, said: str
-) -> None:
+def test_why_no_node_answered_is_one_line(tmp_path, job_id, phase, why, said):
     reframe_left(tmp_path, job_id, phase, why)
     assert in_job.collected(tmp_path, 1) == JobLook(job_id, said, [])
 
@@ -140,9 +137,7 @@ SYSTEM = [
 ]
 
 
-def test_the_target_s_partition_is_looked_at_and_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_target_s_partition_is_looked_at_and_nothing_is_left(tmp_path, monkeypatch):
     """The job and its files are gone afterwards, whatever ends it."""
     asked: list[str] = []
     cancelled: list[Path] = []
@@ -168,16 +163,17 @@ def test_the_target_s_partition_is_looked_at_and_nothing_is_left(
     given = dict(word.removeprefix("NodeLook.").split("=", 1) for word in asked if "=" in word)
     assert json.loads(given["origins"]) == HETJOB.model_dump()
     assert (given["stage"], given["max_pending_time"]) == ("/stage", "60s")
+    assert given["device"] == "mlx5_0"
     assert Path(given["folder"]).parent == results
     assert os.environ["SLURM_CONF"] == "/x"
     assert cancelled == [Path(given["folder"])]
     assert not list(results.iterdir())
 
 
-def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path: Path) -> None:
+def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path):
     def look(rank: int, stage: Path) -> None:
         environment = {**os.environ, "SLURM_PROCID": str(rank), "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "nimc.cluster.node_look", str(tmp_path), str(stage)]
+        command = [sys.executable, "-m", "nimc.cluster.node_look", str(tmp_path), "", str(stage)]
         subprocess.run(command, env=environment, check=True, timeout=60)
 
     with private_lock(tmp_path / "lock") as lock:
@@ -192,14 +188,6 @@ def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path: Path) -> N
     assert nodes[0].injectors["spin"] is None
 
 
-def test_a_machine_without_slurm_is_refused(tmp_path: Path) -> None:
+def test_a_machine_without_slurm_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"--in-job: configs/localhost\.py: no partition of"):
         in_job.look("localhost", tmp_path, 1.0, print)
-
-
-@pytest.mark.parametrize("option", [("--wait", "1min"), ("--results", "elsewhere")])
-def test_options_of_the_job_are_refused_without_one(
-    option: tuple[str, str], command: Command
-) -> None:
-    command("doctor", "--machine", "localhost", *option, code=2)
-    assert f"{option[0]}: has no effect without --in-job" in command.err

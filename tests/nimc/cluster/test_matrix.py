@@ -17,6 +17,7 @@ from records.machine import program
 from records.machine.program import ModuleLoad
 from records.machine.slurm import SlurmNode, ask_nodes, nodes_in
 from records.programs import ProgramAnswer
+from tests.nimc.checkouts import program as program_of
 
 #: The variable of a module system -> the program that it names.
 SYSTEMS = {
@@ -24,7 +25,7 @@ SYSTEMS = {
     "MODULES_CMD": "/usr/lib/x86_64-linux-gnu/modulecmd.tcl",
 }
 #: Stands in for Lmod: knows `tool/1.0` alone, and prints what Lmod prints.
-STAND_IN = """#!/bin/sh
+STAND_IN = """\
 test "$1 $2" = "bash load" || exit 1
 case $3 in
   tool|tool/1.0)
@@ -48,12 +49,9 @@ DOWN = SlurmNode("n2", "down")
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     """A search path with `melt` and `mycc` alone."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
     for name in ("melt", "mycc"):
-        (folder / name).write_text("#!/bin/sh\n")
-        (folder / name).chmod(0o755)
-    return str(folder)
+        program_of(tmp_path / "bin", name, "")
+    return str(tmp_path / "bin")
 
 
 @pytest.mark.parametrize(
@@ -113,9 +111,7 @@ def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> N
 
 
 def stand_in(tmp_path: Path, path: str) -> dict[str, str]:
-    script = tmp_path / "lmod"
-    script.write_text(STAND_IN.format(bin=path))
-    script.chmod(0o755)
+    script = program_of(tmp_path, "lmod", STAND_IN.format(bin=path))
     kept = {name: text for name, text in os.environ.items() if not name.startswith("BASH_")}
     return {**kept, "LMOD_CMD": str(script), "LOADEDMODULES": ""}
 
@@ -181,6 +177,35 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
         "melt": "one+spack: Spack is not set up for m: nimc spack setup --machine m;"
         " one+own: no program melt"
     }
+
+
+@pytest.mark.parametrize(
+    ("of_partition", "of_environment", "runs"),
+    [
+        ([], [["PATH", "{bin}:$PATH"]], "yes"),
+        ([], [["PATH", "${{PATH}}:{bin}"]], "yes"),
+        ([["PATH", "{bin}:$PATH"]], [["PATH", "/opt/none:$PATH"]], "yes"),
+        ([["ROOT", "{bin}/.."]], [["PATH", "$ROOT/bin"]], "yes"),
+        ([["PATH", "{bin}:$PATH"]], [["PATH", "/opt/none"]], "no"),
+        ([], [["OLD_PATH", "{bin}:$PATH"], ["THREADS", 4]], "no"),
+    ],
+)
+def test_a_program_is_looked_for_on_the_path_that_variables_set(
+    path: str, of_partition: list[list[str]], of_environment: list[list[str]], runs: str
+) -> None:
+    """As by `export NAME="VALUE"` in a job script, the partition's before the environment's."""
+
+    def filled(variables: list[list[str]]) -> list[list[str]]:
+        return [
+            [name, value.format(bin=path) if isinstance(value, str) else value]
+            for name, value in variables
+        ]
+
+    part = {"name": "p", "environs": ["e"], "env_vars": filled(of_partition)}
+    environ = {"name": "e", "features": ["wheels"], "env_vars": filled(of_environment)}
+    settings = ReframeSettings({"PATH": "/usr/bin"}, [part], [environ])
+    (cell,) = matrix({"melt": PROGRAM}, offers_of(settings, "m", None)).cells
+    assert (cell.runs, cell.reason) == (runs, "" if runs == "yes" else "no program melt")
 
 
 def test_a_node_of_several_partitions_is_listed_once_and_other_lines_are_no_nodes() -> None:

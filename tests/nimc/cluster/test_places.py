@@ -6,18 +6,16 @@ import sys
 
 import pytest
 
-from nimc.campaign.checks import CheckVariables, checks_in
+from nimc.campaign.checks import CheckVariables
 from nimc.campaign.settings import (
     ReframePlace,
     ReframeSettings,
     matching,
     needed,
     places_of,
-    settings_of,
     without_place,
 )
 from records.errors import InputError
-from tests.commands import ROOT
 
 #: Asks ReFrame whether an environment is valid for a check.
 _REFRAME = """
@@ -52,7 +50,7 @@ def check(*environs: str, compiles: bool = False) -> CheckVariables:
     return CheckVariables(frozenset(), environs=environs, compiles=compiles)
 
 
-def test_conditions_hold_where_reframe_says_so() -> None:
+def test_conditions_hold_where_reframe_says_so():
     answer = subprocess.run(
         [sys.executable, "-c", _REFRAME, json.dumps(CASES)],
         capture_output=True, text=True, check=True,
@@ -64,7 +62,7 @@ def test_conditions_hold_where_reframe_says_so() -> None:
     assert all(place().accepted_by([each]) for each in ("%gpu=a100", "+a %gpu=a100"))
 
 
-def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone() -> None:
+def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone():
     places = [place("spack", ["spack"], compiler=""), place("gnu", [], compiler="")]
     checks = {
         "stream": check("*", compiles=True),
@@ -77,7 +75,7 @@ def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone() ->
     assert without_place(checks, [place("gnu", ["wheels"])]) == []
 
 
-def test_places_take_modules_of_both_and_the_environment_of_their_partition() -> None:
+def test_places_take_modules_of_both_and_the_environment_of_their_partition():
     settings = ReframeSettings(
         {},
         [
@@ -95,20 +93,6 @@ def test_places_take_modules_of_both_and_the_environment_of_their_partition() ->
     assert [
         (f"{each.partition}+{each.environment}", each.compiler, each.modules) for each in found
     ] == [("a+gnu", "cc", ("slurm", "gcc/13", "mpi")), ("b+gnu", "cc-b", ()), ("b+many", "cc", ())]
-
-
-def test_checks_of_membench_run_where_there_is_a_compiler_as_on_the_example_machine() -> None:
-    """Its second partition has no feature that stream, membench or numa asked for."""
-    names = ("stream", "membench", "numa")
-    known = checks_in(ROOT / "reframe_tests")
-    checks = {name: known[name] for name in names}
-    assert without_place(checks, [place("gnu", [], compiler="")]) == list(names)
-    settings = settings_of(ROOT / "configs/example_slurm.py")
-    places = places_of(settings, settings.partitions, "example_slurm")
-    for part in ("standard", "highmem"):
-        own = [each for each in places if each.partition == part]
-        assert own, part
-        assert without_place(checks, own) == [], part
 
 
 NAMES = {

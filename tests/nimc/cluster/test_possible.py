@@ -10,9 +10,8 @@ import pytest
 from nimc.campaign.prepare import prepare
 from nimc.cli import hosts, plan, run
 from nimc.cluster.doctor import examine
-from records.checkout import ROOT
 from reframe_tests.factors import _missing
-from tests.commands import Command
+from tests.nimc.checkouts import SITE, checkout, program
 
 CONFIG = """
 site_configuration = {
@@ -22,7 +21,6 @@ site_configuration = {
     "environments": [{"name": "e", "cc": "sh", "features": ["wheels"]}],
 }
 """
-SITE = "name: box\ndescription: a box\norigins: {policy: same_host}\ninjector: ucx\n"
 STREAM = "{check: stream, expect: 1s}"
 LAMMPS = "{check: lammps, expect: 1s}"
 FOUR_NODES = "{check: lammps_scaling, expect: 1s, set: {nodes: 4}}"
@@ -99,16 +97,14 @@ def changed(text: str, by: dict[str, str]) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout for a machine, a search path without Slurm, and a ReFrame that does nothing."""
-    (tmp_path / "reframe_tests").symlink_to(ROOT / "reframe_tests")
-    for name in ("configs", "site", "bin"):
-        (tmp_path / name).mkdir()
+    """A folder for a checkout, a search path without Slurm, and a ReFrame that does nothing."""
+    bin_ = tmp_path / "bin"
+    reframe = program(bin_, "reframe", 'case "$*" in *" -r "*) touch "$0.ran";; esac')
+    program(bin_, "ucx_perftest", "true")
     for name in ("sh", "cat", "cc", "true"):
-        (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
-    put(tmp_path, "ucx_perftest", "true")
-    put(tmp_path, "reframe", 'case "$*" in *" -r "*) touch "$0.ran";; esac')
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setenv("NIMC_REFRAME", str(tmp_path / "bin" / "reframe"))
+        (bin_ / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(bin_))
+    monkeypatch.setenv("NIMC_REFRAME", str(reframe))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "spack"))
     monkeypatch.setattr("conductor.injectors.mpi_put._FOLDER", tmp_path)
     monkeypatch.setattr("records.processes.become_subreaper", lambda: None)
@@ -121,19 +117,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def put(folder: Path, name: str, script: str) -> None:
-    file = folder / "bin" / name
-    file.write_text(f"#!/bin/sh\n{script}\n")
-    file.chmod(0o755)
-
-
 @pytest.mark.parametrize("wrong", MACHINES.values(), ids=MACHINES)
-def test_all_of_them_agree(folder: Path, command: Command, wrong: Wrong) -> None:
-    (folder / "configs/box.py").write_text(changed(CONFIG, wrong.config))
-    (folder / "site/box.yaml").write_text(changed(SITE, wrong.site))
+def test_all_of_them_agree(folder, command, wrong):
+    checkout(folder, changed(CONFIG, wrong.config), changed(SITE, wrong.site))
     for name, answer in ({**ANSWERS, **wrong.answers} if wrong.config == SLURM else {}).items():
         if answer is not None:
-            put(folder, name, answer)
+            program(folder / "bin", name, answer)
     campaign = folder / "c.yaml"
     campaign.write_text(
         f"name: c\nworkloads: [{wrong.workload}]\narms: [off, on]\npairs: {{floor: 6, cap: 6}}\n"
@@ -158,3 +147,27 @@ def test_all_of_them_agree(folder: Path, command: Command, wrong: Wrong) -> None
     text = " ".join(command.out.split())
     assert wrong.said in text or not examined
     assert ("box is ready" in text) == (examined == 0)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "policy", "doubted"),
+    [
+        ("mpiexec", HETJOB, True),
+        ("srun --mpi=pmi2", HETJOB, False),
+        ("mpiexec", {}, False),
+    ],
+)
+def test_a_launcher_that_may_not_reach_the_origins_is_named(
+    folder, command, launcher, policy, doubted
+):
+    checkout(folder, changed(CONFIG, SLURM), changed(SITE, {**policy, "ucx": "mpi_put"}))
+    programs = {**ANSWERS, "mpi_put": f"echo {launcher}", "mpiexec": "true"}
+    for name, answer in programs.items():
+        program(folder / "bin", name, answer)
+    campaign = folder / "c.yaml"
+    campaign.write_text(f"name: c\nworkloads: [{STREAM}]\narms: [off, on]\n")
+    said = "mpiexec of mpi_put may not reach a job's other nodes: make -B"
+    document = command.json("plan", campaign, "--machine", "box")
+    assert any(line.startswith(said) for line in document["warnings"]) == doubted
+    command("doctor", "--machine", "box", "-v")
+    assert (said.partition(":")[0] in " ".join(command.out.split())) == doubted

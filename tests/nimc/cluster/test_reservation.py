@@ -16,6 +16,7 @@ from nimc.cluster.reservation import (
 from records.errors import InputError, MachineError
 from records.machine.site import Machine
 from records.programs import ProgramAnswer
+from tests.nimc.checkouts import program
 from tests.records.machine import made
 
 LINE = (
@@ -68,13 +69,13 @@ def test_the_operators_line_and_what_the_site_file_lacks_for_it():
 
 
 def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
-    (tmp_path / "scontrol").write_text(
-        '#!/bin/sh\n[ "$4" = none ] && echo "Reservation none not found" >&2 && exit 1\n'
+    script = (
+        '[ "$4" = none ] && echo "Reservation none not found" >&2 && exit 1\n'
         '[ "$*" = "-o show reservation" ] && echo "No reservations in the system"\n'
         f'[ "$SLURM_TIME_FORMAT" = standard ] && echo "{LINE}"'
-        f' || echo "{LINE.replace("2026-11-21T", "Tomorr ")}"\n'
+        f' || echo "{LINE.replace("2026-11-21T", "Tomorr ")}"'
     )
-    (tmp_path / "scontrol").chmod(0o755)
+    program(tmp_path, "scontrol", script)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
     assert find("nimc") == parse(LINE)

@@ -9,7 +9,6 @@ import pytest
 
 from nimc.cluster.remedies import ROOT_REMEDIES, values
 from records.errors import InputError
-from tests.commands import Command
 from tests.nimc.cluster.sysroot import CHANGED, STATE, changed, content, node, run, scripts
 
 #: More than any of the scripts has.
@@ -164,11 +163,9 @@ def test_scripts_pass_shellcheck(tmp_path, name):
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_a_part_alone_is_what_the_whole_page_and_the_document_hold(command: Command):
+def test_a_part_alone_is_what_the_whole_page_and_the_document_hold(command):
     listed = command.json("remedy", "list")["remedies"]
     assert [row["name"] for row in listed] == list(ROOT_REMEDIES)
-    command("remedy", "show", "smba", code=2)
-    assert "smba: no such remedy; allowed: irq_affinity, cat" in command.err
     words = ["remedy", "show", "irq_affinity", "--set", "cpus=9,8", "--set", "device=mlx5_1"]
     document = command.json(*words)
     assert document["values"] == {"device": "mlx5_1", "cpus": "8-9"}

@@ -58,16 +58,16 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., RunData]:
 def test_a_repetition_is_judged_and_says_why(
     run_of: Callable[..., RunData], packed: Case, new: Case, pairs: int, outcome: str, why: str
 ) -> None:
-    judged = judge(compare_sides([run_of(packed, pairs, 1)], [run_of(new, pairs, 2)]))
-    assert judged.outcome == outcome
-    assert len(judged.reasons) == 1
-    assert why in judged.reasons[0]
+    sides = ([run_of(packed, pairs, 1)], [run_of(new, pairs, 2)])
+    judged, (reason,) = judge(compare_sides(*sides))
+    assert judged == outcome
+    assert why in reason
 
 
 def test_a_run_without_an_effect_shows_nothing(run_of: Callable[..., RunData]) -> None:
     silent = replace(SLOW, effects={"aa": 1.0})
-    judged = judge(compare_sides([run_of(silent, 6, 1)], [run_of(silent, 6, 2)]))
-    assert (judged.outcome, len(judged.reasons)) == (_NOT, 1)
+    outcome, reasons = judge(compare_sides([run_of(silent, 6, 1)], [run_of(silent, 6, 2)]))
+    assert (outcome, reasons) == (_NOT, ["the packed run has no effect"])
 
 
 def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> None:
@@ -77,9 +77,9 @@ def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> 
     for name, cases, seed in (("packed", (SLOW, LAMMPS), 1), ("new", (more,), 2)):
         made = [each for case in cases for each in samples(case, pairs=PAIRS, seed=seed)]
         runs.append(load_run(write_run(tmp_path / name, made, header(run=name, pairs_cap=60))))
-    found = judge(compare_sides(runs[:1], runs[1:]))
-    assert found.outcome == "differs"
-    assert sorted(reason.rpartition(": ")[2] for reason in found.reasons) == [_NOT, "differs"]
+    outcome, reasons = judge(compare_sides(runs[:1], runs[1:]))
+    assert outcome == "differs"
+    assert sorted(reason.rpartition(": ")[2] for reason in reasons) == [_NOT, "differs"]
 
 
 def test_another_figure_of_the_packed_results_is_said(crate: Path, command: Command) -> None:

@@ -9,15 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.crate.zipped import (
-    MANIFEST,
-    manifest,
-    manifest_faults,
-    sign,
-    signer_of,
-    unzipped,
-    zipped,
-)
+from nimc.crate.zipped import MANIFEST, manifest, sign, signer_of, unzipped, zipped
 from records.errors import InputError, MachineError
 
 FILES = {"b/c.txt": b"two\n", "a.json": b"{}", "b/stream@rate=25%.jsonl": b"1\n2\n", "é": b""}
@@ -46,11 +38,8 @@ def test_a_change_of_any_byte_is_found() -> None:
     for position in range(len(made)):
         edited = bytearray(made)
         edited[position] ^= chance.randrange(1, 256)
-        try:
-            found = manifest_faults(unzipped(bytes(edited)))
-        except InputError:
-            continue
-        assert found, position
+        with pytest.raises(InputError):
+            unzipped(bytes(edited))
 
 
 def other(name: str = "a", *, mode: int = stat.S_IFREG | 0o644, method: int = 0) -> bytes:
@@ -61,6 +50,15 @@ def other(name: str = "a", *, mode: int = stat.S_IFREG | 0o644, method: int = 0)
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr(entry, b"0" * 100_000)
     return out.getvalue()
+
+
+def compressed_badly() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a", bytes(range(100)))
+    raw = bytearray(out.getvalue())
+    raw[40:72] = bytes(32)  # its header and name have 31 bytes, its LZMA properties 9
+    return bytes(raw)
 
 
 def twice() -> bytes:
@@ -81,8 +79,8 @@ def twice() -> bytes:
         (other("a\nb"), "plain names"),
         (other(mode=stat.S_IFLNK | 0o777), "headers were changed"),
         (other(method=zipfile.ZIP_DEFLATED), "larger than the zip"),
+        (compressed_badly(), "damaged"),
         (twice(), "headers were changed"),
-        (other().replace(b"\x00\x00\x21\x00", b"\x00\x00\x22\x00"), "headers"),  # another date
         (b"\0" + zipped(FILES), "headers were changed"),
         (zipped(FILES) + b"\0", "headers were changed"),
         (b"", "no zip"),
@@ -107,16 +105,17 @@ def test_a_crate_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_manifest_lists_all_files_and_no_others() -> None:
     sound = listed(FILES)
-    assert manifest_faults(sound) == []
-    assert manifest_faults(FILES) == [f"{MANIFEST}: is missing"]
+    lines = sound[MANIFEST].splitlines(keepends=True)
     for files in (
+        FILES,
         {**sound, "more": b""},
         {name: sound[name] for name in sound if name != "a.json"},
         {**sound, "a.json": b"[]"},
         {**sound, MANIFEST: sound[MANIFEST].replace(b"\n", b"\r\n")},
-        {**sound, MANIFEST: b"".join(reversed(sound[MANIFEST].splitlines(keepends=True)))},
+        {**sound, MANIFEST: b"".join(reversed(lines))},
     ):
-        assert manifest_faults(files)
+        with pytest.raises(InputError, match=f"^{MANIFEST}: does not list these files"):
+            unzipped(zipped(files))
 
 
 # Signatures by OpenSSH: who signed, and that nothing else passes.

@@ -28,10 +28,8 @@ def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
     (controller,) = cluster.processes("slurmctld")
     os.kill(controller, signal.SIGKILL)
     daemons.start_controller(cluster.layout)
-    assert cluster.accounts(1) == ["COMPLETED|node1"]
-    assert cluster.nimc_json("status")["healthy"] is True
 
-    # A heterogeneous job, its components on disjoint nodes by Slurm's own books.
+    # Then a heterogeneous job, its components on disjoint nodes by Slurm's own books.
     job = tmp_path / "job.sh"
     job.write_text(
         "#!/bin/sh\n#SBATCH -N2 -p compute\n#SBATCH hetjob\n#SBATCH -N1 -p origin\n"
@@ -43,6 +41,7 @@ def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
     assert sorted(output.read_text().split()) == ["binding=none", "node1", "node2", "node3"]
     books = ["COMPLETED|node1", "COMPLETED|node3", "COMPLETED|node[1-2]"]
     assert cluster.accounts(3) == books
+    assert cluster.nimc_json("status")["healthy"] is True
 
     # A process that left its session is still the step's.
     cluster.slurm("srun", "-N1", "sh", "-c", "setsid sleep 86399 & exit 0")

@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 from datetime import date, datetime
-from pathlib import Path
 from types import SimpleNamespace as Made
 
 import polars as pl
@@ -68,12 +67,12 @@ STOPPED = EndedRun(143, stopped="its time ended")
         (STOPPED, 5, [ALARM], [], [], ("slower", "stream lost 10 %")),
     ],
 )  # fmt: skip
-def test_a_night_ends_in_one_way(ended, samples, alarms, failures, figures, expected) -> None:
+def test_a_night_ends_in_one_way(ended, samples, alarms, failures, figures, expected):
     of = summary(figures=figures, alarms=alarms, failures=failures)
     assert judge_night(ended, samples, of) == expected
 
 
-def test_a_night_ends_at_the_next_such_time_of_day_and_has_the_date_of_its_evening() -> None:
+def test_a_night_ends_at_the_next_such_time_of_day_and_has_the_date_of_its_evening():
     for start, end, night in (
         (datetime(2026, 11, 20, 22, 0), datetime(2026, 11, 21, 5), date(2026, 11, 20)),
         (datetime(2026, 11, 21, 0, 30), datetime(2026, 11, 21, 5), date(2026, 11, 20)),
@@ -86,7 +85,7 @@ def test_a_night_ends_at_the_next_such_time_of_day_and_has_the_date_of_its_eveni
             night_until(wrong, start)
 
 
-def test_a_summary_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_summary_is_read_as_it_was_written(tmp_path):
     path = path_of(tmp_path, "small", "m1", date(2026, 11, 20))
     assert path == tmp_path / "nights" / "small-m1-2026-11-20.json"
     path.write_text(SUMMARY.text)
@@ -102,7 +101,7 @@ def test_a_summary_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert left_out[1].startswith(f"{spoilt}: outcome")
 
 
-def test_metrics_are_gauges_of_base_units_whose_labels_are_escaped() -> None:
+def test_metrics_are_gauges_of_base_units_whose_labels_are_escaped():
     lines = prometheus_text(summary(machine='m"1\\')).splitlines()
     assert all(line.startswith(("# TYPE nimc_night_", "nimc_night_")) for line in lines)
     of = 'machine="m\\"1\\\\",campaign="small"'
@@ -118,7 +117,7 @@ def test_metrics_are_gauges_of_base_units_whose_labels_are_escaped() -> None:
     assert "finished" not in unfinished
 
 
-def test_the_sites_command_gets_the_document_and_its_failure_is_a_line(tmp_path: Path) -> None:
+def test_the_sites_command_gets_the_document_and_its_failure_is_a_line(tmp_path):
     got = tmp_path / "got.json"
     assert tell(SUMMARY, ["sh", "-c", f"cat > {got}"], None) == []
     assert got.read_text() == SUMMARY.text
@@ -135,7 +134,7 @@ def test_the_sites_command_gets_the_document_and_its_failure_is_a_line(tmp_path:
     assert line.startswith("--metrics: ")
 
 
-def test_alarms_are_of_references_and_of_the_history() -> None:
+def test_alarms_are_of_references_and_of_the_history():
     rows = pl.DataFrame(
         {
             "case": ["stream", "stream", "melt"],
@@ -152,7 +151,7 @@ def test_alarms_are_of_references_and_of_the_history() -> None:
     assert alarms_of(rows.clear(), [alarm], date(2026, 11, 21))[0].known
 
 
-def test_a_night_stops_its_child_at_its_time_and_after_a_signal(tmp_path: Path) -> None:
+def test_a_night_stops_its_child_at_its_time_and_after_a_signal(tmp_path):
     at = (tmp_path / "small.yaml", "localhost", tmp_path, print)
     for end_s, signum, why in (
         (1.0e9, None, "its time ended"),
@@ -167,7 +166,7 @@ def test_a_night_stops_its_child_at_its_time_and_after_a_signal(tmp_path: Path) 
     assert night._attend(child, Made(wait=lambda _: child.wait(), signum=None)) is None
 
 
-def test_a_night_that_is_done_is_neither_run_nor_told_again(tmp_path: Path) -> None:
+def test_a_night_that_is_done_is_neither_run_nor_told_again(tmp_path):
     lines: list[str] = []
     at = ("m1", tmp_path, lines.append, None, SUMMARY.night, ["touch", str(tmp_path / "told")])
     night = NightRun(tmp_path / "small.yaml", *at)
@@ -186,9 +185,7 @@ def test_a_night_that_is_done_is_neither_run_nor_told_again(tmp_path: Path) -> N
     assert (tmp_path / "told").exists()
 
 
-def test_samples_since_a_moment_are_counted_without_a_line_that_is_being_written(
-    tmp_path: Path,
-) -> None:
+def test_samples_since_a_moment_are_counted_without_a_line_that_is_being_written(tmp_path):
     run = write_run(tmp_path / "run", made := samples(STREAM, pairs=6))
     with (run / "samples" / "stream.jsonl").open("a") as file:
         file.write('{"star')
@@ -197,9 +194,7 @@ def test_samples_since_a_moment_are_counted_without_a_line_that_is_being_written
     assert new_samples(tmp_path / "none", 0.0) == 0
 
 
-def test_jobs_of_a_night_that_is_a_job_inherit_nothing_of_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_jobs_of_a_night_that_is_a_job_inherit_nothing_of_it(monkeypatch):
     for name in ("SLURM_JOB_ID", "SLURMD_NODENAME", "SBATCH_ACCOUNT", "SLURM_CONF", "OTHER"):
         monkeypatch.setenv(name, "x")
     kept = {name for name, value in environment().items() if value == "x"}

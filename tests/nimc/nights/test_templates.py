@@ -41,7 +41,7 @@ def github() -> str:
 
 
 @pytest.mark.parametrize("command", [scrontab, gitlab, github])
-def test_the_command_is_one_that_nimc_takes(command) -> None:
+def test_the_command_is_one_that_nimc_takes(command):
     program, group, name, *words = shlex.split(command())
     assert (Path(program).name, group, name) == ("nimc", "nights", "run")
     given = nights.run.make_context("run", words).params
@@ -50,7 +50,7 @@ def test_the_command_is_one_that_nimc_takes(command) -> None:
     assert given["results"] == Path("/PATH/results")
 
 
-def test_the_dashboard_shows_only_metrics_and_labels_that_are_exported() -> None:
+def test_the_dashboard_shows_only_metrics_and_labels_that_are_exported():
     exported = prometheus_text(summary(finished_s=2.0, figures=FIGURES))
     metrics = set(re.findall(r"^(nimc_\w+){", exported, re.MULTILINE))
     labels = set(re.findall(r'[{,](\w+)="', exported))
@@ -66,7 +66,7 @@ def test_the_dashboard_shows_only_metrics_and_labels_that_are_exported() -> None
     assert len({panel["id"] for panel in panels}) == len(panels)
 
 
-def test_options_of_scrontab_are_sbatchs() -> None:
+def test_options_of_scrontab_are_sbatchs():
     lines = (FOLDER / "scrontab").read_text().splitlines()
     options = [line.split()[1] for line in lines if line.startswith("#SCRON")]
     assert len(options) == 5

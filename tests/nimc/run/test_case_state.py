@@ -30,9 +30,7 @@ def state(run: Path, rule: StoppingRule = RULE) -> CaseState:
     return case_state(run, "stream", TREATED, rule)
 
 
-def test_a_pair_counts_when_every_arm_has_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pair_counts_when_every_arm_has_run(tmp_path, monkeypatch):
     assert (state(tmp_path).pairs, state(tmp_path).next_block) == (0, 0)
     write(tmp_path, 0, [(-1, "off"), (0, "off"), (0, "on"), (0, "aa"), (1, "on"), (1, "off")])
     now = state(tmp_path)
@@ -55,9 +53,7 @@ def test_a_pair_counts_when_every_arm_has_run(
     ("on", "rejected", "before", "missing"),
     [(4, 5, 0, 2), (4, 6, 0, 0), (0, 6, 6, 6), (0, 11, 6, 6), (0, 12, 6, 0)],
 )
-def test_a_session_ends_when_as_many_pairs_are_lost_as_may_count(
-    on: int, rejected: int, before: int, missing: int
-) -> None:
+def test_a_session_ends_when_as_many_pairs_are_lost_as_may_count(on, rejected, before, missing):
     now = CaseState({"on": on}, next_block=1, rejected=rejected)
     assert now.missing(Pairs(floor=6, cap=6), before) == missing
 
@@ -81,11 +77,11 @@ ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
         ({"on": 4, "spin": 9}, False, 2),
     ],
 )
-def test_a_case_goes_on_until_it_is_done(pairs: dict[str, int], done: bool, missing: int) -> None:
+def test_a_case_goes_on_until_it_is_done(pairs, done, missing):
     assert CaseState(pairs, next_block=1, done=done).missing(ASKED) == missing
 
 
-def test_a_case_is_done_when_its_effects_are_decided(tmp_path: Path) -> None:
+def test_a_case_is_done_when_its_effects_are_decided(tmp_path):
     """The made samples are 1.5 times as slow in every pair; seven decide, and four do not."""
     write(tmp_path, 0, [(pair, arm) for pair in range(4) for arm in ARMS])
     assert not state(tmp_path).done
@@ -149,10 +145,7 @@ NOWHERE = "\x1b[33mWARNING: x does not run on m: valid_systems\n"
         (0, None, [], {"reframe.log": NOWHERE}, "skipped: x does not run on m: valid_systems"),
     ],
 )
-def test_why_a_block_failed(
-    tmp_path: Path, status: int, block: dict[str, str] | None, cases: list[dict[str, str]],
-    files: dict[str, str], expected: str | None,
-) -> None:  # fmt: skip
+def test_why_a_block_failed(tmp_path, status, block, cases, files, expected):
     if block:
         (tmp_path / "block.json").write_text(json.dumps(block))
     if cases:

@@ -68,7 +68,7 @@ def rows_of(samples: pl.DataFrame, rule: StoppingRule) -> dict[str, Result]:
     return {row.case: row for row in results(samples, rule) if row.role == "effect"}
 
 
-def test_no_case_ends_as_unstable_that_the_report_calls_open(work: CampaignRunner) -> None:
+def test_no_case_ends_as_unstable_that_the_report_calls_open(work):
     """In none is there anything; two would end as 'baseline unstable', each judged alone."""
     assert work.run_all() == []
     rule = StoppingRule.of(load_header(work.run))
@@ -83,9 +83,7 @@ def test_no_case_ends_as_unstable_that_the_report_calls_open(work: CampaignRunne
     assert [row.verdict for row in alone].count(Verdict.BASELINE_UNSTABLE) == 2
 
 
-def test_a_case_that_a_later_one_opens_again_goes_on(
-    work: CampaignRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_case_that_a_later_one_opens_again_goes_on(work, monkeypatch):
     last = work.run / "samples" / f"{CASES[-1]}.jsonl"
 
     def is_done(_: Path, case: str, __: StoppingRule) -> bool:

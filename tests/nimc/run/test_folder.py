@@ -45,9 +45,7 @@ def header(asked: Request) -> RunHeader:
     return new_header(asked)
 
 
-def test_a_file_system_without_locks_is_not_taken_for_another_nimc(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: RunHeader
-) -> None:
+def test_a_file_system_without_locks_is_not_taken_for_another_nimc(tmp_path, monkeypatch, header):
     # What flock() answers on Lustre that is mounted without the option flock.
     def flock(*_: object) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -65,16 +63,14 @@ def make(results: Path, header: RunHeader) -> Path:
     return folder.path
 
 
-def test_a_name_that_could_name_another_file_or_not_be_printed_is_refused() -> None:
+def test_a_name_that_could_name_another_file_or_not_be_printed_is_refused():
     for name in ("", ".", "..", "a/b", "a\n", "a\u202eb", "a\u2028"):
         with pytest.raises(ValueError, match="allowed: plain names"):
             plain_name(name)
     assert plain_name("a b-1.ü") == "a b-1.ü"
 
 
-def test_a_repeated_run_has_the_seed_of_the_other_and_is_resumed_apart(
-    tmp_path: Path, header: RunHeader
-) -> None:
+def test_a_repeated_run_has_the_seed_of_the_other_and_is_resumed_apart(tmp_path, header):
     other = Reproduced("quick-elsewhere-20261101-000000", "f" * 64)
     repeated = replace(header, reproduces=other)
     plain, path = make(tmp_path, header), make(tmp_path, repeated)
@@ -108,9 +104,7 @@ def behind_a_link(run: Path) -> None:
         behind_a_link,
     ],
 )
-def test_a_planted_run_is_not_resumed(
-    tmp_path: Path, header: RunHeader, plant: Callable[[Path], None]
-) -> None:
+def test_a_planted_run_is_not_resumed(tmp_path, header, plant):
     results = tmp_path / "results"
     path = make(results, header)
     plant(path)
@@ -118,7 +112,7 @@ def test_a_planted_run_is_not_resumed(
         assert (folder.resumed, folder.path != path) == (False, True)
 
 
-def test_latest_leads_to_the_run_that_was_opened_last(tmp_path: Path, header: RunHeader) -> None:
+def test_latest_leads_to_the_run_that_was_opened_last(tmp_path, header):
     first = make(tmp_path, header)
     assert os.readlink(tmp_path / "latest") == first.name
     later = replace(header, started_s=header.started_s + 1)
@@ -132,8 +126,8 @@ def test_latest_leads_to_the_run_that_was_opened_last(tmp_path: Path, header: Ru
 
 
 def test_the_latest_run_is_resumed_unless_it_is_finished_or_ordered_in_another_way(
-    tmp_path: Path, header: RunHeader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, header, monkeypatch
+):
     cancelled: list[Path] = []
     monkeypatch.setattr(folders, "cancel_jobs", cancelled.append)
 
@@ -166,9 +160,7 @@ def test_the_latest_run_is_resumed_unless_it_is_finished_or_ordered_in_another_w
     assert find_other(tmp_path, other) == second
 
 
-def test_what_a_killed_session_left_is_waited_for_killed_and_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_session_left_is_waited_for_killed_and_named(tmp_path, monkeypatch):
     left, killed = [[7, 8], [7], []], list[int]()
     monkeypatch.setattr(folders, "users_of", lambda _: left.pop(0) if len(left) > 1 else left[0])
     monkeypatch.setattr("os.kill", lambda pid, _: killed.append(pid))
@@ -282,7 +274,7 @@ def test_the_header_says_what_is_asked_of_each_case(tmp_path):
 
 
 @pytest.mark.parametrize("schema", [1, 5])
-def test_a_header_of_another_schema_is_refused(tmp_path: Path, schema: int) -> None:
+def test_a_header_of_another_schema_is_refused(tmp_path, schema):
     (tmp_path / "run.json").write_text(json.dumps({**made_header().as_dict(), "schema": schema}))
     with pytest.raises(InputError, match=f"/run.json: schema: {schema} found; allowed: 2 to 4"):
         load_header(tmp_path)

@@ -22,6 +22,7 @@ from records.machine import slurm as jobs
 from records.machine.site import Machine, Origins
 from records.programs import ProgramAnswer
 from tests.nimc.campaign.made_request import made_request
+from tests.nimc.checkouts import program
 
 CAMPAIGN: dict[str, Any] = {
     "name": "c",
@@ -34,9 +35,7 @@ MACHINE = Machine(name="m", description="", origins=Origins(policy="hetjob"), in
 RUNS = "|R|2026-11-23T20:00:00|None|"
 
 
-def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(tmp_path, monkeypatch):
     two = f"2+0{RUNS}{tmp_path}/a\n2+1{RUNS}{tmp_path}/a\n"
     listed = [f"{two}5{RUNS}{tmp_path}/b\n", f"2+1{RUNS}{tmp_path}/a\n", ""]
     asked: list[list[str]] = []
@@ -68,8 +67,8 @@ def work_in(
 @pytest.mark.parametrize(("slurm", "ended"), [(True, 1), (False, 0)])
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm: bool, ended: int, how: str
-) -> None:
+    tmp_path, monkeypatch, slurm, ended, how
+):
     def session(*_: object) -> int:
         if how == "stopped":
             raise Stopped(signal.SIGTERM)
@@ -89,9 +88,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
     assert cancelled == [tmp_path] * ended
 
 
-def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, monkeypatch, capsys):
     def session(*given: Any) -> int:
         (probe,) = work.slurm._probes  # type: ignore[union-attr]
         if probe.running:  # asked by the first tick, for the last time
@@ -116,12 +113,9 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(
     )
 
 
-def test_a_folder_in_another_encoding_hides_no_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_in_another_encoding_hides_no_job(tmp_path, monkeypatch):
     listed = f"7{RUNS}/old/caf\\351\\n8{RUNS}{tmp_path}/run\\n"
-    (tmp_path / "squeue").write_text(f"#!/bin/sh\nprintf '{listed}'\n")
-    (tmp_path / "squeue").chmod(0o755)
+    program(tmp_path, "squeue", f"printf '{listed}'")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert jobs._left(tmp_path / "run") == ["8"]
 
@@ -164,7 +158,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(tmp_path, monkeypatch)
 
 
-def test_jobs_and_why_they_wait_are_remembered(clock: Clock) -> None:
+def test_jobs_and_why_they_wait_are_remembered(clock):
     running = clock.controller.read_text()
     clock.controller.write_text(running.replace(RUNS, "|PD|2026-11-24T03:00:00|Priority|"))
     clock.go(30)
@@ -186,9 +180,7 @@ def test_jobs_and_why_they_wait_are_remembered(clock: Clock) -> None:
         ("PD|2026-11-24T03:00:00|a reason of a plugin: x|y", ["x|y", "2026-11-24 03:00:00"]),
     ],
 )
-def test_reason_and_start_are_shown_as_far_as_slurm_knows_them(
-    tmp_path: Path, listed: str, facts: list[str]
-) -> None:
+def test_reason_and_start_are_shown_as_far_as_slurm_knows_them(tmp_path, listed, facts):
     (tmp_path / "lustre" / "r").mkdir(parents=True)
     (tmp_path / "scratch").symlink_to("lustre")
     line = f"7|{listed}|{tmp_path}/lustre/r/a|b\n8{RUNS}{tmp_path}/lustre/r-2\n"
@@ -198,7 +190,7 @@ def test_reason_and_start_are_shown_as_far_as_slurm_knows_them(
     assert not {"None", "N/A"} & set(why.replace("(", " ").replace(")", " ").split())
 
 
-def test_a_minute_of_silence_is_told_once_and_so_is_its_end(clock: Clock) -> None:
+def test_a_minute_of_silence_is_told_once_and_so_is_its_end(clock):
     clock.go(30)
     text = clock.controller.read_text()
     clock.controller.unlink()
@@ -218,9 +210,7 @@ def test_a_minute_of_silence_is_told_once_and_so_is_its_end(clock: Clock) -> Non
         ("controller", 30, True, r"slurmctld has not answered for [67]\d s"),
     ],
 )
-def test_a_long_silence_ends_the_session(
-    clock: Clock, silent: str, waited_s: float, finished: bool, said: str
-) -> None:
+def test_a_long_silence_ends_the_session(clock, silent, waited_s, finished, said):
     clock.go(3000)
     assert clock.told == []  # accounting never answered: a site may have none
     clock.accounting.touch()
@@ -244,9 +234,7 @@ def lose_job(clock: Clock) -> None:
         (0, 50, {"begun": True}, r"[67]\d"),  # never seen in the queue
     ],
 )
-def test_a_job_that_slurm_lost_is_not_waited_for(
-    clock: Clock, seen_s: float, waited_s: float, state: dict[str, bool], gone: str
-) -> None:
+def test_a_job_that_slurm_lost_is_not_waited_for(clock, seen_s, waited_s, state, gone):
     clock.go(seen_s)
     lose_job(clock)
     clock.go(waited_s, **state)
@@ -254,7 +242,7 @@ def test_a_job_that_slurm_lost_is_not_waited_for(
         clock.go(60, **state)
 
 
-def test_a_job_that_is_queued_again_or_of_the_next_block_is_not_lost(clock: Clock) -> None:
+def test_a_job_that_is_queued_again_or_of_the_next_block_is_not_lost(clock):
     text = clock.controller.read_text()
     clock.go(30)
     for _ in range(3):
@@ -267,7 +255,7 @@ def test_a_job_that_is_queued_again_or_of_the_next_block_is_not_lost(clock: Cloc
     clock.go(600)
 
 
-def test_while_accounting_is_away_reframe_may_wait(clock: Clock) -> None:
+def test_while_accounting_is_away_reframe_may_wait(clock):
     clock.accounting.touch()
     clock.go(30)
     clock.accounting.unlink()
@@ -279,7 +267,7 @@ def test_while_accounting_is_away_reframe_may_wait(clock: Clock) -> None:
         clock.go(60)
 
 
-def test_one_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     hanging = ("sleep", "300")
     monkeypatch.setattr(sessions, "_ASKED", {"slurmctld": hanging})
     watch = SlurmWatch(tmp_path, lambda _: None)

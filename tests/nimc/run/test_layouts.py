@@ -8,7 +8,6 @@ from nimc.campaign.checks import CheckVariables
 from nimc.campaign.layouts import candidates
 from records.campaign import Entry
 from records.errors import InputError
-from tests.commands import Nimc
 from tests.nimc.campaign.made_request import made_machine
 
 CUBES = (1, 8, 27, 64, 125)
@@ -27,9 +26,7 @@ CUBES = (1, 8, 27, 64, 125)
         (4, 3, CUBES, []),
     ],
 )
-def test_layouts_that_are_compared(
-    cores: int, nodes: int, counts: tuple[int, ...], expected: list[str]
-) -> None:
+def test_layouts_that_are_compared(cores, nodes, counts, expected):
     entry = Entry(check="melt", set={"layout": "auto", "nodes": nodes})
     facts = {"cores": cores, "sockets": 1, "numa_nodes": 1, "llc": "1MiB", "memory": "1GiB"}
     check, machine = CheckVariables(frozenset(), rank_counts=counts), made_machine(facts=facts)
@@ -50,10 +47,9 @@ pairs: {floor: 6, cap: 6}
 LAYOUTS = ["16x1", "8x2", "4x4", "2x8", "1x16"]
 
 
-def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc: Nimc) -> None:
+def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc):
     nimc.write(AUTO)
-    status, out, err = nimc.run("--json", fake="layout=4x4")
-    assert status == 0, err
+    out, err = nimc.ended("--json", fake="layout=4x4")
     assert "xsbench: layout 4x4 is the fastest without writers" in err
     document = json.loads(out)
     assert {(row["case"], row["arm"]) for row in document["results"]} == {
@@ -75,12 +71,10 @@ def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc: Nimc) 
     assert asked["xsbench@layouts"] == ["off", *(f"off@layout={each}" for each in LAYOUTS[1:])]
 
 
-def test_a_run_that_is_resumed_keeps_its_layout(nimc: Nimc) -> None:
+def test_a_run_that_is_resumed_keeps_its_layout(nimc):
     nimc.write(AUTO)
-    status, _, err = nimc.run(fake="layout=2x8,torn")  # gone after the third run of each layout
-    assert status == 3, err
-    status, _, err = nimc.run(fake="layout=16x1")
-    assert status == 0, err
+    nimc.ended(fake="layout=2x8,torn", code=3)  # gone after the third run of each layout
+    _, err = nimc.ended(fake="layout=16x1")
     assert "xsbench: layout 2x8 is the fastest" in err
     assert len([each for each in nimc.samples("xsbench@layouts") if not each["warmup"]]) == 15
 
@@ -102,8 +96,7 @@ def test_a_run_that_is_resumed_keeps_its_layout(nimc: Nimc) -> None:
         ("check: xsbench", "check: minife", "unknown variable 'layout'"),
     ],
 )
-def test_what_cannot_be_laid_out_is_one_line(nimc: Nimc, old: str, new: str, said: str) -> None:
+def test_what_cannot_be_laid_out_is_one_line(nimc, old, new, said):
     nimc.write(AUTO.replace(old, new))
-    status, _, err = nimc.run()
-    assert (status, err.count("\n")) == (2, 1), err
-    assert said in err
+    _, err = nimc.ended(code=2)
+    assert (err.count("\n"), said in err) == (1, True), err

@@ -44,14 +44,14 @@ def swept(folder: Path, jobs: int, broken: tuple[str, ...] = ()) -> tuple[Sweepe
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_every_node_is_run_once_with_at_most_so_many_jobs(tmp_path: Path, jobs: int) -> None:
+def test_every_node_is_run_once_with_at_most_so_many_jobs(tmp_path, jobs):
     sweeper, failed = swept(tmp_path, jobs)
     assert failed == {}
     assert sweeper.started == NODES
     assert sweeper.most == jobs
 
 
-def test_a_failed_node_is_named_and_tried_again(tmp_path: Path) -> None:
+def test_a_failed_node_is_named_and_tried_again(tmp_path):
     _, failed = swept(tmp_path, 2, broken=("n3",))
     assert failed == {"n3": "exit status 3: no such node"}
     assert finished_run(tmp_path, "n3", TEXT) is None
@@ -60,7 +60,7 @@ def test_a_failed_node_is_named_and_tried_again(tmp_path: Path) -> None:
     assert finished_run(tmp_path, "n3", TEXT) == tmp_path / "n3/run"
 
 
-def test_a_sweep_continues_until_every_requested_node_is_measured(tmp_path: Path) -> None:
+def test_a_sweep_continues_until_every_requested_node_is_measured(tmp_path):
     folder = tmp_path / "nodes-m-nodes-20260101-000000"
     folder.mkdir()
 

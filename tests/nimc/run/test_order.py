@@ -19,7 +19,7 @@ def orders(k: int, pairs: int, seed: int = 7, case: str = "c") -> list[list[str]
     return [pair_order(group(k), seed, case, pair) for pair in range(pairs)]
 
 
-def test_designs_by_hand() -> None:
+def test_designs_by_hand():
     """That of four as Williams (1949) made it: 0, 1, last, 2, and so on; then one more to each."""
     assert williams(1) == [[[0]]]
     assert williams(2) == [[[0, 1], [1, 0]]]
@@ -28,7 +28,7 @@ def test_designs_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("k", "rows"), [(1, 1), (2, 2), (3, 6), (4, 4), (5, 10), (6, 6)])
-def test_each_design_is_balanced(k: int, rows: int) -> None:
+def test_each_design_is_balanced(k, rows):
     """Each treatment at each position, and each ordered pair of neighbours, equally often."""
     for seed in range(5):
         found = orders(k, 3 * rows, seed)
@@ -41,7 +41,7 @@ def test_each_design_is_balanced(k: int, rows: int) -> None:
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 5])
-def test_whatever_number_of_pairs_no_treatment_leads_by_more_than_one(k: int) -> None:
+def test_whatever_number_of_pairs_no_treatment_leads_by_more_than_one(k):
     """As blocks continue the order, so does a case that ends or is resumed after any pair."""
     places: Counter[tuple[str, int]] = Counter((name, at) for name in ARMS[:k] for at in range(k))
     for order in orders(k, 25):
@@ -51,7 +51,7 @@ def test_whatever_number_of_pairs_no_treatment_leads_by_more_than_one(k: int) ->
             assert max(counts) - min(counts) <= 1
 
 
-def test_groups_are_adjacent_and_balanced_too() -> None:
+def test_groups_are_adjacent_and_balanced_too():
     """Three baselines, of two, three and one treatment."""
     baselines = {"a": None, "b": None, "a1": "a", "b1": "b", "b2": "b", "c": None}
     found = [pair_order(baselines, 3, "c", pair) for pair in range(6)]
@@ -62,7 +62,7 @@ def test_groups_are_adjacent_and_balanced_too() -> None:
     assert sorted(of_b) == sorted(permutations(["b", "b1", "b2"]))
 
 
-def test_a_new_order_for_another_seed_or_case_and_for_each_design() -> None:
+def test_a_new_order_for_another_seed_or_case_and_for_each_design():
     first = orders(4, 40)
     assert first == orders(4, 40)
     for other in (orders(4, 40, seed=8), orders(4, 40, case="d")):
@@ -75,7 +75,7 @@ def test_a_new_order_for_another_seed_or_case_and_for_each_design() -> None:
     assert len(kinds) == 8
 
 
-def test_the_seed_is_of_the_runs_own_name() -> None:
+def test_the_seed_is_of_the_runs_own_name():
     """The first 63 bits that `printf 'd/night-m-20261122-000000' | sha256sum` prints."""
     assert run_seed("d", "night-m-20261122-000000") == 0xCA8A297D805414D4 >> 1
     assert run_seed("e", "night-m-20261122-000000") != 0xCA8A297D805414D4 >> 1

@@ -1,7 +1,5 @@
 """Counting runs, and the time left."""
 
-from pathlib import Path
-
 import pytest
 
 from nimc.run.progress import Display, NewSamples, RunCounter, run_line
@@ -31,9 +29,7 @@ def counter() -> RunCounter:
         ([(KEPT, 1003.0 + 3 * run) for run in range(12)], 1036.0, 12, 72.0),
     ],
 )
-def test_the_time_left(
-    runs: list[tuple[dict[str, str], float]], now_s: float, done: int, left_s: float
-) -> None:
+def test_the_time_left(runs, now_s, done, left_s):
     at_work = counter()
     for run in runs:
         at_work.add(*run)
@@ -41,7 +37,7 @@ def test_the_time_left(
     assert at_work.left_s(now_s) == pytest.approx(left_s)
 
 
-def test_only_whole_new_samples_are_read(tmp_path: Path) -> None:
+def test_only_whole_new_samples_are_read(tmp_path):
     file = tmp_path / "stream.jsonl"
     later = NewSamples(file)
     assert later.new() == []  # the file comes later
@@ -55,7 +51,7 @@ def test_only_whole_new_samples_are_read(tmp_path: Path) -> None:
     assert [samples.new(), samples.new()] == [[KEPT], []]
 
 
-def test_plain_lines_come_at_a_block_and_twice_a_minute(capsys: Err) -> None:
+def test_plain_lines_come_at_a_block_and_twice_a_minute(capsys):
     display = Display()
     for second in range(61):
         display.show("stream, block 0", counter(), 1000.0 + second)
@@ -67,9 +63,7 @@ def test_plain_lines_come_at_a_block_and_twice_a_minute(capsys: Err) -> None:
 
 
 @pytest.mark.parametrize(("progress", "lines"), [("quiet", 1), ("normal", 2), ("verbose", 5)])
-def test_quiet_shows_errors_only_and_verbose_every_run(
-    capsys: Err, progress: str, lines: int
-) -> None:
+def test_quiet_shows_errors_only_and_verbose_every_run(capsys, progress, lines):
     kept = {"outcome": "kept", "key": "melt/0/1", "fom": 2.5e9, "fom_unit": "B/s"}
     lost = {"outcome": "rejected", "key": "melt/0/2", "reason": "the node was busy"}
     display = Display(progress)  # type: ignore[arg-type]
@@ -89,9 +83,7 @@ def test_quiet_shows_errors_only_and_verbose_every_run(
     )
 
 
-def test_a_terminal_has_one_line_which_others_replace(
-    monkeypatch: pytest.MonkeyPatch, capsys: Err
-) -> None:
+def test_a_terminal_has_one_line_which_others_replace(monkeypatch, capsys):
     display = Display(terminal=True)
     display.show("stream", counter(), 1005.0)
     display.tell("a line\n")
@@ -107,7 +99,7 @@ def test_a_terminal_has_one_line_which_others_replace(
     ]
 
 
-def test_while_the_job_waits_its_reason_is_shown_and_no_time_passes(capsys: Err) -> None:
+def test_while_the_job_waits_its_reason_is_shown_and_no_time_passes(capsys):
     at_work = counter()
     at_work.wait("waits in the queue (Priority)", 1600.0)
     Display().show("stream, block 0", at_work, 1600.0)

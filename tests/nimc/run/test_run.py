@@ -13,27 +13,18 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from nimc.run.session import NIMC, users_of
 from records import chain
-from records.machine.site import Origins, load
 from records.order import run_seed
 from records.plan import BlockPlan
-from tests.commands import CAMPAIGN, ROOT, Command, Nimc
+from tests.commands import CAMPAIGN, ROOT, Nimc
 from tests.nimc import nimc_without_figures
 from tests.nimc.documented import assert_documented
 
 Wait = Callable[[Callable[[], bool]], None]
-
-
-def complete(nimc: Nimc, *options: str, **more: Any) -> tuple[str, str]:
-    """Run it to its end: standard output, standard error."""
-    status, out, err = nimc.run(*options, **more)
-    assert status == 0, err
-    return out, err
 
 
 def stopped(process: subprocess.Popen[str], *signals: signal.Signals) -> tuple[int, str]:
@@ -45,7 +36,7 @@ def stopped(process: subprocess.Popen[str], *signals: signal.Signals) -> tuple[i
     return process.returncode, err
 
 
-def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
+def test_a_campaign_runs_once_and_prints_one_document(nimc):
     process = nimc.start("--json", fake="child", command=NIMC)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
@@ -78,17 +69,15 @@ def test_a_campaign_runs_once_and_prints_one_document(nimc: Nimc) -> None:
     assert results["head"] == head
 
 
-def test_a_run_of_some_cases_is_neither_resumed_by_the_campaign_nor_taken_for_it(
-    nimc: Nimc,
-) -> None:
+def test_a_run_of_some_cases_is_neither_resumed_by_the_campaign_nor_taken_for_it(nimc):
     nimc.write_two_cases()
-    out, _ = complete(nimc, "--case", "lammps", "--json")
+    out, _ = nimc.ended("--case", "lammps", "--json")
     some = Path(json.loads(out)["run"])
     assert json.loads(out)["integrity_faults"] == []
     assert {row["case"] for row in json.loads(out)["results"]} == {"lammps"}
     header = json.loads((some / "run.json").read_text())
     (some / "run.json").write_text(json.dumps(header | {"finished_s": None}))
-    out, err = complete(nimc, "--json")
+    out, err = nimc.ended("--json")
     assert f"does not resume {some}: " in err
     whole = json.loads(out)
     assert Path(whole["run"]) != some
@@ -96,12 +85,11 @@ def test_a_run_of_some_cases_is_neither_resumed_by_the_campaign_nor_taken_for_it
     assert {path.name for path in (some / "samples").iterdir()} == {"lammps.jsonl"}
 
 
-def test_quiet_prints_the_results_alone_and_verbose_each_run(nimc: Nimc) -> None:
-    out, err = complete(nimc, "--quiet")
+def test_quiet_prints_the_results_alone_and_verbose_each_run(nimc):
+    out, err = nimc.ended("--quiet")
     assert err == ""
     assert max(map(len, out.partition("\nsamples: ")[0].splitlines())) <= 80
-    status, verbose, err = nimc.run("-v")
-    assert status == 0
+    verbose, err = nimc.ended("-v")
     assert ("baseline repeated: " in verbose, "baseline repeated: " in out) == (True, False)
     assert len(nimc.runs()) == 2  # a complete one is not added to
     lines = [line for line in err.splitlines() if "GB/s" in line]
@@ -124,12 +112,11 @@ PAIRED = {
 }
 
 
-def test_treatments_of_factors_are_measured_and_resumed(nimc: Nimc) -> None:
+def test_treatments_of_factors_are_measured_and_resumed(nimc):
     nimc.write(FACTORS)
-    status, _, err = nimc.run("--json", fake="torn")  # gone after three pairs of six
-    assert status == 3, err
+    _, err = nimc.ended("--json", fake="torn", code=3)  # gone after three pairs of six
     assert "0 of 43 runs" in err  # a warm-up and six pairs of seven
-    out, err = complete(nimc, "--json")
+    out, err = nimc.ended("--json")
     assert "resumes " in err
     rows = {row["arm"]: row for row in json.loads(out)["results"]}
     assert {name: row["pairs"] for name, row in rows.items()} == dict.fromkeys(PAIRED, 6)
@@ -139,12 +126,12 @@ def test_treatments_of_factors_are_measured_and_resumed(nimc: Nimc) -> None:
     assert len(later) == 3 * (2 + 5)
 
 
-def test_a_finished_run_continues_with_more_pairs_and_never_with_fewer(nimc: Nimc) -> None:
+def test_a_finished_run_continues_with_more_pairs_and_never_with_fewer(nimc):
     nimc.write(FACTORS.replace("cap: 6", "cap: 6, precision: 0.1"))
-    complete(nimc, fake="wide")
+    nimc.ended(fake="wide")
     before = nimc.header()
-    status, out, err = nimc.run("--json", "--pairs", "12", fake="wide")
-    assert (status, f"resumes {nimc.the_run()}" in err) == (0, True)
+    out, err = nimc.ended("--json", "--pairs", "12", fake="wide")
+    assert f"resumes {nimc.the_run()}" in err
     document = json.loads(out)
     assert document["integrity_faults"] == []  # of the chain, and of the order of runs
     assert {row["pairs"] for row in document["results"]} == {12}
@@ -152,12 +139,12 @@ def test_a_finished_run_continues_with_more_pairs_and_never_with_fewer(nimc: Nim
     changed = {name for name in after if after[name] != before[name]}
     assert changed == {"pairs_raised", "finished_s", "head"}
     for number, allowed in (("8", "has 12; allowed: from 12"), ("10", "6, 8, 12, 16, 24,")):
-        status, _, err = nimc.run("--pairs", number)
-        assert (status, err.count("\n"), allowed in err) == (2, 1, True), err
+        _, err = nimc.ended("--pairs", number, code=2)
+        assert (err.count("\n"), allowed in err) == (1, True), err
     assert nimc.header() == after
-    complete(nimc, "--pairs", "12")
+    nimc.ended("--pairs", "12")
     assert (nimc.complete_pairs("stream"), nimc.header()["head"]) == (12, after["head"])
-    complete(nimc)
+    nimc.ended()
     assert len(nimc.runs()) == 2
 
 
@@ -175,64 +162,56 @@ OPEN = "name: small\nworkloads: [{check: stream, expect: 1s}]\narms: [off, on, s
         ("{floor: 8, cap: 12}", "scarce,", "too few pairs", "slower under emulated writes"),
     ],
 )
-def test_the_command_that_is_printed_reaches_a_verdict(
-    nimc: Nimc, pairs: str, fake: str, first: str, last: str
-) -> None:
+def test_the_command_that_is_printed_reaches_a_verdict(nimc, pairs, fake, first, last):
     """What a user does: run the campaign, then the command of `Next:`, until there is a verdict."""
     nimc.write(f"{OPEN}pairs: {pairs}\n")
     at_first, afterwards = fake.split(",")
-    out, _ = complete(nimc, fake=at_first)
+    out, _ = nimc.ended(fake=at_first)
     said = " ".join(out.split())
     assert f"(stream: {first})" in said
     for _ in range(6):
         if last in said:
             break
         (number,) = re.findall(r"Next: [^(]*`nimc run \w+\.yaml [^(`]*--pairs (\d+)`", said)
-        out, err = complete(nimc, "--pairs", number, fake=afterwards)
+        out, err = nimc.ended("--pairs", number, fake=afterwards)
         assert f"resumes {nimc.the_run()}" in err
         said = " ".join(out.split())
     assert f"(stream: {last})" in said
 
 
-def test_a_failing_case_is_reported_and_tried_again_unless_the_campaign_is_another(
-    nimc: Nimc,
-) -> None:
+def test_a_failing_case_is_reported_and_tried_again_unless_the_campaign_is_another(nimc):
     nimc.write_two_cases()
-    status, _, err = nimc.run(fake="die")
-    assert status == 3
+    _, err = nimc.ended(fake="die", code=3)
     expected = [line for line in err.splitlines() if "no such system" in line]
     assert [line.split(": ")[1] for line in expected] == ["stream", "lammps"]
     assert ("Traceback" in err, "does not resume" in err) == (False, False)
     first = nimc.the_run()
     assert nimc.header()["finished_s"] is None
     nimc.write(CAMPAIGN.replace("cap: 6", "cap: 7"))
-    status, _, err = nimc.run(fake="die")
-    assert (status, f"nimc: does not resume {first}: " in err) == (3, True)
+    _, err = nimc.ended(fake="die", code=3)
+    assert f"nimc: does not resume {first}: " in err
     nimc.write_two_cases()
     # What failed is tried again, in its run and in a block of its own.
-    _, err = complete(nimc)
+    _, err = nimc.ended()
     assert f"nimc: resumes {first}" in err
     lines = (first / "samples/stream.jsonl").read_text().splitlines()
     assert {json.loads(line)["block"] for line in lines} == {1}
 
 
-def test_rejected_runs_never_end_in_a_loop(nimc: Nimc) -> None:
-    status, _, err = nimc.run(fake="reject")
-    assert status == 3
+def test_rejected_runs_never_end_in_a_loop(nimc):
+    _, err = nimc.ended(fake="reject", code=3)
     assert "stream: no pair was accepted: writer 0 wrote at 3%; " in err
     # The next session tries as often again, and goes on where writers reach their rate.
     rejected = len(nimc.samples("stream"))
-    status, _, err = nimc.run(fake="reject")
-    assert status == 3
+    nimc.ended(fake="reject", code=3)
     assert len(nimc.samples("stream")) == 2 * rejected
-    complete(nimc)
+    nimc.ended()
     assert nimc.complete_pairs("stream") == 6
 
 
-def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc: Nimc) -> None:
+def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc):
     """The chain goes on; its head before each block is in the report of ReFrame."""
-    status, _, begun = nimc.run(fake="torn")  # gone after three pairs of six
-    assert status == 3
+    _, begun = nimc.ended(fake="torn", code=3)  # gone after three pairs of six
     assert "ReFrame was killed by SIGKILL" in begun
     assert nimc.complete_pairs("stream") == 3
     header, run = nimc.header(), nimc.the_run()
@@ -241,10 +220,9 @@ def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc: Nimc
     file = run / "samples/stream.jsonl"
     torn = file.read_bytes()
     file.write_bytes(torn.rpartition(b"\n")[0] + b"\ngarbage\n")
-    status, _, err = nimc.run()
-    assert (status, "--fresh" in err) == (2, True)
+    assert "--fresh" in nimc.ended(code=2)[1]
     file.write_bytes(torn)
-    out, resumed = complete(nimc)
+    out, resumed = nimc.ended()
     assert nimc.complete_pairs("stream") == 6
     later = [s for s in nimc.samples("stream") if s["block"] == 1 and not s["warmup"]]
     assert len(later) == 3 * 3
@@ -258,8 +236,8 @@ def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc: Nimc
     assert len({*heads, last}) == 3
     assert chain.walk_run(run).head == last
     # Another one in which ReFrame does nothing.
-    status, _, err = nimc.run("--fresh", fake="none")
-    assert (status, "nimc: starts " in err) == (3, True)
+    _, err = nimc.ended("--fresh", fake="none", code=3)
+    assert "nimc: starts " in err
     assert "stream: block 0 added no pair: " in err
 
 
@@ -281,7 +259,7 @@ def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(
         time.sleep(moment.uniform(0.0, 0.1))
         process.kill()
         process.communicate()
-    complete(nimc)
+    nimc.ended()
     for case in ("stream", "lammps"):
         keys = [sample["key"] for sample in nimc.samples(case)]
         assert len(keys) == len(set(keys))
@@ -296,19 +274,17 @@ def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(
         (["--machine", "nowhere"], 2, "machine 'nowhere': site/nowhere.yaml not found; known mach"),
         (["--results", "small.yaml/x"], 3, "small.yaml/x: Not a directory"),
         (["--results", "/proc/none"], 3, "/proc/none: No such file or directory"),
-        ([], 3, "nimc: reframe: not found NIMC_REFRAME="),
+        ([], 3, "reframe: not found NIMC_REFRAME="),
     ],
 )
 def test_what_cannot_work_is_reported_in_one_line(
-    nimc: Nimc, command: Command, monkeypatch: pytest.MonkeyPatch,
-    options: list[str], status: int, expected: str,
-) -> None:  # fmt: skip
+    nimc, command, monkeypatch, options, status, expected
+):
     monkeypatch.chdir(nimc.folder)
     monkeypatch.setenv("NIMC_REFRAME", str(nimc.folder / ("reframe" if options else "none")))
     given = ["--machine", "localhost", "--results", "results", *options]
-    assert command("run", "small.yaml", *given, code=status) == ""
-    assert expected in command.err
-    assert (len(command.err.splitlines()), nimc.results.exists()) == (1, False)
+    assert expected in command.refused("run", "small.yaml", *given, code=status)
+    assert (command.out, nimc.results.exists()) == ("", False)
 
 
 @pytest.mark.slow
@@ -339,29 +315,13 @@ def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nim
     assert len(keys) == len(set(keys))
 
 
-def test_origins_that_are_not_held_are_reported_before_anything_is_measured(
-    nimc: Nimc, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a machine whose origins a reservation holds; Slurm's answer is made up."""
-    machine = load("localhost").model_copy(
-        update={"origins": Origins(policy="reservation", reservation="held")}
-    )
-    monkeypatch.setattr("nimc.campaign.prepare.load_machine", lambda *_: machine)
-    monkeypatch.setattr("nimc.cluster.reservation.find", lambda _: None)
-    status, _, err = nimc.run()
-    assert (status, "does not exist" in err) == (3, True)
-    assert not nimc.results.exists()
-
-
-def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(
-    nimc: Nimc, wait_until: Wait
-) -> None:
+def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, wait_until):
     """Under nohup, which has a hangup ignored."""
     ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
     first = nimc.start("--fresh", fake="held,child", preexec_fn=ignore)
     wait_until(nimc.has_samples)
-    status, out, err = nimc.run()
-    assert (status, out) == (2, "")
+    out, err = nimc.ended(code=2)
+    assert out == ""
     assert f"another nimc (process {first.pid}) is running this campaign there" in err
     code, err = stopped(first, signal.SIGHUP, signal.SIGINT)
     assert code == 130
@@ -373,7 +333,7 @@ def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(
     assert children_of_nobody(nimc) == []
 
 
-def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_folder_is_gone_is_named(nimc, monkeypatch):
     runs = []
 
     def unmount(plan: BlockPlan) -> bool:
@@ -382,15 +342,14 @@ def test_a_run_whose_folder_is_gone_is_named(nimc: Nimc, monkeypatch: pytest.Mon
         return True
 
     monkeypatch.setattr("tests.nimc.fake_reframe.measure", unmount)
-    status, _, err = nimc.run()
-    assert status == 3
+    _, err = nimc.ended(code=3)
     assert err.splitlines()[-1] == (
         f"nimc: {runs[0]}: this folder is gone: deleted, or not mounted any more"
     )
     assert not nimc.results.exists()
 
 
-def test_when_nimc_itself_is_killed_its_session_ends_too(nimc: Nimc, wait_until: Wait) -> None:
+def test_when_nimc_itself_is_killed_its_session_ends_too(nimc, wait_until):
     process = nimc.start(fake="held")
     wait_until(nimc.has_samples)
     process.kill()
@@ -413,14 +372,11 @@ def children_of_nobody(nimc: Nimc) -> list[int]:
     return found
 
 
-def test_a_signal_during_the_report_says_how_to_make_it(
-    nimc: Nimc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_during_the_report_says_how_to_make_it(nimc, monkeypatch):
     monkeypatch.setattr(
         "analysis.report.page.render", lambda _: os.kill(os.getpid(), signal.SIGINT)
     )
-    status, _, err = nimc.run(figures=True)
-    assert status == 130, err
+    _, err = nimc.ended(figures=True, code=130)
     assert err.splitlines()[-1] == (
         "nimc: stopped by SIGINT; the samples are complete; for the report:"
         f" nimc report {nimc.the_run()}"
@@ -437,15 +393,12 @@ pairs: {floor: 6, cap: 6}
 """
 
 
-def test_a_check_of_others_is_measured_verified_reported_and_compared(
-    nimc: Nimc, command: Command
-) -> None:
+def test_a_check_of_others_is_measured_verified_reported_and_compared(nimc, command):
     theirs = nimc.folder / "theirs.py"
     shutil.copy(ROOT / "tests/nimc/campaign/theirs.py", theirs)
     nimc.write(OF_OTHERS)
-    status, _, err = nimc.run(fake="torn")  # killed within the first block
-    assert status == 3, err
-    out, err = complete(nimc, "--json")
+    nimc.ended(fake="torn", code=3)  # killed within the first block
+    out, err = nimc.ended("--json")
     run = nimc.the_run()
     assert f"resumes {run}" in err
     document = json.loads(out)
@@ -468,7 +421,7 @@ def test_a_check_of_others_is_measured_verified_reported_and_compared(
     theirs.write_text(theirs.read_text() + "# one line more\n")
     header = json.loads((run / "run.json").read_text()) | {"finished_s": None}
     (run / "run.json").write_text(json.dumps(header))
-    _, err = complete(nimc)
+    _, err = nimc.ended()
     assert f"does not resume {run}: " in err
     (other,) = set(nimc.runs()) - {run}
     assert "plain" in command("compare", run, other)

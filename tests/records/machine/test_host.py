@@ -52,6 +52,14 @@ VERSION_1 = {
     f"{CGROUP}/memory/box/memory.limit_in_bytes": "9223372036854771712",
     "proc/meminfo": "MemTotal: 4194304 kB",
 }
+OF_SERVER = {
+    **{"microcode": "0x2007006", "bios": "American Megatrends Inc. 3.4 10/30/2020"},
+    **{"transparent_huge_pages": "madvise", "iommu": "identity (intel_iommu=on iommu=pt)"},
+}
+IOMMU = {"sys/class/iommu/d/name": "d"}
+TYPES = {f"{GROUPS}/0/type": "DMA", f"{GROUPS}/7/type": "identity"}
+SCHEMATA = "    MB:0=100;1= 90\n    L3:0=7ff;1=0f0"
+HSN_0 = Interface("hsn0", None, 0)
 #: Transports and places as far as they are known.
 DEVICES = {
     f"{IB}/a/ports/1/state": "",
@@ -101,6 +109,10 @@ OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.14  Rele
 PAIRS = {f"{CPU}/cpu{n}/topology/core_id": str(n // 2) for n in range(4)}
 
 
+def link(state: str, carrier: str) -> dict[str, str]:
+    return {f"{HSN}/operstate": state, f"{HSN}/carrier": carrier}
+
+
 @pytest.mark.parametrize(
     ("files", "facts"),
     [
@@ -108,45 +120,24 @@ PAIRS = {f"{CPU}/cpu{n}/topology/core_id": str(n // 2) for n in range(4)}
         (VERSION_2, {"cpu_quota": 1.5, "memory_b": GIB}),
         (VERSION_1, {"cpu_quota": 2.0, "memory_b": 4 * GIB}),
         ({"proc/self/cgroup": "3:cpu:/", f"{CGROUP}/cpu/cpu.cfs_quota_us": "-1"}, NOTHING),
-        (
-            SERVER,
-            {
-                **{"microcode": "0x2007006", "bios": "American Megatrends Inc. 3.4 10/30/2020"},
-                "transparent_huge_pages": "madvise",
-                "iommu": "identity (intel_iommu=on iommu=pt)",
-            },
-        ),
+        (SERVER, OF_SERVER),
         ({"proc/cpuinfo": "microcode\t: 0x2\n\nmicrocode\t: 0x1"}, {"microcode": "0x1, 0x2"}),
-        (  # before 5.11 groups have no type
-            {"sys/class/iommu/d/name": "d", "proc/cmdline": "quiet amd_iommu=off"},
-            {"iommu": "on (amd_iommu=off)"},
-        ),
-        (
-            {
-                **{"sys/class/iommu/d/name": "d", f"{GROUPS}/0/type": "DMA"},
-                f"{GROUPS}/7/type": "identity",
-            },
-            {"iommu": "DMA, identity"},
-        ),
+        # Before 5.11 groups have no type.
+        ({**IOMMU, "proc/cmdline": "quiet amd_iommu=off"}, {"iommu": "on (amd_iommu=off)"}),
+        ({**IOMMU, **TYPES}, {"iommu": "DMA, identity"}),
         ({"proc/cpuinfo": XEON}, {"hypervisor": "unknown", "processor": "GenuineIntel-6-85-7"}),
         ({"proc/cpuinfo": XEON, f"{DMI}/product_name": "KVM"}, {"hypervisor": "KVM"}),
         ({f"{CPU}/online": "0-3"}, {"cores": 4, "usable_cores": [0, 2, 3]}),  # each is one
         ({f"{CPU}/online": "0-3", **PAIRS}, {"cores": 2, "threads": 4, "usable_cores": [0, 2]}),
         (INTERRUPTS, {"interrupts": {"mlx5_0": {"0-31": 1, "63": 2}}}),
-        (
-            {"sys/fs/resctrl/schemata": "    MB:0=100;1= 90\n    L3:0=7ff;1=0f0"},
-            {"resctrl": "L3:0=7ff;1=0f0 MB:0=100;1=90"},
-        ),
+        ({"sys/fs/resctrl/schemata": SCHEMATA}, {"resctrl": "L3:0=7ff;1=0f0 MB:0=100;1=90"}),
         (DEVICES, {"rdma": OF_DEVICES}),
         (GPUS, {"gpus": OF_GPUS, "gpu_driver": "535.104.05"}),
         ({"proc/driver/nvidia/version": OPEN}, {"gpu_driver": "550.54.14"}),
         # A driver that does not say whether a link is up: by its carrier.
-        (
-            {f"{HSN}/operstate": "unknown", f"{HSN}/carrier": "1", f"{HSN}/speed": "-1"},
-            {"interfaces": [Interface("hsn0", None, 0)]},
-        ),
-        ({f"{HSN}/operstate": "unknown", f"{HSN}/carrier": "0"}, {"interfaces": []}),
-        ({f"{HSN}/operstate": "down", f"{HSN}/carrier": "1"}, {"interfaces": []}),
+        ({**link("unknown", "1"), f"{HSN}/speed": "-1"}, {"interfaces": [HSN_0]}),
+        (link("unknown", "0"), {"interfaces": []}),
+        (link("down", "1"), {"interfaces": []}),
     ],
 )
 def test_facts_of_a_host_made_of_files(

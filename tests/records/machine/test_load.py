@@ -24,80 +24,70 @@ def reading(folder, *processes, stat="cpu  0 0 0 0 0 0 0 0 0 0", earlier=None, *
     return load.read(BLOCK, options.get("roots", []), options.get("exempt", ()), earlier, root)
 
 
-ZOMBIE = process(91, 90, "app", 700, state="Z")
+def at_both(pid, parent, name, *used, **more):
+    """A process at both readings, with its times at each of them."""
+    return [process(pid, parent, name, *at, **more) for at in used]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "options", "ticks"),
-    [
-        # Processes of the block are not foreign, and those of another block are, by a name that
-        # cannot act on a terminal.
-        (
-            [process(10, 1, "\x1b[2J) 0 x", 50, block="f0"), process(11, 1, "app", 5, block=BLOCK)],
-            [process(10, 1, "\x1b[2J) 0 x", 57, block="f0"), process(11, 1, "app", 9, block=BLOCK)],
-            *({}, {"?[2J) 0 x": 7}),
-        ),
-        # What descends from the conductor is its own, whatever its environment.
-        (
-            [process(20, 1, "conductor", 1), process(21, 20, "env", 2), process(22, 21, "app", 3)],
-            [process(20, 1, "conductor", 9), process(21, 20, "env", 9), process(22, 21, "app", 99)],
-            *({"roots": [20]}, {}),
-        ),
-        # The owner alone is exempt, and not what it starts.
-        (
-            [process(30, 1, "reframe", 100), process(31, 30, "sacct", 1)],
-            [process(30, 1, "reframe", 150, children=60), process(31, 30, "sacct", 4)],
-            *({"exempt": [30]}, {"sacct": 3}),
-        ),
-        # Kernel threads are nobody's.
-        (
-            [process(40, 2, "kworker/0:1", 100, flags=KERNEL)],
-            [process(40, 2, "kworker/0:1", 900, flags=KERNEL)],
-            *({}, {}),
-        ),
-        # A shell runs one short program after another: none of them is seen by either reading.
-        ([process(50, 1, "sh", 1, 1000)], [process(50, 1, "sh", 2, 1080)], {}, {"sh": 81}),
-        # make waits for cc, which ended after 40 more ticks, and cc for cc1, after 5.
-        (
-            [process(60, 1, "make", 1), process(61, 60, "cc", 100), process(62, 61, "cc1", 3000)],
-            [process(60, 1, "make", 1, children=100 + 40 + 3000 + 5)],
-            *({}, {"make": 45}),
-        ),
-        # Slurm's daemon forks, and the fork becomes the application.
-        (
-            [process(65, 1, "slurmstepd", 1)],
-            [process(65, 1, "app", 400, block=BLOCK)],
-            *({}, {}),
-        ),
-        # The PID of another.
-        (
-            [process(70, 1, "old", 500, start=5)],
-            [process(70, 1, "new", 20, start=900)],
-            *({}, {"new": 20}),
-        ),
-        # A step's daemon, and whoever adopts orphans, get the times of what has ended.
-        *(
-            (
-                [process(pid, 0, name, 5, 0), process(81, pid, "app", 100, block=BLOCK)],
-                [process(pid, 0, name, 6, 700)],
-                *({}, {name: 1}),
-            )
-            for pid, name in ((80, "slurmstepd"), (1, "init"))
-        ),
-        # A zombie has no environment left: the block's own, and a new one.
-        (
-            [process(90, 1, "sh", 1), process(91, 90, "app", 100, block=BLOCK)],
-            [process(90, 1, "sh", 1), ZOMBIE],
-            *({}, {}),
-        ),
-        ([process(90, 1, "sh", 1)], [process(90, 1, "sh", 1), ZOMBIE], {}, {}),
-    ],
-)
-def test_whose_processes_used_how_much(tmp_path, before, after, options, ticks):
-    first = reading(tmp_path / "before", *before, **options)
-    last = reading(tmp_path / "after", *after, earlier=first, **options)
-    used_s = load.foreign_s(first, last)
-    assert {name: used * TICKS for name, used in used_s.items() if used} == pytest.approx(ticks)
+SHELL, ZOMBIE = process(90, 1, "sh", 1), process(91, 90, "app", 700, state="Z")
+APP = process(91, 90, "app", 100, block=BLOCK)
+#: What was foreign, ticks by name, and the processes at both readings.
+READINGS = [
+    # Processes of the block are not foreign, and those of another block are, by a name that cannot
+    # act on a terminal.
+    ({"?[2J) 0 x": 7}, at_both(10, 1, "\x1b[2J) 0 x", [50], [57], block="f0")),
+    ({}, at_both(11, 1, "app", [5], [9], block=BLOCK)),
+    # Kernel threads are nobody's.
+    ({}, at_both(40, 2, "kworker/0:1", [100], [900], flags=KERNEL)),
+    # A shell runs one short program after another: none of them is seen by either reading.
+    ({"sh": 81}, at_both(50, 1, "sh", [1, 1000], [2, 1080])),
+    # Slurm's daemon forks, and the fork becomes the application.
+    ({}, [process(65, 1, "slurmstepd", 1), process(65, 1, "app", 400, block=BLOCK)]),
+    # The PID of another.
+    ({"new": 20}, [process(70, 1, "old", 500, start=5), process(70, 1, "new", 20, start=900)]),
+    # A zombie has no environment left: the block's own, and a new one.
+    ({}, [SHELL | APP, SHELL | ZOMBIE]),
+    ({}, [SHELL, SHELL | ZOMBIE]),
+]
+
+
+def foreign_ticks(tmp_path, before, after, **options):
+    first = reading(tmp_path / "before", before, **options)
+    last = reading(tmp_path / "after", after, earlier=first, **options)
+    return {name: used * TICKS for name, used in load.foreign_s(first, last).items() if used}
+
+
+@pytest.mark.parametrize(("ticks", "processes"), READINGS)
+def test_whose_processes_used_how_much(tmp_path, ticks, processes):
+    assert foreign_ticks(tmp_path, *processes) == pytest.approx(ticks)
+
+
+def test_what_descends_from_the_conductor_is_its_own_whatever_its_environment(tmp_path):
+    conductor, env = at_both(20, 1, "conductor", [1], [9]), at_both(21, 20, "env", [2], [9])
+    app = at_both(22, 21, "app", [3], [99])
+    both = [c | e | a for c, e, a in zip(conductor, env, app, strict=True)]
+    assert foreign_ticks(tmp_path, *both, roots=[20]) == {}
+
+
+def test_the_owner_alone_is_exempt_and_not_what_it_starts(tmp_path):
+    reframe, sacct = at_both(30, 1, "reframe", [100], [150, 60]), at_both(31, 30, "sacct", [1], [4])
+    both = [owner | child for owner, child in zip(reframe, sacct, strict=True)]
+    assert foreign_ticks(tmp_path, *both, exempt=[30]) == pytest.approx({"sacct": 3})
+
+
+def test_a_parent_gets_the_times_of_what_has_ended(tmp_path):
+    """make waits for cc, which ended after 40 more ticks, and cc for cc1, after 5."""
+    make, ended = at_both(60, 1, "make", [1], [1, 100 + 40 + 3000 + 5])
+    begun = make | process(61, 60, "cc", 100) | process(62, 61, "cc1", 3000)
+    assert foreign_ticks(tmp_path, begun, ended) == pytest.approx({"make": 45})
+
+
+@pytest.mark.parametrize(("pid", "name"), [(80, "slurmstepd"), (1, "init")])
+def test_times_of_the_application_are_not_its_parents(tmp_path, pid, name):
+    """A step's daemon, and whoever adopts orphans."""
+    before, after = at_both(pid, 0, name, [5, 0], [6, 700])
+    begun = before | process(81, pid, "app", 100, block=BLOCK)
+    assert foreign_ticks(tmp_path, begun, after) == pytest.approx({name: 1})
 
 
 def test_hidden_processes_are_unknown_and_not_none(tmp_path):

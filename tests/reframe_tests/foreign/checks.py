@@ -149,9 +149,5 @@ class contained(timed, NimcMixin):
         self.container_platform.command = "true"
 
 
-class any_number(timed, NimcMixin):
-    num_tasks = 0
-
-
 class mixin_first(NimcMixin, timed):
     pass

@@ -13,7 +13,6 @@ from reframe.core.exceptions import ReframeError
 from reframe_tests import foreign
 from reframe_tests.mixin import NimcMixin
 from tests.reframe_tests.foreign.checks import (
-    any_number,
     compiles_only,
     contained,
     has_our_variable,
@@ -34,7 +33,7 @@ from tests.reframe_tests.foreign.checks import (
             {"factors": "{reserved_cores: [0, 1]}"},
             "^reserved_cores: figures of merit of different numbers of cores cannot",
         ),
-        (any_number, {}, "any_number.num_tasks: 0 found; allowed: from 1"),
+        (victim, {"num_tasks": 0}, "victim.num_tasks: 0 found; allowed: from 1"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_it_runs(reframe, cls, variables, message):

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from records.processes import is_stopped
-from testbed import namespaces
+from testbed import daemons, namespaces
 from tests.nimc.minicluster.real import ENV, Cluster
 
 ROOT = Path(__file__).parents[3]
@@ -28,6 +28,7 @@ class Block:
         self.cluster = cluster
         self.folder = folder
         self.logs = folder / "run" / "logs" / "probe" / str(block)
+        self.before = self.samples()
         given = {"nimc_dir": folder / "run", "block": block, "pairs": 30, **variables}
         options = [
             word for name, value in given.items() for word in ("-S", f"probe.{name}={value}")
@@ -54,9 +55,13 @@ class Block:
         path = self.folder / "run" / "samples" / "probe.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
+    def new(self) -> list[dict]:
+        """Its own samples."""
+        return self.samples()[len(self.before) :]
+
     def wait_for_samples(self, count: int) -> None:
         deadline = time.monotonic() + 90
-        while len(self.samples()) < count:
+        while len(self.new()) < count:
             assert self.process.poll() is None, self.process.stdout.read()
             assert time.monotonic() < deadline, "no samples"
             time.sleep(0.1)
@@ -100,23 +105,23 @@ class Block:
             assert time.monotonic() < deadline, left
             time.sleep(0.2)
 
+    def check_over(self) -> None:
+        """Nothing is left and all nodes are free; samples of earlier blocks are as they were."""
+        self.check_clean()
+        wait_idle(self.cluster)
+        after = self.samples()
+        assert after[: len(self.before)] == self.before
+        assert len({sample["key"] for sample in after}) == len(after)
 
-def resumed(cluster: Cluster, broken: Block) -> None:
-    """After the failure: earlier samples stand, nothing is left, and the next block completes."""
-    before = broken.samples()
-    broken.check_clean()
-    wait_idle(cluster)
-    again = Block(cluster, broken.folder, block=1, pairs=1)
-    assert again.finish() == 0, again.out
-    after = again.samples()
-    assert after[: len(before)] == before
-    assert len({sample["key"] for sample in after}) == len(after)
-    new = [s for s in after if s["block"] == 1]
-    assert [s["outcome"] for s in new] == ["kept"] * 3, [s["reason"] for s in new]
+    def check_complete(self) -> None:
+        """Of one pair, it ends with all of its runs accepted."""
+        assert self.finish() == 0, self.out
+        self.check_over()
+        assert [s["outcome"] for s in self.new()] == ["kept"] * 3, [s["reason"] for s in self.new()]
 
 
 def wait_idle(cluster: Cluster) -> None:
     deadline = time.monotonic() + 60
-    while set(cluster.nimc_json("status")["nodes"].values()) != {"idle"}:
+    while set(daemons.node_states(cluster.layout).values()) != {"idle"}:
         assert time.monotonic() < deadline
-        time.sleep(0.5)
+        time.sleep(0.2)

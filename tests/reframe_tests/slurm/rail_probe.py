@@ -27,10 +27,12 @@ class rail_writers(_TwoNodes):
     executable = "sh"
     arms = ["off", "on"]
     factors = "{writer_rail: [default, nic0, nic1, local]}"
+    #: Long enough for two rows of the writers.
+    sleeps_s = variable(int)
 
     def lay_out(self):
         self.two_nodes()
-        self.executable_opts = ["-c", f"sleep 4; cat '{MELTS[1]}'"]
+        self.executable_opts = ["-c", f"sleep {self.sleeps_s}; cat '{MELTS[1]}'"]
 
 
 @rfm.simple_test
@@ -46,3 +48,8 @@ class rail_messages(_TwoNodes):
         self.two_nodes()
         self.executable = self.exchange
         self.executable_opts = ["24", str(MELTS[2])]
+
+
+@rfm.simple_test
+class rail_misled(rail_messages):
+    """The same; its program has its MPI over the first rail, whatever the policy."""

@@ -1,13 +1,15 @@
 """What goes wrong in the middle of a block on a real Slurm, and what is made of it.
 
-Every test breaks something while a block runs, and then demands: the outcome that fits, earlier
-samples kept, no process left on any node, and a second block that completes.
+Every test breaks something while a block runs, and then demands: the outcome that fits, samples of
+earlier blocks as they were, and no process left on any node. All are blocks of one run: each shows
+that a block starts after the failure before it, and the last one of CI completes.
 """
 
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from testbed import daemons
 from testbed.spec import Node
 from tests.nimc.minicluster.real import Cluster, cluster_of
-from tests.reframe_tests.slurm.block import Block, resumed
+from tests.reframe_tests.slurm.block import Block
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
 
@@ -25,47 +27,55 @@ def cluster() -> Iterator[Cluster]:
     yield from cluster_of(3)
 
 
-def test_a_writer_killed_in_a_run_costs_that_run(cluster, tmp_path):
-    block = Block(cluster, tmp_path, pairs=1, script="sleep 4")
-    os.kill(block.wait_for_writer(beside="sleep 4"), signal.SIGKILL)
-    assert block.finish() == 0, block.out
-    block.check_clean()
-    told = [(s["arm"], s["outcome"]) for s in block.samples() if not s["warmup"]]
-    assert sorted(told) == [("off", "kept"), ("on", "injector_died"), ("on", "kept")]
+@pytest.fixture(scope="module")
+def start(cluster, tmp_path_factory) -> Callable[..., Block]:
+    """Starts the next block of the one run."""
+    folder, numbers = tmp_path_factory.mktemp("blocks"), count()
+    return lambda **variables: Block(cluster, folder, next(numbers), **variables)
 
 
-def test_a_writer_killed_before_any_run(cluster, tmp_path):
-    block = Block(cluster, tmp_path, pairs=1, script="sleep 2")
+def test_a_writer_killed_before_any_run(start):
+    """In the run's first block: later ones need not measure its rate alone."""
+    block = start(script="sleep 2")
     os.kill(block.wait_for_writer(), signal.SIGKILL)  # while its rate alone is measured
     assert block.finish() == 1
     assert block.outcome() == "injector_never_ready"
-    resumed(cluster, block)
+    block.check_over()
 
 
 @pytest.mark.parametrize(
     ("script", "outcome"), [("exit 3", "application_failed"), ("sleep 1000", "application_hung")]
 )
-def test_an_application_that_fails_or_hangs(cluster, tmp_path, script, outcome):
-    block = Block(cluster, tmp_path, script=script, run_timeout_s=2)
+def test_an_application_that_fails_or_hangs(start, script, outcome):
+    block = start(script=script, run_timeout_s=2)
     assert block.finish() == 1
     assert block.outcome() == outcome
     assert outcome != "application_failed" or "exit status 3" in block.out
-    resumed(cluster, block)
+    block.check_over()
 
 
-def test_a_cancelled_job(cluster, tmp_path):
-    block = Block(cluster, tmp_path)
+def test_a_cancelled_job(cluster, start):
+    block = start()
     block.wait_for_samples(2)
     cluster.slurm("scancel", block.job())
     assert block.finish() == 1
     assert block.outcome() == "cancelled"
-    assert len(block.samples()) >= 2
-    resumed(cluster, block)
+    block.check_over()
+    assert [s["outcome"] for s in block.new()[:2]] == ["kept"] * 2
+
+
+def test_a_writer_killed_in_a_run_costs_that_run(start):
+    block = start(pairs=1)
+    os.kill(block.wait_for_writer(beside="sleep 4"), signal.SIGKILL)
+    assert block.finish() == 0, block.out
+    block.check_over()
+    told = [(s["arm"], s["outcome"]) for s in block.new() if not s["warmup"]]
+    assert sorted(told) == [("off", "kept"), ("on", "injector_died"), ("on", "kept")]
 
 
 @pytest.mark.long
-def test_slurmctld_restarts(cluster, tmp_path):
-    block = Block(cluster, tmp_path, pairs=2)
+def test_slurmctld_restarts(cluster, start):
+    block = start(pairs=2)
     block.wait_for_samples(1)
     (controller,) = cluster.processes("slurmctld")
     os.kill(controller, signal.SIGKILL)
@@ -73,12 +83,13 @@ def test_slurmctld_restarts(cluster, tmp_path):
     daemons.start_controller(cluster.layout)
     assert block.finish() == 0, block.out
     assert block.outcome() == "done"
-    resumed(cluster, block)
+    block.check_over()
+    start(pairs=1).check_complete()
 
 
 @pytest.mark.long
-def test_an_origin_whose_slurmd_is_killed(cluster, tmp_path):
-    block = Block(cluster, tmp_path)
+def test_an_origin_whose_slurmd_is_killed(cluster, start):
+    block = start()
     block.wait_for_samples(2)
     (origin,) = [
         pid
@@ -88,19 +99,20 @@ def test_an_origin_whose_slurmd_is_killed(cluster, tmp_path):
     os.kill(origin, signal.SIGKILL)
     assert block.finish() == 1
     assert block.outcome() == "node_failed"
-    assert len(block.samples()) >= 2
+    assert len(block.new()) >= 2
     block.check_clean()
     daemons.start_slurmds(cluster.layout, [Node("node3", "origin", 3)])
-    resumed(cluster, block)
+    block.check_over()
+    start(pairs=1).check_complete()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("signum", "outcome"), [(signal.SIGKILL, "done"), (signal.SIGTERM, "agent_failed")]
 )
-def test_the_srun_of_the_agents_is_killed(cluster, tmp_path, signum, outcome):
+def test_the_srun_of_the_agents_is_killed(start, signum, outcome):
     """Slurm leaves the tasks of a srun that got SIGKILL running; one that can, ends them."""
-    block = Block(cluster, tmp_path, pairs=1, script="sleep 4")
+    block = start(pairs=1, script="sleep 4")
     block.wait_for_samples(1)
     pids = block.step("conductor.agent")
     assert pids
@@ -108,4 +120,5 @@ def test_the_srun_of_the_agents_is_killed(cluster, tmp_path, signum, outcome):
         os.kill(pid, signum)
     assert block.finish() == (outcome != "done"), block.out
     assert block.outcome() == outcome
-    resumed(cluster, block)
+    block.check_over()
+    start(pairs=1).check_complete()

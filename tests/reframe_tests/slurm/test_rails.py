@@ -11,7 +11,7 @@ from records.checkout import ROOT
 from records.machine.devices import mpi_over
 from testbed.spec import Fabric
 from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
-from tests.reframe_tests.command import reframe, samples_of
+from tests.reframe_tests.command import reframe, samples_of, script
 
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
@@ -46,19 +46,26 @@ def cluster(fabric: Fabric) -> Iterator[Cluster]:
     yield from cluster_or_skip(fabric)
 
 
-def samples(cluster: Cluster, path: Path, check: str, **settings: object) -> dict[str, dict]:
-    folder = cluster.state / "run" / check
+def samples(
+    cluster: Cluster, path: Path, checks: dict[str, dict[str, object]]
+) -> dict[str, dict[str, dict]]:
+    """Check -> treatment -> sample, of one session of the checks with these settings."""
+    folder = cluster.state / "run" / "rails"
     state = {
         **ENV,
         "NIMC_MINICLUSTER": str(cluster.state),
         "PATH": f"{path}:{ENV['PATH']}",
     }
-    probe, given = HERE / "rail_probe.py", {"nimc_dir": folder, **settings}
-    folder.mkdir(parents=True, exist_ok=True)
-    words = ("minicluster", probe, "-r")
-    done = reframe(folder, *words, name=check, settings=given, timeout_s=400, **state)
-    assert (folder / "samples").exists(), done.stdout
-    return {sample["arm"]: sample for sample in samples_of(folder, check)}
+    folder.mkdir()
+    words: list[object] = ["-r"]
+    for name, settings in checks.items():
+        for key, value in {"nimc_dir": folder, **settings}.items():
+            words += ["-S", f"{name}.{key}={value}"]
+    probe, names = HERE / "rail_probe.py", f"({'|'.join(checks)})"
+    done = reframe(folder, "minicluster", probe, *words, name=names, timeout_s=800, **state)
+    measured = {file.stem for file in folder.glob("samples/*.jsonl")}
+    assert measured == checks.keys(), done.stdout
+    return {name: {sample["arm"]: sample for sample in samples_of(folder, name)} for name in checks}
 
 
 def passed_b(sample: dict) -> dict[str, int]:
@@ -99,21 +106,27 @@ def test_each_policy_s_bytes_pass_the_devices_it_names_and_no_other(
     make = ["make", "-s", "-C", f"{ROOT}/conductor/mpi_put", *words, "LAUNCHER=srun --mpi=pmi2"]
     subprocess.run(make, check=True)
     cluster.nimc("up", "--fabric", fabric, *TWO_RAILS, timeout_s=300)
-    injector = {"veth": "mpi_put", "rxe": "perftest"}[fabric]
-    writers = samples(cluster, tmp_path, "rail_writers", injector=injector)
-    check(writers, WRITERS, fabric)
     program = cluster.state / "run" / "exchange"
     program.write_bytes(exchange.read_bytes())
     program.chmod(0o755)
-    messages = samples(cluster, tmp_path, "rail_messages", exchange=program)
+    # Rows of `mpi_put` are a quarter of a second long, those of `perftest` one.
+    writers = {
+        "veth": {"injector": "mpi_put", "sleeps_s": 2},
+        "rxe": {"injector": "perftest", "sleeps_s": 4},
+    }
+    checks = {"rail_writers": writers[fabric], "rail_messages": {"exchange": program}}
+    if fabric == "veth":
+        chosen = [f"export {name}='{value}'" for name, value in mpi_over("eth0").items()]
+        text = "\n".join([*chosen, f"exec '{exchange}' \"$@\""])
+        checks["rail_misled"] = {"exchange": script(tmp_path / "misled", text)}
+    found = samples(cluster, tmp_path, checks)
+    check(found["rail_writers"], WRITERS, fabric)
+    messages = found["rail_messages"]
     check(messages, MESSAGES, fabric)
     assert all(sum(passed_b(each).values()) > MESSAGES_B for each in messages.values())
-    if fabric == "veth":  # a program that has its MPI over the first rail, whatever the policy
-        (first,) = (device for device in passed_b(messages["off"]) if device.endswith("0"))
-        chosen = [f"export {name}='{value}'\n" for name, value in mpi_over(first).items()]
-        program.write_text(f"#!/bin/sh\n{''.join(chosen)}exec '{exchange}' \"$@\"\n")
-        misled = samples(cluster, tmp_path, "rail_messages", exchange=program)
+    if fabric == "veth":
+        misled = found["rail_misled"]
         assert misled["off@mpi_rail=nic0"]["outcome"] == "kept"
         wrong = misled["off@mpi_rail=nic1"]
         assert wrong["outcome"] == "rejected"
-        assert f"the policy names {first[:-1]}1" in wrong["reason"]
+        assert "the policy names eth1" in wrong["reason"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.nimc.minicluster.real import Cluster, cluster_or_skip
-from tests.reframe_tests.slurm.block import PROGRAMS, Block, resumed
+from tests.reframe_tests.slurm.block import PROGRAMS, Block
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 
@@ -42,6 +42,7 @@ def test_an_origin_that_is_switched_off(cluster, tmp_path):
 
     cluster.nimc("down")
     cluster.nimc(*up)
-    resumed(cluster, block)
+    block.check_over()
+    Block(cluster, tmp_path, 1, pairs=1).check_complete()
     report = json.loads((tmp_path / "run" / "logs" / "probe" / "1" / "job.json").read_text())
     assert report["outcome"] == "done"

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import TOOLS
-from tests.reframe_tests.command import script
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "likwid"
 MEMORY, STALLS = TOOLS["likwid:MEM"], TOOLS["likwid:CYCLE_STALLS"]
@@ -28,15 +27,3 @@ def test_what_likwid_could_not_count_has_no_value():
     missing = found["CYCLE_ACTIVITY_STALLS_LDM_PENDING"]
     assert (missing.value, missing.state) == (None, "not counted")
     assert found["CYCLE_ACTIVITY_STALLS_L2_PENDING"].value == 900_000_000
-
-
-def test_a_processor_that_likwid_does_not_know_or_has_no_group_for(tmp_path, monkeypatch):
-    fake = tmp_path / "likwid-perfctr"
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    said = (CAPTURES / "unsupported" / "stderr.txt").read_text().splitlines()[-3]
-    script(fake, f"echo '{said}' >&2\nexit 1")
-    assert MEMORY.missing() == f"LIKWID does not know this processor: {said}"
-    # `-a` of LIKWID 5.2 on a processor that it knows.
-    groups = "    Group name\tDescription\n--------\n          L3\tL3 cache bandwidth"
-    script(fake, f"echo '{groups}'")
-    assert MEMORY.missing() == "LIKWID has no group MEM for this processor"

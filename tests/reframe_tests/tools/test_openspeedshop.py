@@ -94,22 +94,6 @@ def test_a_build_that_loses_the_events_after_the_first_is_not_trusted(tmp_path, 
         rows(tmp_path, "openspeedshop")
 
 
-def test_several_events_are_refused_where_the_clock_cannot_be_counted(tmp_path, monkeypatch):
-    script(tmp_path / "ossrun", ': > "$OPENSS_RAWDATA_DIR/data"')
-    tried = script(
-        tmp_path / "papi_command_line", 'for event; do echo "Successfully added: $event"; done'
-    )
-    for name in ("ossutil", "openss"):
-        script(tmp_path / name, ":")
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    levels = [TOOLS[name] for name in ("openspeedshop", "openspeedshop:hwc")]
-    assert [tool.missing() for tool in levels] == [None, None]
-    script(tried, tried.read_text().replace("done", "done | grep -v TASK-CLOCK"))
-    said = "perf::TASK-CLOCK cannot be counted; without it several events are not verified"
-    assert levels[0].missing() == f"Open|SpeedShop does not run: openspeedshop: {said}"
-    assert levels[1].missing() is None
-
-
 @pytest.mark.parametrize(
     ("collector", "event", "seconds"),
     [

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.tools import perf_stat
 from reframe_tests.tools.base import ToolError
 from reframe_tests.tools.perf_stat import EVENTS, TOOL
-from tests.reframe_tests.command import script
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "perf_stat"
 SOFTWARE = ("task-clock", "context-switches", "cpu-migrations", "page-faults")
@@ -115,21 +113,3 @@ def test_what_a_line_says(tmp_path, event, value, running, rest, count, state, s
 def test_what_cannot_be_read_is_no_count(tmp_path, bad, why):
     with pytest.raises(ToolError, match=why):
         TOOL.parse(written(tmp_path, bad), 1)
-
-
-@pytest.mark.parametrize(
-    ("perf", "paranoid", "why"),
-    [
-        ("echo Error: >&2; exit 255", 4, "sysctl kernel.perf_event_paranoid=2"),
-        ("echo; echo perf not found for kernel 6.9 >&2; exit 2", 2, "found for kernel 6.9"),
-        ("echo Error: unknown switch >&2; exit 129", 2, "no JSON output"),
-        ("exit 0", 2, None),
-    ],
-)
-def test_what_is_missing(monkeypatch, tmp_path, perf, paranoid, why):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    if perf:
-        script(tmp_path / "perf", perf)
-    (tmp_path / "paranoid").write_text(f"{paranoid}\n")
-    monkeypatch.setattr(perf_stat, "_PARANOID", tmp_path / "paranoid")
-    assert why in TOOL.missing() if why else TOOL.missing() is None

@@ -124,47 +124,6 @@ def test_a_metric_without_a_number_has_no_value(tmp_path, value):
     assert (row.event, row.value, row.state) == ("tma_memory_bound", None, "not supported")
 
 
-#: Prints what perf does for each event, as its users see it: which it does not know or count.
-PERF_OF_A_HOST = """#!/bin/sh
-out=/dev/null
-for word; do
-    [ "$last" = -o ] && out=$word
-    [ "$last" = -e ] && events=$word
-    last=$word
-done
-IFS=,
-for event in $events; do
-    case $event in $UNKNOWN) echo "event syntax error: '$event'" >&2; exit 129;; esac
-    value='<not supported>'
-    case ,task-clock,$COUNTED, in *,$event,*) value=7;; esac
-    echo '{"counter-value": "'$value'", "unit": "", "event": "'$event':u", "pcnt-running": 100.00}'
-done > "$out"
-"""
-
-
-@pytest.mark.parametrize(
-    ("tool", "unknown", "counted", "why"),
-    [
-        (MEMORY, "*stalls*", "", "no hardware counters (measure on a machine that has)"),
-        (MEMORY, "*stalls*", "cycles", "does not know all of"),
-        (MEMORY, "none", "", "no hardware counters (measure on a machine that has)"),
-        (MEMORY, "none", "cycles", None),
-        (DRAM, "none", "cycles", "this host counts none of"),
-    ],
-)
-def test_what_is_missing_is_advised(tmp_path, monkeypatch, tool, unknown, counted, why):
-    cpuinfo = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 7\n"
-    script(tmp_path / "perf", PERF_OF_A_HOST)
-    script(tmp_path / "awk", "echo GenuineIntel-6-85-7")
-    (tmp_path / "cpuinfo").write_text(cpuinfo)
-    monkeypatch.setattr(perf_stat, "_CPUINFO", tmp_path / "cpuinfo")
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setenv("UNKNOWN", unknown)
-    monkeypatch.setenv("COUNTED", counted)
-    found = tool.missing()
-    assert (why in found) if why else (found is None)
-
-
 def test_a_real_node_is_counted_system_wide(tmp_path, monkeypatch):
     # Context switches in place of uncore events, which no virtual machine has. The sleeper is no
     # child of perf, and is counted all the same.

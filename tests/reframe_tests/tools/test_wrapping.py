@@ -122,19 +122,6 @@ def test_only_the_application_has_mpips_library_and_launchers_keep_their_files(r
     assert (run.folder / "report").read_text() == "seen\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("likwid:MEM", "no likwid-perfctr on PATH"),
-        ("perf_stat", "perf is not installed"),
-        ("openspeedshop", "ossrun is not on PATH"),
-    ],
-)
-def test_a_host_without_it_says_so(monkeypatch, name, said):
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert TOOLS[name].missing().startswith(said)
-
-
 def test_perf_and_the_shell_of_its_wrapper_agree_on_this_processor():
     # The awk of the wrapper, on the real /proc/cpuinfo; an unknown processor has no events.
     from records.machine.host import processor_identity

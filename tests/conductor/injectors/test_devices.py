@@ -1,0 +1,106 @@
+"""Over which device each injector's program writes, on fabrics that are not here."""
+
+import polars as pl
+import pytest
+
+from analysis.effects.verdict import emulations
+from conductor.injectors import INJECTORS, mpi_put
+from records.machine import devices
+from tests.conductor.injectors.printed import writer
+
+UCX, FABTESTS, MPI = (INJECTORS[name] for name in ("ucx", "fabtests", "mpi_put"))
+#: Device -> its link layer, and its driver or the interface below it.
+DEVICES = {
+    **{"mlx5_0": ("InfiniBand", "mlx5_core", ""), "mlx5_1": ("Ethernet", "mlx5_core", "")},
+    **{"rxe0": ("Ethernet", "", "eth0"), "hfi1_0": ("InfiniBand", "hfi1", "")},
+    "rdmap0s6": ("Unspecified", "efa", ""),
+}
+
+
+@pytest.fixture(autouse=True)
+def _host(monkeypatch, tmp_path):
+    for name, (layer, driver, below) in DEVICES.items():
+        device = tmp_path / "class/infiniband" / name
+        (device / "ports/1").mkdir(parents=True)
+        (device / "ports/1/link_layer").write_text(f"{layer}\n")
+        (device / "parent").write_text(below)
+        if driver:
+            (device / "device").mkdir()
+            (device / "device/driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
+    (tmp_path / "class/cxi/cxi0").mkdir(parents=True)
+    for asks in (devices.is_rdma, devices.transport):
+        monkeypatch.setattr(asks, "__defaults__", (tmp_path,))
+    monkeypatch.setattr(devices.mpi_over, "__defaults__", (None, tmp_path))
+
+
+def option(command, name):
+    return command[command.index(name) + 1]
+
+
+@pytest.mark.parametrize(
+    ("device", "transport", "provider", "domain", "over"),
+    [
+        # Providers and domains as libfabric's manuals have them (fi_cxi, fi_efa, fi_opx).
+        ("mlx5_0", "InfiniBand", "verbs;ofi_rxm", "mlx5_0", "mlx5_0:1"),
+        ("mlx5_1", "RoCE", "verbs;ofi_rxm", "mlx5_1", "mlx5_1:1"),
+        ("rxe0", "soft-RoCE", "verbs;ofi_rxm", "rxe0", "eth0"),
+        ("hfi1_0", "Omni-Path", "opx", "hfi1_0", "hfi1_0:1"),
+        ("rdmap0s6", "EFA", "efa", "rdmap0s6-rdm", "rdmap0s6:1"),
+        ("cxi0", "Slingshot", "cxi", "cxi0", "cxi0:1"),
+        ("eth7", "tcp", "tcp", "eth7", "eth7"),
+    ],
+)
+def test_a_device_chooses_transport_provider_and_what_mpi_goes_over(
+    device, transport, provider, domain, over
+):
+    asked = writer(device=device)
+    assert UCX.transport(asked) == FABTESTS.transport(asked) == transport
+    command = FABTESTS.origin_command(asked)
+    assert (option(command, "-p"), option(command, "-d")) == (provider, domain)
+    # Writes go one way; whatever the fabric, the ends find one another over IP.
+    assert option(command, "-o") == "writedata"
+    assert "-E=20001" in command
+    assert MPI.environment(asked)["UCX_NET_DEVICES"] == over
+    ours = UCX.environment(asked)
+    verbs = ("rc,self", f"{device}:1")
+    assert (ours["UCX_TLS"], ours["UCX_NET_DEVICES"]) == (
+        ("tcp,self", "eth7") if transport == "tcp" else verbs
+    )
+
+
+def test_soft_devices_are_emulation_and_real_ones_are_not():
+    transports = [UCX.transport(writer(device=name)) for name in ("mlx5_0", "mlx5_1", "rxe0")]
+    assert emulations(pl.Series(transports[:2])) == []
+    assert len(emulations(pl.Series(transports[2:]))) == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "device", "of_fabtests", "provider", "takes_part"),
+    [
+        ("o", None, "shared memory", "shm", False),
+        ("t", None, "tcp", "tcp", True),
+        ("o", "lo", "tcp", "tcp", False),
+    ],
+)
+def test_without_an_rdma_device_one_host_means_shared_memory(
+    target, device, of_fabtests, provider, takes_part
+):
+    """Over tcp the target of ucx_perftest takes part: it receives."""
+    asked = writer(target=target, device=device)
+    assert FABTESTS.transport(asked) == of_fabtests
+    command = FABTESTS.target_command(asked)
+    assert (option(command, "-p"), "-d" in command) == (provider, device is not None)
+    assert UCX.freezes_target(asked) != takes_part
+    assert ("sleep" in UCX.origin_command(asked)) == takes_part
+
+
+def test_variables_of_one_host_and_of_short_writes():
+    here = writer(target="o")
+    assert UCX.environment(here)["UCX_TLS"] == "posix,self"
+    assert INJECTORS["ucx_read"].environment(here)["UCX_TLS"] == "posix,cma,self"  # kernel copies
+    # Short writes are set up without watching memory.
+    assert UCX.environment(writer(messages=1))["UCX_MEM_EVENTS"] == "n"
+    assert "UCX_MEM_EVENTS" not in UCX.environment(writer())
+    for asked in (writer(target="o", device="rxe0"), here):
+        assert MPI.environment(asked) == mpi_put._FOR_LAUNCHERS
+    assert "UCX_NET_DEVICES" not in MPI.environment(writer())

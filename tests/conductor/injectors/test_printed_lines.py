@@ -1,0 +1,236 @@
+"""Lines of all injectors' programs, as they really printed them: rows, totals and faults."""
+
+from statistics import median
+
+import polars as pl
+import pytest
+
+from analysis.effects.verdict import emulations
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Arrived, Bursts, Fault, Row, Total
+from tests.conductor.injectors.printed import captured, meanings, writer
+
+MIB = 1 << 20
+_SHORT = {"messages": 1000}
+_LARGE = {"message_b": 64 * MIB}
+
+#: Program, its output, what was asked, and the rates that it printed, in MiB/s, though the headers
+#: say MB. Those of ucx_perftest are taken from size and time of a write, which agrees with the
+#: printed rate only for 2^20; times are printed to a nanosecond, 4.072 us to a part in 8000.
+ROWS = [
+    ("perftest", "D5.client", {}, [65.27]),
+    ("perftest", "rate20M_SW_b1.client", {}, [20.0]),  # what a throttled writer achieved
+    ("perftest", "read_D5.client", {}, [52.62]),
+    ("perftest", "D5_gbits.client", {}, [67.5e6 / MIB]),  # 0.54 Gb/s of 10^9 bits, eight a byte
+    # A row a second; the last one, at SIGTERM or SIGINT, lacks its newline.
+    ("perftest", "read_inf_D1.client", {}, [21.83, 35.87, 22.09, 47.45]),
+    ("perftest", "inf_D1_file_INT.client", {}, [54.95, 64.98, 64.97, 64.97]),
+    # A client whose server was killed.
+    ("perftest", "inf_srvKILL.client", {}, [2.31, 4.56, *[0.0] * 7]),
+    ("ucx", "posix_64M.client", _LARGE, [1075.44, 3835.62, 3164.18, 2611.26]),
+    ("ucx", "posix_64k.client", {}, [13951.82, 15349.38, 14403.69]),
+    ("ucx", "tcp_64k_sleep.client", {}, [240.36, 522.05, 526.01, 503.52]),
+    ("ucx", "get_64M.client", _LARGE, [3314.05, 1947.31, 1846.40, 2116.92]),
+    ("ucx", "get_64k.client", {}, [1644.28, 2243.82, 3835.99]),
+    ("ucx", "get_tcp_64k_sleep.client", {}, [424.21, 220.79, 236.06, 234.81]),
+]
+
+
+@pytest.mark.parametrize(("injector", "name", "asked", "rates_mib_s"), ROWS)
+def test_rows_have_the_rate_of_their_unit(injector, name, asked, rates_mib_s):
+    rows = captured(injector, name, **asked)
+    rel = 2e-4 if injector == "ucx" else 1e-6
+    assert [row.rate_b_s / MIB for row in rows] == pytest.approx(rates_mib_s, rel=rel)
+
+
+@pytest.mark.parametrize(
+    ("name", "messages_1_s"),
+    [
+        # The middle 3 s of 5 are measured: 2528 reads, or 3120 writes.
+        ("read_D5.client", 2528 / 3),
+        ("D5_gbits.client", 3120 / 3),
+        ("inf_D1_file_INT.client", 1040),
+    ],
+)
+def test_rows_of_perftest_have_the_rate_of_their_messages(name, messages_1_s):
+    last = captured("perftest", name)[-1]
+    assert last.rate_b_s == pytest.approx(messages_1_s * 65536, rel=0.02)
+
+
+#: Program, its output, what was asked; messages, rate, and the seconds that the same line says.
+TOTALS = [
+    ("perftest", "n1000.client", _SHORT, 1000, 63.27 * MIB, None),
+    ("perftest", "read_n1000.client", _SHORT, 1000, 56.28 * MIB, None),
+    ("ucx", "finished.client", {"message_b": MIB}, 20000, 10311.16 * MIB, 20000 * 96.982e-6),
+    ("ucx", "get_finished.client", {"message_b": MIB}, 20000, 1414.08 * MIB, None),
+    # 10^6 bytes a second, not 2^20.
+    ("fabtests", "tcp_n1000.client", {}, 1000, 498.459807e6, 0.131477),
+    ("fabtests", "shm_n1000.client", {}, 1000, 197.983191e6, None),
+]
+
+
+@pytest.mark.parametrize(("injector", "name", "asked", "messages", "rate_b_s", "seconds"), TOTALS)
+def test_the_summary_of_a_finished_writer_is_its_total_and_no_row(
+    injector, name, asked, messages, rate_b_s, seconds
+):
+    *rows, total = captured(injector, name, **asked)
+    assert {type(each) for each in rows} <= {Row}
+    assert len(rows) == {"finished.client": 1, "get_finished.client": 13}.get(name, 0)
+    assert (total.messages, total.rate_b_s) == (messages, rate_b_s)
+    # ib_write_bw, traced between two virtual machines: 0.31 s from the last write to the row, of
+    # which 200 waits that grow from 0.1 to 2.09 ms take 0.219 s.
+    assert total.after_s == pytest.approx(0.219 if injector == "perftest" else 0.0)
+    if seconds:
+        size_b = messages * asked.get("message_b", 65536)
+        assert size_b / rate_b_s == pytest.approx(seconds, rel=1e-4)
+
+
+def test_both_ends_of_fabtests_print_the_total():
+    assert [type(each) for each in captured("fabtests", "tcp_n1000.server")] == [Total]
+
+
+def test_a_row_of_perftest_is_of_its_own_second_and_not_of_the_time_since_the_last_one():
+    """The stamps of the log are 1.08 s, then 1.37 to 1.43 s apart; the rows are of 1.00 s each."""
+    rows = captured("perftest", "inf_stamped.client")
+    rates = [45.43, 54.89, 56.98, 55.98, 53.98]
+    assert [row.rate_b_s / MIB for row in rows] == pytest.approx(rates)
+    assert [row.over_s for row in rows[1:]] == pytest.approx([1.002, 1.0, 1.0, 1.0], abs=0.003)
+    assert rows[1].over_s == pytest.approx(880 * 65536 / (54.89 * MIB))
+    # It measures the clock before it prints.
+    assert [row.after_s for row in rows] == pytest.approx([0.219] * len(rows))
+
+
+#: Program, its output, and how the first fault begins: there is nothing but faults.
+FAULTS = [
+    ("perftest", "srvTERM.client", "ethernet_read_keys: Couldn't read remote address"),
+    ("perftest", "noserver.client", "Couldn't connect to 10.77.0.1:18515"),
+    ("perftest", "nodev.server", "IB device mlx5_0 not found"),
+    ("perftest", "rate500M_noType.client", "Failed: Unknown rate limit value"),
+    ("perftest", "cliKILL.server", "ethernet_read_keys: Couldn't read remote address"),
+    ("ucx", "no_server.client", "client failed. connect() failed: Connection refused"),
+    ("ucx", "zero_size.client", "Message size too small, need to be at least 1"),
+    ("ucx", "no_host.client", "getaddrinfo(server:no.such.host.invalid, port:27373) error: [Name"),
+    (
+        *("ucx", "no_transport.client"),
+        "no active messages transport to <no debug data>: self/memory - iface mismatch",
+    ),
+    ("fabtests", "noserver.client", "connect: Connection refused"),
+    (
+        *("fabtests", "nodev.server"),
+        "fi_getinfo(): common/shared.c:1110, ret=-61 (No data available)",
+    ),
+    (
+        *("fabtests", "nodev.client"),
+        "ft_sock_recv(): common/shared.c:4374, ret=-107 (Transport endpoint",
+    ),
+    (
+        *("fabtests", "srvKILL.client"),
+        "[error] 1795470833:fabtests:common/shared.c:3132: cq_readerr 125",
+    ),
+]
+
+
+@pytest.mark.parametrize(("injector", "name", "text"), FAULTS)
+def test_a_failure_is_a_fault_and_never_a_row(injector, name, text):
+    found = captured(injector, name)
+    assert {type(each) for each in found} == {Fault}
+    assert found[0].text.startswith(text)
+    if injector == "perftest":  # nothing that both ends always print is a cause
+        assert found[0].text == text
+
+
+def test_over_tcp_a_dead_target_of_ucx_ends_in_a_fault():
+    """Before it does, the origin reports hundreds of GB/s: its rows alone prove nothing."""
+    found = captured("ucx", "server_killed_tcp.client")
+    assert isinstance(found[-1], Fault)
+    assert max(row.rate_b_s for row in found if isinstance(row, Row)) > 400e9
+
+
+#: Lines of `ib_write_bw` as its format strings make them (`strings ib_write_bw`, 6.06).
+_HEADER = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]"
+_ROW = " 65536      3136             0.00               65.27  \t\t   0.001044"
+
+
+@pytest.mark.parametrize(
+    ("injector", "line"),
+    [
+        ("perftest", _ROW),  # without a known unit
+        *(("copy_engine", line) for line in ("row 0.000000 s 5 B", "row 0.25 s 5 B")),
+        *(("copy_engine", line) for line in ("arrived 5", "copied")),
+        *(("mpi_put", line) for line in ("row 0.250000 s 65536 B, 3 bursts", "arrived 5 B", "")),
+        *(("mpi_put", line) for line in ("row 0.000000 s 65536 B", "row 0.250000 s 65536")),
+        *(("mpi_put", line) for line in ("sent 5 B", "library: MPICH Version: 5.0.1")),
+    ],
+)
+def test_other_lines_mean_nothing(injector, line):
+    assert meanings(injector, line) == []
+
+
+@pytest.mark.parametrize(
+    ("injector", "line", "meaning"),
+    [
+        # ib_write_bw 6.06: a limit together with --run_infinitely, and a host without devices.
+        *(
+            ("perftest", f" {line}", Fault(line))
+            for line in (
+                "run_infinitely does not support rate limit feature yet",
+                "Unable to find the Infiniband/RoCE device",
+            )
+        ),
+        ("perftest", _HEADER.replace("MB/", "TB/"), Fault("rates in unknown unit 'TB/sec'")),
+        ("copy_engine", "row 0.500000 s 6000000000 B", Row(12e9, 0.5)),
+        (  # three bursts in 0.3 s, of 31 ms in all
+            *("mpi_put", "row 0.300000 s 30000000 B, 3 bursts, 0.031000 s of writing"),
+            Row(1e8, 0.3, bursts=Bursts(3, 0.031, pytest.approx(0.269))),
+        ),
+    ],
+)
+def test_lines_by_hand(injector, line, meaning):
+    assert meanings(injector, line) == [meaning]
+
+
+@pytest.mark.parametrize("more", ["", "\t    12.50", "        40.00              0.000600"])
+@pytest.mark.parametrize("message", ["ethernet_read_keys: Couldn't read", " 2 of 3 bytes read"])
+def test_more_columns_of_perftest_are_no_error_and_text_after_them_is(more, message):
+    parser = INJECTORS["perftest"].parser(writer())
+    assert parser.parse(_HEADER + "    CPU_Util[%]\n") is None
+    assert parser.parse(_ROW + more + "\n").rate_b_s == 65.27 * MIB
+    assert parser.parse(_ROW + more + message + "\n") == Fault(message.strip())
+
+
+# What the target of mpi_put finds in its memory.
+
+
+@pytest.mark.parametrize("name", ["mpich", "openmpi"])
+def test_rows_are_quarters_of_a_second_and_the_target_finds_as_much(name):
+    found = captured("mpi_put", name)
+    rows = [each for each in found if isinstance(each, Row)]
+    last = [each for each in found if isinstance(each, Arrived)][-1]
+    assert len(rows) >= 3
+    assert min(row.over_s for row in rows) >= 0.25
+    assert median(row.over_s for row in rows) < 0.5
+    assert last.transport == "shared memory"
+    claimed_b = sum(row.rate_b_s * row.over_s for row in rows)
+    late_b = 2 * max(row.rate_b_s * row.over_s for row in rows)
+    assert last.bytes_b == pytest.approx(claimed_b, abs=late_b)
+
+
+@pytest.mark.parametrize("name", ["mpich_tcp", "openmpi_tcp"])
+def test_a_target_that_polls_is_emulation_whatever_is_fast(name):
+    found = captured("mpi_put", name)
+    assert {each.transport for each in found[-4:] if isinstance(each, Arrived)} == {"two-sided"}
+    (caveat,) = emulations(pl.Series(["two-sided"]))
+    assert "not RDMA" in caveat
+
+
+def test_a_progress_thread_of_the_target_is_emulation_too():
+    """A gigabyte in a second: 0.04 s of its processor are below the limit of onload, 0.06 not."""
+    row = "row 1.000000 s 1000000000 B\n"
+    line = "arrived 1000000000 B by unshared memory, target sleeps, {} s of its processor\n"
+    # A slow writer's target looks at its memory all the same: 0.2 % of a core are no receiving.
+    slow = "row 1.000000 s 1000000 B\n"
+    for rows, seconds, transport in (
+        *((row, "0.040000", "RDMA"), (row, "0.060000", "two-sided")),
+        (slow, "0.002000", "RDMA"),
+    ):
+        assert meanings("mpi_put", rows + line.format(seconds))[-1].transport == transport

@@ -1,0 +1,96 @@
+"""Command lines that nothing can be made of: one line that names the word, and code 2.
+
+A RUN may lead nowhere, or to what would be read without end.
+"""
+
+import os
+
+import pytest
+
+from tests.fuzz.target import limited
+
+REFUSED = [
+    ("plan quik", "unknown campaign 'quik', did you mean 'quick'?; "),
+    ("plan quick --machine ../site/localhost", ""),
+    ("plan /dev/zero --machine localhost", ""),
+    ("plan a\udcffb --machine localhost", ""),
+    ("spack info --machine ../..", ""),
+    ("spack build --machine localhost", "STACK: name at least one of "),
+    ("doctor --machine localhost --wait 1min", "--wait: has no effect without --in-job"),
+    ("doctor --machine localhost --results x", "--results: has no effect without --in-job"),
+    ("remedy show smba", "smba: no such remedy; allowed: irq_affinity, cat"),
+    ("model plot --platform henri -o ", "--output: '' found; allowed: a path"),
+    ("model predict", "give --platform NAME or --model FILE"),
+    ("model predict --platform nowhere", "--platform: nowhere found; allowed: billy"),
+    (
+        "model predict --platform henri --comp-node 7",
+        "--comp-node 7: henri has NUMA nodes 0 to 1",
+    ),
+    ("model predict --model none.json", "none.json: does not exist"),
+    (f"model fit {'x' * 5000}", ""),
+    ("writers --paper --ranks 64", "--ranks: cannot be combined with --paper"),
+    ("writers --ranks 0", "ranks: 0 found; allowed: 1 or more"),
+    (f"writers --ranks 1{'0' * 400}", ""),
+    ("writers --mtti 0s", "mtti: 0 s is not a duration"),
+    ("writers --write=", "--write"),
+    ("simulate", "--worst: missing"),
+    ("simulate --worst 2 --writers x%", "--writers: 'x%' is not a share"),
+    ("simulate --worst 2 --writers -1%", "--writers: '-1%' is not a share"),
+    ("simulate --worst 2 --writers nan%", "--writers: 'nan%' is not a share"),
+    ("simulate --worst 2 --writers some", "--writers: 'some' is not a count"),
+    ("simulate --worst 2 --ranks 100", "ranks: 100 do not fill nodes of 16"),
+    ("simulate --worst 2 --ranks 64 --writers 5", "--writers: 5 on 4 nodes"),
+    ("simulate --worst nan", "--worst: nan found; allowed: a number from 1"),
+    ("simulate --worst 0.5", "--worst: 0.5 found"),
+    ("simulate --worst inf", "--worst: inf found"),
+    ("simulate --paper --worst 2", "--worst: cannot be combined with --paper; allowed: --json"),
+    *(
+        (f"advise --traffic-share {share} x", "--traffic-share")
+        for share in ("0", "1.1", "nan", "101%", "x")
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED)
+def test_one_line_says_why(command, words, said):
+    line = command.refused(*words.split(" "))
+    assert said in line
+    assert "unexpectedly" not in line
+
+
+def test_an_unknown_command_is_answered_with_the_nearest(command):
+    command("paln", code=2)
+    assert command.err.endswith("no such command 'paln', did you mean 'plan'?\n")
+
+
+def test_control_characters_of_a_command_line_are_not_printed(command):
+    command("writers", "a\x1b[2J", "b\udccc", code=2)
+    assert "unexpected extra arguments" in command.err
+    assert all(line.isprintable() for line in command.err.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        ("loop", "loop: Too many levels of symbolic links"),
+        ("none", "none: does not exist"),
+        ("empty", "empty: not a run folder (no run.json)"),
+        ("page.html", "page.html: not a run folder (no run.json)"),
+        ("piped", "piped/samples/x.jsonl: neither a file nor a folder"),
+        ("headless", "headless/run.json: neither a file nor a folder"),
+        ("a\udcffb", "a\\udcffb: does not exist"),
+    ],
+)
+def test_a_path_that_is_no_run_is_named(tmp_path, monkeypatch, command, run, expected):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "page.html").touch()
+    (tmp_path / "piped/samples").mkdir(parents=True)
+    (tmp_path / "piped/run.json").write_text("{}")
+    os.mkfifo(tmp_path / "piped/samples/x.jsonl")
+    (tmp_path / "headless").mkdir()
+    os.mkfifo(tmp_path / "headless/run.json")
+    monkeypatch.chdir(tmp_path)
+    with limited(60.0, 60.0, TimeoutError("reads without end")):
+        line = command.refused("report", run, run)
+    assert line.replace(f"{tmp_path}/", "") == expected

@@ -1,0 +1,97 @@
+"""Why a tool cannot count on a host, with scripts in the place of its programs."""
+
+import pytest
+
+from reframe_tests.tools import TOOLS, perf_stat
+from tests.captures import CAPTURES
+from tests.reframe_tests.command import script
+
+#: Of LIKWID 5.2.2 on a processor that it does not know, and of `-a` on one that it does.
+UNKNOWN = (CAPTURES / "likwid/unsupported/stderr.txt").read_text().splitlines()[-3]
+GROUPS = "    Group name\tDescription\n--------\n          L3\tL3 cache bandwidth"
+#: perf as its users see it: what it prints for each event, and which it does not know or count.
+PERF = """#!/bin/sh
+out=/dev/null
+for word; do
+    [ "$last" = -o ] && out=$word
+    [ "$last" = -e ] && events=$word
+    last=$word
+done
+IFS=,
+for event in $events; do
+    case $event in {unknown}) echo "event syntax error: '$event'" >&2; exit 129;; esac
+    value='<not supported>'
+    case ,task-clock,{counted}, in *,$event,*) value=7;; esac
+    echo '{{"counter-value": "'$value'", "unit": "", "pcnt-running": 100.00,' \\
+         '"event": "'$event':u"}}'
+done > "$out"
+"""
+#: Open|SpeedShop that runs, on a host that counts all events, and on one without a task clock.
+TRIES = 'for event; do echo "Successfully added: $event"; done'
+OSS = {
+    **{"ossrun": ': > "$OPENSS_RAWDATA_DIR/data"', "ossutil": ":", "openss": ":"},
+    "papi_command_line": TRIES,
+}
+CLOCKLESS = {**OSS, "papi_command_line": f"{TRIES} | grep -v TASK-CLOCK"}
+
+
+def perf(unknown: str, counted: str) -> dict[str, str]:
+    """A processor of a known family, and perf there."""
+    programs = {"perf": PERF.format(unknown=unknown, counted=counted)}
+    return {**programs, "awk": "echo GenuineIntel-6-85-7"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "programs", "said"),
+    [
+        ("likwid:MEM", {}, "no likwid-perfctr on PATH"),
+        ("perf_stat", {}, "perf is not installed"),
+        ("openspeedshop", {}, "ossrun is not on PATH"),
+        (
+            *("likwid:MEM", {"likwid-perfctr": f"echo '{UNKNOWN}' >&2\nexit 1"}),
+            f"LIKWID does not know this processor: {UNKNOWN}",
+        ),
+        (
+            *("likwid:MEM", {"likwid-perfctr": f"echo '{GROUPS}'"}),
+            "LIKWID has no group MEM for this processor",
+        ),
+        ("perf_stat", {"perf": "exit 0"}, None),
+        ("perf_stat", {"perf": "echo Error: unknown switch >&2; exit 129"}, "no JSON output"),
+        (
+            *("perf_stat", {"perf": "echo; echo perf not found for kernel 6.9 >&2; exit 2"}),
+            "found for kernel 6.9",
+        ),
+        ("perf_stat:memory", perf("*stalls*", ""), "no hardware counters (measure on a machine"),
+        ("perf_stat:memory", perf("*stalls*", "cycles"), "does not know all of"),
+        ("perf_stat:memory", perf("none", ""), "no hardware counters (measure on a machine that"),
+        ("perf_stat:memory", perf("none", "cycles"), None),
+        ("perf_stat:dram", perf("none", "cycles"), "this host counts none of"),
+        ("openspeedshop", OSS, None),
+        (
+            *("openspeedshop", CLOCKLESS),
+            "Open|SpeedShop does not run: openspeedshop: perf::TASK-CLOCK cannot be counted;"
+            " without it several events are not verified",
+        ),
+        *(("openspeedshop:hwc", programs, None) for programs in (OSS, CLOCKLESS)),
+    ],
+)
+def test_what_is_missing_is_said(tmp_path, monkeypatch, tool, programs, said):
+    for name, text in programs.items():
+        script(tmp_path / "bin" / name, text)
+    shell = ":/usr/bin:/bin" if programs else ""  # this host may have the tool
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin{shell}")
+    cpuinfo = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 7\n"
+    (tmp_path / "cpuinfo").write_text(cpuinfo)
+    (tmp_path / "paranoid").write_text("2\n")
+    monkeypatch.setattr(perf_stat, "_CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(perf_stat, "_PARANOID", tmp_path / "paranoid")
+    found = TOOLS[tool].missing()
+    assert found is None if said is None else said in str(found)
+
+
+def test_a_user_who_may_not_count_is_told_what_the_administrator_can_do(tmp_path, monkeypatch):
+    script(tmp_path / "perf", "echo Error: >&2; exit 255")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "paranoid").write_text("4\n")
+    monkeypatch.setattr(perf_stat, "_PARANOID", tmp_path / "paranoid")
+    assert "sysctl kernel.perf_event_paranoid=2" in TOOLS["perf_stat"].missing()
