@@ -1,4 +1,4 @@
-.PHONY: campaign test test-all test-host test-slurm test-long fuzz bench lint docs lock clean minicluster
+.PHONY: campaign test test-all test-long fuzz bench lint docs lock clean minicluster
 
 MACHINE ?= localhost
 RESULTS ?= results
@@ -14,7 +14,7 @@ campaign: $(READY)
 	$(BIN)/nimc run campaigns/quick.yaml --machine $(MACHINE) --results $(RESULTS)
 
 # `make test` needs neither root, cluster nor browser, and runs JOBS processes. `make test-all` adds what
-# takes long (`test-host`), and what needs Slurm or Spack, one by one (`test-slurm`).
+# takes long, and what needs Slurm or Spack, one by one.
 JOBS ?= 2
 # Images of containers often set it; each of some hundred processes would then compile all it imports.
 export PYTHONDONTWRITEBYTECODE =
@@ -22,12 +22,8 @@ PARALLEL = -n $(JOBS) --dist loadfile
 test: $(DEV)
 	$(BIN)/python -m pytest -m "not (slow or long or browser or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
-test-all: test-host test-slurm
-
-test-host: $(DEV)
+test-all: $(DEV)
 	$(BIN)/python -m pytest -m "not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
-
-test-slurm: $(DEV)
 	$(BIN)/python -m pytest -m "(minicluster or spack) and not long" $(PYTEST_ARGS)
 
 # Tests of some minutes each: five nights, faults, two rails, daemons or nodes that go away, and others.

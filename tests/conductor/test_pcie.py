@@ -60,7 +60,7 @@ def test_rates_are_summed_up_to_bytes_as_the_host_sees_them(library):
     ],
 )
 def test_without_an_answer_nothing_is_counted(library, fault, why):
-    _, gone, name, said, _ = read(library, fault)
+    _, gone, name, said, _ = read(library, fault, over_s=1)  # lost after 0.2 s, on an idle host
     assert (gone, name, said) == ([None, None], None, why)
 
 
