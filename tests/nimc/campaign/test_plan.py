@@ -310,6 +310,17 @@ def test_stream_runs_as_long_as_in_the_paper():
     assert single.workloads[0].set["iterations"] == 300
 
 
+def test_the_first_campaigns_keep_their_promises():
+    quick = prepare(ROOT / "campaigns/quick.yaml", "localhost").campaign
+    assert sorted(quick.arms) == ["aa", "off", "on", "spin"]
+    assert quick.pairs.floor >= 6
+    assert made_request(quick, MACHINE).plan().as_dict()["duration_least_s"] < 390
+    # As long as in the paper.
+    single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
+    assert single.workloads[0].set["iterations"] == 300
+    assert single.pairs.floor >= 10
+
+
 def test_runs_are_as_long_as_they_were():
     """Ten runs that begin 4 s apart, of which two in two blocks were rejected: 5 s for each of 8.
 
