@@ -267,7 +267,7 @@ class Campaign(Record):
     workloads: list[Entry] = Field(
         min_length=1, description="a list of entries, each with at least 'check'"
     )
-    #: Empty only with factors: then the standard arms of the machine.
+    #: Empty: the standard arms of the machine.
     arms: Annotated[list[str], AfterValidator(_arms)] = Field(
         default=[],
         description=f"a list with off and at least one more of: {' '.join(_TREATED)}",

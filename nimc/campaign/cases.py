@@ -40,20 +40,19 @@ def scheduled(arms: Sequence[str]) -> list[str]:
 
 
 def expand(campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine) -> Campaign:
-    """The campaign with cases as entries, each with the factors it is crossed with. InputError."""
+    """The campaign with its arms, and cases as entries, each with the factors it is crossed with.
+
+    Raises InputError.
+    """
     cases = [
         case
         for entry in campaign.workloads
         for levels in cases_of(campaign, entry, checks[entry.check])
         for case in swept(levels, machine)
     ]
-    changes: dict[str, Any] = {"workloads": cases}
-    requested: list[Campaign | Entry] = [campaign, *campaign.workloads]
-    if any(part.factors or part.exclude or part.only for part in requested):
-        same_host = machine.origins.policy == "same_host"
-        arms = campaign.arms or standard_arms(same_host=same_host)
-        changes |= {"arms": arms, "factors": {}, "exclude": [], "only": []}
-    return campaign.model_copy(update=changes)
+    arms = campaign.arms or standard_arms(same_host=machine.origins.policy == "same_host")
+    crossed = {"workloads": cases, "factors": {}, "exclude": [], "only": []}
+    return campaign.model_copy(update={"arms": arms, **crossed})
 
 
 def factors_of(campaign: Campaign, entry: Entry) -> dict[str, list[Level]]:

@@ -77,10 +77,8 @@ def load_campaign(
     try:
         campaign = Campaign.model_validate(marked.data)
     except ValidationError as error:
-        of_schema = map(_of_schema, error.errors(include_url=False))
-        refuse(marked, [*of_schema, *_missing_arms(marked)])
+        refuse(marked, map(_of_schema, error.errors(include_url=False)))
         raise
-    refuse(marked, _missing_arms(marked))
     unlisted = CheckVariables(frozenset())
     asked = [
         _Asked(campaign, entry, ("workloads", index), checks.get(entry.check, unlisted))
@@ -119,14 +117,6 @@ def _of_schema(error: ErrorDetails) -> Fault:
     elif error["type"] == "value_error":
         wrong = str(error["ctx"]["error"])
     return Fault(place, f"{wrong}; allowed: {field_at(Campaign, place).description}")
-
-
-def _missing_arms(marked: Marked) -> Iterator[Fault]:
-    """Arms are required unless there are factors."""
-    crossed = [marked.data, *_listed(marked)]
-    if "arms" not in marked.data and not any(part.get("factors") for part in crossed):
-        allowed = Campaign.model_fields["arms"].description
-        yield Fault(("arms",), f"missing; allowed: {allowed}")
 
 
 def _listed(marked: Marked) -> list[dict[str, object]]:

@@ -7,7 +7,7 @@ import pytest
 from nimc.campaign.cases import expand, treatments
 from records.campaign import Entry
 from tests.nimc.campaign.made_request import made_machine
-from tests.nimc.campaign.test_load import CHECKS, SMALL, faults, load
+from tests.nimc.campaign.test_load import CHECKS, faults, load
 
 #: Origin and target share a host.
 HERE = made_machine("same_host", injector="ucx")
@@ -25,16 +25,14 @@ def text(entry: str = "check: stream", more: str = "") -> str:
     return f"name: c\nworkloads:\n  - {{{entry}}}\n{more}"
 
 
-def test_arms_may_be_left_out_beside_factors(tmp_path):
-    campaign = load(tmp_path, text(more="factors: {rate: [0, 25%, full]}\n"))
+@pytest.mark.parametrize("more", ["", "factors: {rate: [0, 25%, full]}\n"])
+def test_the_control_is_run_only_on_a_shared_host(tmp_path, more):
+    campaign = load(tmp_path, text(more=more))
     assert expand(campaign, CHECKS, HERE).arms == ["off", "on", "spin", "aa"]
     assert expand(campaign, CHECKS, made_machine("same_job")).arms == ["off", "on", "aa"]
     # Given ones stay.
-    asked = load(tmp_path, text(more="arms: [off, on]\nfactors: {rate: [0, full]}\n"))
+    asked = load(tmp_path, text(more=f"arms: [off, on]\n{more}"))
     assert expand(asked, CHECKS, HERE).arms == ["off", "on"]
-    # Without factors it stays as it is.
-    plain = load(tmp_path, SMALL)
-    assert expand(plain, CHECKS, HERE) == plain
 
 
 def test_factors_of_the_table_and_of_the_check_change_within_a_block(tmp_path):
@@ -115,7 +113,6 @@ def test_exclude_and_only(tmp_path, cells, ten, twenty):
         (", set: {warmups: many}", "arms: [off, on]", "3: workloads[0].set.warmups: unknown vari"),
         (", set: {limiter: none}", "arms: [off, on]",
          "3: workloads[0].set.limiter: none found; allowed: software, hardware"),
-        (", factors: {}", "", "1: arms: missing; allowed: a list with off"),
         *(
             ("", f"factors: {{{key}: [{level}]}}\ninjector: {{{own}: {level}}}",
              f"4: factors.{key}: cannot be combined with injector.{own}; allowed: one of")
