@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 from conductor.injectors import INJECTORS
 from conductor.length import LEAST_ROWS
