@@ -83,8 +83,8 @@ class Reach:
     #: Questions over which its verdicts hold, and roles that the treatments of its pairs have.
     family: int
     roles: list[str]
-    #: Its floor and cap, and the smallest slowdown, less 1, that so many pairs show; None: of no
-    #: size.
+    #: Its floor and cap, and the smallest slowdown, less 1, that so many pairs show; None: they
+    #: show none.
     pairs: tuple[int, int]
     least_effects: tuple[float | None, float | None]
     #: Pairs of 'no effect'; None: more than are ever measured.
@@ -93,15 +93,18 @@ class Reach:
     @property
     def text(self) -> str:
         """In one line, without the case."""
-        shown = (
-            f"{'of no size' if effect is None else f'by {100 * effect:.2g} %'} in {pairs} pairs"
+        by = [
+            f"by {100 * effect:.2g} % in {pairs} pairs"
             for pairs, effect in zip(self.pairs, self.least_effects, strict=True)
-        )
+            if effect is not None
+        ]
+        least = ", ".join(dict.fromkeys(by))
+        slower = f"slower {least}" if by else f"no slowdown in {self.pairs[1]} pairs"
         none = self.pairs_for_none
         beyond = "" if none and none <= self.pairs[1] else ", beyond the cap"
         return (
-            f"slower {', '.join(dict.fromkeys(shown))}; 'no effect' in {none or 'thousands of'}"
-            f" pairs{beyond}; spread {100 * self.spread:.2g} %"
+            f"{slower}; 'no effect' in {none or 'thousands of'} pairs{beyond};"
+            f" spread {100 * self.spread:.2g} %"
         )
 
 
