@@ -1,6 +1,7 @@
 """What a campaign can show, as planned; simulated by the tests that decide its verdicts."""
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
@@ -206,3 +207,7 @@ def test_the_plan_says_what_is_shown_and_what_never_can_be(tmp_path, command):
     file.write_text(f"{text.replace('on,', 'on, spin,')}pairs: {{floor: 6, cap: 6}}\n")
     (warning,) = command.json("plan", file, "--machine", "localhost")["warnings"]
     assert warning.endswith("among 1 question: raise pairs.cap to 8")
+    # Against the control six pairs show nothing (2^-6).
+    assert "stream: no slowdown in 6 pairs; 'no effect'" in command("plan", file)
+    file.write_text(f"{text.replace('on,', 'on, spin,')}pairs: {{floor: 6, cap: 8}}\n")
+    assert re.search(r"stream: slower by \S+ % in 8 pairs; 'no effect'", command("plan", file))
