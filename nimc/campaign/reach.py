@@ -83,8 +83,8 @@ class Reach:
     #: Questions over which its verdicts hold, and roles that the treatments of its pairs have.
     family: int
     roles: list[str]
-    #: Its floor and cap, and the smallest slowdown, less 1, that so many pairs show; None: of no
-    #: size.
+    #: Its floor and cap, and the smallest slowdown, less 1, that so many pairs show; None: none
+    #: is.
     pairs: tuple[int, int]
     least_effects: tuple[float | None, float | None]
     #: Pairs of 'no effect'; None: more than are ever measured.
@@ -94,7 +94,7 @@ class Reach:
     def text(self) -> str:
         """In one line, without the case."""
         shown = (
-            f"{'of no size' if effect is None else f'by {100 * effect:.2g} %'} in {pairs} pairs"
+            f"{'by no amount' if effect is None else f'by {100 * effect:.2g} %'} in {pairs} pairs"
             for pairs, effect in zip(self.pairs, self.least_effects, strict=True)
         )
         none = self.pairs_for_none

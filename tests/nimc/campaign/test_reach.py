@@ -206,3 +206,6 @@ def test_the_plan_says_what_is_shown_and_what_never_can_be(tmp_path, command):
     file.write_text(f"{text.replace('on,', 'on, spin,')}pairs: {{floor: 6, cap: 6}}\n")
     (warning,) = command.json("plan", file, "--machine", "localhost")["warnings"]
     assert warning.endswith("among 1 question: raise pairs.cap to 8")
+    assert "stream: slower by no amount in 6 pairs; " in " ".join(
+        command("plan", file, "--machine", "localhost").split()
+    )
