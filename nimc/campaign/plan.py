@@ -354,6 +354,12 @@ def logs_of(run: Path | str, entry: Entry, index: int) -> Path:
     return Path(run, "logs", entry.name, str(index))
 
 
+def folders_in(folder: Path | str) -> list[str]:
+    """Words of a session of ReFrame for all of its folders: `--prefix` would yield to settings."""
+    names = {"stage": "stage", "output": "output", "perflogdir": "perflogs"}
+    return [f"--{option}={folder}/{name}" for option, name in names.items()]
+
+
 def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`."""
     logs = logs_of(run, entry, index)
@@ -364,6 +370,7 @@ def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     return [
         *(request.reframe, "-C", str(request.config), f"--system={request.machine.system}"),
         *("-c", checks, "-r", "-n", named),
-        *(f"--prefix={logs}/reframe", f"--report-file={logs}/reframe.json"),
+        *folders_in(f"{logs}/reframe"),
+        f"--report-file={logs}/reframe.json",
         *("-S", f"{entry.check}.block_file={logs}/plan.json"),
     ]

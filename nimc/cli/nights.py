@@ -34,7 +34,7 @@ _LEGEND = (
 _results = click.option(
     "--results",
     "folders",
-    type=click.Path(path_type=Path),
+    type=options.ResultsPath(),
     multiple=True,
     default=(Path("results"),),
     help="Folder of runs. May be repeated.",

@@ -106,6 +106,17 @@ class OutputPath(click.Path):
         return path
 
 
+class ResultsPath(click.Path):
+    """The path of a folder of runs, which may not exist yet."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Raises InputError; an unset variable of the shell gives an empty path."""
+        text = str(value)
+        if not text or "\0" in text or (os.path.exists(text) and not os.path.isdir(text)):
+            raise InputError(f"--results: {text!r} found; allowed: a folder")
+        return Path(text)
+
+
 #: A campaign: its file, or the name of one of `campaigns/`.
 campaign_argument = click.argument("campaign", type=CampaignPath())
 
@@ -154,7 +165,7 @@ details_option = click.option("-v", "--verbose", "details", is_flag=True, help="
 
 #: `--results`, the folder of the runs.
 results_option = click.option(
-    "--results", type=click.Path(path_type=Path), default=Path("results"), help="Folder for runs."
+    "--results", type=ResultsPath(), default=Path("results"), help="Folder for runs."
 )
 
 #: How much is printed besides results, and what the option of that name does.

@@ -248,7 +248,7 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[Finding]:
     version = version_of("sbatch") or "sbatch"
     answer = ask(["scontrol", "ping"], environment)
     if not answer.ok or " is UP" not in answer.text:
-        detail = f"{version}; the controller does not answer: {answer.last}"
+        detail = f"the controller does not answer: {answer.last}"
         return [lacking("slurm", detail, "start slurmctld, or set SLURM_CONF", needed=True)]
     accounts = ask(["sacct", "-n", "-X"], environment)
     if not accounts.ok:

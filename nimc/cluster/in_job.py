@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from nimc.campaign.plan import folders_in
 from nimc.campaign.settings import settings_of, target_partitions
 from nimc.cluster.doctor import Finding, lacking, required, used_devices
 from nimc.cluster.node_look import LookedAt
@@ -110,7 +111,7 @@ def _check(site: Machine, folder: Path, wait_s: float) -> list[str]:
     }
     return [
         *("-c", str(_CHECK), "-r", f"--report-file={folder / 'reframe.json'}"),
-        *(f"--{name}={folder / name}" for name in ("stage", "output", "perflogdir")),
+        *folders_in(folder),
         *(word for name, value in asked.items() for word in ("-S", f"NodeLook.{name}={value}")),
     ]
 

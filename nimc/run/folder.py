@@ -185,7 +185,7 @@ def locked(path: Path) -> Iterator[None]:
         if not lock.take():
             raise InputError(
                 f"{path}: another nimc (process {lock.holder() or 'unknown'}) is running this"
-                " campaign there; allowed: wait for it, another --results, or --fresh"
+                " campaign there; allowed: wait for it, or another --results"
             )
         lock.sign(str(os.getpid()))
         yield

@@ -49,10 +49,12 @@ def run_session(
     Returns its exit status. Raises Stopped after a signal. No process that it started is left when
     this returns or raises, provided that this process is a subreaper.
     """
+    # What the user has set for ReFrame is for sessions of their own: jobs that stage elsewhere, for
+    # example, would not be found.
+    environment = {key: of for key, of in os.environ.items() if not key.startswith("RFM_")}
     # The run's folder has its results: ReFrame's own database, which the configuration may turn on,
     # is for sessions without a campaign.
-    no_database = {"RFM_ENABLE_RESULTS_STORAGE": "no"}
-    environment = {**os.environ, **no_database, RUN_VARIABLE: str(run)}
+    environment |= {"RFM_ENABLE_RESULTS_STORAGE": "no", RUN_VARIABLE: str(run)}
     interrupts.check()
     with log.open("ab") as output:
         child = start(argv, output, environment=environment, cwd=log.parent)

@@ -20,6 +20,9 @@ REFUSED = [
     ("doctor --machine localhost --results x", "--results: has no effect without --in-job"),
     ("remedy show smba", "smba: no such remedy; allowed: irq_affinity, cat"),
     ("model plot --platform henri -o ", "--output: '' found; allowed: a path"),
+    ("runs --results ", "--results: '' found; allowed: a folder"),
+    ("run quick --results /dev/null", "--results: '/dev/null' found; allowed: a folder"),
+    ("nights list --results /dev/null", "--results: '/dev/null' found; allowed: a folder"),
     ("model predict", "give --platform NAME or --model FILE"),
     ("model predict --platform nowhere", "--platform: nowhere found; allowed: billy"),
     (

@@ -49,6 +49,14 @@ def test_only_what_falls_short_by_more_than_allowed_is_slower(case, unit, off, b
     assert compared.notes[-1] == "a caveat"
 
 
+@pytest.mark.parametrize(("better", "off"), [("higher", 6.0), ("lower", 10.0)])
+def test_what_falls_short_by_just_what_is_allowed_is_not_slower(better, off):
+    """A quarter of 8, exactly: none of these figures is rounded."""
+    at = header(facts={"site": {"references": {"stream": 8.0}, "reference_tolerance": 0.25}})
+    row = replace(ROW, case="stream", off_median=off, better=better)
+    assert not compare_with_references([row], at)[0].slower_than_reference
+
+
 def test_a_machine_without_references_is_never_slower():
     (compared,) = compare_with_references([ROW], replace(HEADER, facts={}))
     assert compared == ROW

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import chain
 
 import numpy as np
+import polars as pl
 import pytest
 
 from analysis.questions.question import answer, sentences_of
@@ -74,6 +75,22 @@ def test_what_traffic_takes_of_a_core_stands_beside_the_papers(tmp_path, s_gb, a
     said = re.search(r"melt on: traffic took (\S+) % of a core .*, (.*?) the 2%", text)
     assert float(said[1]) == pytest.approx(100 * 7.8 * s_gb, rel=0.35)
     assert said[2] == against
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "against"),
+    [(0.02, 0.05, "not told from"), (0.01, 0.02, "no more than"), (0.03, 0.05, "more than")],
+)
+def test_an_interval_that_reaches_2_per_cent_is_not_more_than_that(low, high, against):
+    row = {"case": "melt", "arm": "on", "end": "target", "same_host": False, "cores": 0.02}
+    table = pl.DataFrame([{**row, "cores_low": low, "cores_high": high}])
+    (text,) = sentences_of(PROCESSOR_TIME, table)
+    assert f"%), {against} the 2% of Groves" in text
+
+
+def test_the_section_states_its_limits_per_gigabyte():
+    limits = "from 0.05 s/GB on the processor receives (onload), below 0.02 the interface does"
+    assert limits in PROCESSOR_TIME.text
 
 
 def test_runs_that_take_longer_under_traffic_are_charged_for_the_traffic_only(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from analysis.questions.question import answer
 from analysis.remedies.throttling import RUNS, THROTTLING, by_level, fitted
 from analysis.report.data import RunData, load_run
-from records.sample import Sample
+from records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import CROSSOVER_B_S, SAME_RATE_B_S, SLOPE, sweep, swept
 from tests.analysis.synthetic import result, write_run
 
@@ -57,9 +57,10 @@ def test_a_sweep_without_noise_gives_its_slope_and_crossovers(tmp_path: Path) ->
     assert reserved["crossover_b_s"] is None
 
 
-def test_times_lose_a_share_per_byte(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("unit", "better"), [("s", "lower"), ("1/s", "higher")])
+def test_times_lose_a_share_per_byte(tmp_path: Path, unit: str, better: Better) -> None:
     """30 % more time at 7.2 GB/s, 10 % with a core that costs 10 %: equal where 0.3 x = 0.1."""
-    melt = replace(sweep(noise=0.0), name="melt", unit="s", better="lower")
+    melt = replace(sweep(noise=0.0), name="melt", unit=unit, better=better)
     case = replace(melt, base=10.0, pair_noise=0.0)
     shares = {"25%": 0.25, "50%": 0.5, "75%": 0.75}
 
@@ -78,10 +79,12 @@ def test_times_lose_a_share_per_byte(tmp_path: Path) -> None:
     assert row["crossover_b_s"] == pytest.approx(7.2e9 / 3, rel=0.03)
     # 1 + 0.3 u = 1.1 (1 + 0.1 u): u = 0.1 / 0.19.
     assert row["same_rate_b_s"] == pytest.approx(7.2e9 * 0.1 / 0.19, rel=0.03)
-    # The line through the baseline of 10 s meets the times: 13 s at 7.2 GB/s.
+    # The line through the baseline of 10 meets the runs: 13 s, or 10/1.3 a second, at 7.2 GB/s.
     drawn = answer(RUNS, run).filter(at="reserved cores 0")
     for each in drawn.to_dicts():
-        assert each["line"] == pytest.approx(10 * (1 + 0.3 * each["reached_b_s"] / 7.2e9), rel=0.01)
+        longer = 1 + 0.3 * each["reached_b_s"] / 7.2e9
+        line = 10 * longer if better == "lower" else 10 / longer
+        assert each["line"] == pytest.approx(line, rel=0.01)
         assert each["fom"] == pytest.approx(each["line"], rel=0.02)
     assert drawn.height == 6 * 5
 

@@ -247,7 +247,9 @@ def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path):
     request, entry = made_request(asked, MACHINE), asked.workloads[0]
     words = command(request, entry, 3, "/r")
     begin = "reframe -C /p/configs/m.py --system=m -c /p/reframe_tests/stream.py -r -n ^stream$"
-    logs = "--prefix=/r/logs/stream/3/reframe --report-file=/r/logs/stream/3/reframe.json"
+    of_reframe = {"stage": "stage", "output": "output", "perflogdir": "perflogs"}
+    logs = " ".join(f"--{key}=/r/logs/stream/3/reframe/{of}" for key, of in of_reframe.items())
+    logs += " --report-file=/r/logs/stream/3/reframe.json"
     assert words == f"{begin} {logs} -S stream.block_file=/r/logs/stream/3/plan.json".split()
     fat = made_request(asked, MACHINE.model_copy(update={"partition": "fat"}))
     assert "--system=m:fat" in command(fat, entry, 0, "/r")

@@ -378,3 +378,13 @@ def test_a_tool_has_one_line_if_its_forms_lack_the_same(monkeypatch):
         ("tool r:x, r:y", *said),
         ("tool r:z", "ok", "ready", ""),
     ]
+
+
+def test_what_slurm_says_is_not_mixed_with_the_version_of_a_command_that_says_none(monkeypatch):
+    """Without slurm.conf `sbatch --version` fails, as `scontrol ping` does."""
+    lost = ProgramAnswer("scontrol", 1, "", "scontrol: fatal: no configuration source")
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(doctor, "version_of", lambda _: None)
+    monkeypatch.setattr(doctor, "ask", lambda *_: lost)
+    (row,) = doctor.slurm({}, needed=True)
+    assert row.detail == "the controller does not answer: scontrol: fatal: no configuration source"

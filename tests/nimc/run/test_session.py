@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nimc.campaign.plan import folders_in
 from nimc.run import session
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import stop
@@ -126,7 +127,10 @@ def test_a_signal_after_the_last_block_is_obeyed(nimc, monkeypatch):
     assert nimc.header()["finished_s"] is None
 
 
-def test_blocks_do_not_write_to_reframes_own_database(tmp_path):
+def test_neither_the_environment_nor_a_configuration_moves_the_files_of_a_block(
+    tmp_path, monkeypatch
+):
+    """Jobs are found by their folder; ReFrame's own database is for sessions of its own."""
     check, config, log = (tmp_path / name for name in ("check.py", "config.py", "log"))
     check.write_text(
         "import reframe as rfm\nfrom reframe.utility.sanity import assert_true\n"
@@ -135,17 +139,24 @@ def test_blocks_do_not_write_to_reframes_own_database(tmp_path):
         "    @sanity_function\n    def ends(self):\n        return assert_true(True)\n"
     )
     partition = {"name": "p", "scheduler": "local", "launcher": "local", "environs": ["e"]}
+    away = {f"{name}dir": str(tmp_path / f"set-{name}") for name in ("stage", "output")}
     made = {
-        "systems": [{"name": "s", "hostnames": [".*"], "partitions": [partition]}],
+        "systems": [{"name": "s", "hostnames": [".*"], "partitions": [partition], **away}],
         "environments": [{"name": "e"}],
         "storage": [{"enable": True, "sqlite_db_file": str(tmp_path / "results.db")}],
     }
     config.write_text(f"site_configuration = {made}\n")
     reframe = Path(sys.executable).with_name("reframe")
-    argv = [str(reframe), "-C", str(config), "-c", str(check), "-r", f"--prefix={tmp_path}/out"]
-    argv += [f"--report-file={tmp_path}/report.json"]
+    argv = [str(reframe), "-C", str(config), "-c", str(check), "-r", "--keep-stage-files"]
+    argv += [*folders_in(tmp_path / "out"), f"--report-file={tmp_path}/report.json"]
+    for name in ("STAGE", "OUTPUT", "PERFLOG"):
+        monkeypatch.setenv(f"RFM_{name}_DIR", str(tmp_path / f"set-{name}"))
+    monkeypatch.setenv("RFM_SYSTEM", "other")
     with Interrupts() as interrupts:
         assert session.run_session(argv, tmp_path, log, interrupts, lambda: None) == 0
+    assert list(tmp_path.glob("set-*")) == []
+    assert list((tmp_path / "out" / "stage").rglob("rfm_job.sh"))
     assert not (tmp_path / "results.db").exists()
+    monkeypatch.delenv("RFM_SYSTEM")
     subprocess.run(argv, check=True, capture_output=True, cwd=tmp_path)
     assert (tmp_path / "results.db").exists()
