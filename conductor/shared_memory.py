@@ -1,8 +1,9 @@
 """What writers leave in shared memory if they are killed: the next agent removes it.
 
 `ucx_perftest` and MPICH's programs keep their buffers in files that have a name for a few tenths of
-a second. Killed then, they leave them, and their memory is lost to the node. The former take theirs
-from a folder of their agent, the latter can not.
+a second, those of Open MPI in files that have one to their end. Killed then, they leave them, and
+their memory is lost to the node. `ucx_perftest` takes its files from a folder of its agent; the
+programs of an MPI may run on a node without that folder.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 
 from records import kernel_text
@@ -22,8 +24,8 @@ from records import kernel_text
 FOLDER_VARIABLE = "NIMC_SHARED_MEMORY"
 _SHARED_MEMORY = Path("/dev/shm")
 _PREFIX = "nimc-writers-"
-#: Files of MPICH's programs.
-_MPICH = "mpich_sh*"
+#: Files of the programs of MPICH, and of Open MPI up to version 4 and from version 5.
+_OF_MPI = ("mpich_sh*", "vader_segment.*", "sm_segment.*")
 #: A folder that is not locked yet, or a file that is not mapped yet, is younger than this, seconds.
 _NEW_S = 1.0
 
@@ -34,11 +36,11 @@ def folder(within: Path = _SHARED_MEMORY) -> Iterator[None]:
 
     If none can be made, the writers use what they use by default; not all need shared memory.
     """
-    for path in _old(within, f"{_PREFIX}*"):
+    for path in _old(within, [f"{_PREFIX}*"]):
         with suppress(OSError):  # its agent lives, or it is somebody else's
             os.close(_lock(path))
             shutil.rmtree(path, ignore_errors=True)
-    if files := _old(within, _MPICH):
+    if files := _old(within, _OF_MPI):
         used = _mapped()
         for path in files:
             if str(path) not in used:
@@ -59,10 +61,10 @@ def folder(within: Path = _SHARED_MEMORY) -> Iterator[None]:
         os.close(handle)
 
 
-def _old(within: Path, pattern: str) -> list[Path]:
+def _old(within: Path, patterns: Iterable[str]) -> list[Path]:
     """What is ours there and not new."""
     paths = []
-    for path in within.glob(pattern):
+    for path in chain.from_iterable(map(within.glob, patterns)):
         with suppress(OSError):
             there = path.lstat()
             if there.st_uid == os.geteuid() and time.time() - there.st_mtime > _NEW_S:

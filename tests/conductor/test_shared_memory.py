@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from conductor.shared_memory import FOLDER_VARIABLE, folder
 
 ROOT = Path(__file__).parents[2]
@@ -53,8 +55,17 @@ def test_the_next_agent_removes_what_a_killed_one_left_and_nothing_of_a_live_one
     assert not list(tmp_path.iterdir())
 
 
-def test_files_of_mpich_stay_while_a_process_maps_them(tmp_path: Path) -> None:
-    left, mapped, new = (tmp_path / f"mpich_sh{name}" for name in ("m_1_0", "m_2_0", "ar_tmpX"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mpich_shm_{}_0",
+        "mpich_shar_tmp{}",
+        "vader_segment.node1.0.2edf000{}.0",  # Open MPI 4.1
+        "sm_segment.node1.0.2edf000{}.0",  # Open MPI 5.0
+    ],
+)
+def test_files_of_an_mpi_stay_while_a_process_maps_them(tmp_path: Path, name: str) -> None:
+    left, mapped, new = (tmp_path / name.format(number) for number in (1, 2, 3))
     for path in (left, mapped, new):
         path.write_bytes(bytes(4096))
     with mapped.open("r+b") as file, mmap.mmap(file.fileno(), 0):
@@ -63,7 +74,7 @@ def test_files_of_mpich_stay_while_a_process_maps_them(tmp_path: Path) -> None:
         with folder(tmp_path):
             assert (left.exists(), mapped.exists(), new.exists()) == (False, True, True)
     with folder(tmp_path):
-        assert [path.name for path in tmp_path.glob("mpich*")] == [new.name]
+        assert [path.name for path in tmp_path.glob(name.format("*"))] == [new.name]
 
 
 def test_folders_of_others_and_links_stay(tmp_path: Path) -> None:

@@ -12,15 +12,16 @@ import pytest
 
 from conductor.injectors import mpi_put
 from conductor.injectors.base import Arrived, Fault, Row
-from records.processes import descendants
+from conductor.shared_memory import folder
+from records.processes import descendants, shared_files
 from records.programs import which
 from records.treatment import Burst, Start, Treatment, Writes
-from tests.conductor.conftest import LENIENT, PACE, lasting, state_of, stop_for
+from tests.conductor.conftest import LENIENT, PACE, lasting, state_of, stop_for, wait_until
 from tests.conductor.injectors.printed import meanings
 
 SOURCE = Path(mpi_put.__file__).parents[1] / "mpi_put"
 MIB = 1 << 20
-#: Where MPICH names the memory that its ranks share.
+#: Where an MPI names the memory that its ranks share.
 NAMED = Path("/dev/shm")
 #: MPI -> its compiler on this host, which may lack the headers.
 COMPILERS = {"mpich": which("mpicc.mpich") or which("mpicc"), "openmpi": which("mpicc.openmpi")}
@@ -240,7 +241,12 @@ def test_its_ranks_stand_still_between_runs_and_end_with_the_block(block):
     assert {state_of(pid) for pid in ranks} == {"T"}
     assert "T" not in {state_of(pid) for pid in launcher}
     assert len(ranks) == 2
-    running.process.kill()  # what is left behind fails the test
+    shared = shared_files(ranks)
+    assert shared
+    running.process.kill()
+    wait_until(lambda: not running.processes())
+    with folder():  # as the next agent has it
+        assert not [name for name in shared if Path(name).exists()]
 
 
 @pytest.mark.slow
