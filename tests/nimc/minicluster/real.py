@@ -72,6 +72,11 @@ class Cluster:
         assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
 
+    def run_job(self, job: Path, output: Path, timeout_s: float = 60) -> None:
+        """Run a job to its end, which `sbatch --wait` looks for after 2, 10, 42 and 74 s only."""
+        self.slurm("sbatch", f"--output={output}", str(job))
+        wait(None, lambda: not self.slurm("squeue", "--noheader"), timeout_s)
+
     def accounts(self, jobs: int) -> list[str]:
         """'STATE|NODES' of all jobs, once `jobs` are there: slurmctld books every 5 s."""
         deadline = time.monotonic() + 20

@@ -37,7 +37,7 @@ def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
         "echo binding=$OMPI_MCA_hwloc_base_binding_policy\n"
     )
     output = tmp_path / "job.out"
-    cluster.slurm("sbatch", "--wait", f"--output={output}", str(job))
+    cluster.run_job(job, output)
     assert sorted(output.read_text().split()) == ["binding=none", "node1", "node2", "node3"]
     books = ["COMPLETED|node1", "COMPLETED|node3", "COMPLETED|node[1-2]"]
     assert cluster.accounts(3) == books

@@ -154,9 +154,9 @@ def test_real_verbs_between_virtual_machines(cluster: Cluster) -> None:
         "#!/bin/sh\n#SBATCH -N1 -p compute\n#SBATCH hetjob\n#SBATCH -N1 -p origin\n"
         f"srun --het-group=0,1 bash {step}\n"
     )
-    submit = f"sbatch --wait --output={output} {job} || {{ cat {output} >&2; exit 1; }}"
-    cluster.slurm("sh", "-c", submit, timeout_s=400)
+    cluster.run_job(job, output, timeout_s=400)
     said = output.read_text()
+    assert cluster.accounts(2) == ["COMPLETED|node1", "COMPLETED|node2"], said
     facts = json.loads(re.search(r"^facts (.*)$", said, re.MULTILINE).group(1))  # type: ignore[union-attr]
     assert facts["sockets"] == 2
     assert [node["cpus"] for node in facts["numa_nodes"]] == [[0, 1], [2, 3]]
@@ -169,7 +169,6 @@ def test_real_verbs_between_virtual_machines(cluster: Cluster) -> None:
     # sent again, and `counter_share` of an emulated fabric allows half as many.
     assert 1.0 <= received_b / (800 * 65536) < 1.5
     assert 1.0 <= packets / (800 * 16) < 1.5
-    assert cluster.accounts(2) == ["COMPLETED|node1", "COMPLETED|node2"]
 
     os.kill(status["pids"]["node2"], signal.SIGKILL)
     assert cluster.nimc_json("status", rc=3)["pids"]["node2"] is None
