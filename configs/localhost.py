@@ -21,7 +21,13 @@ site_configuration = {
                     "launcher": "mpiexec",
                     "environs": ["wheels", "spack"],
                     "max_jobs": 1,
-                    "env_vars": [["PATH", f"{BIN}:$PATH"]],
+                    "env_vars": [
+                        ["PATH", f"{BIN}:$PATH"],
+                        # Open MPI binds one or two processes to the host's first cores, also
+                        # those started on the last, and with them their threads. PRTE: since 5.
+                        ["OMPI_MCA_hwloc_base_binding_policy", "none"],
+                        ["PRTE_MCA_hwloc_default_binding_policy", "none"],
+                    ],
                 }
             ],
         }

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import runpy
 import shutil
 
 import pytest
@@ -14,6 +15,7 @@ from reframe_tests.spack.setup import setup
 from tests.reframe_tests.command import (
     plan_of,
     provenance_of,
+    ran,
     reframe,
     samples_of,
     script,
@@ -63,6 +65,18 @@ def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
     assert "1 failure(s)" in done.stdout
     assert "1 skipped" in done.stdout
     assert len(samples_of(tmp_path / "run", "hpccg_quick")) == 1
+
+
+@pytest.mark.skipif(not shutil.which("mpirun.openmpi"), reason="no mpirun.openmpi")
+def test_open_mpi_runs_on_the_cpus_that_it_was_started_on():
+    (system,) = runpy.run_path(str(ROOT / "configs/localhost.py"))["site_configuration"]["systems"]
+    given = {name: value for name, value in system["partitions"][0]["env_vars"] if name != "PATH"}
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    last = max(os.sched_getaffinity(0))
+    status = ["grep", "Cpus_allowed_list", "/proc/self/status"]
+    words = ["taskset", "-c", str(last), "mpirun.openmpi", "-n", "1", *status]
+    done = ran(*words, env={**os.environ, **as_root, **given})
+    assert done.stdout.split() == ["Cpus_allowed_list:", str(last)]
 
 
 #: Spack in ten lines: it chooses one version, and installs what prints a captured run.
