@@ -41,7 +41,7 @@ COMMANDS = {
     ),
     "plan": ("Measure", "plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),
     "run": ("Measure", "run", "runs or resumes a campaign, prints the table and the report's path"),
-    "runs": ("Measure", "run", "the runs of a results folder"),
+    "runs": ("Measure", "runs", "the runs of a results folder"),
     "report": ("Read", "results", "one self-contained HTML page a machine, and its data"),
     "compare": (
         "Read",

@@ -1,4 +1,4 @@
-"""`nimc run`, `nimc runs`, `nimc sweep-nodes`: campaigns, run and listed."""
+"""`nimc run`, `nimc sweep-nodes`: a campaign, and one on every node."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from analysis.samples.columns import read_run
-from analysis.samples.pairs import judged
 from analysis.statistics.interval import ends, flat
 from analysis.statistics.looks import looks
 from nimc.campaign.cases import omission_lines
@@ -21,7 +19,7 @@ from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.settings import target_partitions
 from nimc.cli import options
-from nimc.cli.document import Answer, Listing, Table, answers, log, prose, silent
+from nimc.cli.document import Answer, Listing, answers, log, silent
 from nimc.cluster import reservation
 from nimc.cluster.possible import possible
 from nimc.run.folder import RunFolder, find_other, locked, new_header, open_run, past_lengths
@@ -33,8 +31,7 @@ from records.campaign import MOST_PAIRS
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped, stopped_at_once
 from records.machine.slurm import SlurmNode, ask_nodes, partition_in
-from records.run import RunHeader, load_header
-from records.run_folder import distrust_run, run_folders, size_of
+from records.run import RunHeader
 from records.text import aligned, visible
 from records.units import NONE, quantity
 
@@ -233,47 +230,6 @@ def _results(
 
 
 # `nimc runs`: the runs of a results folder.
-
-
-#: What is read of a run.
-_READ = ("machine", "campaign", "started_s", "samples", "rejected")
-
-
-@click.command()
-@options.results_option
-@answers(tables=True)
-def runs_command(results: Path) -> Answer:
-    """List the runs of the results folder, the oldest first."""
-    rows = sorted(map(_listed_run, run_folders(results)), key=lambda row: row["started_s"] or 0.0)
-    header = ["run", "samples", "rejected", "size", "state"]
-    table = Table(header, list(map(_run_cells, rows)), [0, 4])
-    unreadable = [prose(f"{row['run']}: {row['state']}") for row in rows if row["machine"] is None]
-    return Answer({"runs": rows}, [table, *unreadable] if rows else [f"{results}: no runs"])
-
-
-def _listed_run(run: Path) -> dict[str, Any]:
-    """One run; what cannot be read of it is null."""
-    row: dict[str, Any] = {"run": run.name, **dict.fromkeys(_READ)}
-    try:
-        if reason := distrust_run(run):
-            raise InputError(reason)
-        header = load_header(run)
-        samples = judged(read_run(run).frame)
-    except InputError as error:
-        row["state"] = f"unreadable: {str(error).splitlines()[0]}"
-    else:
-        row |= {name: getattr(header, name) for name in _READ[:3]}
-        row["samples"] = samples.height
-        row["rejected"] = samples.filter(status="rejected").height
-        row["state"] = "unfinished" if header.finished_s is None else "finished"
-    return {**row, "size_b": size_of(run)}
-
-
-def _run_cells(row: dict[str, Any]) -> list[str]:
-    """Without campaign, machine and start, which are in the run's name."""
-    state = row["state"].partition(":")[0]  # why it is unreadable stands below the table
-    cells = (row["run"], row["samples"], row["rejected"], quantity(row["size_b"], "B", 3), state)
-    return [NONE if cell is None else str(cell) for cell in cells]
 
 
 # `nimc sweep-nodes`: one single-node campaign on every node, and the nodes ranked.

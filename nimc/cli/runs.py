@@ -1,0 +1,57 @@
+"""`nimc runs`: what a results folder holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from analysis.samples.columns import read_run
+from analysis.samples.pairs import judged
+from nimc.cli import options
+from nimc.cli.document import Answer, Table, answers, prose
+from records.errors import InputError
+from records.run import load_header
+from records.run_folder import distrust_run, run_folders, size_of
+from records.units import NONE, quantity
+
+#: What is read of a run.
+_READ = ("machine", "campaign", "started_s", "samples", "rejected")
+
+
+@click.command()
+@options.results_option
+@answers(tables=True)
+def runs_command(results: Path) -> Answer:
+    """List the runs of the results folder, the oldest first."""
+    rows = sorted(map(_listed_run, run_folders(results)), key=lambda row: row["started_s"] or 0.0)
+    header = ["run", "samples", "rejected", "size", "state"]
+    table = Table(header, list(map(_run_cells, rows)), [0, 4])
+    unreadable = [prose(f"{row['run']}: {row['state']}") for row in rows if row["machine"] is None]
+    return Answer({"runs": rows}, [table, *unreadable] if rows else [f"{results}: no runs"])
+
+
+def _listed_run(run: Path) -> dict[str, Any]:
+    """One run; what cannot be read of it is null."""
+    row: dict[str, Any] = {"run": run.name, **dict.fromkeys(_READ)}
+    try:
+        if reason := distrust_run(run):
+            raise InputError(reason)
+        header = load_header(run)
+        samples = judged(read_run(run).frame)
+    except InputError as error:
+        row["state"] = f"unreadable: {str(error).splitlines()[0]}"
+    else:
+        row |= {name: getattr(header, name) for name in _READ[:3]}
+        row["samples"] = samples.height
+        row["rejected"] = samples.filter(status="rejected").height
+        row["state"] = "unfinished" if header.finished_s is None else "finished"
+    return {**row, "size_b": size_of(run)}
+
+
+def _run_cells(row: dict[str, Any]) -> list[str]:
+    """Without campaign, machine and start, which are in the run's name."""
+    state = row["state"].partition(":")[0]  # why it is unreadable stands below the table
+    cells = (row["run"], row["samples"], row["rejected"], quantity(row["size_b"], "B", 3), state)
+    return [NONE if cell is None else str(cell) for cell in cells]
