@@ -1,10 +1,8 @@
-"""`nimc init`, `nimc doctor`, `nimc origins`, `nimc remedy`: machines, hosts, what operators do."""
+"""`nimc doctor`, `nimc origins`, `nimc remedy`: machines, hosts, what operators do."""
 
 from __future__ import annotations
 
 import itertools
-import os
-import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,65 +14,13 @@ from nimc.cli import options
 from nimc.cli.document import Answer, Listing, answers, log
 from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, Finding, examine
-from nimc.cluster.in_job import findings, look
-from nimc.cluster.learn import learn
-from nimc.cluster.new_machine import config_text, site_text, to_fill_in, with_nodes
 from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
 from nimc.cluster.reservation import Reservation
 from records import units
-from records.checkout import ROOT
-from records.errors import InputError, MachineError
+from records.errors import InputError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
 from records.text import WIDTH, Line, visible, wrapped
-
-#: A module of Python and a system of ReFrame.
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
-
-
-@click.command()
-@click.argument("machine")
-@click.option("--no-job", is_flag=True, help="Do not look at nodes in a job of a minute.")
-@options.wait_option
-def init_command(machine: str, no_job: bool, wait_s: float) -> None:
-    """Write site/MACHINE.yaml and configs/MACHINE.py for the cluster of this host.
-
-    Values are from Slurm, the modules system and a job that looks at two nodes, each with a comment
-    where it came from. Existing files are not changed.
-    """
-    if no_job:
-        options.only_with("--no-job")
-    if not _NAME.fullmatch(machine):
-        raise InputError(
-            f"MACHINE: {machine!r} found; allowed: up to 40 small letters, digits and _, a letter"
-            " first"
-        )
-    site, config = ROOT / "site" / f"{machine}.yaml", ROOT / "configs" / f"{machine}.py"
-    for path in (site, config):
-        if os.path.lexists(path):  # a link that leads nowhere, too
-            raise InputError(f"{path}: exists; allowed: a new name, or remove both files first")
-        if not os.access(path.parent, os.W_OK):
-            raise MachineError(f"{path.parent}: no permission to write; clone the project yourself")
-    facts = learn()
-    if not no_job:
-        with exit_when_stopped():
-            facts = with_nodes(machine, facts, ROOT, wait_s, _print_line)
-    of_site = site_text(facts)
-    for path, text in ((config, config_text(machine, facts)), (site, of_site)):
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise MachineError(f"{path}: {error.strerror}") from error
-    fill_in = ", ".join(to_fill_in(of_site)) or "nothing"
-    partitions = ", ".join(partition.name for partition in facts.partitions)
-    _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {fill_in}")
-    _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
-    _print_line(f"read both, then: nimc doctor --machine {machine} --in-job")
-
-
-def _print_line(line: str) -> None:
-    click.echo(visible(line))
 
 
 # `nimc doctor`: what works on this host for a machine, and how to get what is missing.
@@ -102,6 +48,8 @@ def doctor_command(
         options.useless_without("--in-job", "--wait", "--results")
     of_nodes: list[Finding] = []
     if in_job:
+        from nimc.cluster.in_job import findings, look  # loads what runs a campaign
+
         with exit_when_stopped():
             looked = look(machine, results, wait_s, log)
         of_nodes = [*findings(looked, load_machine(machine))]

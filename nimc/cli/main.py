@@ -30,7 +30,7 @@ GROUPS = {
 }
 #: Command -> its group, the module of this package that has it, loaded when called, and its help.
 COMMANDS = {
-    "init": ("Set up", "hosts", "both files of a new machine, filled from what can be asked"),
+    "init": ("Set up", "init", "both files of a new machine, filled from what can be asked"),
     "doctor": ("Set up", "hosts", "what works on this host, and how to get what is missing"),
     "spack": ("Set up", "spack", "workloads and tools built with Spack: setup, build, info"),
     "minicluster": ("Set up", "minicluster", "a Slurm cluster on this machine: up, status, down"),

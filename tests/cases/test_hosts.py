@@ -18,7 +18,7 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from nimc.campaign.prepare import prepare
 from nimc.campaign.settings import settings_of
-from nimc.cli import hosts
+from nimc.cli import init
 from nimc.cluster import doctor, in_job, learn, reservation
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import NodeShape
@@ -428,7 +428,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in ("site", "configs"):
         (tmp_path / folder).mkdir()
     (tmp_path / "reframe_tests").symlink_to(ROOT / "reframe_tests")
-    monkeypatch.setattr(hosts, "ROOT", tmp_path)
+    monkeypatch.setattr(init, "ROOT", tmp_path)
     monkeypatch.setattr(in_job, "run_session", reframe_of(bin_))
     return tmp_path
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nimc.campaign.settings import matching
-from nimc.cli import hosts
+from nimc.cli import init
 from nimc.cluster import learn, new_machine
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition
@@ -268,9 +268,9 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("site", "configs"):
         (tmp_path / name).mkdir()
-    monkeypatch.setattr(hosts, "ROOT", tmp_path)
-    monkeypatch.setattr(hosts, "learn", found)
-    monkeypatch.setattr(hosts, "with_nodes", lambda _name, facts, *_: facts)
+    monkeypatch.setattr(init, "ROOT", tmp_path)
+    monkeypatch.setattr(init, "learn", found)
+    monkeypatch.setattr(init, "with_nodes", lambda _name, facts, *_: facts)
     return tmp_path
 
 
@@ -290,7 +290,7 @@ def test_a_planted_link_is_neither_followed_nor_replaced(root, monkeypatch, comm
         config.symlink_to(root / "elsewhere")
         return found()
 
-    monkeypatch.setattr(hosts, "learn", meanwhile)
+    monkeypatch.setattr(init, "learn", meanwhile)
     assert command.refused("init", "box", code=3) == f"{config}: File exists"
     command("init", "box", code=2)
     assert [path.name for path in root.glob("*/*")] == ["box.py"]
@@ -307,6 +307,6 @@ def test_wrong_names_and_options_write_nothing(root, words, command):
 
 def test_without_slurm_one_line_says_so(root, monkeypatch, command):
     monkeypatch.setenv("PATH", str(root))
-    monkeypatch.setattr(hosts, "learn", learn.learn)
+    monkeypatch.setattr(init, "learn", learn.learn)
     line = command.refused("init", "box", "--no-job", code=3)
     assert line.startswith("scontrol --oneliner show partition: ")
