@@ -86,7 +86,7 @@ class Matrix:
     @property
     def text(self) -> str:
         """What each place can run, a line each; then what it cannot, or may, and why."""
-        lines, reasons = [], []
+        lines, lacks = [], []
         for place, cells in grouped((cell.place, cell) for cell in self.cells).items():
             able = ", ".join(cell.workload for cell in cells if cell.runs == "yes")
             lines.append(wrapped(f"{place}: {able or 'nothing'}"))
@@ -94,8 +94,12 @@ class Matrix:
                 names = ", ".join(cell.workload for cell in alike)
                 things = dict.fromkeys(cell.reason.removeprefix(kind) for cell in alike)
                 may = "unknown, " if alike[0].runs == "unknown" else ""
-                reasons.append(wrapped(f"{names} on {place}: {may}{kind}{','.join(things)}"))
-        return "\n".join([*lines, "", *sorted(reasons)]).rstrip()
+                lacks.append(((names, f"{may}{kind}{','.join(things)}"), place))
+        reasons = [
+            wrapped(f"{names} on {', '.join(places)}: {reason}")
+            for (names, reason), places in sorted(grouped(lacks).items())
+        ]
+        return "\n".join([*lines, "", *reasons]).rstrip()
 
 
 #: What there is in each place of a machine.

@@ -99,6 +99,7 @@ SOME = doctor.Diagnosis(
             MatrixCell("lammps", "q", "e", "unknown", "no module system on this host"),
             MatrixCell("stream", "p", "e", "yes"),
             MatrixCell("stream", "q", "e", "no", "no compiler: 'cc' is empty"),
+            MatrixCell("stream", "r", "e", "no", "no compiler: 'cc' is empty"),
         ]
     ),
 )
@@ -121,10 +122,10 @@ def test_what_works_is_named_and_what_does_not_has_a_line():
         "works: python, tool papi:stalls",
         "RDMA devices limited none -> get it",
         "tool papi:caches, limited no such event -> get it papi:hits",
-        "p+e: lammps, stream q+e: nothing",
+        "p+e: lammps, stream q+e: nothing r+e: nothing",
         "amg, cns on p+e: no program amg, cns",
         "cns on q+e: no feature wheels or modules",
-        "stream on q+e: no compiler: 'cc' is empty",
+        "stream on q+e, r+e: no compiler: 'cc' is empty",  # once for all places
         "box is not ready: no compiler",
     ):
         assert fact in words
