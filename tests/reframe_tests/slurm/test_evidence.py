@@ -56,7 +56,7 @@ def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
         _JOB.format(logs=logs, folder=folder, step=_STEP, foreign=_FOREIGN, conductor=conductor)
     )
     output = folder / "job.out"
-    cluster.slurm("sh", "-c", f"sbatch --wait --output={output} {job} || true", timeout_s=240)
+    cluster.slurm("sh", "-c", f"sbatch --wait --output={output} {job} || true", timeout_s=400)
     told = "".join(path.read_text() for path in (output, folder / "foreign.txt") if path.exists())
     samples = {each["arm"]: each for each in mini.samples(folder)}
     assert sorted(samples) == ["off", "on"], told
