@@ -22,7 +22,6 @@ from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
 from records.text import WIDTH, Line, visible, wrapped
 
-
 # `nimc doctor`: what works on this host for a machine, and how to get what is missing.
 
 
