@@ -23,8 +23,8 @@ site_configuration = {
                     "max_jobs": 1,
                     "env_vars": [
                         ["PATH", f"{BIN}:$PATH"],
-                        # Open MPI binds one or two processes to the host's first cores, also
-                        # those started on the last, and with them their threads. PRTE: since 5.
+                        # Open MPI binds one or two processes to the host's first cores, with all
+                        # their threads, even if started on other cores. PRTE: version 5.
                         ["OMPI_MCA_hwloc_base_binding_policy", "none"],
                         ["PRTE_MCA_hwloc_default_binding_policy", "none"],
                     ],

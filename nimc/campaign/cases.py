@@ -38,6 +38,11 @@ def scheduled(arms: Sequence[str]) -> list[str]:
     return [arm for arm in arms if arm in scaling.SCHEDULED]
 
 
+def arms_of(campaign: Campaign, machine: Machine) -> list[str]:
+    """The arms given, or else the standard ones of a machine."""
+    return campaign.arms or standard_arms(same_host=machine.origins.policy == "same_host")
+
+
 def expand(campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine) -> Campaign:
     """The campaign with its arms, and cases as entries, each with the factors it is crossed with.
 
@@ -49,9 +54,8 @@ def expand(campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Ma
         for levels in cases_of(campaign, entry, checks[entry.check])
         for case in swept(levels, machine)
     ]
-    arms = campaign.arms or standard_arms(same_host=machine.origins.policy == "same_host")
     crossed = {"workloads": cases, "factors": {}, "exclude": [], "only": []}
-    return campaign.model_copy(update={"arms": arms, **crossed})
+    return campaign.model_copy(update={"arms": arms_of(campaign, machine), **crossed})
 
 
 def factors_of(campaign: Campaign, entry: Entry) -> dict[str, list[Level]]:

@@ -15,7 +15,7 @@ from conductor.injectors import INJECTORS
 from conductor.length import LEAST_ROWS
 from nimc.campaign import cases, layouts
 from nimc.campaign.checks import CheckVariables, check_of_others
-from records.arms import ARMS, level_text, standard_arms
+from records.arms import ARMS, level_text
 from records.campaign import SWEPT, Campaign, Entry
 from records.errors import InputError, MachineError, near, show
 from records.machine.site import Machine
@@ -289,7 +289,7 @@ def _of_cases(entries: Sequence[_Asked]) -> Iterator[Fault]:
 def _of_runs(entries: Sequence[_Asked], machine: Machine) -> Iterator[Fault]:
     """Cases without treatments, short writes that cannot be made, and runs that are too short."""
     campaign = entries[0].campaign
-    arms = campaign.arms or standard_arms(same_host=True)
+    arms = cases.arms_of(campaign, machine)
     least = cases.least_s(campaign, machine)
     rows = f"{LEAST_ROWS} rows of {cases.slowest_injector(campaign, machine)}"
     for asked in entries:

@@ -355,7 +355,7 @@ def logs_of(run: Path | str, entry: Entry, index: int) -> Path:
 
 
 def folders_in(folder: Path | str) -> list[str]:
-    """Words of a session of ReFrame for all of its folders: `--prefix` would yield to settings."""
+    """ReFrame's options for all of its folders; settings of a site override `--prefix`."""
     names = {"stage": "stage", "output": "output", "perflogdir": "perflogs"}
     return [f"--{option}={folder}/{name}" for option, name in names.items()]
 

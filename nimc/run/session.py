@@ -49,8 +49,7 @@ def run_session(
     Returns its exit status. Raises Stopped after a signal. No process that it started is left when
     this returns or raises, provided that this process is a subreaper.
     """
-    # What the user has set for ReFrame is for sessions of their own: jobs that stage elsewhere, for
-    # example, would not be found.
+    # The user's own settings of ReFrame are left out: jobs are found by the stage folder.
     environment = {key: of for key, of in os.environ.items() if not key.startswith("RFM_")}
     # The run's folder has its results: ReFrame's own database, which the configuration may turn on,
     # is for sessions without a campaign.

@@ -307,11 +307,6 @@ def test_the_plan_tells_which_factors_change_within_a_block(short, command):
     ]
 
 
-def test_stream_runs_as_long_as_in_the_paper():
-    single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
-    assert single.workloads[0].set["iterations"] == 300
-
-
 def test_the_first_campaigns_keep_their_promises():
     quick = prepare(ROOT / "campaigns/quick.yaml", "localhost").campaign
     assert sorted(quick.arms) == ["aa", "off", "on", "spin"]
