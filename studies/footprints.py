@@ -3,15 +3,16 @@
     python -m studies.footprints [SEEDS]
 
 Every row comes from SEEDS (default 200) runs of one case with three working sets and four
-footprints, a control and a repeated baseline; runs scatter by 1 %, pairs by 3 %, and the control
-takes 2 %. A loss of 10 % is planted: inside the cache (and as much beyond it), beyond it only,
-growing from 10 to 20 %, or none; in every working set, or in the smallest one.
+footprints and a repeated baseline, with a control that takes 2 % (shared host) or without; runs
+scatter by 1 %, pairs by 3 %. A loss of 10 % is planted: inside the cache (and as much beyond it),
+beyond it only, growing from 10 to 20 %, or none; in every working set, or in the smallest one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,7 +33,9 @@ PAIRS, SEEDS = 16, 200
 _NOISE, _PAIR_NOISE, _CONTROL = 0.01, 0.03, 1.02
 
 
-def planted_run(planted: str, everywhere: bool, seed: int, pairs: int = PAIRS) -> SimpleNamespace:
+def planted_run(
+    planted: str, everywhere: bool, seed: int, pairs: int = PAIRS, *, control: bool = True
+) -> SimpleNamespace:
     """What the question reads of a run: samples, the nodes' caches and the margin."""
     rng = np.random.default_rng([seed, everywhere, *planted.encode()])
     rows = []
@@ -40,12 +43,13 @@ def planted_run(planted: str, everywhere: bool, seed: int, pairs: int = PAIRS) -
         here = everywhere or working_set_b == WORKING_SETS_B[0]
         inside, beyond = PLANTED[planted if here else NONE]
         at = f"working_set={working_set_b}B"
-        silent = {f"off@{at}": 1.0, f"aa@{at}": 1.0, f"spin@{at}": _CONTROL}
+        core = _CONTROL if control else 1.0
+        silent = {f"off@{at}": 1.0, f"aa@{at}": 1.0} | ({f"spin@{at}": core} if control else {})
         times: dict[str, tuple[float, int | None]] = {
             **{name: (time, None) for name, time in silent.items()},
             **{
                 f"on@footprint={size_b}B,{at}": (
-                    _CONTROL * (beyond if size_b > LLC_B else inside),
+                    core * (beyond if size_b > LLC_B else inside),
                     size_b,
                 )
                 for size_b in FOOTPRINTS_B
@@ -77,21 +81,22 @@ def planted_run(planted: str, everywhere: bool, seed: int, pairs: int = PAIRS) -
     )
 
 
-def named(planted: str, everywhere: bool, seeds: int) -> Counter[str]:
+def named(planted: str, everywhere: bool, seeds: int, *, control: bool = True) -> Counter[str]:
     """Word -> how many of so many made runs it is said of."""
-    runs = (planted_run(planted, everywhere, seed) for seed in range(seeds))
+    runs = (planted_run(planted, everywhere, seed, control=control) for seed in range(seeds))
     return Counter(cause(answer(CAUSES, run)) for run in runs)
 
 
 def table(seeds: int) -> Iterator[str]:
     """The rows, as they are made."""
-    yield from head(["planted", "in", "named rightly", "otherwise"])
-    for planted in PLANTED:
+    yield from head(["planted", "in", "control", "named rightly", "otherwise"])
+    for planted, control in product(PLANTED, (True, False)):
         for everywhere in (True, False)[: 1 if planted == NONE else 2]:
-            words = named(planted, everywhere, seeds)
+            words = named(planted, everywhere, seeds, control=control)
             others = ", ".join(f"{n} {word}" for word, n in words.items() if word != planted)
             where = "all working sets" if everywhere else "the smallest"
-            yield row([planted, where, f"{words[planted] / seeds:.1%}", others or "-"])
+            beside = "yes" if control else "no"
+            yield row([planted, where, beside, f"{words[planted] / seeds:.1%}", others or "-"])
 
 
 if __name__ == "__main__":
