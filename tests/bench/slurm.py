@@ -61,7 +61,7 @@ def _cost() -> list[BenchRow]:
         writes = {"devices": ("eth0",)}
         more: dict[str, Any] = {"pairs": _PAIRS, "demand": demand}
         plans = [
-            mini.plan(folder, ["off", "on"], _RUN_S, writes, block=block, **more)
+            mini.plan(folder, ["off", "on"], mini.sleeper(_RUN_S), writes, block=block, **more)
             for block in range(_BLOCKS)
         ]
         jobs = [
@@ -124,7 +124,9 @@ def _rate() -> list[BenchRow]:
     with mini.minicluster("--fabric", "rxe", "--nodes", "2", "--origins", "1") as folder:
         lines = []
         for block in range(_ROUNDS):
-            plan = mini.plan(folder, ["on"], run_s, writes, block=block, demand=_EMULATED)
+            plan = mini.plan(
+                folder, ["on"], mini.sleeper(run_s), writes, block=block, demand=_EMULATED
+            )
             script = folder / f"by-turns-{block}.sh"
             script.write_text(
                 _BY_TURNS.format(
