@@ -209,6 +209,7 @@ def main() -> None:
     except OSError as error:  # of the last output, which Python writes only when it ends
         status = _BROKEN_PIPE if isinstance(error, BrokenPipeError) else 3
         _drop_output()
+    gc.freeze()  # Python looks through all that is left as it ends, for what its end frees anyway
     sys.exit(status)
 
 
