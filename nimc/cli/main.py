@@ -198,6 +198,7 @@ def main() -> None:
     gone.
     """
     os.environ["MPLBACKEND"] = "Agg"  # Matplotlib does not start with that of a notebook
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # they are sought in all packages
     gc.set_threshold(100_000, 20)  # of what is loaded and drawn nearly nothing is garbage
     try:
         status = _run()
