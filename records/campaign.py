@@ -26,9 +26,6 @@ LEAST_PAIRS, MOST_PAIRS = 6, 100_000
 #: Variables of a check that a sweep sets.
 SWEPT = frozenset({"cores", "node", "comm_node"})
 
-#: The campaign that ends in claims on a machine, not in verdicts.
-QUALIFY = "qualify"
-
 #: Warm-up runs of a block unless a campaign sets them (`warmups` of the mixin).
 WARMUPS = 1
 

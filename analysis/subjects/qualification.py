@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import get_args
 
@@ -23,15 +23,20 @@ from analysis.samples.pairs import judged, level
 from analysis.samples.provenance import mapping
 from analysis.statistics.interval import FEWEST
 from records.acceptance import AcceptanceLimits
-from records.campaign import QUALIFY
-from records.machine.site import InjectorName
+from records.run import QUALIFY
 
-#: Injectors, each of which has a case of its own; all other cases are written by the machine's.
-_INJECTORS: tuple[str, ...] = get_args(InjectorName)
 #: Reasons of runs in which a writer was not held or released as it should be.
 _UNHELD = r"writer \d+ (started|stopped|reported nothing|wrote nothing)"
 #: Share of a writer's rate from which a device shows it.
 _SHOWN = AcceptanceLimits.foreign_share or 0.0
+
+
+@cache
+def _injectors() -> tuple[str, ...]:
+    """Those with a case of their own; all other cases are written by the machine's."""
+    from records.machine.site import InjectorName  # takes a while, and few runs need it
+
+    return get_args(InjectorName)
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class Evidence:
 
     def of(self, *cases: str) -> Evidence:
         """Some cases alone; without a name those of no single injector."""
-        chosen = pl.col("case").is_in(cases) if cases else ~pl.col("case").is_in(_INJECTORS)
+        chosen = pl.col("case").is_in(cases) if cases else ~pl.col("case").is_in(_injectors())
         frames = {name: getattr(self, name) for name in ("runs", "writers", "conditions")}
         return replace(self, **{name: frame.filter(chosen) for name, frame in frames.items()})
 
@@ -219,7 +224,7 @@ _OF_CLAIM = ("figure", "allowed", "caveat", "text", "remedy")
 
 def claimed(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> pl.DataFrame:
     """A row for each claim of the machine, then for those of each injector that has runs."""
-    there = [name for name in _INJECTORS if not evidence.of(name).runs.is_empty()]
+    there = [name for name in _injectors() if not evidence.of(name).runs.is_empty()]
     subjects = [("", evidence.of()), *((name, evidence.of(name)) for name in there)]
     return pl.DataFrame(
         [

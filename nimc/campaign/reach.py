@@ -16,10 +16,10 @@ from analysis.statistics.interval import FEWEST
 from analysis.statistics.looks import Look, looks
 from nimc.campaign.plan import Case, Plan
 from records.arms import arm_of
-from records.campaign import QUALIFY, Campaign
+from records.campaign import Campaign
 from records.errors import InputError
 from records.groups import grouped
-from records.run import own_runs
+from records.run import QUALIFY, own_runs
 from records.text import some
 from records.units import plural
 

@@ -17,7 +17,6 @@ from records import units
 from records.checkout import ROOT
 from records.errors import InputError, near
 from records.files import named_output, require_output
-from records.machine.site import known_machines
 
 # An argument that is a campaign: a file, or the name of one of `campaigns/`.
 
@@ -123,6 +122,8 @@ campaign_argument = click.argument("campaign", type=CampaignPath())
 
 def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Names of machines that begin so, for the shell's completion."""
+    from records.machine.site import known_machines  # loads YAML, which few commands need
+
     return [name for name in known_machines(ROOT) if name.startswith(incomplete)]
 
 

@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
+from markupsafe import Markup
 
 from tests.bad_inputs.__main__ import Answer, answered, faults, one
 from tests.bad_inputs.kinds import KINDS, OBSTRUCTED, Kind, in_the_way
@@ -25,6 +26,7 @@ def test_what_is_in_the_way_gets_a_short_answer(
 ) -> None:
     if "logs" not in OBSTRUCTED[number][0][0]:  # those are read by the page itself
         monkeypatch.setattr("analysis.report.page.render", render)
+    monkeypatch.setattr("analysis.report.plots.themed_svg", lambda *_, **__: Markup())
     answer = answered(in_the_way(number, tmp_path), tmp_path)
     assert list(faults(answer)) == [], answer
 

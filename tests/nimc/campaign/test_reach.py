@@ -29,9 +29,10 @@ from nimc.campaign.reach import (
     reach,
     warnings,
 )
-from records.campaign import QUALIFY, SweepRequest
+from records.campaign import SweepRequest
 from records.checkout import ROOT
 from records.groups import grouped
+from records.run import QUALIFY
 from tests.analysis.contention import made_sweeps as sweeps
 from tests.analysis.subjects.made_qualification import made_run as made_qualification
 from tests.analysis.synthetic import Case, header, samples, write_run
