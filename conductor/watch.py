@@ -185,7 +185,7 @@ class Meter:
 _FIRST_S = 0.25
 _LOAD_S = 1.0
 #: Largest share of a hardware thread that reading the load may take.
-_LOAD_SHARE = 0.005
+_LOAD_SHARE = 0.003
 
 
 class Watch:
