@@ -87,8 +87,7 @@ class Meter:
         self._pid = pid
         self._noted = noted
         self._samples: list[CounterSample] = []
-        #: When it was last counted; and what the target's process has then found in its memory.
-        self._until_s = 0.0
+        #: What the target's process has last found in its memory.
         self._arrived_b = 0.0
         #: What is looked at, for people, and its total; None of what the target reports by itself.
         self._at = ""
@@ -96,16 +95,20 @@ class Meter:
         #: Why nothing is counted; None while it is.
         self._fault: str | None = None
         self._task: asyncio.Task[None] | None = None
+        #: Adds what has arrived once more if nothing else arrives for two looks.
+        self._again: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Count from now on, unless it does."""
         if self._task is None:
-            self._samples, self._fault, self._until_s = [], None, clock.now_s()
+            self._samples, self._fault = [], None
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
         """Count no more."""
         task, self._task = self._task, None
+        if self._again:
+            self._again.cancel()
         if task:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -116,6 +119,14 @@ class Meter:
         if self._task:
             self._add(bytes_b)
             self._noted()
+            self._await_arrival()
+
+    def _await_arrival(self) -> None:
+        """A timer in place of looks, which would wake the agent although bytes arrive."""
+        if self._again:
+            self._again.cancel()
+        loop = asyncio.get_running_loop()
+        self._again = loop.call_later(2 * LOOK_S, lambda: self.arrived(self._arrived_b))
 
     def count(self) -> None:
         """Count now, in addition to the looks."""
@@ -126,12 +137,11 @@ class Meter:
     async def _run(self) -> None:
         try:
             self._open()
-            while True:
-                if self._total:
-                    self._add(self._total())
-                    self._noted()
-                elif clock.now_s() - self._until_s > 2 * LOOK_S:  # nothing has arrived since
-                    self.arrived(self._arrived_b)
+            if self._total is None:
+                self._await_arrival()
+            while self._total:
+                self._add(self._total())
+                self._noted()
                 await asyncio.sleep(LOOK_S)
         except LookError as error:
             self._fault = str(error)
@@ -150,8 +160,7 @@ class Meter:
             raise LookError("nothing counts what passes over shared memory")
 
     def _add(self, total: float) -> None:
-        self._until_s = clock.now_s()
-        self._samples.append(CounterSample(self._until_s, total))
+        self._samples.append(CounterSample(clock.now_s(), total))
 
     def taken(self) -> list[CounterSample]:
         """What was counted, and when, since the last call."""
@@ -176,7 +185,7 @@ class Meter:
 _FIRST_S = 0.25
 _LOAD_S = 1.0
 #: Largest share of a hardware thread that reading the load may take.
-_LOAD_SHARE = 0.005
+_LOAD_SHARE = 0.003
 
 
 class Watch:

@@ -19,10 +19,11 @@ _COLUMNS = (1, 6, 11, 12, 13, 14, 19)
 _CPU = 36
 
 
-def read(path: Path) -> str:
+def read(path: Path | str) -> str:
     """The file's text without space around it; empty if it cannot be read."""
-    with suppress(OSError):
-        return path.read_text(errors="replace").strip()
+    # Unbuffered, and no `Path` for the files of all processes: agents read these every second.
+    with suppress(OSError), open(path, "rb", buffering=0) as file:
+        return file.read().decode(errors="replace").strip()
     return ""
 
 
@@ -82,13 +83,13 @@ class ProcessStat(NamedTuple):
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-def stat_of(process: Path) -> ProcessStat | None:
+def stat_of(process: Path | str) -> ProcessStat | None:
     """The file `stat` in the folder of a process or thread; None if it is gone."""
-    head, _, rest = read(process / "stat").rpartition(")")
+    head, _, rest = read(f"{process}/stat").rpartition(")")
     fields = rest.split()
-    texts = [text for at in _COLUMNS for text in fields[at : at + 1]]
-    columns = [column for column in map(number, texts) if column is not None]
-    if len(columns) < len(_COLUMNS):
+    try:
+        columns = [int(fields[at]) for at in _COLUMNS]
+    except (IndexError, ValueError):
         return None
     parent, flags, user, system, of_children, of_children_system, started = columns
     return ProcessStat(
@@ -113,7 +114,7 @@ def pids(proc: Path = Path("/proc")) -> list[int]:
 def stats(proc: Path = Path("/proc")) -> Iterator[tuple[int, ProcessStat]]:
     """Id and state of every process."""
     for pid in pids(proc):
-        if stat := stat_of(proc / str(pid)):
+        if stat := stat_of(f"{proc}/{pid}"):
             yield pid, stat
 
 

@@ -118,17 +118,20 @@ def read(
         pid: stat for pid, stat in kernel_text.stats(proc) if not stat.flags & _KERNEL_THREAD
     }
     before = (earlier.foreign if earlier else None) or {}
+    before_own = earlier.ours if earlier else {}
+    ours = {
+        pid
+        for pid, process in processes.items()
+        if pid in exempt or before_own.get(pid) == process.started
+    }
     # The environment of a process that still runs the same program is known.
     unchanged = {(pid, process.started, process.name) for pid, process in before.items()}
     new = [
         pid
         for pid, process in processes.items()
-        if (pid, process.started, process.name) not in unchanged
+        if pid not in ours and (pid, process.started, process.name) not in unchanged
     ]
-    ours = {pid for pid in processes if pid in exempt}
     ours |= {pid for pid in new if _marked(proc / str(pid), mark)}
-    before_own = earlier.ours if earlier else {}
-    ours |= {pid for pid, process in processes.items() if before_own.get(pid) == process.started}
     ours |= kernel_text.below(roots, processes)
     # Nothing shows whose an ended process was; its parent will have its time.
     others = {

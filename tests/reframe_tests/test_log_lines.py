@@ -1,0 +1,24 @@
+"""What ReFrame's log costs while a block runs."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from reframe_tests.mixin import NimcMixin
+
+
+@pytest.mark.parametrize(
+    ("levels", "made"),
+    [([logging.INFO, logging.ERROR], False), ([logging.DEBUG], True), ([], True)],
+)
+def test_lines_that_no_handler_takes_are_not_made(levels, made):
+    logger = logging.Logger("reframe", logging.DEBUG)
+    for level in levels:
+        handler = logging.NullHandler()
+        handler.level = level
+        logger.addHandler(handler)
+    adapter = logging.LoggerAdapter(logger, {})
+    NimcMixin.skip_unwritten_lines(SimpleNamespace(logger=adapter))
+    assert adapter.isEnabledFor(logging.DEBUG) == made
+    assert adapter.isEnabledFor(logging.INFO)
