@@ -78,8 +78,7 @@ def parse(text: str, path: Path) -> Marked:
         loader = _Loader(text)
         node = loader.get_single_node()
         if node is not None:
-            _mark(node, (), marked, set())
-            marked.data = loader.construct_document(node)
+            marked.data = _value(node, (), marked, loader, set())
     except (yaml.YAMLError, RecursionError) as error:
         mark, said = None, str(error)
         if isinstance(error, yaml.MarkedYAMLError):
@@ -104,14 +103,17 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}:{line}: not UTF-8 text") from error
 
 
-def _mark(node: yaml.Node, place: Place, marked: Marked, visited: set[int]) -> None:
-    """Note the lines of a value and of all within it. Raises InputError for what is refused."""
+def _value(
+    node: yaml.Node, place: Place, marked: Marked, loader: _Loader, visited: set[int]
+) -> Any:
+    """A value; notes its line and those of all within it. Raises InputError for what is refused."""
     marked.lines[place] = node.start_mark.line + 1
     if id(node) in visited:
         _refuse(marked, node, "an alias (*) is not allowed; write the value out")
     visited.add(id(node))
     kind = node.tag.removeprefix(_TAG)
     if isinstance(node, yaml.MappingNode) and kind == "map":
+        values = {}
         for key, value in node.value:
             if key.tag != f"{_TAG}str" or not isinstance(key.value, str):
                 _refuse(marked, key, "a key must be a word")
@@ -119,14 +121,20 @@ def _mark(node: yaml.Node, place: Place, marked: Marked, visited: set[int]) -> N
             if first := marked.key_lines.get(inner):
                 _refuse(marked, key, f"duplicate key '{key.value}', first in line {first}")
             marked.key_lines[inner] = key.start_mark.line + 1
-            _mark(value, inner, marked, visited)
-    elif isinstance(node, yaml.SequenceNode) and kind == "seq":
-        for index, item in enumerate(node.value):
-            _mark(item, (*place, index), marked, visited)
-    elif not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN):
+            values[key.value] = _value(value, inner, marked, loader, visited)
+        return values
+    if isinstance(node, yaml.SequenceNode) and kind == "seq":
+        return [
+            _value(item, (*place, index), marked, loader, visited)
+            for index, item in enumerate(node.value)
+        ]
+    if not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN):
         _refuse(marked, node, f"the tag {node.tag!r} is not allowed; write plain values")
-    elif kind != "str" and not re.fullmatch(_PLAIN[kind][0], node.value):  # as of !!int x
+    if kind == "str":
+        return node.value
+    if not re.fullmatch(_PLAIN[kind][0], node.value):  # as of !!int x
         _refuse(marked, node, f"{node.value!r} is not of type {kind}")
+    return loader.construct_object(node)
 
 
 def _refuse(marked: Marked, node: yaml.Node, what: str) -> NoReturn:

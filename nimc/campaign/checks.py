@@ -150,6 +150,8 @@ class CheckVariables:
         return changes_within_jobs(factor) or factor in self.within_block
 
 
+#: What is known of a check that is not listed.
+UNLISTED = CheckVariables(frozenset())
 _CHECKS = TypeAdapter(dict[str, CheckVariables])
 
 

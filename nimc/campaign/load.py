@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from conductor.injectors import INJECTORS
 from conductor.length import LEAST_ROWS
 from nimc.campaign import cases, layouts
-from nimc.campaign.checks import CheckVariables, check_of_others
+from nimc.campaign.checks import UNLISTED, CheckVariables, check_of_others
 from records.arms import ARMS, level_text
 from records.campaign import SWEPT, Campaign, Entry
 from records.errors import InputError, MachineError, near, show
@@ -79,9 +79,8 @@ def load_campaign(
     except ValidationError as error:
         refuse(marked, map(_of_schema, error.errors(include_url=False)))
         raise
-    unlisted = CheckVariables(frozenset())
     asked = [
-        _Asked(campaign, entry, ("workloads", index), checks.get(entry.check, unlisted))
+        _Asked(campaign, entry, ("workloads", index), checks.get(entry.check, UNLISTED))
         for index, entry in enumerate(campaign.workloads)
     ]
     refuse(marked, [*_of_fields(asked, checks), *_of_cells(asked), *_of_cases(asked)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from conductor.injectors import INJECTORS
 from conductor.length import doublings
 from nimc.campaign import layouts
 from nimc.campaign.cases import Omitted, nodes_taken, origins_taken, requested
-from nimc.campaign.checks import CheckVariables
+from nimc.campaign.checks import UNLISTED, CheckVariables
 from nimc.campaign.matrix import Matrix, Offers, matrix, offers_of
 from nimc.campaign.settings import ReframeSettings
 from records.acceptance import LIMITS
@@ -88,17 +88,21 @@ class Request:
     @cached_property
     def treatments(self) -> dict[str, list[Treatment]]:
         """Case -> the treatments of a pair. Raises InputError for writes that cannot be made."""
-        decided = {}
+        decided, made = {}, dict[str, list[Treatment]]()
         for case in self.campaign.cases:
+            asked = self.asked(case)
+            alike = repr(asked)  # of levels, equal ones may differ: 1 and 1.0
             try:
-                decided[case.name] = treatments(self.asked(case), self.machine)
+                if alike not in made:  # most cases of thousands are alike
+                    made[alike] = treatments(asked, self.machine)
+                decided[case.name] = made[alike]
             except InputError as error:
                 raise InputError(f"{self.campaign.name}: {case.name}: {error}") from None
         return decided
 
     def check(self, case: Entry) -> CheckVariables:
         """What is known of the check of a case."""
-        return self.checks.get(case.check, CheckVariables(frozenset()))
+        return self.checks.get(case.check, UNLISTED)
 
     def asked(self, case: Entry) -> CaseRequest:
         """What a case asks of its check."""
@@ -235,7 +239,7 @@ def _plan_case(request: Request, entry: Entry) -> Case:
     blocks: list[Block] = []
     planned = 0
     sizes = block_sizes(pairs)
-    length_s = {size: block_s(request, entry, treated, size) for size in {*sizes}}
+    length_s = _blocks_s(request, entry, treated, {*sizes})
     for index, size in enumerate(sizes):
         needed: Needed = "always" if planned < pairs.floor else "until decided"
         words = command(request, entry, index, RUN)
@@ -284,10 +288,18 @@ def next_block(complete: int, pairs: Pairs, *, done: bool) -> int:
 
 def block_s(request: Request, entry: Entry, treated: Sequence[Treatment], pairs: int) -> float:
     """Expected length of a block of so many pairs, seconds."""
+    return _blocks_s(request, entry, treated, [pairs])[pairs]
+
+
+def _blocks_s(
+    request: Request, entry: Entry, treated: Sequence[Treatment], sizes: Iterable[int]
+) -> dict[int, float]:
+    """Pairs of a block -> its expected length, seconds."""
     writes = {treatment.writes for treatment in treated if treatment.role == "effect"}
     alone_s = _ALONE_S * max(0, len(writes) - 1)
-    runs = entry.warmups + pairs * len(treated)
-    return _BLOCK_S + alone_s + runs * run_length_s(request, entry, treated)
+    run_s = run_length_s(request, entry, treated)
+    runs = {pairs: entry.warmups + pairs * len(treated) for pairs in sizes}
+    return {pairs: _BLOCK_S + alone_s + many * run_s for pairs, many in runs.items()}
 
 
 def run_length_s(request: Request, entry: Entry, treated: Sequence[Treatment]) -> float:
@@ -349,9 +361,13 @@ def block_plan(
     )
 
 
-def logs_of(run: Path | str, entry: Entry, index: int) -> Path:
+def logs_of(run: Path, entry: Entry, index: int) -> Path:
     """The folder of a block in a run, which has its plan."""
-    return Path(run, "logs", entry.name, str(index))
+    return Path(_logs(run, entry, index))
+
+
+def _logs(run: Path | str, entry: Entry, index: int) -> str:
+    return f"{run}/logs/{entry.name}/{index}"  # thousands of paths take longer than their texts
 
 
 def folders_in(folder: Path | str) -> list[str]:
@@ -362,7 +378,7 @@ def folders_in(folder: Path | str) -> list[str]:
 
 def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`."""
-    logs = logs_of(run, entry, index)
+    logs = _logs(run, entry, index)
     of_others = request.check(entry).file
     checks = of_others or f"{request.folder}/{entry.check}.py"
     # ReFrame shows a parameter that has one value in the name.

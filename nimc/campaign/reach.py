@@ -51,15 +51,20 @@ class Spreads:
 
 def last_spreads(results: Path, machine: str) -> Spreads:
     """Those of the machine's last run with repeated baselines (A/A)."""
-    from analysis.samples.columns import read_run
-    from analysis.samples.pairs import judged, pair_table
-
     of_machine = [run for run in own_runs(results) if run[1].machine == machine]
     for path, _ in sorted(of_machine, key=lambda run: run[1].started_s, reverse=True):
         with suppress(InputError):
-            if of_case := spreads(pair_table(judged(read_run(path).frame))):
+            if of_case := _spreads_in(path):
                 return Spreads(str(path), of_case)
     return Spreads()
+
+
+def _spreads_in(run: Path) -> dict[str, float]:
+    # Loads polars, which takes 0.2 s, and a new machine has no run.
+    from analysis.samples.columns import read_run
+    from analysis.samples.pairs import judged, pair_table
+
+    return spreads(pair_table(judged(read_run(run).frame)))
 
 
 def spreads(pairs: pl.DataFrame) -> dict[str, float]:

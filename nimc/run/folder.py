@@ -133,10 +133,10 @@ def find_latest(
 
 def past_lengths(results: Path, digest: str) -> Lengths:
     """How long runs took in the latest run of that digest; nothing without one."""
-    from analysis.samples.columns import read_run
-
     with suppress(InputError, OSError):
         if latest := find_latest(results, digest):
+            from analysis.samples.columns import read_run
+
             return Lengths(str(latest[0]), lengths_of(read_run(latest[0]).frame))
     return Lengths()
 
