@@ -153,13 +153,13 @@ class Entry(Record):
         default=None, description="a mapping of cores and placements"
     )
     set: Annotated[dict[str, Any], AfterValidator(_settings)] = Field(
-        default={}, description="variables of the check, each with one number, text, true or false"
+        default_factory=dict, description="variables of the check, each with one number, text, true or false"
     )
     #: Factors in addition to the campaign's, which they override; and cells to exclude, or to
     #: keep alone.
-    factors: Factors = Field(default={}, description=FACTORS_RULE)
-    exclude: Cells = Field(default=[], description=CELLS_RULE)
-    only: Cells = Field(default=[], description=CELLS_RULE)
+    factors: Factors = Field(default_factory=dict, description=FACTORS_RULE)
+    exclude: Cells = Field(default_factory=list, description=CELLS_RULE)
+    only: Cells = Field(default_factory=list, description=CELLS_RULE)
     #: Expected length of one run, seconds. Used only for the plan's estimate.
     expect: Duration = Field(default=60.0, description=_DURATION_RULE)
     _between: dict[str, Level] = PrivateAttr(default_factory=dict)
