@@ -3,6 +3,7 @@
 `durations` is followed by campaigns.
 """
 
+import gc
 import importlib
 import pkgutil
 import sys
@@ -18,6 +19,7 @@ _VERDICT = {True: "met", False: "MISSED", None: ""}
 
 def main() -> int:
     """Exit code 1 where an aim was missed."""
+    gc.set_threshold(100_000, 20)  # as `nimc.cli.main` does
     names, words = sys.argv[1:], list[str]()
     if names[:1] == ["durations"]:
         names, words = names[:1], names[1:]
