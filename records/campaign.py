@@ -153,7 +153,8 @@ class Entry(Record):
         default=None, description="a mapping of cores and placements"
     )
     set: Annotated[dict[str, Any], AfterValidator(_settings)] = Field(
-        default_factory=dict, description="variables of the check, each with one number, text, true or false"
+        default_factory=dict,
+        description="variables of the check, each with one number, text, true or false",
     )
     #: Factors in addition to the campaign's, which they override; and cells to exclude, or to
     #: keep alone.
