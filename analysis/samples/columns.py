@@ -31,8 +31,11 @@ from records.json_limits import refuse_long
 from records.sample import NAME, Sample, TimetableRecord, WriterRecord
 from records.sample_rules import WRITER, check, raise_first_fault
 
-#: Of a file that is parsed at once.
+#: Of a file that is parsed at once, and how many such pieces are parsed at a time: each takes about
+#: seven times its text, so one per core would need gigabytes on a large host, and polars has
+#: threads of its own.
 _PIECE_B = 8 << 20
+_AT_ONCE = 4
 
 _TEXT = pl.String()
 _NAME = pl.Categorical()
@@ -173,7 +176,7 @@ def _parts(
     Adds what `Samples` says of the files to `torn` and `files`.
     """
     yield _columns(_Piece(Path(), 1, 0, 0, b""))
-    workers = os.cpu_count() or 1
+    workers = min(os.cpu_count() or 1, _AT_ONCE)
     parsed: deque[Future[tuple[pl.DataFrame, ...]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for piece in _pieces(paths, torn):
