@@ -225,7 +225,7 @@ class NimcMixin(LayoutMixin):
 
     @run_before("run")
     def skip_unwritten_lines(self) -> None:
-        """Drop log lines that no handler takes: ReFrame has one a poll, which costs 20 ms."""
+        """Drop log lines that no handler takes: ReFrame makes one at each poll, in 20 ms."""
         logger = self.logger.logger
         if logger.handlers:
             logger.setLevel(min(handler.level for handler in logger.handlers))

@@ -198,7 +198,7 @@ def main() -> None:
     gone.
     """
     os.environ["MPLBACKEND"] = "Agg"  # Matplotlib does not start with that of a notebook
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # they are sought in all packages
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # or it searches all packages
     gc.set_threshold(100_000, 20)  # of what is loaded and drawn nearly nothing is garbage
     try:
         status = _run()
@@ -210,7 +210,7 @@ def main() -> None:
     except OSError as error:  # of the last output, which Python writes only when it ends
         status = _BROKEN_PIPE if isinstance(error, BrokenPipeError) else 3
         _drop_output()
-    gc.freeze()  # Python looks through all that is left as it ends, for what its end frees anyway
+    gc.freeze()  # or Python would search all objects for garbage as it ends
     sys.exit(status)
 
 

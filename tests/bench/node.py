@@ -72,14 +72,8 @@ def _windows(folder: Path) -> list[dict[str, float]]:
     (folder / "sleeping.py").write_text(_CHECK)
     (folder / "sleeping.yaml").write_text(yaml.safe_dump(_CAMPAIGN))
     main = "from nimc.cli.main import main; main()"
-    words = [
-        "run",
-        str(folder / "sleeping.yaml"),
-        "--machine",
-        "localhost",
-        "--results",
-        str(folder),
-    ]
+    file = str(folder / "sleeping.yaml")
+    words = ["run", file, "--machine", "localhost", "--results", str(folder)]
     found: list[dict[str, float]] = []
     with subprocess.Popen([sys.executable, "-c", main, *words], cwd=ROOT) as campaign:
         while len(found) < _RUNS and campaign.poll() is None:
@@ -90,7 +84,7 @@ def _windows(folder: Path) -> list[dict[str, float]]:
             time.sleep(_WINDOW_S)
             second = _times_s(campaign.pid)
             shares = {part: (second.get(part, 0.0) - first[part]) / _WINDOW_S for part in first}
-            if "application" in second and shares["writers"] > 0.5:
+            if "application" in second and shares.get("writers", 0.0) > 0.5:
                 found.append(shares)
             while "application" in _times_s(campaign.pid):
                 time.sleep(0.5)
