@@ -119,8 +119,7 @@ def read_log(run: Path, name: str) -> bytes:
     at = compressed if packed else path
     try:
         with open_regular(at) as file:
-            read_most = gzip.GzipFile(fileobj=file).read if packed else file.read
-            content = read_most(LOG_B + 1)
+            content = _unpacked(file.read(2 * LOG_B)) if packed else file.read(LOG_B + 1)
     except FileNotFoundError:
         raise
     except (OSError, EOFError, zlib.error) as error:
@@ -130,4 +129,13 @@ def read_log(run: Path, name: str) -> bytes:
         if packed:
             raise InputError(f"{at}: is longer than allowed: {LOG_B >> 20} MiB")
         raise FileNotFoundError(str(at))
+    return content
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """At most a byte more than is allowed. Raises zlib.error or EOFError for a damaged file."""
+    stream = zlib.decompressobj(zlib.MAX_WBITS | 16)  # of gzip's format
+    content = stream.decompress(packed, LOG_B + 1)
+    if len(content) <= LOG_B and (not stream.eof or stream.unused_data):
+        raise EOFError("not one whole file of gzip")
     return content

@@ -181,8 +181,8 @@ def _reread(sample: Sample, record: Workload, output: str) -> Sample:
     except FomError as error:
         return replace(sample, fom=None, outcome="no_fom", reason=str(error))
     unit, better = fom.unit or record.unit, fom.better or record.better
-    figures = replace(sample, fom=fom.value, fom_unit=unit, fom_better=better)
-    return replace(figures, fom_extra=dict(fom.extra))
+    extra = dict(fom.extra)
+    return replace(sample, fom=fom.value, fom_unit=unit, fom_better=better, fom_extra=extra)
 
 
 def _judged(sample: Sample, stored: series.StoredSeries) -> Sample:

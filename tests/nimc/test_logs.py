@@ -59,7 +59,9 @@ def test_all_outputs_together_have_a_limit(tmp_path, monkeypatch):
 
 def test_what_no_run_keeps_is_not_read(tmp_path):
     path = output(tmp_path, b"", f"{NAME}.gz")
-    for text in (b"x", gzip.compress(b"x" * 99)[:-9], gzip.compress(bytes(run_folder.LOG_B + 1))):
+    whole = gzip.compress(b"x" * 99)
+    endless = gzip.compress(bytes(run_folder.LOG_B + 1))
+    for text in (b"", b"x", whole[:-9], whole[:-1], whole + b"y", endless):
         path.write_bytes(text)
         with pytest.raises(InputError, match=r"cannot be read|is longer than"):
             run_folder.read_log(tmp_path, NAME)
