@@ -393,6 +393,16 @@ pairs: {floor: 6, cap: 6}
 """
 
 
+def test_runs_of_a_check_of_others_are_counted_before_it_has_read_them(nimc, monkeypatch):
+    shutil.copy(ROOT / "tests/nimc/campaign/theirs.py", nimc.folder)
+    nimc.write(OF_OTHERS)
+    monkeypatch.setattr("nimc.run.progress._PLAIN_S", 0.0)
+    _, err = nimc.ended("--case", "plain", fake="unread", code=3)
+    assert "plain, block 0: 0 of 19 runs" in err
+    assert "plain, block 0: 19 of 19 runs" in err  # as its ReFrame ends, too early
+    assert "plain: block 0 added no pair: no run was started" in err
+
+
 def test_a_check_of_others_is_measured_verified_reported_and_compared(nimc, command):
     theirs = nimc.folder / "theirs.py"
     shutil.copy(ROOT / "tests/nimc/campaign/theirs.py", theirs)
