@@ -179,13 +179,13 @@ def _create(results: Path, name: str) -> Path:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, allowed: str = "wait for it, or another --results") -> Iterator[None]:
     """Lock a folder until the context ends. Raises InputError if another process has the lock."""
     with private_lock(path / "lock") as lock:
         if not lock.take():
             raise InputError(
                 f"{path}: another nimc (process {lock.holder() or 'unknown'}) is running this"
-                " campaign there; allowed: wait for it, or another --results"
+                f" campaign there; allowed: {allowed}"
             )
         lock.sign(str(os.getpid()))
         yield

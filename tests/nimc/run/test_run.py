@@ -315,7 +315,7 @@ def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nim
     assert len(keys) == len(set(keys))
 
 
-def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, wait_until):
+def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, command, wait_until):
     """Under nohup, which has a hangup ignored."""
     ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
     first = nimc.start("--fresh", fake="held,child", preexec_fn=ignore)
@@ -323,6 +323,11 @@ def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, wai
     out, err = nimc.ended(code=2)
     assert out == ""
     assert f"another nimc (process {first.pid}) is running this campaign there" in err
+    line = command.refused("pack", nimc.results / "latest")
+    assert line == (
+        f"{nimc.the_run()}: another nimc (process {first.pid}) is running this campaign there;"
+        " allowed: wait for it, or end it"
+    )
     code, err = stopped(first, signal.SIGHUP, signal.SIGINT)
     assert code == 130
     assert err.splitlines()[-1] == (
@@ -331,6 +336,10 @@ def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, wai
     )
     assert users_of(nimc.the_run()) == []
     assert children_of_nobody(nimc) == []
+    crate = nimc.folder / "crate.zip"
+    packed = command("pack", nimc.the_run(), "-o", crate)
+    assert packed.endswith("\nnot finished: the crate has what was measured so far\n")
+    command("verify", crate)
 
 
 def test_a_run_whose_folder_is_gone_is_named(nimc, monkeypatch):
