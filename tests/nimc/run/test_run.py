@@ -1,5 +1,6 @@
 """`nimc run` from outside: what is on disk, printed and left running after whatever happens."""
 
+import errno
 import hashlib
 import json
 import os
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -287,12 +289,26 @@ def test_what_cannot_work_is_reported_in_one_line(
     assert (command.out, nimc.results.exists()) == ("", False)
 
 
+def test_a_run_that_cannot_begin_leaves_nothing(nimc, monkeypatch):
+    nimc.ended("--fresh", fake="torn", code=3)
+    run = nimc.the_run()
+    full = OSError(errno.ENOSPC, "No space left on device", "run.json")
+    with monkeypatch.context() as patch:
+        patch.setattr("nimc.run.folder.save_header", Mock(side_effect=full))
+        _, err = nimc.ended("--fresh", code=3)
+    assert err.splitlines()[-1] == "nimc: run.json: No space left on device"
+    assert nimc.the_run() == (nimc.results / "latest").resolve() == run
+
+
 @pytest.mark.slow
 def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nimc: Nimc) -> None:
-    """On a file system of 128 KiB, filled up but for a few samples."""
+    """On a file system of 128 KiB: full, then filled up but for a few samples."""
     run = shlex.join([*nimc_without_figures.COMMAND, *nimc.words()])
     script = f"""
         mkdir results && mount -t tmpfs -o size=128k none results || exit 77
+        head -c 131072 /dev/zero > results/filler
+        {run}; echo status $?
+        ls -A results
         head -c 110000 /dev/zero > results/filler
         {run}; echo status $?
         rm results/filler; mount -o remount,size=8m results
@@ -306,8 +322,11 @@ def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nim
     )
     if outcome.returncode == 77 or "unshare" in outcome.stderr:
         pytest.skip(f"no mount namespace of one's own here: {outcome.stderr.strip()}")
-    assert outcome.stdout.splitlines()[-2:] == ["status 3", "status 0"], outcome.stderr
-    assert "No space left on device" in outcome.stderr
+    said = outcome.stdout.splitlines()
+    assert said == ["status 3", "filler", "status 3", "status 0"], outcome.stderr
+    first, *later = outcome.stderr.splitlines()
+    assert first.endswith("/run.json: No space left on device")
+    assert any("No space left on device" in line for line in later)
     assert "Traceback" not in outcome.stderr
     rows = json.loads((nimc.folder / "document.json").read_text())["results"]
     assert {row["pairs"] for row in rows} == {6}
