@@ -109,6 +109,13 @@ class RunData:
         ends_s: Any = (self.samples["start_s"] + self.samples["elapsed_s"]).max()
         return None if self.header.finished_s is None else ends_s
 
+    @property
+    def pair_s(self) -> dict[str, float]:
+        """Case -> time of all its runs / its pairs."""
+        pairs = {row.case: row.pairs for row in self.results if row.pairs}
+        spent = self.samples.group_by(pl.col("case").cast(pl.String)).agg(pl.sum("elapsed_s"))
+        return {case: took_s / pairs[case] for case, took_s in spent.iter_rows() if case in pairs}
+
     def earlier(self) -> int:
         """Runs of the same campaign on the same machine in its folder that started before.
 

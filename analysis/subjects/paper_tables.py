@@ -171,6 +171,7 @@ def picture(run: RunData, name: str) -> View | None:
         narrow=overview_plot(rows, slowdowns, f"{name}n", NARROW_IN),
         unsteady=[row.case for row in rows if not steady(row.noise_floor)],
         arms=in_order({parts_of(row.arm)[0] for row in rows}),
+        controlled=any(row.control for row in rows),
         published=[
             f"{NAMES[workload]} {line.slowdown:.2f} ({line.table})"
             for workload, line in published.items()
