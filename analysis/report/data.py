@@ -111,10 +111,14 @@ class RunData:
 
     @property
     def pair_s(self) -> dict[str, float]:
-        """Case -> time of all its runs / its pairs."""
+        """Case -> time from first to last run of its blocks / its pairs."""
         pairs = {row.case: row.pairs for row in self.results if row.pairs}
-        spent = self.samples.group_by(pl.col("case").cast(pl.String)).agg(pl.sum("elapsed_s"))
-        return {case: took_s / pairs[case] for case, took_s in spent.iter_rows() if case in pairs}
+        end_s = pl.col("start_s") + pl.col("elapsed_s")
+        of_blocks = self.samples.group_by(pl.col("case").cast(pl.String), "block").agg(
+            took_s=end_s.max() - pl.col("start_s").min()
+        )
+        took = of_blocks.group_by("case").agg(pl.sum("took_s")).iter_rows()
+        return {case: took_s / pairs[case] for case, took_s in took if case in pairs}
 
     def earlier(self) -> int:
         """Runs of the same campaign on the same machine in its folder that started before.

@@ -215,8 +215,8 @@ def next_step(
     if lacking := unmeasured(rows, header):
         more = _more(0, rows, header, pair_s or {})
         return (
-            f"Next: measure {some(lacking, _HEADED)}, of which no pair counts: {more}; rejected"
-            " runs and blocks that ended early say why."
+            f"Next: see why no pair of {some(lacking, _HEADED)} counts, in rejected runs and in"
+            f" blocks that ended early, then measure: {more}."
         )
     effects = [row for row in rows if row.role == "effect"]
     of = {row.verdict: row for row in reversed(effects)}
@@ -238,7 +238,7 @@ def _do(row: Result, effects: Sequence[Result]) -> str:
     if verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
         return SENTENCES[Verdict.INCONCLUSIVE].do
     if verdict is Verdict.TOO_FEW_PAIRS and row.rejected:
-        return f"{do}; the reasons of rejected runs say why they lack"
+        return f"see why {plural(row.rejected, 'run')} did not count, then {do}"
     if verdict is Verdict.INCONCLUSIVE and (enough := _enough(row)) > next_look(row.pairs + 1):
         return f"{do}; {_takes(row, enough)}, fewer if the machine is quieter"
     if verdict is Verdict.SLOWER and Note.UNPROVEN.remedy in map(remedy_of, row.notes):
