@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from analysis.effects.result import Result
-from analysis.history.nights import nights_of, read_results
+from analysis.history.nights import nights_of, of_machine, read_results
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat, keys
 from records.errors import InputError, MachineError
@@ -54,10 +54,7 @@ def load(runs: AnyPath | Sequence[AnyPath], *, force: bool = False) -> Runs:
 
     Raises InputError if one cannot be read or, unless `force`, has integrity faults.
     """
-    paths = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
-    if not paths:
-        raise InputError("runs: an empty list; allowed: a folder of a run, or several")
-    read = [load_run(Path(path), force=force) for path in paths]
+    read = [load_run(path, force=force) for path in _paths(runs, "runs", "a folder of a run")]
     return Runs(
         samples=pl.concat([_named(run, run.samples) for run in read]),
         pairs=pl.concat([_named(run, run.pairs) for run in read]),
@@ -70,10 +67,21 @@ def load(runs: AnyPath | Sequence[AnyPath], *, force: bool = False) -> Runs:
 
 
 def history(results: AnyPath | Sequence[AnyPath], *, machine: str | None = None) -> History:
-    """All runs of a results folder, or of several. Raises InputError if one does not exist."""
-    folders = [results] if isinstance(results, (str, os.PathLike)) else list(results)
-    rows, left_out = read_results(map(Path, folders), machine)
+    """All runs of a results folder, or of several.
+
+    Raises InputError if one does not exist, or if all runs are of other machines.
+    """
+    rows, left_out = read_results(_paths(results, "results", "a folder of runs"))
+    rows = of_machine(rows, machine, "machine")
     return History(rows, nights_of(rows), left_out)
+
+
+def _paths(given: AnyPath | Sequence[AnyPath], field: str, allowed: str) -> list[Path]:
+    """One path or several, each once. Raises InputError if there is none."""
+    paths = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    if not paths:
+        raise InputError(f"{field}: an empty list; allowed: {allowed}, or several")
+    return list(dict.fromkeys(map(Path, paths)))
 
 
 def _named(data: RunData, frame: pl.DataFrame) -> pl.DataFrame:

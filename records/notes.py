@@ -89,7 +89,8 @@ class Note(Enum):
     UNPROVEN = (
         "unproven: no device counted what arrived at {targets}, and its memory {memory}: only the"
         " writers report the writes",
-        "take an injector whose buffer is looked at, or a device that counts",
+        "name a `device` that counts them in the machine's file, or take the injector mpi_put,"
+        " whose target looks at its memory",
     )
     NOT_JUDGED = (
         "recorded, but not judged by `verify`: {limits}",

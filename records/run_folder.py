@@ -23,15 +23,22 @@ def run_folders(results: Path) -> list[Path]:
 
     Nor are those that others have closed to this user.
 
-    Raises InputError if `results` is not a folder.
+    Raises InputError if `results` is no folder of runs.
     """
-    if not results.is_dir():
-        raise InputError(f"{results}: there is no such folder of runs")
+    require_results(results)
     return sorted(
         path
         for path in results.iterdir()
         if not path.is_symlink() and os.path.exists(path / "run.json")  # without an error
     )
+
+
+def require_results(folder: Path) -> None:
+    """Raise InputError for what is no folder of runs, as a run, in which there would be none."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: there is no such folder of runs")
+    if os.path.exists(folder / "run.json"):
+        raise InputError(f"{folder}: is a run; allowed: the folder that it is in")
 
 
 def distrust_run(run: Path) -> str | None:

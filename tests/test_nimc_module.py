@@ -86,8 +86,21 @@ def test_history_has_results_and_nights_of_what_can_be_used(tmp_path: Path) -> N
     assert found.results["run"].unique().to_list() == ["tuesday"]
     assert found.nights.filter(quantity="slowdown").height == 1
     assert found.left_out == [f"{spoilt}: can be written by others (mode 666)"]
-    with pytest.raises(nimc.InputError, match="there is no such folder"):
-        nimc.history([tmp_path / "other"])
+    for runs, machine, reason in (
+        (tmp_path / "other", None, "there is no such folder"),
+        (tmp_path / "monday", None, "is a run; allowed: the folder that it is in"),
+        ([], None, "^results: an empty list; allowed: a folder of runs, or several$"),
+        (tmp_path, "n", "^machine: 'n' found; allowed, as these have reports: m$"),
+    ):
+        with pytest.raises(nimc.InputError, match=reason):
+            nimc.history(runs, machine=machine)
+
+
+def test_a_run_that_is_given_twice_is_read_once(tmp_path: Path) -> None:
+    run = made_run(tmp_path / "monday")
+    add_table(run)
+    assert nimc.load([run, str(run)]).samples.height == 20
+    assert nimc.history([tmp_path, tmp_path]).nights.height == nimc.history(tmp_path).nights.height
 
 
 def code_cells(notebook: Path) -> list[str]:

@@ -15,6 +15,7 @@ import polars as pl
 from analysis.report.table import COLUMNS, SCHEMA
 from records.errors import InputError
 from records.files import distrust
+from records.run_folder import require_results
 
 #: What names a watched quantity on a machine.
 KEY = ("campaign", "case", "arm", "quantity")
@@ -59,28 +60,33 @@ _USUAL = {
 }
 
 
-def read_results(
-    folders: Iterable[Path], machine: str | None = None
-) -> tuple[pl.DataFrame, list[str]]:
+def read_results(folders: Iterable[Path]) -> tuple[pl.DataFrame, list[str]]:
     """The rows of all runs in results folders, by start; and a line for each table left out.
 
     Left out is what another user may have written, what cannot be read, and what a newer version
     wrote. Raises InputError if a folder does not exist.
     """
     tables, left_out = [pl.DataFrame(schema=_READ)], list[str]()
-    for path in _tables(folders):
+    for path in _tables(dict.fromkeys(folders)):
         try:
             tables.append(_read(path))
         except InputError as error:
             left_out.append(f"{path}: {error}")
-    rows = pl.concat(tables).sort("started_s", maintain_order=True)
-    return (rows if machine is None else rows.filter(machine=machine)), left_out
+    return pl.concat(tables).sort("started_s", maintain_order=True), left_out
+
+
+def of_machine(results: pl.DataFrame, machine: str | None, field: str) -> pl.DataFrame:
+    """The rows of a machine, all without one. Raises InputError if only others have rows."""
+    rows = results if machine is None else results.filter(machine=machine)
+    if rows.is_empty() and not results.is_empty():
+        known = ", ".join(results["machine"].unique().drop_nulls().sort())
+        raise InputError(f"{field}: {machine!r} found; allowed, as these have reports: {known}")
+    return rows
 
 
 def _tables(folders: Iterable[Path]) -> Iterator[Path]:
     for folder in folders:
-        if not folder.is_dir():
-            raise InputError(f"{folder}: there is no such folder of runs")
+        require_results(folder)
         runs = sorted(path for path in folder.iterdir() if not path.is_symlink())
         paths = (run / "report" / "results.parquet" for run in runs)
         yield from (path for path in paths if path.exists())

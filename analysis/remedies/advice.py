@@ -184,9 +184,12 @@ def _named(row: Remedy) -> str:
 
 
 def _more_work(row: Remedy) -> str:
-    """A net benefit as work done in the same time: `2.1 % [1.2, 3.0] more work`."""
-    value, low, high = (100 * (row[f"net{end}"] - 1) for end in ("", "_low", "_high"))
-    return f"{value:.1f} % [{low:.1f}, {high:.1f}] more work"
+    """A net benefit as work done in the same time: `2.1 % [1.2, 3.0] more work`, or less."""
+    value, *ends = (100 * (row[f"net{end}"] - 1) for end in ("", "_low", "_high"))
+    way = "more"
+    if value < 0:
+        value, ends, way = -value, [-end for end in reversed(ends)], "less"
+    return f"{value:.1f} % [{ends[0]:.1f}, {ends[1]:.1f}] {way} work"
 
 
 def _break_even(row: Remedy) -> str:

@@ -109,6 +109,17 @@ class RunData:
         ends_s: Any = (self.samples["start_s"] + self.samples["elapsed_s"]).max()
         return None if self.header.finished_s is None else ends_s
 
+    @property
+    def pair_s(self) -> dict[str, float]:
+        """Case -> time from first to last run of its blocks / its pairs."""
+        pairs = {row.case: row.pairs for row in self.results if row.pairs}
+        end_s = pl.col("start_s") + pl.col("elapsed_s")
+        of_blocks = self.samples.group_by(pl.col("case").cast(pl.String), "block").agg(
+            took_s=end_s.max() - pl.col("start_s").min()
+        )
+        took = of_blocks.group_by("case").agg(pl.sum("took_s")).iter_rows()
+        return {case: took_s / pairs[case] for case, took_s in took if case in pairs}
+
     def earlier(self) -> int:
         """Runs of the same campaign on the same machine in its folder that started before.
 

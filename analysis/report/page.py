@@ -41,26 +41,27 @@ def summary(run: RunData) -> list[str]:
     if run.samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
-    step = words.next_step(
-        run.results, run.header.asked_by, run.header.machine, run.header.most_pairs
-    )
+    step = words.next_step(run.results, run.header, run.pair_s)
     return [_measured(run), _lost(effects), step]
 
 
 def _measured(run: RunData) -> str:
     header, samples, earlier = run.header, run.samples, run.earlier()
-    cases = samples["case"].unique(maintain_order=True)
+    lacking = words.unmeasured(run.results, header)
+    cases = [case for case in samples["case"].unique(maintain_order=True) if case not in lacking]
     nodes = {name for names in samples["nodes"].unique() for name in str(names).split(",")}
     rejected = samples.filter(status="rejected").height
-    end = "and is not finished" if run.ended_s is None else f"to {utc(run.ended_s)}"
+    end = "; the run is not finished" if run.ended_s is None else f" to {utc(run.ended_s)}"
     beside = ""
     if earlier:
         runs = plural(earlier, "earlier run")
         beside = f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
+    if lacking:
+        beside = f" Not measured: {some(lacking, _NAMED)}.{beside}"
     return (
-        f"Measured: {some(cases, _NAMED)} on {plural(len(nodes), 'node')} of {header.machine}, "
-        f"{plural(samples.height, 'run')}, {rejected or 'none'} rejected, from "
-        f"{utc(header.started_s)} {end}.{beside}"
+        f"Measured: {some(cases, _NAMED) or 'nothing'} on {plural(len(nodes), 'node')} of "
+        f"{header.machine}, {plural(samples.height, 'run')}, {rejected or 'none'} rejected, from "
+        f"{utc(header.started_s)}{end}.{beside}"
     )
 
 

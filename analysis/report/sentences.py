@@ -14,7 +14,7 @@ class Sentences(NamedTuple):
     #: What was seen, how sure that is, and what it does not say.
     meaning: str
     #: What to do next, with the command that does it, in which `{run}` is `nimc run CAMPAIGN
-    #: --machine M`, `{machine}` the machine and `{pairs}` the next look.
+    #: --machine M`, `{machine}` the machine and `{more}` a command that measures more pairs.
     do: str = ""
 
 
@@ -28,12 +28,17 @@ _SLOWER = (
     " of off against off, and the mean is higher; where there is a control, slower than that as"
     " well."
 )
-_MORE = "`{run} --pairs {pairs}`"
+_MORE = "measure more pairs: {more}"
+#: For memory contention, if the run has remedies.
+WEIGH = (
+    "weigh the remedies of this run for the share of time with traffic: `nimc advise RUN"
+    " --traffic-share 30%`"
+)
 #: What the figures need comes first, before what they show.
 SENTENCES: dict[Verdict, Sentences] = {
     Verdict.TOO_FEW_PAIRS: Sentences(
         "Fewer pairs count than the campaign requires, or fewer than six.",
-        f"measure more pairs, {_MORE}; the reasons of rejected runs may say why they lack",
+        _MORE,
     ),
     Verdict.NO_WRITES: Sentences(
         "The timetable had no writer at this scale, so nothing was written.",
@@ -54,9 +59,7 @@ SENTENCES: dict[Verdict, Sentences] = {
         f" {_SURE} Lost cores may explain it.",
         "add the control spin to the campaign's `arms`, or take origins on other hosts",
     ),
-    Verdict.INCONCLUSIVE: Sentences(
-        "Neither an effect nor its absence is shown.", f"measure more pairs: {_MORE}"
-    ),
+    Verdict.INCONCLUSIVE: Sentences("Neither an effect nor its absence is shown.", _MORE),
     Verdict.NOT_ABOVE_CONTROL: Sentences(
         "Slower, but not shown to be slower than with a process that only keeps a core busy."
         f" {_SURE} Lost cores may explain it.",
@@ -80,7 +83,7 @@ SENTENCES: dict[Verdict, Sentences] = {
     Verdict.CONTENTION: Sentences(
         f"{_SLOWER} The writes were seen to arrive, and reached memory. {_SURE}",
         "measure what remedies gain, such as a lower rate or a reserved core: `nimc run throttling"
-        " --machine {machine}`",
+        " --machine {machine}`; `nimc plan throttling` says how long it takes",
     ),
     Verdict.SPEED_UP: Sentences(
         "Faster than off: the whole intervals of the typical run and of the mean lie below 1, and"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +12,16 @@ import polars as pl
 from markupsafe import Markup, escape
 
 from analysis.effects.result import Result, Verdict
-from analysis.report.sentences import MEANING, SENTENCES
+from analysis.report.sentences import MEANING, SENTENCES, WEIGH
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, ends
 from analysis.statistics.looks import next_look, unseen
+from records.arms import arm_of, parts_of
 from records.groups import grouped
-from records.notes import remedy_of
+from records.notes import Note, remedy_of
+from records.run import RunHeader
+from records.text import duration as spent
+from records.text import some
 from records.units import SECONDS, plural, quantity
 
 #: Outcome of a run that does not count -> its meaning.
@@ -124,18 +129,39 @@ def headline(effects: Sequence[Result]) -> str:
     if not shown:
         return "No slowdown was measured: too few pairs." if effects else ""
     slower = [row for row in shown if row.verdict.is_loss]
-    clear = all(row.verdict is Verdict.NO_EFFECT for row in shown)
-    traffic = " and ".join(dict.fromkeys(kind(row.direction)[0] for row in shown))
-    begin = f"Slower under network {traffic}" if slower else "No slowdown is shown"
-    begin = f"No effect of network {traffic}" if clear else begin
-    rows = sorted(slower or shown, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
+    chosen = slower or [row for row in shown if row.verdict in _BY_CORES] or shown
+    begin, said_of = _begin(chosen)
+    rows = sorted(chosen, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
     said = [
         f"{named(row)} takes {bracketed(row.slowdown)} times as long"
-        f"{'' if slower or clear else f' ({row.verdict})'}"
+        f"{'' if row.verdict in said_of else f' ({row.verdict})'}"
         for row in rows[:_HEADED]
     ]
     more = [f"{len(rows) - _HEADED} more below"] if len(rows) > _HEADED else []
     return f"{begin}: {', '.join([*said, *more])}."
+
+
+#: Verdicts on runs that are slower, which a lost core may explain.
+_BY_CORES = {Verdict.NO_CONTROL, Verdict.NOT_ABOVE_CONTROL}
+
+
+def _begin(rows: Sequence[Result]) -> tuple[str, set[Verdict]]:
+    """How the headline of these rows begins, and the verdicts that these words stand for."""
+    traffic = " and ".join(dict.fromkeys(kind(row.direction)[0] for row in rows))
+    found = {row.verdict for row in rows}
+    if found == {Verdict.CONTENTION}:
+        return f"Memory contention under network {traffic}", found
+    if all(verdict.is_loss for verdict in found):
+        return f"Slower under network {traffic}", found - {Verdict.CONTENTION}
+    if found == {Verdict.NO_EFFECT}:
+        return f"No effect of network {traffic}", found
+    if found == {Verdict.SPEED_UP}:
+        return f"Faster under network {traffic}", found
+    if found <= _BY_CORES:
+        return "Slower, but lost cores may explain it", set()
+    if all(verdict.is_not_compared for verdict in found):
+        return "No verdict yet", set()
+    return "No slowdown is shown", set()
 
 
 def sentence(row: Result) -> str:
@@ -169,26 +195,90 @@ def _of_mean(row: Result) -> str:
     )
 
 
-def next_step(rows: Sequence[Result], campaign: str, machine: str, cap: int) -> str:
-    """What the first open verdict needs, with the command that does it.
+def unmeasured(rows: Sequence[Result], header: RunHeader) -> list[str]:
+    """The cases whose effects were requested, and of which no pair counts."""
+    paired = {row.case for row in rows if row.pairs}
+    return [
+        case
+        for case, arms in header.asked.cases.items()
+        if case not in paired and any(arm_of(arm).role == "effect" for arm in arms)
+    ]
 
-    A run goes on up to its `cap` or more, and to no fewer pairs than any of its rows has.
+
+def next_step(
+    rows: Sequence[Result], header: RunHeader, pair_s: Mapping[str, float] | None = None
+) -> str:
+    """What the first open verdict needs, with the command that does it and its price.
+
+    `pair_s`: how long a pair of each case took.
     """
-    of = {row.verdict: row for row in reversed(rows) if row.role == "effect"}
-    measured = max((row.pairs for row in rows), default=0)
-    for verdict, sentences in SENTENCES.items():
-        row = of.get(verdict)
-        if row is None or not sentences.do:
-            continue
-        if verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
-            sentences = SENTENCES[Verdict.INCONCLUSIVE]
-        advice = sentences.do.format(
-            run=f"nimc run {campaign} --machine {machine}",
-            machine=machine,
-            pairs=next_look(max(row.pairs + 1, measured, cap)),
+    if lacking := unmeasured(rows, header):
+        more = _more(0, rows, header, pair_s or {})
+        return (
+            f"Next: see why no pair of {some(lacking, _HEADED)} counts, in rejected runs and in"
+            f" blocks that ended early, then measure: {more}."
         )
-        return f"Next: {advice} ({named(row)}: {verdict})."
+    effects = [row for row in rows if row.role == "effect"]
+    of = {row.verdict: row for row in reversed(effects)}
+    for verdict in SENTENCES:
+        row = of.get(verdict)
+        if row is not None and (do := _do(row, effects)):
+            advice = do.format(
+                run=f"nimc run {header.asked_by} --machine {header.machine}",
+                machine=header.machine,
+                more=_more(row.pairs, rows, header, pair_s or {}),
+            )
+            return f"Next: {advice} ({named(row)}: {verdict})."
     return "Next: measure an arm with writers; this run has none."
+
+
+def _do(row: Result, effects: Sequence[Result]) -> str:
+    """What to do about a verdict, where other facts of the run may change it."""
+    verdict, do = row.verdict, SENTENCES[row.verdict].do
+    if verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
+        return SENTENCES[Verdict.INCONCLUSIVE].do
+    if verdict is Verdict.TOO_FEW_PAIRS and row.rejected:
+        return f"see why {plural(row.rejected, 'run')} did not count, then {do}"
+    if verdict is Verdict.INCONCLUSIVE and (enough := _enough(row)) > next_look(row.pairs + 1):
+        return f"{do}; {_takes(row, enough)}, fewer if the machine is quieter"
+    if verdict is Verdict.SLOWER and Note.UNPROVEN.remedy in map(remedy_of, row.notes):
+        return f"prove the writes: {Note.UNPROVEN.remedy}"
+    if verdict is Verdict.CONTENTION and any(_is_remedy(each) for each in effects):
+        return WEIGH
+    return do
+
+
+def _is_remedy(row: Result) -> bool:
+    """Whether a row is of slower writers, or of another level of the application."""
+    return "rate" in parts_of(row.arm)[1] or bool(parts_of(row.baseline)[1])
+
+
+def _more(had: int, rows: Sequence[Result], header: RunHeader, pair_s: Mapping[str, float]) -> str:
+    """The command that measures more pairs than a row `had`, and how long it takes.
+
+    A finished run goes on up to its cap or more, and to no fewer pairs than any of its rows has.
+    """
+    command = f"nimc run {header.asked_by} --machine {header.machine}"
+    if header.finished_s is None:
+        return f"`{command}`, which goes on with this run"
+    measured = max((row.pairs for row in rows), default=0)
+    pairs = next_look(max(had + 1, measured, header.most_pairs))
+    undecided = {row.case: row.pairs for row in rows if row.verdict.needs_pairs}
+    takes_s = sum((pairs - of) * pair_s.get(case, 0.0) for case, of in undecided.items())
+    about = f", about {spent(takes_s)}" if takes_s else ""
+    return f"`{command} --pairs {pairs}`{about}"
+
+
+def _enough(row: Result) -> int:
+    """Pairs whose interval is about as narrow as the margin, two digits; 0 without an interval."""
+    if row.slowdown is None or not 0 < row.slowdown.low < row.slowdown.high < math.inf:
+        return 0
+    half = math.log(row.slowdown.high / row.slowdown.low) / 2
+    return int(float(f"{row.pairs * (half / math.log1p(row.margin)) ** 2:.2g}"))
+
+
+def _takes(row: Result, pairs: int) -> str:
+    return f"an interval of ± {row.margin * 100:.3g} % takes about {pairs:,} such pairs"
 
 
 def named(row: Result) -> str:
@@ -246,7 +336,8 @@ def _limits(row: Result) -> str:
         )
     if row.verdict is Verdict.INCONCLUSIVE and row.slowdown:
         least, most = map(_change, (row.slowdown.low, row.slowdown.high))
-        return f" Still possible: {least} to {most} time."
+        takes = f"; {_takes(row, enough)}" if (enough := _enough(row)) > row.pairs else ""
+        return f" Still possible: {least} to {most} time{takes}."
     return ""
 
 

@@ -5,7 +5,7 @@ Estimates are those of the results and contrasts of a run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
@@ -36,12 +36,31 @@ def _rows(run: RunData, *, rates: bool) -> pl.DataFrame:
     level of the next factor that varies, `at` the levels of the others.
     """
     effects = grouped((row.case, row) for row in run.results if row.role == "effect")
-    rows = [row for of in effects.values() for row in _of_case(of)]
+    sizes = _sizes(run)
+    rows = [row for of in effects.values() for row in _of_case(of, sizes)]
     chosen = [row for row in rows if (row["factor"] == RATE) == rates]
     return pl.DataFrame(chosen, infer_schema_length=None)
 
 
-def _of_case(effects: Sequence[Result]) -> list[dict[str, Any]]:
+#: Factor whose levels may be parts of the caches -> column of the bytes that it became.
+_BECAME = {"footprint": "footprint_b", "working_set": "working_set_b"}
+#: Case, treatment and factor -> bytes.
+Sizes = Mapping[tuple[str, str, str], float]
+
+
+def _sizes(run: RunData) -> Sizes:
+    """What the levels of `_BECAME` were in each treatment."""
+    samples = run.samples.lazy().select(pl.col("case", "arm").cast(pl.String), *_BECAME.values())
+    most = samples.group_by("case", "arm").max().collect().to_dicts()
+    return {
+        (row["case"], row["arm"], factor): row[column]
+        for row in most
+        for factor, column in _BECAME.items()
+        if row[column] is not None
+    }
+
+
+def _of_case(effects: Sequence[Result], sizes: Sizes) -> list[dict[str, Any]]:
     levels = grouped((name, _level(row, name)) for row in effects for name in row.factors)
     varied = {name: len({*of}) for name, of in levels.items() if len({*of}) > 1}
     if not varied:
@@ -60,7 +79,7 @@ def _of_case(effects: Sequence[Result]) -> list[dict[str, Any]]:
             "level": _level(row, factor),
             "verdict": row.said,
         }
-        for row in sorted(at_levels, key=lambda row: _place(row, factor))
+        for row in sorted(at_levels, key=lambda row: _place(row, factor, sizes))
     ]
     return sorted(rows, key=itemgetter("at", "line"))
 
@@ -75,10 +94,11 @@ def _level(row: Result, factor: str) -> str:
     return level_text(row.factors[factor]) if factor in row.factors else ""
 
 
-def _place(row: Result, factor: str) -> tuple[float, bool, str]:
+def _place(row: Result, factor: str, sizes: Sizes) -> tuple[float, bool, str]:
     """Place of a row's level: by its quantity; words after the first level, which names omit."""
     level = _level(row, factor)
-    return quantity(level), factor in parts_of(row.arm)[1], level
+    place = sizes.get((row.case, row.arm, factor), quantity(level))
+    return place, factor in parts_of(row.arm)[1], level
 
 
 _FLOOR = ("noise_floor_low", "noise_floor_high")

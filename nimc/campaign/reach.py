@@ -94,6 +94,8 @@ class Reach:
     least_effects: tuple[float | None, float | None]
     #: Pairs of 'no effect'; None: more than are ever measured.
     pairs_for_none: int | None
+    #: Origin and target share a host.
+    one_host: bool
 
     @property
     def text(self) -> str:
@@ -138,7 +140,7 @@ def _of_case(case: Case, family: int, margin: float, spread: float) -> Reach:
     roles: list[str] = sorted({treatment.role for treatment in case.treatments})
     none = pairs_for_none(margin, family, LEVELS["within"], spread)
     floor, cap = (least_shown(number, family, "control" in roles, spread) for number in pairs)
-    return Reach(case.case, spread, family, roles, pairs, (floor, cap), none)
+    return Reach(case.case, spread, family, roles, pairs, (floor, cap), none, not case.origin_nodes)
 
 
 def least_shown(pairs: int, family: int, controlled: bool, spread: float) -> float | None:
@@ -157,10 +159,16 @@ def lines(reached: Iterable[Reach]) -> list[str]:
 
 
 def warnings(reached: Sequence[Reach]) -> Iterator[str]:
-    """A line for the cases that can never have a verdict."""
+    """A line for the cases that can never have a verdict, or name no loss."""
     bare = [row.case for row in reached if "floor" not in row.roles]
     if bare:
         yield f"{some(bare, _MOST_NAMES)}: no verdict, as the arm aa does not repeat the baseline"
+    uncontrolled = [row.case for row in reached if row.one_host and "control" not in row.roles]
+    if uncontrolled:
+        yield (
+            f"{some(uncontrolled, _MOST_NAMES)}: a loss ends as 'control missing', as origin and"
+            " target share a host: add spin to arms"
+        )
     short = [row for row in reached if row.least_effects[1] is None]
     if short:
         family = max(row.family for row in short)

@@ -72,6 +72,8 @@ def pack_command(
         f"manifest: {packed['manifest_sha256']}",
         f"head:     {packed['head'] or 'none: the samples of this run are in no chain'}",
     ]
+    if not packed["finished"]:
+        lines.append("not finished: the crate has what was measured so far")
     return Answer(packed, lines)
 
 

@@ -47,12 +47,16 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
         with exit_when_stopped():
             facts = with_nodes(machine, facts, ROOT, wait_s, _print_line)
     of_site = site_text(facts)
-    for path, text in ((config, config_text(machine, facts)), (site, of_site)):
-        try:
+    made = []
+    try:
+        for path, text in ((config, config_text(machine, facts)), (site, of_site)):
             with path.open("x", encoding="utf-8") as file:
+                made.append(path)
                 file.write(text)
-        except OSError as error:
-            raise MachineError(f"{path}: {error.strerror}") from error
+    except OSError as error:
+        for of in made:
+            of.unlink()
+        raise MachineError(f"{path}: {error.strerror}") from error
     fill_in = ", ".join(to_fill_in(of_site)) or "nothing"
     partitions = ", ".join(partition.name for partition in facts.partitions)
     _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {fill_in}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from analysis.history.alarms import Alarm, Survey, WatchedSeries, survey
-from analysis.history.nights import nights_of, read_results
+from analysis.history.nights import nights_of, of_machine, read_results
 from analysis.pages.render import PageNight, state_of
 from analysis.pages.write import gather, write_pages
 from nimc.cli import options
@@ -112,9 +112,10 @@ def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Ans
 
     The exit code is 1 if an alarm is open.
     """
-    results, left_out = read_results(folders, machine)
+    results, left_out = read_results(folders)
     for line in left_out:
         log(f"left out: {line}")
+    results = of_machine(results, machine, "--machine")
     surveyed = survey(nights_of(results), results)
     text = "\n\n".join(_alarm_texts(surveyed, details=details))
     raised = any(alarm.open for alarm in surveyed.alarms)

@@ -113,6 +113,8 @@ class ResultsPath(click.Path):
         text = str(value)
         if not text or "\0" in text or (os.path.exists(text) and not os.path.isdir(text)):
             raise InputError(f"--results: {text!r} found; allowed: a folder")
+        if os.path.exists(os.path.join(text, "run.json")):
+            raise InputError(f"--results: {text!r} is a run; allowed: the folder that it is in")
         return Path(text)
 
 

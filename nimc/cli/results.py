@@ -25,6 +25,7 @@ from nimc.cli import options
 from nimc.cli.document import Answer, Listing, answers, prose
 from records.errors import InputError
 from records.groups import grouped
+from records.run import RunHeader
 from records.text import Line
 from records.units import NONE, number, plural, quantity, scale
 
@@ -44,8 +45,9 @@ def report_command(
     for report in reports:
         for run in report.runs:
             parts += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
-            of = (run.header.asked_by, run.header.machine, run.header.most_pairs)
-            parts += results_tables(run.results, *of, run.contrasts, details=details)
+            parts += results_tables(
+                run.results, run.header, run.contrasts, run.pair_s, details=details
+            )
         parts.append(f"report: {report.page}")
     return Answer({"reports": [report.document() for report in reports]}, parts)
 
@@ -80,10 +82,9 @@ _PRICES = (
 
 def results_tables(
     rows: Sequence[Result],
-    campaign: str,
-    machine: str,
-    cap: int,
+    header: RunHeader,
     contrasts: Sequence[Contrast] = (),
+    pair_s: Mapping[str, float] | None = None,
     *,
     details: bool = False,
 ) -> list[str | Listing]:
@@ -95,7 +96,7 @@ def results_tables(
     shown = [row for row in rows if row.role == "effect" or row.case not in effects]
     if not shown:
         return ["no result: only the arm 'off' was run"]
-    step = next_step(rows, campaign, machine, cap)
+    step = next_step(rows, header, pair_s)
     bounded = [row for row in shown if row.verdict is Verdict.NO_EFFECT]
     margins = [f"no effect: typical run within {row.margin * 100:.3g} %" for row in bounded]
     effects_table = Listing(

@@ -223,8 +223,8 @@ def _results(
     from nimc.cli.results import results_tables
 
     run = report.runs[0]
-    named = (run.header.asked_by, run.header.machine, run.header.most_pairs)
-    yield from results_tables(run.results, *named, run.contrasts, details=details)
+    of = (run.results, run.header, run.contrasts, run.pair_s)
+    yield from results_tables(*of, details=details)
     yield from ("", f"samples: {document['run']}", f"report:  {document['report']}")
     yield f"head:    {document['head']}"
 

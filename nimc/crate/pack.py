@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,6 +13,7 @@ from analysis.report.page import make_reports
 from nimc.crate import zipped
 from nimc.crate.metadata import CAMPAIGN, REPORT, RUN, descriptions
 from nimc.crate.zipped import LARGEST_B, MANIFEST, SIGNATURE, Files
+from nimc.run.folder import locked
 from nimc.run.verify import Finding, Verified, verify
 from records import chain, files
 from records.errors import InputError, NimcError
@@ -67,15 +68,19 @@ def pack(
     """Write the crate of a run, signed if there is a key; the same run gives the same bytes.
 
     Returns its path, size, number of files, the SHA-256 of the manifest, which covers all other
-    files, and the head of the chain in it; None if its samples are in no chain. Raises InputError
-    for a run that is another user's or does not verify.
+    files, the head of the chain in it, None if its samples are in no chain, and whether the run is
+    finished. Raises InputError for a run that is another user's, is being measured, or does not
+    verify.
     """
     if reason := distrust_run(run):
         raise InputError(f"{run}: {reason}; allowed: your own run")
-    verified = verify(run)
-    if not verified.is_sound:
-        raise InputError(*(of.text for of in verified.findings if of.kind != "unproven"))
-    header, content = load_header(run), run_files(run)
+    finished = load_header(run).finished_s is not None
+    # What is added between two reads would have no counts, or not the head that is printed.
+    with nullcontext() if finished else locked(run, "wait for it, or end it"):
+        verified = verify(run)
+        if not verified.is_sound:
+            raise InputError(*(of.text for of in verified.findings if of.kind != "unproven"))
+        header, content = load_header(run), run_files(run)
     # The analysis reads no outputs, which are most of the files.
     read = {name: text for name, text in content.items() if not name.endswith((".out", ".gz"))}
     with TemporaryDirectory() as folder:
@@ -93,6 +98,7 @@ def pack(
         "files": len(content),
         "manifest_sha256": chain.digest(content[MANIFEST]),
         "head": verified.head,
+        "finished": finished,
     }
 
 

@@ -164,9 +164,10 @@ class NightRun:
         return None
 
     def _judged(self, begun: Summary, ended: EndedRun, run: Path | None, samples: int) -> Summary:
-        results, left_out = read_results([self.results], self.machine)
+        results, left_out = read_results([self.results])
         for line in left_out:
             self.log(f"left out: {line}")
+        results = results.filter(machine=self.machine)
         rows = results.filter(run=run.name) if run else results.clear()
         history = survey(nights_of(results), results).alarms if run else []
         open_now = [of for of in history if of.open and of.campaign == begun.campaign]

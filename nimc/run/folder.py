@@ -85,20 +85,32 @@ def open_run(
     latest = None if fresh else find_latest(results, header.digest, header.reproduces)
     resumed = latest is not None and _goes_on(latest[1], pairs)
     path = latest[0] if latest and resumed else _create(results, header.run)
-    with locked(path):
-        link_latest(path)
-        if resumed:
-            if slurm:
-                cancel_jobs(path)
-            _await_leftovers(path)
-            if pairs is not None:
-                _raise_cap(path, pairs)
-            yield RunFolder(path, load_header(path), resumed=True)
-        else:
-            new = replace(header, run=path.name, pairs_cap=pairs or header.pairs_cap)
-            new = replace(new, seed=new.drawn_seed)
-            save_header(path, new)
-            yield RunFolder(path, new, resumed=False)
+    try:
+        with locked(path):
+            if resumed:
+                link_latest(path)
+                if slurm:
+                    cancel_jobs(path)
+                _await_leftovers(path)
+                if pairs is not None:
+                    _raise_cap(path, pairs)
+                yield RunFolder(path, load_header(path), resumed=True)
+            else:
+                new = replace(header, run=path.name, pairs_cap=pairs or header.pairs_cap)
+                new = replace(new, seed=new.drawn_seed)
+                save_header(path, new)
+                link_latest(path)
+                yield RunFolder(path, new, resumed=False)
+    finally:
+        _remove_empty(path)
+
+
+def _remove_empty(path: Path) -> None:
+    """Remove a folder of a run that could not begin, as on a full disk."""
+    if not (path / "run.json").exists():
+        with suppress(OSError):  # a folder with anything else in it stays
+            (path / "lock").unlink(missing_ok=True)
+            path.rmdir()
 
 
 def _goes_on(header: RunHeader, pairs: int | None) -> bool:
@@ -179,13 +191,13 @@ def _create(results: Path, name: str) -> Path:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, allowed: str = "wait for it, or another --results") -> Iterator[None]:
     """Lock a folder until the context ends. Raises InputError if another process has the lock."""
     with private_lock(path / "lock") as lock:
         if not lock.take():
             raise InputError(
                 f"{path}: another nimc (process {lock.holder() or 'unknown'}) is running this"
-                " campaign there; allowed: wait for it, or another --results"
+                f" campaign there; allowed: {allowed}"
             )
         lock.sign(str(os.getpid()))
         yield

@@ -28,11 +28,12 @@ class NewSamples:
 
     def new(self) -> list[Mapping[str, Any]]:
         """Complete samples since the last call."""
-        if not self._path.exists():
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                whole, end, _ = file.read().rpartition(b"\n")
+        except FileNotFoundError:  # not yet, or not any more
             return []
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            whole, end, _ = file.read().rpartition(b"\n")
         self._offset += len(whole) + len(end)
         return [json.loads(line) for line in whole.splitlines()]
 

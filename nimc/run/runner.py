@@ -349,10 +349,14 @@ class CampaignRunner:
         plan.save(logs / "plan.json")
         _, *arguments = command(self.request, entry, block, str(self.run))
         arguments.append(f"--session-extras=nimc_head={walk_run(self.run).head}")
+        samples = self.run / "samples" / f"{entry.name}.jsonl"
+        # Runs of a check of others are no samples until it has read their figures.
+        ended = logs / UNREAD if self.request.check(entry).file else samples
         tick = self._tick(
             f"{entry.name}, block {block}",
             logs,
-            NewSamples(self.run / "samples" / f"{entry.name}.jsonl"),
+            NewSamples(ended),
+            NewSamples(samples),
             RunCounter(
                 later_s=later_s,
                 block_runs=entry.warmups + pairs * len(treated),
@@ -381,17 +385,23 @@ class CampaignRunner:
             raise _CaseError(reason)
 
     def _tick(
-        self, what: str, logs: Path, samples: NewSamples, counter: RunCounter
+        self,
+        what: str,
+        logs: Path,
+        ended: NewSamples,
+        samples: NewSamples,
+        counter: RunCounter,
     ) -> Callable[[], None]:
-        """What is done once a second during a block."""
+        """What is done once a second during a block: runs that have `ended` are counted."""
         if self.slurm:
             self.slurm.next_block()
 
         def tick() -> None:
             require_folder(self.run)
             now_s = time.monotonic()
+            for run in ended.new():
+                counter.add(run, now_s)
             for sample in samples.new():
-                counter.add(sample, now_s)
                 self.display.detail(run_line(sample))
             if self.slurm:
                 counter.wait(self.slurm.waits, now_s)

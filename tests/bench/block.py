@@ -36,7 +36,8 @@ def run_of(campaign: str, results: Path) -> Path:
     """Run a campaign on this host; returns the run's folder."""
     main = "from nimc.cli.main import main; main()"
     words = ["run", campaign, "--machine", "localhost", "--results", str(results)]
-    subprocess.run([sys.executable, "-c", main, *words], cwd=ROOT, check=True)
+    if status := subprocess.run([sys.executable, "-c", main, *words], cwd=ROOT).returncode:
+        sys.exit(status)  # it has said why
     return (results / "latest").resolve()
 
 

@@ -50,6 +50,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("names", nargs="*", help="parsers (all)")
     asked = parser.parse_args()
+    if unknown := set(asked.names).difference(TARGETS):
+        parser.error(f"{', '.join(unknown)}: no such parser; allowed: {', '.join(TARGETS)}")
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_B, _MEMORY_B))
     until_s, tried, wrong = time.monotonic() + asked.seconds, 0, 0
     for turn in itertools.count():

@@ -5,7 +5,8 @@ waits after its warm-up until it is ended, `fail` ends with status 1 and a repor
 and ends, `reject` keeps no run of the arm `on`, `torn` leaves half a line and is gone, `child`
 leaves a process behind, `none` runs nothing, `wide` varies the figures of runs at half the rate,
 `faint` makes runs of `on` 2 % slower than `off`, and all vary by 2.5 %, `scarce` keeps runs of `on`
-in every sixth pair only, `layout=L` halves the figures of all other layouts that are compared.
+in every sixth pair only, `unread` ends before the check has read its runs, `layout=L` halves the
+figures of all other layouts that are compared.
 """
 
 import json
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from conductor.conductor import UNREAD
 from conductor.store import Store
 from records.arms import ARMS, BASELINE
 from records.plan import BlockPlan
@@ -53,7 +55,9 @@ def main(words: Sequence[str]) -> int:
 
 def measure(plan: BlockPlan) -> bool:
     """Whether it came to its end."""
-    store = Store(Path(plan.nimc_dir), plan.case)
+    run = Path(plan.nimc_dir)
+    unread = run / "logs" / plan.case / str(plan.block) / UNREAD if "unread" in faults() else None
+    store = Store(run, plan.case, unread)
     treatments = plan.treatments
     store.append(replace(reported(crossed(plan, treatments[0], -1), 1.0), warmup=True))
     while "held" in faults():
@@ -69,7 +73,7 @@ def measure(plan: BlockPlan) -> bool:
                 key = f"{made.key[:-1]}{attempt}"
                 store.append(replace(made, key=key, attempt=attempt, start_s=time.time()))
         if "torn" in faults() and pair == 2:
-            path = Path(plan.nimc_dir) / "samples" / f"{plan.case}.jsonl"
+            path = run / "samples" / f"{plan.case}.jsonl"
             with path.open("ab") as file:
                 file.write(b'{"key": "half')
             return False

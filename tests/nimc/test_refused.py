@@ -7,7 +7,10 @@ import os
 
 import pytest
 
+from tests.analysis.history.made import made_run
+from tests.captures import RUN_QUICK
 from tests.fuzz.target import limited
+from tests.nimc.nimc_without_figures import render
 
 REFUSED = [
     ("plan quik", "unknown campaign 'quik', did you mean 'quick'?; "),
@@ -23,6 +26,10 @@ REFUSED = [
     ("runs --results ", "--results: '' found; allowed: a folder"),
     ("run quick --results /dev/null", "--results: '/dev/null' found; allowed: a folder"),
     ("nights list --results /dev/null", "--results: '/dev/null' found; allowed: a folder"),
+    *(
+        (f"{words} --results {RUN_QUICK}", f"--results: '{RUN_QUICK}' is a run; allowed: the fol")
+        for words in ("run quick", "nights alarms", "reproduce x.zip")
+    ),
     ("model predict", "give --platform NAME or --model FILE"),
     ("model predict --platform nowhere", "--platform: nowhere found; allowed: billy"),
     (
@@ -59,6 +66,16 @@ def test_one_line_says_why(command, words, said):
     line = command.refused(*words.split(" "))
     assert said in line
     assert "unexpectedly" not in line
+
+
+def test_alarms_of_an_unknown_machine_are_refused(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("analysis.report.page.render", render)
+    results = ("--results", tmp_path)
+    assert command("nights", "alarms", *results, "--machine", "m1").startswith("no nights: ")
+    command("report", made_run(tmp_path / "monday"))
+    line = command.refused("nights", "alarms", *results, "--machine", "m1")
+    assert line == "--machine: 'm1' found; allowed, as these have reports: m"
+    command("nights", "alarms", *results, "--machine", "m")
 
 
 def test_an_unknown_command_is_answered_with_the_nearest(command):

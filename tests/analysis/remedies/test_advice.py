@@ -163,7 +163,7 @@ def _row(standing: Standing, **changes: object) -> Remedy:
 
 
 NONE = "No remedy is recommended."
-WORSE = "reserved_cores=1 for melt under on, -10.0 % [-20.0, -5.0] more work"
+WORSE = "reserved_cores=1 for melt under on, 10.0 % [5.0, 20.0] less work"
 COSTS = f"{NONE} Shown to cost more than it gains: {'; '.join([WORSE] * 3)}"
 
 

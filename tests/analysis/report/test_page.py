@@ -16,9 +16,11 @@ from analysis.report.data import RunData, load_run
 from analysis.report.page import summary
 from analysis.report.plots import COLOURS, drawing, light, marker, themed_svg, variable
 from analysis.report.sentences import SENTENCES
-from analysis.report.words import control, headline
+from analysis.report.words import control, headline, next_step
 from analysis.statistics.interval import Estimate, Interval
 from records.arms import ARMS
+from records.notes import Note
+from records.run import Requirements
 from records.sample import Sample
 from tests.analysis.drawn import plain, texts
 from tests.analysis.remedies.sweeps import sweep, swept
@@ -304,6 +306,15 @@ def test_several_runs_share_a_page_newest_first_and_hardware_is_not_called_emula
     assert "mulated" not in re.sub(r"<style>.*</style>", "", text, flags=re.DOTALL)
 
 
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("effects", [{"on": 1.3, "aa": 1.0}, {"on": 1.3, "spin": 1.1, "aa": 1.0}])
+def test_the_key_of_the_first_picture_has_a_control_if_there_is_one(
+    tmp_path: Path, effects: dict[str, float]
+) -> None:
+    text = well_formed(_run(tmp_path, samples(replace(STREAM, effects=effects), pairs=6)))
+    assert ("</i>control</span>" in text) == ("spin" in effects)
+
+
 def test_figures_of_merit_of_two_units_are_drawn_apart(tmp_path: Path) -> None:
     text = page.render([_run(tmp_path, of_two_units())])
     assert "Every sample in B/s" in text
@@ -327,14 +338,21 @@ def _effect(run: RunData, **changes: object) -> Result:
 
 
 def _said(run: RunData, *rows: Result) -> list[str]:
-    return summary(replace(run, results=list(rows)))
+    """Of a run that was asked for these."""
+    asked = Requirements({}, min_share=0.5, retries=2)
+    return summary(replace(run, results=list(rows), header=replace(run.header, asked=asked)))
 
 
 @pytest.mark.parametrize(
     ("verdict", "said"),
     [
-        (Verdict.CONTENTION, "Slower under network writes"),
+        (Verdict.CONTENTION, "Memory contention under network writes"),
+        (Verdict.SLOWER, "Slower under network writes"),
+        (Verdict.EMULATED, "Slower under network writes"),
         (Verdict.NO_EFFECT, "No effect of network writes"),
+        (Verdict.SPEED_UP, "Faster under network writes"),
+        (Verdict.NOT_ABOVE_CONTROL, "Slower, but lost cores may explain it"),
+        (Verdict.BASELINE_UNSTABLE, "No verdict yet"),
         (Verdict.INCONCLUSIVE, "No slowdown is shown"),
     ],
 )
@@ -344,12 +362,83 @@ def test_the_headline_is_the_slowdown_with_its_interval(
     row = _effect(run, verdict=verdict, slowdown=Estimate(1.612, 1.51, 1.71))
     words = headline([row])
     assert words.startswith(f"{said}: lammps takes 1.61 [1.51, 1.71] times as")
-    assert words.endswith(" long (inconclusive).") == (verdict is Verdict.INCONCLUSIVE)
-    if verdict is not Verdict.INCONCLUSIVE:
+    assert words.endswith(f" long ({verdict}).") == ("network" not in said)
+    if "network" in said:
         reads = headline([replace(row, direction="read")])
         assert reads == words.replace("network writes", "network reads")
     others = [replace(row, case=f"case {number}") for number in range(5)]
     assert headline(others).endswith(", 2 more below.")
+
+
+def test_the_headline_says_of_which_cases_memory_is_the_cause_and_of_which_cores_may_be(
+    run: RunData,
+) -> None:
+    row = _effect(run, slowdown=Estimate(1.612, 1.51, 1.71))
+    of = {verdict: replace(row, case=verdict.name, verdict=verdict) for verdict in Verdict}
+    said = headline([of[Verdict.CONTENTION], of[Verdict.SLOWER], of[Verdict.INCONCLUSIVE]])
+    assert said == (
+        "Slower under network writes: CONTENTION takes 1.61 [1.51, 1.71] times as long (memory"
+        " contention), SLOWER takes 1.61 [1.51, 1.71] times as long."
+    )
+    said = headline([of[Verdict.NO_CONTROL], of[Verdict.INCONCLUSIVE]])
+    assert said.startswith("Slower, but lost cores may explain it: NO_CONTROL takes 1.61")
+    assert "INCONCLUSIVE" not in said
+
+
+def test_a_requested_case_without_pairs_is_not_measured_and_comes_first(tmp_path: Path) -> None:
+    """One has no run, one had all of its runs rejected; a case of baselines alone needs no pair."""
+    arms = ["off", "on", "aa"]
+    cases = {"stream": arms, "lammps": arms, "hpccg": arms, "hpccg@layouts": ["off"]}
+    lost = [reject(each, "no_fom", "no Loop time") for each in samples(LAMMPS, pairs=1)]
+    run = _run(
+        tmp_path,
+        samples(STREAM, pairs=6) + lost,
+        asked=Requirements(cases, min_share=0.5, retries=2),
+        finished_s=None,
+    )
+    measured, _, step = summary(run)
+    assert measured.startswith("Measured: stream on 1 node ")
+    assert measured.endswith("; the run is not finished. Not measured: lammps, hpccg.")
+    assert step.startswith("Next: see why no pair of lammps, hpccg counts, in rejected runs ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        # A pair of 1 min 30 s, ten of which are measured; the next look at 30 or more has 32.
+        ({"verdict": Verdict.INCONCLUSIVE}, "--pairs 32`, about 33 min 00 s; an interval"),
+        # Half-widths of 10 % and 2 % in logarithms: 25 times as many pairs.
+        (
+            {"verdict": Verdict.INCONCLUSIVE, "slowdown": Estimate(1.0, 1.02**-5, 1.02**5)},
+            "an interval of ± 2 % takes about 250 such pairs",
+        ),
+        (
+            {"verdict": Verdict.TOO_FEW_PAIRS, "rejected": 3},
+            "see why 3 runs did not count, then measure more pairs: `nimc run ",
+        ),
+        ({"verdict": Verdict.SLOWER}, "count what reaches memory"),
+        (
+            {
+                "verdict": Verdict.SLOWER,
+                "notes": [Note.UNPROVEN(targets="a", memory="was not looked at")],
+            },
+            "prove the writes: name a `device`",
+        ),
+        ({"verdict": Verdict.CONTENTION}, "`nimc run throttling --machine"),
+        ({"verdict": Verdict.CONTENTION, "baseline": "off@reserved_cores=1"}, "`nimc advise RUN"),
+        ({"verdict": Verdict.CONTENTION, "arm": "on@rate=25%"}, "`nimc advise RUN"),
+    ],
+)
+def test_the_next_step_follows_from_what_the_run_lacks_and_has_its_price(
+    run: RunData, changes: dict[str, object], said: str
+) -> None:
+    row = _effect(run, **{"slowdown": Estimate(1.0, 0.8, 1.25), **changes})
+    assert said in next_step([row], header(), {"lammps": 90.0})
+
+
+def test_the_time_of_a_pair_is_that_of_the_blocks_of_its_case(run: RunData) -> None:
+    """Ten pairs of four runs of about 9.5 s and a second's pause, and a warm-up."""
+    assert run.pair_s["lammps"] == pytest.approx(41 * 10.5 / 10, rel=0.1)
 
 
 def test_what_was_measured_is_counted(run: RunData) -> None:

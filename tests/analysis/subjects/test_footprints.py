@@ -10,6 +10,7 @@ import pytest
 from analysis.questions.question import INCONCLUSIVE, answer, sentences_of
 from analysis.questions.shown import _boundaries
 from analysis.report.data import load_run
+from analysis.subjects.factors import LEVELS
 from analysis.subjects.footprints import BOTH, CACHE, CAUSES, CELLS, MEMORY, NONE, cause
 from records.arms import name_of, parts_of
 from studies.footprints import MIB, PLANTED, named, planted_run
@@ -147,6 +148,9 @@ def test_the_page_says_it_and_draws_the_map(tmp_path):
     for said in ("64 KiB", "2 MiB", "512 KiB", "L2", "last-level caches"):
         assert said in map_of
     assert "1.20" in map_of
+    # Parts of the caches stand where their bytes do, not where their names do.
+    levels = answer(LEVELS, run).filter(line="on@working_set=512KiB")["level"]
+    assert list(levels) == ["64KiB", "llc_16", "2*llc"]
 
 
 def test_the_sizes_of_caches_lie_between_levels():

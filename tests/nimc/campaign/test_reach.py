@@ -44,7 +44,7 @@ CAMPAIGNS = sorted(path.stem for path in (ROOT / "campaigns").glob("*.yaml"))
 #: What asks for several nodes, NUMA nodes or rails; one host also has the control to surpass.
 ON_A_CLUSTER = {
     *("core_reservation_scaling", "scaling", "scaling_quick", "scaling_rxe"),
-    *("numa", "multirail", "nodes"),
+    *("numa", "multirail", "multirail_quick", "nodes"),
 }
 
 
@@ -203,8 +203,9 @@ def test_the_plan_says_what_is_shown_and_what_never_can_be(tmp_path, command):
     assert f"slower by {effects[0]:.2g} % in 6 pairs, by {effects[1]:.2g} % in 24 pairs" in shown
     assert "'no effect' in 12 pairs; spread 1 %" in shown
     file.write_text(f"{text.replace(', aa', '')}pairs: {{floor: 6, cap: 6}}\n")
-    (warning,) = command.json("plan", file, "--machine", "localhost")["warnings"]
-    assert warning.startswith("stream: no verdict, as the arm aa does not repeat the baseline")
+    bare, uncontrolled = command.json("plan", file, "--machine", "localhost")["warnings"]
+    assert bare.startswith("stream: no verdict, as the arm aa does not repeat the baseline")
+    assert uncontrolled.startswith("stream: a loss ends as 'control missing', as origin and target")
     file.write_text(f"{text.replace('on,', 'on, spin,')}pairs: {{floor: 6, cap: 6}}\n")
     (warning,) = command.json("plan", file, "--machine", "localhost")["warnings"]
     assert warning.endswith("among 1 question: raise pairs.cap to 8")

@@ -283,17 +283,19 @@ def test_both_files_are_written_and_never_again(root, command):
     assert site.read_text() == text
 
 
-def test_a_planted_link_is_neither_followed_nor_replaced(root, monkeypatch, command):
-    config = root / "configs" / "box.py"
+@pytest.mark.parametrize("file", ["configs/box.py", "site/box.yaml"])
+def test_a_planted_link_is_neither_followed_nor_replaced(root, monkeypatch, command, file):
+    """Nor is the other file left alone."""
+    planted = root / file
 
     def meanwhile() -> ClusterFacts:
-        config.symlink_to(root / "elsewhere")
+        planted.symlink_to(root / "elsewhere")
         return found()
 
     monkeypatch.setattr(init, "learn", meanwhile)
-    assert command.refused("init", "box", code=3) == f"{config}: File exists"
+    assert command.refused("init", "box", code=3) == f"{planted}: File exists"
     command("init", "box", code=2)
-    assert [path.name for path in root.glob("*/*")] == ["box.py"]
+    assert list(root.glob("*/*")) == [planted]
     assert not (root / "elsewhere").exists()
 
 

@@ -1,5 +1,6 @@
 """`nimc run` from outside: what is on disk, printed and left running after whatever happens."""
 
+import errno
 import hashlib
 import json
 import os
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -287,12 +289,26 @@ def test_what_cannot_work_is_reported_in_one_line(
     assert (command.out, nimc.results.exists()) == ("", False)
 
 
+def test_a_run_that_cannot_begin_leaves_nothing(nimc, monkeypatch):
+    nimc.ended("--fresh", fake="torn", code=3)
+    run = nimc.the_run()
+    full = OSError(errno.ENOSPC, "No space left on device", "run.json")
+    with monkeypatch.context() as patch:
+        patch.setattr("nimc.run.folder.save_header", Mock(side_effect=full))
+        _, err = nimc.ended("--fresh", code=3)
+    assert err.splitlines()[-1] == "nimc: run.json: No space left on device"
+    assert nimc.the_run() == (nimc.results / "latest").resolve() == run
+
+
 @pytest.mark.slow
 def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nimc: Nimc) -> None:
-    """On a file system of 128 KiB, filled up but for a few samples."""
+    """On a file system of 128 KiB: full, then filled up but for a few samples."""
     run = shlex.join([*nimc_without_figures.COMMAND, *nimc.words()])
     script = f"""
         mkdir results && mount -t tmpfs -o size=128k none results || exit 77
+        head -c 131072 /dev/zero > results/filler
+        {run}; echo status $?
+        ls -A results
         head -c 110000 /dev/zero > results/filler
         {run}; echo status $?
         rm results/filler; mount -o remount,size=8m results
@@ -306,8 +322,11 @@ def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nim
     )
     if outcome.returncode == 77 or "unshare" in outcome.stderr:
         pytest.skip(f"no mount namespace of one's own here: {outcome.stderr.strip()}")
-    assert outcome.stdout.splitlines()[-2:] == ["status 3", "status 0"], outcome.stderr
-    assert "No space left on device" in outcome.stderr
+    said = outcome.stdout.splitlines()
+    assert said == ["status 3", "filler", "status 3", "status 0"], outcome.stderr
+    first, *later = outcome.stderr.splitlines()
+    assert first.endswith("/run.json: No space left on device")
+    assert any("No space left on device" in line for line in later)
     assert "Traceback" not in outcome.stderr
     rows = json.loads((nimc.folder / "document.json").read_text())["results"]
     assert {row["pairs"] for row in rows} == {6}
@@ -315,7 +334,7 @@ def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nim
     assert len(keys) == len(set(keys))
 
 
-def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, wait_until):
+def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, command, wait_until):
     """Under nohup, which has a hangup ignored."""
     ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
     first = nimc.start("--fresh", fake="held,child", preexec_fn=ignore)
@@ -323,6 +342,11 @@ def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, wai
     out, err = nimc.ended(code=2)
     assert out == ""
     assert f"another nimc (process {first.pid}) is running this campaign there" in err
+    line = command.refused("pack", nimc.results / "latest")
+    assert line == (
+        f"{nimc.the_run()}: another nimc (process {first.pid}) is running this campaign there;"
+        " allowed: wait for it, or end it"
+    )
     code, err = stopped(first, signal.SIGHUP, signal.SIGINT)
     assert code == 130
     assert err.splitlines()[-1] == (
@@ -331,6 +355,10 @@ def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, wai
     )
     assert users_of(nimc.the_run()) == []
     assert children_of_nobody(nimc) == []
+    crate = nimc.folder / "crate.zip"
+    packed = command("pack", nimc.the_run(), "-o", crate)
+    assert packed.endswith("\nnot finished: the crate has what was measured so far\n")
+    command("verify", crate)
 
 
 def test_a_run_whose_folder_is_gone_is_named(nimc, monkeypatch):
@@ -391,6 +419,16 @@ workloads:
 arms: [off, on, aa]
 pairs: {floor: 6, cap: 6}
 """
+
+
+def test_runs_of_a_check_of_others_are_counted_before_it_has_read_them(nimc, monkeypatch):
+    shutil.copy(ROOT / "tests/nimc/campaign/theirs.py", nimc.folder)
+    nimc.write(OF_OTHERS)
+    monkeypatch.setattr("nimc.run.progress._PLAIN_S", 0.0)
+    _, err = nimc.ended("--case", "plain", fake="unread", code=3)
+    assert "plain, block 0: 0 of 19 runs" in err
+    assert "plain, block 0: 19 of 19 runs" in err  # as its ReFrame ends, too early
+    assert "plain: block 0 added no pair: no run was started" in err
 
 
 def test_a_check_of_others_is_measured_verified_reported_and_compared(nimc, command):
