@@ -106,6 +106,8 @@ def campaigns_command(machine: str) -> Answer:
     cells = [[row["campaign"], _about(row), row["title"]] for row in rows]
     table = Table(["campaign", "takes", "what it measures"], cells, [0, 2])
     parts: list[str | Table] = [prose(f"on {machine}", bold=True), table]
+    if any(row["why"] for row in rows):
+        parts.append(f"cannot run: 'nimc plan CAMPAIGN --machine {machine}' says why")
     return Answer({"machine": machine, "campaigns": rows}, parts)
 
 
