@@ -410,7 +410,7 @@ def test_a_requested_case_without_pairs_is_not_measured_and_comes_first(tmp_path
         # Half-widths of 10 % and 2 % in logarithms: 25 times as many pairs.
         (
             {"verdict": Verdict.INCONCLUSIVE, "slowdown": Estimate(1.0, 1.02**-5, 1.02**5)},
-            "an interval of ± 2 % takes about 250 such pairs",
+            "an interval of ± 2 % takes about 250 such pairs (6 h 15 min), fewer",
         ),
         (
             {"verdict": Verdict.TOO_FEW_PAIRS, "rejected": 3},
