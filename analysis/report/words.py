@@ -21,7 +21,6 @@ from records.groups import grouped
 from records.notes import Note, remedy_of
 from records.run import RunHeader
 from records.text import duration as spent
-from records.text import some
 from records.units import SECONDS, plural, quantity
 
 #: Outcome of a run that does not count -> its meaning.
@@ -213,12 +212,6 @@ def next_step(
     `pair_s`: how long a pair of each case took.
     """
     pair_s = pair_s or {}
-    if lacking := unmeasured(rows, header):
-        more = _more(0, rows, header, pair_s)
-        return (
-            f"Next: see why no pair of {some(lacking, _HEADED)} counts, in rejected runs and in"
-            f" blocks that ended early, then measure: {more}."
-        )
     effects = [row for row in rows if row.role == "effect"]
     of = {row.verdict: row for row in reversed(effects)}
     for verdict in SENTENCES:
