@@ -405,6 +405,14 @@ def test_a_requested_case_without_pairs_is_not_measured(tmp_path: Path) -> None:
     assert step.endswith("(lammps: too few pairs).")
 
 
+def test_rejected_runs_that_put_a_case_in_doubt_are_said_at_once(tmp_path: Path) -> None:
+    """Every second run with writes of one of two cases."""
+    found = samples(STREAM, pairs=12)
+    lost = [reject(s, "rejected", "slow") if s.arm == "on" and s.pair % 2 else s for s in found]
+    measured = summary(_run(tmp_path, lost + samples(LAMMPS, pairs=6)))[0]
+    assert measured.endswith(" Rejected runs put stream in doubt: see the warnings below.")
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
