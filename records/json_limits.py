@@ -32,7 +32,7 @@ def parsed(text: bytes, at: str) -> Any:
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError as error:
-        raise InputError(f"{at}: {error}") from error
+        raise InputError(f"{at}: invalid JSON: {error}") from error
 
 
 def validated(kind: type[_T], record: Any, at: object, *within: str) -> _T:

@@ -6,6 +6,7 @@ nights = nights_of(results)      # one row a night and watched quantity
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
@@ -89,7 +90,7 @@ def _tables(folders: Iterable[Path]) -> Iterator[Path]:
         require_results(folder)
         runs = sorted(path for path in folder.iterdir() if not path.is_symlink())
         paths = (run / "report" / "results.parquet" for run in runs)
-        yield from (path for path in paths if path.exists())
+        yield from filter(os.path.exists, paths)  # not those that others have closed
 
 
 def _read(path: Path) -> pl.DataFrame:

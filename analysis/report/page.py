@@ -29,11 +29,14 @@ from records.arms import BASELINE
 from records.errors import InputError
 from records.files import distrust, make_folder, replace_text
 from records.groups import grouped
+from records.notes import Note, remedy_of
 from records.text import some
 from records.units import plural, quantity
 
 #: Most cases named in one sentence.
 _NAMED = 4
+#: What is to be done about notes on rejected runs.
+_DOUBTS = {Note.FIRST_ATTEMPTS.remedy, Note.MANY_REJECTED.remedy}
 
 
 def summary(run: RunData) -> list[str]:
@@ -52,17 +55,24 @@ def _measured(run: RunData) -> str:
     nodes = {name for names in samples["nodes"].unique() for name in str(names).split(",")}
     rejected = samples.filter(status="rejected").height
     end = "; the run is not finished" if run.ended_s is None else f" to {utc(run.ended_s)}"
-    beside = ""
-    if earlier:
-        runs = plural(earlier, "earlier run")
-        beside = f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
-    if lacking:
-        beside = f" Not measured: {some(lacking, _NAMED)}.{beside}"
-    return (
+    warned = dict.fromkeys(
+        row.case
+        for row in run.results
+        if row.case not in lacking and _DOUBTS & {*map(remedy_of, row.notes)}
+    )
+    said = (
         f"Measured: {some(cases, _NAMED) or 'nothing'} on {plural(len(nodes), 'node')} of "
         f"{header.machine}, {plural(samples.height, 'run')}, {rejected or 'none'} rejected, from "
-        f"{utc(header.started_s)}{end}.{beside}"
+        f"{utc(header.started_s)}{end}."
     )
+    if lacking:
+        said += f" Not measured: {some(lacking, _NAMED)}."
+    if warned:
+        said += f" Rejected runs put {some(warned, _NAMED)} in doubt: see the warnings below."
+    if earlier:
+        runs = plural(earlier, "earlier run")
+        said += f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
+    return said
 
 
 def _lost(effects: Sequence[Result]) -> str:

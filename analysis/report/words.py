@@ -21,7 +21,6 @@ from records.groups import grouped
 from records.notes import Note, remedy_of
 from records.run import RunHeader
 from records.text import duration as spent
-from records.text import some
 from records.units import SECONDS, plural, quantity
 
 #: Outcome of a run that does not count -> its meaning.
@@ -212,27 +211,22 @@ def next_step(
 
     `pair_s`: how long a pair of each case took.
     """
-    if lacking := unmeasured(rows, header):
-        more = _more(0, rows, header, pair_s or {})
-        return (
-            f"Next: see why no pair of {some(lacking, _HEADED)} counts, in rejected runs and in"
-            f" blocks that ended early, then measure: {more}."
-        )
+    pair_s = pair_s or {}
     effects = [row for row in rows if row.role == "effect"]
     of = {row.verdict: row for row in reversed(effects)}
     for verdict in SENTENCES:
         row = of.get(verdict)
-        if row is not None and (do := _do(row, effects)):
+        if row is not None and (do := _do(row, effects, pair_s)):
             advice = do.format(
                 run=f"nimc run {header.asked_by} --machine {header.machine}",
                 machine=header.machine,
-                more=_more(row.pairs, rows, header, pair_s or {}),
+                more=_more(row.pairs, rows, header, pair_s),
             )
             return f"Next: {advice} ({named(row)}: {verdict})."
     return "Next: measure an arm with writers; this run has none."
 
 
-def _do(row: Result, effects: Sequence[Result]) -> str:
+def _do(row: Result, effects: Sequence[Result], pair_s: Mapping[str, float]) -> str:
     """What to do about a verdict, where other facts of the run may change it."""
     verdict, do = row.verdict, SENTENCES[row.verdict].do
     if verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
@@ -240,7 +234,9 @@ def _do(row: Result, effects: Sequence[Result]) -> str:
     if verdict is Verdict.TOO_FEW_PAIRS and row.rejected:
         return f"see why {plural(row.rejected, 'run')} did not count, then {do}"
     if verdict is Verdict.INCONCLUSIVE and (enough := _enough(row)) > next_look(row.pairs + 1):
-        return f"{do}; {_takes(row, enough)}, fewer if the machine is quieter"
+        took_s = pair_s.get(row.case, 0.0) * enough
+        taken = f" ({spent(took_s)})" if took_s else ""
+        return f"{do}; {_takes(row, enough)}{taken}, fewer if the machine is quieter"
     if verdict is Verdict.SLOWER and Note.UNPROVEN.remedy in map(remedy_of, row.notes):
         return f"prove the writes: {Note.UNPROVEN.remedy}"
     if verdict is Verdict.CONTENTION and any(_is_remedy(each) for each in effects):

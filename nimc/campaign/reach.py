@@ -53,7 +53,7 @@ def last_spreads(results: Path, machine: str) -> Spreads:
     """Those of the machine's last run with repeated baselines (A/A)."""
     of_machine = [run for run in own_runs(results) if run[1].machine == machine]
     for path, _ in sorted(of_machine, key=lambda run: run[1].started_s, reverse=True):
-        with suppress(InputError):
+        with suppress(InputError, OSError):
             if of_case := _spreads_in(path):
                 return Spreads(str(path), of_case)
     return Spreads()

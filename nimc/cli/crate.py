@@ -63,6 +63,8 @@ def pack_command(
     run: Path, output: Path | None, key: Path | None, license_: str, authors: tuple[str, ...]
 ) -> Answer:
     """Pack a run as a crate: one zip (RO-Crate) that can be cited, verified and repeated."""
+    if not all(map(str.strip, authors)):
+        raise InputError("--author: '' found; allowed: 'Family, Given', or an institution")
     run = run.resolve()
     crate = output or run.with_name(f"{run.name}.zip")
     packed = pack(run, crate, license_, authors, key)
@@ -170,6 +172,9 @@ def verify_command(runs: tuple[Path, ...], head: str | None, allowed: Path | Non
     """
     if head is not None and len(runs) != 1:
         raise InputError("--head: cannot be combined with several RUNs")
+    unsigned = [run for run in runs if run.suffix != ".zip"] if allowed else []
+    if unsigned:
+        raise InputError(f"--allowed-signers: {unsigned[0]} is not signed; allowed: crates (.zip)")
     verified = [
         verify_crate(run, head, allowed) if run.suffix == ".zip" else verify(run, head)
         for run in dict.fromkeys(runs)

@@ -159,6 +159,8 @@ def list_remedies() -> Answer:
 @answers()
 def show_remedy(name: str, given: tuple[str, ...], part: Part | None) -> Answer:
     """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
+    if part:
+        options.only_with("--part", "--set")
     remedy = ROOT_REMEDIES.get(name)
     if remedy is None:
         raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")

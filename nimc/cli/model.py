@@ -24,7 +24,7 @@ from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound
 from nimc.cli.document import Answer, answers
-from nimc.cli.options import RunPath, output_option
+from nimc.cli.options import RunPath, output_option, useless_without
 from records.errors import InputError
 from records.files import replace_text
 from records.text import visible, wrapped
@@ -127,6 +127,8 @@ def plot_command(
     **of_run: Any,
 ) -> None:
     """Write a self-contained page: stacked bandwidth, grid of placements, parameters, errors."""
+    if sweep_file is None:
+        useless_without("--sweep", "--kernel", "--comm-node")
     model = load_model(platform, model_path)
     measured = None if sweep_file is None else _load_sweep(sweep_file, **of_run)
     replace_text(output, page.render(model, measured))

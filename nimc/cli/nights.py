@@ -21,6 +21,7 @@ from nimc.nights.summary import Outcome, Summary
 from records.errors import InputError
 from records.files import require_own
 from records.groups import grouped
+from records.run_folder import require_results
 from records.text import Line, one_line, visible
 from records.units import NONE, plural, quantity
 
@@ -90,6 +91,8 @@ def run(
 @answers()
 def list_nights(folders: tuple[Path, ...]) -> Answer:
     """List how nights ended, the oldest first."""
+    for folder in folders:
+        require_results(folder)
     summaries, left_out = summary.load_all(folders)
     for line in left_out:
         log(f"left out: {line}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -56,20 +57,24 @@ def _campaigns() -> dict[str, Path]:
 
 
 #: Parts of a run that readers open: a pipe among them would be waited for without end.
-_READ = ("run.json", "samples/*", "counters/*", "provenance/*")
+_READ = ("run.json", "samples", "samples/*", "counters", "counters/*", "provenance", "provenance/*")
 
 
 class RunPath(click.Path):
-    """A path that leads to a file, or to a folder without pipes and devices in place of files."""
+    """A readable file, or such a folder, without pipes and devices in place of a run's files."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Raises InputError."""
+        """Raises InputError; an unset variable of the shell gives an empty path."""
         path = Path(value)
+        if not str(value):
+            raise InputError("'' found; allowed: the path of a run or a file")
         try:
             for file in (path, *(part for pattern in _READ for part in path.glob(pattern))):
                 mode = file.stat().st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise InputError(f"{file}: neither a file nor a folder")
+                if not os.access(file, os.R_OK | (os.X_OK if stat.S_ISDIR(mode) else 0)):
+                    raise InputError(f"{file}: {os.strerror(errno.EACCES)}")
         except FileNotFoundError as error:
             raise InputError(f"{os.fsdecode(error.filename)}: does not exist") from None
         except OSError as error:

@@ -25,6 +25,7 @@ from records.arms import level_text
 from records.checkout import ROOT
 from records.errors import InputError
 from records.groups import grouped
+from records.machine.site import load as load_machine
 from records.text import Line, broken, duration, wrapped
 from records.units import NONE, number, plural, quantity
 
@@ -102,10 +103,13 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
 @answers(tables=True)
 def campaigns_command(machine: str) -> Answer:
     """List the campaigns: how long each takes on a machine, and what it answers."""
+    load_machine(machine)  # one that is unknown, or wrong, is no reason of each campaign
     rows = [_listed(file, machine) for file in sorted((ROOT / "campaigns").glob("*.yaml"))]
     cells = [[row["campaign"], _about(row), row["title"]] for row in rows]
     table = Table(["campaign", "takes", "what it measures"], cells, [0, 2])
     parts: list[str | Table] = [prose(f"on {machine}", bold=True), table]
+    if any(row["why"] for row in rows):
+        parts.append(f"cannot run: 'nimc plan CAMPAIGN --machine {machine}' says why")
     return Answer({"machine": machine, "campaigns": rows}, parts)
 
 

@@ -42,6 +42,8 @@ def _listed_run(run: Path) -> dict[str, Any]:
         samples = judged(read_run(run).frame)
     except InputError as error:
         row["state"] = f"unreadable: {str(error).splitlines()[0]}"
+    except OSError as error:
+        row["state"] = f"unreadable: {error.filename}: {error.strerror}"
     else:
         row |= {name: getattr(header, name) for name in _READ[:3]}
         row["samples"] = samples.height

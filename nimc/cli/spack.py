@@ -11,15 +11,18 @@ import click
 from nimc.cli.document import Answer, answers
 from nimc.cli.options import FILE, machine_option
 from records.errors import InputError
+from records.machine.site import require_known
 from records.text import aligned, wrapped
 from reframe_tests.spack.build import Built, read, stored
 from reframe_tests.spack.build import build as build_environment
 from reframe_tests.spack.setup import (
     LANGUAGES,
+    SpackLayout,
     compilers,
     known_environments,
     layout,
     load,
+    text_of,
     without_compiler,
 )
 from reframe_tests.spack.setup import setup as set_up
@@ -27,6 +30,7 @@ from reframe_tests.spack.setup import setup as set_up
 _jobs = click.option(
     "-j",
     "--jobs",
+    type=click.IntRange(1),
     default=len(os.sched_getaffinity(0)),
     show_default="all cores",
     help="Processes.",
@@ -39,6 +43,13 @@ def spack_command() -> None:
 
     All files are in $NIMC_SPACK_DIR, else in the user's cache.
     """
+
+
+def _place(machine: str) -> SpackLayout:
+    """Where the files of a machine are. Raises InputError for one that there is not."""
+    place = layout(machine)
+    require_known(machine)
+    return place
 
 
 def _say(text: str) -> None:
@@ -63,7 +74,7 @@ def setup(
     machine: str, packages: Path | None, machine_file: Path | None, mirror: str | None
 ) -> Answer:
     """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
-    place = layout(machine)
+    place = _place(machine)
     settings = set_up(place, packages, machine_file, mirror, _say)
     note = "" if settings.pinned else " (not the pinned version)"
     there = compilers(place, settings)
@@ -86,7 +97,7 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
     """Build environments; those that are up to date are skipped."""
     if not stacks:
         raise InputError(f"STACK: name at least one of {', '.join(known_environments())}")
-    place = layout(machine)
+    place = _place(machine)
     settings = load(place)
     return _built([build_environment(place, settings, name, jobs, _say) for name in stacks])
 
@@ -97,7 +108,9 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
 @answers()
 def info(stacks: tuple[str, ...], machine: str) -> Answer:
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
-    place = layout(machine)
+    place = _place(machine)
+    for name in stacks:
+        text_of(name)  # raises for one that there is not
     return _built([one for name in stacks or stored(place) if (one := read(place, name))])
 
 

@@ -71,7 +71,7 @@ def required(what: str, lack: object, detail: str, remedy: str) -> Finding:
 
 def c_compiler(*, needed: bool) -> Finding:
     """A C compiler whose OpenMP programs run; STREAM needs one."""
-    name, what = os.environ.get("CC", "cc"), "C compiler with OpenMP"
+    name, what = os.environ.get("CC") or "cc", "C compiler with OpenMP"
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder, "openmp.c"), str(Path(folder, "openmp"))
         source.write_text(_OPENMP)
@@ -419,12 +419,7 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     Raises InputError if there is no file of that name; an invalid file is a finding.
     """
     path = root / "configs" / f"{name}.py"
-    machines = site_files.known_machines(root)
-    if name not in machines and not path.is_file():
-        raise InputError(
-            f"machine {name!r}: neither site/{name}.yaml nor configs/{name}.py exists;"
-            f" known machines: {', '.join(machines) or 'none'}"
-        )
+    site_files.require_known(name, root)
     here, settings = host.detect(), settings_of(path)
     config = config_file(name, path, settings)
     partitions = settings.partitions if config.state == "ok" else []

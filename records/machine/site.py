@@ -358,6 +358,16 @@ def known_machines(root: Path = ROOT) -> list[str]:
     return sorted(path.stem for path in (root / "site").glob("*.yaml"))
 
 
+def require_known(name: str, root: Path = ROOT) -> None:
+    """Raise InputError for a machine without a file."""
+    machines = known_machines(root)
+    if name not in machines and not (root / "configs" / f"{name}.py").is_file():
+        raise InputError(
+            f"machine {name!r}: neither site/{name}.yaml nor configs/{name}.py exists;"
+            f" known machines: {', '.join(machines) or 'none'}"
+        )
+
+
 def load(name: str, root: Path = ROOT) -> Machine:
     """The machine of that name; raises InputError if its file is missing or invalid."""
     machines = known_machines(root)

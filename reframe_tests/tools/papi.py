@@ -117,7 +117,7 @@ def shim() -> Path:
     path = cache / f"papi-{hashlib.sha256(source).hexdigest()[:16]}.so"
     if path.exists():
         return path
-    compiler = os.environ.get("CC", "cc")
+    compiler = os.environ.get("CC") or "cc"
     if shutil.which(compiler) is None:
         raise InputError(f"papi: no C compiler {compiler} for its shim (apt install gcc)")
     with tempfile.TemporaryDirectory(dir=cache) as folder:

@@ -129,8 +129,9 @@ def test_a_campaign_takes_a_line_of_eighty_columns(command, monkeypatch):
     monkeypatch.setattr("nimc.cli.plan.prepare", lambda *_: (_ for _ in ()).throw(cannot))
     machine, header, *lines = command("campaigns", "--machine", "localhost").splitlines()
     assert (machine, header.split()[0]) == ("on localhost", "campaign")
-    assert len(lines) == len(list((ROOT / "campaigns").glob("*.yaml")))
+    assert len(lines) == len(list((ROOT / "campaigns").glob("*.yaml"))) + 1
     assert max(map(len, lines)) <= 80
+    assert lines[-1] == "cannot run: 'nimc plan CAMPAIGN --machine localhost' says why"
 
 
 @pytest.mark.parametrize(

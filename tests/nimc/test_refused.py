@@ -4,25 +4,44 @@ A RUN may lead nowhere, or to what would be read without end.
 """
 
 import os
+import shlex
+import subprocess
 
 import pytest
 
+from nimc.run.session import NIMC
 from tests.analysis.history.made import made_run
 from tests.captures import RUN_QUICK
 from tests.fuzz.target import limited
 from tests.nimc.nimc_without_figures import render
+from tests.test_nimc_module import add_table
 
 REFUSED = [
     ("plan quik", "unknown campaign 'quik', did you mean 'quick'?; "),
     ("plan quick --machine ../site/localhost", ""),
     ("plan /dev/zero --machine localhost", ""),
     ("plan a\udcffb --machine localhost", ""),
+    ("campaigns --machine nowhere", "machine 'nowhere': site/nowhere.yaml not found; known mach"),
     ("spack info --machine ../..", ""),
+    ("spack setup --machine nowhere", "machine 'nowhere': neither site/nowhere.yaml nor configs/"),
+    ("spack info nothing --machine localhost", "environment 'nothing': allowed are hpccg, "),
     ("spack build --machine localhost", "STACK: name at least one of "),
     ("doctor --machine localhost --wait 1min", "--wait: has no effect without --in-job"),
     ("doctor --machine localhost --results x", "--results: has no effect without --in-job"),
+    (
+        "remedy show mba --part unit --json",
+        "--json: cannot be combined with --part; allowed: --set",
+    ),
     ("remedy show smba", "smba: no such remedy; allowed: irq_affinity, cat"),
     ("model plot --platform henri -o ", "--output: '' found; allowed: a path"),
+    ("model plot --platform henri -o x --kernel triad", "--kernel: has no effect without --sweep"),
+    ("report ", "'' found; allowed: the path of a run or a file"),
+    (
+        f"pack {RUN_QUICK} --author ",
+        "--author: '' found; allowed: 'Family, Given', or an instituti",
+    ),
+    (f"verify {RUN_QUICK} --allowed-signers /dev/null", " is not signed; allowed: crates (.zip)"),
+    ("nights list --results none", "none: there is no such folder of runs"),
     ("runs --results ", "--results: '' found; allowed: a folder"),
     ("run quick --results /dev/null", "--results: '/dev/null' found; allowed: a folder"),
     ("nights list --results /dev/null", "--results: '/dev/null' found; allowed: a folder"),
@@ -87,6 +106,36 @@ def test_control_characters_of_a_command_line_are_not_printed(command):
     command("writers", "a\x1b[2J", "b\udccc", code=2)
     assert "unexpected extra arguments" in command.err
     assert all(line.isprintable() for line in command.err.split("\n"))
+
+
+def test_what_may_not_be_read_is_named_and_hides_no_other_run(tmp_path):
+    """By no superuser: in a user namespace of its own, root is none."""
+    (table := add_table(made_run(tmp_path / "monday"))).parent.chmod(0)
+    (samples := made_run(tmp_path / "tuesday") / "samples").chmod(0)
+    add_table(made_run(tmp_path / "wednesday", day=2))
+    (secret := tmp_path / "secret").touch(mode=0)
+    nimc = shlex.join(NIMC)
+    script = f"""
+        {nimc} report tuesday; echo status $?
+        {nimc} model fit secret; echo status $?
+        {nimc} runs --results .; echo status $?
+        {nimc} nights alarms --results .; echo status $?
+    """
+    apart = ["unshare", "--user"] if os.geteuid() == 0 else []
+    outcome = subprocess.run(
+        [*apart, "sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    for path in (table.parent, samples, secret):
+        path.chmod(0o700)
+    if "unshare" in outcome.stderr:
+        pytest.skip(f"no user namespace of one's own here: {outcome.stderr.strip()}")
+    denied = ["nimc: tuesday/samples: Permission denied", "nimc: secret: Permission denied"]
+    assert outcome.stderr.splitlines() == denied
+    said = outcome.stdout.splitlines()
+    statuses = [line for line in said if line.startswith("status")]
+    assert statuses == ["status 2", "status 2", "status 0", "status 0"]
+    assert "tuesday: unreadable: tuesday/samples: Permission denied" in said
+    assert any(line.startswith("m melt off fom") for line in said)
 
 
 @pytest.mark.parametrize(

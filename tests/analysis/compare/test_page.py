@@ -30,6 +30,9 @@ def test_every_night_and_every_ratio_is_drawn_and_nothing_is_loaded(several: Com
     text = text_of(page)
     assert "The RDMA on this page is emulated." in text
     assert "Not known on either side: CPU model" in text
+    # What the nights show comes first.
+    assert text.count(several.summary) == 1
+    assert text.index(several.summary) < text.index("What differs")
     groups = re.findall(r'<g id="s-nights-[^"]*">(.*?)</g>\s*</g>', page, re.DOTALL)
     assert [len(re.findall(r"<use ", group)) for group in groups] == [3, 2]
     # So are the interval of each side, and that of every ratio.

@@ -385,7 +385,7 @@ def test_the_headline_says_of_which_cases_memory_is_the_cause_and_of_which_cores
     assert "INCONCLUSIVE" not in said
 
 
-def test_a_requested_case_without_pairs_is_not_measured_and_comes_first(tmp_path: Path) -> None:
+def test_a_requested_case_without_pairs_is_not_measured(tmp_path: Path) -> None:
     """One has no run, one had all of its runs rejected; a case of baselines alone needs no pair."""
     arms = ["off", "on", "aa"]
     cases = {"stream": arms, "lammps": arms, "hpccg": arms, "hpccg@layouts": ["off"]}
@@ -399,7 +399,18 @@ def test_a_requested_case_without_pairs_is_not_measured_and_comes_first(tmp_path
     measured, _, step = summary(run)
     assert measured.startswith("Measured: stream on 1 node ")
     assert measured.endswith("; the run is not finished. Not measured: lammps, hpccg.")
-    assert step.startswith("Next: see why no pair of lammps, hpccg counts, in rejected runs ")
+    assert step.startswith(
+        "Next: see why 3 runs did not count, then measure more pairs: `nimc run "
+    )
+    assert step.endswith("(lammps: too few pairs).")
+
+
+def test_rejected_runs_that_put_a_case_in_doubt_are_said_at_once(tmp_path: Path) -> None:
+    """Every second run with writes of one of two cases."""
+    found = samples(STREAM, pairs=12)
+    lost = [reject(s, "rejected", "slow") if s.arm == "on" and s.pair % 2 else s for s in found]
+    measured = summary(_run(tmp_path, lost + samples(LAMMPS, pairs=6)))[0]
+    assert measured.endswith(" Rejected runs put stream in doubt: see the warnings below.")
 
 
 @pytest.mark.parametrize(
@@ -410,7 +421,7 @@ def test_a_requested_case_without_pairs_is_not_measured_and_comes_first(tmp_path
         # Half-widths of 10 % and 2 % in logarithms: 25 times as many pairs.
         (
             {"verdict": Verdict.INCONCLUSIVE, "slowdown": Estimate(1.0, 1.02**-5, 1.02**5)},
-            "an interval of ± 2 % takes about 250 such pairs",
+            "an interval of ± 2 % takes about 250 such pairs (6 h 15 min), fewer",
         ),
         (
             {"verdict": Verdict.TOO_FEW_PAIRS, "rejected": 3},

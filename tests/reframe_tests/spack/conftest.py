@@ -17,7 +17,8 @@ def spack_root(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def ready(spack_root, tmp_path):
+def ready(spack_root, tmp_path, monkeypatch):
+    monkeypatch.setattr("records.machine.site.known_machines", lambda _: ["elsewhere", "here"])
     place = layout("here", tmp_path / "state")
     settings = setup.setup(place, tmp_path, None, None, print)
     (spack_root / "calls").unlink()
