@@ -29,6 +29,8 @@ RUN_VARIABLE = "NIMC_RUN"
 _TICK_S = 1.0
 #: How long ReFrame may take to cancel its jobs, seconds.
 _GRACE_S = 30.0
+#: How long a block may then take to end: its agents their writers, and its conductor the agents.
+_END_BLOCK_S = 3 * processes.GRACE_S
 
 
 def find_reframe() -> str:
@@ -67,7 +69,7 @@ def run_session(
     finally:
         if child.poll() is None:
             child.kill()
-        processes.end_descendants()
+        processes.end_descendants(_END_BLOCK_S, lambda: interrupts.count > 1)
         child.wait()
     interrupts.check()
     return child.returncode
