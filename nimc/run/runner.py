@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -269,6 +269,11 @@ class CampaignRunner:
         """None where Slurm does not run the jobs."""
         return SlurmWatch(self.run, self.display.tell) if self.request.slurm else None
 
+    def close(self) -> None:
+        """Ask Slurm no more."""
+        if self.slurm:
+            self.slurm.close()
+
     def run_all(self) -> list[Failure]:
         """Measure every case, also after one that failed. Raises Stopped on a signal."""
         processes.become_subreaper()
@@ -327,7 +332,8 @@ class CampaignRunner:
             return layout
         block = len(list((self.run / "logs" / compared.name).glob("[0-9]*")))
         try:
-            replace(self, request=search)._run_block(compared, block, layouts.RUNS, later_s)
+            with closing(replace(self, request=search)) as searching:
+                searching._run_block(compared, block, layouts.RUNS, later_s)
         except _CaseError as error:
             raise _CaseError(f"{compared.name}: {error}") from None
         layout = layouts.fastest(self.run, compared, treated)

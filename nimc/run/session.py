@@ -203,6 +203,12 @@ class _Probe:
         self.output.seek(0)
         return self.output.read().decode(errors="replace")
 
+    def close(self) -> None:
+        if self.running is not None:
+            self.running.kill()
+            self.running.wait()
+        self.output.close()
+
     def silent_s(self, now_s: float) -> float:
         return 0.0 if self.answered_s is None else now_s - self.answered_s
 
@@ -219,6 +225,11 @@ class SlurmWatch:
         self._begun = False
         #: Since when slurmctld has had no job of a block that began; None if it has one.
         self._gone_s: float | None = None
+
+    def close(self) -> None:
+        """Ask no more."""
+        for probe in self._probes:
+            probe.close()
 
     @property
     def waits(self) -> str:

@@ -277,3 +277,8 @@ def test_one_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     (probe,) = watch._probes
     assert probe.running.wait(10) == -9
     assert time.monotonic() - began_s < 10
+    watch.look(62.0, begun=True, finished=False)  # gathers it
+    watch.look(100.0, begun=True, finished=False)
+    asked = probe.running
+    watch.close()
+    assert (asked.returncode, probe.output.closed) == (-9, True)
