@@ -19,7 +19,7 @@ from nimc.campaign import layouts
 from nimc.campaign.plan import Request, block_plan, block_s, command, logs_of, next_block
 from nimc.run.folder import require_folder
 from nimc.run.progress import Display, NewSamples, RunCounter, run_line
-from nimc.run.session import LostJobError, SilentError, SlurmWatch, run_session
+from nimc.run.session import LostJobError, SilentError, SlurmWatch, others_beside, run_session
 from records import kernel_text, processes
 from records.arms import arm_of
 from records.campaign import Campaign, Entry, Pairs
@@ -351,7 +351,7 @@ class CampaignRunner:
         logs.mkdir(parents=True, exist_ok=True)
         treated = self.request.treatments[entry.name]
         plan = block_plan(self.request, entry, block, pairs, self.run, seed=self.seed)
-        plan = replace(plan, notes=[*plan.notes, *notes])
+        plan = replace(plan, notes=[*plan.notes, *notes, *self._beside()])
         plan.save(logs / "plan.json")
         _, *arguments = command(self.request, entry, block, str(self.run))
         arguments.append(f"--session-extras=nimc_head={walk_run(self.run).head}")
@@ -385,6 +385,14 @@ class CampaignRunner:
         require_folder(self.run)
         if reason := why_failed(status, logs):
             raise _CaseError(reason)
+
+    def _beside(self) -> list[str]:
+        """Notes of other runs on this host, where the checks run on it; they are told."""
+        others = [] if self.request.slurm else others_beside(self.run)
+        notes = [Note.BESIDE(run=Path(other).name) for other in others]
+        for note in notes:
+            self.display.tell(f"{note}; {Note.BESIDE.remedy}")
+        return notes
 
     def _tick(
         self, what: str, logs: Path, samples: NewSamples, counter: RunCounter

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,16 +108,25 @@ def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
 
 def users_of(run: Path) -> list[int]:
     """This user's processes on this host that a run has started and that still exist."""
-    mark = f"{RUN_VARIABLE}={run}".encode()
-    users = []
+    return [pid for pid, of in _started() if of == str(run)]
+
+
+def others_beside(run: Path) -> list[str]:
+    """Folders of this user's other runs that have processes on this host."""
+    return sorted({of for _, of in _started()} - {str(run)})
+
+
+def _started() -> Iterator[tuple[int, str]]:
+    """This user's other processes that a run has started, and its folder."""
+    mark = f"{RUN_VARIABLE}=".encode()
     for pid in set(kernel_text.pids()) - {os.getpid()}:
         with suppress(OSError):
             process = Path(f"/proc/{pid}")
             if process.stat().st_uid != os.geteuid():
                 continue  # anyone can name a run in the environment of their own process
-            if mark in (process / "environ").read_bytes().split(b"\0"):
-                users.append(pid)
-    return users
+            for entry in (process / "environ").read_bytes().split(b"\0"):
+                if entry.startswith(mark):
+                    yield pid, os.fsdecode(entry.removeprefix(mark))
 
 
 #: `nimc` with this Python, whatever is installed.
