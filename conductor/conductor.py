@@ -233,11 +233,23 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
     """Conduct until done, stopped by a signal, or orphaned. Returns exit status, state, reason."""
     loop = asyncio.get_running_loop()
     work = asyncio.ensure_future(conduct(plan, logs, readers))
+    stopping = False
+
+    def stop() -> None:
+        """Only once: a second time would interrupt the clean-up."""
+        nonlocal stopping
+        if not stopping:
+            stopping = True
+            # On one host, ReFrame kills the job's group two seconds after it has asked it to end.
+            with suppress(PermissionError):  # of the leader of a session
+                os.setpgid(0, 0)
+            work.cancel()
+
     for signum in STOPPING:
-        loop.add_signal_handler(signum, work.cancel)
+        loop.add_signal_handler(signum, stop)
     if plan.owner_pid:
         owner = asyncio.ensure_future(_watch_owner(plan.owner_pid))
-        owner.add_done_callback(lambda _: work.cancel())
+        owner.add_done_callback(lambda _: stop())
     try:
         await work
     except asyncio.CancelledError:

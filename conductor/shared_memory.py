@@ -2,8 +2,8 @@
 
 `ucx_perftest` and MPICH's programs keep their buffers in files that have a name for a few tenths of
 a second, those of Open MPI in files that have one to their end. Killed then, they leave them, and
-their memory is lost to the node. `ucx_perftest` takes its files from a folder of its agent; the
-programs of an MPI may run on a node without that folder.
+their memory is lost to the node. `ucx_perftest`, and Open MPI on one host, have their files in a
+folder of their agent; the programs of an MPI may run on a node without that folder.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from records import kernel_text
 FOLDER_VARIABLE = "NIMC_SHARED_MEMORY"
 _SHARED_MEMORY = Path("/dev/shm")
 _PREFIX = "nimc-writers-"
-#: Files of the programs of MPICH, and of Open MPI up to version 4 and from version 5.
-_OF_MPI = ("mpich_sh*", "vader_segment.*", "sm_segment.*")
+#: Files of the programs of MPICH, of Open MPI up to version 4 and from version 5, of its windows.
+_OF_MPI = ("mpich_sh*", "vader_segment.*", "sm_segment.*", "osc_rdma.*", "osc_sm.*")
 #: A folder that is not locked yet, or a file that is not mapped yet, is younger than this, seconds.
 _NEW_S = 1.0
 

@@ -38,6 +38,10 @@ class Note(Enum):
         "origin and target share a host: the writers take its processors and memory",
         "take origins on other hosts",
     )
+    BESIDE = (
+        "another run was being measured on this host when the block began: {run}",
+        "both disturb each other: measure one at a time",
+    )
     SHARED_CORES = (
         "application and origin share {cores} of the cores",
         "leave cores to the origin in the machine's file, or take origins on other hosts",

@@ -225,17 +225,23 @@ def launched(pid: int) -> list[int]:
     return sorted(below - {stat.parent for stat in stats if stat})
 
 
-def end_descendants(grace_s: float = _LEFT_S) -> None:
+def end_descendants(grace_s: float = _LEFT_S, hurried: Callable[[], bool] = lambda: False) -> None:
     """SIGTERM to the children, which end what they started: launchers and compilers remove their
-    files, but not at a second signal. Then SIGKILL to all descendants.
+    files, but not at a second signal. The same to what they leave. Then, or once it is `hurried`,
+    SIGKILL to all descendants.
     """
     left = descendants()
-    shared, here = shared_files(left), os.getpid()
-    send((pid for pid, stat in kernel_text.stats() if stat.parent == here), signal.SIGTERM)
-    send(left, signal.SIGCONT)  # a suspended process does not act on SIGTERM
+    shared, here, asked = shared_files(left), os.getpid(), set[int]()
     until_s = time.monotonic() + grace_s
-    while descendants() and time.monotonic() < until_s:
+    while left:
+        children = {pid for pid, stat in kernel_text.stats() if stat.parent == here}
+        send(children - asked, signal.SIGTERM)
+        asked |= children
+        send(left, signal.SIGCONT)  # a suspended process does not act on SIGTERM
+        if time.monotonic() > until_s or hurried():
+            break
         time.sleep(_LOOK_S)
+        left = descendants()
     kill_descendants()
     _remove(shared)
 

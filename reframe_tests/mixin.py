@@ -269,6 +269,8 @@ class NimcMixin(LayoutMixin):
         self.job.launcher = getlauncher("local")()
         conduct = python_main("reframe_tests.conduct", str(stage / "plan.json"))
         self.executable, *self.executable_opts = map(shlex.quote, conduct)
+        # The job ends with its shell, which so waits until the conductor has cleaned up.
+        self.prerun_cmds = ["trap : TERM", *self.prerun_cmds]
         if not self.nimc_dir:
             self.keep_files = [*self.keep_files, "nimc"]
 

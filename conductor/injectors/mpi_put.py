@@ -15,6 +15,7 @@ import shutil
 from pathlib import Path
 
 from conductor.injectors.base import Arrived, Bursts, Fault, Faults, Injector, Row, Writer
+from conductor.shared_memory import FOLDER_VARIABLE
 from records.machine import devices
 from records.programs import ask
 from records.sample import Direction
@@ -29,6 +30,16 @@ _FOR_LAUNCHERS = {
     "PRTE_MCA_hwloc_default_binding_policy": "none",
     "HWLOC_XMLFILE": "",
 }
+#: For Open MPI, whose launcher and ranks leave what they have if they are killed: where that is, on
+#: one host. It may be on a node without the agent's folder otherwise.
+_FOLDERS = (
+    "OMPI_MCA_orte_tmpdir_base",
+    "PRTE_MCA_prte_tmpdir_base",
+    "OMPI_MCA_btl_vader_backing_directory",
+    "OMPI_MCA_btl_sm_backing_directory",
+    "OMPI_MCA_osc_rdma_backing_directory",
+    "OMPI_MCA_osc_sm_backing_directory",
+)
 #: Options of both ranks on one host, and of one on each of two; in a heterogeneous job, targets are
 #: in the first component and origins in the second, and each has a command of its own.
 _ON_ONE = {"srun": "--overlap --cpu-bind=none --nodes=1 --ntasks=2", "mpiexec": "-n 2"}
@@ -139,8 +150,10 @@ class MpiPut(Injector):
 
     def environment(self, writer: Writer) -> dict[str, str]:
         """Both ranks stay on the processors that the agent chose, and use the writer's device."""
-        over = devices.mpi_over(writer.device) if writer.device and _apart(writer) else {}
-        return _FOR_LAUNCHERS | over
+        if _apart(writer):
+            return _FOR_LAUNCHERS | (devices.mpi_over(writer.device) if writer.device else {})
+        folder = os.environ.get(FOLDER_VARIABLE)
+        return _FOR_LAUNCHERS | (dict.fromkeys(_FOLDERS, folder) if folder else {})
 
     def parser(self, writer: Writer) -> ReportParser:
         """Parses the lines of both ranks, which the launcher mixes."""

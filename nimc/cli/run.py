@@ -152,11 +152,11 @@ def measured(
         try:
             with stopped_at_once():
                 with closing(display(progress)) as shown, Interrupts() as interrupts:
-                    runner = CampaignRunner(
-                        request, folder.path, reframe, seed, interrupts, shown, able.cannot
-                    )
-                    reservation.check(request.machine, request.origins_most, runner.least_s())
-                    failures = runner.run_all()
+                    parts = request, folder.path, reframe, seed, interrupts, shown, able.cannot
+                    with closing(CampaignRunner(*parts)) as runner:
+                        least_s = runner.least_s()
+                        reservation.check(request.machine, request.origins_most, least_s)
+                        failures = runner.run_all()
                     interrupts.check()  # one that came after the last block
                 for failure in failures:
                     log(str(failure))

@@ -9,7 +9,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -83,6 +83,7 @@ def look(
         Interrupts() as interrupts,
         tempfile.TemporaryDirectory(prefix=PREFIX, dir=results.absolute()) as path,
         private_lock(Path(path, "lock")) as lock,
+        closing(SlurmWatch(Path(path), tell)) as watch,
     ):
         folder = Path(path)
         with suppress(MachineError):  # nodes say that there are no locks
@@ -90,7 +91,7 @@ def look(
         tell(f"ReFrame submits a job to {part['name']}")
         place = (f"--system={name}:{part['name']}", "-p", f"^{part['environs'][0]}$")
         command = [find_reframe(), "-C", str(config), *place, *_check(site, folder, wait_s)]
-        log, tick = folder / "reframe.log", _watch(folder, tell)
+        log, tick = folder / "reframe.log", _watch(folder, watch, tell)
         try:
             status = run_session(command, folder, log, interrupts, tick)
         finally:
@@ -116,9 +117,9 @@ def _check(site: Machine, folder: Path, wait_s: float) -> list[str]:
     ]
 
 
-def _watch(folder: Path, tell: Callable[[str], None]) -> Callable[[], None]:
+def _watch(folder: Path, watch: SlurmWatch, tell: Callable[[str], None]) -> Callable[[], None]:
     """What to do once a second: see whether Slurm answers, and tell why the job waits."""
-    watch, told = SlurmWatch(folder, tell), {""}
+    told = {""}
 
     def tick() -> None:
         answered = any(folder.glob("[0-9]*.json"))  # ReFrame may wait on without accounting

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from nimc.campaign import layouts
 from nimc.campaign.plan import Request, block_plan, block_s, command, logs_of, next_block
 from nimc.run.folder import require_folder
 from nimc.run.progress import Display, NewSamples, RunCounter, run_line
-from nimc.run.session import LostJobError, SilentError, SlurmWatch, run_session
+from nimc.run.session import LostJobError, SilentError, SlurmWatch, others_beside, run_session
 from records import kernel_text, processes
 from records.arms import arm_of
 from records.campaign import Campaign, Entry, Pairs
@@ -269,6 +269,11 @@ class CampaignRunner:
         """None where Slurm does not run the jobs."""
         return SlurmWatch(self.run, self.display.tell) if self.request.slurm else None
 
+    def close(self) -> None:
+        """Ask Slurm no more."""
+        if self.slurm:
+            self.slurm.close()
+
     def run_all(self) -> list[Failure]:
         """Measure every case, also after one that failed. Raises Stopped on a signal."""
         processes.become_subreaper()
@@ -327,7 +332,8 @@ class CampaignRunner:
             return layout
         block = len(list((self.run / "logs" / compared.name).glob("[0-9]*")))
         try:
-            replace(self, request=search)._run_block(compared, block, layouts.RUNS, later_s)
+            with closing(replace(self, request=search)) as searching:
+                searching._run_block(compared, block, layouts.RUNS, later_s)
         except _CaseError as error:
             raise _CaseError(f"{compared.name}: {error}") from None
         layout = layouts.fastest(self.run, compared, treated)
@@ -345,7 +351,7 @@ class CampaignRunner:
         logs.mkdir(parents=True, exist_ok=True)
         treated = self.request.treatments[entry.name]
         plan = block_plan(self.request, entry, block, pairs, self.run, seed=self.seed)
-        plan = replace(plan, notes=[*plan.notes, *notes])
+        plan = replace(plan, notes=[*plan.notes, *notes, *self._beside()])
         plan.save(logs / "plan.json")
         _, *arguments = command(self.request, entry, block, str(self.run))
         arguments.append(f"--session-extras=nimc_head={walk_run(self.run).head}")
@@ -383,6 +389,14 @@ class CampaignRunner:
         require_folder(self.run)
         if reason := why_failed(status, logs):
             raise _CaseError(reason)
+
+    def _beside(self) -> list[str]:
+        """Notes of other runs on this host, where the checks run on it; they are told."""
+        others = [] if self.request.slurm else others_beside(self.run)
+        notes = [Note.BESIDE(run=Path(other).name) for other in others]
+        for note in notes:
+            self.display.tell(f"{note}; {Note.BESIDE.remedy}")
+        return notes
 
     def _tick(
         self,

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,8 @@ RUN_VARIABLE = "NIMC_RUN"
 _TICK_S = 1.0
 #: How long ReFrame may take to cancel its jobs, seconds.
 _GRACE_S = 30.0
+#: How long a block may then take to end: its agents their writers, and its conductor the agents.
+_END_BLOCK_S = 3 * processes.GRACE_S
 
 
 def find_reframe() -> str:
@@ -67,7 +69,7 @@ def run_session(
     finally:
         if child.poll() is None:
             child.kill()
-        processes.end_descendants()
+        processes.end_descendants(_END_BLOCK_S, lambda: interrupts.count > 1)
         child.wait()
     interrupts.check()
     return child.returncode
@@ -106,16 +108,25 @@ def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
 
 def users_of(run: Path) -> list[int]:
     """This user's processes on this host that a run has started and that still exist."""
-    mark = f"{RUN_VARIABLE}={run}".encode()
-    users = []
+    return [pid for pid, of in _started() if of == str(run)]
+
+
+def others_beside(run: Path) -> list[str]:
+    """Folders of this user's other runs that have processes on this host."""
+    return sorted({of for _, of in _started()} - {str(run)})
+
+
+def _started() -> Iterator[tuple[int, str]]:
+    """This user's other processes that a run has started, and its folder."""
+    mark = f"{RUN_VARIABLE}=".encode()
     for pid in set(kernel_text.pids()) - {os.getpid()}:
         with suppress(OSError):
             process = Path(f"/proc/{pid}")
             if process.stat().st_uid != os.geteuid():
                 continue  # anyone can name a run in the environment of their own process
-            if mark in (process / "environ").read_bytes().split(b"\0"):
-                users.append(pid)
-    return users
+            for entry in (process / "environ").read_bytes().split(b"\0"):
+                if entry.startswith(mark):
+                    yield pid, os.fsdecode(entry.removeprefix(mark))
 
 
 #: `nimc` with this Python, whatever is installed.
@@ -201,6 +212,12 @@ class _Probe:
         self.output.seek(0)
         return self.output.read().decode(errors="replace")
 
+    def close(self) -> None:
+        if self.running is not None:
+            self.running.kill()
+            self.running.wait()
+        self.output.close()
+
     def silent_s(self, now_s: float) -> float:
         return 0.0 if self.answered_s is None else now_s - self.answered_s
 
@@ -217,6 +234,11 @@ class SlurmWatch:
         self._begun = False
         #: Since when slurmctld has had no job of a block that began; None if it has one.
         self._gone_s: float | None = None
+
+    def close(self) -> None:
+        """Ask no more."""
+        for probe in self._probes:
+            probe.close()
 
     @property
     def waits(self) -> str:

@@ -254,6 +254,20 @@ def test_a_block_does_not_go_on_without_its_owner(block):
     assert run.finish() == 143
 
 
+def test_a_second_signal_does_not_interrupt_the_clean_up(block, tmp_path):
+    """Nor does what ReFrame sends to the job's group."""
+    slow = f'"$@"; sleep 0.5; touch {tmp_path}/ended'  # as agents whose writers take their time
+    run = block(command=["sleep", "30"], agent_launcher=["sh", "-c", slow, "sh"])
+    wait_until(lambda: run.processes("sleep"))
+    group = os.getpgid(run.process.pid)
+    run.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: os.getpgid(run.process.pid) != group)
+    run.process.send_signal(signal.SIGTERM)
+    assert run.finish() == 143
+    assert run.state()["state"] == "cancelled"
+    assert (tmp_path / "ended").exists()
+
+
 @needs("ucx")
 @pytest.mark.slow
 def test_short_writes_under_a_timetable_on_one_host(block):

@@ -62,6 +62,8 @@ def test_the_next_agent_removes_what_a_killed_one_left_and_nothing_of_a_live_one
         "mpich_shar_tmp{}",
         "vader_segment.node1.0.2edf000{}.0",  # Open MPI 4.1
         "sm_segment.node1.0.2edf000{}.0",  # Open MPI 5.0
+        "osc_rdma.node1.2edf000{}.3",  # of windows, until all ranks have them
+        "osc_sm.node1.2edf000{}.0.3",
     ],
 )
 def test_files_of_an_mpi_stay_while_a_process_maps_them(tmp_path: Path, name: str) -> None:

@@ -1,5 +1,7 @@
 """`nimc` with a stand-in for the report's page, as most of the time of a small run is its figures.
 
+It does not look for other runs on this host, which other tests make.
+
 So is each `nimc` that a night starts.
 """
 
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.report import page
 from nimc.cli import main as cli
-from nimc.run import session
+from nimc.run import runner, session
 from records.checkout import python_main
 
 if TYPE_CHECKING:
@@ -47,5 +49,6 @@ def start(
 
 def main() -> None:
     page.render = render
+    runner.others_beside = lambda _: []
     session.NIMC = COMMAND
     cli.main()

@@ -60,6 +60,20 @@ def test_shared_memory_of_what_is_ended_does_not_stay(suspended: bool) -> None:
     assert not Path(file.name).exists()
 
 
+def test_what_its_starter_leaves_is_asked_to_end_as_well(tmp_path: Path) -> None:
+    cleans = f"trap 'touch {tmp_path}/cleaned; exit' TERM; echo ready; while :; do sleep 0.01; done"
+    leaves = ["sh", "-c", f"({cleans}) & trap exit TERM; wait"]
+    processes.become_subreaper()
+    try:
+        with subprocess.Popen(leaves, stdout=subprocess.PIPE) as child:
+            assert child.stdout
+            assert child.stdout.readline() == b"ready\n"
+            processes.end_descendants(10.0)
+    finally:
+        processes._LIBC.prctl(processes._PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    assert (tmp_path / "cleaned").exists()
+
+
 def test_processor_time_is_that_of_the_process() -> None:
     """Of other threads of this process only what they use meanwhile could differ."""
     for of_process in (processes.ran_s, processes.cpu_s):

@@ -51,6 +51,11 @@ UNCLEAR = Estimate(1.01, 0.988, 1.034)
             {"verdict": Verdict.INCONCLUSIVE, "slowdown": UNCLEAR},
             ["Still possible: 1.2 % less to 3.4 % more time"],
         ),
+        # Twice as wide as the margin, so four times as many pairs.
+        (
+            {"verdict": Verdict.INCONCLUSIVE, "slowdown": Estimate(1.0, 1.03**-2, 1.03**2)},
+            ["5.7 % less to 6.1 % more time; an interval of ± 3 % takes about 24 such pairs."],
+        ),
         ({"verdict": Verdict.CONTENTION}, ["took 0.0 % more time"]),
         ({"slowdown": None, "pairs": 5}, ["No estimate: 5 pairs, at least 6 needed."]),
     ],

@@ -243,6 +243,9 @@ def test_its_ranks_stand_still_between_runs_and_end_with_the_block(block):
     assert len(ranks) == 2
     shared = shared_files(ranks)
     assert shared
+    (agents,) = {NAMED / Path(name).relative_to(NAMED).parts[0] for name in shared}
+    assert agents.name.startswith("nimc-writers-")
+    assert list(agents.glob("ompi.*"))  # the launcher's own files
     running.process.kill()
     wait_until(lambda: not running.processes())
     with folder():  # as the next agent has it

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from records.errors import MachineError
 from records.interrupts import Interrupts, Stopped
 from records.machine import slurm as jobs
 from records.machine.site import Machine, Origins
+from records.plan import BlockPlan
 from records.programs import ProgramAnswer
 from tests.nimc.campaign.made_request import made_request
 from tests.nimc.checkouts import program
@@ -86,6 +88,24 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
         else:
             assert "SIGKILL" in work.run_all()[0].reason
     assert cancelled == [tmp_path] * ended
+
+
+@pytest.mark.parametrize("slurm", [True, False])
+def test_a_run_beside_another_on_one_host_says_so_and_notes_it(
+    tmp_path, monkeypatch, capsys, slurm
+):
+    monkeypatch.setattr(sessions, "_ASKED", {})
+    monkeypatch.setattr(runner, "run_session", lambda *_: -signal.SIGKILL)
+    monkeypatch.setattr(jobs, "cancel", lambda _: None)
+    environment = {**os.environ, sessions.RUN_VARIABLE: "/results/quick-localhost-1"}
+    with Interrupts() as interrupts, subprocess.Popen(["sleep", "300"], env=environment) as other:
+        work_in(tmp_path, interrupts, slurm=slurm).run_all()
+        other.kill()
+    note = "another run was being measured on this host when the block began: quick-localhost-1"
+    plan = BlockPlan.load(tmp_path / "logs" / "stream" / "0" / "plan.json")
+    assert (note in plan.notes) != slurm
+    told = f"nimc: {note}; both disturb each other: measure one at a time"
+    assert (told in capsys.readouterr().err.splitlines()) != slurm
 
 
 def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, monkeypatch, capsys):
@@ -277,3 +297,8 @@ def test_one_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     (probe,) = watch._probes
     assert probe.running.wait(10) == -9
     assert time.monotonic() - began_s < 10
+    watch.look(62.0, begun=True, finished=False)  # gathers it
+    watch.look(100.0, begun=True, finished=False)
+    asked = probe.running
+    watch.close()
+    assert (asked.returncode, probe.output.closed) == (-9, True)

@@ -385,6 +385,39 @@ def test_when_nimc_itself_is_killed_its_session_ends_too(nimc, wait_until):
     wait_until(lambda: users_of(nimc.the_run()) == [])
 
 
+#: A run takes longer than the test.
+LASTING = """\
+name: small
+workloads:
+  - {check: stream, set: {iterations: 18, array_most: 8MiB, warmups: 0}, expect: 1s}
+arms: [off, aa]
+pairs: {floor: 96}
+"""
+
+
+@pytest.mark.slow
+def test_a_campaign_that_is_stopped_leaves_no_folder_of_its_writers(nimc, wait_until):
+    """With real ReFrame: at a signal the block cleans up before it ends."""
+    nimc.write(LASTING)
+    words, real = nimc.words(), {"NIMC_REFRAME": "", "PYTHONPATH": str(ROOT)}
+    started = nimc_without_figures.start(words, nimc.folder, real)
+    wait_until(lambda: started.poll() is not None or nimc.has_samples())
+    assert started.poll() is None, started.communicate()
+    (folder,) = {link for pid in users_of(nimc.the_run()) for link in writers_folders(pid)}
+    code, _ = stopped(started, signal.SIGTERM)
+    assert code == 143
+    assert users_of(nimc.the_run()) == []
+    assert not folder.exists()
+    (block,) = nimc.the_run().glob("logs/stream/0/block.json")
+    assert json.loads(block.read_text())["state"] == "cancelled"
+
+
+def writers_folders(pid: int) -> list[Path]:
+    """That which an agent has open."""
+    links = (link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir())
+    return [link for link in links if link.name.startswith("nimc-writers-")]
+
+
 def children_of_nobody(nimc: Nimc) -> list[int]:
     """Processes that the stand-in left with no trace of the run in their environment."""
     found = []

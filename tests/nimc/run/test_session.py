@@ -55,9 +55,10 @@ def start(program: str) -> subprocess.Popen[bytes]:
 
 
 def test_children_are_asked_to_end_and_killed_if_they_do_not():
-    with start(_DEAF) as left:
-        processes.end_descendants(0.1)
-    assert left.returncode == -signal.SIGKILL
+    for grace_s, hurried in ((0.1, False), (60.0, True)):
+        with start(_DEAF) as left:
+            processes.end_descendants(grace_s, lambda hurried=hurried: hurried)
+        assert left.returncode == -signal.SIGKILL
     ended = subprocess.Popen(["true"])
     ended.wait()
     children = [ended, start(_DEAF), start("import time; print(flush=True); time.sleep(300)")]
