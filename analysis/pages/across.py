@@ -165,26 +165,27 @@ def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
 
     Of machines whose memory is known; published ones at each of their memory clocks.
     """
-    carried = {row["machine"]: row["dram_b_s"] for row in machines if not row["published"]}
+    facts = {row["machine"]: row for row in machines if not row["published"]}
     points = []
     for row in triads:
-        dram_b_s, slowdown = carried.get(row["machine"]), row["slowdown"]
+        of, slowdown = facts.get(row["machine"], {}), row["slowdown"]
+        dram_b_s, processing = of.get("dram_b_s"), of.get("processing", "")
         if row["published"]:
-            dram_b_s, slowdown = _memory_b_s(row["machine"]), row["off_b_s"] / row["on_b_s"]
+            line, slowdown = machine_of(row["machine"]), row["off_b_s"] / row["on_b_s"]
+            dram_b_s, processing = _memory_b_s(row["machine"], line), line["nic"]
         if dram_b_s and slowdown:
             points.append(
                 {
                     **{"machine": row["machine"], "share": row["off_b_s"] / dram_b_s},
                     **{"slowdown": slowdown, "published": row["published"]},
-                    "emulated": row["emulated"],
+                    **{"processing": processing, "emulated": row["emulated"]},
                 }
             )
     return points
 
 
-def _memory_b_s(machine: str) -> float:
-    """Rate of the memory of a machine of Table II, at its clock; Table I has all of them."""
-    line = machine_of(machine)
+def _memory_b_s(machine: str, line: Mapping[str, Any]) -> float:
+    """Rate of the memory of a machine of Table II, at its clock; its line of Table I has all."""
     rates_gb_s, clock = line["dram_gb_s"], machine.removeprefix(f"{line['machine']}-")
     at = line["dram_mhz"].index(int(clock)) if len(rates_gb_s) > 1 else 0
     return 1e9 * float(rates_gb_s[at])
