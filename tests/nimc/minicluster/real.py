@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ class Cluster:
         self.state = state
         self.layout = ClusterLayout.of(state)
         self.netns_folder_before = namespaces.NETNS.exists()
+        self._started: list[subprocess.Popen[str]] = []
 
     def command(self, *arguments: str) -> list[str]:
         return [*NIMC, *arguments, "--state", str(self.state)]
@@ -56,14 +57,21 @@ class Cluster:
 
     def start(self, *words: object, folder: Path | None = None) -> subprocess.Popen[str]:
         """Start a command of nimc on this cluster."""
-        return subprocess.Popen(
-            [*NIMC[:-1], *map(str, words)],
-            cwd=folder,
-            env=self.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+        return self.begin(
+            [*NIMC[:-1], *map(str, words)], cwd=folder, env=self.env, stderr=subprocess.PIPE
         )
+
+    def begin(self, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+        """Start a program that ends with the cluster, if not before."""
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+        self._started.append(process)
+        return process
+
+    def end_started(self) -> None:
+        """What a test that failed has not waited for."""
+        for process in self._started:
+            process.kill()
+            process.wait()
 
     def slurm(self, *command: str, timeout_s: float = 60) -> str:
         done = subprocess.run(
@@ -147,6 +155,7 @@ def cluster_or_skip(fabric: Fabric) -> Iterator[Cluster]:
         try:
             yield cluster
         finally:
+            cluster.end_started()
             subprocess.run(cluster.command("down"), env=ENV, capture_output=True, timeout=60)
 
 
