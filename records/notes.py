@@ -124,8 +124,7 @@ class Note(Enum):
         "rejected and repeated runs decide the figure: look at the reasons",
     )
     MANY_REJECTED = (
-        "warning: {share:.0%} of the runs of {arm} and of what it is compared with were rejected,"
-        " more than {most:.0%}",
+        "warning: {share:.0%} of the runs of {arm} were rejected, more than {most:.0%}",
         "the accepted runs may not be typical: look at the reasons",
     )
     PROVENANCE = (

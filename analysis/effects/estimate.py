@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,8 @@ _OF_RUNS = ("case", "workload", "fom_unit", "fom_better", "notes", "direction", 
 _OF_REJECTED = ("key", "outcome", pl.col("reason").fill_null(""))
 #: Verdicts of rows; those on effects come last, over all that is asked.
 _VERDICTS: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Verdict.CONTROL}
-#: Share of rejected runs above which a warning says so.
-_MANY_REJECTED = 0.1
+#: Share of the runs of an arm that are rejected above which a warning says so.
+_MANY_REJECTED = 0.2
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,7 @@ def _row(
     )
     caveats = _caveats(row, runs, len(blocks), requested)
     arms = [this.arm, this.baseline, *(other.arm for other in (floor, control) if other)]
-    compared = samples.filter(~pl.col("warmup"), pl.col("arm").is_in(arms)).select("status")
+    compared = samples.filter(~pl.col("warmup"), pl.col("arm").is_in(arms)).select("arm", "status")
     return replace(row, notes=[*caveats, *_warnings(row, this, control, compared.collect())])
 
 
@@ -285,9 +286,11 @@ def _warnings(
         for name, used, at_first in figures
         if used and at_first and abs(at_first.value - used.value) > (used.high - used.low) / 2
     ]
-    share = compared.filter(status="rejected").height / max(compared.height, 1)
+    rejected = (pl.col("status") == "rejected").mean().alias("share")
+    shares = compared.group_by("arm", maintain_order=True).agg(rejected).iter_rows()
+    arm, share = max(shares, key=itemgetter(1), default=("", 0.0))
     if share > _MANY_REJECTED:
-        notes.append(Note.MANY_REJECTED(share=share, arm=row.arm, most=_MANY_REJECTED))
+        notes.append(Note.MANY_REJECTED(share=share, arm=arm, most=_MANY_REJECTED))
     return notes
 
 
