@@ -19,6 +19,7 @@ from nimc.cluster import learn, new_machine
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition
 from nimc.cluster.new_machine import config_text, host_pattern, site_text, to_fill_in, with_nodes
+from records.checkout import ROOT
 from records.errors import MachineError
 from records.machine import site as machine
 from records.machine.host import NumaNode
@@ -134,7 +135,10 @@ def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path):
     assert loaded(tmp_path, site_text(refused)).origins.policy == "same_job"
     assert "\x1b" not in site_text(refused)
     alone = replace(refused, partitions=[replace(refused.partitions[0], nodes=1)])
-    assert loaded(tmp_path / "alone", site_text(alone)).origins.policy == "same_host"
+    on_one = loaded(tmp_path / "alone", site_text(alone))
+    assert on_one.origins.policy == "same_host"
+    localhost = machine.load("localhost")
+    assert on_one.proof == localhost.proof != loaded(tmp_path / "two", site_text(refused)).proof
 
 
 def test_an_injector_that_a_node_lacks_is_said(tmp_path):
@@ -166,6 +170,13 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
         whole = config(tmp_path, found(mpi=mpi))
         assert [each["env_vars"] for each in whole["environments"]] == variables
         assert whole["systems"][0]["partitions"][0]["launcher"] == launcher
+    # On one host the application keeps off the origin's cores.
+    one = [replace(found().partitions[0], nodes=1)]
+    localhost = runpy.run_path(str(ROOT / "configs/localhost.py"))["site_configuration"]
+    _, *unbound = localhost["systems"][0]["partitions"][0]["env_vars"]
+    for mpi, variables in ((["none"], unbound), (["pmix"], [])):
+        whole = config(tmp_path, found(partitions=one, mpi=mpi))
+        assert whole["systems"][0]["partitions"][0]["env_vars"][1:] == variables
     # Sources are compiled on this host.
     other = config_text("box", found(processor="Other-1-1-1"))
     assert ("-march=" in text, "-march=" in other, "Example 9000" in other) == (False, True, True)

@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
@@ -87,6 +88,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
                 work.run_all()
         else:
             assert "SIGKILL" in work.run_all()[0].reason
+        work.close()
     assert cancelled == [tmp_path] * ended
 
 
@@ -99,7 +101,8 @@ def test_a_run_beside_another_on_one_host_says_so_and_notes_it(
     monkeypatch.setattr(jobs, "cancel", lambda _: None)
     environment = {**os.environ, sessions.RUN_VARIABLE: "/results/quick-localhost-1"}
     with Interrupts() as interrupts, subprocess.Popen(["sleep", "300"], env=environment) as other:
-        work_in(tmp_path, interrupts, slurm=slurm).run_all()
+        with closing(work_in(tmp_path, interrupts, slurm=slurm)) as work:
+            work.run_all()
         other.kill()
     note = "another run was being measured on this host when the block began: quick-localhost-1"
     plan = BlockPlan.load(tmp_path / "logs" / "stream" / "0" / "plan.json")
@@ -126,7 +129,7 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, mo
     monkeypatch.setattr(jobs, "cancel", cancel)
     with Interrupts() as interrupts:
         work = work_in(tmp_path, interrupts, slurm=True)
-        with pytest.raises(Stopped):
+        with closing(work), pytest.raises(Stopped):
             work.run_all()
     assert capsys.readouterr().err.splitlines()[-1] == (
         "nimc: squeue: Unable to contact slurm controller; jobs of this run may go on: scancel 7"
@@ -163,7 +166,8 @@ class Clock:
         there = file.exists()
         if there:
             stdout.write(file.read_bytes())
-        return SimpleNamespace(poll=lambda: 0 if there else 1)
+        end = {"kill": lambda: None, "wait": lambda: None}
+        return SimpleNamespace(poll=lambda: 0 if there else 1, **end)
 
     def go(self, seconds: float, **state: bool) -> None:
         state = {"begun": False, "finished": False} | state
@@ -174,8 +178,10 @@ class Clock:
 
 
 @pytest.fixture
-def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(tmp_path, monkeypatch)
+def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    there = Clock(tmp_path, monkeypatch)
+    yield there
+    there.watch.close()
 
 
 def test_jobs_and_why_they_wait_are_remembered(clock):
