@@ -11,6 +11,8 @@ from tests.nimc.minicluster.real import Cluster, cluster_or_skip
 from tests.reframe_tests.slurm.block import PROGRAMS, Block
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]
+#: Two rows of a writer take up to 5 s on an emulated processor.
+SCRIPT = "sleep 10"
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def test_an_origin_that_is_switched_off(cluster, tmp_path):
     # Virtual machines write nothing of this host but what they are given.
     up = ("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1", "--share", str(tmp_path))
     cluster.nimc(*up)
-    block = Block(cluster, tmp_path)
+    block = Block(cluster, tmp_path, script=SCRIPT)
     block.wait_for_samples(3)
     os.kill(cluster.nimc_json("status")["pids"]["node2"], signal.SIGKILL)
     assert block.finish() == 1
@@ -43,6 +45,6 @@ def test_an_origin_that_is_switched_off(cluster, tmp_path):
     cluster.nimc("down")
     cluster.nimc(*up)
     block.check_over()
-    Block(cluster, tmp_path, 1, pairs=1).check_complete()
+    Block(cluster, tmp_path, 1, pairs=1, script=SCRIPT).check_complete()
     report = json.loads((tmp_path / "run" / "logs" / "probe" / "1" / "job.json").read_text())
     assert report["outcome"] == "done"
