@@ -259,6 +259,9 @@ class NimcMixin(LayoutMixin):
         if self.job.scheduler.registered_name != "local":
             self.job.options += slurm.job_options(origins, self.core_spec, self.nodelist)
             self.env_vars |= slurm.STEP_ENVIRONMENT
+        else:
+            # The job ends with its shell, which so waits until the conductor has cleaned up.
+            self.prerun_cmds = ["trap : TERM", *self.prerun_cmds]
         if origins.policy == "same_job":
             # By default a check has all its tasks on one node.
             self.num_tasks_per_node = self.num_tasks_per_node or self.num_tasks
@@ -269,8 +272,6 @@ class NimcMixin(LayoutMixin):
         self.job.launcher = getlauncher("local")()
         conduct = python_main("reframe_tests.conduct", str(stage / "plan.json"))
         self.executable, *self.executable_opts = map(shlex.quote, conduct)
-        # The job ends with its shell, which so waits until the conductor has cleaned up.
-        self.prerun_cmds = ["trap : TERM", *self.prerun_cmds]
         if not self.nimc_dir:
             self.keep_files = [*self.keep_files, "nimc"]
 
