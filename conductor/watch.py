@@ -95,7 +95,8 @@ class Meter:
         #: Why nothing is counted; None while it is.
         self._fault: str | None = None
         self._task: asyncio.Task[None] | None = None
-        #: Adds what has arrived once more if nothing else arrives for two looks.
+        #: Adds what has arrived once more if nothing else arrives for three looks: a target that
+        #: shares its core with the origin may miss a report.
         self._again: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -126,7 +127,7 @@ class Meter:
         if self._again:
             self._again.cancel()
         loop = asyncio.get_running_loop()
-        self._again = loop.call_later(2 * LOOK_S, lambda: self.arrived(self._arrived_b))
+        self._again = loop.call_later(3 * LOOK_S, lambda: self.arrived(self._arrived_b))
 
     def count(self) -> None:
         """Count now, in addition to the looks."""

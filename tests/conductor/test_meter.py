@@ -147,7 +147,7 @@ def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arri
     told, silent, seen = asyncio.run(asyncio.wait_for(count(), 30))
     assert [sample.total for sample in told] == [6e6, 8e6]
     assert [sample.total for sample in silent] == [8e6, 8e6]
-    assert silent[0].at_s - told[1].at_s >= 0.1
+    assert silent[0].at_s - told[1].at_s >= 0.15  # a target may miss a report
     assert seen == Metered(0, "the target's memory", memory=True)
 
 
