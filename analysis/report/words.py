@@ -256,7 +256,7 @@ def _more(had: int, rows: Sequence[Result], header: RunHeader, pair_s: Mapping[s
     """
     command = f"nimc run {header.asked_by} --machine {header.machine}"
     if header.finished_s is None:
-        return f"`{command}`, which goes on with this run"
+        return f"`{command}`, which resumes this run"
     measured = max((row.pairs for row in rows), default=0)
     pairs = next_look(max(had + 1, measured, header.most_pairs))
     undecided = {row.case: row.pairs for row in rows if row.verdict.needs_pairs}

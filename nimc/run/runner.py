@@ -391,7 +391,7 @@ class CampaignRunner:
             raise _CaseError(reason)
 
     def _beside(self) -> list[str]:
-        """Notes of other runs on this host, where the checks run on it; they are told."""
+        """Notes on other runs on this host, also printed; none if the checks run elsewhere."""
         others = [] if self.request.slurm else others_beside(self.run)
         notes = [Note.BESIDE(run=Path(other).name) for other in others]
         for note in notes:

@@ -262,7 +262,7 @@ def test_the_next_step_is_a_number_of_pairs_that_the_run_can_go_on_to(
 ) -> None:
     rows = [result(verdict=verdict, pairs=pairs), result(role="floor", arm="aa", pairs=beside)]
     assert f"`nimc run quick --machine far --pairs {more}`" in next_step(rows, _head(cap))
-    # An unfinished run goes on without it.
+    # An unfinished run is resumed without `--pairs`.
     assert "`nimc run quick --machine far`, which" in next_step(rows, _head(cap, finished_s=None))
 
 
