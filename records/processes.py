@@ -134,7 +134,7 @@ def ran_s(pid: int) -> float | None:
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # no such file, or a thread that has ended
         return cpu_s(pid) if Path(f"/proc/{pid}").exists() else None
     except (OSError, ValueError, IndexError):
         return None

@@ -34,6 +34,20 @@ def test_a_process_that_runs_is_stopped_ends_and_is_gone() -> None:
     assert processes.cpu_s(pid) == 0
 
 
+def test_a_process_whose_thread_ends_while_it_is_read_has_not_ended() -> None:
+    """The kernel says ESRCH for a file of a thread that ended after it was opened."""
+    asked = []
+
+    def read_text(path: Path) -> str:
+        asked.append(path)
+        raise ProcessLookupError(errno.ESRCH, "No such process")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "read_text", read_text)
+        assert processes.ran_s(os.getpid()) == pytest.approx(time.process_time(), abs=0.5)
+    assert asked
+
+
 #: Maps shared memory under a name, as ranks of an MPI do, and leaves it.
 _MAPS = """
 import mmap, sys, time

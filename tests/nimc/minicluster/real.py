@@ -7,12 +7,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from records.kernel_text import read
 from testbed import namespaces, needs
 from testbed.spec import CHECKOUT, ClusterLayout, Fabric
 
@@ -97,12 +97,8 @@ class Cluster:
             time.sleep(0.2)
 
     def processes(self, name: str) -> list[int]:
-        found = []
-        for process in namespaces.processes(namespaces.named(self.layout.tag)):
-            with suppress(FileNotFoundError):  # it may end meanwhile
-                if Path(f"/proc/{process}/comm").read_text().strip() == name:
-                    found.append(process)
-        return found
+        running = namespaces.processes(namespaces.named(self.layout.tag))
+        return [pid for pid in running if read(Path(f"/proc/{pid}/comm")) == name]
 
     def left_behind(self) -> list[str]:
         """All traces of the cluster, looked for with other tools than those that made them."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from records.kernel_text import read
 from tests.nimc.minicluster.real import Cluster, wait
 
 CAMPAIGN = """
@@ -34,9 +35,7 @@ def test_a_killed_reframe_leaves_no_job_and_the_campaign_goes_on(
     (samples,) = tmp_path.glob("tiny-*/samples/lammps.jsonl")
     children = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
     (reframe,) = (
-        int(child)
-        for child in children
-        if str(BY_REFRAME) in Path(f"/proc/{child}/cmdline").read_text()
+        int(child) for child in children if str(BY_REFRAME) in read(Path(f"/proc/{child}/cmdline"))
     )
     os.kill(reframe, signal.SIGKILL)
     _, said = first.communicate(timeout=120)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
@@ -414,8 +415,12 @@ def test_a_campaign_that_is_stopped_leaves_no_folder_of_its_writers(nimc, wait_u
 
 def writers_folders(pid: int) -> list[Path]:
     """That which an agent has open."""
-    links = (link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir())
-    return [link for link in links if link.name.startswith("nimc-writers-")]
+    found = []
+    with suppress(OSError):  # it may end meanwhile
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):  # it opens and closes others meanwhile
+                found.append(file.readlink())
+    return [folder for folder in found if folder.name.startswith("nimc-writers-")]
 
 
 def children_of_nobody(nimc: Nimc) -> list[int]:

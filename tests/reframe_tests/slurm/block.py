@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from records.kernel_text import read
 from records.processes import is_stopped
 from testbed import daemons, namespaces
 from tests.nimc.minicluster.real import ENV, Cluster
@@ -84,19 +85,12 @@ class Block:
 
     def workers(self, word: str) -> list[int]:
         """Processes on the cluster's nodes whose command line has the word."""
-        found = []
-        for pid in namespaces.processes(namespaces.named(self.cluster.layout.tag)):
-            try:
-                if word in Path(f"/proc/{pid}/cmdline").read_text():
-                    found.append(pid)
-            except OSError:
-                continue
-        return found
+        running = namespaces.processes(namespaces.named(self.cluster.layout.tag))
+        return [pid for pid in running if word in read(Path(f"/proc/{pid}/cmdline"))]
 
     def step(self, word: str) -> list[int]:
         """The processes of the `srun` whose command line has the word; it may have two."""
-        runs = (Path(f"/proc/{pid}/comm") for pid in self.workers(word))
-        return [int(path.parent.name) for path in runs if path.read_text().strip() == "srun"]
+        return [pid for pid in self.workers(word) if read(Path(f"/proc/{pid}/comm")) == "srun"]
 
     def check_clean(self) -> None:
         """No conductor, agent, writer or application is left on any node."""

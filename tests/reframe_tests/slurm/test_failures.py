@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from records.kernel_text import read
 from testbed import daemons
 from testbed.spec import Node
 from tests.nimc.minicluster.real import Cluster, cluster_of
@@ -92,9 +93,7 @@ def test_an_origin_whose_slurmd_is_killed(cluster, start):
     block = start()
     block.wait_for_samples(2)
     (origin,) = [
-        pid
-        for pid in cluster.processes("slurmd")
-        if "node3" in Path(f"/proc/{pid}/cmdline").read_text()
+        pid for pid in cluster.processes("slurmd") if "node3" in read(Path(f"/proc/{pid}/cmdline"))
     ]
     os.kill(origin, signal.SIGKILL)
     assert block.finish() == 1
