@@ -6,6 +6,7 @@ from records.acceptance import LIMITS
 
 #: For `AcceptanceLimits`; conditions are recorded all the same. A rate alone may be disturbed, too.
 UNJUDGED: dict[str, Any] = {**dict.fromkeys(LIMITS), "max_share": 1e9}
-#: The same as variables of a check (`reframe -S CHECK.NAME=VALUE`), and as a campaign's key.
-VARIABLES = dict.fromkeys(LIMITS, "@none")
+#: As variables of a check (`reframe -S CHECK.NAME=VALUE`); its writers may hardly get a processor.
+VARIABLES: dict[str, Any] = {**dict.fromkeys(LIMITS, "@none"), "min_share": 0.001}
+#: As a campaign's key.
 VERIFY = ", ".join(f"{name}: null" for name in LIMITS)

@@ -27,7 +27,6 @@ SETTINGS = {
     "messages": 300,
     "tolerance_s": 1.0,
     "allowed_share": 0.25,
-    "min_share": 0.01,
     "run_timeout_s": 60,
     **VARIABLES,
 }
