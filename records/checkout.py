@@ -2,7 +2,7 @@
 
 Nothing is imported from the current folder, which may be another user's. With `-c` and `-m` Python
 looks there first, and for an empty entry of PYTHONPATH: a `json.py` would run as whoever calls
-nimc. (`-P` exists from Python 3.11 on.)
+nimc.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from records.programs import ProgramAnswer, ask
 
 #: Folder of the checkout.
 ROOT = Path(__file__).resolve().parents[1]
+#: Python 3.13 imports a module before the code of `-c` can set the path; 3.10 lacks this option.
+_SAFE = ["-P"] if sys.version_info >= (3, 11) else []
 _OWN_PATH = f"import sys; sys.path[:] = [{str(ROOT)!r}, *filter(None, sys.path)]"
 _MAIN = "from importlib import import_module; sys.exit(import_module(sys.argv.pop(1)).main())"
 
@@ -40,7 +42,7 @@ def git(*words: str, root: Path = ROOT) -> ProgramAnswer:
 
 def python_code(code: str, *words: str) -> list[str]:
     """Command that runs `code`, which may use `sys`, with the arguments `words`."""
-    return [sys.executable, "-c", f"{_OWN_PATH}; {code}", *words]
+    return [sys.executable, *_SAFE, "-c", f"{_OWN_PATH}; {code}", *words]
 
 
 def python_main(module: str, *words: str) -> list[str]:

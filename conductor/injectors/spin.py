@@ -25,7 +25,7 @@ class Spin(Injector):
 
     def origin_command(self, writer: Writer) -> list[str]:
         """Computes, and touches almost no memory."""
-        return [sys.executable, "-S", "-c", "while True: pass"]
+        return [sys.executable, "-I", "-S", "-c", "while True: pass"]
 
     def parser(self, writer: Writer) -> _Silent:
         """Prints nothing."""

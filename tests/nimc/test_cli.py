@@ -5,7 +5,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,12 +15,12 @@ from polars.exceptions import PanicException
 
 from nimc.cli import main
 from nimc.cli.options import CampaignPath
-from records.checkout import ROOT
+from records.checkout import ROOT, python_main
 from records.errors import InputError
 from records.interrupts import Stopped
 from tests.commands import Command, call, commands
 
-NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
+NIMC = python_main("nimc.cli.main")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 SHOWS = "('nimc --debug ...' shows where)"
 

@@ -9,9 +9,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Writer
 from records.checkout import commit, python_code, python_main, python_path
 
 
@@ -87,6 +90,9 @@ def test_code_and_modules_are_started_without_the_current_folder(planted: Path) 
     assert done.stdout == "['a b', 'c']\n"
     agent = in_folder(planted, python_main("conductor.agent"))
     assert "KeyError: 'NIMC" in agent.stderr  # its first act is to read its variable
+    *control, program = INJECTORS["spin"].origin_command(cast(Writer, None))
+    assert program == "while True: pass"
+    assert in_folder(planted, [*control, "pass"]).returncode == 0
     assert not (planted / "IMPORTED").exists()
 
 
