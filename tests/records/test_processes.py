@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from records import processes
+from records.machine import load
 from tests.captures import CAPTURES
 
 
@@ -46,6 +47,19 @@ def test_a_process_whose_thread_ends_while_it_is_read_has_not_ended() -> None:
         patch.setattr(Path, "read_text", read_text)
         assert processes.ran_s(os.getpid()) == pytest.approx(time.process_time(), abs=0.5)
     assert asked
+
+
+def test_a_process_that_ends_while_its_threads_are_listed_has_stopped() -> None:
+    def gone(_: object) -> None:
+        raise ProcessLookupError(errno.ESRCH, "No such process")
+
+    with pytest.MonkeyPatch.context() as patch:
+        for listing in ("listdir", "scandir"):
+            patch.setattr(os, listing, gone)
+        assert processes.is_stopped(os.getpid())
+        assert load.busy_cpus([os.getpid()], 0.0) == set()
+    assert not processes.is_stopped(os.getpid())
+    assert load.busy_cpus([os.getpid()], 0.0)
 
 
 #: Maps shared memory under a name, as ranks of an MPI do, and leaves it.
