@@ -40,7 +40,7 @@ def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None):
         meter.start()
         for _ in range(3):
             if meter.metered().fault is None:
-                await asyncio.wait_for(looks.get(), 2)
+                await looks.get()
             beside()
         seen = meter.metered()
         await meter.stop()

@@ -13,6 +13,7 @@ import pytest
 from conductor.injectors import mpi_put
 from conductor.injectors.base import Arrived, Fault, Row
 from conductor.shared_memory import folder
+from records.kernel_text import read
 from records.processes import descendants, shared_files
 from records.programs import which
 from records.treatment import Burst, Start, Treatment, Writes
@@ -177,12 +178,21 @@ def run_under(block, seconds=2, demand=LENIENT, **writes):
     return block(arms=["off", "on"], command=lasting(seconds), demand=demand, writes=writes)
 
 
+def mapped(pids):
+    """Shared memory of processes by its names, which it may have no more."""
+    texts = [read(f"/proc/{pid}/maps") for pid in pids]
+    return {Path(name) for text in texts for name in re.findall(rf"{NAMED}/\S+", text)}
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("on_path")
 @pytest.mark.parametrize("mpi", ["mpich"])
 def test_its_writes_are_proven_by_the_targets_memory(block):
-    before = set(NAMED.iterdir())
-    done = run_under(block, demand=PACE, buffer_node=0).done()
+    running = run_under(block, demand=PACE, buffer_node=0)
+    running.started("0-on-0")
+    names = mapped(running.processes("mpi_put"))
+    assert [path for path in names if path.name.startswith("mpich_shm_")]
+    done = running.done()
     sample = done.sample()
     assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept")
     (writer,) = sample["writers"]
@@ -192,8 +202,7 @@ def test_its_writes_are_proven_by_the_targets_memory(block):
     assert writer["observed_share"] > 0.9  # a row comes a little after its end
     assert (list(writer["origin_buffers_b"]), writer["target_on_node_share"]) == (["0"], 1.0)
     assert not any("were started for this run" in note for note in sample["notes"])
-    left = {path for path in set(NAMED.iterdir()) - before if path.name.startswith("mpich_shm_")}
-    assert left == set()
+    assert [path for path in names if path.exists()] == []
 
 
 @pytest.mark.slow
@@ -233,7 +242,7 @@ def test_limits_bursts_and_proof_of_reads_and_writes_are_stored(block):
 def test_its_ranks_stand_still_between_runs_and_end_with_the_block(block):
     """Without the launcher, which could not end them then."""
     writes = {"injector": "mpi_put", "message_b": MIB}
-    running = block(arms=["off", "on"], command=lasting(1.5), pairs=9, writes=writes)
+    running = block(arms=["off", "on"], command=lasting(60), writes=writes)
     running.started("0-off-0")
     ranks = running.processes("--size")  # its options; the launcher has them too
     launcher = [pid for pid in ranks if descendants(pid)]
