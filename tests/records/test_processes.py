@@ -83,7 +83,7 @@ def test_shared_memory_of_what_is_ended_does_not_stay(suspended: bool) -> None:
         assert file.name in processes.shared_files([child.pid])
         if suspended:
             child.send_signal(signal.SIGSTOP)
-        processes.end_descendants()
+        processes.end_descendants(60.0)
     assert child.returncode == -signal.SIGTERM
     assert not Path(file.name).exists()
 
@@ -96,7 +96,7 @@ def test_what_its_starter_leaves_is_asked_to_end_as_well(tmp_path: Path) -> None
         with subprocess.Popen(leaves, stdout=subprocess.PIPE) as child:
             assert child.stdout
             assert child.stdout.readline() == b"ready\n"
-            processes.end_descendants(10.0)
+            processes.end_descendants(60.0)
     finally:
         processes._LIBC.prctl(processes._PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
     assert (tmp_path / "cleaned").exists()
