@@ -246,9 +246,9 @@ def test_nothing_outlives_a_conductor_that_is_stopped_or_is_left_stopped(block, 
 
 
 def test_a_block_does_not_go_on_without_its_owner(block):
-    owner = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "60")
+    owner = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "300")
     run = block(command=["sleep", "30"], owner_pid=owner)
-    wait_until(lambda: run.processes("sleep"))
+    run.started("0-off-0")
     os.kill(owner, signal.SIGKILL)
     os.waitpid(owner, 0)
     assert run.finish() == 143
@@ -258,7 +258,7 @@ def test_a_second_signal_does_not_interrupt_the_clean_up(block, tmp_path):
     """Nor does what ReFrame sends to the job's group."""
     slow = f'"$@"; sleep 0.5; touch {tmp_path}/ended'  # as agents whose writers take their time
     run = block(command=["sleep", "30"], agent_launcher=["sh", "-c", slow, "sh"])
-    wait_until(lambda: run.processes("sleep"))
+    run.started("0-off-0")
     group = os.getpgid(run.process.pid)
     run.process.send_signal(signal.SIGTERM)
     wait_until(lambda: os.getpgid(run.process.pid) != group)

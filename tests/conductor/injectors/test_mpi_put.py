@@ -109,7 +109,7 @@ IN_BURSTS = ["-r", "200e6", "--burst", "0.02", "--pause", "0.06"]
     ],
 )
 def test_under_sanitizers(made, words):
-    done = run(made("mpich", "mpi_put-asan"), "-d", 0.6, *words, ASAN_OPTIONS="detect_leaks=0")
+    done = run(made("mpich", "mpi_put-asan"), "-d", 1.2, *words, ASAN_OPTIONS="detect_leaks=0")
     assert done.returncode == 0, done.stderr
     assert rate_b_s(meanings("mpi_put", done.stdout)) > 0
 
