@@ -219,4 +219,4 @@ def test_an_agent_holds_ucx_at_a_quarter_of_its_rate_in_bursts(block):
     assert 0.1 < writer["rate_b_s"] / writer["asked_b_s"] < 2.0
     bursts = sample["timetable"]
     # Next to other load bursts come later, never sooner.
-    assert 0.9 * 0.12 < bursts["done_length_s"] + bursts["done_pause_s"] < 3 * 0.12
+    assert 0.9 * 0.12 < bursts["done_length_s"] + bursts["done_pause_s"] < 10 * 0.12
