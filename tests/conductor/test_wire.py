@@ -76,6 +76,7 @@ def test_another_secret_is_refused_before_anything_else_is_read():
         client.send({"n": 1})
         with pytest.raises(wire.WireError, match="the connection closed"):
             await client.receive()
+        client.close()
 
     asyncio.run(_served(_refusing(refusals), talk))
     assert refusals == ["the first line was not the job's secret"]
