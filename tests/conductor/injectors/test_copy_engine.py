@@ -168,9 +168,9 @@ def test_a_block_of_its_writes_is_proven_by_its_link_or_by_memory(
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
     writes = {"injector": name, "message_b": MIB, "buffer_node": 0}
     # The link seems to pass as much without writes.
-    # The writes are as fast as this host's load lets them be, unlike the counter. In units of its
-    # own it would show a thirtieth of them at most.
-    demand = {**PACE, "foreign_share": None, "counter_share": 0.9}
+    # The writes are as fast as this host's load lets them be, unlike the counter, which may show
+    # many times as much as they claim.
+    demand = {**PACE, "foreign_share": None, "counter_share": 100}
     done = block(arms=["off", "on"], command=lasting(2), demand=demand, writes=writes).done()
     sample = done.sample()
     assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept"), sample["reason"]
@@ -178,5 +178,8 @@ def test_a_block_of_its_writes_is_proven_by_its_link_or_by_memory(
     (writer,) = sample["writers"]
     assert (writer["transport"], writer["proof"]) == ("copy engine", proof)
     assert writer["counter"] == ("pcie:0000:01:00.0" if proof == "device" else None)
-    assert writer["rate_b_s"] > 1e8
+    if proof == "device":
+        alone_b_s = 1e6 if name == "copy_engine_read" else 3e6
+        assert writer["counted_alone_b_s"] == pytest.approx(alone_b_s, rel=0.5)
+    assert writer["rate_b_s"] > 1e7
     assert writer["target_on_node_share"] == 1.0
