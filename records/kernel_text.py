@@ -105,14 +105,14 @@ def stat_of(process: Path | str) -> ProcessStat | None:
 
 
 def pids(proc: Path = Path("/proc")) -> list[int]:
-    """Ids of all processes; none without the folder."""
+    """Ids of all processes, or of the threads in the folder `task` of one; none without it."""
     with suppress(OSError):
         return [int(entry) for entry in os.listdir(proc) if entry.isdecimal()]
     return []
 
 
 def stats(proc: Path = Path("/proc")) -> Iterator[tuple[int, ProcessStat]]:
-    """Id and state of every process."""
+    """Id and state of every process or thread that is still there."""
     for pid in pids(proc):
         if stat := stat_of(f"{proc}/{pid}"):
             yield pid, stat

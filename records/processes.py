@@ -122,8 +122,8 @@ def resume(process: asyncio.subprocess.Process) -> None:
 
 def is_stopped(pid: int) -> bool:
     """Whether all threads of a process are stopped or have ended: a signal takes its time."""
-    stats = map(kernel_text.stat_of, Path(f"/proc/{pid}/task").glob("[0-9]*"))
-    return all(stat is None or stat.state in "TtZX" for stat in stats)
+    threads = kernel_text.stats(Path(f"/proc/{pid}/task"))
+    return all(stat.state in "TtZX" for _, stat in threads)
 
 
 def ran_s(pid: int) -> float | None:

@@ -87,7 +87,7 @@ def launch(layout: ClusterLayout, name: str, kind: Kind, group: Path | None) -> 
 def wait_ready(layout: ClusterLayout, name: str) -> None:
     """Wait until a container's mounts are in place."""
     ready = layout.state / "run" / f"{name}.ready"
-    wait_for(f"container {name}", ready.exists, 20, layout.log(name))
+    wait_for(f"container {name}", ready.exists, 60, layout.log(name))
 
 
 def enter(

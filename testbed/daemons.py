@@ -76,13 +76,13 @@ def start_accounting(layout: ClusterLayout) -> None:
             return accounting_answers(layout)
         return True
 
-    wait_for("slurmdbd", registered, 30, layout.log("slurmdbd"))
+    wait_for("slurmdbd", registered, 60, layout.log("slurmdbd"))
 
 
 def start_controller(layout: ClusterLayout) -> None:
     """Start slurmctld and wait until it answers."""
     enter(layout, CONTROL, ["slurmctld", "-f", str(layout.slurm_conf)])
-    wait_for("slurmctld", lambda: controller_answers(layout), 20, layout.log("slurmctld"))
+    wait_for("slurmctld", lambda: controller_answers(layout), 60, layout.log("slurmctld"))
 
 
 def controller_answers(layout: ClusterLayout) -> bool:

@@ -255,11 +255,11 @@ def busy_cpus(pids: Iterable[int], over_s: float, root: Path = Path("/")) -> set
     least = _BUSY * over_s * TICKS_PER_S
     cpus: set[int] = set()
     for pid in pids:
-        for task in (root / f"proc/{pid}/task").glob("[0-9]*"):
-            stat = kernel_text.stat_of(task)
-            listed = _ALLOWED.search(kernel_text.read(task / "status"))
+        tasks = root / f"proc/{pid}/task"
+        for tid, stat in kernel_text.stats(tasks):
+            listed = _ALLOWED.search(kernel_text.read(tasks / f"{tid}/status"))
             with suppress(ValueError):
-                if listed and stat and 0 < stat.used >= least:
+                if listed and 0 < stat.used >= least:
                     cpus.update(cpu_list(listed[1]))
     return cpus
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import replace
 
 import pytest
@@ -77,7 +77,7 @@ async def agent_that_answers(port, node, answer, ahead_s=0.0):
     """An agent whose clock is ahead; answers orders other than pings by what `answer` makes."""
     agent = await wire.connect("127.0.0.1", port, SECRET, None)
     agent.send(messages.encode(messages.Hello(node, {})))
-    with suppress(wire.WireError):
+    with closing(agent), suppress(wire.WireError):
         while True:
             order = messages.order(await agent.receive())
             if isinstance(order, messages.Ping):
@@ -142,14 +142,14 @@ ONE = Writer(0, "o1", "n7", "127.0.0.1", 20000, 65536)
 
 
 @pytest.mark.parametrize(
-    ("said", "ended"),
+    ("said", "ended", "allowed_s"),
     [
-        ([lambda at: messages.News(at, ended="no port")], "no port"),
-        ([], "passive side did not listen within 0 s"),
-        ([lambda at: messages.News(at, listening=True)], None),
+        ([lambda at: messages.News(at, ended="no port")], "no port", 60.0),
+        ([], "passive side did not listen within 0 s", 0.1),
+        ([lambda at: messages.News(at, listening=True)], None, 60.0),
     ],
 )
-def test_origins_start_once_all_passive_sides_listen(said, ended, tmp_path):
+def test_origins_start_once_all_passive_sides_listen(said, ended, allowed_s, tmp_path):
     starts = []
 
     def answer(node, order):
@@ -159,9 +159,9 @@ def test_origins_start_once_all_passive_sides_listen(said, ended, tmp_path):
         return [each(order.writer.index) for each in said]
 
     async def talk(hub):
-        (state,) = await hub.start(PERFTEST, [ONE], tmp_path, 0.3)
+        (state,) = await hub.start(PERFTEST, [ONE], tmp_path, allowed_s)
         sides = [replace(ONE, index=10 + at, target=("n7", "o1")[at]) for at in range(2)]
-        return [state, *await hub.stand_by(PERFTEST, sides, tmp_path, 0.3)]
+        return [state, *await hub.stand_by(PERFTEST, sides, tmp_path, allowed_s)]
 
     found = with_agents(["o1", "n7"], answer, talk)
     assert sorted(starts) == sorted(
@@ -251,9 +251,10 @@ def test_a_second_agent_of_a_node_is_hung_up_on():
             second = await wire.connect("127.0.0.1", port, SECRET, None)
             second.send(messages.encode(messages.Hello("n7", {"which": 2})))
             with pytest.raises(wire.WireError):
-                await asyncio.wait_for(second.receive(), 5.0)
+                await asyncio.wait_for(second.receive(), 60.0)
+            second.close()
             first.send(messages.encode(messages.Written([], {})))
-            asked = {"n7": messages.Finish(5.0)}
-            return hub.facts, list(await hub.ask(asked, messages.Written, "finish", 5.0))
+            asked = {"n7": messages.Finish(60.0)}
+            return hub.facts, list(await hub.ask(asked, messages.Written, "finish", 60.0))
 
     assert asyncio.run(talk()) == ({"n7": {"which": 1}}, ["n7"])

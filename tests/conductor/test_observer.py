@@ -157,7 +157,7 @@ def test_this_process_and_what_owns_it_are_no_foreign_ones():
     assert series.nodes == [NodeSeries("n1", busiest="cc1")]  # of targets only
     assert gained == {"n1": {}, node_name(): {"irq": NodeCounter(7, "1")}}
     assert series.ran == [2, 4]
-    assert max(series.stood_still_s, abs(series.clock_moved_s)) < 1.0
+    assert max(series.stood_still_s, abs(series.clock_moved_s)) < 10.0
 
 
 def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch):

@@ -11,16 +11,18 @@ import pytest
 
 FAKE = Path(__file__).parent / "fake_nvml.c"
 GPU = "pcie:0000:01:00.0"
-#: Both directions twice, so many seconds apart; then what is wrong with this GPU and with another.
+#: Looks at both directions: when, and what has passed since the first; then what is wrong with this
+#: GPU and with another.
 READ = """
-import json, sys, time
+import json, time
 from conductor import counters, pcie
 read = lambda: [counters.read("pcie:0000:01:00.0", each) for each in ("received", "sent")]
-first, began_s = read(), time.monotonic()
-time.sleep(float(sys.argv[1]))
-last, over_s = read(), time.monotonic() - began_s
-gone = [counters.difference(*pair) for pair in zip(first, last)]
-print(json.dumps([over_s, gone, last[0] and last[0].name,
+first, began_s, looks = read(), time.monotonic(), []
+for _ in range(20):
+    time.sleep(0.05)
+    last, over_s = read(), time.monotonic() - began_s
+    looks.append([over_s, *(counters.difference(*pair) for pair in zip(first, last))])
+print(json.dumps([looks, last[0] and last[0].name,
     pcie.why_not("0000:01:00.0"), pcie.why_not("0000:02:00.0")]))
 """
 
@@ -35,20 +37,27 @@ def library(tmp_path_factory):
     return folder
 
 
-def read(folder, fault="", over_s=0.2):
+def read(folder, fault=""):
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), "FAKE_NVML": fault}
-    command = [sys.executable, "-c", READ, str(over_s)]
+    command = [sys.executable, "-c", READ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def test_rates_are_summed_up_to_bytes_as_the_host_sees_them(library):
-    """What the GPU sends, 3 MB/s, is what the host receives; samples come every 60 ms."""
-    over_s, (received_b, sent_b), name, *faults = read(library, over_s=1)
+    """What the GPU sends, 3 MB/s, is what the host receives; samples come every 60 ms.
+
+    On a busy host a look may come before a sample that is due, or within one.
+    """
+    looks, name, *faults = read(library)
     assert name == GPU
-    assert received_b == pytest.approx(3e6 * over_s, rel=0.25)
-    assert sent_b == pytest.approx(received_b / 3, rel=0.01)
+    assert any(
+        received_b == pytest.approx(3e6 * over_s, rel=0.25)
+        and sent_b == pytest.approx(received_b / 3, rel=0.01)
+        for over_s, received_b, sent_b in looks[5:]
+    ), looks
+    assert all(received_b <= 3e6 * (over_s + 0.25) for over_s, received_b, _ in looks)
     assert faults == [None, "nvmlDeviceGetHandleByPciBusId_v2: Not Found"]
 
 
@@ -60,11 +69,11 @@ def test_rates_are_summed_up_to_bytes_as_the_host_sees_them(library):
     ],
 )
 def test_without_an_answer_nothing_is_counted(library, fault, why):
-    _, gone, name, said, _ = read(library, fault, over_s=1)  # lost after 0.2 s, on an idle host
-    assert (gone, name, said) == ([None, None], None, why)
+    looks, name, said, _ = read(library, fault)  # lost after 0.2 s, on an idle host
+    assert (looks[-1][1:], name, said) == ([None, None], None, why)
 
 
 def test_without_the_library_nothing_is_counted(tmp_path):
-    _, gone, _, said, _ = read(tmp_path)
-    assert gone == [None, None]
+    looks, _, said, _ = read(tmp_path)
+    assert looks[-1][1:] == [None, None]
     assert said.startswith("libnvidia-ml.so.1: cannot open shared object file")

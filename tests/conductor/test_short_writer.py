@@ -91,7 +91,7 @@ def part(folder, port, starts, **changes):
         "sides": 1,
         "zero_s": time.time() + 1.0,
         "lead_s": 0.15,
-        "patience_s": 0.3,
+        "patience_s": 60.0,
         "writes": [
             PlannedWrite(number, 0, start_s, start_s + 0.2) for number, start_s in enumerate(starts)
         ],
@@ -117,28 +117,29 @@ async def passive_side(writer, log):
     return agent
 
 
-def carried_out(monkeypatch, handed, seconds, tmp_path, program=None):
-    """What an origin did in so many seconds, with a passive side at its target."""
+def carried_out(monkeypatch, handed, enough, tmp_path, program=None):
+    """What an origin did until it was enough, with a passive side at its target."""
     program = program or Program()
     monkeypatch.setitem(INJECTORS, "stand-in", program)
 
     async def perform():
         agent = await passive_side(handed.writer, tmp_path / "side.log")
         performer = ShortWriter(handed)
-        await asyncio.sleep(seconds)
-        await performer.finish(5.0)
+        while not enough(performer):
+            await asyncio.sleep(0.01)
+        await performer.finish(60.0)
         await agent._stop()
         assert processes.listener(handed.writer.port, 0) is None
         return performer
 
-    return asyncio.run(perform())
+    return asyncio.run(asyncio.wait_for(perform(), 120))
 
 
 def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
     monkeypatch, tmp_path
 ):
-    handed = part(tmp_path, free_port(), [0.0, 1.0, 60.0])
-    seen = carried_out(monkeypatch, handed, 2.5, tmp_path)
+    handed = part(tmp_path, free_port(), [0.0, 1.0, 600.0])
+    seen = carried_out(monkeypatch, handed, lambda made: len(made.finished) == 2, tmp_path)
     assert [write.number for write in seen.finished] == [0, 1]
     for write in seen.finished:
         assert write.bytes_b == 1000 * 100
@@ -152,9 +153,9 @@ def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
 
 
 def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch, tmp_path):
-    handed = part(tmp_path, free_port(), [0.0])
+    handed = part(tmp_path, free_port(), [0.0], patience_s=0.3)
     program = Program(passive="import time; time.sleep(60)")
-    seen = carried_out(monkeypatch, handed, 1.8, tmp_path, program)
+    seen = carried_out(monkeypatch, handed, lambda made: made.faults, tmp_path, program)
     assert seen.finished == []
     assert seen.faults["nobody there"] == 1
     assert "nobody there" in (tmp_path / "writes.log").read_text()

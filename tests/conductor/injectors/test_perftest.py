@@ -15,7 +15,7 @@ def test_the_installed_version_takes_our_options(rate_b_s):
     """It looks at its options before it looks for a device, and this one does not exist."""
     asked = writer(device="no_such_device", rate_b_s=rate_b_s)
     answer = subprocess.run(
-        INJECTORS["perftest"].target_command(asked), capture_output=True, text=True, timeout=20
+        INJECTORS["perftest"].target_command(asked), capture_output=True, text=True, timeout=60
     )
     said = answer.stdout + answer.stderr
     assert answer.returncode == 1
