@@ -94,7 +94,7 @@ class Block:
 
     def check_clean(self) -> None:
         """No conductor, agent, writer or application is left on any node."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while left := [pid for word in PROGRAMS for pid in self.workers(word)]:
             assert time.monotonic() < deadline, left
             time.sleep(0.2)
@@ -115,7 +115,7 @@ class Block:
 
 
 def wait_idle(cluster: Cluster) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while set(daemons.node_states(cluster.layout).values()) != {"idle"}:
         assert time.monotonic() < deadline
         time.sleep(0.2)
