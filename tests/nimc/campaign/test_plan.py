@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nimc.campaign.cases import least_s
@@ -61,6 +61,7 @@ def test_blocks_of_a_case(pairs, sizes):
 
 
 @given(st.integers(6, 40), st.integers(0, 40), st.integers(1, 50), st.integers(0, 100))
+@settings(deadline=None)
 def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(floor, more, block, done):
     pairs = Pairs(floor=floor, cap=floor + more, block=block, precision=0.01)
     sizes = block_sizes(pairs)
