@@ -9,3 +9,5 @@ UNJUDGED: dict[str, Any] = {**dict.fromkeys(LIMITS), "max_share": 1e9}
 #: The same as variables of a check (`reframe -S CHECK.NAME=VALUE`), and as a campaign's key.
 VARIABLES = dict.fromkeys(LIMITS, "@none")
 VERIFY = ", ".join(f"{name}: null" for name in LIMITS)
+#: What a machine's file requires of writes: that there are some, however few and late.
+PROOF = "proof: {min_share: 0.000001, max_share: 1000000, late_rows: 1000, silent: 1h, pause: 1h}\n"

@@ -12,7 +12,7 @@ import pytest
 from records.checkout import ROOT
 from tests.literal_docs import copy_of_checkout, follow, run_as_printed, section, steps
 from tests.reframe_tests.command import ran, reframe, samples_of, succeeded
-from tests.undisturbed import VARIABLES
+from tests.undisturbed import PROOF, VARIABLES
 
 FACTOR, WORKLOAD, INJECTOR = (
     section("extend.md", f"Add {what}") for what in ("a factor", "a workload", "an injector")
@@ -71,6 +71,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert f"#add-a-workload) | {added['reframe_tests/sort.py']} | one |" in table
     follow(INJECTOR, copy)
     (copy / "reframe_tests" / "shows.py").write_text(CHECK)
+    site = copy / "site" / "localhost.yaml"
+    site.write_text(re.sub(r"^proof: .*\n", PROOF, site.read_text(), flags=re.MULTILINE))
     return copy
 
 

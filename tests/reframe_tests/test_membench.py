@@ -127,7 +127,7 @@ def test_memory_is_bound_and_the_kernel_agrees(membench, wait_until):
         pages = [int(word[3:]) for word in bound if word.startswith("N0=")]
         return max(pages, default=0) * os.sysconf("SC_PAGESIZE")
 
-    with at_work(membench, *words, "-d", 150) as pid:
+    with at_work(membench, *words, "-d", 400) as pid:
         wait_until(lambda: bound_b() >= 16 * 2**20)
     got = document(membench, *words, "-d", 0.02)
     assert got["node"] == 0
@@ -147,7 +147,7 @@ def test_threads_are_bound_to_cores_of_a_node_or_left_alone(membench, wait_until
         used = [stat_of(task).used for task in tasks.iterdir()]
         return len(used) == cores and min(used) > 0.2 * TICKS_PER_S
 
-    with at_work(membench, "read", "-n", cores, "-s", "8MiB", "-d", 150, *words) as pid:
+    with at_work(membench, "read", "-n", cores, "-s", "8MiB", "-d", 400, *words) as pid:
         tasks = Path(f"/proc/{pid}/task")
         wait_until(all_measure)
         allowed = [os.sched_getaffinity(int(task.name)) for task in tasks.iterdir()]

@@ -66,7 +66,7 @@ def test_a_cancelled_job(cluster, start):
     assert block.finish() == 1
     assert block.outcome() == "cancelled"
     block.check_over()
-    assert [s["outcome"] for s in block.new()[:2]] == ["kept"] * 2
+    assert [s["outcome"] for s in block.undisturbed()[:2]] == ["kept"] * 2
 
 
 def test_a_writer_killed_in_a_run_costs_that_run(start):
@@ -74,7 +74,7 @@ def test_a_writer_killed_in_a_run_costs_that_run(start):
     os.kill(block.wait_for_writer(beside="sleep 4"), signal.SIGKILL)
     assert block.finish() == 0, block.out
     block.check_over()
-    told = [(s["arm"], s["outcome"]) for s in block.new() if not s["warmup"]]
+    told = [(s["arm"], s["outcome"]) for s in block.undisturbed() if not s["warmup"]]
     assert sorted(told) == [("off", "kept"), ("on", "injector_died"), ("on", "kept")]
 
 
