@@ -97,17 +97,24 @@ def test_what_is_broken_is_found(membench_changed, what):
 
 def test_figure_is_the_sum_of_all_cores(membench):
     cpus = sorted(os.sched_getaffinity(0))[:2]
-    words = ("--cpus", ",".join(map(str, cpus)), "-s", "8MiB", "-d", 1)
-    got = document(membench, "triad", *words)
-    assert [core["cpu"] for core in got["cores"]] == cpus
-    assert got["rate_b_s"] == pytest.approx(sum(core["rate_b_s"] for core in got["cores"]))
-    assert all(core["iterations"] > 0 for core in got["cores"])
-    assert got["array_b"] == 8 * 2**20
-    assert 0 < got["window_s"] < 1
-    # The time in which a core moved its bytes, of three arrays a pass, fills most of the window.
-    for core in got["cores"]:
-        moved_b = 3 * got["array_b"] * core["passes"] * core["iterations"]
-        assert 0.5 < moved_b / core["rate_b_s"] / got["window_s"] < 1.000001
+    words = ("--cpus", ",".join(map(str, cpus)), "-s", "8MiB", "-d", 0.3)
+    for _ in range(10):
+        got = document(membench, "triad", *words)
+        assert [core["cpu"] for core in got["cores"]] == cpus
+        assert got["rate_b_s"] == pytest.approx(sum(core["rate_b_s"] for core in got["cores"]))
+        assert all(core["iterations"] > 0 for core in got["cores"])
+        assert got["array_b"] == 8 * 2**20
+        # The time in which each core moved its bytes, of three arrays a pass.
+        moved_s = [
+            3 * got["array_b"] * core["passes"] * core["iterations"] / core["rate_b_s"]
+            for core in got["cores"]
+        ]
+        assert 0 < max(moved_s) < 1.000001 * got["window_s"]
+        # It fills most of a window of that length, unless other work on this host interrupts it.
+        if got["window_s"] < 0.3 and min(moved_s) > 0.5 * got["window_s"]:
+            break
+    else:
+        pytest.fail("never most of the window")
     got = document(membench, "write", "--free", "-n", 1, "-s", "1MiB", "-d", 0.05)
     assert [core["cpu"] for core in got["cores"]] == [None]
     done = ran(membench, "write", "-n", 1, "-s", "64KiB", "-d", 0.02, "-j", "/no/x")
