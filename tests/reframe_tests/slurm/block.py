@@ -54,7 +54,9 @@ class Block:
 
     def samples(self) -> list[dict]:
         path = self.folder / "run" / "samples" / "probe.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        # One may be half written.
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def new(self) -> list[dict]:
         """Its own samples."""
