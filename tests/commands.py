@@ -213,11 +213,11 @@ def nimc_in(folder: Path) -> Nimc:
 
 @pytest.fixture
 def wait_until() -> Callable[[Callable[[], bool]], None]:
-    """Wait until something holds; fail after two minutes."""
+    """Wait until something holds; fail after five minutes."""
     import time
 
     def wait(holds: Callable[[], bool]) -> None:
-        until_s = time.monotonic() + 120
+        until_s = time.monotonic() + 300
         while not holds():
             assert time.monotonic() < until_s, "waited in vain"
             time.sleep(0.02)

@@ -101,7 +101,7 @@ def run_as_printed(
             env=environment,
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=1200,
         )
         for line in map(shlex.split, printed)
     ]

@@ -109,5 +109,6 @@ def _times_s(campaign: int) -> dict[str, float]:
 
 def _time_s(process: Path) -> float:
     """Of all threads; a tick of `stat` would be a tenth of a per cent of a window."""
-    texts = [kernel_text.read(file) for file in process.glob("task/*/schedstat")]
+    tasks = process / "task"
+    texts = [kernel_text.read(tasks / f"{pid}/schedstat") for pid in kernel_text.pids(tasks)]
     return sum(int(text.split()[0]) for text in texts if text) / 1e9

@@ -346,7 +346,8 @@ def configured(root: Path, name: str, text: str) -> Path:
     return checkout(root, text, site, name) / "configs" / f"{name}.py"
 
 
-def test_a_machine_has_its_own_system_of_a_configuration(tmp_path):
+def test_a_machine_has_its_own_system_of_a_configuration(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # ReFrame leaves a log with this configuration
     config = configured(tmp_path, "alvis", given("reframe_several_systems"))
     settings = settings_of(config)
     assert (settings.fault, settings.system, settings.hostnames) == (None, "alvis", ["alvis"])

@@ -1,12 +1,12 @@
 """Stands in for ReFrame: appends the samples that a session of the asked block would leave.
 
 What it does wrong is asked for in FAKE, words with commas between: `slow` takes its time, `held`
-waits after its warm-up until it is ended, `fail` ends with status 1 and a report, `die` says a line
-and ends, `reject` keeps no run of the arm `on`, `torn` leaves half a line and is gone, `child`
-leaves a process behind, `none` runs nothing, `wide` varies the figures of runs at half the rate,
-`faint` makes runs of `on` 2 % slower than `off`, and all vary by 2.5 %, `scarce` keeps runs of `on`
-in every sixth pair only, `unread` ends before the check has read its runs, `layout=L` halves the
-figures of all other layouts that are compared.
+waits after its warm-up until it is ended, `stuck` before its third pair, `fail` ends with status 1
+and a report, `die` says a line and ends, `reject` keeps no run of the arm `on`, `torn` leaves half
+a line and is gone, `child` leaves a process behind, `none` runs nothing, `wide` varies the figures
+of runs at half the rate, `faint` makes runs of `on` 2 % slower than `off`, and all vary by 2.5 %,
+`scarce` keeps runs of `on` in every sixth pair only, `unread` ends before the check has read its
+runs, `layout=L` halves the figures of all other layouts that are compared.
 """
 
 import json
@@ -64,6 +64,8 @@ def measure(plan: BlockPlan) -> bool:
         time.sleep(1)
     before = store.pairs_made()
     for pair in range(plan.pairs):
+        while "stuck" in faults() and pair == 2:
+            time.sleep(1)
         for position, treatment in enumerate(plan.order(before + pair)):
             if "slow" in faults():
                 time.sleep(0.05)

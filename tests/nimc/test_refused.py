@@ -123,7 +123,7 @@ def test_what_may_not_be_read_is_named_and_hides_no_other_run(tmp_path):
     """
     apart = ["unshare", "--user"] if os.geteuid() == 0 else []
     outcome = subprocess.run(
-        [*apart, "sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [*apart, "sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=600
     )
     for path in (table.parent, samples, secret):
         path.chmod(0o700)

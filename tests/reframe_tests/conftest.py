@@ -3,6 +3,8 @@
 import ctypes
 import json
 import shutil
+import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,16 @@ MEMBENCH = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
 def document(program, *words):
     """The JSON of a run of membench that succeeds."""
     return json.loads(succeeded(ran(program, *words, "-j", "-")))
+
+
+@contextmanager
+def at_work(*words):
+    """A run of membench that is ended once it has been looked at; its PID."""
+    with subprocess.Popen([*map(str, words)], stdout=subprocess.DEVNULL) as process:
+        try:
+            yield process.pid
+        finally:
+            process.kill()
 
 
 def refused(done, why="wrong results"):

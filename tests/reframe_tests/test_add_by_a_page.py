@@ -12,7 +12,7 @@ import pytest
 from records.checkout import ROOT
 from tests.literal_docs import copy_of_checkout, follow, run_as_printed, section, steps
 from tests.reframe_tests.command import ran, reframe, samples_of, succeeded
-from tests.undisturbed import VARIABLES
+from tests.undisturbed import PROOF, VARIABLES
 
 FACTOR, WORKLOAD, INJECTOR = (
     section("extend.md", f"Add {what}") for what in ("a factor", "a workload", "an injector")
@@ -71,6 +71,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert f"#add-a-workload) | {added['reframe_tests/sort.py']} | one |" in table
     follow(INJECTOR, copy)
     (copy / "reframe_tests" / "shows.py").write_text(CHECK)
+    site = copy / "site" / "localhost.yaml"
+    site.write_text(re.sub(r"^proof: .*\n", PROOF, site.read_text(), flags=re.MULTILINE))
     return copy
 
 
@@ -134,9 +136,9 @@ def test_the_application_gets_it_and_the_other_factors(run: Path) -> None:
 
 
 def test_a_workload_is_one_file_and_runs(run: Path) -> None:
-    samples = samples_of(run, "sort")
-    assert sorted(sample["arm"] for sample in samples) == ["aa", "off"]
-    for sample in samples:
+    samples = {sample["arm"]: sample for sample in samples_of(run, "sort")}
+    assert samples.keys() == {"aa", "off"}
+    for sample in samples.values():
         assert sample["fom_extra"] == {"numbers": 1000.0}
         assert 0 < sample["fom"] < sample["elapsed_s"]
         assert (sample["fom_unit"], sample["fom_better"]) == ("s", "lower")

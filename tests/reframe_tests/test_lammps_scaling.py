@@ -27,7 +27,7 @@ SETTINGS = {
     "messages": 300,
     "tolerance_s": 1.0,
     "allowed_share": 0.25,
-    "run_timeout_s": 60,
+    "run_timeout_s": 300,
     **VARIABLES,
 }
 
@@ -45,8 +45,9 @@ def test_writes_are_done_as_planned(cluster: Cluster, tmp_path: Path) -> None:
     state = {**ENV, "NIMC_MINICLUSTER": str(cluster.state)}
     succeeded(reframe(tmp_path, "minicluster", "lammps_scaling", "-r", settings=asked, **state))
     samples = samples_of(tmp_path / "run", "lammps_scaling")
-    assert {sample["fom_extra"]["ranks"] for sample in samples} == {2.0}
-    (kept,) = (s for s in samples if s["arm"] == "daly" and s["outcome"] == "kept")
+    all_kept = [sample for sample in samples if sample["outcome"] == "kept"]
+    assert {sample["fom_extra"]["ranks"] for sample in all_kept} == {2.0}
+    (kept,) = (sample for sample in all_kept if sample["arm"] == "daly")
     assert set(kept["nodes"]).isdisjoint(kept["origin_nodes"])
     table = kept["timetable"]
     assert table["planned"] >= 3

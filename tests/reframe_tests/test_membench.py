@@ -1,19 +1,16 @@
 """The program membench: right results on every instruction set, memory where it was asked for."""
 
-import json
 import os
 import platform
 import re
 import shutil
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from records.kernel_text import cpu_list
+from records.kernel_text import TICKS_PER_S, cpu_list, stat_of
 from tests.reframe_tests.command import ran, succeeded
-from tests.reframe_tests.conftest import document, refused
+from tests.reframe_tests.conftest import at_work, document, refused
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "reframe_tests" / "src" / "membench"
@@ -101,16 +98,23 @@ def test_what_is_broken_is_found(membench_changed, what):
 def test_figure_is_the_sum_of_all_cores(membench):
     cpus = sorted(os.sched_getaffinity(0))[:2]
     words = ("--cpus", ",".join(map(str, cpus)), "-s", "8MiB", "-d", 0.3)
-    got = document(membench, "triad", *words)
-    assert [core["cpu"] for core in got["cores"]] == cpus
-    assert got["rate_b_s"] == pytest.approx(sum(core["rate_b_s"] for core in got["cores"]))
-    assert all(core["iterations"] > 0 for core in got["cores"])
-    assert got["array_b"] == 8 * 2**20
-    assert 0 < got["window_s"] < 0.3
-    # The time in which a core moved its bytes, of three arrays a pass, fills most of the window.
-    for core in got["cores"]:
-        moved_b = 3 * got["array_b"] * core["passes"] * core["iterations"]
-        assert 0.5 < moved_b / core["rate_b_s"] / got["window_s"] < 1.000001
+    for _ in range(10):
+        got = document(membench, "triad", *words)
+        assert [core["cpu"] for core in got["cores"]] == cpus
+        assert got["rate_b_s"] == pytest.approx(sum(core["rate_b_s"] for core in got["cores"]))
+        assert all(core["iterations"] > 0 for core in got["cores"])
+        assert got["array_b"] == 8 * 2**20
+        # The time in which each core moved its bytes, of three arrays a pass.
+        moved_s = [
+            3 * got["array_b"] * core["passes"] * core["iterations"] / core["rate_b_s"]
+            for core in got["cores"]
+        ]
+        assert 0 < max(moved_s) < 1.000001 * got["window_s"]
+        # It fills most of a window of that length, unless other work on this host interrupts it.
+        if got["window_s"] < 0.3 and min(moved_s) > 0.5 * got["window_s"]:
+            break
+    else:
+        pytest.fail("never most of the window")
     got = document(membench, "write", "--free", "-n", 1, "-s", "1MiB", "-d", 0.05)
     assert [core["cpu"] for core in got["cores"]] == [None]
     done = ran(membench, "write", "-n", 1, "-s", "64KiB", "-d", 0.02, "-j", "/no/x")
@@ -118,44 +122,42 @@ def test_figure_is_the_sum_of_all_cores(membench):
     assert "cannot be written" in done.stderr
 
 
-def test_memory_is_bound_and_the_kernel_agrees(membench, tmp_path):
+def test_memory_is_bound_and_the_kernel_agrees(membench, wait_until):
     # /proc/PID/numa_maps, which membench does not use, must show the policy and the pages.
-    path = tmp_path / "out.json"
-    size_b = 16 * 2**20
-    words = [membench, "write", "-n", "1", "-m", "0", "-s", "16MiB", "-d", "1", "-j", path]
-    with subprocess.Popen([str(w) for w in words], stdout=subprocess.PIPE) as process:
-        maps = Path(f"/proc/{process.pid}/numa_maps")
-        if not maps.exists():
-            process.kill()
-            pytest.skip("the kernel has no numa_maps")
-        pages = 0
-        for _ in range(100):
-            time.sleep(0.02)
-            bound = [line for line in maps.read_text().splitlines() if " bind:0 " in line]
-            found = [word for line in bound for word in line.split() if word.startswith("N0=")]
-            pages = max([pages, *(int(word[3:]) for word in found)])
-            if pages * os.sysconf("SC_PAGESIZE") >= size_b:
-                break
-        process.communicate(timeout=30)
-    assert pages * os.sysconf("SC_PAGESIZE") >= size_b
-    got = json.loads(path.read_text())
+    if not Path("/proc/self/numa_maps").exists():
+        pytest.skip("the kernel has no numa_maps")
+    words = ("write", "-n", 1, "-m", 0, "-s", "16MiB")
+
+    def bound_b():
+        lines = Path(f"/proc/{pid}/numa_maps").read_text().splitlines()
+        bound = [word for line in lines if " bind:0 " in line for word in line.split()]
+        pages = [int(word[3:]) for word in bound if word.startswith("N0=")]
+        return max(pages, default=0) * os.sysconf("SC_PAGESIZE")
+
+    with at_work(membench, *words, "-d", 400) as pid:
+        wait_until(lambda: bound_b() >= 16 * 2**20)
+    got = document(membench, *words, "-d", 0.02)
     assert got["node"] == 0
     assert list(got["pages_on_node"]) == ["0"]
 
 
 @pytest.mark.parametrize("bound", [True, False])
-def test_threads_are_bound_to_cores_of_a_node_or_left_alone(membench, bound):
+def test_threads_are_bound_to_cores_of_a_node_or_left_alone(membench, wait_until, bound):
     cpulist = Path("/sys/devices/system/node/node0/cpulist")
     if not cpulist.exists():
         pytest.skip("the kernel shows no NUMA nodes")
     cores = min(2, len(os.sched_getaffinity(0)))
     words = ["--cpu-node", "0"] if bound else ["--free"]
-    command = [membench, "read", "-n", str(cores), "-s", "8MiB", "-d", "0.8", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        time.sleep(0.5)
-        tasks = Path(f"/proc/{process.pid}/task").iterdir()
-        allowed = [os.sched_getaffinity(int(task.name)) for task in tasks]
-        process.communicate(timeout=30)
+
+    def all_measure():
+        """They bind themselves first."""
+        used = [stat_of(task).used for task in tasks.iterdir()]
+        return len(used) == cores and min(used) > 0.2 * TICKS_PER_S
+
+    with at_work(membench, "read", "-n", cores, "-s", "8MiB", "-d", 400, *words) as pid:
+        tasks = Path(f"/proc/{pid}/task")
+        wait_until(all_measure)
+        allowed = [os.sched_getaffinity(int(task.name)) for task in tasks.iterdir()]
     assert len(allowed) == cores
     if bound:
         assert all(len(cpus) == 1 for cpus in allowed)

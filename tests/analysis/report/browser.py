@@ -94,7 +94,7 @@ def _chromium(tmp_path: Path, page: Path, *flags: str) -> subprocess.CompletedPr
         check=True,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
     )
 
 

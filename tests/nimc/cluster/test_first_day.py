@@ -153,7 +153,7 @@ def _stop_in_job(shell: Shell) -> None:
     _wait_until(lambda: waiting.poll() is not None or shell.run("squeue --noheader").stdout != "")
     assert waiting.poll() is None
     waiting.send_signal(signal.SIGINT)
-    _, stderr = waiting.communicate(timeout=60)
+    _, stderr = waiting.communicate(timeout=300)
     assert waiting.returncode == 128 + signal.SIGINT
     assert "stopped by SIGINT; no job is left" in stderr
     assert _left(shell) == ""
@@ -163,7 +163,7 @@ def _stop_in_job(shell: Shell) -> None:
     _wait_until(lambda: set(shell.run(states).stdout.split()) == {"idle"})
 
 
-def _wait_until(fulfilled: Callable[[], bool], most_s: float = 120) -> None:
+def _wait_until(fulfilled: Callable[[], bool], most_s: float = 300) -> None:
     deadline = time.monotonic() + most_s
     while not fulfilled():
         assert time.monotonic() < deadline

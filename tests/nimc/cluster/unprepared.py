@@ -62,7 +62,7 @@ def unprepared_or_skip() -> Iterator[Cluster]:
             unprepare(cluster)
             yield cluster
         finally:
-            subprocess.run(cluster.command("down"), env=ENV, capture_output=True, timeout=60)
+            subprocess.run(cluster.command("down"), env=ENV, capture_output=True, timeout=300)
 
 
 def unprepare(cluster: Cluster) -> None:

@@ -73,21 +73,21 @@ class Cluster:
             process.kill()
             process.wait()
 
-    def slurm(self, *command: str, timeout_s: float = 60) -> str:
+    def slurm(self, *command: str, timeout_s: float = 300) -> str:
         done = subprocess.run(
             command, env=self.env, capture_output=True, text=True, timeout=timeout_s
         )
         assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    def run_job(self, job: Path, output: Path, timeout_s: float = 60) -> None:
+    def run_job(self, job: Path, output: Path, timeout_s: float = 300) -> None:
         """Run a job to its end, which `sbatch --wait` looks for after 2, 10, 42 and 74 s only."""
         self.slurm("sbatch", f"--output={output}", str(job))
         wait(None, lambda: not self.slurm("squeue", "--noheader"), timeout_s)
 
     def accounts(self, jobs: int) -> list[str]:
         """'STATE|NODES' of all jobs, once `jobs` are there: slurmctld books every 5 s."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while True:
             rows = self.slurm("sacct", "-XnP", "-o", "state,nodelist").splitlines()
             ended = [row for row in rows if not row.startswith(("PENDING", "RUNNING"))]
@@ -152,7 +152,7 @@ def cluster_or_skip(fabric: Fabric) -> Iterator[Cluster]:
             yield cluster
         finally:
             cluster.end_started()
-            subprocess.run(cluster.command("down"), env=ENV, capture_output=True, timeout=60)
+            subprocess.run(cluster.command("down"), env=ENV, capture_output=True, timeout=300)
 
 
 def cluster_of(nodes: int, origins: int = 1) -> Iterator[Cluster]:

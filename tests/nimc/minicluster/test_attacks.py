@@ -15,7 +15,7 @@ pytestmark = pytest.mark.minicluster
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, env=ENV, capture_output=True, text=True, cwd="/", timeout=60)
+    return subprocess.run(command, env=ENV, capture_output=True, text=True, cwd="/", timeout=300)
 
 
 def test_nobody_else_speaks_to_the_database(two_nodes: Cluster) -> None:
@@ -78,7 +78,7 @@ def test_a_planted_state_folder_runs_nothing(cluster: Cluster, how: str) -> None
     for command in commands:
         env = {**ENV, "NIMC_MINICLUSTER": str(cluster.state)}
         done = subprocess.run(
-            command, cwd=cluster.state.parent, env=env, capture_output=True, text=True, timeout=120
+            command, cwd=cluster.state.parent, env=env, capture_output=True, text=True, timeout=300
         )
         if "doctor" in command:
             assert done.returncode == 3

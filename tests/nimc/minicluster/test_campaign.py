@@ -31,14 +31,14 @@ def test_a_killed_reframe_leaves_no_job_and_the_campaign_goes_on(
     (tmp_path / "tiny.yaml").write_text(CAMPAIGN)
     words = ["run", tmp_path / "tiny.yaml", "--machine", "minicluster", "--results", tmp_path]
     first = two_nodes.start(*words, "--json")
-    wait(first, lambda: list(tmp_path.glob("tiny-*/samples/lammps.jsonl")), 90)
+    wait(first, lambda: list(tmp_path.glob("tiny-*/samples/lammps.jsonl")), 300)
     (samples,) = tmp_path.glob("tiny-*/samples/lammps.jsonl")
     children = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
     (reframe,) = (
         int(child) for child in children if str(BY_REFRAME) in read(Path(f"/proc/{child}/cmdline"))
     )
     os.kill(reframe, signal.SIGKILL)
-    _, said = first.communicate(timeout=120)
+    _, said = first.communicate(timeout=300)
     assert first.returncode == 3
     assert "ReFrame was killed by SIGKILL" in said
     assert two_nodes.slurm("squeue", "--noheader") == ""
@@ -53,9 +53,9 @@ def test_a_killed_reframe_leaves_no_job_and_the_campaign_goes_on(
         kept = [s for s in found if s["block"] == 1 and (s["arm"], s["outcome"]) == ("on", "kept")]
         return any(writer["rate_b_s"] > 0 for sample in kept for writer in sample["writers"])
 
-    wait(second, writes_on, 120)
+    wait(second, writes_on, 300)
     assert samples.read_text().startswith(before)
     second.send_signal(signal.SIGTERM)
-    _, said = second.communicate(timeout=120)
+    _, said = second.communicate(timeout=300)
     assert (second.returncode, "stopped by SIGTERM" in said) == (143, True)
     assert two_nodes.slurm("squeue", "--noheader") == ""

@@ -27,7 +27,7 @@ def start(cluster: Cluster, folder: Path) -> subprocess.Popen[str]:
     (folder / "tiny.yaml").write_text(CAMPAIGN)
     words = ["run", "tiny.yaml", "--machine", "minicluster", "--results", "results"]
     campaign = cluster.start(*words, folder=folder)
-    wait(campaign, lambda: list(folder.glob("results/*/samples/*.jsonl")), 180)
+    wait(campaign, lambda: list(folder.glob("results/*/samples/*.jsonl")), 300)
     return campaign
 
 

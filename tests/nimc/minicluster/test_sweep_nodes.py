@@ -39,14 +39,14 @@ def test_every_node_is_measured_on_itself_with_one_job_at_a_time(
         assert len({job.partition("+")[0] for job in queued}) <= 1
         return bool(list(tmp_path.glob("*/node1/*/samples/stream.jsonl")))
 
-    wait(first, one_job_at_a_time, 120)
+    wait(first, one_job_at_a_time, 300)
     first.send_signal(signal.SIGTERM)
-    first.communicate(timeout=120)
+    first.communicate(timeout=300)
     assert first.returncode == 128 + signal.SIGTERM
     assert cluster.slurm("squeue", "--noheader") == ""
 
     second = cluster.start(*words)
-    out, err = second.communicate(timeout=400)
+    out, err = second.communicate(timeout=600)
     assert second.returncode in (0, 1), err
     document = json.loads(out)
     (folder,) = tmp_path.glob("tiny-minicluster-nodes-*")

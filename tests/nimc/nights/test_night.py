@@ -54,8 +54,8 @@ def test_a_night_measures_and_says_so(box: Box) -> None:
 
 
 def test_a_killed_night_is_known_and_the_next_start_resumes(box: Box, wait_until: Wait) -> None:
-    night = box.start(fake="slow")
-    wait_until(lambda: samples(box) >= 8)
+    night = box.start(fake="stuck")
+    wait_until(lambda: samples(box) >= 7)  # a warm-up, and two pairs of three
     night.send_signal(signal.SIGKILL)
     night.communicate()
     killed = box.night()
@@ -72,7 +72,7 @@ def test_a_night_that_is_told_to_end_stops_and_reports(box: Box, wait_until: Wai
     night = box.start(fake="slow")
     wait_until(lambda: samples(box) >= 20)
     night.terminate()
-    _, err = night.communicate(timeout=120)
+    _, err = night.communicate(timeout=300)
     assert night.returncode == 0, err
     ended = box.night()
     assert ended.outcome == "inconclusive"

@@ -43,7 +43,7 @@ def night(cluster: Cluster, folder: Path) -> Summary:
     )
     options = ("--partition=compute", f"--output={folder}/night.log", "--overcommit")
     cluster.slurm("sbatch", *options, str(script))
-    until_s = time.monotonic() + 280
+    until_s = time.monotonic() + 600
     while time.monotonic() < until_s:
         for path in nights.glob("*.json"):
             if (found := load(path)).finished_s is not None:

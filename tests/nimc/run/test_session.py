@@ -153,6 +153,7 @@ def test_neither_the_environment_nor_a_configuration_moves_the_files_of_a_block(
     for name in ("STAGE", "OUTPUT", "PERFLOG"):
         monkeypatch.setenv(f"RFM_{name}_DIR", str(tmp_path / f"set-{name}"))
     monkeypatch.setenv("RFM_SYSTEM", "other")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # ReFrame leaves a log with this configuration
     with Interrupts() as interrupts:
         assert session.run_session(argv, tmp_path, log, interrupts, lambda: None) == 0
     assert list(tmp_path.glob("set-*")) == []

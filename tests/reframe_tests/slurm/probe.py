@@ -21,7 +21,8 @@ class probe(rfm.RunOnlyRegressionTest, NimcMixin):
     executable = "sh"
     arms = ["off", "on"]
     min_share = 0.001
-    retries = 1
+    #: Other work on this host may disturb a run.
+    retries = 3
     foreign_cpus = steal_share = frequency_drop = None
 
     #: What the application does before it prints: long enough for two rows of a writer.

@@ -41,11 +41,12 @@ def test_who_writes_to_whom(cluster, tmp_path, origins, targets, pairs_of_nodes)
     assert block.finish() == 0, block.out
     block.check_clean()
 
-    # The application ran on every target in both runs, and nowhere else.
+    # The application ran on every target in all runs, and nowhere else; a busy host may have
+    # disturbed one, which was repeated.
     names = sorted({target for _, target in pairs_of_nodes})
-    assert sorted(hosts.read_text().split()) == sorted(2 * names)
-    (sample,) = (s for s in block.samples() if s["arm"] == "on")
-    assert sample["outcome"] == "kept"
+    runs = block.samples()
+    assert sorted(hosts.read_text().split()) == sorted(len(runs) * names)
+    (sample,) = (s for s in runs if (s["arm"], s["outcome"]) == ("on", "kept"))
     assert (sample["nodes"], sample["origin_nodes"]) == (
         names,
         sorted({origin for origin, _ in pairs_of_nodes}),

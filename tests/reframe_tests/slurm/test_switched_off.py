@@ -37,7 +37,7 @@ def test_an_origin_that_is_switched_off(cluster, tmp_path):
     assert block.finish() == 1
     # Either Slurm misses the node first or the conductor does: it comes to the same.
     assert block.outcome() == "node_failed", (block.logs / "job.json").read_text()
-    before = block.samples()
+    before = block.undisturbed()
     assert [sample["outcome"] for sample in before[:3]] == ["kept"] * 3
     assert len(before) < 60
     assert running(cluster, "node1") == []

@@ -14,7 +14,7 @@ case "$*" in
   *install*)
     echo "==> Installing stream"
     log="$SPACK_USER_CONFIG_PATH/../logs/stream@1000.log"
-    timeout 5 sh -c "until grep -q Installing '$log'; do sleep 0.02; done" \\
+    timeout 60 sh -c "until grep -q Installing '$log'; do sleep 0.02; done" \\
       || { echo "==> Error: the log does not grow while Spack works" >&2; exit 1; } ;;
   *find*)
     printf 'aaa\\tstream\\t5.10\\t%s\\tstream@5.10+openmp\\n' "$here"
