@@ -35,7 +35,7 @@ _Node = Annotated[int, Field(ge=0)]
 class Point:
     """One number of computing cores on one placement; rates in bytes per second."""
 
-    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     n: _Whole
     comp_node: _Node
