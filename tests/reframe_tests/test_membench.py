@@ -1,5 +1,6 @@
 """The program membench: right results on every instruction set, memory where it was asked for."""
 
+import json
 import os
 import platform
 import re
@@ -97,9 +98,13 @@ def test_what_is_broken_is_found(membench_changed, what):
 
 def test_figure_is_the_sum_of_all_cores(membench):
     cpus = sorted(os.sched_getaffinity(0))[:2]
-    words = ("--cpus", ",".join(map(str, cpus)), "-s", "8MiB", "-d", 0.3)
+    words = ("--cpus", ",".join(map(str, cpus)), "-s", "8MiB", "-d", 0.3, "-j", "-")
+    # Other work on this host may interrupt one core after the other, or both for long.
     for _ in range(10):
-        got = document(membench, "triad", *words)
+        done = ran(membench, "triad", *words)
+        if "no time in which all cores were busy" in done.stderr:
+            continue
+        got = json.loads(succeeded(done))
         assert [core["cpu"] for core in got["cores"]] == cpus
         assert got["rate_b_s"] == pytest.approx(sum(core["rate_b_s"] for core in got["cores"]))
         assert all(core["iterations"] > 0 for core in got["cores"])
@@ -110,7 +115,7 @@ def test_figure_is_the_sum_of_all_cores(membench):
             for core in got["cores"]
         ]
         assert 0 < max(moved_s) < 1.000001 * got["window_s"]
-        # It fills most of a window of that length, unless other work on this host interrupts it.
+        # It fills most of a window of that length.
         if got["window_s"] < 0.3 and min(moved_s) > 0.5 * got["window_s"]:
             break
     else:
