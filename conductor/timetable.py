@@ -113,7 +113,8 @@ class ScheduleControl:
     async def rehearse(self, turn: int) -> None:
         """Find the size of a write of the requested length, once. Raises NotReadyError."""
         for attempt in range(0 if self.alone_b_s else _REHEARSALS):
-            run_s = self._short.length_s * (_ROUNDS if attempt else 1)
+            known = bool(self.alone_b_s)
+            run_s = self._short.length_s * (_ROUNDS if known else 1)
             started_s = clock.now_s()
             begun = await self.begin(run_s, f"rehearsal/{self._writers}/{attempt}", turn)
             self.start_up_s = max(self.start_up_s, clock.now_s() - started_s)
@@ -122,14 +123,18 @@ class ScheduleControl:
             reports = await self._end()
             finished = [write for written in reports.values() for write in written.finished]
             if not finished:
-                raise NotReadyError(f"no write was done: {_most_frequent(reports)}")
+                if fault := _most_frequent(reports):
+                    raise NotReadyError(f"no write was done: {fault}")
+                continue  # the origins stood still when their writes were due
             self._rate_alone_b_s = median(write.rate_b_s for write in finished)
             self._lead_s = median(write.setup_s for write in finished)
             before = self._messages
             self._messages = messages_of(self._short, self._rate_alone_b_s, self._writes.message_b)
             near = abs(self._messages - before) <= max(_NEAR * self._messages, 1)
-            if near and attempt:
+            if near and known:
                 break
+        if not self.alone_b_s:
+            raise NotReadyError(f"no write was begun in time in {_REHEARSALS} rehearsals")
 
     async def begin(self, run_s: float, name: str, turn: int) -> RunningTimetable:
         """Plan for a run of at most `run_s`, hand out, and wait until all writers are writing.

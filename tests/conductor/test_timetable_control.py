@@ -31,9 +31,10 @@ AHEAD_S = {"o1": 50.0, "o2": -20.0}
 class Hub:
     """Origins that write at a rate when their own clocks say so, and targets that listen."""
 
-    def __init__(self, writes=True, fault=None):
+    def __init__(self, writes=True, fault=None, late=0):
+        """`late`: how often the writes are not begun before they are asked for."""
         self.addresses = dict.fromkeys(("n1", "n2", "n3"), "10.0.0.1")
-        self.fault = fault
+        self.fault, self.late = fault, late
         self.writes, self.parts, self.listening, self.ended = writes, {}, [], 0
         self.lasts_s = []
 
@@ -51,6 +52,9 @@ class Hub:
 
     async def ask(self, orders, kind, what, timeout_s):
         assert (kind, {type(order) for order in orders.values()}) == (Written, {Finish})
+        if self.late:
+            self.late -= 1
+            return dict.fromkeys(orders, Written([], {}))
         return {node: self.written(self.parts[node]) for node in orders}
 
     def written(self, part):
@@ -116,6 +120,16 @@ def test_writes_that_cannot_be_made_end_the_rehearsal(tmp_path):
     with pytest.raises(NotReadyError, match=r"^n1: target side ended: no port$"):
         asyncio.run(control(hub, tmp_path).rehearse(1))
     assert hub.ended == 1
+
+
+def test_a_rehearsal_in_which_no_write_was_begun_is_repeated(tmp_path):
+    """A host that stands still for a tenth of a second may miss all of a rehearsal."""
+    schedule = control(hub := Hub(late=1), tmp_path)
+    asyncio.run(schedule.rehearse(1))
+    assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
+    assert hub.ended == 3
+    with pytest.raises(NotReadyError, match=r"^no write was begun in time in 4 rehearsals$"):
+        asyncio.run(control(Hub(late=4), tmp_path).rehearse(1))
 
 
 def test_messages_that_last_as_long_as_asked():
