@@ -82,6 +82,7 @@ COMMANDS = {
 def test_a_command_takes_nothing_from_a_planted_folder(planted: Path, name: str) -> None:
     words = [word.replace("OUT", str(planted.parent / "out")) for word in COMMANDS[name]]
     done, names = traced(planted, *words)
+    names.discard("<string>")  # Python 3.10 looks there for the line of a traceback, to show it
     assert names == set(), done.stderr
     assert not (planted.parent / "mark").exists()
     if name in ("version", "plan", "report", "pack", "spack"):
