@@ -68,7 +68,7 @@ def traced(folder: Path, *command: str) -> tuple[subprocess.CompletedProcess[str
 
 COMMANDS = {
     "version": (NIMC, "--version"),
-    "plan": (NIMC, "plan", "quick", "--machine", "localhost"),
+    "plan": (NIMC, "plan", "quick", "--machine", "localhost", "--results", "OUT"),
     "report": (NIMC, "report", str(RUN), "--output", "OUT"),
     "pack": (NIMC, "pack", str(RUN), "--author", "A, B", "--output", "OUT.zip"),
     "pages": (NIMC, "nights", "pages", "--results", "OUT"),
@@ -82,8 +82,8 @@ COMMANDS = {
 def test_a_command_takes_nothing_from_a_planted_folder(planted: Path, name: str) -> None:
     words = [word.replace("OUT", str(planted.parent / "out")) for word in COMMANDS[name]]
     done, names = traced(planted, *words)
-    names.discard("<string>")  # Python 3.10 looks there for the line of a traceback, to show it
-    assert names == set(), done.stderr
+    # Where some versions of Python look for the line of a traceback, to show it.
+    assert names <= {"<string>", "<unknown>"}, done.stderr
     assert not (planted.parent / "mark").exists()
     if name in ("version", "plan", "report", "pack", "spack"):
         assert done.returncode == 0, done.stderr
