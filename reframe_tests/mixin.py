@@ -260,7 +260,7 @@ class NimcMixin(LayoutMixin):
             self.job.options += slurm.job_options(origins, self.core_spec, self.nodelist)
             self.env_vars |= slurm.STEP_ENVIRONMENT
         else:
-            # The job ends with its shell, which so waits until the conductor has cleaned up.
+            # The job ends with its shell, so the shell waits until the conductor has cleaned up.
             self.prerun_cmds = ["trap : TERM", *self.prerun_cmds]
         if origins.policy == "same_job":
             # By default a check has all its tasks on one node.

@@ -363,7 +363,7 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path, mo
 
 
 def passes_in_holds(monkeypatch, hub):
-    """Has no time pass but that in which this hub's writers are held."""
+    """Time passes only while this hub's writers are held."""
     passed = SimpleNamespace(monotonic=lambda: hub.held_s)
     monkeypatch.setattr("conductor.alone.time", passed)
 

@@ -180,7 +180,7 @@ def run_under(block, seconds=2, demand=LENIENT, **writes):
 
 
 def mapped(pids):
-    """Shared memory of processes by its names, which it may have no more."""
+    """Names of the shared memory of processes; some may be removed already."""
     texts = [read(f"/proc/{pid}/maps") for pid in pids]
     return {Path(name) for text in texts for name in re.findall(rf"{NAMED}/\S+", text)}
 
