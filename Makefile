@@ -41,7 +41,7 @@ minicluster: $(READY)
 	sh site/minicluster/try.sh $(FABRIC)
 
 bench: $(DEV)
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m bench
 
 lint: $(DEV)
 	$(BIN)/ruff check .

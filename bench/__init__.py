@@ -55,7 +55,7 @@ def print_cost(work: Callable[[], object]) -> None:
 
 def in_own_process(module: str, *words: object) -> Cost:
     """What a module here prints of a piece of work, called as a program."""
-    command = [sys.executable, "-m", f"tests.bench.{module}", *map(str, words)]
+    command = [sys.executable, "-m", f"bench.{module}", *map(str, words)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return Cost(*json.loads(done.stdout))
 

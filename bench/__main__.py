@@ -33,7 +33,7 @@ def main() -> int:
     missed = False
     for name in names or topics:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        rows = importlib.import_module(f"tests.bench.{name}").run(*words)
+        rows = importlib.import_module(f"bench.{name}").run(*words)
         cells = [
             [row.name, f"{row.value:.4g} {row.unit}", row.aim, _VERDICT[row.ok]] for row in rows
         ]

@@ -6,10 +6,10 @@ Two targets, one origin, an application that only sleeps. Needs root and Slurm.
 from pathlib import Path
 from typing import Any
 
+from bench import BenchRow, at_least
+from bench import _minicluster as mini
 from records.errors import MachineError
 from records.plan import ShortWrites
-from tests.bench import BenchRow, at_least
-from tests.bench import _minicluster as mini
 
 #: A write is due every so often, seconds, and this many messages of 64 KiB long.
 _EVERY_S = 0.125

@@ -1,6 +1,6 @@
 """Where the seconds of a block go: campaign `quick` on this host, both workloads.
 
-python -m tests.bench.block RUN...     the same of runs that were made
+python -m bench.block RUN...     the same of runs that were made
 """
 
 import json
@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from bench import BenchRow, at_least
 from records.checkout import ROOT
 from records.text import aligned
-from tests.bench import BenchRow, at_least
 
 #: Share of a block's time in which the application should run.
 _AIM = 0.6

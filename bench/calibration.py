@@ -8,9 +8,9 @@ from analysis.contention import evaluate
 from analysis.contention.fit import fit
 from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
+from bench import BenchRow, below
 from nimc.campaign.cases import evenly_spaced
 from tests.analysis.contention.made_sweeps import sweep
-from tests.bench import BenchRow, below
 
 #: The paper found very little variability from run to run; the fit is also tested with 2 %.
 NOISES = (0.005, 0.02)

@@ -1,6 +1,6 @@
 """What the chain, digests and kept outputs cost a run of 10,000 samples, and its verification.
 
-python -m tests.bench.chain FOLDER
+python -m bench.chain FOLDER
 """
 
 import json
@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench import BenchRow, below, cost_of, in_own_process, print_cost
 from conductor.store import Store
 from nimc.run.verify import verify
 from tests.analysis.integrity.outputs import output_of
 from tests.analysis.synthetic import STREAM, asked_for, header, samples
-from tests.bench import BenchRow, below, cost_of, in_own_process, print_cost
 from tests.nimc.stored import rows_of, store_run, with_figures
 
 _SIZE = 10_000

@@ -9,13 +9,13 @@ import tempfile
 from pathlib import Path
 
 from analysis.statistics.interval import median_interval
+from bench import BenchRow, below, cost_of
 from records.machine import site
 from records.plan import BlockPlan
 from reframe_tests import stream
-from tests.bench import BenchRow, below, cost_of
 from tests.conductor.treatments import treatments
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[1]
 #: Single runs differ by several per cent; the median of so many is known to about one.
 _PAIRS = 30
 _NOTHING = """

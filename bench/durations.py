@@ -1,6 +1,6 @@
 """Planned against measured time of campaigns of this checkout on this host; `quick` by default.
 
-python -m tests.bench durations CAMPAIGN...
+python -m bench durations CAMPAIGN...
 
 Of every block: what the plan expects of as many pairs, without earlier runs, against the time that
 ReFrame took.
@@ -10,11 +10,11 @@ import json
 import tempfile
 from pathlib import Path
 
+from bench import BenchRow, block
 from nimc.campaign.plan import block_s
 from nimc.campaign.prepare import prepare
 from records.checkout import ROOT
 from records.plan import BlockPlan
-from tests.bench import BenchRow, block
 
 #: Most that the plan may be off, of the measured time.
 _MOST = 0.25

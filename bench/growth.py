@@ -1,6 +1,6 @@
 """What the commands cost, and how that grows: each at three sizes, in processes of their own.
 
-CI runs it. `python -m tests.bench.growth plan 4000` does one piece.
+CI runs it. `python -m bench.growth plan 4000` does one piece.
 """
 
 import gc
@@ -17,10 +17,7 @@ from shutil import disk_usage
 from analysis.history.alarms import survey
 from analysis.history.nights import nights_of, read_results
 from analysis.pages.write import gather, write_pages
-from nimc.crate.pack import pack
-from nimc.run.verify import verify
-from tests.analysis.history.tables import made_table, write_nights
-from tests.bench import (
+from bench import (
     BenchRow,
     Cost,
     below,
@@ -31,6 +28,9 @@ from tests.bench import (
     plan,
     report,
 )
+from nimc.crate.pack import pack
+from nimc.run.verify import verify
+from tests.analysis.history.tables import made_table, write_nights
 
 #: Largest exponent of cost over size, where 1 is linear and 2 quadratic. On an idle host most are
 #: below 1.1; CI runs beside other work.

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from bench import BenchRow, at_least
 from reframe_tests import membench, stream
 from reframe_tests.stream import SOURCE as STREAM_C
-from tests.bench import BenchRow, at_least
 
 ROUNDS = 7
 SECONDS = 0.5
-MEMBENCH = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
+MEMBENCH = Path(__file__).parents[1] / "reframe_tests" / "src" / "membench"
 #: likwid-bench's codes of a(i) = b(i) * s + c(i) and of a store, for doubles past the caches.
 TRIADS = ["stream_mem_avx512", "stream_mem_avx_fma", "stream_mem_avx", "stream_mem_sse"]
 STORES = ["store_mem_avx512", "store_mem_avx", "store_mem_sse", "store_mem"]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import yaml
 
+from bench import BenchRow, below
 from records import kernel_text
 from records.checkout import ROOT
 from records.errors import MachineError
-from tests.bench import BenchRow, below
 
 #: Of a run, and what of it is looked at; how many runs under writes.
 _RUN_S, _WINDOW_S, _RUNS = 16.0, 12.0, 5

@@ -5,8 +5,8 @@ import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from bench import BenchRow, below, cost_of
 from nimc.cli.plan import plan_command
-from tests.bench import BenchRow, below, cost_of
 
 _CASES = 10_000
 _MOST_S = 2.0

@@ -6,8 +6,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from bench import BenchRow, Cost, below, in_own_process, print_cost
 from tests.analysis.synthetic import LAMMPS, STREAM, header, rechain, samples, write_run
-from tests.bench import BenchRow, Cost, below, in_own_process, print_cost
 
 _SIZES = (10_000, 100_000, 1_000_000)
 _MOST_S, _MOST_B = 10.0, 1 << 30

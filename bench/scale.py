@@ -4,8 +4,8 @@ import json
 import sys
 
 from analysis.simulate import Application, run_s
+from bench import BenchRow, below, in_own_process, print_cost
 from records.timetable import staggered
-from tests.bench import BenchRow, below, in_own_process, print_cost
 
 _RANKS = 1_000_000
 _STEPS = 1_000

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from analysis.statistics.interval import median_interval
+from bench import BenchRow, at_least, below
+from bench import _minicluster as mini
 from records.acceptance import AcceptanceLimits
 from records.errors import MachineError
 from testbed.spec import Fabric
-from tests.bench import BenchRow, at_least, below
-from tests.bench import _minicluster as mini
 from tests.undisturbed import UNJUDGED
 
 #: Two blocks at a time: about 12 minutes for 20.
@@ -97,7 +97,7 @@ if [ "$1" = target ]; then
 fi
 until [ -e $begun ]; do sleep 0.5; done
 read -r at < $begun
-own=$(pgrep -f 'nimc[.]node[.]agent|reframe_tests[.]conduct')
+own=$(pgrep -f 'conductor[.]agent|reframe_tests[.]conduct')
 sent() {{ echo "$(date +%s.%N) $(cat /sys/class/net/eth0/statistics/tx_bytes)"; }}
 wait_for() {{ now=$(date +%s); [ "$now" -ge "$1" ] || sleep $(($1 - now)); }}
 for signal in $(yes CONT STOP | head -n {cycles}); do

@@ -7,10 +7,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench import BenchRow, below, cost_of
 from reframe_tests.spack import setup
 from reframe_tests.spack.build import build
 from reframe_tests.spack.setup import layout
-from tests.bench import BenchRow, below, cost_of
 
 NO_OP_AIM_S = 2.0
 

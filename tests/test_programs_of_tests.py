@@ -1,4 +1,4 @@
-"""Programs of the tests that are started by hand: a wrong name is one line."""
+"""Programs beside the tests that are started by hand: a wrong name is one line."""
 
 import runpy
 
@@ -10,7 +10,7 @@ import pytest
     [
         ("bench chain chian", "chian: no such topic; allowed: agents, block, calibration, chain, "),
         ("bench --help", "--help: no such topic; allowed: agents, "),
-        ("fuzz chian", "chian: no such parser; allowed: "),
+        ("tests.fuzz chian", "chian: no such parser; allowed: "),
     ],
 )
 def test_a_wrong_name_is_refused(
@@ -19,6 +19,6 @@ def test_a_wrong_name_is_refused(
     program, *names = words.split()
     monkeypatch.setattr("sys.argv", [program, *names])
     with pytest.raises(SystemExit) as end:
-        runpy.run_module(f"tests.{program}", run_name="__main__")
+        runpy.run_module(program, run_name="__main__")
     assert end.value.code == 2
     assert line in capsys.readouterr().err.splitlines()[-1]

@@ -27,7 +27,7 @@ Values = NDArray[np.float64]
 #: nights from which is known how far such means usually lie from it.
 RECENT, MOST, FEWEST, USUAL = 6, 30, 20, 200
 #: A mean so many times as far as usual on the worse side is an alarm: about one false alarm a
-#: machine and year (`python -m studies.alarms`).
+#: machine and year (`python -m tests.studies.alarms`).
 LIMIT = 3.7
 #: A night counts as at most so many spreads, so that one odd night is no alarm.
 _CLIP = 3.0

@@ -20,7 +20,8 @@ from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import TAIL, Estimate
 
 #: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`. All the
-#: same, unchanged nights name a change in at most 5 % of comparisons (`python -m studies.nights`).
+#: same, unchanged nights name a change in at most 5 % of comparisons (`python -m
+#: tests.studies.nights`).
 _MISSED = 0.05
 #: Correlations that are tried; nights are taken to correlate by no more than the last.
 _TRIED = tuple(step / 20 for step in range(20))

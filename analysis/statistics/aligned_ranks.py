@@ -1,8 +1,8 @@
 """How many times as long a treated run takes as the baseline runs of its pair, by aligned ranks.
 
 Test, estimate and interval: docs/method.md#slowdown. With one baseline run a pair this is
-Wilcoxon's signed-rank test. `python -m studies.verdicts` simulates the coverage; it holds from six
-pairs on.
+Wilcoxon's signed-rank test. `python -m tests.studies.verdicts` simulates the coverage; it
+holds from six pairs on.
 """
 
 from __future__ import annotations

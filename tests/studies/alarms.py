@@ -1,6 +1,6 @@
 """False alarms and nights until a loss is found, on made nights: the table of docs/evidence.md.
 
-    python -m studies.alarms [HISTORIES]
+    python -m tests.studies.alarms [HISTORIES]
 
 Every row comes from HISTORIES (default 30) histories of two years of a machine with 18 series, with
 fixed seeds. Losses of 2 and 3 spreads are planted, on one night of every third, into one series, a
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from analysis.history.alarms import FEWEST, Watch
-from studies import FRESH, head, row, show
-from studies.noises import Draw, correlated, normal
-from studies.noises import Draws as Values
+from tests.studies import FRESH, head, row, show
+from tests.studies.noises import Draw, correlated, normal
+from tests.studies.noises import Draws as Values
 
 #: Series of a machine, and nights of a history.
 SERIES, NIGHTS = 18, 730

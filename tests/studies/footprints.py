@@ -1,6 +1,6 @@
 """How often the report names the cause of a loss rightly, on made runs: docs/evidence.md.
 
-    python -m studies.footprints [SEEDS]
+    python -m tests.studies.footprints [SEEDS]
 
 Every row comes from SEEDS (default 200) runs of one case with three working sets and four
 footprints and a repeated baseline, with a control that takes 2 % (shared host) or without; runs
@@ -21,7 +21,7 @@ import polars as pl
 from analysis.questions.question import answer
 from analysis.subjects.footprints import BOTH, CACHE, CAUSES, MEMORY, NONE, cause
 from records.arms import arm_of
-from studies import head, row, show
+from tests.studies import head, row, show
 
 KIB, MIB = 1 << 10, 1 << 20
 LLC_B = 32 * MIB

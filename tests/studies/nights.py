@@ -1,6 +1,6 @@
 """Nights compared, simulated: the tables of docs/evidence.md.
 
-    python -m studies.nights [COMPARISONS]
+    python -m tests.studies.nights [COMPARISONS]
 
 Two sides of nights are compared as `nimc compare` does, with seven cases or one, each of three
 quantities: time of the baseline and time under writes, which vary by 1 % from night to night, and
@@ -18,8 +18,8 @@ import numpy as np
 
 from analysis.compare.sides import Nights, Quantity, compare, correlation
 from analysis.statistics.interval import Estimate
-from studies import head, row, show
-from studies.noises import Draw, bimodal, correlated, heavy, normal
+from tests.studies import head, row, show
+from tests.studies.noises import Draw, bimodal, correlated, heavy, normal
 
 COMPARISONS = 1000
 CASES = (7, 1)

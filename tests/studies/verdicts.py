@@ -1,6 +1,6 @@
 """What verdicts are worth, simulated: the table of docs/evidence.md.
 
-    python -m studies.verdicts [NIGHTS]
+    python -m tests.studies.verdicts [NIGHTS]
 
 A night is one case with `on`, `off` and `aa` between two hosts, looked at after 6, 8, 12, 16, 24,
 32 and 48 pairs. It is judged by the program's tests and its verdict, over a family of one, ten or a
@@ -22,8 +22,8 @@ from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL, judge
 from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import next_allocation, shifts
 from analysis.statistics.interval import FEWEST, Estimate, Interval
-from studies import FRESH, head, row, show
-from studies.noises import NOISES, Draws, RunNoise, nights
+from tests.studies import FRESH, head, row, show
+from tests.studies.noises import NOISES, Draws, RunNoise, nights
 
 #: Of the typical run, the mean, and the repeated baseline.
 Estimates = tuple[Estimate | None, Estimate | None, Estimate | None]

@@ -24,9 +24,9 @@ from analysis.history.between_nights import NightCorrelation
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
 from records.errors import InputError
-from studies.nights import NOISES, NightNoise, named
 from tests.analysis.compare.nights import night
 from tests.analysis.synthetic import LAMMPS, STREAM, Case
+from tests.studies.nights import NOISES, NightNoise, named
 
 
 @pytest.fixture(scope="module")

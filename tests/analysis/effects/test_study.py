@@ -7,8 +7,17 @@ import pytest
 from analysis.effects.result import Verdict
 from analysis.effects.verdict import LEVELS
 from records.checkout import ROOT
-from studies.noises import NOISES
-from studies.verdicts import FAMILIES, coverage, drawn, ever, fixed_pairs, least, longer, power
+from tests.studies.noises import NOISES
+from tests.studies.verdicts import (
+    FAMILIES,
+    coverage,
+    drawn,
+    ever,
+    fixed_pairs,
+    least,
+    longer,
+    power,
+)
 
 NORMAL, SPIKES = NOISES[0], NOISES[2]
 

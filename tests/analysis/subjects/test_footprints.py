@@ -13,10 +13,10 @@ from analysis.report.data import load_run
 from analysis.subjects.factors import LEVELS
 from analysis.subjects.footprints import BOTH, CACHE, CAUSES, CELLS, MEMORY, NONE, cause
 from records.arms import name_of, parts_of
-from studies.footprints import MIB, PLANTED, named, planted_run
 from tests.analysis.drawn import shown
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import Case, crossed, header, samples, write_run
+from tests.studies.footprints import MIB, PLANTED, named, planted_run
 
 KIB = 1 << 10
 #: Footprint -> bytes, and time, of the made run below.
@@ -69,7 +69,7 @@ def made_run(folder: Path, transport: str = "InfiniBand") -> Path:
 @pytest.mark.parametrize("everywhere", [True, False])
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_cause_is_named(planted, everywhere):
-    """`python -m studies.footprints` has 200 runs of each."""
+    """`python -m tests.studies.footprints` has 200 runs of each."""
     assert named(planted, everywhere, 6) == Counter({planted: 6})
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench import _minicluster as mini
 from records.acceptance import AcceptanceLimits
-from tests.bench import _minicluster as mini
 from tests.nimc.minicluster.real import Cluster, cluster_or_skip
 from tests.undisturbed import UNJUDGED
 
