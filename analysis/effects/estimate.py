@@ -18,6 +18,7 @@ import polars as pl
 from analysis.effects.result import PValues, Result, Verdict
 from analysis.effects.verdict import Hypothesis, emulations, families, judge, shown
 from analysis.samples.pairs import (
+    counted,
     first_attempts,
     judged,
     levels,
@@ -171,16 +172,21 @@ def _of_case(
         times = log_times(chosen)
         treatments.append(_Treatment(arm, *of[arm], chosen, of_first, times, slowdown(times)))
     beside = {(other.baseline, str(other.role)): other for other in reversed(treatments)}
-    return [_row(this, beside, samples, requested) for this in treatments]
+    figures = _figures(samples)
+    return [_row(this, beside, figures, samples, requested) for this in treatments]
 
 
 def _row(
     this: _Treatment,
     beside: Mapping[tuple[str, str], _Treatment],
+    figures: Mapping[str, tuple[float | None, float | None]],
     samples: pl.LazyFrame,
     requested: StoppingRule,
 ) -> Result:
-    """The row of a treatment; `beside`: baseline and role -> treatment of the case."""
+    """The row of a treatment; `beside`: baseline and role -> treatment of the case.
+
+    `figures`: of `_figures`.
+    """
     pairs, is_effect = this.pairs, this.role == "effect"
     floor, control = (beside.get((this.baseline, role)) for role in ("floor", "control"))
     starts = np.flatnonzero(pairs["block"].diff().fill_null(0))
@@ -190,12 +196,18 @@ def _row(
     runs = samples.filter(pl.col("arm") == this.arm).select(_OF_RUNS).collect()
     either = pl.col("arm").is_in([this.arm, this.baseline])
     lost = samples.filter(either, pl.col("status") == "rejected").select(_OF_REJECTED).collect()
+    off_median, off_spread = figures.get(this.baseline, (None, None))
+    on_median, on_spread = figures.get(this.arm, (None, None))
     row = Result(
         case=str(runs["case"][0]),
         workload=str(runs["workload"][0]),
         arm=this.arm,
         pairs=pairs.height,
         rejected=lost.height,
+        off_median=off_median,
+        on_median=on_median,
+        off_spread=off_spread,
+        on_spread=on_spread,
         unit=str(runs["fom_unit"][0]),
         slowdown=this.slowdown,
         noise_floor=Interval.of(floor.slowdown if floor else None),
@@ -215,7 +227,7 @@ def _row(
         mean=looks.mean_ratio(this.times),
         hit=hits(this.times[:, 0], requested.margin),
         p=_p_values(this, floor, over_control, requested.margin) if is_effect else None,
-        **_figures(pairs, written=is_effect),
+        **_rates(pairs, written=is_effect),
     )
     caveats = _caveats(row, runs, len(blocks), requested)
     arms = [this.arm, this.baseline, *(other.arm for other in (floor, control) if other)]
@@ -240,19 +252,24 @@ def _p_values(
     )
 
 
-def _figures(pairs: pl.DataFrame, *, written: bool) -> dict[str, Any]:
-    """Medians and spreads of the figures of merit, and harmonic means of the writers' rates.
+def _figures(samples: pl.LazyFrame) -> dict[str, tuple[float | None, float | None]]:
+    """Treatment -> median of the figures of merit of its runs that count, and their spread.
 
-    These are None unless something was `written` in all pairs.
+    Those of all such runs, as pictures, tables and nights have them: a run whose partner was
+    rejected was measured all the same.
     """
-    off, on, rates = pl.col("off"), pl.col("on"), pl.col("writer_rate_alone_b_s", "writer_rate_b_s")
-    return pairs.select(
-        pl.when(written & (rates.null_count() == 0)).then(1 / (1 / rates).mean()).name.keep(),
-        off_median=off.median(),
-        on_median=on.median(),
-        off_spread=off.std() / off.mean(),
-        on_spread=on.std() / on.mean(),
-    ).row(0, named=True)
+    fom = pl.col("fom")
+    of_arms = (
+        counted(samples, "fom").group_by("arm").agg(fom.median(), spread=fom.std() / fom.mean())
+    )
+    return {str(arm): (median, spread) for arm, median, spread in of_arms.iter_rows()}
+
+
+def _rates(pairs: pl.DataFrame, *, written: bool) -> dict[str, Any]:
+    """Harmonic means of the writers' rates; None unless something was `written` in all pairs."""
+    rates = pl.col("writer_rate_alone_b_s", "writer_rate_b_s")
+    of_all = pl.when(written & (rates.null_count() == 0)).then(1 / (1 / rates).mean())
+    return pairs.select(of_all.name.keep()).row(0, named=True)
 
 
 def _caveats(row: Result, runs: pl.DataFrame, blocks: int, requested: StoppingRule) -> list[str]:
@@ -299,7 +316,7 @@ def reported(row: Result) -> dict[str, tuple[float | None, str]]:
     figures, cost = flat(row), row.cost
     return {
         f"typical_{row.baseline}": (row.off_median, row.unit),
-        f"typical_{row.arm}": (row.typical_on, row.unit),
+        f"typical_{row.arm}": (row.on_median, row.unit),
         **{
             f"slowdown_{row.arm}{end}": (figures[f"slowdown{end}"], "x")
             for end in ("", "_low", "_high")

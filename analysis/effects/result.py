@@ -85,7 +85,7 @@ class Result:
     #: Pairs that count, and rejected runs of this treatment or its baseline.
     pairs: int
     rejected: int
-    #: Medians of the figures of merit over these pairs, baseline and treatment, in `unit`.
+    #: Medians of the figures of merit of the runs that count, baseline and treatment, in `unit`.
     off_median: float | None
     on_median: float | None
     unit: str
@@ -119,7 +119,7 @@ class Result:
     margin: float = MARGIN
     #: Processors took part in the writes.
     emulated: bool = False
-    #: Standard deviations of the figures of merit / their means, baseline and treatment.
+    #: Standard deviations of these figures of merit / their means, baseline and treatment.
     off_spread: float | None = None
     on_spread: float | None = None
     #: The effect against the control, within pairs: time under the treatment / under the control.
@@ -146,18 +146,6 @@ class Result:
             text += f": typical run within {self.margin * 100:.3g} %"
         lacks_it = self.verdict in (Verdict.NO_EFFECT, Verdict.SPEED_UP)
         return f"{text}, under emulated writes" if self.emulated and lacks_it else text
-
-    @property
-    def typical_on(self) -> float | None:
-        """Figure of merit of a typical run under the treatment: the baseline's, slowed down so.
-
-        Not the median of these runs, which also has how the machine changed between pairs. That
-        one if there are too few pairs for a slowdown.
-        """
-        if self.slowdown is None or self.off_median is None:
-            return self.on_median
-        by = self.slowdown.value
-        return self.off_median / by if self.better == "higher" else self.off_median * by
 
     @property
     def cost(self) -> Estimate | None:

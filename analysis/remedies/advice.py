@@ -112,10 +112,15 @@ def where(row: Mapping[str, Any], name: str, unit: str) -> str:
 
 
 def _lost(advice: Advice) -> str:
+    """The dearest loss that a verdict shows, as the report of its run has it."""
     losses = [loss for loss in advice.losses if loss["verdict"] != Verdict.BASELINE_UNSTABLE]
     if not losses:
         return "No loss can be stated: no traffic was measured in six pairs with a stable baseline."
-    most = max(losses, key=lambda loss: loss["lost"])
+    shown = [loss for loss in losses if Verdict(loss["verdict"]).is_loss]
+    measured = f"{plural(len(losses), 'measured case')} of traffic"
+    if not shown:
+        return f"No verdict shows a loss of node-hours, in {measured}."
+    most = max(shown, key=lambda loss: loss["lost"])
     ends = [most[f"lost{end}"] for end in ("", "_low", "_high")]
     # Of work of 100 node-hours: what it takes more.
     value, low, high = (f"{100 * share / (1 - share):.1f}" for share in ends)
@@ -124,14 +129,11 @@ def _lost(advice: Advice) -> str:
         time = f"{advice.traffic_share * 100:.3g} % of the time (assumed)"
     rate = "" if most["rate_b_s"] is None else f" ({quantity(most['rate_b_s'], 'B/s', 3)})"
     emulated = " [emulated]" if most["emulated"] else ""
-    several = f", the most of {len(losses)} measured cases of traffic" if len(losses) > 1 else ""
-    doubt = ""
-    if ends[1] <= 0:
-        gains = "the interval holds 0" if ends[2] >= 0 else "it gains"
-        doubt = f"; {gains}, so no loss is shown"
+    several = f", the most in {measured}" if len(losses) > 1 else ""
+    doubt = "; its pairs do not show the mean more closely" if ends[1] < 0 else ""
     return (
-        f"With traffic {time}, {most['traffic']}{rate}{emulated} costs {most['case']} {value}"
-        f" [{low}, {high}] more node-hours per 100{several}{doubt}."
+        f"With traffic {time}, {most['traffic']}{rate}{emulated} costs {most['case']} on average"
+        f" {value} [{low}, {high}] more node-hours per 100{several}{doubt}."
     )
 
 

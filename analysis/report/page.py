@@ -93,7 +93,7 @@ def _lost(effects: Sequence[Result]) -> str:
         ruled_out = f"; for the typical run {below:.3g} % or more is ruled out for {cases}"
     if not shown:
         return f"Lost: no verdict shows a loss of node-hours{ruled_out}."
-    return f"Lost: work of 100 node-hours takes {shown}{ruled_out}."
+    return f"Lost: work of 100 node-hours takes on average {shown}{ruled_out}."
 
 
 def _loss(row: Result) -> str:

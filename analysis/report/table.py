@@ -17,7 +17,7 @@ import polars as pl
 
 from analysis.effects.result import Result
 from analysis.report.data import RunData
-from analysis.samples.pairs import counted, levels, of_treatment
+from analysis.samples.pairs import counted, levels
 from analysis.samples.provenance import all_hosts, mapping, reported_facts
 from analysis.statistics.interval import flat, keys, median_interval
 from records.run import RunHeader
@@ -52,7 +52,7 @@ _OF_TREATMENT: dict[str, Any] = {
     "fom": pl.Float64(),
     "fom_low": pl.Float64(),
     "fom_high": pl.Float64(),
-    # Intervals of `off_median` and `on_median`; null below six pairs.
+    # Intervals of `off_median` and `on_median`; null below six runs.
     **dict.fromkeys(("off_low", "off_high", "on_low", "on_high"), pl.Float64()),
     # What its writers were: how many, and their median rate requested, null at full rate.
     "writers": pl.Int64(),
@@ -108,7 +108,6 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         "faults": run.integrity.count,
         "facts": _named(how_made(run.header, run.provenance)),
     }
-    effects = {(row.case, row.arm): _of_result(row, run.pairs) for row in run.results}
     columns = ("workload", "role", "fom", "fom_unit", "fom_better", "nodes", "factors", *_WRITES)
     parts: dict[tuple[str, str], dict[str, Any]] = {}
     # One case at a time, as in `pair_table`: runs that count are copied.
@@ -122,18 +121,19 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         )
         rows = zip(counts.drop("fom").to_dicts(), counts["fom"], strict=True)
         parts |= {(row["case"], row["arm"]): row | {"fom": foms.to_numpy()} for row, foms in rows}
+    treated = {name: _of_treatment(part) for name, part in parts.items()}
+    effects = {(row.case, row.arm): _of_result(row, treated) for row in run.results}
     baselines = {name: _of_baseline(part) for name, part in parts.items() if name not in effects}
     return [
-        {**of_run, **row, **(_of_treatment(parts[name]) if name in parts else {})}
-        for name, row in {**baselines, **effects}.items()
+        {**of_run, **row, **treated.get(name, {})} for name, row in {**baselines, **effects}.items()
     ]
 
 
-def _of_result(row: Result, pairs: pl.DataFrame) -> dict[str, Any]:
+def _of_result(row: Result, treated: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any]:
     named: dict[str, Any] = {"verdict": str(row.verdict), "factors": _named(row.factors)}
-    for side, foms in of_treatment(pairs, row.case, row.arm).select("off", "on").to_dict().items():
-        if of := median_interval(foms.to_numpy()):
-            named |= {f"{side}_low": of.low, f"{side}_high": of.high}
+    for side, arm in (("off", row.baseline), ("on", row.arm)):
+        of = treated.get((row.case, arm), {})
+        named |= {f"{side}{end}": of.get(f"fom{end}") for end in ("_low", "_high")}
     return {key: value for key, value in flat(row).items() if key in COLUMNS} | named
 
 

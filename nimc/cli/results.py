@@ -70,9 +70,12 @@ _VERDICTS: dict[Verdict, str] = {
 }
 _EFFECTS = ("case", "slowdown, 95 %", "verdict", "off -> on", "pairs")
 _SLOWDOWN = (
-    "slowdown of the typical run, with its interval of 95 %; the run without -> with writers"
+    "slowdown of the typical run, with its interval of 95 %; median run without -> with writers"
 )
-_BESIDE = "baseline repeated, control, extra node-hours per 100, rates of the writers"
+_BESIDE = (
+    "standard deviations, baseline repeated, control, extra node-hours per 100 on average, rates of"
+    " the writers"
+)
 _CONTRASTS = ("case, level", "ratio, 95 %", "kind", "pairs")
 _PRICES = (
     "price: time at the level / at the first level, without writers; "
@@ -124,7 +127,7 @@ def _effect(row: Result) -> Line:
     divisor, unit = scale(row.off_median, row.unit)
     off, on = (
         NONE if value is None else number(value / divisor, 3)
-        for value in (row.off_median, row.typical_on)
+        for value in (row.off_median, row.on_median)
     )
     rejected = f", {row.rejected} rejected" if row.rejected else ""
     # Every verdict on emulated writes says so; what 'no effect' means is a note.
@@ -140,9 +143,14 @@ def _effect(row: Result) -> Line:
         f"{off} -> {on} {unit}",
         f"{plural(row.pairs, 'pair')}{rejected}",
     ]
+    spreads = [
+        NONE if of is None else f"{of * 100:.1f} %" for of in (row.off_spread, row.on_spread)
+    ]
     details = [
+        f"standard deviation of runs: {' -> '.join(spreads)}",
         f"baseline repeated: {ends(row.noise_floor)}; control: {ends(row.control)}",
-        f"extra node-hours per 100: {_cost(row)}; writers: {written}, alone {alone}",
+        f"extra node-hours per 100, on average: {_cost(row)}",
+        f"writers: {written}, alone {alone}",
     ]
     return Line(parts, details, _VERDICTS.get(row.verdict, "yellow"))
 

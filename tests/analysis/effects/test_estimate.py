@@ -435,8 +435,8 @@ def test_what_a_row_says_of_itself() -> None:
         mean=Estimate(1.6, 1.1, 1.9),
     )
     assert reported(row) == {
-        # 1.5 times 2 s, whatever the median of its runs; work of 100 node-hours takes 160.
-        **{"typical_off": (2.0, "s"), "typical_on": (3.0, "s")},
+        # The median of its runs, not 1.5 times 2 s; work of 100 node-hours takes 160.
+        **{"typical_off": (2.0, "s"), "typical_on": (1.9, "s")},
         "extra_node_hours_on": (pytest.approx(60.0), "per 100"),
         **{"slowdown_on": (1.5, "x"), "slowdown_on_low": (1.4, "x")},
         **{"slowdown_on_high": (1.7, "x"), "writers_rate_on": (5e9, "B/s")},

@@ -484,11 +484,13 @@ SLOWER = {"verdict": Verdict.CONTENTION, "mean": Estimate(1.25, 1.2, 1.3)}
 
 def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
     lost = _said(run, _effect(run, writer_rate_b_s=2.5e9, **SLOWER))[1]
-    assert lost.startswith("Lost: work of 100 node-hours takes 25.0 more (20.0 to 30.0) in lammps ")
+    assert lost.startswith(
+        "Lost: work of 100 node-hours takes on average 25.0 more (20.0 to 30.0) in lammps "
+    )
     assert lost.endswith(" 2.50 GB/s.")
     mean = {"mean": Estimate(1.054, 0.845, 1.307)}
     lost = _said(run, _effect(run, verdict=Verdict.EMULATED, pairs=5, **mean))[1]
-    assert "takes 5.4 more (15.5 fewer to 30.7 more; 5 pairs do not show" in lost
+    assert "takes on average 5.4 more (15.5 fewer to 30.7 more; 5 pairs do not show" in lost
     ruled_out = {Verdict.NO_EFFECT: "; for the typical run 3 % or more is ruled out for lammps"}
     for verdict in (each for each in Verdict if not each.is_loss):
         lost = _said(run, _effect(run, verdict=verdict, margin=0.03))[1]
