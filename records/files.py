@@ -9,6 +9,7 @@ So is a folder that is a link.
 from __future__ import annotations
 
 import fcntl
+import grp
 import os
 import pwd
 import secrets
@@ -139,7 +140,8 @@ def distrust(path: Path, *, or_root: bool = False) -> str | None:
     """Why another user may have made the file or folder `path`; None if it is the caller's own.
 
     One's own is real (not a link), owned by this user (or, with `or_root`, by root), and not
-    writable by others. Raises FileNotFoundError if there is nothing.
+    writable by others: by its group only if nobody else is in that (umask 002). Raises
+    FileNotFoundError if there is nothing.
     """
     status = path.lstat()
     if stat.S_ISLNK(status.st_mode):
@@ -148,9 +150,26 @@ def distrust(path: Path, *, or_root: bool = False) -> str | None:
         return "is neither a file nor a folder"
     if status.st_uid != os.geteuid() and not (or_root and status.st_uid == 0):
         return f"belongs to {user_name(status.st_uid)}"
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    by_group = status.st_mode & stat.S_IWGRP and not _only_owner(path, status)
+    if by_group or status.st_mode & stat.S_IWOTH:
         return f"can be written by others (mode {stat.S_IMODE(status.st_mode):o})"
     return None
+
+
+def _only_owner(path: Path, status: os.stat_result) -> bool:
+    """Whether a file's group is its owner's private one, and no list of access adds users.
+
+    A directory service may not list whose primary group it is, so name or number must be equal.
+    """
+    with suppress(OSError):  # a file system without such lists
+        if "system.posix_acl_access" in os.listxattr(path, follow_symlinks=False):
+            return False  # then the mode's bits of the group are those of all who are listed
+    try:
+        user, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
+    except KeyError:
+        return False
+    named_alike = user.pw_name == group.gr_name or user.pw_uid == group.gr_gid
+    return user.pw_gid == group.gr_gid and named_alike and {*group.gr_mem} <= {user.pw_name}
 
 
 def require_own(path: Path, field: str, *, or_root: bool = False) -> None:

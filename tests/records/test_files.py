@@ -5,7 +5,10 @@ users made is never taken for one's own.
 """
 
 import fcntl
+import grp
 import os
+import pwd
+import struct
 import time
 import tracemalloc
 from pathlib import Path
@@ -175,7 +178,6 @@ def test_whom_a_path_belongs_to_and_what_it_is(tmp_path: Path) -> None:
     for name, mode, reason in (
         ("", 0o755, None),
         ("file", 0o600, None),
-        ("", 0o775, "can be written by others (mode 775)"),
         ("", 0o757, "can be written by others (mode 757)"),
         ("", 0o1777, "can be written by others (mode 1777)"),
         ("link", None, "is a symbolic link"),
@@ -185,6 +187,62 @@ def test_whom_a_path_belongs_to_and_what_it_is(tmp_path: Path) -> None:
             (folder / name).chmod(mode)
         assert distrust(folder / name) == reason
     require_own(folder / "none", "--state")  # what does not exist is nobody's
+
+
+@only_root
+@pytest.mark.parametrize(
+    ("gid", "group", "members", "is_private"),
+    [
+        (4242, "alice", [], True),  # of Debian and Red Hat, with umask 002
+        (4242, "alice", ["alice"], True),
+        (4242, "staff", [], True),
+        (100, "alice", [], True),
+        (100, "users", [], False),  # whose primary group it also is need not be listed
+        (4242, "alice", ["alice", "bob"], False),
+    ],
+)
+def test_a_group_of_nobody_else_may_write(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gid: int,
+    group: str,
+    members: list[str],
+    is_private: bool,
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("x")
+    os.chown(path, 4242, gid)
+    path.chmod(0o664)
+    user = pwd.struct_passwd(("alice", "x", 4242, gid, "", "/", ""))
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    monkeypatch.setattr(pwd, "getpwuid", {4242: user}.__getitem__)
+    monkeypatch.setattr(grp, "getgrgid", {gid: grp.struct_group((group, "x", gid, members))}.get)
+    assert distrust(path) == (None if is_private else "can be written by others (mode 664)")
+    path.chmod(0o666)
+    assert distrust(path) == "can be written by others (mode 666)"
+    path.chmod(0o664)
+    # setfacl -m u:bob:rw, as the kernel has it: version, then tag, rights and user of each entry.
+    entries = [(1, 6, -1), (2, 6, 4243), (4, 6, -1), (16, 6, -1), (32, 4, -1)]
+    listed = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    try:
+        os.setxattr(path, "system.posix_acl_access", listed)
+    except OSError as error:
+        pytest.skip(f"{tmp_path}: no lists of access: {error}")
+    assert distrust(path) == "can be written by others (mode 664)"
+
+
+@only_root
+def test_the_primary_group_of_others_may_not_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that gives its group to what is made in it, as those of projects do."""
+    tmp_path.chmod(0o775)
+    os.chown(tmp_path, 4242, 4242)
+    user = pwd.struct_passwd(("alice", "x", 4242, 100, "", "/", ""))
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: user)
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group(("alice", "x", gid, [])))
+    assert distrust(tmp_path) == "can be written by others (mode 775)"
 
 
 @pytest.mark.parametrize(

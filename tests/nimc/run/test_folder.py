@@ -100,7 +100,7 @@ def behind_a_link(run: Path) -> None:
         given_away(""),
         given_away("run.json"),
         given_away("samples/lammps.jsonl"),
-        lambda run: (run / "samples").chmod(0o775),
+        lambda run: (run / "samples").chmod(0o777),
         behind_a_link,
     ],
 )
