@@ -1,9 +1,8 @@
-"""What writers leave in shared memory if they are killed: the next agent removes it.
+"""A folder in shared memory for an agent's writers: the next agent removes that of a killed one.
 
-`ucx_perftest` and MPICH's programs keep their buffers in files that have a name for a few tenths of
-a second, those of Open MPI in files that have one to their end. Killed then, they leave them, and
-their memory is lost to the node. `ucx_perftest`, and Open MPI on one host, have their files in a
-folder of their agent; the programs of an MPI may run on a node without that folder.
+`ucx_perftest` keeps its buffers in files that have a name for a few tenths of a second, programs of
+Open MPI in files that have one to their end. Killed then, they leave them, and their memory is lost
+to the node. Of other names there nobody knows whose they are: nothing else is removed.
 """
 
 from __future__ import annotations
@@ -13,39 +12,28 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import chain
 from pathlib import Path
-
-from records import kernel_text
 
 #: Set for writers: the folder, if there is one.
 FOLDER_VARIABLE = "NIMC_SHARED_MEMORY"
 _SHARED_MEMORY = Path("/dev/shm")
 _PREFIX = "nimc-writers-"
-#: Files of the programs of MPICH, of Open MPI up to version 4 and from version 5, of its windows.
-_OF_MPI = ("mpich_sh*", "vader_segment.*", "sm_segment.*", "osc_rdma.*", "osc_sm.*")
-#: A folder that is not locked yet, or a file that is not mapped yet, is younger than this, seconds.
+#: A folder that is not locked yet is younger than this, seconds.
 _NEW_S = 1.0
 
 
 @contextmanager
 def folder(within: Path = _SHARED_MEMORY) -> Iterator[None]:
-    """Have a folder for the writers that this process starts. Removes what dead ones have left.
+    """Have a folder for the writers that this process starts. Removes those of dead agents.
 
     If none can be made, the writers use what they use by default; not all need shared memory.
     """
-    for path in _old(within, [f"{_PREFIX}*"]):
+    for path in _old(within):
         with suppress(OSError):  # its agent lives, or it is somebody else's
             os.close(_lock(path))
             shutil.rmtree(path, ignore_errors=True)
-    if files := _old(within, _OF_MPI):
-        used = _mapped()
-        for path in files:
-            if str(path) not in used:
-                with suppress(OSError):
-                    path.unlink()
     try:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))
         handle = _lock(path)
@@ -61,21 +49,15 @@ def folder(within: Path = _SHARED_MEMORY) -> Iterator[None]:
         os.close(handle)
 
 
-def _old(within: Path, patterns: Iterable[str]) -> list[Path]:
-    """What is ours there and not new."""
+def _old(within: Path) -> list[Path]:
+    """Such folders of ours that are not new."""
     paths = []
-    for path in chain.from_iterable(map(within.glob, patterns)):
+    for path in within.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             there = path.lstat()
             if there.st_uid == os.geteuid() and time.time() - there.st_mtime > _NEW_S:
                 paths.append(path)
     return paths
-
-
-def _mapped() -> set[str]:
-    """Files in the memory of processes of ours."""
-    texts = (kernel_text.read(path) for path in Path("/proc").glob("[0-9]*/maps"))
-    return {line.split(maxsplit=5)[-1] for text in texts for line in text.splitlines()}
 
 
 def _lock(path: Path) -> int:

@@ -29,8 +29,6 @@ GRACE_S = 5.0
 _LEFT_S = 2.0
 #: How often the end of processes is looked for, seconds.
 _LOOK_S = 0.02
-#: A name in shared memory, in a line of /proc/PID/maps; one that was removed has a word behind it.
-_SHARED_NAME = re.compile(r" (/dev/shm/\S+)$", re.MULTILINE)
 
 
 def become_subreaper() -> None:
@@ -142,7 +140,6 @@ def ran_s(pid: int) -> float | None:
 
 async def stop(process: asyncio.subprocess.Process) -> int:
     """End a process and its group: SIGTERM, then SIGKILL. Returns its exit status."""
-    shared = shared_files({process.pid, *descendants(process.pid)})
     for signum in (signal.SIGTERM, signal.SIGKILL):
         if process.returncode is not None:
             break
@@ -151,9 +148,7 @@ async def stop(process: asyncio.subprocess.Process) -> int:
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(process.wait(), GRACE_S)
     _signal_group(process.pid, signal.SIGKILL)
-    status = await process.wait()
-    _remove(shared)
-    return status
+    return await process.wait()
 
 
 def _signal_group(pgid: int, signum: int) -> None:
@@ -226,12 +221,11 @@ def launched(pid: int) -> list[int]:
 
 
 def end_descendants(grace_s: float = _LEFT_S, hurried: Callable[[], bool] = lambda: False) -> None:
-    """SIGTERM to the children, which end what they started: launchers and compilers remove their
-    files, but not at a second signal. The same to what they leave. Then, or once it is `hurried`,
-    SIGKILL to all descendants.
+    """SIGTERM to the children, which end what they started: launchers and compilers remove files,
+    those of ranks in shared memory too, but not at a second signal. The same to what they leave.
+    Then, or once it is `hurried`, SIGKILL to all descendants.
     """
-    left = descendants()
-    shared, here, asked = shared_files(left), os.getpid(), set[int]()
+    left, here, asked = descendants(), os.getpid(), set[int]()
     until_s = time.monotonic() + grace_s
     while left:
         children = {pid for pid, stat in kernel_text.stats() if stat.parent == here}
@@ -243,22 +237,6 @@ def end_descendants(grace_s: float = _LEFT_S, hurried: Callable[[], bool] = lamb
         time.sleep(_LOOK_S)
         left = descendants()
     kill_descendants()
-    _remove(shared)
-
-
-def shared_files(pids: Iterable[int]) -> set[str]:
-    """Names of the shared memory of these processes, which MPI leaves if its ranks are killed."""
-    names = set[str]()
-    for pid in pids:
-        with suppress(OSError):
-            names.update(_SHARED_NAME.findall(Path(f"/proc/{pid}/maps").read_text()))
-    return names
-
-
-def _remove(names: Iterable[str]) -> None:
-    for name in names:
-        with suppress(OSError):
-            os.unlink(name)
 
 
 def kill_descendants() -> None:

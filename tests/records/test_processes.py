@@ -62,7 +62,7 @@ def test_a_process_that_ends_while_its_threads_are_listed_has_stopped() -> None:
     assert load.busy_cpus([os.getpid()], 0.0)
 
 
-#: Maps shared memory under a name, as ranks of an MPI do, and leaves it.
+#: Maps a file in shared memory.
 _MAPS = """
 import mmap, sys, time
 with open(sys.argv[1], "w+b") as file:
@@ -74,18 +74,17 @@ time.sleep(300)
 
 
 @pytest.mark.parametrize("suspended", [False, True])
-def test_shared_memory_of_what_is_ended_does_not_stay(suspended: bool) -> None:
-    with tempfile.NamedTemporaryFile(dir="/dev/shm", delete=False) as file:
+def test_data_that_a_user_keeps_in_shared_memory_outlive_what_maps_them(suspended: bool) -> None:
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
         command = [sys.executable, "-c", _MAPS, file.name]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
-        assert child.stdout
-        assert child.stdout.readline() == b"mapped\n"
-        assert file.name in processes.shared_files([child.pid])
-        if suspended:
-            child.send_signal(signal.SIGSTOP)
-        processes.end_descendants(60.0)
-    assert child.returncode == -signal.SIGTERM
-    assert not Path(file.name).exists()
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+            assert child.stdout
+            assert child.stdout.readline() == b"mapped\n"
+            if suspended:
+                child.send_signal(signal.SIGSTOP)
+            processes.end_descendants(60.0)
+        assert child.returncode == -signal.SIGTERM
+        assert Path(file.name).exists()
 
 
 def test_what_its_starter_leaves_is_asked_to_end_as_well(tmp_path: Path) -> None:

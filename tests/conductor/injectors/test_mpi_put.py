@@ -13,7 +13,7 @@ from conductor.injectors import mpi_put
 from conductor.injectors.base import Arrived, Fault, Row
 from conductor.shared_memory import folder
 from records.kernel_text import read
-from records.processes import descendants, shared_files
+from records.processes import descendants
 from records.programs import which
 from records.treatment import Burst, Start, Treatment, Writes
 from tests.conductor.conftest import LENIENT, PACE, lasting, state_of, stop_for, wait_until
@@ -252,15 +252,15 @@ def test_its_ranks_stand_still_between_runs_and_end_with_the_block(block):
     assert {state_of(pid) for pid in ranks} == {"T"}
     assert "T" not in {state_of(pid) for pid in launcher}
     assert len(ranks) == 2
-    shared = shared_files(ranks)
+    shared = mapped(ranks)
     assert shared
-    (agents,) = {NAMED / Path(name).relative_to(NAMED).parts[0] for name in shared}
+    (agents,) = {NAMED / path.relative_to(NAMED).parts[0] for path in shared}
     assert agents.name.startswith("nimc-writers-")
     assert list(agents.glob("ompi.*"))  # the launcher's own files
     running.process.kill()
     wait_until(lambda: not running.processes())
     with folder():  # as the next agent has it
-        assert not [name for name in shared if Path(name).exists()]
+        assert not [path for path in shared if path.exists()]
 
 
 @pytest.mark.slow
