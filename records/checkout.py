@@ -22,22 +22,25 @@ _MAIN = "from importlib import import_module; sys.exit(import_module(sys.argv.po
 
 
 def commit(root: Path = ROOT) -> str | None:
-    """The checkout's commit, with `+` if files were changed since; None if it is unknown."""
-    head = git("rev-parse", "HEAD", root=root)
-    changes = git("status", "--porcelain", "-uno", root=root)
-    if not (head.ok and changes.ok):
-        return None
-    return head.stdout.strip() + ("+" if changes.stdout.strip() else "")
+    """The checkout's commit, with `+` if files were changed since; None if git does not say it.
 
-
-def git(*words: str, root: Path = ROOT) -> ProgramAnswer:
-    """What git says of the checkout.
-
-    Git refuses a checkout of another user, unless its configuration names it as safe: its code
-    runs already. No program that the checkout's configuration names is started.
+    As of a checkout of another user. Files are compared by their hashes: `git status` would run
+    filters and hooks of the checkout's configuration.
     """
-    safe = ("-c", f"safe.directory={root}", "-c", "core.fsmonitor=false")
-    return ask(["git", *safe, "-C", str(root), *words])
+    head, listed = _git(root, "rev-parse", "HEAD"), _git(root, "ls-tree", "-r", "-z", "HEAD")
+    if not (head.ok and listed.ok):
+        return None
+    rows = [row.partition("\t") for row in listed.stdout.split("\0") if row]
+    paths = "".join(f"{path}\n" for _, _, path in rows)
+    hashes = _git(root, "hash-object", "--no-filters", "--stdin-paths", stdin=paths)
+    unchanged = hashes.ok and hashes.stdout.split() == [row.split()[2] for row, _, _ in rows]
+    return head.stdout.strip() + ("" if unchanged else "+")
+
+
+def _git(root: Path, *words: str, stdin: str | None = None) -> ProgramAnswer:
+    """What git says of the checkout; it fetches nothing that is missing."""
+    alone = {**os.environ, "GIT_ALLOW_PROTOCOL": ""}
+    return ask(["git", "-C", str(root), *words], alone, stdin=stdin)
 
 
 def python_code(code: str, *words: str) -> list[str]:

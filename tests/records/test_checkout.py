@@ -1,4 +1,4 @@
-"""The commit of a checkout, also of one that belongs to another user.
+"""The commit of a checkout, for which nothing runs that its configuration names.
 
 No module of the current folder is imported by what nimc starts.
 """
@@ -36,7 +36,11 @@ def repository(tmp_path: Path) -> Path:
 def test_a_commit_and_its_changes(repository: Path) -> None:
     head = git(repository, "rev-parse", "HEAD")
     assert commit(repository) == head
+    os.utime(repository / "f", (0, 0))
+    assert commit(repository) == head
     (repository / "f").write_text("2")
+    assert commit(repository) == f"{head}+"
+    (repository / "f").unlink()
     assert commit(repository) == f"{head}+"
 
 
@@ -44,15 +48,41 @@ def test_no_checkout(tmp_path: Path) -> None:
     assert commit(tmp_path) is None
 
 
-def test_another_users_checkout_is_known_and_runs_nothing(repository: Path) -> None:
-    """Git alone refuses it ('dubious ownership'), and a campaign recorded no commit."""
+def test_of_another_users_checkout_the_commit_is_unknown(repository: Path) -> None:
+    """Git refuses it ('dubious ownership') unless the user's own configuration trusts it."""
     if os.geteuid() != 0:
         pytest.skip("only root can give a file away")
-    head = git(repository, "rev-parse", "HEAD")
-    git(repository, "config", "core.fsmonitor", f"touch {repository}/ran; false")
     for path in (repository, *repository.rglob("*")):
         os.chown(path, 65534, 65534)
+    assert commit(repository) is None
+
+
+def test_no_filter_hook_or_helper_of_a_checkout_runs(repository: Path) -> None:
+    head = git(repository, "rev-parse", "HEAD")
+    runs = f"touch {repository}/ran"
+    git(repository, "config", "core.fsmonitor", f"{runs}; false")
+    git(repository, "config", "filter.x.clean", f"{runs}; cat")
+    (repository / ".git" / "info" / "attributes").write_text("* filter=x\n")
+    hooks = repository / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("post-index-change", "reference-transaction"):
+        (hooks / name).write_text(f"#!/bin/sh\n{runs}\n")
+        (hooks / name).chmod(0o755)
+    os.utime(repository / "f", (0, 0))  # git status would read it again
     assert commit(repository) == head
+    assert not (repository / "ran").exists()
+    # An object that is missing is fetched in a partial clone: by a program.
+    tree = git(repository, "rev-parse", "HEAD^{tree}")
+    (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    for name, value in (
+        ("core.repositoryformatversion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.url", f"ext::sh -c {runs.replace(' ', '% ')}"),
+        ("protocol.ext.allow", "always"),
+    ):
+        git(repository, "config", name, value)
+    assert commit(repository) is None
     assert not (repository / "ran").exists()
 
 
