@@ -129,6 +129,26 @@ STEP_100 = (
 #: UCX's line amid the number of another rank: 'Total   : 0.2', then '16379' of HPCCG's 0.216379 s.
 HPCCG = (CAPTURES / "hpccg" / "n1.txt").read_text()
 SPLIT = HPCCG.replace("Total   : 0.2", f"Total   : 0.2{UCX_WARNS}\n")
+#: The lines that are read of UMT as it ended in 2025.
+UMT_LATER = """\
+Teton driver: cycles to execute: 2
+Test driver starting time steps
+Solving for 2654208 global unknowns.
+(5184 spatial elements * 32 directions (angles) * 16 energy groups)
+ ERad total = 3.3173013905E-08 Energy check = -2.0844951436E-22
+Teton driver: CYCLE WALL TIME = 0.550971 seconds.
+Teton driver: CYCLE WALL TIME = 0.369652 seconds.
+Test driver finished time steps
+Average throughput of single iteration of iterative solver was 1.45e+07 unknowns calculated per \
+second.
+Throughput of iterative solver was {rate} unknowns calculated per second.
+(average throughput of single iteration * # iterations for solver to produce answer
+
+Total number of flux solver iterations for run: 6
+Total wall time for run: 1.1 seconds.
+RESULT CHECK PASSED: Energy check (this is relative to total energy) 6.28371e-15 within \
+tolerance of +/- 1e-09;
+"""
 #: Of two ranks, one without its lines: 3 of 5 calls.
 MPIP = """\
 @ mpiP
@@ -260,6 +280,19 @@ OUTPUTS = [
         LAMMPS.replace(STEP_100, f"{UCX_WARNS}\n"),
     ),
     Case("a line of UCX amid a number", figure("hpccg"), 0.216379, SPLIT),
+    # UMT since July 2024: 2,654,208 unknowns, 6 iterations in 2 cycles, 1.10 s.
+    Case("umt_2024_iterative_solver", figure("umt"), 4.35e7),
+    Case(
+        "UMT later: unknowns times cycles over time, 4.826e6",
+        *(figure("umt"), 4.83e6),
+        UMT_LATER.format(rate="4.83e+06"),
+    ),
+    Case(
+        "a rate of UMT that its times do not give",
+        figure("umt"),
+        "rate_1_s is 5300000, not 4825832.7; required: rate consistent with the times",
+        UMT_LATER.format(rate="5.3e+06"),
+    ),
     # The cause stands on another line.
     Case(
         "spack_reasons_after_blank_line",
