@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from nimc.campaign.plan import folders_in
-from nimc.campaign.settings import settings_of, target_partitions
+from nimc.campaign.settings import line_of, places_of, settings_of, target_partitions
 from nimc.cluster.doctor import Finding, lacking, required, used_devices
 from nimc.cluster.node_look import LookedAt
 from nimc.run.runner import reported_cases, why_failed
@@ -76,6 +76,13 @@ def look(
     if part is None:
         none = "no partition of Slurm for the targets; allowed: machines whose jobs Slurm starts"
         raise InputError(f"--in-job: configs/{name}.py: {settings.fault or none}")
+    places = places_of(settings, [part], name)
+    if not places:  # ReFrame's schema allows a partition without
+        there = ", ".join(str(environ["name"]) for environ in settings.environs) or "none"
+        raise InputError(
+            f"{config}:{line_of(config, part['name'])}: environs: none of partition {part['name']}"
+            f" is defined; allowed: names of the file's environments: {there}"
+        )
     os.environ.update(settings.environment)  # as ReFrame, which runs the file (SLURM_CONF)
     processes.become_subreaper()
     results.mkdir(parents=True, exist_ok=True)
@@ -89,7 +96,7 @@ def look(
         with suppress(MachineError):  # nodes say that there are no locks
             lock.take()
         tell(f"ReFrame submits a job to {part['name']}")
-        place = (f"--system={name}:{part['name']}", "-p", f"^{part['environs'][0]}$")
+        place = (f"--system={name}:{part['name']}", "-p", f"^{places[0].environment}$")
         command = [find_reframe(), "-C", str(config), *place, *_check(site, folder, wait_s)]
         log, tick = folder / "reframe.log", _watch(folder, watch, tell)
         try:

@@ -371,6 +371,19 @@ def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path)
     assert str(error.value) == f"{config}:3: {said}"
 
 
+@pytest.mark.parametrize("environs", ["", ", 'environs': []", ", 'environs': ['h']"])
+def test_a_partition_without_an_environment_is_named_by_doctor_as_by_plan(tmp_path, environs):
+    text = given("partition_without_environs").replace("['-p a']", f"['-p a']{environs}")
+    config = configured(tmp_path, "box", text)
+    assert settings_of(config).fault is None
+    said = f"{config}:1: environs: none of partition p "
+    with pytest.raises(InputError, match=f"^{said}can run 'lammps'; allowed: an environment with"):
+        prepare(ROOT / "campaigns/quick.yaml", "box", tmp_path)
+    with pytest.raises(InputError) as error:
+        in_job.look("box", tmp_path / "results", 60.0, print, tmp_path)
+    assert str(error.value) == f"{said}is defined; allowed: names of the file's environments: g"
+
+
 # All of it, as a user meets it: init, doctor and plan on a cluster of stand-ins for Slurm.
 
 

@@ -148,7 +148,7 @@ def test_the_target_s_partition_is_looked_at_and_nothing_is_left(tmp_path, monke
 
     monkeypatch.setenv("RFM_STAGE_DIR", "/stage")
     monkeypatch.setenv("SLURM_CONF", "")
-    settings = ReframeSettings({"SLURM_CONF": "/x"}, SYSTEM)
+    settings = ReframeSettings({"SLURM_CONF": "/x"}, SYSTEM, [{"name": "x"}, {"name": "y"}])
     monkeypatch.setattr(in_job, "settings_of", lambda _: settings)
     box = machine_of(partition="b", origins=HETJOB)
     monkeypatch.setattr(in_job, "load_machine", lambda *_: box)
