@@ -9,7 +9,7 @@ import os
 import re
 import socket
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -28,8 +28,14 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 #: Slurm's time limits, `[DAYS-]HOURS:MINUTES:SECONDS`.
 _LIMIT = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,2}):([0-9]{2}):([0-9]{2})")
 _MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:,]+)\))?", re.ASCII)
-#: What an environment of ReFrame is made of, by names in lower case.
-_OF_ENVIRONMENTS = re.compile(r"gcc|gnu|mpi|mvapich|lammps")
+#: What an environment of ReFrame is made of, by names in lower case without versions: GCC, MPI,
+#: LAMMPS. Other names have these words too: gnuplot, mpi4py, hdf5-mpi, GCCcore.
+_OF_ENVIRONMENTS = re.compile(
+    r"(?:prgenv-)?(?:gcc|gnu)(?:-native|-toolset)?[-_.]?[\d.]*"
+    r"|(?:(?:cray|hpcx|ibm|intel|nec|oneapi|parastation|platform|spectrum)-)*"
+    r"[a-z]*(?:mpi|mpich|mvapich)\d*(?:-(?:x|abi|gdr|ib|ofi|ucx|[\d.]+))*"
+    r"|lammps.*"
+)
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,18 @@ def modules_in(text: str) -> list[str]:
     """
     matches = (_MODULE.fullmatch(line.strip()) for line in text.splitlines())
     names = dict.fromkeys(match[1] for match in matches if match)
-    return [name for name in names if _OF_ENVIRONMENTS.search(name.lower())]
+    return [name for name in names if any(map(_OF_ENVIRONMENTS.fullmatch, _software(name)))]
+
+
+def _software(module: str) -> Iterator[str]:
+    """What a module may be named after: the part before its version, which may end the name.
+
+    Versions name toolchains as well, as in `HDF5/1.14.0-gompi-2023a`.
+    """
+    parts = module.lower().split("/")
+    yield parts[-2]
+    if parts[1][0].isdigit():
+        yield parts[0]
 
 
 def _fields(line: str) -> dict[str, str]:

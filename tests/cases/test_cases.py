@@ -380,6 +380,10 @@ def partition(text: str, _: Path) -> str | None:
     return slurm.partition_in(text.rstrip("\n").split("\n"))
 
 
+def modules(text: str, _: Path) -> list[str]:
+    return learn.modules_in(text)
+
+
 TWO_CPUS = {f"{CPU}/online": "0-1", "proc/meminfo": "MemTotal:       16384000 kB"}
 #: Two clusters of two cores, whose numbers start again; a kernel without lists of threads.
 CLUSTERS = {f"{CPU}/online": "0-3"}
@@ -399,6 +403,13 @@ OFFLINE = (
     {f"{CPU}/online": "0-2", "proc/meminfo": "MemTotal: 97 kB"}
     | node(0, "0", 500) | node(1, "1", 0) | node(3, "2", 700)
 )  # fmt: skip
+#: A module a word.
+VENDORS = (
+    "PrgEnv-gnu/8.5.0 cray-mpich/8.1.29 gcc-native/12.3 intel-oneapi-mpi/2021.11 impi/2021.9"
+    " compiler/gnu/13.3 mpi/openmpi/4.1.5 mpi/openmpi-x86_64 openmpi/4.1.5/gcc-12 mvapich2-x/2.3"
+    " hpcx-ompi/2.17 spectrum-mpi/10.4 gcc/12.2.0 gnu12/12.2.0 mpich/4.1-ofi gompi/2023a"
+    " LAMMPS/2Aug2023-foss-2023a-kokkos lammps-gpu/20230802 gcc-toolset/12"
+)
 CACHES, NODES = facts("llc_b", "memory_b"), facts("numa_nodes", "nodes_of_memory")
 CORES = facts("cores", "threads_per_core")
 #: Before 21.08 there is no CPUEfctv; memory of the system is no job's.
@@ -475,6 +486,19 @@ HOSTS = [
         lambda text, _: slurm.outcome(text, 1, None).name,
         "node_failed",
         "LAUNCH_FAILED",
+    ),
+    # Modules: what they are, not what they were built with.
+    Case("modules_easybuild_flat", modules, ["GCC/12.3.0", "OpenMPI/4.1.5-GCC-12.3.0"]),
+    Case(
+        "names that have such words in them",
+        *(modules, []),
+        "gnuplot/5.4.8\nmpi4py/3.1.4-gompi-2023a\nmpiP/3.5\nhdf5-mpi/1.14\nGCCcore/12.3.0\n"
+        "libgccjit/12\nmpifileutils/0.11\ngnutls/3.7-gcc",
+    ),
+    Case(
+        "compilers and MPI of other vendors and forms",
+        *(modules, VENDORS.split()),
+        VENDORS.replace(" ", "\n"),
     ),
     Case("partition_option_with_blank", partition, "cpu"),
     *(
