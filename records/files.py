@@ -189,6 +189,17 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
+def group_names(user: str, gid: int) -> list[str]:
+    """Names of a user's groups, of which one is `gid`; numbers of those without an entry."""
+    names = []
+    for number in os.getgrouplist(user, gid):
+        try:
+            names.append(grp.getgrgid(number).gr_name)
+        except KeyError:
+            names.append(str(number))
+    return names
+
+
 # Lock files that no other user can open: a stranger who holds one would block their owner.
 
 

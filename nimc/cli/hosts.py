@@ -129,7 +129,9 @@ def remove(machine: str) -> None:
 
 
 def _shown(of: Reservation) -> Answer:
-    users = ", ".join(of.users) or "everyone"
+    lists = {"": of.users, "group ": of.groups, "account ": of.accounts}
+    named = [f"{kind}{', '.join(names)}" for kind, names in lists.items() if names]
+    users = "; ".join(named) or "everyone"
     nodes = f"{of.nodes} ({of.node_count} nodes)"
     text = f"{of.name}: {nodes} for {users}, {of.start} to {of.end}, {of.state}"
     return Answer({**asdict(of), "start": str(of.start), "end": str(of.end)}, [text])

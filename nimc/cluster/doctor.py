@@ -223,7 +223,11 @@ def origins(site: Machine, environment: Mapping[str, str]) -> list[Finding]:
         remedy = f"nimc origins create --machine {site.name}"
         return [lacking("origins", str(error), remedy, needed=True)]
     if held is not None:
-        return [Finding("origins", "ok", f"reserved until {held.end:%Y-%m-%d %H:%M}", needed=True)]
+        until = f"reserved until {held.end:%Y-%m-%d %H:%M}"
+        if unsure := reservation.doubt(held):
+            remedy = "access in configs/, and origins.access in site/: --account=NAME"
+            return [Finding("origins", "limited", f"{until}; {unsure}", remedy, needed=True)]
+        return [Finding("origins", "ok", until, needed=True)]
     if site.origins.policy != "hetjob" or not shutil.which("sinfo"):
         return []
     with suppress(MachineError):  # Slurm does not answer: a finding of its own

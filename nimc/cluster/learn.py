@@ -10,7 +10,7 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from nimc.cluster.in_job import JobLook
@@ -20,9 +20,9 @@ from records.files import user_name
 from records.kernel_text import number
 from records.machine import host
 from records.machine.site import Origins
+from records.machine.slurm import fields_of
 from records.programs import ask
 
-_FIELD = re.compile(r"(?:^|\s)([A-Za-z]\w*)=(\S*)")
 #: A word that may stand in a new file: names of partitions, accounts, nodes.
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 #: Slurm's time limits, `[DAYS-]HOURS:MINUTES:SECONDS`.
@@ -49,11 +49,16 @@ class SlurmPartition:
     #: Whether jobs get whole nodes only.
     whole_nodes: bool
     nodes: int
+    #: The most that a job gets: CPUs of a node and of a socket, MiB of a node and for each CPU.
+    cpus_a_node: int | None = None
+    cpus_a_socket: int | None = None
+    memory_mib: int | None = None
+    memory_mib_a_cpu: int | None = None
 
 
 @dataclass(frozen=True)
 class NodeShape:
-    """What jobs get of a node, by `slurm.conf`."""
+    """What jobs get of a node, by `slurm.conf` and the limits of the partition."""
 
     sockets: int
     cores: int
@@ -113,13 +118,26 @@ def partitions(text: str) -> list[SlurmPartition]:
     From lines of `scontrol --oneliner show partition`.
     """
     usable = []
-    for fields in map(_fields, text.splitlines()):
+    for fields in map(fields_of, text.splitlines()):
         name, nodes = fields.get("PartitionName", ""), number(fields.get("TotalNodes", ""))
         if _NAME.fullmatch(name) and fields.get("State") == "UP" and nodes:
             whole = fields.get("OverSubscribe") == "EXCLUSIVE"
-            limit = limit_s(fields.get("MaxTime", ""))
-            usable.append(SlurmPartition(name, fields.get("Default") == "YES", limit, whole, nodes))
+            most = (number(fields.get(f"Max{what}", "")) for what in _LIMITS)
+            usable.append(
+                SlurmPartition(
+                    name,
+                    fields.get("Default") == "YES",
+                    limit_s(fields.get("MaxTime", "")),
+                    whole,
+                    nodes,
+                    *(limit or None for limit in most),
+                )
+            )
     return sorted(usable, key=lambda partition: not partition.default)
+
+
+#: The limits of a partition that are read, in the order of `SlurmPartition`; `UNLIMITED` is none.
+_LIMITS = ("CPUsPerNode", "CPUsPerSocket", "MemPerNode", "MemPerCPU")
 
 
 def limit_s(text: str) -> int | None:
@@ -131,15 +149,15 @@ def limit_s(text: str) -> int | None:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def shapes(text: str, partition: str) -> list[tuple[NodeShape, int]]:
-    """Shapes of a partition's nodes with their numbers, the most frequent first.
+def shapes(text: str, partition: SlurmPartition) -> list[tuple[NodeShape, int]]:
+    """Shapes of a partition's nodes, within its limits, with their numbers; most frequent first.
 
     From lines of `scontrol --oneliner show node`.
     """
     counts: Counter[NodeShape] = Counter()
-    for fields in map(_fields, text.splitlines()):
-        if partition in fields.get("Partitions", "").split(",") and (shape := _shape(fields)):
-            counts[shape] += 1
+    for fields in map(fields_of, text.splitlines()):
+        if partition.name in fields.get("Partitions", "").split(",") and (shape := _shape(fields)):
+            counts[_limited(shape, partition)] += 1
     return counts.most_common()
 
 
@@ -157,6 +175,20 @@ def _shape(fields: Mapping[str, str]) -> NodeShape | None:
     system_mib = number(fields.get("MemSpecLimit", "")) or 0
     left_mib = max(1, memory_mib - system_mib) if memory_mib > 1 else None
     return NodeShape(sockets, max(1, cores - reserved), threads, left_mib)
+
+
+def _limited(shape: NodeShape, partition: SlurmPartition) -> NodeShape:
+    """What a job gets of a node in a partition."""
+    threads = shape.threads_per_core
+    cores = [shape.cores]
+    if partition.cpus_a_node:
+        cores.append(partition.cpus_a_node // threads)
+    if partition.cpus_a_socket:
+        cores.append(partition.cpus_a_socket // threads * shape.sockets)
+    allowed = max(1, min(cores))
+    a_cpu = partition.memory_mib_a_cpu
+    memory = (shape.memory_mib, partition.memory_mib, a_cpu and a_cpu * allowed * threads)
+    return replace(shape, cores=allowed, memory_mib=min(filter(None, memory), default=None))
 
 
 def settings(text: str) -> dict[str, str]:
@@ -202,10 +234,6 @@ def _software(module: str) -> Iterator[str]:
         yield parts[0]
 
 
-def _fields(line: str) -> dict[str, str]:
-    return dict(_FIELD.findall(line))
-
-
 def learn() -> ClusterFacts:
     """What needs no job. Raises MachineError without a Slurm that answers."""
     usable = partitions(_slurm_shows("partition"))
@@ -219,7 +247,7 @@ def learn() -> ClusterFacts:
         host=socket.gethostname(),
         processor=host.detect().processor,
         partitions=usable,
-        shapes=shapes(_slurm_shows("node"), usable[0].name),
+        shapes=shapes(_slurm_shows("node"), usable[0]),
         settings=settings(_slurm_shows("config")),
         mpi=mpi_types(ask(["srun", "--mpi=list"]).text),
         accounts=accounts(of_user.text) if of_user.ok else [],

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from records.errors import InputError, MachineError
-from records.files import user_name
+from records.files import group_names, user_name
 from records.machine.site import Machine
+from records.machine.slurm import fields_of
 from records.programs import ProgramAnswer, ask
 
 #: Slurm's format of times in one-line records.
@@ -28,7 +29,10 @@ class Reservation:
     end: datetime
     nodes: str
     node_count: int
+    #: Whom it admits, everyone if all are empty; a name with `-` is excluded.
     users: list[str]
+    groups: list[str]
+    accounts: list[str]
     state: str
     #: Such as `MAINT`.
     flags: list[str]
@@ -36,7 +40,11 @@ class Reservation:
 
 def parse(line: str) -> Reservation:
     """One line of `scontrol -o show reservation`. Raises MachineError if it is not one."""
-    fields = dict(re.findall(r"(\S+?)=(\S*)", line))
+    fields = fields_of(line)
+
+    def listed(key: str) -> list[str]:
+        return [name for name in fields.get(key, "").split(",") if name not in ("", "(null)")]
+
     try:
         return Reservation(
             name=fields["ReservationName"],
@@ -44,9 +52,11 @@ def parse(line: str) -> Reservation:
             end=datetime.strptime(fields["EndTime"], _TIME),
             nodes=fields["Nodes"],
             node_count=int(fields["NodeCnt"]),
-            users=[user for user in fields["Users"].split(",") if user not in ("", "(null)")],
+            users=listed("Users"),
+            groups=listed("Groups"),
+            accounts=listed("Accounts"),
             state=fields["State"],
-            flags=[flag for flag in fields.get("Flags", "").split(",") if flag],
+            flags=listed("Flags"),
         )
     except (KeyError, ValueError) as error:
         what = " ".join(str(error).split())
@@ -74,10 +84,33 @@ def create_command(machine: Machine, minutes: int, nodes: str | None, user: str)
     return [*command, f"PartitionName={machine.origins.partition}", f"NodeCnt={count}"]
 
 
+def admits(listed: Sequence[str], names: Collection[str]) -> bool:
+    """Whether a list of a reservation admits someone of these names: an empty one does."""
+    excluded = {name[1:] for name in listed if name.startswith("-")}
+    wanted = {name for name in listed if not name.startswith("-")}
+    return excluded.isdisjoint(names) and (not wanted or not wanted.isdisjoint(names))
+
+
+def doubt(current: Reservation) -> str | None:
+    """Whom else it is for, which only Slurm can judge: an account includes those below it."""
+    if not current.accounts:
+        return None
+    names = ", ".join(current.accounts)
+    return f"it is for the account {names}: not known whether jobs are charged to it"
+
+
 def shortcomings(
-    current: Reservation, nodes: int, needed_s: float, user: str, now: datetime
+    current: Reservation,
+    nodes: int,
+    needed_s: float,
+    user: str,
+    groups: Collection[str],
+    now: datetime,
 ) -> list[str]:
-    """Why a campaign of `needed_s` seconds on `nodes` origins cannot use it; empty if it can."""
+    """Why a campaign of `needed_s` seconds on `nodes` origins cannot use it; empty if it can.
+
+    Unless Slurm refuses the account of its jobs: `doubt`.
+    """
     faults, left_s = [], (current.end - now).total_seconds()
     if current.state != "ACTIVE":
         faults.append(f"is {current.state}, from {current.start}")
@@ -85,8 +118,11 @@ def shortcomings(
         faults.append(f"ends in {max(left_s, 0) / 60:.0f} min; {needed_s / 60:.0f} min are needed")
     if current.node_count < nodes:
         faults.append(f"holds {current.node_count} nodes; {nodes} are needed")
-    if current.users and user not in current.users:
+    if not admits(current.users, [user]):
         faults.append(f"is for {', '.join(current.users)}, not for {user}")
+    if not admits(current.groups, groups):
+        listed = ", ".join(current.groups)
+        faults.append(f"is for the group {listed}, and {user} is in {', '.join(groups)}")
     return [f"reservation {current.name} {fault}" for fault in faults]
 
 
@@ -123,7 +159,8 @@ def check(machine: Machine, nodes: int, needed_s: float) -> Reservation | None:
     current, user = find(name_of(machine)), user_name(os.geteuid())
     faults = [f"reservation {name_of(machine)} does not exist"]
     if current is not None:
-        faults = shortcomings(current, nodes, needed_s, user, datetime.now())
+        groups = group_names(user, os.getegid())
+        faults = shortcomings(current, nodes, needed_s, user, groups, datetime.now())
     if faults:
         raise MachineError("; ".join(faults) + " (see 'nimc origins')")
     return current

@@ -8,6 +8,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,20 @@ def outcome(
     if exit_code:
         return JobOutcome("job_failed", f"exit status {exit_code} though the block was done")
     return JobOutcome("done")
+
+
+# What `scontrol --oneliner show` prints of a record.
+
+
+_FIELD = re.compile(r"(?:^|\s)([A-Za-z]\w*)=(\S*)")
+#: Fields at its end that hold any text of an operator, whose words may look like fields.
+_TEXTS = ("Reason", "Comment", "AdminComment", "Extra")
+
+
+def fields_of(line: str) -> dict[str, str]:
+    """Name -> value of the fields of a record, up to the first that holds any text."""
+    pairs = takewhile(lambda pair: pair[0] not in _TEXTS, _FIELD.findall(line))
+    return dict(reversed(list(pairs)))  # the first of a name counts
 
 
 # Nodes of a Slurm partition, as `sinfo` lists them.

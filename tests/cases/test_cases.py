@@ -7,6 +7,7 @@ same kinds, as the programs' sources and manuals have them. `test_hosts.py` has 
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -15,7 +16,7 @@ import pytest
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Row, Total, Writer
 from conductor.readers import FomError, ToolError
-from nimc.cluster import learn
+from nimc.cluster import learn, reservation
 from records import processes
 from records.errors import InputError
 from records.machine import host, node_counters, slurm
@@ -367,8 +368,22 @@ def node(number: int, cpus: str, kib: int) -> dict[str, object]:
 
 def shape(text: str, _: Path) -> tuple[int, int, int | None]:
     """Cores, threads of one and memory that jobs get on a node, as Slurm says."""
-    ((found, _number),) = learn.shapes(text, "batch")
+    nodes = [line for line in text.splitlines() if line.startswith("NodeName=")]
+    partition, *_others = learn.partitions(text) or [BATCH]
+    ((found, _number),) = learn.shapes("\n".join(nodes), partition)
     return found.cores, found.threads_per_core, found.memory_mib
+
+
+def refused(text: str, _: Path) -> list[tuple[list[str], str | None]]:
+    """Of each reservation, why it is not for `ada` of the group `staff`, and what is not known."""
+    lines = text.replace(" StartTime", " State=ACTIVE StartTime").splitlines()
+    return [
+        (
+            reservation.shortcomings(each, 1, 0, "ada", ["staff"], datetime(2026, 12, 1)),
+            reservation.doubt(each),
+        )
+        for each in map(reservation.parse, lines)
+    ]
 
 
 def usable(text: str, _: Path) -> list[str]:
@@ -384,6 +399,7 @@ def modules(text: str, _: Path) -> list[str]:
     return learn.modules_in(text)
 
 
+BATCH = learn.SlurmPartition("batch", True, None, False, 1)
 TWO_CPUS = {f"{CPU}/online": "0-1", "proc/meminfo": "MemTotal:       16384000 kB"}
 #: Two clusters of two cores, whose numbers start again; a kernel without lists of threads.
 CLUSTERS = {f"{CPU}/online": "0-3"}
@@ -413,6 +429,12 @@ VENDORS = (
 CACHES, NODES = facts("llc_b", "memory_b"), facts("numa_nodes", "nodes_of_memory")
 CORES = facts("cores", "threads_per_core")
 #: Before 21.08 there is no CPUEfctv; memory of the system is no job's.
+LIMITS = (
+    "PartitionName=batch State=UP TotalNodes=1 Max{}\nNodeName=n Sockets=2 CoresPerSocket=16"
+    " ThreadsPerCore=2 CPUTot=64 RealMemory=256000 Partitions=batch"
+)
+HELD = "ReservationName=r StartTime=2026-11-01T00:00:00 EndTime=2036-11-01T00:00:00 Nodes=n"
+HELD += " NodeCnt=1"
 OLD = "NodeName=n Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 CPUTot=64 Partitions=batch"
 
 HOSTS = [
@@ -463,6 +485,47 @@ HOSTS = [
         "Slurm counts cores, not threads",
         *(shape, (30, 1, None)),
         f"{OLD} RealMemory=1 CPUEfctv=30 CoreSpecCount=2".replace("=64", "=32"),
+    ),
+    # What the partition allows of it: 36 of 64 CPUs.
+    Case("partition_max_cpus_per_node", shape, (36, 1, 137600)),
+    Case("36 CPUs are 18 cores", shape, (18, 2, 256000), LIMITS.format("CPUsPerNode=36")),
+    Case("5 CPUs of each socket", shape, (4, 2, 256000), LIMITS.format("CPUsPerSocket=5")),
+    Case("2150 MiB for each of 64", shape, (32, 2, 137600), LIMITS.format("MemPerCPU=2150")),
+    Case("limits beyond the node", shape, (32, 2, 256000), LIMITS.format("CPUsPerNode=128")),
+    Case("none, in a word", shape, (32, 2, 256000), LIMITS.format("CPUsPerNode=UNLIMITED")),
+    Case(
+        "an operator's words after the fields",
+        *(shape, (32, 2, 256000)),
+        f"{OLD} RealMemory=256000 Reason=was CoreSpecCount=16 RealMemory=1 [root@now] Comment=x",
+    ),
+    Case(
+        "an operator's words, then more",
+        *(shape, (32, 2, 256000)),
+        f"{OLD} RealMemory=256000 Comment=CoreSpecCount=16 Extra=MemSpecLimit=9",
+    ),
+    # Reservations: for whom.
+    Case(
+        "reservation_groups_accounts",
+        refused,
+        [
+            (["reservation a is for the group ops, and ada is in staff"], None),
+            ([], "it is for the account proj9: not known whether jobs are charged to it"),
+        ],
+    ),
+    *(
+        Case(
+            f"reservation {lists}",
+            *(refused, [([f"reservation r is for {words}"] if words else [], None)]),
+            f"{HELD} {lists}",
+        )
+        for lists, words in {
+            "Users=(null) Groups=ops,staff": "",
+            "Users=-bob": "",
+            "Users=-ada": "-ada, not for ada",
+            "Users=bob Groups=staff": "bob, not for ada",
+            "Groups=-staff": "the group -staff, and ada is in staff",
+            "Users=ada Comment=Users=bob Accounts=x": "",
+        }.items()
     ),
     Case("sinfo_planned", usable, ["nid001", "nid003", "nid004", "nid005", "nid006"]),
     Case(

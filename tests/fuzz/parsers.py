@@ -242,6 +242,7 @@ def _line(text: bytes, _: Path) -> None:
     asyncio.run(received())
 
 
+_BATCH = learn.SlurmPartition("batch", default=True, limit_s=None, whole_nodes=False, nodes=1)
 _SLURM = [
     Target("slurm.squeue", lambda text, at: slurm.working_in(at, text.decode(errors="replace")),
            [b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"]),
@@ -250,7 +251,7 @@ _SLURM = [
     Target("slurm.sinfo", of_text(slurm.nodes_in),
            [b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"]),
     Target("slurm.partitions", of_text(learn.partitions), captures("slurm/partitions.txt")),
-    Target("slurm.shapes", of_text(lambda text: learn.shapes(text, "batch")),
+    Target("slurm.shapes", of_text(lambda text: learn.shapes(text, _BATCH)),
            captures("slurm/nodes.txt")),
     Target("slurm.energy", of_text(lambda text: step_energy("7.0", text)),
            [b"AcctGatherEnergyType = acct_gather_energy/ipmi\nEnergyIPMIFrequency = 10\n"]),

@@ -165,7 +165,7 @@ def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
 def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> None:
     calls: list[Any] = []
     day = datetime(2026, 11, 20)
-    of = Reservation("nimc", day, day, "n[1-2]", 2, [], "ACTIVE", [])
+    of = Reservation("nimc", day, day, "n[1-2]", 2, [], [], [], "ACTIVE", [])
     slurm = Made(
         create=lambda machine, *given: calls.append((machine.name, *given)) or of,
         name_of=lambda _: "nimc",

@@ -64,7 +64,7 @@ def found(**changes: Any) -> ClusterFacts:
         host="login12.example",
         processor="Example-1-2-3",
         partitions=partitions,
-        shapes=learn.shapes(nodes, "batch"),
+        shapes=learn.shapes(nodes, partitions[0]),
         settings=learn.settings((SLURM / "config.txt").read_text()),
         mpi=learn.mpi_types((SLURM / "mpi_list.txt").read_text()),
         accounts=[],

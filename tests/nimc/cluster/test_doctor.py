@@ -207,8 +207,11 @@ def test_a_reservation_of_the_origins_must_be_usable_now(monkeypatch):
         return [(each.state, each.needed, each.detail) for each in rows]
 
     assert found(None) == []
-    held = SimpleNamespace(end=datetime(2026, 11, 21, 5, 25))
+    held = SimpleNamespace(end=datetime(2026, 11, 21, 5, 25), accounts=[])
     assert found(held) == [("ok", True, "reserved until 2026-11-21 05:25")]
+    held.accounts = ["proj9"]
+    ((state, _, detail),) = found(held)
+    assert (state, detail.partition("; ")[2][:31]) == ("limited", "it is for the account proj9: no")
     assert found(MachineError("is INACTIVE")) == [("missing", True, "is INACTIVE")]
 
 

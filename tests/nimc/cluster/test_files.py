@@ -218,11 +218,12 @@ def test_what_slurm_prints():
     # Three nodes of two sockets with one core each; debug has two of them. Slurm shows
     # RealMemory=1 where slurm.conf has none.
     nodes, shape = read("nodes.txt"), NodeShape(2, 2, 1, memory_mib=6026)
-    assert learn.shapes(nodes, "batch") == [(shape, 3)]
-    assert learn.shapes(nodes, "debug") == [(shape, 2)]
-    other = learn.shapes(nodes.replace("RealMemory=6026", "RealMemory=1", 1), "batch")
+    batch = learn.partitions(read("partitions.txt"))[0]
+    assert learn.shapes(nodes, batch) == [(shape, 3)]
+    assert learn.shapes(nodes, replace(batch, name="debug")) == [(shape, 2)]
+    other = learn.shapes(nodes.replace("RealMemory=6026", "RealMemory=1", 1), batch)
     assert other == [(shape, 2), (replace(shape, memory_mib=None), 1)]
-    assert learn.shapes(nodes, "deb") == []
+    assert learn.shapes(nodes, replace(batch, name="deb")) == []
 
 
 def test_modules_that_environments_are_made_of():

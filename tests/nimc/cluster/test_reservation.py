@@ -38,7 +38,7 @@ def test_slurms_line_is_read():
     assert (current.name, current.nodes, current.node_count) == ("nimc", "node4", 1)
     assert (current.state, current.users, current.flags) == ("ACTIVE", ["root"], [])
     assert (current.end - current.start).total_seconds() == 3600
-    assert shortcomings(current, 1, 1800, "root", NOON) == []
+    assert shortcomings(current, 1, 1800, "root", [], NOON) == []
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_slurms_line_is_read():
     ],
 )
 def test_what_makes_it_useless_is_reported(line, nodes, needed_s, user, expected):
-    (fault,) = shortcomings(parse(line), nodes, needed_s, user, NOON)
+    (fault,) = shortcomings(parse(line), nodes, needed_s, user, [], NOON)
     assert expected in fault
 
 
