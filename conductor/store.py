@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -42,12 +42,18 @@ class Store:
 
     def pairs_made(self) -> int:
         """Pairs of the case with a run of any outcome: those of earlier blocks, as one begins."""
-        pairs = set()
+        return sum(pair >= 0 for _, pair in {row[1:] for row in self._rows()})
+
+    def keys(self) -> set[str]:
+        """Keys of the case's samples."""
+        return {key for key, _, _ in self._rows()}
+
+    def _rows(self) -> Iterator[tuple[str, int, int]]:
+        """Key, block and pair of each sample of the case."""
         for line in self._case.read_bytes().splitlines() if self._case.exists() else []:
             with suppress(ValueError, LookupError, TypeError):  # of a power failure
                 one = json.loads(line)
-                pairs.add((one["block"], one["pair"]))
-        return sum(pair >= 0 for _, pair in pairs)
+                yield str(one["key"]), one["block"], one["pair"]
 
     def append(
         self,
@@ -67,10 +73,14 @@ class Store:
             _append(self._counters, lines)
             sample = replace(sample, counters_sha256=chain.digest(lines))
         needed = sample.outcome != "kept"
-        logs = sample.logs | dict(self._logs.keep(path, needed=needed) for path in outputs)
+        kept = {path: self._logs.keep(path, needed=needed) for path in outputs}
+        logs = sample.logs | {log.name: log.sha256 for log in kept.values()}
         line, value = chain.chained(replace(sample, logs=logs).as_dict(), self._last)
         _append(self._samples, line)
         self._last = value
+        for path, log in kept.items():
+            if not log.stays:
+                path.unlink()
 
     def keep_provenance(self, record: dict[str, Any]) -> str:
         """Store the provenance of runs under the SHA-256 of its text; returns that name."""

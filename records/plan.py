@@ -47,6 +47,8 @@ class BlockPlan:
     seed: int
     #: The treatments of a pair, one run each.
     treatments: list[Treatment]
+    #: Pairs to measure. 0: nothing is run; the check reads what an interrupted session of this
+    #: block left unread.
     pairs: int
     #: Warm-up runs of the first baseline, which are not counted. After the last one, runs that are
     #: too short for the writers' rows are made longer, and warmed up once more.

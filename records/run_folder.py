@@ -10,6 +10,7 @@ import os
 import zlib
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from records.chain import digest, file_digest
 from records.errors import InputError
@@ -85,6 +86,15 @@ def stem_of(pair: int, arm: str, attempt: int) -> str:
     return f"{pair}-{arm}-{attempt}"
 
 
+class KeptLog(NamedTuple):
+    """An output that a sample names: its path in the run, and its SHA-256."""
+
+    name: str
+    sha256: str
+    #: Whether it is kept as it was written.
+    stays: bool
+
+
 class KeptLogs:
     """The outputs that the run in a folder keeps."""
 
@@ -93,10 +103,11 @@ class KeptLogs:
         stored = (run / "logs").glob(f"*/*/*{ENDING}")
         self._left_b = RUN_B - sum(path.lstat().st_size for path in stored)
 
-    def keep(self, path: Path, *, needed: bool) -> tuple[str, str]:
-        """Replace an output by its compressed form; its path in the run, and its SHA-256.
+    def keep(self, path: Path, *, needed: bool) -> KeptLog:
+        """Compress an output, which its sample then names.
 
-        One that is too large is removed, or, if it is `needed`, stays as it is.
+        One that is too large is not kept compressed; it stays as it is if it is `needed`. The
+        caller removes the others once their sample is on disk: until then they may be read again.
         """
         name = path.relative_to(self._run).as_posix()
         if path.stat().st_size > LOG_B:
@@ -108,10 +119,8 @@ class KeptLogs:
         if text is not None and len(text) <= self._left_b:
             replace(path.with_name(path.name + ENDING), text)
             self._left_b -= len(text)
-        elif needed:
-            return name, sha256
-        path.unlink()
-        return name, sha256
+            needed = False
+        return KeptLog(name, sha256, needed)
 
 
 def read_log(run: Path, name: str) -> bytes:

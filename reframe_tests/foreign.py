@@ -234,18 +234,24 @@ def _faults_of(what: str) -> Iterator[None]:
 
 
 def read_block(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> None:
-    """Move a block's unread samples to those of the run, each with its figure of merit."""
+    """Move a block's unread samples to those of the run, each with its figure of merit.
+
+    Those that were moved before a reading was killed are not moved again.
+    """
     unread = logs / UNREAD
     if not unread.exists():
         return
     whole, _, _ = unread.read_text().rpartition("\n")  # a crash leaves a part of a line
+    store = Store(run_dir, case)
+    moved = store.keys()
     samples = []
     for sample in map(_SAMPLE.validate_json, whole.splitlines()):
+        if sample.key in moved:
+            continue
         stem = stem_of(sample.pair, sample.arm, sample.attempt)
         outputs = logs / f"{stem}.out", logs / f"{stem}.err"
         accepted = sample.outcome == "kept"
         samples.append((reader.completed(sample, *outputs) if accepted else sample, outputs))
-    store = Store(run_dir, case)
     for sample, outputs in samples:
         # Every sample of a case has its unit and direction, those without a figure too.
         if of := reader.figure:

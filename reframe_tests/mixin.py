@@ -189,6 +189,12 @@ class NimcMixin(LayoutMixin):
         named = getattr(self, "valid_prog_environs", None)
         self.valid_prog_environs = named or list(self.wanted_environs)
 
+    @run_after("init")
+    def read_here(self) -> None:
+        """Ask for no allocation to read what an earlier session of the block left unread."""
+        self._only_reads = bool(self.block_file) and not BlockPlan.load(Path(self.block_file)).pairs
+        self.local = self.local or self._only_reads
+
     @run_after("setup")
     def learn_machine(self) -> None:
         """Read the site file, and split the cores between application and origin."""
@@ -240,6 +246,10 @@ class NimcMixin(LayoutMixin):
         if not self.workload:
             self._reader = foreign.OutputReader(self, NimcMixin)
         self._rfm_sanity = self.block_done  # that of a check of others is a matter of each run
+        if self._only_reads:
+            self.executable, self.executable_opts = "true", []
+            self.prerun_cmds, self.postrun_cmds = [], []
+            return
         try:
             if reason := lacking(self.machine, "core_spec", self.core_spec):
                 raise fault(self, "core_spec", f"{reason}; allowed: 0")
@@ -341,6 +351,9 @@ class NimcMixin(LayoutMixin):
         If an arm has too few pairs although the block is done, only this check fails. The samples
         remain valid, and a campaign may get the pairs from another block.
         """
+        if self._only_reads:
+            foreign.read_block(self._reader, self.run_dir, self.case, self.block_logs)
+            return True
         path = self.block_logs / "block.json"
         block = json.loads(path.read_text()) if path.is_file() else None
         slurm_state = None if self.job.scheduler.registered_name == "local" else self.job.state
@@ -371,7 +384,7 @@ class NimcMixin(LayoutMixin):
     @run_before("performance")
     def report_samples(self) -> None:
         """Report typical runs, slowdown, what it costs, the writers' rate, and rejected runs."""
-        if self.is_dry_run():
+        if self.is_dry_run() or self._only_reads:
             return
         from analysis.effects.estimate import reported, results
         from analysis.effects.facts import bounds

@@ -376,7 +376,11 @@ def folders_in(folder: Path | str) -> list[str]:
     return [f"--{option}={folder}/{name}" for option, name in names.items()]
 
 
-def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
+#: The plans of a block: what is measured, and, if that was interrupted, what only reads its runs.
+PLAN, READING = "plan.json", "reading.json"
+
+
+def command(request: Request, entry: Entry, index: int, run: str, plan: str = PLAN) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`."""
     logs = _logs(run, entry, index)
     of_others = request.check(entry).file
@@ -388,5 +392,5 @@ def command(request: Request, entry: Entry, index: int, run: str) -> list[str]:
         *("-c", checks, "-r", "-n", named),
         *folders_in(f"{logs}/reframe"),
         f"--report-file={logs}/reframe.json",
-        *("-S", f"{entry.check}.block_file={logs}/plan.json"),
+        *("-S", f"{entry.check}.block_file={logs}/{plan}"),
     ]

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from conductor.conductor import UNREAD
 from nimc.campaign import layouts
-from nimc.campaign.plan import Request, block_plan, block_s, command, logs_of, next_block
+from nimc.campaign.plan import (
+    PLAN,
+    READING,
+    Request,
+    block_plan,
+    block_s,
+    command,
+    logs_of,
+    next_block,
+)
 from nimc.run.folder import require_folder
 from nimc.run.progress import Display, NewSamples, RunCounter, run_line
 from nimc.run.session import LostJobError, SilentError, SlurmWatch, others_beside, run_session
@@ -25,9 +34,10 @@ from records.arms import arm_of
 from records.campaign import Campaign, Entry, Pairs
 from records.chain import walk_run
 from records.errors import InputError, MachineError
-from records.interrupts import Interrupts
+from records.interrupts import Interrupts, Stopped
 from records.machine import slurm
 from records.notes import Note
+from records.plan import BlockPlan
 from records.run import PlainName
 
 if TYPE_CHECKING:
@@ -309,6 +319,7 @@ class CampaignRunner:
             others = [of for of in self.request.layouts_of(entry) if of != chosen]
             notes = [Note.LAYOUT(layout=chosen, others=", ".join(others))] if others else []
             entry = layouts.at(entry, chosen)
+        self._read_left(entry, self.interrupts)
         now = self._state(entry)
         rejected_before = self.rejected_before.setdefault(entry.name, now.rejected)
         while pairs := now.missing(self.campaign.pairs, rejected_before):
@@ -345,6 +356,21 @@ class CampaignRunner:
     def _run_block(
         self, entry: Entry, block: int, pairs: int, later_s: float, notes: Sequence[str] = ()
     ) -> None:
+        """Run a block, and have its check read what it left unread. Raises _CaseError."""
+        try:
+            self._measure_block(entry, block, pairs, later_s, notes)
+        except Stopped:
+            with Interrupts() as once_more:
+                self._read_or_tell(entry, once_more)
+            raise
+        except (_CaseError, SilentError):
+            self._read_or_tell(entry, self.interrupts)
+            raise
+        self._read_left(entry, self.interrupts)
+
+    def _measure_block(
+        self, entry: Entry, block: int, pairs: int, later_s: float, notes: Sequence[str]
+    ) -> None:
         """Run one ReFrame session. Raises _CaseError."""
         require_folder(self.run)  # one that was renamed is not made again
         logs = logs_of(self.run, entry, block)
@@ -352,9 +378,7 @@ class CampaignRunner:
         treated = self.request.treatments[entry.name]
         plan = block_plan(self.request, entry, block, pairs, self.run, seed=self.seed)
         plan = replace(plan, notes=[*plan.notes, *notes, *self._beside()])
-        plan.save(logs / "plan.json")
-        _, *arguments = command(self.request, entry, block, str(self.run))
-        arguments.append(f"--session-extras=nimc_head={walk_run(self.run).head}")
+        plan.save(logs / PLAN)
         samples = self.run / "samples" / f"{entry.name}.jsonl"
         # Runs of a check of others are no samples until it has read their figures.
         ended = logs / UNREAD if self.request.check(entry).file else samples
@@ -375,7 +399,8 @@ class CampaignRunner:
         self.display.detail(f"{entry.name}, block {block}: ReFrame's output is in {log}")
         status = None
         try:
-            status = run_session([self.reframe, *arguments], self.run, log, self.interrupts, tick)
+            session = self._session(entry, block, PLAN)
+            status = run_session(session, self.run, log, self.interrupts, tick)
         except (SilentError, LostJobError) as error:
             if is_done(logs) and is_read(logs):
                 self.display.tell(f"{error}; the block was done")
@@ -389,6 +414,39 @@ class CampaignRunner:
         require_folder(self.run)
         if reason := why_failed(status, logs):
             raise _CaseError(reason)
+
+    def _session(self, entry: Entry, block: int, plan: str) -> list[str]:
+        """ReFrame's command for a block."""
+        _, *arguments = command(self.request, entry, block, str(self.run), plan)
+        head = walk_run(self.run).head
+        return [self.reframe, *arguments, f"--session-extras=nimc_head={head}"]
+
+    # Runs of a check of others, which is what reads their figures once a block has ended.
+
+    def _unread(self, entry: Entry) -> list[int]:
+        """Blocks that ended before the check had read all of their runs."""
+        left = (self.run / "logs" / entry.name).glob(f"*/{UNREAD}")
+        return sorted(int(path.parent.name) for path in left)
+
+    def _read_left(self, entry: Entry, interrupts: Interrupts) -> None:
+        """Have the check read them now. Raises _CaseError if it cannot, Stopped on a signal."""
+        for block in self._unread(entry):
+            logs = logs_of(self.run, entry, block)
+            replace(BlockPlan.load(logs / PLAN), pairs=0).save(logs / READING)
+            log = logs / "reading.log"
+            self.display.tell(f"{entry.name}, block {block}: the check reads its runs")
+            session = self._session(entry, block, READING)
+            run_session(session, self.run, log, interrupts, lambda: None)
+            if not is_read(logs):
+                why = _last_words(log)
+                raise _CaseError(f"the check has not read the runs of block {block}: {why}")
+
+    def _read_or_tell(self, entry: Entry, interrupts: Interrupts) -> None:
+        """The same after a failure, which it does not hide; a signal leaves it for later."""
+        try:
+            self._read_left(entry, interrupts)
+        except (_CaseError, Stopped) as error:
+            self.display.tell(f"{entry.name}: {error}; the next session reads them")
 
     def _beside(self) -> list[str]:
         """Notes on other runs on this host, also printed; none if the checks run elsewhere."""

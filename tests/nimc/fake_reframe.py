@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from conductor.conductor import UNREAD
 from conductor.store import Store
 from records.arms import ARMS, BASELINE
@@ -58,6 +60,10 @@ def measure(plan: BlockPlan) -> bool:
     run = Path(plan.nimc_dir)
     unread = run / "logs" / plan.case / str(plan.block) / UNREAD if "unread" in faults() else None
     store = Store(run, plan.case, unread)
+    if not plan.pairs:
+        if not unread:
+            read_left(run / "logs" / plan.case / str(plan.block) / UNREAD, store)
+        return True
     treatments = plan.treatments
     store.append(replace(reported(crossed(plan, treatments[0], -1), 1.0), warmup=True))
     while "held" in faults():
@@ -80,6 +86,13 @@ def measure(plan: BlockPlan) -> bool:
                 file.write(b'{"key": "half')
             return False
     return True
+
+
+def read_left(unread: Path, store: Store) -> None:
+    """Move what an earlier session left unread, as the check does."""
+    for line in unread.read_text().splitlines():
+        store.append(TypeAdapter(Sample).validate_json(line))
+    unread.unlink()
 
 
 def reported(sample: Sample, by: float) -> Sample:

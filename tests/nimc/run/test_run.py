@@ -466,7 +466,28 @@ def test_runs_of_a_check_of_others_are_counted_before_it_has_read_them(nimc, mon
     _, err = nimc.ended("--case", "plain", fake="unread", code=3)
     assert "plain, block 0: 0 of 19 runs" in err
     assert "plain, block 0: 19 of 19 runs" in err  # as its ReFrame ends, too early
-    assert "plain: block 0 added no pair: no run was started" in err
+    assert "plain: the check has not read the runs of block 0: " in err
+    # The next session has them read before it decides what else to measure: nothing.
+    _, err = nimc.ended("--case", "plain")
+    assert "plain, block 0: the check reads its runs" in err
+    assert "block 1" not in err
+    keys = [sample["key"] for sample in nimc.samples("plain")]
+    assert (len(keys), len(set(keys))) == (19, 19)
+
+
+def test_a_clock_that_was_set_back_between_two_sessions_is_noted(nimc, command):
+    nimc.ended(fake="die", code=3)
+    header = nimc.header()
+    header["started_s"] += 3600.0  # the first session was an hour ahead
+    (nimc.the_run() / "run.json").write_text(json.dumps(header))
+    nimc.ended()
+    run = nimc.the_run()
+    assert nimc.header()["finished_s"] < header["started_s"]
+    command("report", run)
+    command("verify", run)
+    command("pack", run, "--output", nimc.folder / "crate.zip")
+    (document,) = json.loads((run / "report/results.json").read_text())["runs"]
+    assert document["integrity_faults"] == []
 
 
 def test_a_check_of_others_is_measured_verified_reported_and_compared(nimc, command):

@@ -12,6 +12,7 @@ import pytest
 from reframe.core.exceptions import ReframeError
 
 from conductor.conductor import UNREAD
+from records import chain
 from records.units import si
 from reframe_tests import foreign
 from reframe_tests.foreign import direction
@@ -46,7 +47,8 @@ def read(check: Any, tmp_path: Path, *outputs: str, errors: str = "") -> list[di
     logs.mkdir(parents=True)
     with (logs / UNREAD).open("w") as unread:
         for pair, output in enumerate(outputs):
-            sample = replace(UNREAD_SAMPLE, pair=pair, outcome="kept" if output else "rejected")
+            key, outcome = f"case/0/{pair}/off/0", "kept" if output else "rejected"
+            sample = replace(UNREAD_SAMPLE, key=key, pair=pair, outcome=outcome)
             print(json.dumps(sample.as_dict()), file=unread)
             (logs / f"{pair}-off-0.out").write_text(output)
             (logs / f"{pair}-off-0.err").write_text(errors)
@@ -74,6 +76,30 @@ def test_each_run_is_read_from_its_own_output(reframe, tmp_path):
     assert wrong["reason"].startswith("sanity: pattern 'all is well' not found")
     assert empty["reason"].startswith("step: ")
     assert {(s["outcome"], s["fom"]) for s in (wrong, empty, *bad)} == {("no_fom", None)}
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2])
+def test_a_reading_that_was_killed_is_done_again(reframe, tmp_path, monkeypatch, moved):
+    """As it has compressed an output whose sample is not on disk yet."""
+    check, link, killed = reframe(victim), chain.chained, iter([True] * moved + [False])
+
+    def chained(*of):
+        if not next(killed, True):
+            raise KeyboardInterrupt
+        return link(*of)
+
+    monkeypatch.setattr("records.chain.chained", chained)
+    outputs = [GOOD, GOOD.replace("2.5", "4"), GOOD.replace("2.5", "7")]
+    with pytest.raises(KeyboardInterrupt):
+        read(check, tmp_path, *outputs)
+    samples = tmp_path / "run/samples/case.jsonl"
+    assert moved == (len(samples.read_text().splitlines()) if moved else 0)
+    logs = tmp_path / "run/logs/case/0"
+    assert (logs / f"{moved}-off-0.out.gz").exists()
+    foreign.read_block(check._reader, tmp_path / "run", "case", logs)
+    again = [json.loads(line) for line in samples.read_text().splitlines()]
+    assert [each["fom"] for each in again] == pytest.approx([0.0025, 0.004, 0.007])
+    assert not list(logs.glob("*.out"))
 
 
 def test_a_rejected_run_stays_so_and_has_the_unit_of_its_case(reframe, tmp_path):
