@@ -90,6 +90,8 @@ class HostLoad:
     at_s: float
     #: PID -> processes that are not the block's; None if others' processes are hidden.
     foreign: dict[int, ProcessStat] | None
+    #: PID -> processes that had ended before any reading, and that nobody has waited for.
+    ended: dict[int, ProcessStat]
     #: PID -> start of the block's processes (as in `ProcessStat`), and PIDs of those that wait for
     #: one of them.
     ours: dict[int, int]
@@ -133,17 +135,19 @@ def read(
     ]
     ours |= {pid for pid in new if _marked(proc / str(pid), mark)}
     ours |= kernel_text.below(roots, processes)
-    # Nothing shows whose an ended process was; its parent will have its time.
-    others = {
-        pid: process
-        for pid, process in processes.items()
-        if pid not in ours and (process.state != "Z" or pid in before)
+    others = {pid: process for pid, process in processes.items() if pid not in ours}
+    # Nothing shows whose a process was that has ended.
+    ended = {
+        pid: others.pop(pid)
+        for pid, of in [*others.items()]
+        if of.state == "Z" and pid not in before
     }
     stolen, total = _stolen(proc)
     return HostLoad(
         at_s=at_s,
         # The option `hidepid` of /proc hides the processes of other users.
         foreign=others if kernel_text.read(proc / "1/stat") else None,
+        ended=ended,
         ours={pid: processes[pid].started for pid in ours},
         reapers=frozenset({1, *exempt} | {processes[pid].parent for pid in ours}),
         stolen=stolen,
@@ -154,14 +158,16 @@ def read(
 def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
     """Program -> processor time between two readings that foreign processes used, seconds.
 
-    A process that started and ended in between counts with the one that waited for it. None if
-    others' processes are hidden.
+    A process that started and ended in between counts with the one that waited for it. What a
+    process had used when a reading first saw it, ended, counts for nothing. All together are no
+    more than the host's hardware threads had in that time: the kernel passes on the times of what
+    has ended to whichever process adopts it. None if others' processes are hidden.
     """
     if before.foreign is None or after.foreign is None:
         return None
     ticks: dict[str, int] = {}
     reapers = before.reapers | after.reapers
-    gone = _gone(before.foreign, after.foreign)
+    gone = _gone({**before.ended, **before.foreign}, {**after.ended, **after.foreign})
     for pid, now in after.foreign.items():
         then = before.foreign.get(pid)
         used, children = now.used, now.children
@@ -172,7 +178,9 @@ def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
         # Its user chose the name: without what a terminal would act on.
         name = "".join(c if c.isascii() and c.isprintable() else "?" for c in now.name)
         ticks[name] = ticks.get(name, 0) + used
-    return {name: used / TICKS_PER_S for name, used in ticks.items()}
+    total, most = sum(ticks.values()), after.total - before.total
+    share = most / total if 0 < most < total else 1.0
+    return {name: share * used / TICKS_PER_S for name, used in ticks.items()}
 
 
 def _gone(before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]) -> dict[int, int]:

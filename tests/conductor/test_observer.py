@@ -170,7 +170,7 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
     def read(_, roots, exempt, earlier=None):
         own = {1: 10} if earlier is None else {1: 10, 2: 20, 3: 30}
         asked.append((roots, exempt))
-        return HostLoad(next(times_s), {}, own, frozenset(), 0, 0)
+        return HostLoad(next(times_s), {}, {}, own, frozenset(), 0, 0)
 
     def busy_cpus(pids, over_s):
         assert (pids, over_s) == ([2, 3], len(asked) - 1)

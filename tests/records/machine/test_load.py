@@ -82,6 +82,29 @@ def test_a_parent_gets_the_times_of_what_has_ended(tmp_path):
     assert foreign_ticks(tmp_path, begun, ended) == pytest.approx({"make": 45})
 
 
+def test_what_had_ended_before_counts_for_nothing_when_its_parent_waits_for_it(tmp_path):
+    """Beside it the parent waits for another, which used 30 ticks in between."""
+    make, waited = at_both(60, 1, "make", [1], [1, 2297 + 30])
+    begun = make | process(61, 60, "cc1", 2297, state="Z")
+    assert foreign_ticks(tmp_path / "waited", begun, waited) == pytest.approx({"make": 30})
+    still = process(60, 1, "make", 1, 30) | process(61, 60, "cc1", 2297, state="Z")
+    assert foreign_ticks(tmp_path / "still", begun, still) == pytest.approx({"make": 30})
+
+
+def test_no_more_than_the_threads_of_the_host_had(tmp_path):
+    """Two threads for 1.3 s are 260 ticks; a process of which nothing was known adopts 2298."""
+    shell, adopted = at_both(60, 1, "sh", [1], [1, 2298])
+    load_s = []
+    for name, processes, text in (
+        ("before", shell, "cpu 1000 0 0 0 0 0 0 0"),
+        ("after", adopted | process(62, 1, "cc", 302), "cpu 1200 0 0 60 0 0 0 0"),
+    ):
+        load_s.append(reading(tmp_path / name, processes, stat=text))
+    found_s = load.foreign_s(*load_s)
+    assert sum(found_s.values()) == pytest.approx(260 / TICKS)
+    assert found_s["sh"] / found_s["cc"] == pytest.approx(2298 / 302)
+
+
 @pytest.mark.parametrize(("pid", "name"), [(80, "slurmstepd"), (1, "init")])
 def test_times_of_the_application_are_not_its_parents(tmp_path, pid, name):
     """A step's daemon, and whoever adopts orphans."""
