@@ -103,7 +103,8 @@ def _rate_b_s(count: Count | None) -> float | None:
 def _foreign_cpus(node: NodeSeries, over_s: float) -> float | None:
     if over_s <= 0 or any(load.foreign_s is None for load in (node.loads[0], node.loads[-1])):
         return None
-    return (node.loads[-1].foreign_s or 0.0) / over_s
+    # The kernel's times of a process may fall by a tick.
+    return max(node.loads[-1].foreign_s or 0.0, 0.0) / over_s
 
 
 def _steal_share(node: NodeSeries) -> float | None:
@@ -112,7 +113,8 @@ def _steal_share(node: NodeSeries) -> float | None:
         return None
     first, last = node.loads[0], node.loads[-1]
     all_ticks = last.total - first.total
-    return (last.stolen - first.stolen) / all_ticks if all_ticks > 0 else None
+    # A hypervisor may set its count back, as when it moves the machine to another host.
+    return max(last.stolen - first.stolen, 0) / all_ticks if all_ticks > 0 else None
 
 
 def _device_bytes(devices: Sequence[DeviceSeries]) -> list[DeviceBytes]:

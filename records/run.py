@@ -138,7 +138,8 @@ class RunHeader:
     #: Names of campaign and machine.
     campaign: PlainName
     machine: PlainName
-    #: Unix time; the end is None while the run is not complete.
+    #: Unix time; the end is None while the run is not complete, and before the start if the clock
+    #: was set back between two sessions.
     started_s: Moment
     finished_s: Moment | None
     #: SHA-256 of the resolved campaign, the machine file, `--nodelist` and, on a shared host, its
@@ -217,9 +218,6 @@ def load_header(run: Path) -> RunHeader:
     if header.pairs_cap < header.pairs_floor:
         allowed = f"from pairs_floor, {header.pairs_floor}"
         raise InputError(f"{path}: pairs_cap: {header.pairs_cap} found; allowed: {allowed}")
-    if header.finished_s is not None and header.finished_s < header.started_s:
-        when = f"finished_s: {header.finished_s} found"
-        raise InputError(f"{path}: {when}; allowed: after started_s")
     return header
 
 

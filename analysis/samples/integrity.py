@@ -207,6 +207,9 @@ def _of_header(run: Path, header: RunHeader, head: str | None) -> Iterator[str]:
         yield UNPROVEN
     if run.resolve().name != header.run:
         yield f"the folder {run.resolve().name} holds the run {header.run}"
+    if header.finished_s is not None and header.finished_s < header.started_s:
+        back_s = header.started_s - header.finished_s
+        yield f"{run}: ends {back_s:.0f} s before it began: the clock was set back in between"
     if header.reproduces:
         yield f"the order of the runs is that of {header.reproduces.run}, which is repeated"
 

@@ -62,6 +62,13 @@ def test_what_one_of_two_readings_lacks_is_unknown(hidden: tuple[float | None, .
     assert (found.received_b_s, found.counter) == (None, "rdma:m0/1")
 
 
+def test_counts_that_fall_are_none_used() -> None:
+    """A negative figure would make the run's own files refuse it."""
+    loads = [LoadSample(4.0, 0.5, 50, 1000), LoadSample(8.0, -0.01, 20, 2000)]
+    found = conditions(NodeSeries("n1", [], loads))
+    assert (found.foreign_cpus, found.steal_share) == (0.0, 0.0)
+
+
 def test_devices_are_counted_together_if_each_of_them_counts() -> None:
     one, other = device(400, 4), device(30, 3, "m1")
     assert passed(node(one, other), "received") == Count("rdma:m0/1+rdma:m1/1", 430, 10.0)
