@@ -41,6 +41,11 @@ def warns(line: str) -> bool:
     return bool(_WARNING.search(line))
 
 
+def errs(line: str) -> bool:
+    """Whether a line of a program is of an error, and no warning."""
+    return bool(_ERROR.search(line)) and not warns(line)
+
+
 class Gist:
     """What a program says that fails: its faults, else its first and last line with words."""
 

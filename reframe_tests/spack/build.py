@@ -76,8 +76,8 @@ def _values(spec: dict[str, Any], variant: str) -> set[str]:
     return {*(chosen if isinstance(chosen, list) else [str(chosen)])} - {"none"}
 
 
-#: What Spack prints as it begins a package.
-_BEGUN = re.compile(r"==> Installing (\S+)-\w{32} (\[\d+/\d+\])")
+#: What Spack prints as it begins a package, and since 1.2 of each step of one.
+_BEGUN = re.compile(r"==> Installing (\S+)-\w{32}( \[\d+/\d+\])|\[ \] \w{7} (\S+@\S+)")
 #: Packages that provide MPI and its launcher.
 _MPI = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
 
@@ -138,9 +138,12 @@ def build(
         concretized = time.monotonic()
         say(f"{name}: building")
 
+        begun: set[str] = set()
+
         def watch(line: str) -> None:
-            if begun := _BEGUN.match(line):
-                say(f"{name}: {begun[1]} {begun[2]}")
+            if (match := _BEGUN.match(line)) and match[0] not in begun:
+                begun.add(match[0])
+                say(f"{name}: {''.join(filter(None, match.groups()))}")
 
         install = ("-e", str(folder), "install", "-j", str(jobs), "--fail-fast")
         spack(layout, Path(settings.spack), *install, log=name, watch=watch)

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from records.errors import InputError, MachineError, first_fault
 from records.files import private_lock, replace_text, user_name
 from records.marked_yaml import Record
 from records.programs import START_FOLDER, ask, last_line
+from records.text import errs
 
 ENVIRONMENTS = ROOT / "spack_envs"
 
@@ -497,9 +498,31 @@ _OF_BUILD = re.compile(r"^\s+>> \d+ +")
 _REASONS = 3
 
 
+#: What the installer of Spack 1.2 prints of a package that fails, and of its log: a header, and
+#: lines with a number, a mark, or neither.
+_FAILED = re.compile(r"^\[x\] \w+ (\S+) failed(?:: (\S+))?")
+_LOG_LINES = re.compile(r"^-- lines \d+ to \d+ --$")
+_LOG_LINE = re.compile(r"^(>|  ) *(?:\d+  )?(.+)")
+
+
+def _new_reason_in(lines: Sequence[str]) -> str | None:
+    """The first package that failed, by the installer of Spack 1.2, and the error in its log."""
+    failed = next(filter(None, map(_FAILED.match, lines)), None)
+    if failed is None:
+        return None
+    header = next((at for at, line in enumerate(lines) if _LOG_LINES.match(line)), len(lines))
+    log = [*filter(None, map(_LOG_LINE.match, lines[header + 1 :]))]
+    marked = [line[2] for line in log if line[1] == ">"]
+    errors = marked or [line[2] for line in log if errs(line[2])]
+    why = errors[0].strip() if errors else f"failed; its log is {failed[2] or 'not kept'}"
+    return f"{failed[1]}: {why}"
+
+
 def reason_in(text: str) -> str:
     """The first error in what Spack printed, the lines that it goes on in, and its package."""
     lines = text.splitlines()
+    if said := _new_reason_in(lines):
+        return said
     first = next((at for at, line in enumerate(lines) if _ERROR.match(line)), None)
     if first is None:
         return last_line(text)

@@ -309,6 +309,29 @@ OUTPUTS = [
         "==> [2026-11-26-10:00:00.123456] Error: failed to concretize `lammps` for the following"
         " reasons:\n\n\n     1. cannot satisfy a requirement\n\nsee the manual\n",
     ),
+    # Spack's installer since 1.2 names the package, then lines of its log, then all packages.
+    Case(
+        "spack_new_installer_failed",
+        lambda text, _: reason_in(text),
+        "gettext@1.0: configure: error: no acceptable C compiler found in $PATH",
+    ),
+    Case(
+        "a later one, which marks errors; the second package fails by the first",
+        lambda text, _: reason_in(text),
+        "umt@5.3: a.F90:7:12: Fatal Error: Cannot open module file 'mpi.mod'",
+        "[+] 1abcdef gmake@4.4 /opt/gmake (3s)\n[x] 2abcdef umt@5.3 failed: /s/log.txt (6s)\n"
+        "[x] 3abcdef nimc@1 failed (0s)\n-- lines 1 to 4 --\n  error_handler.F90 compiled\n"
+        "  7 |  use mpi\n> a.F90:7:12: Fatal Error: Cannot open module file 'mpi.mod'\n"
+        "> make: *** [a.o] Error 1\n-- lines 9 to 9 --\n> Error 2\n"
+        "==> Error: The following packages failed to install:\n/2abcdef: /s/log.txt\n",
+    ),
+    Case(
+        "a failure of which no line is shown",
+        lambda text, _: reason_in(text),
+        "umt@5.3: failed; its log is /s/log.txt",
+        "[x] 2abcdef umt@5.3 failed: /s/log.txt (6s)\n"
+        "==> Error: The following packages failed to install:\n/2abcdef: /s/log.txt\n",
+    ),
     # Nothing taken for zero.
     Case(
         "mpip_totals_only",

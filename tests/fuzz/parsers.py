@@ -305,6 +305,10 @@ _COMPILERS = (
     b"packages:\n  gcc::\n    externals:\n    - spec: gcc@14 languages='c'\n      prefix: /usr\n"
     b"      extra_attributes: {compilers: {c: /bin/sh, cxx: g++}}\n"
 )
+_LOG_SINCE_1_2 = (
+    b"[x] 4agc6df gettext@1.0 failed: /s/spack-build-out.txt (6s)\n-- lines 412 to 413 --\n"
+    b"  412  checking for alloca.h... yes\n> configure: error: no acceptable C compiler found\n"
+)
 _LOG = (
     b"==> Installing a-1-%s [1/2]\n==> Error: failed for the following reasons:\n\n   1. no b\n"
     b"  >> 56    error: c\n" % (b"a" * 32)
@@ -359,7 +363,7 @@ _FILES = [
            json.dumps(_STATE).encode()),
     _input("file.compilers", _compilers, _COMPILERS),
     _input("file.spack", _spack, *_SPACK),
-    _input("spack's log", of_text(setup.reason_in), _LOG),
+    _input("spack's log", of_text(setup.reason_in), _LOG, _LOG_SINCE_1_2),
     Target("file.boot image", lambda image, _: vm.payload(image),
            [bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")], (MachineError,)),
     _input("file.module", lambda module, _: vm.dependencies(module),

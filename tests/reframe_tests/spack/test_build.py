@@ -75,12 +75,25 @@ def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
     assert build(place, settings, STREAM, 1, print).mpi == "/mpi"
 
 
-def test_a_build_says_which_package_it_is_at(spack_root, ready):
-    line = f"==> Installing umt-5.3.0-{'a' * 32} [2/7]"
-    changed(spack_root, "==> Installing stream", line)
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([f"==> Installing umt-5.3.0-{'a' * 32} [2/7]"], ["umt-5.3.0 [2/7]"]),
+        # Since 1.2 a line a step.
+        (
+            ["[ ] 4agc6df gettext@1.0 starting", "[ ] 4agc6df gettext@1.0 build (2s)"]
+            + ["[+] 4agc6df gettext@1.0 /opt (9s)", "[ ] 5bhd7eg umt@5.3.0 (0s)"],
+            ["gettext@1.0", "umt@5.3.0"],
+        ),
+    ],
+)
+def test_a_build_says_which_package_it_is_at(spack_root, ready, lines, words):
+    shown = "\n".join([*lines, "==> Installing stream"])
+    changed(spack_root, "==> Installing stream", shown)
     said = []
     build(*ready, STREAM, 1, said.append)
-    assert said[2:4] == ["stream@1000: building", "stream@1000: umt-5.3.0 [2/7]"]
+    told = [f"stream@1000: {word}" for word in words]
+    assert said[2 : 3 + len(words)] == ["stream@1000: building", *told]
 
 
 @pytest.mark.parametrize("text", ["", '{"specs": [1]}'])
