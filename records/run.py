@@ -81,6 +81,29 @@ class HeaderFacts(BaseModel):
         return {} if site is None else site
 
 
+class RequestedEntry(BaseModel):
+    """An entry of a campaign's `workloads` (`records.campaign.Entry`), as `resolved` has it."""
+
+    check: str
+    case: str | None = None
+    set: dict[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """Name of its cases; levels may follow it, as in `lammps@nodes=4`."""
+        return self.case or self.check.rpartition(":")[2]
+
+
+class _RequestedCampaign(BaseModel):
+    workloads: list[RequestedEntry] = []
+
+
+class _Resolved(BaseModel):
+    """`RunHeader.resolved`."""
+
+    campaign: _RequestedCampaign = _RequestedCampaign()
+
+
 class NumaFacts(BaseModel):
     """Levels and nodes of the campaign `numa` (`reframe_tests.numa`)."""
 
@@ -215,6 +238,8 @@ def load_header(run: Path) -> RunHeader:
         )
     header = validated(RunHeader, record, path)
     validated(HeaderFacts, header.facts, path, "facts")
+    if header.resolved is not None:
+        validated(_Resolved, header.resolved, path, "resolved")
     if header.pairs_cap < header.pairs_floor:
         allowed = f"from pairs_floor, {header.pairs_floor}"
         raise InputError(f"{path}: pairs_cap: {header.pairs_cap} found; allowed: {allowed}")
@@ -237,6 +262,13 @@ def digest_of(resolved: Mapping[str, Any]) -> str:
 def facts_of(header: RunHeader) -> HeaderFacts:
     """What is computed with of its facts, which `load_header` has validated."""
     return HeaderFacts.model_validate(header.facts)
+
+
+def entries_of(header: RunHeader) -> list[RequestedEntry] | None:
+    """The entries of its campaign, which `load_header` has validated; None if it keeps none."""
+    if header.resolved is None:
+        return None
+    return _Resolved.model_validate(header.resolved).campaign.workloads
 
 
 def save_header(run: Path, header: RunHeader) -> None:

@@ -134,6 +134,8 @@ NONE = "-"
 _SHORT_S = 1e-5
 #: From here on a figure of four digits would be shown as 1000, and has the next prefix.
 _ROUNDS_UP = 999.95
+#: Largest change in per cent; beyond it, `+428 %` and `-81 %` are the same change in two ways.
+_PERCENT_MOST = 0.5
 _PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP", "J": "kMGTP"}
 
 
@@ -175,6 +177,13 @@ def signed(value: float, places: int = 0) -> str:
     """A change with its sign, none if it rounds to 0: `+0.3`, `0`; with a true minus sign."""
     text = f"{value:+.{places}f}"
     return text[1:] if float(text) == 0 else text.replace("-", "\u2212")
+
+
+def change(ratio: float) -> str:
+    """A ratio as a change with its sign: `+12.3 %`, `0.0 %`; beyond 50 % `0.41 times`."""
+    if abs(ratio - 1) > _PERCENT_MOST:
+        return f"{ratio:.2f} times"
+    return f"{signed((ratio - 1) * 100, 1)} %"
 
 
 def plural(number_: int, thing: str) -> str:

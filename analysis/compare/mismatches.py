@@ -1,33 +1,46 @@
-"""The dose of a treatment: what its writers do. Sides are comparable only if their doses agree."""
+"""What makes two sides not comparable: an application set otherwise, or writers that wrote so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import polars as pl
 
+from analysis.report.data import RunData
 from analysis.report.words import binary
+from records.arms import BASELINE
+from records.groups import grouped
+from records.run import RunHeader, entries_of
 from records.units import plural, quantity
 
-#: Rates vary from night to night; those that differ by more than this share are another dose.
+#: Rates vary from night to night; those that differ by more than this share are others.
 RATE_TOLERANCE = 0.1
 
 
 @dataclass(frozen=True)
-class DoseDifference:
-    """What differs between the sides' writes of one case and treatment."""
+class Mismatch:
+    """What differs between the sides' runs of a case."""
 
     case: str
-    arm: str
-    #: `64 KiB against 1 MiB`, and so on.
+    #: The treatment whose writers differ; None: the application was set otherwise, so no figure of
+    #: the case can be compared.
+    arm: str | None
+    #: `array_most: 128MiB against 32MiB`, `64 KiB against 1 MiB`, and so on.
     text: str
+
+    @property
+    def sentence(self) -> str:
+        """The line that comes first: what differs, and what follows."""
+        what = self.case if self.arm is None else f"{self.case} {self.arm}"
+        return f"{what}: {self.text}: not comparable"
 
 
 #: Column -> its text, and whether it is a rate. Others must be the same in all runs of both sides.
-_DOSE: dict[str, tuple[Callable[[Any], str], bool]] = {
+_WRITES: dict[str, tuple[Callable[[Any], str], bool]] = {
     "writers": (lambda value: plural(value, "writer"), False),
     "message_b": (lambda value: binary(value) if value else "none", False),
     "transport": (lambda value: value or "none", False),
@@ -38,23 +51,23 @@ _DOSE: dict[str, tuple[Callable[[Any], str], bool]] = {
 }
 
 
-def dose_differences(reference: pl.DataFrame, this: pl.DataFrame) -> list[DoseDifference]:
-    """One entry for each case and treatment of both sides whose doses differ, from their effects.
+def other_writes(reference: pl.DataFrame, this: pl.DataFrame) -> list[Mismatch]:
+    """One entry for each case and treatment of both sides whose writes differ, from their effects.
 
     Of rates, the medians over the nights are compared.
     """
     names = ["case", "arm"]
     old, new = (
-        effects.filter(pl.col("runs") > 0).group_by(names, maintain_order=True).agg(*_DOSE)
+        effects.filter(pl.col("runs") > 0).group_by(names, maintain_order=True).agg(*_WRITES)
         for effects in (reference, this)
     )
     both = new.join(old, on=names, suffix="_reference", maintain_order="left")
-    texts = ((row, "; ".join(_of_dose(row))) for row in both.iter_rows(named=True))
-    return [DoseDifference(row["case"], row["arm"], text) for row, text in texts if text]
+    texts = ((row, "; ".join(_of_writes(row))) for row in both.iter_rows(named=True))
+    return [Mismatch(row["case"], row["arm"], text) for row, text in texts if text]
 
 
-def _of_dose(row: Mapping[str, Any]) -> Iterator[str]:
-    for name, (text, is_rate) in _DOSE.items():
+def _of_writes(row: Mapping[str, Any]) -> Iterator[str]:
+    for name, (text, is_rate) in _WRITES.items():
         nights = [row[f"{name}_reference"], row[name]]
         if is_rate:
             # Full rate, which is null, if any night was at full rate.
@@ -63,7 +76,12 @@ def _of_dose(row: Mapping[str, Any]) -> Iterator[str]:
         else:
             alike = len({text(value) for side in nights for value in side}) == 1
         if not alike:
-            yield " against ".join(", ".join(dict.fromkeys(map(text, side))) for side in nights)
+            yield _against([map(text, side) for side in nights])
+
+
+def _against(sides: Iterable[Iterable[str]]) -> str:
+    """Values of both sides, each once."""
+    return " against ".join(", ".join(dict.fromkeys(side)) for side in sides)
 
 
 def _about_as_fast(rate: float | None, other: float | None) -> bool:
@@ -74,3 +92,49 @@ def _about_as_fast(rate: float | None, other: float | None) -> bool:
 
 def _rate(value: float | None) -> str:
     return quantity(value, "B/s", 3)
+
+
+def other_settings(reference: Sequence[RunData], this: Sequence[RunData]) -> list[Mismatch]:
+    """One entry for each case of both sides whose application was not set alike in all runs."""
+    kept = all(run.header.resolved is not None for run in (*reference, *this))
+    settings = _set if kept else _text
+    old, new = (
+        grouped((case, of) for run in runs for case, of in _settings(run, settings).items())
+        for runs in (reference, this)
+    )
+    cases = {case: (old[case], new[case]) for case in new if case in old}
+    texts = {case: "; ".join(_of_settings(*sides)) for case, sides in cases.items()}
+    return [Mismatch(case, None, text) for case, text in texts.items() if text]
+
+
+def _of_settings(*sides: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    names = dict.fromkeys(name for nights in sides for night in nights for name in night)
+    for name in names:
+        values = [[night.get(name, "default") for night in nights] for nights in sides]
+        if len({value for side in values for value in side}) > 1:
+            yield f"{name}: {_against(values)}"
+
+
+def _settings(
+    run: RunData, of_campaign: Callable[[RunHeader, str], Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    """Case -> how its application was set: workload, what the campaign sets, first levels."""
+    rows = run.samples.lazy().select("case", "workload", "arm", "factors").unique()
+    of_cases = {}
+    for case, workload, arm, factors in rows.cast(pl.String).collect().iter_rows():
+        if arm == BASELINE:
+            settings = {"workload": workload, **of_campaign(run.header, case)}
+            of_cases[case] = settings | ({"levels": factors} if factors != "{}" else {})
+    return of_cases
+
+
+def _set(header: RunHeader, case: str) -> dict[str, str]:
+    """Variables of the check that the campaign sets in a case."""
+    named = [of for of in entries_of(header) or () if f"{case}@".startswith(f"{of.name}@")]
+    values = max(named, key=lambda entry: len(entry.name)).set if named else {}
+    return {name: str(value) for name, value in values.items()}
+
+
+def _text(header: RunHeader, _case: str) -> dict[str, str]:
+    """The campaign's whole text, of runs that did not keep what it sets."""
+    return {"campaign file": hashlib.sha256(header.campaign_text.encode()).hexdigest()[:12]}

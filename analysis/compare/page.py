@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from analysis.compare.doses import RATE_TOLERANCE
+from analysis.compare.mismatches import RATE_TOLERANCE
 from analysis.compare.sides import (
     CHANGES,
     LEVEL,
@@ -47,12 +47,14 @@ def slowdowns_plot(rows: Sequence[Comparison], name: str) -> Markup:
 
 
 def ratios_plot(rows: Sequence[Comparison], name: str) -> Markup:
-    """The ratio of every row with its interval; rows of another dose are grey."""
+    """The ratio of every row with its interval; rows that are not comparable are grey."""
     labels = [_label(row, METRICS[row.metric]) for row in rows]
     with plots.drawing(0.9 + 0.42 * len(rows)) as figure:
         axes = plots.rows_axes(figure, labels, "this side / reference")
         for line, row in enumerate(rows):
-            plots.interval(axes, row.ratio, line, "bad" if row.verdict == "dose differs" else THIS)
+            plots.interval(
+                axes, row.ratio, line, "bad" if row.verdict == "not comparable" else THIS
+            )
         values = plots.said(zip(labels, (row.ratio for row in rows), strict=True))
         return plots.themed_svg(figure, name, f"This side / reference: {values}")
 
@@ -72,7 +74,7 @@ def _side(axes: Axes, of: Estimate | None, nights: Sequence[float], y: float, na
 
 
 #: Of compare.json, raised if a key goes or changes its meaning.
-SCHEMA = 2
+SCHEMA = 3
 
 
 def write_page(folder: Path, compared: Compared) -> Path:

@@ -1,16 +1,16 @@
-"""Two sides compared: nights, facts and doses of each, what differs, and both as one document."""
+"""Two sides compared: nights and facts of each, what differs, and both as one document."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from analysis.compare.doses import DoseDifference, dose_differences
+from analysis.compare.mismatches import Mismatch, other_settings, other_writes
 from analysis.effects.verdict import emulations
 from analysis.history.between_nights import (
     NightCorrelation,
@@ -30,7 +30,7 @@ from records.errors import InputError
 from records.groups import grouped
 from records.run import RunHeader
 from records.sample import Better
-from records.units import plural, signed
+from records.units import change, plural
 
 #: What is compared: the slowdown, or the figure of merit under baseline or treatment.
 Metric = Literal["slowdown", "off", "on"]
@@ -168,7 +168,7 @@ def differences(reference: Mapping[str, str], this: Mapping[str, str]) -> list[D
 
 
 Change = Literal[
-    "worse", "better", "no change shown", "too few nights", "dose differs", "too few pairs"
+    "worse", "better", "no change shown", "too few nights", "not comparable", "too few pairs"
 ]
 #: Verdict -> its meaning.
 CHANGES: dict[Change, str] = {
@@ -178,7 +178,8 @@ CHANGES: dict[Change, str] = {
     "what is not ruled out.",
     "too few nights": "Whether nights are odd or something changed cannot be said. Between two "
     "nights the interval is that within them, and does not cover how nights differ.",
-    "dose differs": "The sides were written to differently: their effects are not comparable.",
+    "not comparable": "The application was set otherwise on one side, or, of slowdown and time"
+    " under writes, written to otherwise.",
     "too few pairs": "One side has no night with at least six pairs.",
 }
 #: Adjusted p value up to which a change is named.
@@ -213,7 +214,8 @@ class Comparison:
     reference_nights: list[float]
     this: Estimate | None
     this_nights: list[float]
-    #: Ratio of slowdowns or of times for the same work; above 1 is worse.
+    #: Ratio of slowdowns or of times for the same work; above 1 is worse. None if the application
+    #: was set otherwise on one side: then the work is not the same.
     ratio: Estimate | None
     #: Interval / interval if nights were independent; None with one night a side.
     widened: float | None
@@ -230,7 +232,10 @@ class Comparison:
         """The verdict in words; for two nights, by how much they differ."""
         if self.verdict != "too few nights" or self.ratio is None or self.widened is not None:
             return self.verdict
-        return f"two nights differ by {signed((self.ratio.value - 1) * 100, 1)} %"
+        changed = change(self.ratio.value)
+        if changed.endswith("%"):
+            return f"two nights differ by {changed}"
+        return f"two nights: {changed} {'as large' if self.metric == 'slowdown' else 'as long'}"
 
 
 def correlation(old: Nights, new: Nights) -> NightCorrelation:
@@ -245,17 +250,18 @@ def _values(nights: Sequence[Estimate]) -> list[float]:
 def compare(
     old: Nights,
     new: Nights,
-    other_dose: Collection[tuple[str, str]],
+    mismatches: Iterable[Mismatch],
     correlated: NightCorrelation,
 ) -> list[Comparison]:
     """Every quantity of both sides, `new` against `old`, the reference.
 
-    `other_dose`: cases and treatments whose doses differ. Their rows are not judged, but for the
-    baseline, which has no writes.
+    Rows of `mismatches` are not judged; of one of writes, the baseline is, which has none.
     """
     both = {of: (old[of], new[of]) for of in new if of in old}
     apart = {of: _apart(of, *sides, correlated.at_most) for of, sides in both.items()}
-    differ = {of for of in both if of.metric != "off" and of[:2] in other_dose}
+    differing = {(of.case, of.arm) for of in mismatches}
+    unlike = {of for of in both if (of.case, None) in differing}
+    differ = unlike | {of for of in both if of.metric != "off" and of[:2] in differing}
     enough = [of for of in both if min(map(len, both[of])) >= _FEWEST_NIGHTS and of not in differ]
     needed = nights_needed(len(enough))
     judged = {
@@ -268,26 +274,27 @@ def compare(
     for of, (reference, this) in both.items():
         difference, p = apart[of], adjusted.get(of)
         ratio = difference.ratio if difference else _of_two(of, reference, this)
+        verdict = _verdict(ratio, p, comparable=of not in differ)
         row = Comparison(
             *(of.case, of.arm, of.metric, of.unit),
             *(_mean(reference, correlated), _values(reference)),
             *(_mean(this, correlated), _values(this)),
-            ratio=ratio,
+            ratio=None if of in unlike else ratio,
             widened=difference.widened if difference else None,
             p=judged[of].p if of in judged else None,
             p_adjusted=p,
             least_named=judged[of].least(LEVEL / len(judged)) if of in judged else None,
-            verdict=_verdict(ratio, p, dose_differs=of in differ),
+            verdict=verdict,
         )
         rows.append(row)
     return rows
 
 
-def _verdict(ratio: Estimate | None, p_adjusted: float | None, *, dose_differs: bool) -> Change:
+def _verdict(ratio: Estimate | None, p_adjusted: float | None, *, comparable: bool) -> Change:
     if ratio is None:
         return "too few pairs"
-    if dose_differs:
-        return "dose differs"
+    if not comparable:
+        return "not comparable"
     if p_adjusted is None:
         return "too few nights"
     if p_adjusted > LEVEL:
@@ -327,12 +334,23 @@ class Compared:
     this: Side
     #: Facts of the nodes that change what a run measures, whether or not they differ.
     nodes: list[Difference]
-    doses: list[DoseDifference]
+    #: What makes rows not comparable.
+    mismatches: list[Mismatch]
     #: Of neighbouring nights.
     correlation: NightCorrelation
     rows: list[Comparison]
     #: All other facts that differ.
     others: list[Difference]
+
+    @property
+    def first(self) -> list[str]:
+        """What differs and must be known before any figure: machine, campaign, what is measured."""
+        sides = (self.reference.header, self.this.header)
+        named = {name: [getattr(of, name) for of in sides] for name in ("machine", "campaign")}
+        lines = [
+            f"different {name}s: {', '.join(of)}" for name, of in named.items() if of[0] != of[1]
+        ]
+        return [*lines, *(of.sentence for of in self.mismatches)]
 
     @property
     def differing(self) -> list[Difference]:
@@ -387,7 +405,7 @@ class Compared:
         if least := sorted(row.least_named for row in rows if row.least_named is not None):
             text += (
                 f"; with {len(self.reference.runs)} against {len(self.this.runs)} nights a row had"
-                f" to change by {_percent(least[0])} to {_percent(least[-1])} to be named"
+                f" to change by {change(1 + least[0])} to {change(1 + least[-1])} to be named"
             )
         return f"{text}."
 
@@ -418,7 +436,7 @@ class Compared:
                 for name, side in sides.items()
             },
             "nodes": [asdict(fact) for fact in self.nodes],
-            "doses": [asdict(dose) for dose in self.doses],
+            "mismatches": [asdict(of) for of in self.mismatches],
             "night_correlation": asdict(self.correlation),
             "comparisons": list(map(flat, self.rows)),
             "differences": [asdict(fact) for fact in self.others],
@@ -431,19 +449,17 @@ class Compared:
 def compare_sides(reference: Sequence[RunData], this: Sequence[RunData]) -> Compared:
     """Compares the runs of two sides. Raises InputError if they are not two sides of nights."""
     sides = pair_up(reference, this)
-    doses = dose_differences(*(side.effects for side in sides))
+    settings = other_settings(*(side.runs for side in sides))
+    writes = other_writes(*(side.effects for side in sides))
     old, new = (side.nights() for side in sides)
     correlated = correlation(old, new)
     old_nodes, new_nodes = map(node_facts, sides)
+    mismatches = [*settings, *writes]
     return Compared(
         *sides,
         nodes=[Difference(name, old_nodes[name], new_nodes[name]) for name in FACTS],
-        doses=doses,
+        mismatches=mismatches,
         correlation=correlated,
-        rows=compare(old, new, {(dose.case, dose.arm) for dose in doses}, correlated),
+        rows=compare(old, new, mismatches, correlated),
         others=differences(*map(other_facts, sides)),
     )
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.2g} %" if share < 10 else "more than 1000 %"

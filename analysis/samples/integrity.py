@@ -39,7 +39,7 @@ _SILENT = _ROLE.is_in(["baseline", "floor"])
 _RUN = ("case", "block", "pair", "arm")
 #: What is the same in all runs of a treatment; and in all of them that were accepted.
 _OF_TREATMENT = ("role", "baseline", "factors", "workload")
-_DOSE = ("fom_unit", "fom_better", "writers", "injector", "direction", "transport", "message_b")
+_WRITES = ("fom_unit", "fom_better", "writers", "injector", "direction", "transport", "message_b")
 #: How far the clocks of two nodes may be apart, seconds; and by how much a run may seem to overlap
 #: the one before it, as its start is read from a clock that may be adjusted.
 _CLOCKS_S, _OVERLAP_S = 60.0, 1.0
@@ -168,7 +168,7 @@ def _of_runs() -> Iterator[_Rule]:
     yield _Rule("nodes", differs("nodes", "case", "block"), "the same in all runs of a block")
     for name in _OF_TREATMENT:
         yield _Rule(name, differs(name, "case", "arm"), alike)
-    for name in _DOSE:
+    for name in _WRITES:
         of_accepted = _ACCEPTED & differs(name, "case", "arm", "outcome")
         yield _Rule(name, of_accepted, f"{alike}, if accepted")
 

@@ -239,7 +239,7 @@ def compare_command(
         raise InputError(f"--fail: {compared.too_few_nights} Give the reference's with --reference")
     page = write_page(output, compared) if output else None
     parts = [*comparison_parts(compared, details=details), *([f"page: {page}"] if page else [])]
-    return Answer(compared.document(), parts, int(bool(fail and compared.worse)), schema=2)
+    return Answer(compared.document(), parts, int(bool(fail and compared.worse)), schema=3)
 
 
 def _sides(
@@ -261,12 +261,12 @@ def comparison_parts(compared: Compared, *, details: bool = False) -> Iterator[s
     """The comparison: what differs, and a line for each quantity; with `details` all facts."""
     yield from _faults(text for run in compared.untrusted for text in run.lines())
     yield prose(f"{_named(compared.this)} against {_named(compared.reference)}", bold=True)
+    for line in compared.first:
+        yield prose(line, fg="yellow")
     for fact in compared.differing:
         yield prose(f"{fact.what} differs: {fact.reference} -> {fact.this}", fg="yellow")
     if compared.unknown:
         yield prose(f"not known of the nodes: {', '.join(compared.unknown)}", dim=True)
-    for dose in compared.doses:
-        yield prose(f"{dose.case} {dose.arm}: dose differs: {dose.text}", fg="yellow")
     yield ""
     others = [f"{fact.what}: {fact.reference} -> {fact.this}" for fact in compared.others]
     yield Listing(

@@ -11,7 +11,7 @@ from analysis.effects.result import Result
 from analysis.statistics.interval import ends
 from nimc.crate.metadata import REPORT
 from nimc.crate.zipped import Files
-from records.units import signed
+from records.units import change
 
 Outcome = Literal["differs", "cannot be compared", "no difference shown", "reproduced"]
 
@@ -25,11 +25,16 @@ def judge(compared: Compared) -> tuple[Outcome, list[str]]:
     is not known (`docs/method.md`).
     """
     packed, new = compared.reference.runs[0], compared.this.runs[0]
-    doses = {(dose.case, dose.arm): dose.text for dose in compared.doses}
+    mismatches = {(of.case, of.arm): of.text for of in compared.mismatches}
     rows = {(row.case, row.arm): row for row in compared.rows if row.metric == "slowdown"}
     results = {(row.case, row.arm): row for row in new.results}
     judged = [
-        _effect(row, results.get(key), rows.get(key), doses.get(key))
+        _effect(
+            row,
+            results.get(key),
+            rows.get(key),
+            mismatches.get((row.case, None)) or mismatches.get(key),
+        )
         for row in packed.results
         if row.role == "effect"
         for key in [(row.case, row.arm)]
@@ -41,13 +46,13 @@ def judge(compared: Compared) -> tuple[Outcome, list[str]]:
 
 
 def _effect(
-    packed: Result, new: Result | None, row: Comparison | None, dose: str | None
+    packed: Result, new: Result | None, row: Comparison | None, mismatch: str | None
 ) -> tuple[Outcome, str]:
     name = f"{packed.case} {packed.arm}"
     if new is None:
         return "cannot be compared", f"{name} was not measured here"
-    if dose:
-        return "cannot be compared", f"{name}: dose differs: {dose}"
+    if mismatch:
+        return "cannot be compared", f"{name}: {mismatch}"
     verdicts = (packed.verdict, new.verdict)
     said = f"'{packed.verdict}' packed, '{new.verdict}' here"
     if row is None or row.ratio is None or any(verdict.is_not_compared for verdict in verdicts):
@@ -55,7 +60,7 @@ def _effect(
     ratio = row.ratio
     text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends(ratio)}); {said}"
     if not ratio.low <= 1 <= ratio.high:
-        return "differs", f"{text}; by {signed((ratio.value - 1) * 100, 1)} %"
+        return "differs", f"{text}; by {change(ratio.value)}"
     if any(verdict.is_open for verdict in verdicts):
         return "no difference shown", text
     return ("reproduced" if packed.verdict is new.verdict else "differs"), text

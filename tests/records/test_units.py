@@ -4,6 +4,7 @@ import pytest
 
 from records.errors import InputError
 from records.units import (
+    change,
     count,
     duration_s,
     fraction,
@@ -96,6 +97,10 @@ def test_a_share_may_be_in_per_cent() -> None:
 def test_a_change_has_a_sign_unless_it_rounds_to_nothing() -> None:
     assert [signed(value) for value in (-24.8, 0.26, -0.26, 7)] == ["\u221225", "0", "0", "+7"]
     assert (signed(-0.25, 1), signed(-0.04, 1)) == ("\u22120.2", "0.0")
+    changes = [change(ratio) for ratio in (1.123, 0.752, 1.0004, 0.9996, 1.5)]
+    assert changes == ["+12.3 %", "\u221224.8 %", "0.0 %", "0.0 %", "+50.0 %"]
+    # +428 % and -59 % say the same of a time and of its rate in two ways.
+    assert [change(ratio) for ratio in (5.283, 0.406)] == ["5.28 times", "0.41 times"]
 
 
 def test_counts_agree_with_their_noun() -> None:

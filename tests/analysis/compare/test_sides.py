@@ -1,4 +1,3 @@
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from analysis.compare.doses import dose_differences
+from analysis.compare.mismatches import Mismatch, other_settings, other_writes
 from analysis.compare.sides import (
     Comparison,
     Difference,
@@ -40,17 +39,17 @@ def renamed(run: RunData, name: str, provenance: Any = None, **changes: object) 
     return replace(run, header=header, provenance={"made": provenance} if provenance else {})
 
 
-# Doses.
+# What makes sides not comparable.
 
-_DOSE = {
+_WRITES = {
     **{"writers": 1, "message_b": 65536, "transport": "tcp", "injector": "ucx"},
     **{"direction": "write", "asked_b_s": None, "writer_rate_alone_b_s": 8.1e9},
 }
 
 
-def of_dose(*nights: dict[str, Any]) -> pl.DataFrame:
-    """The effects of a side of nights, each with these changes of `_DOSE`."""
-    rows = [{"case": "stream", "arm": "on", "runs": 7, **_DOSE, **changes} for changes in nights]
+def of_writes(*nights: dict[str, Any]) -> pl.DataFrame:
+    """The effects of a side of nights, each with these changes of `_WRITES`."""
+    rows = [{"case": "stream", "arm": "on", "runs": 7, **_WRITES, **changes} for changes in nights]
     return pl.DataFrame(rows, schema_overrides={"asked_b_s": pl.Float64})
 
 
@@ -75,10 +74,66 @@ def of_dose(*nights: dict[str, Any]) -> pl.DataFrame:
         ([{"runs": 0, "writers": 3}], [{}], None),
     ],
 )
-def test_doses_must_agree(old: list[dict], new: list[dict], text: str | None) -> None:
-    doses = dose_differences(of_dose(*old), of_dose(*new))
-    assert [(dose.case, dose.arm) for dose in doses] == ([("stream", "on")] if text else [])
-    assert all(dose.text.startswith(text) for dose in doses)
+def test_writes_must_agree(old: list[dict], new: list[dict], text: str | None) -> None:
+    found = other_writes(of_writes(*old), of_writes(*new))
+    assert [(of.case, of.arm) for of in found] == ([("stream", "on")] if text else [])
+    assert all(of.text.startswith(text) for of in found)
+
+
+def asked(run: RunData, *entries: dict[str, Any], **changes: object) -> RunData:
+    """The run, of a campaign with these workloads."""
+    return renamed(run, "other", resolved={"campaign": {"workloads": entries}}, **changes)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ({"array_most": "128MiB"}, {"array_most": "128MiB"}, None),
+        ({"array_most": "128MiB"}, {"array_most": "32MiB"}, "array_most: 128MiB against 32MiB"),
+        ({}, {"iterations": 20}, "iterations: default against 20"),
+    ],
+)
+def test_the_application_must_be_set_alike(
+    stream: RunData, old: dict, new: dict, text: str | None
+) -> None:
+    """Of the entry whose name the case begins with; the entry of another case says nothing."""
+    other = {"check": "lammps", "set": {"steps": 1}}
+    sides = [
+        asked(stream, {"check": "stream", "set": old}),
+        asked(stream, other, {"check": "victim.py:stream", "set": new}),
+    ]
+    expected = [Mismatch("stream", None, text)] if text else []
+    assert other_settings(sides[:1], sides[1:]) == expected
+    # Runs that did not keep what was set are compared by the campaign's text.
+    unkept = renamed(stream, "old", campaign_text="another")
+    assert other_settings([stream], sides[1:]) == []
+    (whole,) = other_settings([unkept], [stream])
+    assert whole.text.startswith("campaign file: ")
+
+
+def test_what_is_not_comparable_has_no_ratio_and_stands_first(
+    stream: RunData, tmp_path: Path
+) -> None:
+    """Five times the rate on another machine, with other arrays and by another campaign."""
+    fast = night(tmp_path / "fast", replace(STREAM, base=5.28 * STREAM.base))
+    small = {"check": "stream", "set": {"array_most": "32MiB"}}
+    here = asked(stream, {"check": "stream", "set": {}}, campaign="quick")
+    there = asked(fast, small, campaign="tiny", machine="mycluster", started_s=9e8)
+    found = compare_sides([here], [there])
+    assert found.first[:3] == [
+        "different machines: synthetic machine, mycluster",
+        "different campaigns: quick, tiny",
+        "stream: array_most: default against 32MiB: not comparable",
+    ]
+    assert {(row.verdict, row.text, row.ratio) for row in found.rows} == {
+        ("not comparable", "not comparable", None)
+    }
+    assert found.worse == 0
+    # With the same arrays the baselines are: as times, on the faster machine 1 / 5.28.
+    alike = compare_sides([asked(stream, small)], [there])
+    off = next(row for row in alike.rows if row.metric == "off")
+    assert off.ratio.value == pytest.approx(1 / 5.28, rel=0.02)
+    assert off.text == f"two nights: {off.ratio.value:.2f} times as long"
 
 
 # Facts.
@@ -178,8 +233,8 @@ def of(metric: str = "slowdown", better: str = "lower", case: str = "a") -> Quan
     return Quantity(case, "off" if metric == "off" else "on", metric, "s", better)  # type: ignore[arg-type]
 
 
-def compared(old: Nights, new: Nights, other_dose: Collection = ()) -> list[Comparison]:
-    return compare(old, new, other_dose, INDEPENDENT)
+def compared(old: Nights, new: Nights, *mismatches: Mismatch) -> list[Comparison]:
+    return compare(old, new, mismatches, INDEPENDENT)
 
 
 def estimates(*values: float) -> list[Estimate]:
@@ -296,13 +351,13 @@ def test_correlated_nights_widen_all_intervals_of_a_row() -> None:
     assert wide.reference.low < plain.reference.low
 
 
-def test_rows_of_another_dose_are_not_judged_and_weigh_on_no_other() -> None:
+def test_rows_of_other_writes_are_not_judged_and_weigh_on_no_other() -> None:
     sides = [
         {of(m): estimates(*(v * f for v in (1.0, 1.01, 1.02))) for m in ("off", "slowdown")}
         for f in (1.0, 1.05)
     ]
-    off, slowdown = compared(sides[0], sides[1], {("a", "on")})
-    assert (slowdown.verdict, slowdown.p_adjusted) == ("dose differs", None)
+    off, slowdown = compared(sides[0], sides[1], Mismatch("a", "on", "1 writer against 2"))
+    assert (slowdown.verdict, slowdown.p_adjusted) == ("not comparable", None)
     assert slowdown.ratio.value == pytest.approx(1.05)
     assert (off.verdict, off.p_adjusted) == ("worse", off.p)
 

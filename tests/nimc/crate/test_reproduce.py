@@ -49,7 +49,13 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., RunData]:
         # 1.8 / 1.5 is 1.2, and 1.2 / 1.5 is 0.8.
         (SLOW, replace(SLOW, effects={**SLOW.effects, "on": 1.8}), PAIRS, "differs", "by +2"),
         (SLOW, replace(SLOW, effects={**SLOW.effects, "on": 1.2}), PAIRS, "differs", "by \u221219"),
-        (SLOW, replace(SLOW, transport="soft-RoCE"), PAIRS, _NOT, "dose differs"),
+        (
+            SLOW,
+            replace(SLOW, transport="soft-RoCE"),
+            PAIRS,
+            _NOT,
+            "shared memory against soft-RoCE",
+        ),
         (SLOW, LAMMPS, PAIRS, _NOT, "was not measured here"),
         (SLOW, SLOW, 5, _NOT, "'too few pairs' packed"),
         (NOISY, NOISY, 6, "no difference shown", "inconclusive"),
