@@ -14,7 +14,8 @@ from typing import Any
 
 from conductor import wire
 from conductor.agent import node_name
-from conductor.injectors.base import Writer
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import MOST_QUEUE_PAIRS, Writer
 from records.errors import MachineError
 from records.plan import BlockPlan
 from records.programs import ask
@@ -88,11 +89,18 @@ def tasks_of_agents(allocation: Allocation) -> dict[str, str]:
     }
 
 
-def writers_at_once(plan: BlockPlan, writes: Writes, allocation: Allocation) -> int:
-    """Number of writers in one run: clients of each target, or targets or origins, if more."""
+def writers_at_once(
+    plan: BlockPlan, writes: Writes, allocation: Allocation, queue_pairs: int = 1
+) -> int:
+    """Number of writers in one run: clients of each target, or targets or origins, if more.
+
+    Of a program that opens one queue pair, as many times that as queue pairs are wanted.
+    """
+    one_pair = INJECTORS[writes.injector].most_queue_pairs == 1
+    programs = queue_pairs if one_pair else 1
     if writes.clients:
-        return writes.clients * len(allocation.targets)
-    return max(len(allocation.targets), plan.n_origins)
+        return programs * writes.clients * len(allocation.targets)
+    return programs * max(len(allocation.targets), plan.n_origins)
 
 
 #: Largest share of a node's memory that buffers of held writers may take, and how many messages an
@@ -112,7 +120,8 @@ def fit(
     """
     held_b = Counter[str]()
     for writes in kinds:
-        written_b = _BUFFERS * max(writes.message_b, writes.footprint_b or 0)
+        pairs = writes.queue_pairs or MOST_QUEUE_PAIRS
+        written_b = _BUFFERS * max(pairs * writes.message_b, writes.footprint_b or 0)
         for index in range(writers_at_once(plan, writes, allocation)):
             held_b[allocation.origins[index % plan.n_origins]] += written_b
             held_b[allocation.targets[index % len(allocation.targets)]] += written_b
@@ -127,6 +136,7 @@ def assign(
     turn: int,
     full_b_s: Sequence[float] | None = None,
     kind: int = 0,
+    queue_pairs: int = 1,
 ) -> list[Writer]:
     """The writers of one kind, assigned round-robin to origins, targets and devices.
 
@@ -135,9 +145,12 @@ def assign(
     writer reaches alone at full rate; a throttled writer's rate is a share of it. `kind` numbers
     the kinds of writes of a block: writers of several may be held at a time.
     """
-    count = writers_at_once(plan, writes, allocation)
+    count = writers_at_once(plan, writes, allocation, queue_pairs)
     kinds = [writes, *(treatment.writes for treatment in plan.treatments if treatment.writes)]
-    most = max(writers_at_once(plan, other, allocation) for other in kinds)
+    most = max(
+        writers_at_once(plan, other, allocation, other.queue_pairs or MOST_QUEUE_PAIRS)
+        for other in kinds
+    )
     first = _BASE + turn * most
     full = full_b_s if full_b_s and writes.throttled else [None] * count
     devices = writes.devices or (None,)
@@ -150,6 +163,7 @@ def assign(
             port=_FIRST_PORT + (first + index) % _PORTS,
             message_b=writes.message_b,
             footprint_b=writes.footprint_b,
+            queue_pairs=queue_pairs,
             environment=writes.environment,
             rate_b_s=writes.asked_b_s(full[index]),
             full_b_s=full[index],

@@ -6,11 +6,11 @@ start their writers, and hold them.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from math import ceil
 from statistics import median
 
 from conductor import allocation
@@ -18,17 +18,21 @@ from conductor.allocation import Allocation
 from conductor.figures import passed
 from conductor.hub import WriterState, log_of
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import PASSES
+from conductor.injectors.base import MOST_QUEUE_PAIRS, PASSES
 from conductor.rates import COUNTED_S, whole_rows
 from conductor.runs import BlockError, BlockRunner
 from conductor.series import RateRow
 from conductor.store import note, noted
 from conductor.timetable import NotReadyError
+from records.machine import devices
 from records.text import quoted
 from records.treatment import Writes
 
 #: Length of the rows, after the first, from which a writer's rate alone is computed, seconds.
 _ROWS_S = 3.0
+#: Queue pairs are added while they raise the rate by at least this share, and it is further than
+#: that from the link's rate.
+_GROWTH = 0.05
 #: File in the logs of a block that measured.
 _FILE = "alone.json"
 
@@ -48,6 +52,8 @@ class Alone:
     #: at least, seconds.
     row_s: float
     needed_s: float
+    #: Queue pairs of each writer.
+    queue_pairs: int = 1
 
 
 def interval_s(rows: Sequence[RateRow], row_s: float) -> float:
@@ -89,17 +95,52 @@ class AloneRates:
             await self.learn(writes.at_full_rate())
         measured = self._stored.get(writes)
         if measured is None:
-            measured = await self._measure(writes)
+            known = runner.writers.queue_pairs(writes) or not self._over_rdma(writes)
+            measured = await (self._measure if known else self._add_queue_pairs)(writes)
             self._measured.append(measured)
             note(runner.logs, _FILE, [asdict(rates) for rates in self._measured])
-        elif runner.writers.holds(writes):
-            states, _ = await self._start(writes)
-            await runner.writers.silence(writes, states)
-            self._require(writes, states, 0)
+        else:
+            await runner.writers.set_queue_pairs(writes, measured.queue_pairs)
+            await self._start_again(writes)
         runner.writers.alone[writes] = measured.rates_b_s
         runner.writers.counted_alone_b_s[writes] = measured.counted_b_s
         runner.lead_in.expect(writes, measured.needed_s)
         runner.row_s = max(runner.row_s, measured.row_s)
+
+    @staticmethod
+    def _over_rdma(writes: Writes) -> bool:
+        return bool(writes.devices) and all(map(devices.is_rdma, writes.devices))
+
+    async def _add_queue_pairs(self, writes: Writes) -> Alone:
+        """Measure with 1, 2, 4, ... queue pairs until they help no more; returns the last that did.
+
+        One may carry half of a link or less, and `full` means the link's rate.
+        """
+        writers, nodes = self._runner.writers, self._runner.nodes
+        link_b_s = (self._runner.plan.link_rate_b_s or math.inf) * len(nodes.targets)
+        best, number = await self._measure(writes), 1
+        while number < MOST_QUEUE_PAIRS and sum(best.rates_b_s) < (1 - _GROWTH) * link_b_s:
+            number *= 2
+            await writers.set_queue_pairs(writes, number)
+            try:
+                wider = await self._measure(writes)
+            except BlockError:  # a device may not have room for so many
+                break
+            if sum(wider.rates_b_s) < (1 + _GROWTH) * sum(best.rates_b_s):
+                break
+            best = wider
+        if number != best.queue_pairs:
+            await writers.set_queue_pairs(writes, best.queue_pairs)
+            await self._start_again(writes)
+        return best
+
+    async def _start_again(self, writes: Writes) -> None:
+        """Start writers whose rate is known, and hold them, if they can be held."""
+        writers = self._runner.writers
+        if writers.holds(writes):
+            states, _ = await self._start(writes)
+            await writers.silence(writes, states)
+            self._require(writes, states, 0)
 
     async def learn_anew(self, writes: Writes) -> None:
         """Measure the rates again, since a run has shown that they were disturbed."""
@@ -141,7 +182,7 @@ class AloneRates:
     async def _measure(self, writes: Writes) -> Alone:
         runner, injector = self._runner, INJECTORS[writes.injector]
         assert injector.row_s, "a control is not measured"
-        number = 1 + ceil(_ROWS_S / injector.row_s)
+        number = 1 + math.ceil(_ROWS_S / injector.row_s)
         states, ramp_s = await self._start(writes)
         await runner.observer.begin([])
         await self._rows(states, number)
@@ -172,6 +213,7 @@ class AloneRates:
                 for node, count in counts.items()
                 if count and count.over_s
             },
+            queue_pairs=runner.writers.queue_pairs(writes) or 1,
             row_s=max(interval_s(state.rows, injector.row_s) for state in states),
             needed_s=ended_s + needed_s,
         )

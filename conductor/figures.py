@@ -171,6 +171,7 @@ def _writer_record(series: WriterSeries, window_s: tuple[float, float]) -> Write
         transport=series.transport,
         message_b=writer.message_b if injector.writes else 0,
         footprint_b=injector.footprint_b(writer) if injector.writes else 0,
+        queue_pairs=injector.queue_pairs(writer) if injector.writes else None,
         asked_b_s=writer.rate_b_s,
         limited_by=None if writer.rate_b_s is None else limiter,
         rate_alone_b_s=factor * series.alone_b_s,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from conductor import allocation
@@ -26,6 +27,8 @@ class Writers:
         #: The writers that are held, and the number of each kind of writes.
         self._held: dict[Writes, list[WriterState]] = {}
         self._kinds: dict[Writes, int] = {}
+        #: Queue pairs of the writers of each kind at full rate that are to have as many as help.
+        self._queue_pairs: dict[Writes, int] = {}
         #: Whether writers were started, not resumed, since this was set to False.
         self.restarted = False
         #: Rate alone of each writer, bytes per second (of a control 0: none is required).
@@ -37,6 +40,17 @@ class Writers:
         """Running number of the starts of writers."""
         self._turn += 1
         return self._turn
+
+    def queue_pairs(self, writes: Writes) -> int | None:
+        """Queue pairs of each writer: as planned, or as were found to help; None: not yet known."""
+        return writes.queue_pairs or self._queue_pairs.get(writes.at_full_rate())
+
+    async def set_queue_pairs(self, writes: Writes, number: int) -> None:
+        """Start the next writers of this kind, throttled or not, with so many queue pairs."""
+        differs = self._queue_pairs.get(writes.at_full_rate(), 1) != number
+        if differs and (states := self._held.pop(writes, None)):
+            await self._hub.stop(states)
+        self._queue_pairs[writes.at_full_rate()] = number
 
     async def start(self, writes: Writes) -> list[WriterState]:
         """Resume the writers of one kind of writes if they are held, else start them."""
@@ -58,7 +72,10 @@ class Writers:
         full = self.alone.get(writes.at_full_rate())
         turn, addresses = self.next_turn(), self._hub.addresses
         kind = self._kinds.setdefault(writes, len(self._kinds))
-        writers = allocation.assign(self._plan, writes, self._nodes, addresses, turn, full, kind)
+        pairs = self.queue_pairs(writes) or 1
+        writers = allocation.assign(
+            self._plan, writes, self._nodes, addresses, turn, full, kind, pairs
+        )
         timeout_s = self._plan.demand.ready_timeout_s
         return await self._hub.start(INJECTORS[writes.injector], writers, self._logs, timeout_s)
 
@@ -83,7 +100,9 @@ class Writers:
         holds, origins = INJECTORS[writes.injector].holds, self._nodes.origins
         if holds == "never" or (holds == "on one host" and origins != self._nodes.targets):
             return f"{writes.injector} cannot be held between runs"
-        kinds = [*self._held, writes]
+        kinds = [
+            replace(kind, queue_pairs=self.queue_pairs(kind) or 1) for kind in [*self._held, writes]
+        ]
         fit = allocation.fit(self._plan, kinds, self._nodes, self._hub.facts)
         return None if fit else allocation.UNFIT
 

@@ -241,6 +241,9 @@ class InjectorChoice(Record):
     rate: Annotated[str, BeforeValidator(_text_of(units.rate_b_s, "full"))] = Field(
         default="full", description="full, or a rate with its unit, such as 500MB/s"
     )
+    queue_pairs: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
+        default="auto", description="auto, or a whole number from 1"
+    )
 
 
 class Verify(Record):

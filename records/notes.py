@@ -34,6 +34,19 @@ class Note(Enum):
         "a GPU's copy engine wrote over PCIe: hardware, but no RDMA",
         "compare the loss at the same rate with that of a network card",
     )
+    LINK_SHARE = (
+        "writers alone reached {share:.0%} of the link's rate, {link}",
+        "this is what `full` stands for",
+    )
+    BELOW_LINK = (
+        "less than full rate: writers alone reached only {share:.0%} of the link's rate, {link}",
+        "add `queue_pairs`, origins, or larger messages; or correct `nic.link_rate` in the"
+        " machine's file",
+    )
+    LINK_UNKNOWN = (
+        "the link's rate is not known: `full` is what the writers reached alone",
+        "set `nic.link_rate` in the machine's file",
+    )
     SAME_HOST = (
         "origin and target share a host: the writers take its processors and memory",
         "take origins on other hosts",

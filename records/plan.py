@@ -61,6 +61,8 @@ class BlockPlan:
     n_origins: int = 1
     #: RDMA devices of a node, each of which is counted; empty if the machine's file lists none.
     rails: list[str] = field(default_factory=list)
+    #: Rate of the link over which writers write, bytes per second; None if the site does not say.
+    link_rate_b_s: float | None = None
     #: Network interface that the agents use.
     interface: str | None = None
     #: Launcher of the agents; empty starts one on this host.

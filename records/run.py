@@ -61,8 +61,16 @@ class HostFacts(BaseModel):
     numa_nodes: list[dict[str, Any]] = []
 
 
+class NicFacts(BaseModel):
+    """The network interface of a site file."""
+
+    link_rate_b_s: Annotated[float, Field(gt=0, lt=1e30)] | None = None
+
+
 class SiteFacts(BaseModel):
     """A site file (`records.machine.site`)."""
+
+    nic: NicFacts | None = None
 
     #: Case -> figure of merit without writers, in SI units.
     references: dict[str, Annotated[float, Field(gt=1e-30, lt=1e30)]] | None = None

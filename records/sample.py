@@ -136,6 +136,8 @@ class WriterRecord:
     #: Share of a core that a control used within the window (none is required, since the
     #: application may take it); None for a writer.
     cpu_share: float | None = None
+    #: Queue pairs over which its program wrote; None for a control and under a timetable.
+    queue_pairs: int | None = None
     #: What held it below its full rate: `agent` (bursts and pauses), or the program's `software` or
     #: `hardware` limiter; None at full rate, and in samples of schema 2.
     limited_by: str | None = None

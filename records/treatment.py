@@ -60,6 +60,8 @@ class Writes:
     #: Writers to each target; None: as many writers as there are targets or origins, whichever is
     #: more.
     clients: int | None = None
+    #: Queue pairs of each writer; None: as many as help, found while its rate alone is measured.
+    queue_pairs: int | None = 1
     #: Variables added to the environment of both ends, with their values.
     environment: tuple[tuple[str, str], ...] = ()
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 from urllib.parse import unquote
 
 from conductor.injectors import INJECTORS
+from conductor.injectors.base import MOST_QUEUE_PAIRS
 from records import units
 from records.errors import InputError
 from records.machine.site import Machine
@@ -114,6 +115,14 @@ def _whole(level: Level) -> None:
 
 def _message(level: Level) -> object:
     return level in ("auto", "dram") or units.size_b(str(level), "message")
+
+
+def queue_pairs_of(level: Level) -> int | None:
+    """The number of queue pairs; None for `auto`. Raises ValueError."""
+    number = None if level == AUTO else int(str(level))
+    if number is not None and not 1 <= number <= MOST_QUEUE_PAIRS:
+        raise ValueError
+    return number
 
 
 def _size(level: Level) -> object:
@@ -254,6 +263,9 @@ _TABLE = (
     Factor("rate", "writes", "0, full, a share such as 25%, or a rate such as 500MB/s", _rate),
     Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
     Factor("footprint", "writes", _SIZES, _size),
+    Factor(
+        "queue_pairs", "writes", f"{AUTO}, or a number from 1 to {MOST_QUEUE_PAIRS}", queue_pairs_of
+    ),
     _named("limiter", "writes", ("software", "hardware")),
     Factor("burst", "writes", _BURSTS, burst_of),
     _named("injector", "writes", _INJECTORS, _no_such_program),

@@ -119,6 +119,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: caches; `auto` leaves it to the injector.
     footprint = variable(str, value=WRITES["footprint"])
 
+    #: Queue pairs of each writer: a number, or `auto`, as many as raise its rate.
+    queue_pairs = variable(str, value=WRITES["queue_pairs"])
+
     #: Rate of each writer: `full`, a share of that such as `25%`, or a rate such as `500MB/s`.
     rate = variable(str, value=WRITES["rate"])
 

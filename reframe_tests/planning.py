@@ -33,6 +33,7 @@ from reframe_tests.factors import (
     check_level,
     environment_of,
     node_at,
+    queue_pairs_of,
     share_of,
     size_of,
 )
@@ -44,6 +45,7 @@ WRITES: dict[str, Level] = {
     "rate": "full",
     "message": AUTO,
     "footprint": AUTO,
+    "queue_pairs": AUTO,
     "limiter": "software",
     "burst": NO_BURST,
     "injector": "auto",
@@ -160,6 +162,7 @@ def block(
         n_origins=origins.nodes,
         agent_launcher=[] if shared else slurm.agent_launcher(origins),
         rails=[rail.device for rail in machine.rails],
+        link_rate_b_s=machine.nic.link_rate_b_s if machine.nic else None,
         interface=machine.interface,
         demand=AcceptanceLimits(**of_machine, **limits),
         short=load.short if load else None,
@@ -202,6 +205,7 @@ def _writes(
         injector=injector.name,
         message_b=message_b,
         footprint_b=footprint_b,
+        queue_pairs=_queue_pairs(levels, site, fixed=scheduled or footprint_b is not None),
         clients=int(levels["clients"]) or None,
         environment=tuple(environment_of(levels["writer_environment"]).items()),
         direction=injector.direction,
@@ -243,6 +247,11 @@ def _rules(
     yield "injector", same_host or not injector.on_own_host, f"{why} site/{site.name}.yaml"
     some = RATE in asked.factors or not is_nothing(rate)
     yield "rate", some, "allowed: above 0, or 0 as a level of factors"
+    pairs = queue_pairs_of(levels["queue_pairs"])
+    why = f"writers of site/{site.name}.yaml share the target's memory; allowed: {AUTO}, 1"
+    yield "queue_pairs", pairs in (None, 1) or not same_host, why
+    why = f"a queue pair for each message of footprint {levels['footprint']}; allowed: {AUTO}"
+    yield "queue_pairs", pairs is None or levels["footprint"] == AUTO, why
     if burst := burst_of(levels["burst"]):
         why = f"it cannot be combined with burst {levels['burst']}"
         yield "limiter", not hardware, f"{why}; allowed: software"
@@ -253,6 +262,7 @@ def _rules(
         why = f"arm {arm} has a timetable; allowed:"
         yield "burst", levels["burst"] == NO_BURST, f"{why} {NO_BURST}"
         yield "footprint", levels["footprint"] == AUTO, f"{why} {AUTO}"
+        yield "queue_pairs", pairs in (None, 1), f"{why} {AUTO}, 1"
         yield "clients", levels["clients"] == 0, f"{why} 0"
         variable = levels["writer_environment"]
         yield "writer_environment", variable == NO_VARIABLE, f"{why} {NO_VARIABLE}"
@@ -272,6 +282,13 @@ def _rate_of(burst: Burst, rate: Level, injector: Injector, why: str) -> tuple[s
     duty = f"{100 * burst.duty:.4g}%, {below}which is full rate within the bursts"
     why = f"{why} of {injector.name}; allowed: full, or {duty}"
     return "rate", rate == "full" or same or lower, why
+
+
+def _queue_pairs(levels: Mapping[str, Level], site: Machine, *, fixed: bool) -> int | None:
+    """Queue pairs of each writer; None: as many as help. A chosen footprint has its own."""
+    if fixed or site.origins.policy == "same_host":
+        return 1
+    return queue_pairs_of(levels["queue_pairs"])
 
 
 def _sizes(

@@ -10,13 +10,15 @@ from typing import Any
 import polars as pl
 
 from analysis.effects.result import Result, Verdict
+from analysis.effects.verdict import emulations
 from analysis.samples.counts import beside_baselines
 from analysis.samples.pairs import of_treatment
 from analysis.samples.provenance import all_hosts, differing
-from records.arms import BASELINE
+from records.arms import BASELINE, arm_of
 from records.notes import Note
 from records.run import RunHeader, facts_of
 from records.sample import Better
+from records.units import quantity
 
 
 def note_provenance_changes(
@@ -72,6 +74,41 @@ def name_contention(
         if proofs <= {"device", "memory"} and (beyond or (row.case, row.arm) in reached):
             named[row.case, row.arm] = replace(row, verdict=Verdict.CONTENTION)
     return [named.get((row.case, row.arm), row) for row in rows]
+
+
+#: The share of the link's rate that writers at full rate reach alone.
+_FULL_SHARE = 0.8
+
+
+def note_link_share(
+    rows: Iterable[Result], samples: pl.DataFrame, header: RunHeader
+) -> list[Result]:
+    """The rows; those of writers at full rate say which share of the link these reach alone.
+
+    Nothing is said of emulated writes, nor of short ones. `samples` as of `pairs.judged`.
+    """
+    nic = facts_of(header).site.nic
+    link_b_s = nic.link_rate_b_s if nic else None
+    targets = pl.col("nodes").cast(pl.String).str.count_matches(",") + 1
+    noted = []
+    for row in rows:
+        runs = of_treatment(samples, row.case, row.arm).filter(
+            pl.col("status") == "counts", pl.col("message_b") > 0, pl.col("asked_b_s").is_null()
+        )
+        short = arm_of(row.arm).writing == "scheduled"
+        if not runs.is_empty() and not short and not emulations(runs["transport"]):
+            alone_b_s = runs.select((pl.col("writer_rate_alone_b_s") / targets).median()).item()
+            row = replace(row, notes=[*row.notes, _link_share(alone_b_s, link_b_s)])
+        noted.append(row)
+    return noted
+
+
+def _link_share(alone_b_s: float, link_b_s: float | None) -> str:
+    if link_b_s is None:
+        return Note.LINK_UNKNOWN()
+    share = alone_b_s / link_b_s
+    note = Note.LINK_SHARE if share >= _FULL_SHARE else Note.BELOW_LINK
+    return note(share=share, link=quantity(link_b_s, "B/s"))
 
 
 def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[Result]:

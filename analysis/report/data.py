@@ -16,6 +16,7 @@ from analysis.effects.estimate import StoppingRule, results_of
 from analysis.effects.facts import (
     compare_with_references,
     name_contention,
+    note_link_share,
     note_provenance_changes,
 )
 from analysis.effects.result import Result
@@ -179,6 +180,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     rows = compare_with_references(rows, header)
     rows = name_contention(rows, samples, counters, provenance.records)
     rows = note_provenance_changes(rows, samples, provenance.records)
+    rows = note_link_share(rows, samples, header)
     return RunData(
         path=path,
         header=header,

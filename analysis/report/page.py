@@ -246,21 +246,37 @@ def _provenance(run: RunData) -> View:
 
 
 def _writers(counted: pl.LazyFrame) -> list[str]:
-    kind = ("arm", "writers", "injector", "transport", "message_b", "footprint_b", "direction")
+    """A line for each kind of writers: what they are, and how well they kept their rate."""
+    kind = ("arm", "writers", "injector", "transport", "message_b", "footprint_b", "queue_pairs")
     kinds = (
         counted.filter(pl.col("message_b") > 0)
-        .group_by(*kind, maintain_order=True)
+        .group_by(*kind, "direction", maintain_order=True)
         .agg(pl.col("writer_share").min(), pl.col("burst_length_s", "burst_pause_s").mean())
     )
-    return [
-        f"{arm}: {plural(writers, 'writer')}, {injector} over {transport}, "
-        f"{words.kind(direction)[0]} of {words.binary(message_b)}{_through(footprint_b)};"
-        f"{_bursts(*burst)} "
-        f"never below {share or 0:.0%} of the rate alone"
-        for arm, writers, injector, transport, message_b, footprint_b, direction, share, *burst in (
-            kinds.collect().rows()
-        )
-    ]
+    return [_writers_line(**row) for row in kinds.collect().iter_rows(named=True)]
+
+
+def _writers_line(
+    *,
+    arm: str,
+    writers: int,
+    injector: str,
+    transport: str,
+    message_b: int,
+    footprint_b: int | None,
+    queue_pairs: int | None,
+    direction: str,
+    writer_share: float | None,
+    burst_length_s: float | None,
+    burst_pause_s: float | None,
+) -> str:
+    over = f" over {queue_pairs} queue pairs each" if (queue_pairs or 1) > 1 else ""
+    return (
+        f"{arm}: {plural(writers, 'writer')}, {injector} over {transport},"
+        f" {words.kind(direction)[0]} of {words.binary(message_b)}{_through(footprint_b)}{over};"
+        f"{_bursts(burst_length_s, burst_pause_s)}"
+        f" never below {writer_share or 0:.0%} of the rate alone"
+    )
 
 
 def _through(footprint_b: int | None) -> str:

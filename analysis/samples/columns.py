@@ -337,6 +337,7 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         writer_share=col("share").min(),
         writer_message_b=col("message_b").min(),
         footprint_b=col("footprint_b").min(),
+        queue_pairs=col("queue_pairs").min(),
         writer_bytes_b=col("bytes_b").min(),
         writer_figures=col("plausible").all(),
         counted_alone_b_s=col("counted_alone_b_s").max(),

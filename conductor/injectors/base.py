@@ -23,6 +23,9 @@ from records.treatment import Burst
 #: Lines before a fault that are shown with it.
 _CAUSES = 2
 
+#: The most queue pairs that a writer may have.
+MOST_QUEUE_PAIRS = 32
+
 #: The two ends of a writer.
 EndRole = Literal["target", "origin"]
 
@@ -66,6 +69,8 @@ class Writer:
     burst: Burst | None = None
     #: Memory that its messages are to pass through, bytes; None is the injector's own choice.
     footprint_b: int | None = None
+    #: Queue pairs that the program opens, if it can open several.
+    queue_pairs: int = 1
     #: Variables that are added to the injector's, with their values.
     environment: tuple[tuple[str, str], ...] = ()
 
@@ -205,6 +210,8 @@ class Injector(ABC):
     #: None if it cannot be chosen. And in how many places they can go, if there is a limit.
     footprint_by: Literal["message", "place"] | None = None
     most_places: int | None = None
+    #: The most queue pairs of one program. Where that is one, several are as many programs.
+    most_queue_pairs: int = 1
     #: The program that must be on PATH, if any, and how to install it.
     program: str = ""
     install: str = ""
@@ -233,6 +240,10 @@ class Injector(ABC):
     def footprint_b(self, writer: Writer) -> int:
         """Memory of the target that its messages pass through, bytes; without more, one message."""
         return writer.message_b
+
+    def queue_pairs(self, writer: Writer) -> int:
+        """Queue pairs over which the program of this writer writes."""
+        return 1
 
     def device(self) -> str | None:
         """Device of this host that counts what it writes there, if it writes without a network."""

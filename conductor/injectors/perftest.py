@@ -87,7 +87,7 @@ class Perftest(Injector):
     holds = "after a row"
     limiters = ("software", "hardware")
     footprint_by = "place"
-    most_places = _MOST_QUEUE_PAIRS
+    most_places = most_queue_pairs = _MOST_QUEUE_PAIRS
     install = (
         "'apt install perftest', 'dnf install perftest', or, where drivers are from MLNX_OFED or"
         " DOCA-OFED, the package perftest that comes with them"
@@ -103,12 +103,16 @@ class Perftest(Injector):
 
     def footprint_b(self, writer: Writer) -> int:
         """Every queue pair overwrites a buffer of its own."""
-        return _queue_pairs(writer) * _buffer_b(writer)
+        return self.queue_pairs(writer) * _buffer_b(writer)
+
+    def queue_pairs(self, writer: Writer) -> int:
+        """As many as a chosen footprint has buffers, else as many as the writer has."""
+        return writer.places(_buffer_b(writer)) or writer.queue_pairs
 
     def target_command(self, writer: Writer) -> list[str]:
         """Waits for one client, sleeping; must be given the same length as the client."""
         command = [self.program, "-F", "-p", str(writer.port), "-s", str(writer.message_b)]
-        if (pairs := _queue_pairs(writer)) > 1:
+        if (pairs := self.queue_pairs(writer)) > 1:
             command += ["-q", str(pairs), "-t", str(max(_DEPTH // pairs, 1))]
         if writer.device:
             name, port = devices.chosen(writer.device)
@@ -142,10 +146,6 @@ class Perftest(Injector):
     def _binds_itself(self) -> bool:
         """Whether it would undo the agent's pinning and buffer binding."""
         return "--disable_numa" in _help(self.program)
-
-
-def _queue_pairs(writer: Writer) -> int:
-    return writer.places(_buffer_b(writer)) or 1
 
 
 def _buffer_b(writer: Writer) -> int:

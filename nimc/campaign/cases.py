@@ -102,7 +102,12 @@ def requested(campaign: Campaign, case: Entry, check: CheckVariables) -> CaseReq
     settings = {
         name: check.typed(name, value) for name, value in case.set.items() if name in check.levels
     }
-    injector = {"injector": chosen.name, "message": chosen.message, "rate": chosen.rate}
+    injector = {
+        "injector": chosen.name,
+        "message": chosen.message,
+        "rate": chosen.rate,
+        "queue_pairs": chosen.queue_pairs,
+    }
     return CaseRequest(
         arms=campaign.arms,
         levels={**check.levels, **settings, **injector},

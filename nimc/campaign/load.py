@@ -28,7 +28,12 @@ from reframe_tests.planning import level_faults
 #: No more errors than this are listed.
 _MOST_FAULTS = 10
 #: Factor whose single level has a key in `injector` -> that key.
-_OF_INJECTOR = {RATE: "rate", "message": "message", "injector": "name"}
+_OF_INJECTOR = {
+    RATE: "rate",
+    "message": "message",
+    "queue_pairs": "queue_pairs",
+    "injector": "name",
+}
 #: Longest name of a case, which with a suffix names files.
 _LONGEST_CASE = 160
 

@@ -296,7 +296,9 @@ def _blocks_s(
 ) -> dict[int, float]:
     """Pairs of a block -> its expected length, seconds."""
     writes = {treatment.writes for treatment in treated if treatment.role == "effect"}
-    alone_s = _ALONE_S * max(0, len(writes) - 1)
+    # Where queue pairs are searched for, the rate alone is measured once more at least.
+    searched = [one for one in writes if one and one.queue_pairs is None and one.devices]
+    alone_s = _ALONE_S * (max(0, len(writes) - 1) + len({one.at_full_rate() for one in searched}))
     run_s = run_length_s(request, entry, treated)
     runs = {pairs: entry.warmups + pairs * len(treated) for pairs in sizes}
     return {pairs: _BLOCK_S + alone_s + many * run_s for pairs, many in runs.items()}

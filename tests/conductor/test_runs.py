@@ -362,6 +362,75 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path, mo
     assert runner.writers.alone == {WRITES: [70.0]}
 
 
+class Link(Hub):
+    """A link that carries so much over so many queue pairs, over those of all writers together."""
+
+    def __init__(self, b_s_over):
+        super().__init__()
+        self.b_s_over, self.started = b_s_over, []
+
+    async def start(self, injector, writers, logs, timeout_s):
+        pairs = sum(injector.queue_pairs(writer) for writer in writers)
+        self.started.append(pairs)
+        self.rate_b_s = self.b_s_over[pairs] / len(writers)
+        return await super().start(injector, writers, logs, timeout_s)
+
+
+@pytest.mark.parametrize(
+    ("injector", "b_s_over", "link_b_s", "started", "alone_b_s"),
+    [
+        # By hand: 98 is less than 1.05 times 95, and 95 is 95 % of a link of 100.
+        ("perftest", {1: 50.0, 2: 95.0, 4: 98.0}, None, [1, 2, 4, 2], [95.0]),
+        ("perftest", {1: 50.0, 2: 95.0}, 100.0, [1, 2], [95.0]),
+        ("perftest", {1: 50.0, 2: 95.0, 4: 98.0}, 101.0, [1, 2, 4, 2], [95.0]),
+        ("perftest", {1: 100.0, 2: 104.0}, None, [1, 2, 1], [100.0]),
+        ("perftest", {2**n: 2.0**n for n in range(6)}, None, [1, 2, 4, 8, 16, 32], [32.0]),
+        # A program that opens one queue pair is started as often.
+        ("ucx", {1: 50.0, 2: 95.0, 4: 98.0}, None, [1, 2, 4, 2], [47.5, 47.5]),
+    ],
+)
+def test_queue_pairs_are_added_while_they_raise_the_rate(
+    tmp_path, monkeypatch, injector, b_s_over, link_b_s, started, alone_b_s
+):
+    monkeypatch.setattr("records.machine.devices.is_rdma", lambda name: name == "mlx5_0")
+    full = Writes(injector, 1 << 16, devices=("mlx5_0",), queue_pairs=None)
+    half = replace(full, rate_share=0.5)
+    for number in (0, 1):  # the next block takes over the number
+        hub = Link(b_s_over)
+        runner, rates = block(tmp_path, hub, full, number=number, link_rate_b_s=link_b_s)
+        asyncio.run(rates.learn(full))
+        assert hub.started == ([started[-1]] if number else started)
+        assert runner.writers.alone[full] == alone_b_s
+    asyncio.run(rates.learn(half))
+    assert hub.started == [started[-1]] * 2
+    (sample,) = measured(runner, "on")
+    assert [each.queue_pairs for each in sample.writers] == (
+        [started[-1]] if injector == "perftest" else [1] * started[-1]
+    )
+
+
+def test_queue_pairs_that_the_device_refuses_are_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr("records.machine.devices.is_rdma", lambda _: True)
+
+    class Small(Link):
+        async def start(self, injector, writers, logs, timeout_s):
+            self.ended = "Couldn't create QP" if writers[0].queue_pairs > 2 else None
+            return await super().start(injector, writers, logs, timeout_s)
+
+    writes = Writes("perftest", 1 << 16, devices=("mlx5_0",), queue_pairs=None)
+    runner, rates = block(tmp_path, hub := Small({1: 50.0, 2: 100.0, 4: 200.0}), writes)
+    asyncio.run(rates.learn(writes))
+    assert (hub.started, runner.writers.alone[writes]) == ([1, 2, 4, 2], [100.0])
+
+
+@pytest.mark.parametrize("devices", [(), ("eth0",)])
+def test_one_queue_pair_where_no_rdma_device_is_named(tmp_path, devices):
+    writes = Writes("ucx", 1 << 16, devices=devices, queue_pairs=None)
+    runner, rates = block(tmp_path, hub := Link({1: 100.0}), writes)
+    asyncio.run(rates.learn(writes))
+    assert (hub.started, runner.writers.alone[writes]) == ([1], [100.0])
+
+
 def passes_in_holds(monkeypatch, hub):
     """Time passes only while this hub's writers are held."""
     passed = SimpleNamespace(monotonic=lambda: hub.held_s)

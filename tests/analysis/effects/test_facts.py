@@ -14,6 +14,7 @@ from analysis.effects.facts import (
     bounds,
     compare_with_references,
     name_contention,
+    note_link_share,
     note_provenance_changes,
 )
 from analysis.effects.result import Verdict
@@ -79,6 +80,44 @@ def test_reframe_takes_the_bounds_as_they_are_meant(better, accepted, refused):
     for value in refused:
         with pytest.raises(SanityError):
             sn.evaluate(sn.assert_reference(value, 100.0, *bounds(better, 0.1)))
+
+
+# The share of the link that writers reach alone.
+
+
+def alone(rate_b_s, transport="InfiniBand", **changes):
+    """Runs whose writer reaches so much without the application."""
+    made = samples(replace(STREAM, transport=transport), pairs=6)
+    changes = {"rate_alone_b_s": rate_b_s, **changes}
+    return judged(frame_of([at_rate(one, rate_b_s, **changes) for one in made]))
+
+
+@pytest.mark.parametrize(
+    ("rate_b_s", "link_b_s", "changes", "notes"),
+    [
+        (20e9, 25e9, {}, ["writers alone reached 80% of the link's rate, 25.00 GB/s"]),
+        (
+            *(10e9, 25e9, {}),
+            ["less than full rate: writers alone reached only 40% of the link's rate, 25.00 GB/s"],
+        ),
+        (
+            10e9,
+            None,
+            {},
+            ["the link's rate is not known: `full` is what the writers reached alone"],
+        ),
+        # Throttled writers say nothing of it, nor do those that no link carried.
+        (10e9, 25e9, {"asked_b_s": 10e9}, []),
+        (10e9, 25e9, {"transport": "soft-RoCE"}, []),
+    ],
+)
+def test_writers_at_full_rate_say_which_share_of_the_link_they_reach(
+    rate_b_s, link_b_s, changes, notes
+):
+    facts = {"site": {"nic": {"link_rate_b_s": link_b_s}} if link_b_s else {}}
+    runs = alone(rate_b_s, **changes)
+    (row,) = note_link_share([result(case="stream")], runs, header(facts=facts))
+    assert row.notes == notes
 
 
 # A note names what differs between the blocks of a case, and nothing else.

@@ -84,11 +84,12 @@ def treated(
 
 def test_expected_length_is_worked_out_from_its_parts():
     asked = campaign(floor=6)
-    # 8 s a block; the warm-up, and per pair off, on and aa, of 10 s each, with 0.7 s before each.
+    # 8 s a block; 4 s for the rate alone with two queue pairs; the warm-up,
+    # and per pair off, on and aa, of 10 s each, with 0.7 s before each.
     entry = asked.workloads[0]
     request = made_request(asked, MACHINE)
     crossed = treated(request, asked.arms, entry)
-    assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 10.7 + 6 * 3 * 10.7)
+    assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 10.7 + 6 * 3 * 10.7)
     # Without writers, 0.2 s before each.
     silent = treated(request, ["off", "aa"], entry)
     assert block_s(request, entry, silent, 6) == pytest.approx(8 + 13 * 10.2)
@@ -96,10 +97,10 @@ def test_expected_length_is_worked_out_from_its_parts():
     more = entry.but({"set": {"warmups": 3}})
     longer_s = block_s(request, more, crossed, 6) - block_s(request, entry, crossed, 6)
     assert longer_s == pytest.approx(2 * 10.7)
-    # off, two rates and the control; 4 s for what writers reach alone at the second rate.
+    # off, two rates and the control; 4 s more for what writers reach alone at the second rate.
     entry = entry.but({"factors": {"rate": [0, "25%", "full"]}})
     crossed = treated(request, ["off", "on", "spin"], entry)
-    assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 10.7 + 6 * 4 * 10.7)
+    assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 4 + 10.7 + 6 * 4 * 10.7)
 
 
 SHARED = made_machine("same_host", injector="ucx")
@@ -238,9 +239,9 @@ def test_nodes_and_hours():
     assert [block.needed for block in case.blocks] == ["always", "until decided"]
     sums = planned.as_dict()
     assert sums["node_hours_most"] == pytest.approx(3 * sums["duration_most_s"] / 3600)
-    # As above, and then 8 s, a warm-up and two more pairs.
-    assert sums["duration_least_s"] == pytest.approx(8 + 19 * 10.7)
-    assert sums["duration_most_s"] == pytest.approx(8 + 19 * 10.7 + 8 + 7 * 10.7)
+    # As above, and then 12 s, a warm-up and two more pairs.
+    assert sums["duration_least_s"] == pytest.approx(12 + 19 * 10.7)
+    assert sums["duration_most_s"] == pytest.approx(12 + 19 * 10.7 + 12 + 7 * 10.7)
 
 
 def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path):
@@ -277,7 +278,7 @@ def test_writes_are_resolved_before_the_check_is_started():
     cells = [{"reserved_cores": 1, "rate": "25%"}, {"arm": "aa"}]
     entry = asked.workloads[0].but({"factors": factors, "exclude": cells})
     request = made_request(asked.model_copy(update={"workloads": [entry]}), MACHINE)
-    full = Writes("perftest", 65536, devices=("mlx5_0",))
+    full = Writes("perftest", 65536, devices=("mlx5_0",), queue_pairs=None)
     assert {each.name: each.writes for each in request.treatments["stream"]} == {
         "off": None,
         "on@rate=25%": replace(full, rate_share=0.25),
@@ -340,4 +341,4 @@ def test_runs_are_as_long_as_they_were():
     treated = request.treatments[entry.name]
     longer = replace(request, lengths=Lengths("r", {entry.name: 20.0}))
     runs = entry.warmups + 6 * len(treated)
-    assert block_s(longer, entry, treated, 6) == pytest.approx(8 + 20 * runs)
+    assert block_s(longer, entry, treated, 6) == pytest.approx(12 + 20 * runs)
