@@ -24,8 +24,8 @@ from conductor.runs import BlockError, BlockRunner
 from conductor.series import RateRow
 from conductor.store import note, noted
 from conductor.timetable import NotReadyError
+from records.last_words import quoted
 from records.machine import devices
-from records.text import quoted
 from records.treatment import Writes
 
 #: Length of the rows, after the first, from which a writer's rate alone is computed, seconds.

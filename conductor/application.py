@@ -13,9 +13,9 @@ from conductor.allocation import Allocation
 from conductor.hub import Hub, WriterState
 from conductor.readers import Fom, FomError, Readers, require_ranks
 from records import clock, processes
+from records.last_words import quoted
 from records.machine.node_counters import NodeCounter
 from records.sample import NodeConditions, Outcome, TimetableRecord, WriterRecord
-from records.text import quoted
 from records.treatment import Start, Treatment, Writes
 
 #: The lead-in as a multiple of the longest time needed, so that a slightly slower start-up fits.

@@ -17,7 +17,7 @@ from conductor.injectors.base import (
     Writer,
 )
 from records import processes
-from records.text import Gist, failure
+from records.last_words import Gist, failure
 
 #: What a line of a program may mean, besides a fault.
 Meaning = Row | Total | Arrived

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from records.errors import MachineError
-from records.text import warns
+from records.last_words import warns
 
 #: How long a program may take unless its caller says otherwise, seconds.
 TIMEOUT_S = 60.0

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from conductor.counters import Passed
+from records.last_words import warns
 from records.sample import Direction, Limiter
-from records.text import warns
 from records.treatment import Burst
 
 #: Lines before a fault that are shown with it.

@@ -17,8 +17,8 @@ from string import Template
 from typing import Any
 
 from records.chain import file_digest
+from records.last_words import warns
 from records.programs import ask
-from records.text import warns
 
 _MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
 #: A line of `readelf -p`: the offset in the section, and the text there.

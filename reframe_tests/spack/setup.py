@@ -21,9 +21,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 from records.checkout import ROOT
 from records.errors import InputError, MachineError, first_fault
 from records.files import private_lock, replace_text, user_name
+from records.last_words import errs
 from records.marked_yaml import Record
 from records.programs import START_FOLDER, ask, last_line
-from records.text import errs
 
 ENVIRONMENTS = ROOT / "spack_envs"
 

@@ -19,9 +19,9 @@ from conductor.readers import FomError, ToolError
 from nimc.cluster import learn, reservation
 from records import processes
 from records.errors import InputError
+from records.last_words import Gist, failure, quoted
 from records.machine import host, node_counters, slurm
 from records.programs import first_line, last_line
-from records.text import Gist, failure, quoted
 from reframe_tests.spack.setup import packages_in, reason_in
 from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load

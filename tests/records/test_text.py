@@ -8,14 +8,11 @@ from analysis.contention.evaluate import Errors
 from analysis.contention.page import errors_table
 from nimc.cli.document import Form, Listing, written
 from records.text import (
-    Gist,
     Line,
     aligned,
     broken,
     columns,
     duration,
-    failure,
-    quoted,
     sentences,
     some,
     wrapped,
@@ -109,32 +106,6 @@ def test_prose_and_commands_are_broken_between_words() -> None:
     assert wrapped("short\n" + "word " * 5, 12) == "short\nword word\n  word word\n  word"
     command = broken(["reframe", "-C", "/a/path/longer/than/a/line", "-r", "-n", "x"], 16)
     assert command == "reframe -C \\\n  /a/path/longer/than/a/line \\\n  -r -n x"
-
-
-@pytest.mark.parametrize(
-    ("printed", "gist"),
-    [
-        ("", ""),
-        ("----\n", ""),
-        ("\n  only   this\x07\n--\n", "only this\\x07"),
-        ("first\n\nlast", "first / last"),
-        ("first\nsecond\nlast", "first ... last"),
-        ("f" * 120 + "\n" + "l" * 200, "f" * 120 + " / " + "l" * 200),
-        ("f" * 121 + "\n" + "l" * 201, "f" * 117 + "... / " + "l" * 197 + "..."),
-        ("x" * 321, "x" * 317 + "..."),
-    ],
-)
-def test_the_first_and_the_last_line_with_words_say_what_went_wrong(
-    printed: str, gist: str
-) -> None:
-    assert quoted(printed) == gist
-
-
-def test_a_failure_is_told_in_the_programs_own_words() -> None:
-    gist = Gist()
-    assert failure(3, gist) == "exit status 3"
-    gist.add("x" * 181)
-    assert failure(3, gist) == f"exit status 3: {'x' * 177}..."
 
 
 def test_some_names_and_how_many_more() -> None:

@@ -1,0 +1,31 @@
+"""What a program that fails says of it."""
+
+import pytest
+
+from records.last_words import Gist, failure, quoted
+
+
+@pytest.mark.parametrize(
+    ("printed", "gist"),
+    [
+        ("", ""),
+        ("----\n", ""),
+        ("\n  only   this\x07\n--\n", "only this\\x07"),
+        ("first\n\nlast", "first / last"),
+        ("first\nsecond\nlast", "first ... last"),
+        ("f" * 120 + "\n" + "l" * 200, "f" * 120 + " / " + "l" * 200),
+        ("f" * 121 + "\n" + "l" * 201, "f" * 117 + "... / " + "l" * 197 + "..."),
+        ("x" * 321, "x" * 317 + "..."),
+    ],
+)
+def test_the_first_and_the_last_line_with_words_say_what_went_wrong(
+    printed: str, gist: str
+) -> None:
+    assert quoted(printed) == gist
+
+
+def test_a_failure_is_told_in_the_programs_own_words() -> None:
+    gist = Gist()
+    assert failure(3, gist) == "exit status 3"
+    gist.add("x" * 181)
+    assert failure(3, gist) == f"exit status 3: {'x' * 177}..."
