@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from analysis.history.facts import ChangedFact, changed_facts, facts_of
 from analysis.history.nights import KEY
+from records.units import change
 
 Values = NDArray[np.float64]
 
@@ -220,7 +221,8 @@ class Alarm(Series):
         """The alarm in one line."""
         what = "all that is watched" if self.case == MACHINE else " ".join(self.key[1:])
         now = "" if self.open else ", not any more"
-        return f"{what}: {(self.ratio - 1) * 100:.2g} % worse since {self.since}{now}"
+        worse = change(self.ratio).removeprefix("+")
+        return f"{what}: {worse} worse since {self.since}{now}"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """What the watch finds in made nights, where the answer is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -103,7 +105,10 @@ def test_an_alarm_says_what_is_worse_since_when_and_by_how_much() -> None:
     assert alarm.run == f"night-{60 + RECENT - 1}"
     assert alarm.ratio == pytest.approx(1.1, abs=0.01)
     assert alarm.open
-    assert alarm.text == f"melt off fom: {(alarm.ratio - 1) * 100:.2g} % worse since {alarm.since}"
+    said = f"melt off fom: {(alarm.ratio - 1) * 100:.1f} % worse since {alarm.since}"
+    assert alarm.text == said
+    # `120 %`, to two digits, was 1.2e+02 %.
+    assert "fom: 2.20 times worse since" in replace(alarm, ratio=2.2).text
     assert alarm.case != MACHINE
 
 

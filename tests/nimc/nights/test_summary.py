@@ -146,7 +146,9 @@ def test_alarms_are_of_references_and_of_the_history():
     alarm = Alarm(*of, 1.5, 1.5, True, [])
     assert alarms_of(rows, [alarm], date(2026, 11, 20)) == [
         NightAlarm("stream", "off", "fom", "reference", "stream: slower than 2 B/s"),
-        NightAlarm("stream", "on", "fom", "history", "stream on fom: 50 % worse since 2026-11-19"),
+        NightAlarm(
+            "stream", "on", "fom", "history", "stream on fom: 50.0 % worse since 2026-11-19"
+        ),
     ]
     assert alarms_of(rows.clear(), [alarm], date(2026, 11, 21))[0].known
 
