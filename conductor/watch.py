@@ -215,7 +215,7 @@ class Watch:
         self._node_reader = node_reader
         self._ends = ends
         self._held = [(writer, pid, processes.ran_s(pid)) for writer, pid in held]
-        self._counters, self._counted_s = self._read_counters(), time.monotonic()
+        self._counters = self._read_counters()
         self._by_cpu = node_reader.by_cpu()
         #: Device -> name of its counter, and its readings; they come last, as close to the run as
         #: possible.
@@ -226,8 +226,7 @@ class Watch:
     async def end(self) -> Observed:
         """End the watch; what it has recorded."""
         self._read_devices()
-        over_s = time.monotonic() - self._counted_s
-        gained = node_counters.change(self._counters, self._read_counters(), over_s)
+        gained = node_counters.change(self._counters, self._read_counters())
         by_cpu = self._node_reader.by_cpu()
         await self.cancel()
         self._add_load()

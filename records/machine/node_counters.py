@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from records import kernel_text
-from records.machine import host, load, slurm_energy
+from records.machine import host, load
 from records.machine.load import KernelThreads
 from records.programs import ask
 from records.sample import IRQ, SOFTIRQ, THREADS
@@ -37,8 +37,6 @@ class NodeCounter:
     #: SI: `count`, `s`, `B`, `J`, and `1` for shares.
     unit: str
     kind: Kind = "total"
-    #: How often what it is read from is sampled, seconds; 0: it is up to date.
-    period_s: float = 0.0
 
 
 #: What a source reads: name, value (None: not readable) and unit of each counter.
@@ -58,18 +56,17 @@ def _readable(counts: Counts) -> dict[str, NodeCounter]:
 
 
 def change(
-    before: Mapping[str, NodeCounter], after: Mapping[str, NodeCounter], over_s: float
+    before: Mapping[str, NodeCounter], after: Mapping[str, NodeCounter]
 ) -> dict[str, NodeCounter]:
-    """What totals gained between two readings, `over_s` apart; gauges as they were at the second.
+    """What totals gained between two readings; gauges as they were at the second.
 
-    A total that is less than before was reset or has wrapped, and is left out; so is one that is
-    sampled less often.
+    A total that is less than before was reset or has wrapped, and is left out.
     """
     changes = {}
     for name, now in after.items():
         if now.kind == "gauge":
             changes[name] = now
-        elif name in before and now.value >= before[name].value and now.period_s < over_s:
+        elif name in before and now.value >= before[name].value:
             changes[name] = NodeCounter(now.value - before[name].value, now.unit)
     return changes
 
@@ -272,7 +269,6 @@ class NodeReader:
         self._root = root
         self._asked = [name for name in _interfaces(root) if read_ethtool(name)]
         self._threads = KernelThreads(root)
-        self._energy = slurm_energy.of_this_step(os.environ)
         #: Sources without any counter -> what they need.
         self.absent = {
             name: needs
@@ -285,9 +281,6 @@ class NodeReader:
                 self.absent[name] = needs
         if not self._threads.shown:
             self.absent["kernel threads"] = "a /proc that shows them, unlike a container's"
-        if self._energy and (period_s := self._energy.period_s):
-            needs = f"a source that Slurm reads when asked: it samples {self._energy.source}"
-            self.absent[f"Slurm's energy of runs up to {period_s} s"] = needs
         if not self._asked:
             self.absent["ethtool"] = "the program ethtool, and a driver with these counters (mlx5)"
         if load.frequency_hz([], root) is None:
@@ -300,9 +293,6 @@ class NodeReader:
             counters |= read_ethtool(interface)
         if self._threads.shown:
             counters[THREADS] = NodeCounter(self._threads.read_s(), "s")
-        if self._energy and (used_j := self._energy.read_j()) is not None:
-            name, period_s = f"energy:slurm/{self._energy.source}", self._energy.period_s
-            counters[name] = NodeCounter(used_j, "J", period_s=period_s)
         return counters
 
     def by_cpu(self) -> dict[str, dict[int, float]]:

@@ -32,7 +32,6 @@ from records.errors import InputError, MachineError
 from records.machine import host, load, node_counters, site, slurm
 from records.machine.load import KernelThreads
 from records.machine.program import compilers_in, images_in, mpi_library
-from records.machine.slurm_energy import step_energy
 from records.run import load_header
 from reframe_tests.spack import build, setup
 from reframe_tests.spack.setup import SpackLayout
@@ -253,8 +252,6 @@ _SLURM = [
     Target("slurm.partitions", of_text(learn.partitions), captures("slurm/partitions.txt")),
     Target("slurm.shapes", of_text(lambda text: learn.shapes(text, _BATCH)),
            captures("slurm/nodes.txt")),
-    Target("slurm.energy", of_text(lambda text: step_energy("7.0", text)),
-           [b"AcctGatherEnergyType = acct_gather_energy/ipmi\nEnergyIPMIFrequency = 10\n"]),
     Target("slurm.settings", of_text(learn.settings), captures("slurm/config.txt")),
     Target("slurm.mpi types", of_text(learn.mpi_types), captures("slurm/mpi_list.txt")),
     Target("slurm.accounts", of_text(learn.accounts),
