@@ -99,7 +99,7 @@ EXAMPLES = {
     "origins show": "--machine mycluster",
     "origins remove": "--machine mycluster",
     "remedy list": "",
-    "remedy show": "mba --part prolog",
+    "remedy show": "ddio_ways --part prolog",
     "sweep-nodes": "nodes --machine mycluster --jobs 16",
     "pack": "results/night-1 -o run.zip",
     "verify": "results/night-1",

@@ -12,20 +12,15 @@ from typing import Literal, get_args
 import yaml
 
 from records.errors import InputError
-from records.kernel_text import as_list, cpu_list, number
+from records.kernel_text import as_list, cpu_list
 
 #: A prolog and an epilog for Slurm, and a unit for systemd.
 Part = Literal["prolog", "epilog", "unit"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 _SHELL = Path(__file__).with_name("shell")
-#: Files that a remedy's settings need besides its own.
-_SHARED = {"cat": ["schemata"], "mba": ["schemata"]}
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 _HEX = re.compile(r"(0x)?([0-9a-fA-F]{1,8})")
-#: mlnx_qos takes a limit for each of eight traffic classes.
-_CLASSES = 8
-_MOST_GBIT_S = 1000
 
 
 @dataclass(frozen=True)
@@ -73,24 +68,11 @@ def _mask(text: str) -> str | None:
     return f"{bits:x}" if re.fullmatch("1+0*", f"{bits:b}") else None
 
 
-def _percent(text: str) -> str | None:
-    value = number(text)
-    return str(value) if value is not None and 1 <= value <= 100 else None
-
-
-def _limits(text: str) -> str | None:
-    limits = [number(part) for part in text.split(",")]
-    valid = all(limit is not None and 0 <= limit <= _MOST_GBIT_S for limit in limits)
-    return ",".join(map(str, limits)) if valid and len(limits) == _CLASSES else None
-
-
 #: Name of a value -> the value in the form that the kernel prints; None if it is not allowed.
 _CANONICAL: dict[str, Callable[[str], str | None]] = {
     "device": _device,
     "cpus": _cpus,
     "mask": _mask,
-    "percent": _percent,
-    "limits": _limits,
 }
 
 
@@ -129,6 +111,6 @@ def render(remedy: RootRemedy, chosen: Mapping[str, str], part: Part) -> str:
         f"remedy='{remedy.name}'",
         *(f"{name}={shlex.quote(value)}" for name, value in chosen.items()),
     ]
-    files = ["state", *_SHARED.get(remedy.name, []), remedy.name, part]
-    texts = ["\n".join(head) + "\n", *((_SHELL / f"{name}.sh.in").read_text() for name in files)]
+    files = (_SHELL / f"{name}.sh.in" for name in ("state", remedy.name, part))
+    texts = ["\n".join(head) + "\n", *(file.read_text() for file in files)]
     return "\n".join(texts)

@@ -43,7 +43,7 @@ def test_those_that_need_nothing(command, words):
 
 
 def test_those_with_scripts_and_paths(command):
-    for words in ("doctor --machine localhost", "remedy show cat"):
+    for words in ("doctor --machine localhost", "remedy show ddio_ways"):
         command.json(*words.split())
 
 

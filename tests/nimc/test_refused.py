@@ -29,10 +29,10 @@ REFUSED = [
     ("doctor --machine localhost --wait 1min", "--wait: has no effect without --in-job"),
     ("doctor --machine localhost --results x", "--results: has no effect without --in-job"),
     (
-        "remedy show mba --part unit --json",
+        "remedy show ddio_ways --part unit --json",
         "--json: cannot be combined with --part; allowed: --set",
     ),
-    ("remedy show smba", "smba: no such remedy; allowed: irq_affinity, cat"),
+    ("remedy show dido", "dido: no such remedy; allowed: irq_affinity, ddio_ways"),
     ("model plot --platform henri -o ", "--output: '' found; allowed: a path"),
     ("model plot --platform henri -o x --kernel triad", "--kernel: has no effect without --sweep"),
     ("report ", "'' found; allowed: the path of a run or a file"),

@@ -18,11 +18,6 @@ NODE = {
     "proc/irq/125/smp_affinity_list": "0-7",
     "proc/irq/126/smp_affinity_list": "3",
     "proc/irq/99/smp_affinity_list": "1",  # of another device
-    "sys/fs/resctrl/schemata": "    MB:0=100;1= 90\n    L3:0=7ff;1=0f0",
-    "sys/fs/resctrl/info/L3/io_alloc": "enabled",
-    "sys/fs/resctrl/info/L3/io_alloc_cbm": "0=7ff;1=0f0",
-    "sys/class/net/eth0/mtu": "1500",
-    "qos/eth0": "0\n0\n5\n0\n0\n0\n0\n0",
     "proc/cpuinfo": INTEL,
     f"{CPU}/cpu0/topology/physical_package_id": "0",
     f"{CPU}/cpu1/topology/physical_package_id": "0",
@@ -37,10 +32,6 @@ CHANGED = {
         ["cpus=5,4"],
         {"proc/irq/125/smp_affinity_list": "4-5", "proc/irq/126/smp_affinity_list": "4-5"},
     ),
-    "cat": (["mask=0x00F"], {"sys/fs/resctrl/schemata": "    MB:0=100;1= 90\n    L3:0=00f;1=00f"}),
-    "mba": (["percent=50"], {"sys/fs/resctrl/schemata": "    MB:0= 50;1= 50\n    L3:0=7ff;1=0f0"}),
-    "io_alloc": (["mask=3"], {"sys/fs/resctrl/info/L3/io_alloc_cbm": "0=003;1=003"}),
-    "mlnx_qos": (["limits=1,2,3,4,5,6,7,0"], {"qos/eth0": "1\n2\n3\n4\n5\n6\n7\n0"}),
     "ddio_ways": (["mask=400"], {"msr/0/0xC8B": "400", "msr/2/0xC8B": "400"}),
 }
 JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_OVERSUBSCRIBE": "NO"}

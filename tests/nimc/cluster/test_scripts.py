@@ -32,7 +32,7 @@ def test_the_prolog_sets_and_the_epilog_reverts(tmp_path, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killed_part", ["prolog", "epilog"])
-@pytest.mark.parametrize("name", [each for each in ROOT_REMEDIES if each != "mba"])  # as cat
+@pytest.mark.parametrize("name", ROOT_REMEDIES)
 def test_a_kill_before_any_command_is_reverted_byte_for_byte(tmp_path, name, killed_part):
     """The epilog runs once more, at the end of the job or at boot."""
     root, part = node(tmp_path / "node"), scripts(name, tmp_path)
@@ -75,11 +75,11 @@ def test_the_next_prolog_reverts_first_what_a_killed_one_left(tmp_path):
     ("variable", "text"),
     [
         *(("SLURM_JOB_OVERSUBSCRIBE", text) for text in ("YES", "")),
-        *(("SLURM_JOB_CONSTRAINTS", text) for text in ("", "nimc_mba2", "xnimc_mba")),
+        *(("SLURM_JOB_CONSTRAINTS", text) for text in ("", "nimc_ddio_ways2", "xnimc_ddio_ways")),
     ],
 )
 def test_only_exclusive_jobs_that_request_a_remedy_get_it(tmp_path, variable, text):
-    root, part = node(tmp_path / "node"), scripts("mba", tmp_path)
+    root, part = node(tmp_path / "node"), scripts("ddio_ways", tmp_path)
     before = content(root)
     done = run(part["prolog"], root, **{variable: text})
     assert (done.returncode, content(root)) == (0, before), "else Slurm would drain the node"
@@ -107,7 +107,6 @@ def test_a_value_that_reads_back_differently_is_reverted_and_fails(tmp_path):
     [
         ("ddio_ways", "proc/cpuinfo", "GenuineIntel", "AuthenticAMD"),
         ("ddio_ways", "proc/cpuinfo", ": 85", ": 106"),
-        ("mlnx_qos", "bin/mlnx_qos", ".0 Gbps", ".5 Gbps"),  # a limit that it cannot restore
     ],
 )
 def test_a_node_that_cannot_be_restored_is_left_alone(tmp_path, name, file, found, other):
@@ -143,17 +142,6 @@ def test_an_interrupt_that_is_another_device_s_after_a_restart_is_not_touched(tm
     assert (root / "proc/irq/126/smp_affinity_list").read_text() == "2\n"
     assert (root / "proc/irq/125/smp_affinity_list").read_text() == "0-7\n"
     assert not list((root / STATE).iterdir())
-
-
-def test_io_alloc_that_was_disabled_is_disabled_again(tmp_path):
-    root, part = node(tmp_path / "node"), scripts("io_alloc", tmp_path)
-    status = root / "sys/fs/resctrl/info/L3/io_alloc"
-    status.write_text("disabled\n")
-    assert run(part["prolog"], root).returncode == 0
-    assert status.read_text() == "enabled\n"
-    assert (root / f"{STATE}/io_alloc").read_text() == "io_alloc|disabled|enabled 0=3;1=3\n"
-    assert run(part["epilog"], root).returncode == 0
-    assert status.read_text() == "disabled\n"
 
 
 @pytest.mark.parametrize("name", CHANGED)
@@ -193,13 +181,9 @@ def test_a_part_alone_is_what_the_whole_page_and_the_document_hold(command):
         ("irq_affinity", "device=$(id)", "name of an RDMA device"),
         ("irq_affinity", "cpus=", "CPUs such as 0-3,8"),
         ("irq_affinity", "cpus=3-1", "CPUs such as 0-3,8"),
-        ("cat", "mask=5", "adjacent cache ways"),
-        ("cat", "mask=0", "adjacent cache ways"),
-        ("mba", "percent=0", "1 to 100"),
-        ("mba", "percent=101", "1 to 100"),
-        ("mlnx_qos", "limits=1,2", "8 whole Gbit/s"),
-        ("mlnx_qos", "limits=1,2,3,4,5,6,7,2.5", "8 whole Gbit/s"),
-        ("mba", "cpus=1", "percent=VALUE"),
+        ("ddio_ways", "mask=5", "adjacent cache ways"),
+        ("ddio_ways", "mask=0", "adjacent cache ways"),
+        ("ddio_ways", "cpus=1", "mask=VALUE"),
     ],
 )
 def test_values_that_do_not_belong_into_a_script_of_root_are_refused(name, word, allowed):
@@ -210,10 +194,7 @@ def test_values_that_do_not_belong_into_a_script_of_root_are_refused(name, word,
 @pytest.mark.parametrize(
     ("name", "word", "value"),
     [
-        ("cat", "mask=0x0F0", "f0"),
-        ("mba", "percent=1", "1"),
-        ("mba", "percent=100", "100"),
-        ("mlnx_qos", "limits=0,1000,1,2,3,4,5,6", "0,1000,1,2,3,4,5,6"),
+        ("ddio_ways", "mask=0x0F0", "f0"),
         ("irq_affinity", "cpus=3,1,2,7", "1-3,7"),
     ],
 )
