@@ -1,4 +1,8 @@
-"""Open|SpeedShop: events, samples and MPI calls of each rank and of its functions."""
+"""Open|SpeedShop: events and samples of each rank, summed over its linked objects.
+
+A run leaves the collectors' files; `ossutil` makes a database of them, and `openss -batch` views of
+that. Both exit with 0 when there is nothing to see, so their output and files are checked.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -16,9 +20,151 @@ from records.programs import ask, first_line, last_line
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
 
-# Makes views of the files that Open|SpeedShop's collectors left: `ossutil`, then `openss -batch`.
-#
-# Both programs exit with 0 when there is nothing to see, so their output and files are checked.
+#: Programs of Open|SpeedShop and PAPI that a run needs.
+_PROGRAMS = ("ossrun", "ossutil", "openss", "papi_command_line")
+_CLOCK = "perf::TASK-CLOCK"
+#: Events of `hwcsamp`, which takes at most six. PAPI counts user level only. The clock is the last:
+#: the collector of the last commit loses events that follow the first, and prints 0 for them.
+EVENTS = (
+    "perf::PAGE-FAULTS",
+    "perf::CONTEXT-SWITCHES:u=1:k=1",
+    "PAPI_TOT_CYC",
+    "PAPI_TOT_INS",
+    "PAPI_L3_TCM",
+    _CLOCK,
+)
+#: Least share of the sampled CPU time that the clock shows if it was counted (0.7 to 2 were seen).
+_CLOCK_SHARE = 0.1
+#: Unit and factor of events that are not counts.
+_UNITS = {_CLOCK: ("s", 1e-9)}
+#: Column of time in a view, in lower case.
+_SECONDS = "exclusive cpu time in seconds."
+
+#: What runs before the launcher starts, and in each rank.
+_FRONT, _RANK = (
+    Path(__file__).with_name(f"openspeedshop_{part}.sh.in").read_text().replace("{RANK}", RANK)
+    for part in ("front", "rank")
+)
+#: Messages of collectors that have lost counts; Open|SpeedShop exits with 0 nevertheless.
+_REFUSALS = re.compile(r"^.*(?:OpenSS_PAPIerror|cannot be counted|PAPI_overflow\(\)).*$", re.M)
+#: What `papi_command_line` says of an event.
+_FAILED = re.compile(r"^Failed adding: (\S+)\s*\nbecause: (.*)$", re.M)
+_ADDED = re.compile(r"^Successfully added: (\S+)", re.M)
+
+
+@dataclass(frozen=True)
+class OpenSpeedShop(Tool):
+    """See `base.Tool`; a collector of Open|SpeedShop, and what it is asked."""
+
+    name: str
+    collector: str
+    #: Its rate or threshold.
+    setting: str
+    value: str
+    #: Candidates of its events, and how many it takes.
+    events: tuple[str, ...] = ()
+    most: int = 0
+    #: The column of an event in its view.
+    column: str = "{}"
+
+    def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
+        """See the interface. Events are tried once, before the launcher."""
+        variable = self._variable("EVENTS" if self.most > 1 else "EVENT")
+        words = [variable, str(self.most), " ".join(self.events)]
+        front = ["sh", "-c", _FRONT, self.name, FOLDER, *words]
+        return [
+            *(*front, *launcher, "sh", "-c", _RANK, self.name, FOLDER, self.collector),
+            *application,
+        ]
+
+    def environment(self) -> dict[str, str]:
+        """Rates and thresholds."""
+        return {self._variable(self.setting): self.value}
+
+    def _variable(self, name: str) -> str:
+        """The variable of the environment that sets this of the collector."""
+        return f"OPENSS_{self.collector.upper()}_{name}"
+
+    def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
+        """See the interface. Gathers the files of the run first, on the node where this runs."""
+        for path in base.files_of(folder, ranks, "rank", ".err").values():
+            if refusal := _REFUSALS.search(path.read_text(errors="replace")):
+                raise ToolError(f"{path}: {refusal[0].strip()}")
+        gather(folder, ranks)
+        return [row for rank in range(ranks) for row in self._rows(folder, rank)]
+
+    def missing(self) -> str | None:
+        """See the interface."""
+        for program in _PROGRAMS:
+            if shutil.which(program) is None:
+                return f"{program} is not on PATH: docs/tools.md says which build is needed"
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            words = [word.replace(FOLDER, place) for word in self.wrap([], ["true"])]
+            answer = ask(words, {**os.environ, "OMP_NUM_THREADS": "1"}, folder=folder)
+            if not answer.ok:
+                return f"Open|SpeedShop does not run: {first_line(answer.stderr)}"
+            if not any((folder / RAW).iterdir()):
+                return "Open|SpeedShop leaves no data: its collectors are not preloaded"
+        return None
+
+    def _rows(self, folder: Path, rank: int) -> list[CounterRow]:
+        path = view_path(folder, rank)
+        sums = read_view(path)
+        rows = self._counts(folder, path, sums, rank) if self.events else []
+        if _SECONDS in sums:
+            rows.append(CounterRow(rank, "CPU time", sums[_SECONDS], "s"))
+        return rows
+
+    def _counts(
+        self, folder: Path, path: Path, sums: Mapping[str, float], rank: int
+    ) -> list[CounterRow]:
+        """Rows of the events; without a value for those that the machine refused."""
+        tried = folder / "events.txt"
+        if not tried.is_file():
+            raise ToolError(f"{tried}: no such file: the events were not tried")
+        text = tried.read_text(errors="replace")
+        rows = []
+        for event in _ADDED.findall(text)[: self.most]:
+            column = self.column.format(event).lower()
+            if column not in sums:
+                raise ToolError(f"{path}: no column of {event}; found: {', '.join(sums)}")
+            unit, factor = _UNITS.get(event, ("count", 1.0))
+            rows.append(CounterRow(rank, event, sums[column] * factor, unit))
+        if self.most == 1:  # the first that can be counted, whatever was tried before it
+            return rows
+        _require_clock(path, sums, rows)
+        for event, reason in _FAILED.findall(text):
+            # An event that exists may lack a counter, because of the others.
+            exists = reason.startswith("Event exists")
+            state: State = "not counted" if exists else "not supported"
+            rows.append(CounterRow(rank, event, None, "count", state))
+        return rows
+
+
+def _require_clock(path: Path, sums: Mapping[str, float], rows: Sequence[CounterRow]) -> None:
+    """Raise ToolError if the collector has lost the last event, and so maybe all others."""
+    clock_s = next((row.value for row in rows if row.event == _CLOCK), None) or 0.0
+    sampled_s = sums.get(_SECONDS, 0.0)
+    if clock_s < _CLOCK_SHARE * sampled_s or not clock_s:
+        raise ToolError(
+            f"{path}: {_CLOCK}, the last event, has {clock_s:.3f} s of {sampled_s:.3f} s of"
+            " CPU time: this build of Open|SpeedShop loses events (docs/tools.md)"
+        )
+
+
+TOOLS: tuple[Tool, ...] = (
+    OpenSpeedShop("openspeedshop", "hwcsamp", "RATE", "100", EVENTS, most=6),
+    OpenSpeedShop(
+        *("openspeedshop:hwc", "hwc", "THRESHOLD", "10000000", ("PAPI_TOT_CYC", _CLOCK)),
+        most=1,
+        column="Exclusive {} Counts",
+    ),
+    OpenSpeedShop("openspeedshop:pcsamp", "pcsamp", "RATE", "100"),
+)
+
+
+# Makes the view of each rank.
 
 
 #: Folder of the collectors' files, within that of the run.
@@ -33,15 +179,14 @@ _ATTEMPTS = 5
 _GATHER_TIMEOUT_S = 600
 
 
-def view_path(folder: Path, rank: int, view: str) -> Path:
-    """File of a rank's view: `functions` or `linkedobjects`."""
-    return folder / f"rank-{rank}.{view}.csv"
+def view_path(folder: Path, rank: int) -> Path:
+    """File of a rank's linked objects."""
+    return folder / f"rank-{rank}.csv"
 
 
-def gather(folder: Path, ranks: int, views: Sequence[str]) -> None:
-    """Write the views of each rank, unless they are there. Raises ToolError."""
-    expected = [view_path(folder, rank, view) for rank in range(ranks) for view in views]
-    if all(path.is_file() for path in expected):
+def gather(folder: Path, ranks: int) -> None:
+    """Write the view of each rank, unless all are there. Raises ToolError."""
+    if all(view_path(folder, rank).is_file() for rank in range(ranks)):
         return
     database = folder / _DATABASE
     if not any((folder / RAW).glob("*")):
@@ -60,9 +205,8 @@ def gather(folder: Path, ranks: int, views: Sequence[str]) -> None:
         count = f"found {len(processes_of)} of {ranks}"
         raise ToolError(f"{database}: no data of rank {absent[0]}; {count}")
     commands = {
-        view_path(folder, rank, view): f"expview {processes_of.get(rank, '')} -v {view} -F csv"
+        view_path(folder, rank): f"expview {processes_of.get(rank, '')} -v linkedobjects -F csv"
         for rank in range(ranks)
-        for view in views
     }
     _ask(folder, commands, ",")
     (folder / _COPY).unlink()
@@ -74,6 +218,7 @@ def _ask(folder: Path, commands: Mapping[Path, str], complete: str) -> None:
     Raises ToolError with what is there instead. openss now and then loses a command (it reads the
     line after it freed it), so it is asked again.
     """
+    said = ""
     for _ in range(_ATTEMPTS):
         lacking = [path for path in commands if complete not in _content(path)]
         if not lacking:
@@ -109,229 +254,32 @@ def _run(folder: Path, words: Sequence[str], stdin: IO[str] | None = None) -> st
     return answer.text
 
 
-# Views of Open|SpeedShop as CSV (`expview -F csv`).
-#
-# The CSV has no quotes: the last column, a name, may contain commas. An empty cell means 0.
-
-
 #: Name of the last line of some views, which has the sums.
 _SUMMARY = "Report Summary"
-#: Names of the last column.
-_NAMES = ("Function (defining location)", "LinkedObject")
 
 
-@dataclass(frozen=True)
-class View:
-    """One view of one rank."""
+def read_view(path: Path) -> dict[str, float]:
+    """Column, in lower case as some views have it -> its sum over the objects of a rank.
 
-    path: Path
-    #: Names of the columns of numbers.
-    columns: list[str]
-    #: Name (function or linked object) and its numbers, one per column. Names may repeat.
-    rows: list[tuple[str, list[float]]]
-
-    def values(self, column: str) -> list[tuple[str, float]]:
-        """Name and value of each row. Raises ToolError if there is no such column.
-
-        Open|SpeedShop prints names of events in lower case in some views.
-        """
-        names = [name.lower() for name in self.columns]
-        if column.lower() not in names:
-            raise ToolError(f"{self.path}: no column {column!r}; found: {', '.join(self.columns)}")
-        place = names.index(column.lower())
-        return [(name, numbers[place]) for name, numbers in self.rows]
-
-    def total(self, column: str) -> float:
-        """Sum over all rows."""
-        return sum(value for _, value in self.values(column))
-
-
-def read_view(path: Path) -> View:
-    """The view in a file. Raises ToolError, with the file's own line if it has no table."""
-    try:
-        text = path.read_text(errors="replace")
-    except FileNotFoundError:
-        raise ToolError(f"{path}: no such file: openss made no view") from None
-    lines = [line for line in text.splitlines() if line.strip()]
+    The CSV has no quotes: the last column, a name, may contain commas. An empty cell means 0.
+    Raises ToolError, with the file's own line if it has no table.
+    """
+    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
     if not lines:
         raise ToolError(f"{path}: empty: openss has no data of this rank")
-    columns = lines[0].split(",")
-    if columns[-1] not in _NAMES or len(lines) < 2:
+    *columns, last = lines[0].lower().split(",")
+    if last != "linkedobject" or not columns or len(lines) < 2:
         raise ToolError(f"{path}: no table: {lines[0].strip()}")
-    rows = []
+    sums = dict.fromkeys(columns, 0.0)
     for line in lines[1:]:
-        *numbers, name = line.split(",", len(columns) - 1)
+        *numbers, name = line.split(",", len(columns))
         try:
             values = [figure(number or 0) for number in numbers]
         except ValueError:
             values = []
-        if len(values) != len(columns) - 1:
-            raise ToolError(f"{path}: not a row of {len(columns)} columns: {line!r}")
+        if len(values) != len(columns):
+            raise ToolError(f"{path}: not a row of {len(columns) + 1} columns: {line!r}")
         if name != _SUMMARY:
-            rows.append((name, values))
-    return View(path, columns[:-1], rows)
-
-
-#: Programs of Open|SpeedShop and PAPI that a run needs.
-_PROGRAMS = ("ossrun", "ossutil", "openss", "papi_command_line")
-_CLOCK = "perf::TASK-CLOCK"
-#: Events of `hwcsamp`, which takes at most six. PAPI counts user level only. The clock is the last:
-#: the collector of the last commit loses events that follow the first, and prints 0 for them.
-EVENTS = (
-    "perf::PAGE-FAULTS",
-    "perf::CONTEXT-SWITCHES:u=1:k=1",
-    "PAPI_TOT_CYC",
-    "PAPI_TOT_INS",
-    "PAPI_L3_TCM",
-    _CLOCK,
-)
-#: Least share of the sampled CPU time that the clock shows if it was counted (0.7 to 2 were seen).
-_CLOCK_SHARE = 0.1
-#: Event of `hwc` and `hwctime`: the first that can be counted.
-OVERFLOWS = ("PAPI_TOT_CYC", _CLOCK)
-#: Events between two samples of `hwc` and `hwctime`.
-_THRESHOLD = "10000000"
-#: Unit and factor of events that are not counts.
-_UNITS = {_CLOCK: ("s", 1e-9)}
-
-_TIME = "CPU time"
-_SECONDS = "Exclusive CPU time in seconds."
-_CALLS = "Number of Calls"
-_CALL_MS = "Exclusive MPI Call Time(ms)"
-
-#: What runs before the launcher starts, and in each rank.
-_FRONT, _RANK = (
-    Path(__file__).with_name(f"openspeedshop_{part}.sh.in").read_text().replace("{RANK}", RANK)
-    for part in ("front", "rank")
-)
-#: Messages of collectors that have lost counts; Open|SpeedShop exits with 0 nevertheless.
-_REFUSALS = re.compile(r"^.*(?:OpenSS_PAPIerror|cannot be counted|PAPI_overflow\(\)).*$", re.M)
-#: What `papi_command_line` says of an event.
-_FAILED = re.compile(r"^Failed adding: (\S+)\s*\nbecause: (.*)$", re.M)
-_ADDED = re.compile(r"^Successfully added: (\S+)", re.M)
-
-
-@dataclass(frozen=True)
-class OpenSpeedShop(Tool):
-    """See `base.Tool`; a collector of Open|SpeedShop, what it is asked, and which views it has."""
-
-    collector: str
-    #: Its rate or threshold; empty if it has none.
-    setting: str = ""
-    value: str = ""
-    #: Candidates of its events, and how many it takes.
-    events: tuple[str, ...] = ()
-    most: int = 0
-    views: tuple[str, ...] = ("linkedobjects", "functions")
-    name: str = ""
-
-    def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """See the interface. Events are tried once, before the launcher."""
-        variable = self._variable("EVENTS" if self.most > 1 else "EVENT")
-        words = [variable, str(self.most), " ".join(self.events)]
-        front = ["sh", "-c", _FRONT, self.name, FOLDER, *words]
-        return [
-            *(*front, *launcher, "sh", "-c", _RANK, self.name, FOLDER, self.collector),
-            *application,
-        ]
-
-    def environment(self) -> dict[str, str]:
-        """Rates and thresholds."""
-        return {self._variable(self.setting): self.value} if self.setting else {}
-
-    def _variable(self, name: str) -> str:
-        """The variable of the environment that sets this of the collector."""
-        return f"OPENSS_{self.collector.upper()}_{name}"
-
-    def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
-        """See the interface. Gathers the files of the run first, on the node where this runs."""
-        for path in base.files_of(folder, ranks, "rank", ".err").values():
-            if refusal := _REFUSALS.search(path.read_text(errors="replace")):
-                raise ToolError(f"{path}: {refusal[0].strip()}")
-        gather(folder, ranks, self.views)
-        return [row for rank in range(ranks) for row in self._rows(folder, rank)]
-
-    def missing(self) -> str | None:
-        """See the interface."""
-        for program in _PROGRAMS:
-            if shutil.which(program) is None:
-                return f"{program} is not on PATH: docs/tools.md says which build is needed"
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            words = [word.replace(FOLDER, place) for word in self.wrap([], ["true"])]
-            answer = ask(words, {**os.environ, "OMP_NUM_THREADS": "1"}, folder=folder)
-            if not answer.ok:
-                return f"Open|SpeedShop does not run: {first_line(answer.stderr)}"
-            if not any((folder / RAW).iterdir()):
-                return "Open|SpeedShop leaves no data: its collectors are not preloaded"
-        return None
-
-    def _rows(self, folder: Path, rank: int) -> list[CounterRow]:
-        functions = read_view(view_path(folder, rank, "functions"))
-        if "linkedobjects" not in self.views:
-            return _calls(functions, rank)
-        objects = read_view(view_path(folder, rank, "linkedobjects"))
-        rows = self._counts(folder, objects, rank) if self.events else []
-        if self.most > 1:
-            _require_clock(objects, rows)
-        if _SECONDS in objects.columns:
-            time_s = objects.total(_SECONDS)
-            nameless_s = max(0.0, time_s - functions.total(_SECONDS))
-            rows.append(CounterRow(rank, _TIME, time_s, "s"))
-            rows.append(CounterRow(rank, f"{_TIME} in no known function", nameless_s, "s"))
-        return rows
-
-    def _counts(self, folder: Path, objects: View, rank: int) -> list[CounterRow]:
-        """Rows of the events; without a value for those that the machine refused."""
-        tried = folder / "events.txt"
-        if not tried.is_file():
-            raise ToolError(f"{tried}: no such file: the events were not tried")
-        text = tried.read_text(errors="replace")
-        column = "{}" if self.collector == "hwcsamp" else "Exclusive {} Counts"
-        rows = []
-        for event in _ADDED.findall(text)[: self.most]:
-            unit, factor = _UNITS.get(event, ("count", 1.0))
-            count = objects.total(column.format(event)) * factor
-            rows.append(CounterRow(rank, event, count, unit))
-        for event, reason in _FAILED.findall(text) if self.most > 1 else ():
-            # An event that exists may lack a counter, because of the others.
-            exists = reason.startswith("Event exists")
-            state: State = "not counted" if exists else "not supported"
-            rows.append(CounterRow(rank, event, None, "count", state))
-        return rows
-
-
-def _require_clock(objects: View, rows: Sequence[CounterRow]) -> None:
-    """Raise ToolError if the collector has lost the last event, and so maybe all others."""
-    clock_s = next((row.value for row in rows if row.event == _CLOCK), None) or 0.0
-    sampled_s = objects.total(_SECONDS)
-    if clock_s < _CLOCK_SHARE * sampled_s or not clock_s:
-        raise ToolError(
-            f"{objects.path}: {_CLOCK}, the last event, has {clock_s:.3f} s of {sampled_s:.3f} s of"
-            " CPU time: this build of Open|SpeedShop loses events (docs/tools.md)"
-        )
-
-
-def _calls(functions: View, rank: int) -> list[CounterRow]:
-    """Time in each MPI function, and its number of calls."""
-    columns = ((_CALL_MS, "time", "s", 1e-3), (_CALLS, "calls", "count", 1.0))
-    return [
-        CounterRow(rank, f"{name.split(' ')[0].removeprefix('P')} {what}", value * factor, unit)
-        for column, what, unit, factor in columns
-        for name, value in functions.values(column)
-    ]
-
-
-_OVERFLOW = ("THRESHOLD", _THRESHOLD, OVERFLOWS, 1)
-_COLLECTORS = (
-    OpenSpeedShop("hwcsamp", "RATE", "100", EVENTS, most=6, name="openspeedshop"),
-    OpenSpeedShop("hwc", *_OVERFLOW),
-    OpenSpeedShop("hwctime", *_OVERFLOW),
-    OpenSpeedShop("pcsamp", "RATE", "100"),
-    OpenSpeedShop("usertime", "RATE", "35"),
-    OpenSpeedShop("mpi", views=("functions",)),
-    OpenSpeedShop("mpit", views=("functions",)),
-)
-TOOLS: tuple[Tool, ...] = tuple(
-    replace(tool, name=tool.name or f"openspeedshop:{tool.collector}") for tool in _COLLECTORS
-)
+            for column, value in zip(columns, values, strict=True):
+                sums[column] += value
+    return sums

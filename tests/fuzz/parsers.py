@@ -122,11 +122,6 @@ _TOPDOWN = b'{"metric-value": "12.5", "metric-unit": "%  TopdownL1"}\n'
 _PERF = captures("perf_stat/*/rank-0.json")
 
 
-def _view(path: Path) -> list[float]:
-    view = read_view(path)
-    return [view.total(column) for column in view.columns]
-
-
 _PROGRAMS = [
     *map(_workload, workloads()),
     *map(_writer, ("perftest", "ucx", "mpi_put")),
@@ -139,8 +134,8 @@ _PROGRAMS = [
     _tool("likwid:CYCLE_STALLS", "rank-0.csv", captures("likwid/*/*.csv")),
     _tool("mpip", "lmp.mpiP", captures("mpip/lammps/lmp.mpiP"), 2),
     _tool("papi:stalls", "rank-0/papi_hl_output/rank_000000.json", captures("papi/*/*/*/*.json")),
-    _tool("openspeedshop:mpi", "rank-0.functions.csv", _VIEWS, **{"rank-0__err": ""}),
-    Target("openspeedshop views", of_file("rank-0.csv", _view), _VIEWS, (ToolError,)),
+    _tool("openspeedshop:pcsamp", "rank-0.csv", _VIEWS, **{"rank-0__err": ""}),
+    Target("openspeedshop views", of_file("rank-0.csv", read_view), _VIEWS, (ToolError,)),
     Target("ethtool", of_text(lambda text: node_counters.parse_ethtool("eth0", text)),
            [made.ETHTOOL.encode()]),
     Target("cpuinfo", of_text(lambda text: host.processor_family(host.processor_identity(text))),

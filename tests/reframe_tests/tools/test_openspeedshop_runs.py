@@ -77,7 +77,7 @@ pytestmark = [
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("program")
     (folder / "work.c").write_text(PROGRAM)
-    words = [MPICC, "-O1", "-pie", "-fPIE", "-o", "work", "work.c"]
+    words = [MPICC, "-O1", "-o", "work", "work.c"]
     succeeded(ran(*words, cwd=folder))
     return folder / "work"
 
@@ -101,21 +101,6 @@ def counted(folder: Path, name: str, *application: object, ranks: int = 2) -> di
     return {(row.rank, row.event): row for row in TOOLS[name].parse(folder, ranks)}
 
 
-def by_name(folder: Path, rank: int, view: str, column: str) -> dict[str, float]:
-    """Values of a view by the first word of their names."""
-    found = read_view(view_path(folder, rank, view)).values(column)
-    return {name.split(" ")[0]: value for name, value in found}
-
-
-def test_functions_of_a_position_independent_program_have_their_names(tmp_path, work):
-    assert work.read_bytes()[16] == 3  # ET_DYN
-    found = counted(tmp_path, "openspeedshop:pcsamp", work)
-    for rank in (0, 1):
-        times = by_name(tmp_path, rank, "functions", "Exclusive CPU time in seconds.")
-        assert times["leaf"] > 0.1
-    assert found[1, "CPU time in no known function"].value < 0.1 * found[1, "CPU time"].value
-
-
 def test_events_stand_in_their_columns_after_one_that_does_not_exist(tmp_path, work):
     events = "PAPI_NO_SUCH,perf::TASK-CLOCK,perf::PAGE-FAULTS"
     words = [MPIRUN, "-np", "2", "ossrun", "-c", "hwcsamp", str(work)]
@@ -123,24 +108,13 @@ def test_events_stand_in_their_columns_after_one_that_does_not_exist(tmp_path, w
     done = start(tmp_path, words, **variables)
     assert done.returncode == 0
     assert "PAPI_NO_SUCH cannot be counted" in done.stderr
-    gather(tmp_path, 2, ["linkedobjects"])
+    gather(tmp_path, 2)
     for rank in (0, 1):
-        view = read_view(view_path(tmp_path, rank, "linkedobjects"))
-        time_s = view.total("Exclusive CPU time in seconds.")
-        assert view.total("papi_no_such") == 0
-        assert view.total("perf::TASK-CLOCK") * 1e-9 == pytest.approx(time_s, rel=0.3)
-        assert PAGES <= view.total("perf::PAGE-FAULTS") < 3 * PAGES
-
-
-def test_mpi_calls_are_counted(tmp_path, work):
-    for level in ("openspeedshop:mpi", "openspeedshop:mpit"):
-        folder = tmp_path / level
-        folder.mkdir()
-        found = counted(folder, level, work)
-        assert [found[rank, "MPI_Allreduce calls"].value for rank in (0, 1)] == [50, 50]
-        # Rank 0 has half the work, so it waits.
-        waits = [found[rank, "MPI_Allreduce time"].value for rank in (0, 1)]
-        assert waits[0] > waits[1]
+        sums = read_view(view_path(tmp_path, rank))
+        time_s = sums["exclusive cpu time in seconds."]
+        assert sums["papi_no_such"] == 0
+        assert sums["perf::task-clock"] * 1e-9 == pytest.approx(time_s, rel=0.3)
+        assert PAGES <= sums["perf::page-faults"] < 3 * PAGES
 
 
 def test_hwcsamp_agrees_with_perf_stat_of_the_same_processes(tmp_path, work):

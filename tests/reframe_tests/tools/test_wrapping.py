@@ -55,7 +55,7 @@ def test_words_output_and_status_of_the_application_survive(run, name):
     os.close(held)
 
 
-@pytest.mark.parametrize("name", [*WRAPPED, "openspeedshop:mpi"])
+@pytest.mark.parametrize("name", [*WRAPPED, "openspeedshop:pcsamp"])
 def test_the_launcher_starts_a_wrapper_per_rank(name):
     words = TOOLS[name].wrap(["mpiexec", "-n", "4"], ["app", "a b"])
     start = words.index("mpiexec")
