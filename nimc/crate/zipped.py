@@ -1,18 +1,20 @@
 """The zip of a crate, its manifest, and the signature of that.
 
-Files are in order of their names, dated 1980-01-01 and not compressed. So whoever packs the same
-files gets the same bytes, and a zip of which any byte was changed, headers included, is not the one
-that packing its files gives. Nothing in it can be larger than the zip itself.
+Files are in order of their names, dated 1980-01-01 and not compressed, so that packing the same
+files gives the same bytes. Other programs may pack them anew, but not compressed: what is read is
+then as large as it is in the zip, whatever that states.
 """
 
 from __future__ import annotations
 
 import io
 import stat
+import struct
 import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from records.chain import digest
 from records.errors import InputError, MachineError, show
@@ -21,44 +23,86 @@ from records.programs import ProgramAnswer, ask, which
 #: Name of a file in the crate, with `/` between folders -> its content.
 Files = Mapping[str, bytes]
 
-#: Largest crate, bytes.
-LARGEST_B = 1 << 30
+#: Largest crate, bytes, and the most files of a zip without extensions.
+LARGEST_B, MOST_FILES = 1 << 30, 0xFFFF
 
 MANIFEST, SIGNATURE = "manifest-sha256.txt", "manifest-sha256.txt.sig"
+
+#: Begins the entry of a file in the zip's directory, and its own header.
+_LISTED, _BEGUN = b"PK\1\2", b"PK\3\4"
+#: Of a file's own header: how it begins, flags, method, checksum, and both sizes.
+_HEADER = struct.Struct("<4s2xHH4xIII")
+#: The flag of names in UTF-8.
+_UTF8 = 0x800
 
 
 def zipped(files: Files) -> bytes:
     """The zip. Raises InputError for names or sizes that a crate cannot have."""
-    if sum(map(len, files.values())) > LARGEST_B:
-        raise InputError(f"the crate is larger than allowed: {LARGEST_B >> 20} MiB")
+    if len(files) > MOST_FILES:
+        raise InputError(f"the crate has {len(files)} files; allowed: {MOST_FILES}")
+    if sum(map(len, files.values())) > LARGEST_B:  # before the memory for it is needed
+        _refuse_large()
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
         for name, content in sorted(files.items()):
-            outside = any(part in ("", ".", "..") for part in name.split("/"))
-            if outside or "\\" in name or not name.isprintable():
-                allowed = "plain names of files within the crate"
-                raise InputError(f"{show(name)} found; allowed: {allowed}")
+            _require_plain(name)
             entry = zipfile.ZipInfo(name)
             entry.external_attr = (stat.S_IFREG | 0o644) << 16
             archive.writestr(entry, content)
+    if out.tell() > LARGEST_B:
+        _refuse_large()
     return out.getvalue()
 
 
+def _refuse_large() -> NoReturn:
+    raise InputError(f"the crate is larger than allowed: {LARGEST_B >> 20} MiB")
+
+
+def _require_plain(name: str) -> None:
+    outside = any(part in ("", ".", "..") for part in name.split("/"))
+    if outside or "\\" in name or not name.isprintable():
+        raise InputError(f"{show(name)} found; allowed: plain names of files within the crate")
+
+
 def unzipped(raw: bytes) -> dict[str, bytes]:
-    """The files of a crate. Raises InputError for all but what `zipped` makes of listed files."""
+    """The files of a crate, which its manifest lists. Raises InputError.
+
+    All headers are checked before a file is read.
+    """
+    if raw.count(_LISTED) > MOST_FILES:  # each takes more memory than it has bytes
+        raise InputError(f"has more files than allowed: {MOST_FILES}")
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             entries = archive.infolist()
+            for entry in entries:
+                _require_plain(entry.orig_filename)
+                _require_stored(entry, raw)
+            if len({entry.filename for entry in entries}) < len(entries):
+                raise InputError("has two files of one name")
             if sum(entry.file_size for entry in entries) > len(raw):
-                raise ValueError("its files are larger than the zip itself")
+                raise InputError("its files are larger than the zip itself")
             files = {entry.filename: archive.read(entry) for entry in entries}
-    except Exception as error:  # `zipfile` and its decompressors have many
+    except InputError:
+        raise
+    except Exception as error:  # `zipfile` has many
         raise InputError(f"is damaged, or no zip: {error}") from None
-    if zipped(files) != raw:
-        raise InputError("is not the zip that packing its files gives: its headers were changed")
     if files.get(MANIFEST) != manifest(files):
         raise InputError(f"{MANIFEST}: does not list these files; sha256sum -c says which differ")
     return files
+
+
+def _require_stored(entry: zipfile.ZipInfo, raw: bytes) -> None:
+    """Raises InputError for what is compressed, encrypted, a link, or stated in two ways."""
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    flags, method = entry.flag_bits & ~_UTF8, entry.compress_type
+    listed = (flags, method, entry.CRC, entry.compress_size, entry.file_size)
+    begun, own_flags, *own = _HEADER.unpack_from(raw, entry.header_offset)
+    if begun != _BEGUN or (own_flags & ~_UTF8, *own) != listed:
+        raise InputError(f"{entry.filename}: its header is not what the zip lists")
+    if flags or method or entry.compress_size != entry.file_size or kind not in (0, stat.S_IFREG):
+        raise InputError(
+            f"{entry.filename}: compressed, encrypted or a link; allowed: as of zip -0"
+        )
 
 
 # The manifest: the SHA-256 of every file, which sha256sum(1) checks, and which is what is signed.
