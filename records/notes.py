@@ -142,7 +142,7 @@ class Note(Enum):
     )
     PROVENANCE = (
         "provenance differs between blocks: {names}",
-        "the pairs are valid but mix configurations; `nimc run --fresh` starts again",
+        "the pairs are valid but mix configurations; with --fresh, the campaign starts again",
     )
     REFERENCE = (
         "slower than its reference: {off:.4g} {unit} without writers; {reference:.4g} {unit} within"

@@ -5,6 +5,7 @@ samples/CASE.jsonl       one sample per line (`records.sample.Sample`), in a cha
 counters/CASE.jsonl      counts of tools in each run's ranks, and of nodes
 provenance/SHA256.json   how runs were made; samples refer to these files
 logs/CASE/BLOCK/         output of the application, the writers and ReFrame
+call.json                the command that made it (`records.calls`)
 lock                     held by the `nimc run` that measures
 report/                  report.html and its data; can be rebuilt at any time
 """
@@ -22,7 +23,6 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, field_validator
 
-from records.checkout import ROOT
 from records.errors import InputError, show
 from records.files import replace_text
 from records.json_limits import read_json, validated
@@ -206,12 +206,6 @@ class RunHeader:
     pairs_raised: Pairs | None = None
     #: Schema of the run and of its samples.
     schema: int = SCHEMA_VERSION
-
-    @property
-    def asked_by(self) -> str:
-        """What a command calls the campaign: its name, or a file if it is none of `campaigns/`."""
-        file = f"{self.campaign}.yaml"
-        return self.campaign if (ROOT / "campaigns" / file).exists() else file
 
     @property
     def most_pairs(self) -> int:

@@ -6,6 +6,7 @@ Text of others is made safe at one edge for each place: Jinja escapes what goes 
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -39,6 +40,8 @@ def some(names: Iterable[object], most: int) -> str:
 WIDTH = 80
 _INDENT = "  "
 _BREAK = " \\"
+#: Stands for a space at which no line is broken; no text has it.
+_BOUND = "\0"
 
 
 def duration(seconds: float) -> str:
@@ -73,7 +76,7 @@ def aligned(
         alone = len(part) == 1 and len(indent) + widths[part[0]] > width
         padded = (f"{record[i]:{'<' if i in left or alone else '>'}{widths[i]}}" for i in part)
         text = (indent + gap.join(padded)).rstrip()
-        return _wrapped_line(text, width) if text or not indent else ()
+        return filled(text, width) if text or not indent else ()
 
     parts = _lines_of(widths, gap, width)
     return "\n".join(line for cells in records for part in parts for line in lines(cells, part))
@@ -108,16 +111,22 @@ def broken(words: Iterable[str], width: int = WIDTH) -> str:
 
 
 def wrapped(text: str, width: int = WIDTH) -> str:
-    """Lines of at most `width` columns; words that are longer, such as paths, stay whole."""
-    return "\n".join(part for line in text.split("\n") for part in _wrapped_line(line, width))
+    """Lines of at most `width` columns.
+
+    Words that are longer, such as paths, stay whole; so do commands between backticks.
+    """
+    return "\n".join(part for line in text.split("\n") for part in filled(line, width))
 
 
-def _wrapped_line(line: str, width: int, indent: str = _INDENT) -> list[str]:
+def filled(line: str, width: int, indent: str = _INDENT) -> list[str]:
+    """The lines of one line, as `wrapped` gives them; those after the first are indented."""
     if len(line) <= width:
         return [line]
-    return textwrap.wrap(
-        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    whole = re.sub(r"`[^`]+`", lambda code: code.group().replace(" ", _BOUND), line)
+    parts = textwrap.wrap(
+        whole, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
+    return [part.replace(_BOUND, " ") for part in parts]
 
 
 # Lines that read as sentences: one a case.
@@ -161,9 +170,9 @@ def sentences(
 
     def text(line: Line, parts: Sequence[str]) -> Iterator[str]:
         padded = (f"{part:{room}}" for part, room in zip(parts, widths[:count], strict=False))
-        yield from _wrapped_line(gap.join(padded).rstrip(), width, indent)
+        yield from filled(gap.join(padded).rstrip(), width, indent)
         below = [gap.join(filter(None, parts[count:])), *line.details] if details else []
         for detail in filter(None, below):
-            yield from _wrapped_line(f"{_INDENT * 2}{one_line(detail)}", width, _INDENT * 3)
+            yield from filled(f"{_INDENT * 2}{one_line(detail)}", width, _INDENT * 3)
 
     return ["\n".join(text(*both)) for both in zip(lines, shown, strict=True)]

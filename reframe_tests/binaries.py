@@ -21,6 +21,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError
 
+from records.commands import command
 from records.errors import InputError, NimcError
 from records.machine.program import search_path
 from records.machine.site import load as load_machine
@@ -134,7 +135,8 @@ class BinariesMixin(SpackMixin):
         if self._named:
             raise InputError(f"{site}: programs: {self.program} is no program on this host")
         if self.stack:
-            raise InputError(f"{absent}; 'nimc spack' builds it (docs/workloads.md#spack)")
+            build = command("spack", "build", self.stack, "--machine", self.current_system.name)
+            raise InputError(f"{absent}; `{build}` builds it (docs/workloads.md#spack)")
         raise InputError(f"{absent}; name it in 'programs' of {site} (docs/workloads.md)")
 
 
@@ -190,7 +192,7 @@ class ThreadsMixin(rfm.RegressionTestPlugin):
         try:
             asked = layout_of(self.layout)
         except ValueError:
-            why = "allowed: RANKSxTHREADS, such as 8x2 (auto: with nimc run alone)"
+            why = "allowed: RANKSxTHREADS, such as 8x2 (auto: in campaigns alone)"
             raise fault(self, "layout", why) from None
         if asked is None:
             return ranks, max(1, self.app_cores // ranks)

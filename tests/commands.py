@@ -117,11 +117,17 @@ class Nimc:
         So do the sessions of ReFrame's stand-in. With `figures`, the page of its report is the real
         one.
         """
+        return self.typed(self.words(*options), self.folder, fake=fake, figures=figures)
+
+    def typed(
+        self, words: Iterable[str], folder: Path, *, fake: str = "", figures: bool = False
+    ) -> tuple[int, str, str]:
+        """As `run`, any words in any folder."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("nimc.run.runner.run_session", _session)
             if not figures:
                 patch.setattr("analysis.report.page.render", nimc_without_figures.render)
-            return call(self.words(*options), self.folder, self.environment(fake))
+            return call(words, folder, self.environment(fake))
 
     def ended(self, *options: str, code: int = 0, **more: Any) -> tuple[str, str]:
         """Run it to its end, with this exit status: standard output, standard error."""

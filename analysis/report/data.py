@@ -27,6 +27,8 @@ from analysis.samples.integrity import Integrity, check_run, refuse_faults
 from analysis.samples.pairs import judged, pair_table
 from analysis.samples.provenance import read_provenance
 from analysis.statistics.interval import flat
+from records.calls import RunCommands
+from records.commands import Shell
 from records.errors import InputError
 from records.json_limits import read_json
 from records.run import RunHeader, load_header
@@ -120,6 +122,10 @@ class RunData:
         )
         took = of_blocks.group_by("case").agg(pl.sum("took_s")).iter_rows()
         return {case: took_s / pairs[case] for case, took_s in took if case in pairs}
+
+    def commands(self, shell: Shell | None) -> RunCommands:
+        """What goes on with the run, typed in a `shell` of this host; None: on another host."""
+        return RunCommands(self.path, self.header.campaign, self.header.machine, shell)
 
     def earlier(self) -> int:
         """Runs of the same campaign on the same machine in its folder that started before.

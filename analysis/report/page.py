@@ -26,6 +26,7 @@ from analysis.samples.pairs import kinds
 from analysis.statistics.interval import ends
 from records import units
 from records.arms import BASELINE
+from records.commands import Shell
 from records.errors import InputError
 from records.files import distrust, make_folder, replace_text
 from records.groups import grouped
@@ -39,12 +40,15 @@ _NAMED = 4
 _DOUBTS = {Note.FIRST_ATTEMPTS.remedy, Note.MANY_REJECTED.remedy}
 
 
-def summary(run: RunData) -> list[str]:
-    """The first sentences on a run: what was measured, what is lost, what to do next."""
+def summary(run: RunData, shell: Shell | None = None) -> list[str]:
+    """The first sentences on a run: what was measured, what is lost, what to do next.
+
+    The commands in them are for this `shell`.
+    """
     if run.samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
-    step = words.next_step(run.results, run.header, run.pair_s)
+    step = words.next_step(run.results, run.header, run.commands(shell), run.pair_s)
     return [_measured(run), _lost(effects), step]
 
 
@@ -119,10 +123,10 @@ _SHOWN = [
 _DRAWN = ["key", "arm", "status", "outcome", "reason", "fom", "nodes"]
 
 
-def render(runs: Sequence[RunData]) -> str:
-    """The page of `runs` of one machine, the newest first."""
+def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
+    """The page of `runs` of one machine, the newest first; its commands are for this `shell`."""
     ordered = sorted(runs, key=lambda run: run.header.started_s, reverse=True)
-    views = [_run_view(run, f"r{index}") for index, run in enumerate(ordered)]
+    views = [_run_view(run, f"r{index}", shell) for index, run in enumerate(ordered)]
     machine = ordered[0].header.machine
     return render_page(
         SUBJECTS,
@@ -150,7 +154,7 @@ def render(runs: Sequence[RunData]) -> str:
     )
 
 
-def _run_view(run: RunData, anchor: str) -> View:
+def _run_view(run: RunData, anchor: str, shell: Shell | None) -> View:
     """One run: `data`, `shown` (rows of the table of results), its `cases` and `sections`."""
     names = list(dict.fromkeys(row.case for row in run.results))
     cases = [_case_view(run, name, f"{anchor}c{i}") for i, name in enumerate(names)]
@@ -159,7 +163,7 @@ def _run_view(run: RunData, anchor: str) -> View:
         data=run,
         anchor=anchor,
         headline=words.headline([row for row in run.results if row.role == "effect"]),
-        summary=summary(run),
+        summary=summary(run, shell),
         provenance=_provenance(run),
         cases=cases,
         shown=[row for case in cases for row in (case.effects or case.rows)],
@@ -299,6 +303,8 @@ def _fom(value: float | None, row: Result) -> str:
 
 # Reports: runs are read, one page per machine and its data are written.
 
+#: Who reads a page has a shell on this host, in some folder.
+_ON_THIS_HOST = Shell()
 #: Of the JSON files next to a report, raised if a key goes or changes its meaning.
 SCHEMA = 2
 
@@ -323,12 +329,17 @@ class Report:
 
 
 def make_reports(
-    paths: Sequence[Path], output: Path | None = None, *, force: bool = False
+    paths: Sequence[Path],
+    output: Path | None = None,
+    *,
+    force: bool = False,
+    shell: Shell | None = _ON_THIS_HOST,
 ) -> list[Report]:
     """Writes a report for each machine among the run folders `paths`.
 
     The report of a single run goes to its own `report/`; others need the folder `output`, with one
-    subfolder per machine if there are several. Raises InputError for an invalid run, for a folder
+    subfolder per machine if there are several. Commands on the page are for this `shell`, or, if
+    others read the page elsewhere, for none. Raises InputError for an invalid run, for a folder
     of another user and, unless `force`, for a run with faults, before anything is written.
     """
     folders = list(dict.fromkeys(Path(os.path.realpath(path)) for path in paths))
@@ -343,16 +354,16 @@ def make_reports(
     loaded = (load_run(folder, force=force) for folder in folders)
     of_machine = grouped((run.header.machine, run) for run in loaded)
     return [
-        _write(target / machine if len(of_machine) > 1 else target, machine, runs)
+        _write(target / machine if len(of_machine) > 1 else target, machine, runs, shell)
         for machine, runs in of_machine.items()
     ]
 
 
-def _write(folder: Path, machine: str, runs: list[RunData]) -> Report:
+def _write(folder: Path, machine: str, runs: list[RunData], shell: Shell | None) -> Report:
     make_folder(folder)
     data = write_data(folder, runs)
     page = folder / "report.html"
-    replace_text(page, render(runs))
+    replace_text(page, render(runs, shell))
     return Report(machine, page, data, runs)
 
 

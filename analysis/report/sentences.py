@@ -13,8 +13,7 @@ class Sentences(NamedTuple):
 
     #: What was seen, how sure that is, and what it does not say.
     meaning: str
-    #: What to do next, with the command that does it, in which `{run}` is `nimc run CAMPAIGN
-    #: --machine M`, `{machine}` the machine and `{more}` a command that measures more pairs.
+    #: What to do next, with the commands that do it (`analysis.report.words.next_step`).
     do: str = ""
 
 
@@ -30,10 +29,7 @@ _SLOWER = (
 )
 _MORE = "measure more pairs: {more}"
 #: For memory contention, if the run has remedies.
-WEIGH = (
-    "weigh the remedies of this run for the share of time with traffic: `nimc advise RUN"
-    " --traffic-share 30%`"
-)
+WEIGH = "weigh the remedies of this run for the share of time with traffic: `{advise}`"
 #: What the figures need comes first, before what they show.
 SENTENCES: dict[Verdict, Sentences] = {
     Verdict.TOO_FEW_PAIRS: Sentences(
@@ -52,7 +48,7 @@ SENTENCES: dict[Verdict, Sentences] = {
         "The baseline differs from its own repetition, which ends the case."
         f" {_error(UNSTABLE_LEVEL, 'say this of any sound baseline')}"
         " Nothing is said of the effect.",
-        "look for drift and other load on the nodes, and measure again: `{run} --fresh`",
+        "look for drift and other load on the nodes, and measure again: `{fresh}`",
     ),
     Verdict.NO_CONTROL: Sentences(
         "Slower, but origin and target share a host, and no control counts in six of the pairs."
@@ -82,8 +78,8 @@ SENTENCES: dict[Verdict, Sentences] = {
     ),
     Verdict.CONTENTION: Sentences(
         f"{_SLOWER} The writes were seen to arrive, and reached memory. {_SURE}",
-        "measure what remedies gain, such as a lower rate or a reserved core: `nimc run throttling"
-        " --machine {machine}`; `nimc plan throttling` says how long it takes",
+        "measure what remedies gain, such as a lower rate or a reserved core: `{throttling}`;"
+        " `{plan}` says how long it takes",
     ),
     Verdict.SPEED_UP: Sentences(
         "Faster than off: the whole intervals of the typical run and of the mean lie below 1, and"

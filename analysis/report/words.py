@@ -17,6 +17,7 @@ from analysis.samples.columns import MOST
 from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, ends
 from analysis.statistics.looks import next_look, unseen
 from records.arms import arm_of, parts_of
+from records.calls import RunCommands
 from records.groups import grouped
 from records.notes import Note, remedy_of
 from records.run import RunHeader
@@ -205,22 +206,29 @@ def unmeasured(rows: Sequence[Result], header: RunHeader) -> list[str]:
 
 
 def next_step(
-    rows: Sequence[Result], header: RunHeader, pair_s: Mapping[str, float] | None = None
+    rows: Sequence[Result],
+    header: RunHeader,
+    commands: RunCommands,
+    pair_s: Mapping[str, float] | None = None,
 ) -> str:
     """What the first open verdict needs, with the command that does it and its price.
 
     `pair_s`: how long a pair of each case took.
     """
     pair_s = pair_s or {}
+    if header.reproduces and header.finished_s is not None:
+        return f"Next: nothing; it has repeated the pairs of {header.reproduces.run}."
     effects = [row for row in rows if row.role == "effect"]
     of = {row.verdict: row for row in reversed(effects)}
     for verdict in SENTENCES:
         row = of.get(verdict)
         if row is not None and (do := _do(row, effects, pair_s)):
             advice = do.format(
-                run=f"nimc run {header.asked_by} --machine {header.machine}",
-                machine=header.machine,
-                more=_more(row.pairs, rows, header, pair_s),
+                fresh=commands.again("--fresh"),
+                throttling=commands.shipped("run", "throttling"),
+                plan=commands.shipped("plan", "throttling"),
+                advise=commands.advise(),
+                more=_more(row.pairs, rows, header, commands, pair_s),
             )
             return f"Next: {advice} ({named(row)}: {verdict})."
     return "Next: measure an arm with writers; this run has none."
@@ -249,20 +257,25 @@ def _is_remedy(row: Result) -> bool:
     return "rate" in parts_of(row.arm)[1] or bool(parts_of(row.baseline)[1])
 
 
-def _more(had: int, rows: Sequence[Result], header: RunHeader, pair_s: Mapping[str, float]) -> str:
+def _more(
+    had: int,
+    rows: Sequence[Result],
+    header: RunHeader,
+    commands: RunCommands,
+    pair_s: Mapping[str, float],
+) -> str:
     """The command that measures more pairs than a row `had`, and how long it takes.
 
     A finished run goes on up to its cap or more, and to no fewer pairs than any of its rows has.
     """
-    command = f"nimc run {header.asked_by} --machine {header.machine}"
     if header.finished_s is None:
-        return f"`{command}`, which resumes this run"
+        return f"`{commands.again()}`, which resumes this run"
     measured = max((row.pairs for row in rows), default=0)
     pairs = next_look(max(had + 1, measured, header.most_pairs))
     undecided = {row.case: row.pairs for row in rows if row.verdict.needs_pairs}
     takes_s = sum((pairs - of) * pair_s.get(case, 0.0) for case, of in undecided.items())
     about = f", about {spent(takes_s)}" if takes_s else ""
-    return f"`{command} --pairs {pairs}`{about}"
+    return f"`{commands.again('--pairs', str(pairs))}`{about}"
 
 
 def _enough(row: Result) -> int:

@@ -27,6 +27,7 @@ from nimc.run.progress import Progress
 from nimc.run.runner import Failure
 from nimc.run.verify import Verified, verify
 from records import marked_yaml
+from records.calls import Call
 from records.errors import InputError
 from records.run import Reproduced, RunHeader
 from records.text import visible
@@ -117,7 +118,8 @@ def reproduce_command(
         origin = packed.header.reproduces or Reproduced(packed.header.run, packed.header.digest)
         header = replace(new_header(request), reproduces=origin)
         conclude = partial(_compared, packed, details=progress == "verbose")
-        return measured(request, header, results, progress, conclude)
+        call = Call(("reproduce", crate))
+        return measured(request, header, call, results, progress, conclude)
 
 
 def _asked(packed: RunHeader, campaign: Path, machine: str) -> Request:

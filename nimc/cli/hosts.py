@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +19,7 @@ from records import units
 from records.errors import InputError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
-from records.text import WIDTH, Line, visible, wrapped
+from records.text import WIDTH, Line, filled, visible, wrapped
 
 # `nimc doctor`: what works on this host for a machine, and how to get what is missing.
 
@@ -83,8 +82,8 @@ def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
 
 def _lines(row: Finding) -> Iterator[str]:
     detail = row.detail + (f" -> {row.remedy}" if row.remedy else "")
-    what = textwrap.wrap(row.what, _WHAT - 1, break_on_hyphens=False)
-    details = textwrap.wrap(detail, WIDTH - _WHAT - _STATE, break_on_hyphens=False) or [""]
+    what = filled(row.what, _WHAT - 1, indent="")
+    details = filled(detail, WIDTH - _WHAT - _STATE, indent="")
     for name, state, text in itertools.zip_longest(what, [row.state], details, fillvalue=""):
         yield f"{name:<{_WHAT}}{state:<{_STATE}}{text}".rstrip()
 

@@ -11,6 +11,7 @@ from nimc.cli import options
 from nimc.cluster.learn import learn
 from nimc.cluster.new_machine import config_text, site_text, to_fill_in, with_nodes
 from records.checkout import ROOT
+from records.commands import command
 from records.errors import InputError, MachineError
 from records.interrupts import exit_when_stopped
 from records.text import visible
@@ -61,7 +62,7 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     partitions = ", ".join(partition.name for partition in facts.partitions)
     _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {fill_in}")
     _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
-    _print_line(f"read both, then: nimc doctor --machine {machine} --in-job")
+    _print_line(f"read both, then: {command('doctor', '--machine', machine, '--in-job')}")
 
 
 def _print_line(line: str) -> None:

@@ -16,17 +16,18 @@ from typing import Any
 
 import click
 
+from records.commands import command
 from records.errors import MachineError, NimcError, near
 from records.interrupts import Stopped, stopped_after_clean_up
 from records.text import one_line, visible
 
 #: Group of commands -> an example.
 GROUPS = {
-    "Set up": "nimc doctor --machine mycluster",
-    "Measure": "nimc run quick --machine mycluster",
-    "Read": "nimc compare results/night-1 results/night-2",
-    "Operate": "nimc origins show --machine mycluster",
-    "Share": "nimc pack results/latest -o run.zip",
+    "Set up": "doctor --machine mycluster",
+    "Measure": "run quick --machine mycluster",
+    "Read": "compare results/night-1 results/night-2",
+    "Operate": "origins show --machine mycluster",
+    "Share": "pack results/latest -o run.zip",
 }
 #: Command -> its group, the module of this package that has it, loaded when called, and its help.
 COMMANDS = {
@@ -127,14 +128,14 @@ class _Commands(click.Group):
                 return None
             ctx.fail(f"no such command '{name}'{near(name, COMMANDS)}")
         module = importlib.import_module(f"nimc.cli.{COMMANDS[name][1]}")
-        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
-        _add_examples(command, name)
-        return command
+        found: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
+        _add_examples(found, name)
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, example in GROUPS.items():
             rows = [(name, text) for name, (of, _, text) in COMMANDS.items() if of == title]
-            with formatter.section(f"{title}, such as '{example}'"):
+            with formatter.section(f"{title}, such as '{command(*example.split())}'"):
                 formatter.write_dl(rows)
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
@@ -155,14 +156,15 @@ class _Commands(click.Group):
             raise
 
 
-def _add_examples(command: click.Command, name: str) -> None:
+def _add_examples(helped: click.Command, name: str) -> None:
     """End the help of a command and of its subcommands with an example."""
-    command.epilog = _EXIT_CODES
-    if isinstance(command, click.Group):
-        for under, subcommand in command.commands.items():
+    helped.epilog = _EXIT_CODES
+    if isinstance(helped, click.Group):
+        for under, subcommand in helped.commands.items():
             _add_examples(subcommand, f"{name} {under}")
     else:
-        command.epilog = f"Example: nimc {name} {EXAMPLES[name]}".rstrip() + f"\n\n{_EXIT_CODES}"
+        example = command(*name.split(), *EXAMPLES[name].split())
+        helped.epilog = f"Example: {example}\n\n{_EXIT_CODES}"
 
 
 @contextmanager
@@ -245,7 +247,7 @@ def _line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return one_line(f"{os.fsdecode(error.filename)}: {error.strerror}")
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"failed unexpectedly: {what} ('nimc --debug ...' shows where)"
+    return f"failed unexpectedly: {what}; to see where: {command('--debug', *sys.argv[1:])}"
 
 
 def _shown(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from nimc.cli.document import Answer, answers
+from records.commands import command
 from records.text import aligned
 from testbed import cluster
 from testbed.spec import ClusterLayout, Spec, default_state
@@ -71,7 +72,7 @@ def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
         f"partitions: {parts}\n"
         f"to use it:  . {layout.env_sh}\n"
         f"            (SLURM_CONF={layout.slurm_conf})\n"
-        f"to stop it: nimc minicluster down --state {layout.state}"
+        f"to stop it: {command('minicluster', 'down', '--state', layout.state)}"
     )
 
 

@@ -23,6 +23,7 @@ from nimc.run.folder import new_header, past_lengths
 from records import marked_yaml
 from records.arms import level_text
 from records.checkout import ROOT
+from records.commands import Shell, campaign_word, command
 from records.errors import InputError
 from records.groups import grouped
 from records.machine.site import load as load_machine
@@ -88,9 +89,9 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         if able.why:
             yield prose(f"{machine} cannot run it: {able.why}", fg="red")
         else:
-            shipped = campaign == ROOT / "campaigns" / campaign.name
-            named = shlex.quote(campaign.stem if shipped else str(campaign))
-            yield broken(["Next:", "nimc", "run", named, "--machine", machine])
+            shell = Shell.here()
+            given = ("--machine", machine, *shell.results(results))
+            yield broken(["Next:", *shell.words("run", campaign_word(campaign), *given)])
 
     return Answer(document, parts(), int(bool(able.why)), schema=3)
 
@@ -108,8 +109,9 @@ def campaigns_command(machine: str) -> Answer:
     cells = [[row["campaign"], _about(row), row["title"]] for row in rows]
     table = Table(["campaign", "takes", "what it measures"], cells, [0, 2])
     parts: list[str | Table] = [prose(f"on {machine}", bold=True), table]
-    if any(row["why"] for row in rows):
-        parts.append(f"cannot run: 'nimc plan CAMPAIGN --machine {machine}' says why")
+    if unable := next((row["campaign"] for row in rows if row["why"]), None):
+        why = command("plan", unable, "--machine", machine)
+        parts.append(prose(f"cannot run: `{why}` says why; so of the others"))
     return Answer({"machine": machine, "campaigns": rows}, parts)
 
 

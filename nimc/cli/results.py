@@ -23,6 +23,8 @@ from analysis.samples.pairs import kinds
 from analysis.statistics.interval import Interval, bracketed, ends
 from nimc.cli import options
 from nimc.cli.document import Answer, Listing, answers, prose
+from records.calls import RunCommands
+from records.commands import Shell
 from records.errors import InputError
 from records.groups import grouped
 from records.run import RunHeader
@@ -46,7 +48,12 @@ def report_command(
         for run in report.runs:
             parts += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
             parts += results_tables(
-                run.results, run.header, run.contrasts, run.pair_s, details=details
+                run.results,
+                run.header,
+                run.commands(Shell.here()),
+                run.contrasts,
+                run.pair_s,
+                details=details,
             )
         parts.append(f"report: {report.page}")
     return Answer({"reports": [report.document() for report in reports]}, parts)
@@ -86,6 +93,7 @@ _PRICES = (
 def results_tables(
     rows: Sequence[Result],
     header: RunHeader,
+    commands: RunCommands,
     contrasts: Sequence[Contrast] = (),
     pair_s: Mapping[str, float] | None = None,
     *,
@@ -99,7 +107,7 @@ def results_tables(
     shown = [row for row in rows if row.role == "effect" or row.case not in effects]
     if not shown:
         return ["no result: only the arm 'off' was run"]
-    step = next_step(rows, header, pair_s)
+    step = next_step(rows, header, commands, pair_s)
     bounded = [row for row in shown if row.verdict is Verdict.NO_EFFECT]
     margins = [f"no effect: typical run within {row.margin * 100:.3g} %" for row in bounded]
     effects_table = Listing(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -27,7 +26,9 @@ from nimc.run.node_sweep import NodeSweeper, sweep_folder
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import SilentError, find_reframe
+from records.calls import Call
 from records.campaign import MOST_PAIRS
+from records.commands import Shell, campaign_word, command
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped, stopped_at_once
 from records.machine.slurm import SlurmNode, ask_nodes, partition_in
@@ -94,8 +95,11 @@ def run_command(
         status = exit_code(report, failures, fail_inconclusive=fail_inconclusive)
         return Answer(document, parts, status)
 
+    options = ["--nodelist", nodelist] if nodelist else []
+    options += [word for case in cases for word in ("--case", case)]
+    call = Call(("run", campaign_word(campaign)), tuple(options))
     header = new_header(request)
-    return measured(request, header, results, progress, conclude, fresh=fresh, pairs=pairs)
+    return measured(request, header, call, results, progress, conclude, fresh=fresh, pairs=pairs)
 
 
 def exit_code(
@@ -115,6 +119,7 @@ def exit_code(
 def measured(
     request: Request,
     header: RunHeader,
+    call: Call,
     results: Path,
     progress: Progress,
     conclude: Callable[[RunFolder, list[Failure]], Answer | int],
@@ -139,6 +144,7 @@ def measured(
         if is_new and (other := find_other(folder.path.parent, header)):
             what = "campaign, checks, cases, machine file or host"
             remark(f"does not resume {other}: {what} differ")
+        call.save(folder.path)
         remark(f"machine: {request.machine.name}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         remark(f"head of its chain: {folder.head}")
@@ -174,10 +180,9 @@ def measured(
 def _how_to_go_on(folder: RunFolder) -> str:
     """What to do after a signal, or if Slurm does not answer."""
     if folder.header.finished_s is None:
-        command = shlex.join(["nimc", *(word for word in sys.argv[1:] if word != "--fresh")])
-        return f"all samples are saved; to resume: {command}"
-    report = shlex.join(["nimc", "report", str(folder.path)])
-    return f"the samples are complete; for the report: {report}"
+        same = command(*(word for word in sys.argv[1:] if word != "--fresh"))
+        return f"all samples are saved; to resume: {same}"
+    return f"the samples are complete; for the report: {command('report', folder.path)}"
 
 
 def _report(run: Path) -> Report | None:
@@ -223,7 +228,7 @@ def _results(
     from nimc.cli.results import results_tables
 
     run = report.runs[0]
-    of = (run.results, run.header, run.contrasts, run.pair_s)
+    of = (run.results, run.header, run.commands(Shell.here()), run.contrasts, run.pair_s)
     yield from results_tables(*of, details=details)
     yield from ("", f"samples: {document['run']}", f"report:  {document['report']}")
     yield f"head:    {document['head']}"

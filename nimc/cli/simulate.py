@@ -31,7 +31,7 @@ from records.text import aligned, wrapped
 @click.option(
     "--writers",
     default="daly",
-    help="Writes in progress: a number, a share of the ranks such as 0.2%, or daly (nimc writers).",
+    help="Writes in progress: a number, a share of the ranks such as 0.2%, or daly (see writers).",
 )
 @click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
 @answers()

@@ -20,6 +20,7 @@ from nimc.campaign.settings import ReframeSettings, settings_of, target_partitio
 from nimc.cluster import reservation
 from nimc.run.session import find_reframe
 from records import checkout
+from records.commands import command
 from records.errors import InputError, MachineError, NimcError
 from records.groups import grouped
 from records.machine import devices, host
@@ -88,7 +89,7 @@ def config_file(name: str, path: Path, settings: ReframeSettings) -> Finding:
     """Whether the machine's configuration is valid, and ReFrame accepts it."""
     what = f"configs/{name}.py"
     if not path.is_file():
-        remedy = "nimc init NAME writes both files, see docs/add-a-machine.md"
+        remedy = "copy configs/example_slurm.py and adapt it, see docs/add-a-machine.md"
         return lacking(what, "no such file", remedy, needed=True)
     if settings.fault:
         where = f"line {settings.fault_line}: " if settings.fault_line else ""
@@ -220,7 +221,7 @@ def origins(site: Machine, environment: Mapping[str, str]) -> list[Finding]:
     try:
         held = reservation.check(site, site.origins.nodes, needed_s=0)
     except NimcError as error:
-        remedy = f"nimc origins create --machine {site.name}"
+        remedy = f"`{command('origins', 'create', '--machine', site.name)}`"
         return [lacking("origins", str(error), remedy, needed=True)]
     if held is not None:
         until = f"reserved until {held.end:%Y-%m-%d %H:%M}"
@@ -266,7 +267,8 @@ def rdma(here: Host, site: Machine) -> list[Finding]:
     used = used_devices(here, site) if site.origins.policy == "same_host" else ()
     rows = [row for row in used if row.state != "ok"]
     if not here.rdma:
-        remedy = "load the device's driver; without hardware: nimc minicluster up --fabric rxe"
+        emulated = command("minicluster", "up", "--fabric", "rxe")
+        remedy = f"load the device's driver; without hardware: `{emulated}`"
         return [*rows, lacking("RDMA devices", "none on this host", remedy)]
     for device in here.rdma:
         what, words = f"RDMA device {device.name}", [port_words(port) for port in device.ports]
@@ -371,7 +373,9 @@ def spack(machine: str) -> Finding:
     except NimcError as error:
         return lacking("spack", str(error), "unset SPACK_ROOT, or correct it")
     if root is None:
-        return lacking("spack", "no Spack found", "nimc spack setup clones one")
+        return lacking(
+            "spack", "no Spack found", f"`{command('spack', 'setup', '--machine', machine)}`"
+        )
     detail = f"{ask([str(root / 'bin' / 'spack'), '--version']).last} at {root}"
     if settings is None:
         return Finding("spack", "ok", f"{detail}, not set up for {machine}")

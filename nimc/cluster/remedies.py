@@ -105,7 +105,7 @@ def render(remedy: RootRemedy, chosen: Mapping[str, str], part: Part) -> str:
         return unit.format(name=remedy.name, epilog=path_of(remedy, "epilog"))
     head = [
         "#!/bin/sh",
-        f"# {part.capitalize()} of the remedy {remedy.name}, as printed by 'nimc remedy show'.",
+        f"# {part.capitalize()} of the remedy {remedy.name}, as printed by 'remedy show' of nimc.",
         f"# {remedy.does}",
         "set -u",
         f"remedy='{remedy.name}'",

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from records.commands import command
 from records.errors import InputError, MachineError
 from records.files import group_names, user_name
 from records.machine.site import Machine
@@ -157,12 +158,13 @@ def check(machine: Machine, nodes: int, needed_s: float) -> Reservation | None:
     if machine.origins.policy != "reservation":
         return None
     current, user = find(name_of(machine)), user_name(os.geteuid())
-    faults = [f"reservation {name_of(machine)} does not exist"]
-    if current is not None:
-        groups = group_names(user, os.getegid())
-        faults = shortcomings(current, nodes, needed_s, user, groups, datetime.now())
-    if faults:
-        raise MachineError("; ".join(faults) + " (see 'nimc origins')")
+    if current is None:
+        create = command("origins", "create", "--machine", machine.name)
+        raise MachineError(f"reservation {name_of(machine)} does not exist; to have it: `{create}`")
+    groups = group_names(user, os.getegid())
+    if faults := shortcomings(current, nodes, needed_s, user, groups, datetime.now()):
+        remove = command("origins", "remove", "--machine", machine.name)
+        raise MachineError(f"{'; '.join(faults)}; for another one, first: `{remove}`")
     return current
 
 

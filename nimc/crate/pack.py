@@ -45,7 +45,7 @@ def report_files(run: Path) -> dict[str, bytes]:
     Raises InputError if the run has integrity faults.
     """
     folder = run / "report"
-    make_reports([run], folder)
+    make_reports([run], folder, shell=None)
     return {name: (folder / name).read_bytes() for name in _REPORTED}
 
 

@@ -139,7 +139,7 @@ def judge_night(ended: EndedRun, samples: int, of: Summary) -> tuple[Outcome, st
         return "not run", said
     if status not in (0, 1) and not stopped:
         how = f"was killed by signal {-status}" if status < 0 else "ended"
-        text = said if status in (_INPUT, _FAILED) else f"nimc run {how} (status {status}): {said}"
+        text = said if status in (_INPUT, _FAILED) else f"the run {how} (status {status}): {said}"
         return "machine failed", text
     if alarms:
         return "slower", _and_more(alarms[0].text, len(alarms) - 1)

@@ -331,7 +331,7 @@ class CampaignRunner:
                 raise _CaseError(f"block {before.next_block} added no pair: {why}")
         if not now.pairs_without_control:
             raise _CaseError(
-                f"no pair was accepted: {now.last_reason}; 'nimc run' again makes as many more"
+                f"no pair was accepted: {now.last_reason}; the same command makes as many more"
             )
 
     def _layout(self, entry: Entry, later_s: float) -> str:

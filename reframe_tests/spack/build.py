@@ -192,7 +192,7 @@ def read(layout: SpackLayout, name: str) -> Built | None:
     except FileNotFoundError:
         return None
     except ValueError:
-        raise InputError(f"{path}: not what nimc spack build writes: build again") from None
+        raise InputError(f"{path}: not what a build writes: build again") from None
 
 
 def stored(layout: SpackLayout) -> list[str]:

@@ -19,6 +19,7 @@ import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from records.checkout import ROOT
+from records.commands import command
 from records.errors import InputError, MachineError, first_fault
 from records.files import private_lock, replace_text, user_name
 from records.last_words import errs
@@ -104,17 +105,21 @@ class SpackSettings:
 _SETTINGS = TypeAdapter(SpackSettings)
 
 
+def _setup_command(machine: str) -> str:
+    return command("spack", "setup", "--machine", machine)
+
+
 def load(layout: SpackLayout) -> SpackSettings:
     """The settings; raises InputError if there are none."""
     if not layout.settings.is_file():
         raise InputError(
-            f"Spack is not set up for {layout.machine}: nimc spack setup --machine {layout.machine}"
+            f"Spack is not set up for {layout.machine}: `{_setup_command(layout.machine)}`"
         )
     try:
         return _SETTINGS.validate_json(layout.settings.read_bytes())
     except ValueError:
         raise InputError(
-            f"{layout.settings}: not what nimc spack setup writes: run it again"
+            f"{layout.settings}: not what `{_setup_command(layout.machine)}` writes: run it again"
         ) from None
 
 
@@ -265,7 +270,7 @@ def without_compiler(there: dict[str, dict[str, str]], machine: str) -> tuple[st
     return (
         f"Spack has no {' and no '.join(names)} compiler",
         f"apt install {' '.join(debian)}, or dnf install {' '.join(rhel)};"
-        f" then nimc spack setup --machine {machine}",
+        f" then `{_setup_command(machine)}`",
     )
 
 
@@ -460,7 +465,9 @@ def spack(
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [str(root / "bin" / "spack"), "--color", "never", *words]
     if not Path(command[0]).is_file():
-        raise MachineError(f"{command[0]}: no such file; 'nimc spack setup' clones Spack")
+        raise MachineError(
+            f"{command[0]}: no such file; `{_setup_command(layout.machine)}` clones Spack"
+        )
     printed: list[str] = []
     with path.open("a") as file:
         file.write(f"$ spack {' '.join(words)}\n")

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from analysis.samples.roles import Scope, groups
+from records.commands import command
 from records.programs import ask
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
@@ -54,7 +55,8 @@ class Likwid(Tool):
     def missing(self) -> str | None:
         """Found by counting: LIKWID refuses processors that it does not know."""
         if shutil.which("likwid-perfctr") is None:
-            return "no likwid-perfctr on PATH (apt install likwid; nimc spack build profiling)"
+            build = command("spack", "build", "profiling")
+            return f"no likwid-perfctr on PATH (apt install likwid, or `{build}`)"
         answer = ask(["likwid-perfctr", "-a"])
         if not re.search(r"^\s*Group name", answer.text, re.MULTILINE):
             return f"LIKWID does not know this processor: {answer.first}"

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from records.commands import command
 from records.programs import ask
 from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError, figure
 
@@ -107,7 +108,8 @@ class Mpip(Tool):
         environment = os.environ | {"LD_PRELOAD": _LIBRARY}
         if _LIBRARY not in ask(["true"], environment).stderr:
             return None
-        return f"no {_LIBRARY} for the loader (nimc spack build profiling; set LD_LIBRARY_PATH)"
+        build = command("spack", "build", "profiling")
+        return f"no {_LIBRARY} for the loader (`{build}`; set LD_LIBRARY_PATH)"
 
 
 def _parse(text: str, ranks: int) -> list[CounterRow]:

@@ -22,6 +22,7 @@ from analysis.effects.result import Result, Verdict
 from analysis.samples.columns import read_samples
 from records import chain
 from records.arms import BASELINE, arm_of, name_of, natural, parts_of
+from records.calls import RunCommands
 from records.groups import grouped
 from records.run import Requirements, RunHeader, save_header
 from records.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
@@ -288,6 +289,11 @@ def reject(sample: Sample, outcome: Outcome, reason: str) -> Sample:
     fom = sample.fom if outcome == "rejected" else None
     changes = {"outcome": outcome, "reason": reason, "fom": fom}
     return Sample(**{**vars(sample), **changes})
+
+
+def commands(run: str = "run") -> RunCommands:
+    """What goes on with a run of the campaign `quick`, on other hosts than this one."""
+    return RunCommands(Path(run), "quick", "far")
 
 
 def header(**changes: object) -> RunHeader:

@@ -13,7 +13,7 @@ from analysis.report.plots import drawing, themed_svg
 from nimc.cli import document
 from nimc.cli import results as shown
 from records.text import aligned, one_line, visible
-from tests.analysis.synthetic import STREAM, frame_of, header, reject, samples, write_run
+from tests.analysis.synthetic import STREAM, commands, frame_of, header, reject, samples, write_run
 
 #: Clears the screen and sets the terminal's title; turns the text that follows; a tag; a formula
 #: that is none; a script.
@@ -55,7 +55,7 @@ def test_results_and_a_page_of_such_a_run_have_no_script_of_its_author(tmp_path:
     found = [replace(each, **THEIRS) for each in samples(STREAM, pairs=7)]
     on = next(i for i, each in enumerate(found) if each.arm == "on")
     found[on] = reject(found[on], "injector_died", NASTY)
-    parts = shown.results_tables(results(frame_of(found)), header())
+    parts = shown.results_tables(results(frame_of(found)), header(), commands())
     text = click.unstyle("\n".join(map(str, parts)))
     assert "injector_died: \\x1b[2J" in text
     assert "\x1b" not in text

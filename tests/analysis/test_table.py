@@ -7,11 +7,11 @@ import pytest
 from analysis.effects.estimate import results
 from analysis.effects.result import Result
 from nimc.cli.results import results_tables
-from tests.analysis.synthetic import LAMMPS, STREAM, frame_of, header, reject, samples
+from tests.analysis.synthetic import LAMMPS, STREAM, commands, frame_of, header, reject, samples
 
 
 def _printed(rows: list[Result], *, details: bool = False) -> str:
-    parts = results_tables(rows, header(), details=details)
+    parts = results_tables(rows, header(), commands(), details=details)
     return click.unstyle("\n".join(map(str, parts))) + "\n"
 
 

@@ -20,11 +20,12 @@ from records.checkout import python_main
 
 if TYPE_CHECKING:
     from analysis.report.data import RunData
+    from records.commands import Shell
 
 COMMAND = tuple(python_main(__name__))
 
 
-def render(runs: Sequence[RunData]) -> str:
+def render(runs: Sequence[RunData], shell: Shell | None) -> str:  # noqa: ARG001
     return f"<title>{len(runs)} runs</title>\n"
 
 

@@ -18,6 +18,7 @@ from tests.analysis.synthetic import (
     STREAM,
     Case,
     changed,
+    commands,
     frame_of,
     header,
     of_two_units,
@@ -228,14 +229,14 @@ def test_an_effect_that_is_above_the_control_by_its_own_interval_says_so() -> No
     assert (rows[6].p.above_control, rows[8].p.above_control) == pytest.approx((1 / 16, 1 / 48))
     assert rows[6].verdict == "not above the control"
     assert any("is above the control" in note for note in rows[6].notes)
-    step = next_step([rows[6]], _head(6))
+    step = next_step([rows[6]], _head(6), commands())
     assert step.startswith("Next: measure more pairs: `nimc run quick --machine far --pairs 8`")
     assert rows[8].verdict == "slower under emulated writes"
     # No slower than the control: its own interval does not say otherwise.
     row = _by_arm(_times(samples(FAR, pairs=8), on=1 / 1.03))["on"]
     assert row.verdict == "not above the control"
     assert not any("not shown yet" in note for note in row.notes)
-    assert "origins on other hosts" in next_step([row], _head(8))
+    assert "origins on other hosts" in next_step([row], _head(8), commands())
     # The control counts in five pairs.
     few = [s for s in samples(FAR, pairs=8) if s.arm != "spin" or s.pair < 5]
     assert _by_arm(few)["on"].over_control is None
@@ -261,9 +262,12 @@ def test_the_next_step_is_a_number_of_pairs_that_the_run_can_go_on_to(
     verdict: Verdict, pairs: int, cap: int, beside: int, more: int
 ) -> None:
     rows = [result(verdict=verdict, pairs=pairs), result(role="floor", arm="aa", pairs=beside)]
-    assert f"`nimc run quick --machine far --pairs {more}`" in next_step(rows, _head(cap))
+    assert f"`nimc run quick --machine far --pairs {more}`" in next_step(
+        rows, _head(cap), commands()
+    )
     # An unfinished run is resumed without `--pairs`.
-    assert "`nimc run quick --machine far`, which" in next_step(rows, _head(cap, finished_s=None))
+    step = next_step(rows, _head(cap, finished_s=None), commands())
+    assert "`nimc run quick --machine far`, which" in step
 
 
 @pytest.mark.parametrize(("repeated", "noted"), [(1.06, True), (1.02, False)])

@@ -27,6 +27,7 @@ from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import (
     LAMMPS,
     STREAM,
+    commands,
     header,
     of_two_units,
     reject,
@@ -436,15 +437,21 @@ def test_rejected_runs_that_put_a_case_in_doubt_are_said_at_once(tmp_path: Path)
             "prove the writes: name a `device`",
         ),
         ({"verdict": Verdict.CONTENTION}, "`nimc run throttling --machine"),
-        ({"verdict": Verdict.CONTENTION, "baseline": "off@reserved_cores=1"}, "`nimc advise RUN"),
-        ({"verdict": Verdict.CONTENTION, "arm": "on@rate=25%"}, "`nimc advise RUN"),
+        (
+            {"verdict": Verdict.CONTENTION, "baseline": "off@reserved_cores=1"},
+            "`nimc advise a --traffic-share 30%`",
+        ),
+        (
+            {"verdict": Verdict.CONTENTION, "arm": "on@rate=25%"},
+            "`nimc advise a --traffic-share 30%`",
+        ),
     ],
 )
 def test_the_next_step_follows_from_what_the_run_lacks_and_has_its_price(
     run: RunData, changes: dict[str, object], said: str
 ) -> None:
     row = _effect(run, **{"slowdown": Estimate(1.0, 0.8, 1.25), **changes})
-    assert said in next_step([row], header(), {"lammps": 90.0})
+    assert said in next_step([row], header(), commands("a"), {"lammps": 90.0})
 
 
 def test_the_time_of_a_pair_is_that_of_the_blocks_of_its_case(run: RunData) -> None:
@@ -500,11 +507,13 @@ def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
 def test_what_the_figures_need_comes_before_what_they_show(run: RunData) -> None:
     unstable = _effect(run, case="other", verdict=Verdict.BASELINE_UNSTABLE)
     said = _said(run, _effect(run, **SLOWER), unstable)[2]
-    again = "measure again: `nimc run synthetic.yaml --machine synthetic machine --fresh`"
+    again = "measure again: `nimc run synthetic.yaml --machine 'synthetic machine' --fresh`"
     assert said.endswith(f"{again} (other: baseline unstable).")
     undecided = _effect(run, case="other", verdict=Verdict.INCONCLUSIVE)
     said = _said(run, _effect(run, **SLOWER), undecided)[2]
-    assert said.startswith("Next: measure more pairs: `nimc run synthetic.yaml --machine synthetic")
+    assert said.startswith(
+        "Next: measure more pairs: `nimc run synthetic.yaml --machine 'synthetic"
+    )
     slower = _said(run, _effect(run, **{**SLOWER, "verdict": Verdict.SLOWER}))[2]
     assert "`factors: {tool: [none, perf_stat:dram]}`" in slower
     silent = {verdict for verdict, sentences in SENTENCES.items() if not sentences.do}

@@ -9,7 +9,7 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.result import Result, Verdict
 from analysis.statistics.interval import Estimate, Interval
 from nimc.cli import plan, results
-from tests.analysis.synthetic import header
+from tests.analysis.synthetic import commands, header
 
 
 def about(value: float, low: float, high: float) -> Estimate:
@@ -62,7 +62,7 @@ def test_rows_of_controls_are_shown_only_without_an_effect():
     alone, bounded = replace(control, case="lammps"), replace(EFFECT, verdict=Verdict.NO_EFFECT)
 
     def shown(*rows: Result, contrasts: tuple[Contrast, ...] = ()) -> str:
-        parts = results.results_tables(rows, header(), contrasts)
+        parts = results.results_tables(rows, header(), commands(), contrasts)
         return click.unstyle("\n".join(map(str, parts)))
 
     text = shown(bounded, control, alone)

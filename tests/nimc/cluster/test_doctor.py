@@ -17,6 +17,7 @@ from nimc.cli.hosts import text
 from nimc.cluster import doctor
 from nimc.cluster.doctor import Finding
 from records.checkout import ROOT
+from records.commands import command
 from records.errors import InputError, MachineError
 from records.machine import site
 from records.machine.devices import Device, Port
@@ -225,9 +226,10 @@ def test_the_spack_at_hand_is_named_with_its_version_and_what_it_lacks(tmp_path,
     place.config.mkdir(parents=True)
     settings = SpackSettings(str(tmp_path), "1.1.0", True, None, None, None)
     place.settings.write_text(json.dumps(asdict(settings)))
-    remedy = "apt install gfortran, or dnf install gcc-gfortran; then nimc spack setup --machine"
+    setup = command("spack", "setup", "--machine", "here")
+    remedy = f"apt install gfortran, or dnf install gcc-gfortran; then `{setup}`"
     for fortran, state, detail, said in (
-        (tmp_path / "gone", "limited", f"{here}; Spack has no Fortran compiler", f"{remedy} here"),
+        (tmp_path / "gone", "limited", f"{here}; Spack has no Fortran compiler", remedy),
         (sys.executable, "ok", here, ""),
     ):
         programs = {"c": sys.executable, "cxx": sys.executable, "fortran": str(fortran)}

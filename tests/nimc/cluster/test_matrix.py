@@ -13,6 +13,7 @@ import pytest
 from nimc.campaign.checks import CheckVariables
 from nimc.campaign.matrix import Offer, judge, matrix, offers_of
 from nimc.campaign.settings import ReframePlace, ReframeSettings
+from records.commands import command
 from records.machine import program
 from records.machine.program import ModuleLoad
 from records.machine.slurm import SlurmNode, ask_nodes, nodes_in
@@ -173,9 +174,9 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
     }
     assert found.nowhere == {}
     only = matrix(checks, offers_of(settings, "m", "one"))
+    setup = command("spack", "setup", "--machine", "m")
     assert only.nowhere == {
-        "melt": "one+spack: Spack is not set up for m: nimc spack setup --machine m;"
-        " one+own: no program melt"
+        "melt": f"one+spack: Spack is not set up for m: `{setup}`; one+own: no program melt"
     }
 
 

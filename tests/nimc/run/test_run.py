@@ -21,6 +21,7 @@ import pytest
 
 from nimc.run.session import NIMC, users_of
 from records import chain
+from records.commands import Shell
 from records.order import run_seed
 from records.plan import BlockPlan
 from tests.commands import CAMPAIGN, ROOT, Nimc
@@ -175,8 +176,9 @@ def test_the_command_that_is_printed_reaches_a_verdict(nimc, pairs, fake, first,
     for _ in range(6):
         if last in said:
             break
-        (number,) = re.findall(r"Next: [^(]*`nimc run \w+\.yaml [^(`]*--pairs (\d+)`", said)
-        out, err = nimc.ended("--pairs", number, fake=afterwards)
+        (line,) = re.findall(r"Next: [^(]*`[^ ]*nimc ([^(`]*--pairs \d+)`", said)
+        status, out, err = nimc.typed(line.split(), nimc.folder, fake=afterwards)
+        assert status == 0, err
         assert f"resumes {nimc.the_run()}" in err
         said = " ".join(out.split())
     assert f"(stream: {last})" in said
@@ -352,7 +354,7 @@ def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, com
     assert code == 130
     assert err.splitlines()[-1] == (
         "nimc: stopped by SIGINT; all samples are saved; to resume:"
-        " nimc run small.yaml --machine localhost --results results"
+        f" {Shell(nimc.folder).line(*nimc.words())}"
     )
     assert users_of(nimc.the_run()) == []
     assert children_of_nobody(nimc) == []
@@ -440,12 +442,12 @@ def children_of_nobody(nimc: Nimc) -> list[int]:
 
 def test_a_signal_during_the_report_says_how_to_make_it(nimc, monkeypatch):
     monkeypatch.setattr(
-        "analysis.report.page.render", lambda _: os.kill(os.getpid(), signal.SIGINT)
+        "analysis.report.page.render", lambda *_: os.kill(os.getpid(), signal.SIGINT)
     )
     _, err = nimc.ended(figures=True, code=130)
     assert err.splitlines()[-1] == (
         "nimc: stopped by SIGINT; the samples are complete; for the report:"
-        f" nimc report {nimc.the_run()}"
+        f" {Shell(nimc.folder).line('report', nimc.the_run())}"
     )
 
 

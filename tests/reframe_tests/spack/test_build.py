@@ -105,7 +105,7 @@ def test_a_record_that_cannot_be_read_is_named_and_made_again(
     place.stamp(STREAM).write_text(text)
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     command("spack", "info", "--machine", "here", code=2)
-    assert command.err.startswith(f"nimc: {place.stamp(STREAM)}: not what nimc spack build")
+    assert command.err.startswith(f"nimc: {place.stamp(STREAM)}: not what a build writes")
     again = build(place, settings, STREAM, 1, said.append)
     assert again.specs == built.specs
     assert str(place.stamp(STREAM)) in said[0]

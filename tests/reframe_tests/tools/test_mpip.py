@@ -51,7 +51,7 @@ def test_calls_and_messages_of_a_rank_are_those_of_its_call_sites():
 
 def test_a_host_without_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(mpip, "_LIBRARY", "libnotthere.so")
-    assert TOOL.missing().startswith("no libnotthere.so for the loader (nimc spack build")
+    assert TOOL.missing().startswith("no libnotthere.so for the loader (`")
 
 
 @pytest.mark.skipif(TOOL.missing() is not None, reason=str(TOOL.missing()))

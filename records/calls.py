@@ -1,0 +1,81 @@
+"""What a run was called with, so that the same command resumes it, from anywhere on its host."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from records.checkout import ROOT
+from records.commands import PROGRAM, Shell
+from records.errors import InputError
+from records.files import replace_text
+from records.json_limits import read_json
+
+#: In a run's folder; it is about this host alone, and in no crate.
+_CALL = "call.json"
+
+
+@dataclass(frozen=True)
+class Call:
+    """The command that makes a run, without its machine and where it is."""
+
+    #: A command and what it runs: a name, or a path.
+    subject: tuple[str | Path, ...]
+    #: Options that decide what is run.
+    options: tuple[str, ...] = ()
+
+    def save(self, run: Path) -> None:
+        """Keep it in the folder of a run."""
+        subject = [
+            str(word.absolute()) if isinstance(word, Path) else word for word in self.subject
+        ]
+        text = json.dumps({"subject": subject, "options": self.options}, indent=1)
+        replace_text(run / _CALL, f"{text}\n")
+
+
+def call_of(run: Path, campaign: str) -> Call:
+    """What a run was called with. Of earlier versions only the name of the `campaign` is known."""
+    with suppress(OSError, InputError, KeyError, TypeError):
+        kept = read_json(run / _CALL)
+        subject = tuple(Path(word) if os.path.isabs(word) else word for word in kept["subject"])
+        return Call(subject, tuple(map(str, kept["options"])))
+    shipped = (ROOT / "campaigns" / f"{campaign}.yaml").exists()
+    return Call(("run", campaign if shipped else f"{campaign}.yaml"))
+
+
+@dataclass(frozen=True)
+class RunCommands:
+    """What goes on with a run, for a shell of this host; without one, for other hosts."""
+
+    run: Path
+    campaign: str
+    machine: str
+    shell: Shell | None = None
+
+    def again(self, *options: str) -> str:
+        """Resumes the run, or with other options continues or repeats it."""
+        call = call_of(self.run, self.campaign)
+        return self._line(*call.subject, *self._where(), *call.options, *options)
+
+    def shipped(self, does: str, campaign: str) -> str:
+        """Runs or plans another of the campaigns on this machine."""
+        return self._line(does, campaign, *self._where())
+
+    def advise(self) -> str:
+        """Weighs the run's remedies."""
+        return self._line("advise", self.run, "--traffic-share", "30%")
+
+    def _where(self) -> Sequence[str | Path]:
+        results = self.shell.results(self.run.parent) if self.shell else []
+        return ["--machine", self.machine, *results]
+
+    def _line(self, *words: str | Path) -> str:
+        if self.shell:
+            return self.shell.line(*words)
+        plain = (word.name if isinstance(word, Path) else word for word in words)
+        return shlex.join([PROGRAM, *plain])

@@ -1,0 +1,177 @@
+"""Commands that are printed do what is said of them, typed as they are, where they were printed."""
+
+import ast
+import html
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from nimc.cli.main import COMMANDS, cli
+from records.calls import Call, RunCommands
+from records.checkout import ROOT
+from records.commands import Shell
+from tests.commands import Nimc, nimc_in
+
+#: Folders with what a user runs.
+PRODUCT = ("analysis", "conductor", "nimc", "records", "reframe_tests", "testbed")
+#: What makes a command, as the sources name it.
+MAKERS = ("command", "shell.words", "self._line")
+#: Texts for readers on other hosts: what a crate says of itself, titles of schemas.
+FOR_OTHERS = {"nimc/crate/metadata.py", "nimc/crate/schemas.py"}
+INSTALLED = Path(sys.executable).with_name("nimc")
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nimc:
+    """A user in `home`, whose campaign is in another folder, and whose shell finds no `nimc`."""
+    path = os.environ["PATH"].split(os.pathsep)
+    without = [folder for folder in path if not os.path.exists(os.path.join(folder, "nimc"))]
+    monkeypatch.setenv("PATH", os.pathsep.join(without))
+    for name in ("own files", "home"):
+        (tmp_path / name).mkdir()
+    return nimc_in(tmp_path / "own files")
+
+
+def in_backticks(text: str) -> str:
+    """The one command of a text."""
+    (line,) = re.findall(r"`([^`]*nimc [^`]+)`", text)
+    return str(line)
+
+
+def typed(nimc: Nimc, line: str, folder: Path, **more: object) -> tuple[int, str, str]:
+    """What a command does that the user's shell reads in a folder."""
+    program, *words = shlex.split(line)
+    finds = ["sh", "-c", 'command -v "$1"', "sh", program]
+    found = subprocess.run(finds, cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert (folder / found.strip()).resolve() == INSTALLED.resolve()
+    return nimc.typed(words, folder, **more)  # type: ignore[arg-type]
+
+
+def test_what_is_planned_is_run_and_what_is_next_goes_on_with_it(elsewhere: Nimc) -> None:
+    """From plan to run, to its continuation from the terminal, and from the page in any folder."""
+    home = elsewhere.folder.with_name("home")
+    results = home / "my results"
+    given = ["--machine", "localhost", "--results", "my results"]
+    status, planned, err = elsewhere.typed(["plan", "../own files/small.yaml", *given], home)
+    assert status == 0, err
+    line = planned.rpartition("Next:")[2].replace("\\\n", "")
+    status, out, err = typed(elsewhere, line, home, fake="faint", figures=True)
+    assert status == 0, err
+    (run,) = (path for path in results.iterdir() if not path.is_symlink())
+    before = run.joinpath("samples/stream.jsonl").read_text().count("\n")
+    status, out, err = typed(elsewhere, in_backticks(out), home, fake="faint", figures=True)
+    assert status == 0, err
+    assert f"resumes {run}" in err
+    assert run.joinpath("samples/stream.jsonl").read_text().count("\n") > before
+    page = html.unescape((run / "report" / "report.html").read_text())
+    (line,) = re.findall(r"Next: .*?<code>(.*?)</code>", page)
+    status, _, err = typed(elsewhere, line, Path("/"), fake="faint")
+    assert (status, f"resumes {run}" in err) == (0, True), err
+    assert len([path for path in results.iterdir() if not path.is_symlink()]) == 1
+
+
+def test_a_run_of_one_case_is_resumed_as_such(elsewhere: Nimc) -> None:
+    elsewhere.write_two_cases()
+    elsewhere.run("--case", "lammps", fake="torn")
+    (run,) = elsewhere.runs()
+    line = RunCommands(run, "small", "localhost", Shell(elsewhere.folder)).again()
+    assert line.endswith("run small.yaml --machine localhost --case lammps")
+    status, _, err = typed(elsewhere, line, elsewhere.folder)
+    assert (status, f"resumes {run}" in err) == (0, True), err
+
+
+def test_the_shell_finds_the_program_or_is_given_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its name, from the folder, from anywhere; and one of the same name is another's."""
+    monkeypatch.setattr("sys.executable", str(tmp_path / "venv/bin/python"))
+    program = tmp_path / "venv/bin/nimc"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    other = tmp_path / "other" / "nimc"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    first = {"": "venv/bin/nimc", "venv/bin": "nimc", "other": "venv/bin/nimc"}
+    for folder, word in first.items():
+        monkeypatch.setenv("PATH", str(tmp_path / folder) if folder else "/nonexistent")
+        assert Shell(tmp_path).words("runs") == [word, "runs"]
+    assert Shell(tmp_path / "other").words() == [str(program)]
+    assert Shell(program.parent).words() == ["./nimc"]
+    assert Shell().line("report", Path("/a b")) == f"{program} report '/a b'"
+
+
+def test_a_results_folder_is_named_unless_it_is_the_default(tmp_path: Path) -> None:
+    here = Shell(tmp_path)
+    assert here.results(tmp_path / "results") == []
+    assert Shell().results(tmp_path / "results") == ["--results", tmp_path / "results"]
+    assert here.results(tmp_path / "mine") == ["--results", tmp_path / "mine"]
+    assert here.line("runs", *here.results(tmp_path / "mine")).endswith("nimc runs --results mine")
+
+
+def test_a_page_for_other_hosts_names_no_place_of_this_one(tmp_path: Path) -> None:
+    Call(("run", tmp_path / "small.yaml"), ("--nodelist", "a")).save(tmp_path)
+    commands = RunCommands(tmp_path, "small", "m")
+    assert commands.again("--fresh") == "nimc run small.yaml --machine m --nodelist a --fresh"
+    assert commands.advise() == f"nimc advise {tmp_path.name} --traffic-share 30%"
+
+
+def _sources() -> Iterator[tuple[str, ast.Module]]:
+    for folder in PRODUCT:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+
+
+def test_no_command_is_written_out() -> None:
+    """All are made by one function: a text has none, but in comments and in texts for others."""
+    written = re.compile(rf"\bnimc ({'|'.join(COMMANDS)})\b")
+    for name, tree in _sources():
+        documented = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        }
+        texts = [
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in documented
+        ]
+        found = [text for text in texts if written.search(text)]
+        assert not found or name in FOR_OTHERS, (name, found)
+    for page in ROOT.glob("analysis/**/*.html"):
+        assert not written.search(page.read_text()), page
+
+
+def test_every_command_that_is_made_is_one_that_there_is_with_its_options() -> None:
+    """Those whose words stand in the source; what they name stands for itself."""
+    made = 0
+    for name, tree in _sources():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) not in MAKERS:
+                continue
+            words = [str(getattr(word, "value", "x")) for word in node.args]
+            if words and words[0] in COMMANDS:
+                made += 1
+                _require(name, words)
+    assert made > 8
+
+
+def _require(name: str, words: list[str]) -> None:
+    leaf = cli.get_command(click.Context(cli), words.pop(0))
+    if isinstance(leaf, click.Group):
+        leaf = leaf.commands[words.pop(0)]
+    assert leaf is not None
+    options = {word for param in leaf.params for word in param.opts}
+    assert {word for word in words if word.startswith("-")} <= options, (name, words)
