@@ -167,8 +167,6 @@ def assign(
             environment=writes.environment,
             rate_b_s=writes.asked_b_s(full[index]),
             full_b_s=full[index],
-            limiter=writes.limiter,
-            burst=writes.burst,
             device=devices[index % len(devices)],
             buffer_node=writes.buffer_node,
             origin_cpus=plan.origin_cpus,

@@ -2,7 +2,7 @@
 
 One table has the files and units of all fabrics. Soft-RoCE counts only packets, so the Ethernet
 interface below it is read, which also counts headers and other traffic. Writes over shared memory
-pass no device and are not counted; those of a GPU are sampled (`pcie.py`).
+pass no device and are not counted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from conductor import pcie
 from records import kernel_text
 from records.machine import devices
 
@@ -89,9 +88,6 @@ def read(device: str | None, passed: Passed, root: Path = Path("/")) -> Reading 
     """
     if device is None:
         return None
-    if device.startswith(pcie.PREFIX):
-        total_b = pcie.total_b(device, passed)
-        return None if total_b is None else Reading(device, total_b)
     here = devices.chosen(device, root / "sys")
     driver = devices.driver(here.name, root / "sys")
     interface = devices.interface_of(device, root / "sys")

@@ -244,9 +244,7 @@ class End:
         if self.meter:
             self.meter.start()
             self.report_count()
-        bursts = self.pacer.bursts() if self.pacer and self.writer.burst else row.bursts
-        reported = RateRow(ended_s - over_s, ended_s, row.rate_b_s, bursts)
-        self._send(News(self.index, row=reported))
+        self._send(News(self.index, row=RateRow(ended_s - over_s, ended_s, row.rate_b_s)))
 
     def report_arrived(self, arrived: Arrived) -> None:
         """Count what has arrived, and report what it went over, if that is new."""

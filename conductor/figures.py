@@ -11,8 +11,7 @@ from typing import NamedTuple
 from conductor.counters import DIRECTIONS, Passed
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import PASSES
-from conductor.pcie import PREFIX
-from conductor.rates import COUNTED_S, achieved, all_rows, in_window, passed_at, rate_before
+from conductor.rates import COUNTED_S, all_rows, in_window, passed_at, rate_before
 from conductor.series import (
     CounterSample,
     DeviceSeries,
@@ -28,7 +27,6 @@ from records.sample import (
     DeviceBytes,
     NodeConditions,
     Proof,
-    TimetableRecord,
     WriterRecord,
 )
 
@@ -162,7 +160,7 @@ def writer_records(series: Series, window_s: tuple[float, float]) -> list[Writer
 def _writer_record(series: WriterSeries, window_s: tuple[float, float]) -> WriterRecord:
     injector, writer = INJECTORS[series.injector], series.writer
     did, factor = in_window(series, window_s), 1.0 if injector.writes else 0.0
-    limiter = "agent" if injector.paced_by == "agent" else writer.limiter
+    limiter = "agent" if injector.paced_by == "agent" else "software"
     return WriterRecord(
         injector=injector.name,
         direction=injector.direction,
@@ -183,28 +181,6 @@ def _writer_record(series: WriterSeries, window_s: tuple[float, float]) -> Write
         unobserved_s=did.unobserved_s,
         cpu_share=None if injector.writes else did.rate_b_s,
         rate_before_b_s=rate_before(all_rows(series), window_s[0]) if injector.writes else None,
-    )
-
-
-def bursts_of(series: Series, window_s: tuple[float, float]) -> TimetableRecord | None:
-    """The bursts of a run's writers; None if they write without pauses."""
-    asked = next((writer.writer.burst for writer in series.writers if writer.writer.burst), None)
-    if asked is None:
-        return None
-    measured = [
-        bursts
-        for bursts in (achieved(all_rows(one), *window_s) for one in series.writers)
-        if bursts
-    ]
-    length_s, pause_s, peak_b_s = (
-        map(fmean, zip(*measured, strict=True)) if measured else [None] * 3
-    )
-    return TimetableRecord(
-        length_s=asked.length_s,
-        pause_s=asked.pause_s,
-        done_length_s=length_s,
-        done_pause_s=pause_s,
-        peak_b_s=peak_b_s,
     )
 
 
@@ -230,13 +206,11 @@ def _proven(
 ) -> WriterRecord:
     """The record with what proves its writes: the count of its target's devices, for all its
     writers together, or what the target found in its memory. A control has no proof.
-
-    A sampled counter that saw nothing of the writers alone shows nothing.
     """
     if not record.message_b:
         return record
     proof: Proof = "unproven"
-    if count and (alone_b_s or not count.counter.startswith(PREFIX)):
+    if count:
         proof = "device"
         record = replace(
             record,
@@ -276,8 +250,7 @@ def _with_placement(record: WriterRecord, placed: Sequence[Placed]) -> WriterRec
     at_target = target.buffers_b if target else {}
     at_origin = origin.buffers_b if origin else {}
     # There the origin maps the target's buffer, sometimes the origin alone.
-    one_memory = record.transport in ("shared memory", "copy engine")
-    there_b = at_target or (at_origin if one_memory else {})
+    there_b = at_target or (at_origin if record.transport == "shared memory" else {})
     share = None
     if record.buffer_node is not None and there_b:
         share = there_b.get(str(record.buffer_node), 0) / sum(there_b.values())

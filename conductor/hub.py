@@ -27,7 +27,7 @@ _WAITING = 512
 _PINGS = 8
 #: Time over which a control's share of a core is counted, seconds.
 _CONTROL_S = 0.5
-#: How many bursts of a paced writer make a rate.
+#: How many periods of a paced writer make a rate.
 _PERIODS = 4
 #: How long an agent may take to read the processes of its node, to stop its writers, and to tell
 #: its time, seconds.
@@ -333,7 +333,7 @@ def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | No
     sharing = Counter((writer.origin, writer.device) for writer in writers)
 
     def paced_s(writer: Writer) -> float:
-        return pace(writer).period_s if writer.burst or injector.is_paced(writer) else 0.0
+        return pace(writer).period_s if injector.is_paced(writer) else 0.0
 
     return [
         max(COUNTED_S, _PERIODS * paced_s(writer))

@@ -13,7 +13,6 @@ from itertools import pairwise
 from conductor.counters import Passed
 from conductor.figures import Look, conditions, looks, writer_records
 from conductor.injectors import INJECTORS
-from conductor.pcie import PREFIX
 from conductor.rates import Expected, InWindow, all_rows, in_window, required
 from conductor.series import NodeSeries, Rails, RateRow, Series, WriterSeries
 from records.acceptance import AcceptanceLimits
@@ -31,8 +30,6 @@ from records.units import plural
 _NOTHING = 0.05
 #: A writer's own report is refuted if fewer looks at the target's memory showed something.
 _REFUTED = 0.1
-#: Largest share by which a counter that is sampled (`pcie.py`) may differ from the claim.
-_SAMPLED_SHARE = 0.5
 #: A pause is no silence if it is shorter than this many messages.
 _MESSAGES = 3
 
@@ -189,15 +186,11 @@ def _rates(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> 
 
 
 def _most_b_s(writer: WriterSeries, window_s: Window) -> float:
-    """Largest mean rate of a writer in a window; infinite without a limit.
-
-    A window may have one burst more than its length asks for.
-    """
+    """Largest mean rate of a writer in a window; infinite without a limit."""
     of, over_s = writer.writer, window_s[1] - window_s[0]
     if of.rate_b_s is None or not INJECTORS[writer.injector].writes:
         return math.inf
-    more_b = LIMITED_MESSAGES * of.message_b + (of.rate_b_s * of.burst.period_s if of.burst else 0)
-    return LIMITED_SHARE * of.rate_b_s + more_b / over_s
+    return LIMITED_SHARE * of.rate_b_s + LIMITED_MESSAGES * of.message_b / over_s
 
 
 def _gaps(rows: Sequence[RateRow], window_s: Window, late_s: float) -> Iterator[str]:
@@ -290,8 +283,7 @@ def _disagreements(
 
     A claim is of the time that the writer's rows cover; what it wrote in the rest is unknown, from
     nothing to its rate. A count may exceed the claim by any amount unless the writers are `alone`
-    on the devices, since the application's own messages pass them too. A sampled counter is taken
-    in the units in which it counted the writers alone.
+    on the devices, since the application's own messages pass them too.
     """
     counted = [record for record in records if record.counted_b is not None]
     for target in dict.fromkeys(record.target for record in counted):
@@ -299,10 +291,6 @@ def _disagreements(
         claim_b = sum(record.bytes_b for record in ours)
         most_b = sum(record.bytes_b / (record.observed_share or 1.0) for record in ours)
         count_b, share = ours[0].counted_b or 0, limits.counter_share
-        if (ours[0].counter or "").startswith(PREFIX):
-            alone_b_s = sum(record.rate_alone_b_s for record in ours)
-            count_b = round(count_b * alone_b_s / (ours[0].counted_alone_b_s or alone_b_s or 1.0))
-            share = max(share, _SAMPLED_SHARE)
         too_many = alone and count_b > (1 + share) * most_b
         if claim_b and (count_b < (1 - share) * claim_b or too_many):
             who = "all targets together" if target == MANY else target

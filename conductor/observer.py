@@ -97,10 +97,9 @@ def _writing(plan: BlockPlan) -> list[Writes]:
 
 
 def watched_devices(plan: BlockPlan) -> list[str]:
-    """Devices of the targets whose bytes are counted; on one host only that of a GPU is."""
+    """Devices of the targets whose bytes are counted; on one host writes pass none."""
     if plan.origin_policy == "same_host":
-        gpus = (INJECTORS[name].device() for name in {writes.injector for writes in _writing(plan)})
-        return sorted({device for device in gpus if device})
+        return []
     named = dict.fromkeys(device for writes in _writing(plan) for device in writes.devices)
     return plan.rails or list(named)
 

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from conductor.injectors.base import Bursts, Writer
+from conductor.injectors.base import Writer
 from records import clock, processes
 
 #: Shortest period of an even rate; longer if a few messages take longer, but at most the last
@@ -32,29 +32,19 @@ _EARLY = 0.02
 #: Largest share of headers in what a device counts. A report that differs by more is of another
 #: time than it seems: the writer was suspended after it had measured, and before it printed.
 _HEADERS = 0.1
-_NO_BURSTS = Bursts(0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Pace:
-    """A rate below full, the period in which its bytes come, and the pause at the end of each.
-
-    Lengths in seconds. Without a pause, it pauses as long as the bytes of a period leave.
-    """
+    """A rate below full, and the period in which its bytes come, seconds."""
 
     rate_b_s: float
     period_s: float
-    pause_s: float = 0.0
 
 
 def pace(writer: Writer) -> Pace:
-    """The pace of a writer below full rate: in bursts as asked, or evenly.
-
-    An even one has periods of some messages each.
-    """
+    """The pace of a writer below full rate: in periods of some messages each."""
     assert writer.rate_b_s, "a writer at full rate is not paced"
-    if writer.burst:
-        return Pace(writer.rate_b_s, writer.burst.period_s, writer.burst.pause_s)
     messages_s = _PERIOD_MESSAGES * writer.message_b / writer.full_b_s if writer.full_b_s else 0.0
     return Pace(writer.rate_b_s, min(max(_PERIOD_S, messages_s), _LONGEST_S))
 
@@ -72,7 +62,6 @@ class Pacer:
         """`passed_b`: what its device has passed on so far; None if that is not known."""
         self._process = process
         self._pace = pace
-        self._bursts = _NO_BURSTS
         #: Its rate while it runs; each report corrects it.
         self._full_b_s = full_b_s
         self._passed_b = passed_b
@@ -86,11 +75,6 @@ class Pacer:
         self._since_s: float | None = None
         #: What its device had passed on then.
         self._passed_then_b = self._passed_b()
-
-    def bursts(self) -> Bursts:
-        """The bursts since the last call."""
-        bursts, self._bursts = self._bursts, _NO_BURSTS
-        return bursts
 
     def reported(self, bytes_b: float | None, over_s: float) -> None:
         """Take a report of what it wrote in the last `over_s`, which may begin before its start.
@@ -119,8 +103,8 @@ class Pacer:
         self._begin()
         try:
             while self._process.returncode is None:
-                now_s = clock.now_s()
-                periods = int((now_s - self._from_s) / self._pace.period_s + _EARLY) + 1
+                passed_s = clock.now_s() - self._from_s
+                periods = int(passed_s / self._pace.period_s + _EARLY) + 1
                 end_s = self._from_s + periods * self._pace.period_s
                 # What was written too little for its rate being lower than it was: once more.
                 while (run_s := self._run_s(end_s)) >= _SHORTEST_S:
@@ -128,31 +112,15 @@ class Pacer:
                     self._since_s = clock.now_s()
                     await asyncio.sleep(run_s)
                     self._ran_s, self._since_s = self._running_s(clock.now_s()), None
-                    if self._pace.pause_s:
-                        break
-                await self._pause(now_s, end_s)
+                if (left_s := end_s - clock.now_s()) > 0:
+                    processes.suspend(self._process)
+                await asyncio.sleep(max(left_s, 0.0))
         finally:
             processes.resume(self._process)
 
-    async def _pause(self, began_s: float, end_s: float) -> None:
-        """Suspend the process until the end of a period that began at a time."""
-        paused_s = clock.now_s()
-        if self._pace.pause_s:  # a burst that ended late, too, has a pause
-            end_s = max(end_s, paused_s + self._pace.pause_s / 2)
-        if pauses := paused_s < end_s:
-            processes.suspend(self._process)
-        await asyncio.sleep(max(end_s - paused_s, 0.0))
-        number, writing_s, pausing_s = self._bursts
-        pausing_s += clock.now_s() - paused_s
-        self._bursts = Bursts(number + pauses, writing_s + paused_s - began_s, pausing_s)
-
     def _run_s(self, end_s: float) -> float:
         """How long to run for what is due at the end of a period, at most until then."""
-        run_s = self._lacking_b(end_s) / self._full_b_s
-        if pause_s := self._pace.pause_s:
-            least_s, most_s = (self._pace.period_s - pause_s) / 2, self._pace.period_s - pause_s / 2
-            return min(max(run_s, least_s), most_s)
-        return min(run_s, end_s - clock.now_s())
+        return min(self._lacking_b(end_s) / self._full_b_s, end_s - clock.now_s())
 
     def _running_s(self, now_s: float) -> float:
         return self._ran_s + (now_s - self._since_s if self._since_s is not None else 0.0)

@@ -133,25 +133,6 @@ def bytes_within(
     return row.bytes_b * min(max((leaves - enters) / (last - first), 0.0), 1.0)
 
 
-def achieved(
-    rows: Sequence[RateRow], start_s: float, end_s: float
-) -> tuple[float, float, float] | None:
-    """Bursts of the rows that overlap a window: mean lengths of one and of its pause, seconds, and
-    the rate within, bytes per second.
-
-    None: nobody measures it, or there was no pause.
-    """
-    inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
-    told = [(row.rate_b_s, row.bursts) for row in inside if row.bursts]
-    number = sum(bursts.number for _, bursts in told)
-    writing_s = sum(bursts.writing_s for _, bursts in told)
-    pausing_s = sum(bursts.pausing_s for _, bursts in told)
-    if not number or not writing_s:
-        return None
-    bytes_b = sum(rate_b_s * (bursts.writing_s + bursts.pausing_s) for rate_b_s, bursts in told)
-    return writing_s / number, pausing_s / number, bytes_b / writing_s
-
-
 class Expected(NamedTuple):
     """The rate that a writer's own is compared with, what it is called, and what a writer does."""
 

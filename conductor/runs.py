@@ -11,7 +11,7 @@ from typing import Any
 from conductor import application, series
 from conductor.allocation import Allocation
 from conductor.application import Files, LeadIn, Run
-from conductor.figures import bursts_of, conditions, unproven, writer_records
+from conductor.figures import conditions, unproven, writer_records
 from conductor.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.judge import faults, shows_disturbed_alone
@@ -122,7 +122,6 @@ class BlockRunner:
         window_s, limits = run.window_s, self.plan.demand
         run.conditions = [conditions(node) for node in recorded.nodes]
         run.writers = writer_records(recorded, window_s)
-        run.timetable = run.timetable or bursts_of(recorded, window_s)
         if run.accepted and (reason := next(faults(recorded, window_s, limits), None)):
             run.fail("rejected", reason)
         if run.treatment.writes and shows_disturbed_alone(recorded, window_s, limits):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from conductor.counters import Passed
-from conductor.injectors.base import Bursts, EndRole, Writer
+from conductor.injectors.base import EndRole, Writer
 from records.acceptance import AcceptanceLimits
 from records.files import replace_text
 from records.sample import WriterRecord
@@ -32,8 +32,6 @@ class RateRow(NamedTuple):
     start_s: float
     end_s: float
     rate_b_s: float
-    #: None: it did not say.
-    bursts: Bursts | None = None
 
     @property
     def bytes_b(self) -> float:

@@ -30,10 +30,6 @@ class Note(Enum):
         "writers went over TCP: the target's CPU took part, this is not RDMA",
         "the size of the effect is that of the emulation; measure on a machine with RDMA hardware",
     )
-    COPY_ENGINE = (
-        "a GPU's copy engine wrote over PCIe: hardware, but no RDMA",
-        "compare the loss at the same rate with that of a network card",
-    )
     LINK_SHARE = (
         "writers alone reached {share:.0%} of the link's rate, {link}",
         "this is what `full` stands for",

@@ -27,9 +27,6 @@ Better = Literal["lower", "higher"]
 #: `both`: as many bytes are written as read, at once; figures are those of one direction.
 Direction = Literal["write", "read", "both"]
 
-#: What a program limits its own rate by: its clock, or the device (a queue pair's static rate).
-Limiter = Literal["software", "hardware"]
-
 #: Level of a factor: a number, a boolean, or a word such as `25%`.
 Level = int | float | bool | str
 
@@ -56,7 +53,7 @@ Proof = Literal["device", "memory", "unproven"]
 PROVEN_SHARE = 0.75
 
 #: Largest mean rate of a limited writer, as a multiple of what was requested, and the messages that
-#: may be added: a limiter counts whole messages, and the device's own has a scatter.
+#: may be added: a limiter counts whole messages.
 LIMITED_SHARE, LIMITED_MESSAGES = 1.5, 2
 
 #: Target of a writer whose timetable has many targets.
@@ -67,16 +64,15 @@ MANY = "*"
 class WriterRecord:
     """What one writer did during one run."""
 
-    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `fabtests`, `copy_engine`, `spin`;
-    #: names of those that read end in `_read`.
+    #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `spin`; names of those that read end in
+    #: `_read`.
     injector: str
     #: Host names of both ends; the target is `MANY` if a timetable has many.
     origin: str
     target: str
     #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `EFA`,
-    #: `Omni-Path`, `Slingshot`, `RDMA` (unknown device), `copy engine` (of a GPU), `none`
-    #: (control); `two-sided`, alone or after a device's and `+`, if the target's processor receives
-    #: messages that stand for writes.
+    #: `Omni-Path`, `Slingshot`, `RDMA` (unknown device), `none` (control); `two-sided`, alone or
+    #: after a device's and `+`, if the target's processor receives messages that stand for writes.
     transport: str
     #: Size of one write, bytes; 0 for a control, which writes nothing.
     message_b: int
@@ -105,8 +101,8 @@ class WriterRecord:
     counter: str | None = None
     #: What the origin did to the target's memory; `write` of a control.
     direction: Direction = "write"
-    #: Memory of the target that its messages pass through again and again, bytes; of `fabtests` at
-    #: least that much, since its versions differ; 0 for a control; None in older samples.
+    #: Memory of the target that its messages pass through again and again, bytes; 0 for a control;
+    #: None in older samples.
     footprint_b: int | None = None
     #: NUMA node that the buffers of both ends were bound to; None: not bound.
     buffer_node: int | None = None
@@ -138,8 +134,8 @@ class WriterRecord:
     cpu_share: float | None = None
     #: Queue pairs over which its program wrote; None for a control and under a timetable.
     queue_pairs: int | None = None
-    #: What held it below its full rate: `agent` (bursts and pauses), or the program's `software` or
-    #: `hardware` limiter; None at full rate, and in samples of schema 2.
+    #: What held it below its full rate: the `agent`, which suspends it again and again, or the
+    #: program's own `software`; None at full rate, and in samples of schema 2.
     limited_by: str | None = None
     #: Mean rate from its second row to the start of the application, bytes per second; None for a
     #: control, without such a row and under a timetable.
@@ -148,19 +144,19 @@ class WriterRecord:
 
 @dataclass(frozen=True)
 class TimetableRecord:
-    """When writers were to write, and what came of it; what a kind does not have is null or 0."""
+    """When short writes were to be made, and what came of it."""
 
-    #: Of short writes: writers active at a time; if 0, nothing is planned or done.
+    #: Writers active at a time; if 0, nothing is planned or done.
     writers: int | None = None
-    #: Planned length of a short write, or of a burst and of the pause after it, seconds.
+    #: Planned length of a write, seconds.
     length_s: float | None = None
-    #: Of short writes: tolerance for the start and end of each, seconds. And the share of planned
-    #: writing that may be missing or in excess.
+    #: Tolerance for the start and end of each write, seconds. And the share of planned writing that
+    #: may be missing or in excess.
     tolerance_s: float | None = None
     allowed_share: float | None = None
-    #: Messages per short write.
+    #: Messages per write.
     messages: int = 0
-    #: Short writes due within the window, those of them that were made in it, those of these that
+    #: Writes due within the window, those of them that were made in it, those of these that
     #: were too slow to count, and writes made twice or outside the plan.
     planned: int = 0
     done: int = 0
@@ -169,25 +165,18 @@ class TimetableRecord:
     #: Missing and excess writing, relative to all writers writing all the time.
     missing_share: float | None = None
     excess_share: float | None = None
-    #: Bytes of all planned short writes that overlap the window.
+    #: Bytes of all planned writes that overlap the window.
     bytes_b: float = 0.0
-    #: Actual minus planned start and end of short writes by the writers' corrected clocks, seconds:
+    #: Actual minus planned start and end of writes by the writers' corrected clocks, seconds:
     #: median and largest magnitude.
     start_median_s: float = 0.0
     start_worst_s: float = 0.0
     end_median_s: float = 0.0
     end_worst_s: float = 0.0
-    #: Connection set-up of a short write, which is not part of it; and the largest clock error.
+    #: Connection set-up of a write, which is not part of it; and the largest clock error.
     setup_median_s: float = 0.0
     setup_worst_s: float = 0.0
     clock_error_s: float = 0.0
-    #: Of bursts: the pause asked after each, and the means of all writers as measured in the rows
-    #: that overlap the window, by the program or the agent that paces it; None: nobody measures
-    #: them. Last, the mean rate within bursts.
-    pause_s: float | None = None
-    done_length_s: float | None = None
-    done_pause_s: float | None = None
-    peak_b_s: float | None = None
 
 
 @dataclass(frozen=True)

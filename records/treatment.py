@@ -9,25 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from records.arms import Role, arm_of
-from records.sample import Direction, Level, Limiter
-
-
-@dataclass(frozen=True)
-class Burst:
-    """Writing for a while, then not writing for a while, in turn."""
-
-    length_s: float
-    pause_s: float
-
-    @property
-    def period_s(self) -> float:
-        """A burst and its pause, seconds."""
-        return self.length_s + self.pause_s
-
-    @property
-    def duty(self) -> float:
-        """Share of the time that is spent writing."""
-        return self.length_s / self.period_s
+from records.sample import Direction, Level
 
 
 @dataclass(frozen=True)
@@ -43,10 +25,6 @@ class Writes:
     #: if both are None.
     rate_b_s: float | None = None
     rate_share: float | None = None
-    #: What limits a rate below full, for an injector that can choose.
-    limiter: Limiter = "software"
-    #: Bursts and pauses, of which a rate below full is the mean; None spaces messages evenly.
-    burst: Burst | None = None
     #: RDMA devices or network interfaces, assigned to the writers round-robin; empty leaves the
     #: choice to the injector.
     devices: tuple[str, ...] = ()
@@ -72,7 +50,7 @@ class Writes:
 
     def at_full_rate(self) -> Writes:
         """The same writes, not throttled."""
-        return replace(self, rate_b_s=None, rate_share=None, burst=None)
+        return replace(self, rate_b_s=None, rate_share=None)
 
     def asked_b_s(self, full_b_s: float | None) -> float | None:
         """Requested rate, bytes per second; None is full. `full_b_s` is the writer's rate alone."""

@@ -20,7 +20,6 @@ from records import units
 from records.errors import InputError
 from records.machine.site import Machine
 from records.sample import Direction, Level
-from records.treatment import Burst
 from records.units import plural
 from reframe_tests import rails, tools
 
@@ -50,10 +49,6 @@ class Factor:
 OF_CORES = ("reserved_cores", "core_spec")
 #: The level of `environment` that adds nothing.
 NO_VARIABLE = "none"
-#: The level of `burst` without pauses; the shortest burst and pause, seconds; the shortest pause as
-#: a share of the burst; and the longest period, seconds, so that each row and look has a whole one.
-NO_BURST = "none"
-_LEAST_S, _LEAST_PAUSE, _LONGEST_PERIOD_S = 0.001, 0.1, 0.2
 
 #: Where the check `numa` places buffers and workers. Names mean the same on every machine: `nic`
 #: is the NUMA node of the network interface, `other` the first node of another socket (of the
@@ -83,21 +78,6 @@ def share_of(rate: Level) -> float | None:
 
 def _rate(level: Level) -> object:
     return level in (0, "full") or share_of(level) is not None or units.rate_b_s(str(level), "rate")
-
-
-def burst_of(level: Level) -> Burst | None:
-    """`10ms/90ms` as a burst and its pause; None for `none`. Raises ValueError or InputError."""
-    if level == NO_BURST:
-        return None
-    length, _, pause = str(level).partition("/")
-    burst = Burst(units.duration_s(length, "burst"), units.duration_s(pause, "burst"))
-    if (
-        burst.length_s < _LEAST_S
-        or burst.pause_s < max(_LEAST_S, _LEAST_PAUSE * burst.length_s)
-        or round(burst.period_s, 9) > _LONGEST_PERIOD_S
-    ):
-        raise ValueError
-    return burst
 
 
 def _one_of(*words: Level) -> Callable[[Level], object]:
@@ -247,10 +227,6 @@ _DIRECTIONS = get_args(Direction)
 _INJECTORS = [name for name, it in INJECTORS.items() if it.writes and it.direction == "write"]
 _NUMBERS = "whole numbers from 0"
 _SIZES = f"{AUTO}, a size with its unit, such as 2MiB, or of the last-level caches: llc/2, 4*llc"
-_BURSTS = (
-    f"{NO_BURST}, or LENGTH/PAUSE such as 10ms/90ms: each 1ms or longer, the pause at least a tenth"
-    " of the length, together at most 200ms"
-)
 _VARIABLES = f"{NO_VARIABLE}, or NAME:VALUE, with %2C for a comma and %3D for ="
 
 
@@ -266,8 +242,6 @@ _TABLE = (
     Factor(
         "queue_pairs", "writes", f"{AUTO}, or a number from 1 to {MOST_QUEUE_PAIRS}", queue_pairs_of
     ),
-    _named("limiter", "writes", ("software", "hardware")),
-    Factor("burst", "writes", _BURSTS, burst_of),
     _named("injector", "writes", _INJECTORS, _no_such_program),
     Factor("clients", "writes", "whole numbers; 0: as the machine has origins", _whole),
     _named("direction", "writes", _DIRECTIONS),

@@ -125,13 +125,6 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: Rate of each writer: `full`, a share of that such as `25%`, or a rate such as `500MB/s`.
     rate = variable(str, value=WRITES["rate"])
 
-    #: What limits a rate below full, if the injector can choose: `software`, `hardware`.
-    limiter = variable(str, value=WRITES["limiter"])
-
-    #: Bursts and pauses, such as `10ms/90ms`, of which `rate` is the mean (`full`: that of full
-    #: rate within bursts); `none` spaces messages evenly.
-    burst = variable(str, value=WRITES["burst"])
-
     #: NUMA node that the writers' buffers are bound to, on both ends; -1 does not bind them.
     comm_node = variable(int, value=WRITES["comm_node"])
 

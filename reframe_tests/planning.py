@@ -19,17 +19,15 @@ from records.machine import slurm
 from records.machine.site import Machine
 from records.plan import BlockPlan
 from records.sample import Level
-from records.treatment import Burst, Treatment, Writes
+from records.treatment import Treatment, Writes
 from reframe_tests import rails, scaling
 from reframe_tests.crossing import RATE, Cell, Factors, cross, is_nothing
 from reframe_tests.factors import (
     AUTO,
     EVERYWHERE,
     FACTORS,
-    NO_BURST,
     NO_VARIABLE,
     OF_CORES,
-    burst_of,
     check_level,
     environment_of,
     node_at,
@@ -46,8 +44,6 @@ WRITES: dict[str, Level] = {
     "message": AUTO,
     "footprint": AUTO,
     "queue_pairs": AUTO,
-    "limiter": "software",
-    "burst": NO_BURST,
     "injector": "auto",
     "direction": "write",
     "clients": 0,
@@ -57,9 +53,6 @@ WRITES: dict[str, Level] = {
 }
 #: Size of one write if a footprint is chosen and the message is not; or the footprint, if smaller.
 _MESSAGE_B = 64 << 10
-#: By how much a rate may differ from a burst's share of the time, as a share of it, to be full rate
-#: within the bursts.
-_SAME_RATE = 0.01
 #: What the machine's file requires of a proof besides `min_share`.
 _PROOF = ("max_share", "counter_share", "rail_share", "late_rows", "silent_s", "pause_s")
 
@@ -196,9 +189,7 @@ def _writes(
     for name, allowed, why in _rules(arm, asked, levels, injector, site):
         if not allowed:
             raise InputError(f"{name}: {shown[name]} found; {why}")
-    share, burst = share_of(levels["rate"]), burst_of(levels["burst"])
-    if burst and levels["rate"] == "full":
-        share = burst.duty
+    share = share_of(levels["rate"])
     node = _buffer_node(levels, site)
     message_b, footprint_b = _sizes(injector, levels, site)
     return Writes(
@@ -211,8 +202,6 @@ def _writes(
         direction=injector.direction,
         rate_b_s=None if share is not None else writing_rate_b_s(injector, str(levels["rate"])),
         rate_share=share,
-        limiter="hardware" if levels["limiter"] == "hardware" else "software",
-        burst=burst,
         devices=rails.of_writers(site, str(levels["writer_rail"]), node),
         buffer_node=node,
         scheduled=load.writers[arm] if load and scheduled else None,
@@ -229,7 +218,7 @@ def _injector(levels: Mapping[str, Level], site: Machine, *, short: bool) -> Inj
     if named != "auto":
         return get(named, direction)
     injector = get(site.injector, direction)
-    lacks = short and not injector.writes_short and not injector.on_own_host
+    lacks = short and not injector.writes_short
     return get("ucx", direction) if lacks and site.origins.policy == "same_host" else injector
 
 
@@ -241,26 +230,18 @@ def _rules(
     site: Machine,
 ) -> Iterator[tuple[str, bool, str]]:
     """What can be combined: a field, whether its value is allowed, and else which one is."""
-    rate, hardware = levels["rate"], levels["limiter"] == "hardware"
-    same_host = site.origins.policy == "same_host"
-    why = "it writes memory of its own host; allowed: with 'origins: {policy: same_host}' in"
-    yield "injector", same_host or not injector.on_own_host, f"{why} site/{site.name}.yaml"
+    rate = levels["rate"]
     some = RATE in asked.factors or not is_nothing(rate)
     yield "rate", some, "allowed: above 0, or 0 as a level of factors"
     pairs = queue_pairs_of(levels["queue_pairs"])
     why = f"writers of site/{site.name}.yaml share the target's memory; allowed: {AUTO}, 1"
-    yield "queue_pairs", pairs in (None, 1) or not same_host, why
+    yield "queue_pairs", pairs in (None, 1) or site.origins.policy != "same_host", why
     why = f"a queue pair for each message of footprint {levels['footprint']}; allowed: {AUTO}"
     yield "queue_pairs", pairs is None or levels["footprint"] == AUTO, why
-    if burst := burst_of(levels["burst"]):
-        why = f"it cannot be combined with burst {levels['burst']}"
-        yield "limiter", not hardware, f"{why}; allowed: software"
-        yield _rate_of(burst, rate, injector, why)
     if ARMS[arm].writing == "scheduled":
         why = f"it makes no short writes (arm {arm}); allowed: perftest, ucx"
         yield "injector", injector.writes_short, why
         why = f"arm {arm} has a timetable; allowed:"
-        yield "burst", levels["burst"] == NO_BURST, f"{why} {NO_BURST}"
         yield "footprint", levels["footprint"] == AUTO, f"{why} {AUTO}"
         yield "queue_pairs", pairs in (None, 1), f"{why} {AUTO}, 1"
         yield "clients", levels["clients"] == 0, f"{why} 0"
@@ -269,19 +250,6 @@ def _rules(
         why = f"{injector.name} cannot limit the rate of short writes (arm {arm}); allowed: full,"
         paced = rate == "full" or injector.paced_by != "agent"
         yield "rate", paced, f"{why} or injector perftest"
-    why = f"{injector.name} has no such limiter; allowed: software, or injector perftest"
-    yield "limiter", not hardware or "hardware" in injector.limiters, why
-
-
-def _rate_of(burst: Burst, rate: Level, injector: Injector, why: str) -> tuple[str, bool, str]:
-    """Of bursts, at most the full rate, which most programs write at within them."""
-    share = share_of(rate)
-    same = share is not None and abs(share / burst.duty - 1) <= _SAME_RATE
-    lower = injector.spaces_bursts and (share is None or share < burst.duty)
-    below = "or less, " if injector.spaces_bursts else ""
-    duty = f"{100 * burst.duty:.4g}%, {below}which is full rate within the bursts"
-    why = f"{why} of {injector.name}; allowed: full, or {duty}"
-    return "rate", rate == "full" or same or lower, why
 
 
 def _queue_pairs(levels: Mapping[str, Level], site: Machine, *, fixed: bool) -> int | None:

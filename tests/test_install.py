@@ -86,7 +86,7 @@ def test_setup_says_in_two_lines_that_pip_failed(tmp_path):
 
 
 def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
-    for name in ("Makefile", "pyproject.toml", "scripts/setup.sh", "conductor/program.h"):
+    for name in ("Makefile", "pyproject.toml", "scripts/setup.sh"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         shutil.copy(ROOT / name, tmp_path / name)
     for name in ("requirements", "conductor/mpi_put"):

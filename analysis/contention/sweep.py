@@ -258,11 +258,7 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
     `comm_par_b_s` are the target device's counts if it counted both; else the writers' reports.
     """
     runs = judged(samples).filter(status="counts")
-    effects = runs.filter(
-        pl.col("role") == "effect",
-        level("rate").fill_null("full") == "full",
-        level("burst").fill_null("none") == "none",
-    )
+    effects = runs.filter(pl.col("role") == "effect", level("rate").fill_null("full") == "full")
     nodes = effects.select("case", "comm_node", arm="baseline").unique(maintain_order=True)
     baselines = (
         runs.filter(pl.col("role") == "baseline")

@@ -108,7 +108,6 @@ def _judged(rows: list[Result], marked: pl.DataFrame, requested: StoppingRule) -
     """The rows with the verdicts on their effects, over all that was asked."""
     writers = marked.group_by("case", "arm").agg(
         pl.col("same_host").any(),
-        by_gpu=(pl.col("transport").drop_nulls() == "copy engine").all(),
     )
     facts = writers.rows_by_key(["case", "arm"], named=True, unique=True)
     effects = [row for row in rows if row.role == "effect"]

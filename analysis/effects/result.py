@@ -24,7 +24,6 @@ class Verdict(str, Enum):
     NO_CONTROL = "control missing"
     NOT_ABOVE_CONTROL = "not above the control"
     EMULATED = "slower under emulated writes"
-    DEVICE = "slower under a GPU's writes"
     SLOWER = "slower under RDMA writes"
     CONTENTION = "memory contention"
     #: Rows that effects are compared with.
@@ -46,7 +45,7 @@ class Verdict(str, Enum):
     @property
     def is_loss(self) -> bool:
         """Whether the typical run is shown to be slower, and not by lost cores alone."""
-        return self in (Verdict.EMULATED, Verdict.DEVICE, Verdict.SLOWER, Verdict.CONTENTION)
+        return self in (Verdict.EMULATED, Verdict.SLOWER, Verdict.CONTENTION)
 
     @property
     def is_not_compared(self) -> bool:

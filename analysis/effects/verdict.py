@@ -111,13 +111,11 @@ def quantity(level: str) -> float:
     return math.inf
 
 
-def judge(
-    row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = False, by_gpu: bool = False
-) -> Verdict:
+def judge(row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = False) -> Verdict:
     """The verdict on an effect, of which all but the verdict is in its row.
 
-    `shown`: what the pairs show, over all that is asked. `by_gpu`: whether a GPU made all writes.
-    What shows that memory is the cause comes later (`analysis.effects.facts.name_contention`).
+    `shown`: what the pairs show, over all that is asked. What shows that memory is the cause comes
+    later (`analysis.effects.facts.name_contention`).
     """
     effect, mean, repeated = row.slowdown, row.mean, row.noise_floor
     if effect is None or mean is None or row.pairs < pairs_floor:
@@ -134,7 +132,7 @@ def judge(
         if row.over_control and "above_control" not in shown:
             return Verdict.NOT_ABOVE_CONTROL
         if row.emulated:
-            return Verdict.DEVICE if by_gpu else Verdict.EMULATED
+            return Verdict.EMULATED
         return Verdict.SLOWER
     if "faster" in shown and effect.high < 1 and effect.value < repeated.low and mean.high < 1:
         return Verdict.SPEED_UP
@@ -144,13 +142,12 @@ def judge(
     return Verdict.NO_EFFECT if "within" in shown and not beyond else Verdict.INCONCLUSIVE
 
 
-#: Transport of a writer -> caveat. A GPU's writes are no emulation, but no RDMA either.
+#: Transport of a writer -> caveat.
 _EMULATIONS = {
     "shared memory": Note.SHARED_MEMORY,
     "soft-RoCE": Note.SOFT_ROCE,
     "tcp": Note.TCP,
     "two-sided": Note.TWO_SIDED,
-    "copy engine": Note.COPY_ENGINE,
 }
 
 

@@ -255,7 +255,7 @@ def _writers(counted: pl.LazyFrame) -> list[str]:
     kinds = (
         counted.filter(pl.col("message_b") > 0)
         .group_by(*kind, "direction", maintain_order=True)
-        .agg(pl.col("writer_share").min(), pl.col("burst_length_s", "burst_pause_s").mean())
+        .agg(pl.col("writer_share").min())
     )
     return [_writers_line(**row) for row in kinds.collect().iter_rows(named=True)]
 
@@ -271,14 +271,11 @@ def _writers_line(
     queue_pairs: int | None,
     direction: str,
     writer_share: float | None,
-    burst_length_s: float | None,
-    burst_pause_s: float | None,
 ) -> str:
     over = f" over {queue_pairs} queue pairs each" if (queue_pairs or 1) > 1 else ""
     return (
         f"{arm}: {plural(writers, 'writer')}, {injector} over {transport},"
         f" {words.kind(direction)[0]} of {words.binary(message_b)}{_through(footprint_b)}{over};"
-        f"{_bursts(burst_length_s, burst_pause_s)}"
         f" never below {writer_share or 0:.0%} of the rate alone"
     )
 
@@ -286,13 +283,6 @@ def _writers_line(
 def _through(footprint_b: int | None) -> str:
     """The memory that each writer's messages pass through, if it is recorded."""
     return "" if footprint_b is None else f" through {words.binary(footprint_b)} each"
-
-
-def _bursts(length_s: float | None, pause_s: float | None) -> str:
-    """What was measured of bursts and pauses, if they were."""
-    if length_s is None or pause_s is None:
-        return ""
-    return f" bursts of {1e3 * length_s:.3g} ms, pauses of {1e3 * pause_s:.3g} ms;"
 
 
 def _fom(value: float | None, row: Result) -> str:

@@ -66,10 +66,6 @@ SENTENCES: dict[Verdict, Sentences] = {
         " not shown to be the cause.",
         "measure with RDMA hardware; this loss is that of the emulation",
     ),
-    Verdict.DEVICE: Sentences(
-        f"{_SLOWER} {_SURE} A GPU wrote over PCIe, no network card: what RDMA costs is not shown.",
-        "measure with RDMA hardware; compare the losses at the same rate",
-    ),
     Verdict.SLOWER: Sentences(
         f"{_SLOWER} {_SURE} That memory is the cause is not shown: nothing but the writers' reports"
         " shows the writes, or nothing shows that they left the cache.",

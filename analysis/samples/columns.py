@@ -96,8 +96,6 @@ _WRITER_NAMES = {
     "writer_targets": "target",
     "proof": "proof",
 }
-#: Columns with a field of a timetable.
-_TIMETABLE = {"burst_length_s": "done_length_s", "burst_pause_s": "done_pause_s"}
 _SHARES = ("missing_share", "excess_share", "allowed_share")
 #: No figure in SI units is larger, or smaller and not 0.
 MOST = 1e30
@@ -284,7 +282,6 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         timetable=timetable.field("writers"),
         replayed=timetable.field("trace_sha256").is_not_null(),
         **{name: timetable.field(name) for name in _SHARES},
-        **{column: timetable.field(name) for column, name in _TIMETABLE.items()},
     )
     for part in (_of_writers(writers), of_nodes):
         flat = flat.join(part, on="row", how="left", maintain_order="left")

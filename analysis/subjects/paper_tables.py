@@ -74,15 +74,14 @@ def _slowdown(off: float | None, on: float | None, better: Better) -> float | No
 def writes_as_the_paper(row: Result) -> bool:
     """Whether a treatment writes as the paper did on one node.
 
-    That is, it writes and never reads, at full rate without pauses, from before a run until after.
+    That is, it writes and never reads, at full rate, from before a run until after.
     """
     return arm_of(row.arm).writing == "continuous" and _writes_fully(row)
 
 
 def _writes_fully(row: Result) -> bool:
     """Whether nothing limits its writes, or only their timetable, as in the paper at scale."""
-    full = {"rate": "full", "burst": "none"}
-    unlimited = all(row.factors.get(name, level) == level for name, level in full.items())
+    unlimited = row.factors.get("rate", "full") == "full"
     return row.role == "effect" and unlimited and row.direction in (None, "write")
 
 

@@ -94,7 +94,6 @@ def _counts(evidence: Evidence, direction: str) -> pl.DataFrame:
     rows = evidence.writers.filter(
         pl.col("direction") == direction,
         pl.col("limited_by").is_null() | (pl.col("limited_by") == "agent"),
-        ~pl.col("injector").str.starts_with("fabtests"),
         pl.col("bytes_b") > 0,
     )
     written_b = (pl.col("bytes_b") / pl.col("observed_share").fill_null(1)).sum()
@@ -182,7 +181,7 @@ CLAIMS = (
           by_injector=True),
     Claim("throttled", "limited writers write what was asked", _limited_rates,
           (pl.col("ratio") - 1).abs().max(), "difference", 0.05, 0.15,
-          "another `limiter`; name figures by the rate that was reached",
+          "name figures by the rate that was reached",
           hardware=False, by_injector=True),
     Claim("held", "writers are held between runs, and released",
           lambda evidence: evidence.runs.filter(role="effect"), _WRITER_FAILED.mean(),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import get_args
 
 from conductor.injectors.base import Injector
-from conductor.injectors.copy_engine import CopyEngine
-from conductor.injectors.fabtests import Fabtests
 from conductor.injectors.mpi_put import MpiPut
 from conductor.injectors.perftest import Perftest
 from conductor.injectors.spin import Spin
@@ -22,15 +20,11 @@ INJECTORS: dict[str, Injector] = {
         Perftest(),
         Ucx(),
         MpiPut(),
-        Fabtests(),
-        CopyEngine(),
         Spin(),
         Perftest("perftest_read", "read"),
         Ucx("ucx_read", "read"),
         MpiPut("mpi_put_read", "read"),
         MpiPut("mpi_put_both", "both"),
-        CopyEngine("copy_engine_read", "read"),
-        CopyEngine("copy_engine_both", "both"),
     )
 }
 

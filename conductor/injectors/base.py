@@ -13,12 +13,11 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from conductor.counters import Passed
 from records.last_words import warns
-from records.sample import Direction, Limiter
-from records.treatment import Burst
+from records.sample import Direction
 
 #: Lines before a fault that are shown with it.
 _CAUSES = 2
@@ -28,14 +27,6 @@ MOST_QUEUE_PAIRS = 32
 
 #: The two ends of a writer.
 EndRole = Literal["target", "origin"]
-
-
-class Bursts(NamedTuple):
-    """Bursts that ended within a row, and how long it was written and paused, seconds."""
-
-    number: int
-    writing_s: float
-    pausing_s: float
 
 
 @dataclass(frozen=True)
@@ -63,10 +54,6 @@ class Writer:
     buffer_node: int | None = None
     origin_cpus: list[int] = field(default_factory=list)
     target_cpus: list[int] = field(default_factory=list)
-    #: What limits its rate, if the program can choose.
-    limiter: Limiter = "software"
-    #: Bursts and pauses, of which its rate is the mean; a writer that has them has a rate.
-    burst: Burst | None = None
     #: Memory that its messages are to pass through, bytes; None is the injector's own choice.
     footprint_b: int | None = None
     #: Queue pairs that the program opens, if it can open several.
@@ -91,8 +78,6 @@ class Row:
     over_s: float | None = None
     #: How long after the interval the program prints it, seconds.
     after_s: float = 0.0
-    #: What it did in that interval, if it writes in bursts and says so.
-    bursts: Bursts | None = None
 
 
 @dataclass(frozen=True)
@@ -198,12 +183,6 @@ class Injector(ABC):
     is_launched: bool = False
     #: Whether the target's process reports what has arrived in its memory (`Arrived`).
     reports_arrivals: bool = False
-    #: Whether it can write memory of its own host only.
-    on_own_host: bool = False
-    #: What can hold a rate below full, if the program does.
-    limiters: tuple[Limiter, ...] = ("software",)
-    #: Whether it keeps a rate within bursts; else it writes at full rate there.
-    spaces_bursts: bool = False
     #: Whether it makes the short writes of a timetable.
     writes_short: bool = True
     #: What a chosen footprint changes: the size of a message, or where messages of one size go;
@@ -244,10 +223,6 @@ class Injector(ABC):
     def queue_pairs(self, writer: Writer) -> int:
         """Queue pairs over which the program of this writer writes."""
         return 1
-
-    def device(self) -> str | None:
-        """Device of this host that counts what it writes there, if it writes without a network."""
-        return None
 
     def environment(self, writer: Writer) -> dict[str, str]:
         """Variables added to the environment of both ends."""

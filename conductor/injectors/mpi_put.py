@@ -14,7 +14,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from conductor.injectors.base import Arrived, Bursts, Fault, Faults, Injector, Row, Writer
+from conductor.injectors.base import Arrived, Fault, Faults, Injector, Row, Writer
 from conductor.shared_memory import FOLDER_VARIABLE
 from records.machine import devices
 from records.programs import ask
@@ -50,9 +50,7 @@ _ON_TWO = {
 _A_TASK = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group"
 _ON_COMPONENTS = f"{_A_TASK}=0 --nodelist={{target}} : {_A_TASK}=1 --nodelist={{origin}}"
 
-_ROW = re.compile(
-    r"^row (\d{1,9}\.\d{6}) s (\d{1,18}) B(?:, (\d{1,9}) bursts, (\d{1,9}\.\d{6}) s of writing)?$"
-)
+_ROW = re.compile(r"^row (\d{1,9}\.\d{6}) s (\d{1,18}) B$")
 _ARRIVED = re.compile(
     r"^arrived (\d{1,18}) B by (shared|unshared) memory, target (sleeps|polls),"
     r" (\d{1,9}\.\d{6}) s of its processor$"
@@ -84,10 +82,7 @@ class ReportParser:
             self._claimed_b += int(row[2])
             self._claimed_s += over_s
             self._faults.forget()
-            bursts = None
-            if row[3] is not None:
-                bursts = Bursts(int(row[3]), float(row[4]), max(over_s - float(row[4]), 0.0))
-            return Row(int(row[2]) / over_s, over_s, bursts=bursts)
+            return Row(int(row[2]) / over_s, over_s)
         if told := _ARRIVED.match(line):
             least_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
             is_costly = self._claimed_s > 0 and float(told[4]) > least_s
@@ -107,7 +102,6 @@ class MpiPut(Injector):
     holds = "on one host"
     is_launched = True
     writes_short = False
-    spaces_bursts = True
     footprint_by = "place"
 
     def __init__(self, name: str = "", direction: Direction = "write") -> None:
@@ -144,8 +138,6 @@ class MpiPut(Injector):
         command += ["--target", writer.target] if _apart(writer) else []
         command += {"write": [], "read": ["--get"], "both": ["--both"]}[self.direction]
         command += ["--rate", f"{writer.rate_b_s:.9g}"] if writer.rate_b_s else []
-        if burst := writer.burst:
-            command += ["--burst", f"{burst.length_s:g}", "--pause", f"{burst.pause_s:g}"]
         return command if writer.buffer_node is None else [*command, "-m", str(writer.buffer_node)]
 
     def environment(self, writer: Writer) -> dict[str, str]:

@@ -38,8 +38,6 @@ _LEAST_MESSAGES = 5
 #: Before printing a row the program measures the clock's frequency: it waits 200
 #: times, for 100, 110, 120, ... microseconds.
 _FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
-#: Rates of InfiniBand's hardware limiter, Gbit/s, as the program takes them; no other is accepted.
-_HARDWARE_GBIT_S = (*(2.5, 5, 10, 14, 20, 25, 30, 40, 56, 60, 80, 100, 112, 120, 168, 200, 300),)
 #: Messages of all queue pairs that may be under way, which is the program's default for one; and
 #: the most queue pairs that it accepts.
 _DEPTH, _MOST_QUEUE_PAIRS = 128, 16384
@@ -85,7 +83,6 @@ class Perftest(Injector):
 
     name = "perftest"
     holds = "after a row"
-    limiters = ("software", "hardware")
     footprint_by = "place"
     most_places = most_queue_pairs = _MOST_QUEUE_PAIRS
     install = (
@@ -155,18 +152,13 @@ def _buffer_b(writer: Writer) -> int:
 
 
 def _limit(writer: Writer) -> list[str]:
-    """Options that hold a throttled writer's rate, or the hardware's rate that is next to it."""
+    """Options that hold a throttled writer's rate."""
     assert writer.rate_b_s is not None, "a writer at full rate has no limit"
     # Limits in MiB/s are whole numbers; those in Gb/s may have decimals.
     gbit_s = writer.rate_b_s * 8 / 1e9
-    if writer.limiter == "hardware":
-        nearest = min(_HARDWARE_GBIT_S, key=lambda rate: abs(rate - gbit_s))
-        return ["--rate_limit", f"{nearest:g}", "--rate_units", "g", "--rate_limit_type", "HW"]
     limit = ["--rate_limit", f"{gbit_s:.6g}", "--rate_units", "g"]
-    # It sends so many messages as fast as it can, and waits until their mean rate is that limit.
-    burst_b = writer.rate_b_s * writer.burst.period_s if writer.burst else 0.0
-    messages = max(round(burst_b / writer.message_b), 1)
-    return [*limit, "--rate_limit_type", "SW", "--burst_size", str(messages)]
+    # After each message it waits until their mean rate is that limit.
+    return [*limit, "--rate_limit_type", "SW", "--burst_size", "1"]
 
 
 @functools.cache

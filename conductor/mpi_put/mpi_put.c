@@ -20,12 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../program.h"
-
 // Messages go in pieces of at most PIECE_B, so that the mark moves while one is under way. Below
-// full rate those above UNSPLIT_B go in smaller ones: IN_BURST a burst, or one each EVEN_S (seconds).
-// At most so many small ones are posted together.
-enum { PIECE_B = 8 << 20, UNSPLIT_B = 64 << 10, IN_BURST = 32, BATCH = 32, BATCH_B = 2 << 20 };
+// full rate those above UNSPLIT_B go in smaller ones, one each EVEN_S (seconds). At most so many
+// small ones are posted together.
+enum { PIECE_B = 8 << 20, UNSPLIT_B = 64 << 10, BATCH = 32, BATCH_B = 2 << 20 };
 static const double EVEN_S = 1e-3;
 enum { LINE_B = 64, LINE = 4096 };
 // Time between two rows; the most that a limited writer catches up with; how long the target waits
@@ -34,6 +32,9 @@ enum { LINE_B = 64, LINE = 4096 };
 static const double ROW_S = 0.25, LATE_S = 0.25, FIRST_S = 2, NEXT_S = 10, LOOK_S = 1;
 // Below this the clock is watched until a message is due; more is slept.
 static const double WATCHED_S = 2e-4;
+
+// NUMA nodes are below the first; the policy is from linux/mempolicy.h, which not every machine has.
+enum { NODES_MAX = 1024, POLICY_BIND = 2, WORD_BITS = 8 * sizeof(unsigned long) };
 
 // What the origin writes behind the messages of the target's window.
 enum { BEGUN, BYTES, ENDED, MARKS };
@@ -46,8 +47,6 @@ static const char HELP[] =
     "  -s, --size B        bytes of a message (65536)\n"
     "  -f, --footprint B   bytes of memory that messages pass through (a batch of them)\n"
     "  -r, --rate B/S      bytes per second, evenly spaced (as fast as possible)\n"
-    "      --burst S       in bursts of so many seconds, evenly spaced within each\n"
-    "      --pause S       seconds between two bursts; the rate is the mean over both\n"
     "  -m, --node M        NUMA node that the memory of both ranks is bound to (near each rank)\n"
     "  -t, --target HOST   the rank on this host is the target (rank 0)\n"
     "  -d, --duration S    seconds (until it is stopped)\n"
@@ -56,7 +55,7 @@ static const char HELP[] =
 struct options {
     bool put, get;
     size_t message_b, footprint_b;
-    double rate_b_s, burst_s, pause_s, duration_s;
+    double rate_b_s, duration_s;
     int node;
     const char *target;
     // A message goes in pieces, several small ones at a time. The window has so much, as much again
@@ -64,7 +63,8 @@ struct options {
     size_t piece_b, step_b, data_b, read_at, marks_at;
 };
 
-static void quit(int status, const char *format, ...)
+__attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, const char *format,
+                                                                ...)
 {
     int begun;
     va_list values;
@@ -79,6 +79,36 @@ static void quit(int status, const char *format, ...)
     exit(status);
 }
 
+static double number(const char *option, const char *text, double least, double most)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= least && value <= most))
+        quit(2, "%s %s: a number from %g to %g is needed", option, text, least, most);
+    return value;
+}
+
+static double whole(const char *option, const char *text, double least, double most)
+{
+    const double value = number(option, text, least, most);
+    if (value != (double)(long long)value)
+        quit(2, "%s %s: a whole number is needed", option, text);
+    return value;
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void sleep_s(double length_s)
+{
+    const time_t whole_s = (time_t)length_s;
+    nanosleep(&(struct timespec){whole_s, (long)(1e9 * (length_s - (double)whole_s))}, NULL);
+}
+
 // How many of some size are posted together, and have places of their own.
 static size_t in_batch(size_t each_b)
 {
@@ -88,12 +118,11 @@ static size_t in_batch(size_t each_b)
 
 static void read_options(int argc, char **argv, struct options *o)
 {
-    enum { START = 256, BURST, PAUSE };
+    enum { START = 256 };
     static const struct option known[] = {
         {"get", no_argument, NULL, 'g'},        {"both", no_argument, NULL, 'b'},
         {"size", required_argument, NULL, 's'}, {"rate", required_argument, NULL, 'r'},
         {"footprint", required_argument, NULL, 'f'},
-        {"burst", required_argument, NULL, BURST}, {"pause", required_argument, NULL, PAUSE},
         {"node", required_argument, NULL, 'm'},
         {"target", required_argument, NULL, 't'},
         {"duration", required_argument, NULL, 'd'}, {"launcher", no_argument, NULL, START},
@@ -107,8 +136,6 @@ static void read_options(int argc, char **argv, struct options *o)
         case 's': o->message_b = (size_t)whole("--size", optarg, 1, 1e12); break;
         case 'f': o->footprint_b = (size_t)whole("--footprint", optarg, 1, 1e12); break;
         case 'r': o->rate_b_s = number("--rate", optarg, 1, 1e15); break;
-        case BURST: o->burst_s = number("--burst", optarg, 1e-4, 1e3); break;
-        case PAUSE: o->pause_s = number("--pause", optarg, 1e-4, 1e3); break;
         case 'm': o->node = (int)whole("--node", optarg, 0, NODES_MAX - 1); break;
         case 't': o->target = optarg; break;
         case 'd': o->duration_s = number("--duration", optarg, 0.01, 1e6); break;
@@ -118,15 +145,12 @@ static void read_options(int argc, char **argv, struct options *o)
         }
     if (optind != argc)
         quit(2, "%s: not an option, see --help", argv[optind]);
-    if ((o->burst_s > 0) != (o->pause_s > 0) || (o->burst_s > 0 && o->rate_b_s == 0))
-        quit(2, "--burst, --pause and --rate: all three are needed");
     if (o->footprint_b > 0 && o->footprint_b < o->message_b)
         quit(2, "--footprint %zu: at least a message, %zu, is needed", o->footprint_b, o->message_b);
     o->data_b = o->footprint_b > 0 ? o->footprint_b : in_batch(o->message_b) * o->message_b;
     o->piece_b = o->message_b < PIECE_B ? o->message_b : PIECE_B;
     if (o->rate_b_s > 0 && o->piece_b > UNSPLIT_B) {
-        const double part_s = o->burst_s > 0 ? (o->burst_s + o->pause_s) / IN_BURST : EVEN_S;
-        const double part_b = o->rate_b_s * part_s;
+        const double part_b = o->rate_b_s * EVEN_S;
         if (part_b < (double)o->piece_b)
             o->piece_b = part_b < UNSPLIT_B ? UNSPLIT_B : (size_t)part_b / LINE_B * LINE_B;
     }
@@ -162,9 +186,10 @@ static int target_rank(const char *host)
 // All that is allocated from now on, by MPI too.
 static void bind_memory(int node)
 {
-    unsigned long nodes[NODE_WORDS];
+    unsigned long nodes[NODES_MAX / WORD_BITS] = {0};
+    nodes[(unsigned)node / WORD_BITS] = 1UL << (unsigned)node % WORD_BITS;
     // The kernel uses one bit less than the number that it is given.
-    if (syscall(SYS_set_mempolicy, POLICY_BIND, only(node, nodes), NODES_MAX + 1UL) != 0)
+    if (syscall(SYS_set_mempolicy, POLICY_BIND, nodes, NODES_MAX + 1UL) != 0)
         quit(3, "--node %d: %m", node);
 }
 
@@ -270,22 +295,16 @@ static void receive(const volatile uint64_t *marks, bool shared)
     }
 }
 
-// Spaces pieces evenly, within bursts if there are any. `written_s` is the time that all pieces so
-// far take without pauses.
+// Spaces pieces evenly. `written_s` is the time that all pieces so far take.
 struct limiter {
     double began_s, written_s;
 };
 
-// Waits until the next piece is due. A late one goes at once, in the pause too, and so keeps the
-// mean rate.
+// Waits until the next piece is due. A late one goes at once, and so keeps the mean rate.
 static void wait_for_turn(const struct options *o, struct limiter *limiter, size_t piece_b)
 {
     const double at_s = now_s();
-    double due_s = limiter->began_s + limiter->written_s, peak_b_s = o->rate_b_s;
-    if (o->burst_s > 0) {
-        due_s += (double)(uint64_t)(limiter->written_s / o->burst_s) * o->pause_s;
-        peak_b_s *= (o->burst_s + o->pause_s) / o->burst_s;
-    }
+    double due_s = limiter->began_s + limiter->written_s;
     if (due_s < at_s - LATE_S) {
         limiter->began_s += at_s - LATE_S - due_s;
         due_s = at_s - LATE_S;
@@ -294,7 +313,7 @@ static void wait_for_turn(const struct options *o, struct limiter *limiter, size
         sleep_s(due_s - at_s - WATCHED_S);
     while (now_s() < due_s)
         ;
-    limiter->written_s += (double)piece_b / peak_b_s;
+    limiter->written_s += (double)piece_b / o->rate_b_s;
 }
 
 static void write_marks(const struct options *o, const uint64_t *marks, int target, MPI_Win window)
@@ -318,39 +337,6 @@ static void post(const struct options *o, char *data, size_t from, size_t size_b
     }
 }
 
-// What was written since the last row. A burst lasts from a first piece to the last one before a
-// pause of at least half of what was asked.
-struct row {
-    double from_s, burst_s, writing_s;
-    uint64_t from_b;
-    unsigned bursts;
-};
-
-static void print_row(struct row *row, const struct options *o, double at_s, uint64_t bytes_b)
-{
-    printf("row %.6f s %ju B", at_s - row->from_s, (uintmax_t)(bytes_b - row->from_b));
-    if (o->burst_s > 0)
-        printf(", %u bursts, %.6f s of writing", row->bursts, row->writing_s);
-    putchar('\n');
-    *row = (struct row){.from_s = at_s, .burst_s = at_s, .from_b = bytes_b};
-}
-
-// Before a piece that begins now, after one that was complete at `last_s`: rows end where a burst
-// begins, or without a pause in the middle of one.
-static void note_burst(struct row *row, const struct options *o, double last_s, uint64_t bytes_b)
-{
-    const double at_s = now_s();
-    const bool begins = at_s - last_s >= o->pause_s / 2;
-    const bool is_due = at_s - row->from_s >= (begins ? ROW_S : 2 * ROW_S);
-    if (begins || is_due) {
-        row->writing_s += (begins ? last_s : at_s) - row->burst_s;
-        row->bursts += begins;
-        row->burst_s = at_s;
-    }
-    if (is_due)
-        print_row(row, o, at_s, bytes_b);
-}
-
 static void send(const struct options *o, char *data, int target, MPI_Win window)
 {
     uint64_t marks[MARKS] = {0};
@@ -365,16 +351,14 @@ static void send(const struct options *o, char *data, int target, MPI_Win window
     write_marks(o, marks, target, window);
     MPI_Win_flush(target, window);
     const double began_s = now_s();
-    double at_s = began_s;
-    struct row row = {.from_s = began_s, .burst_s = began_s};
+    double at_s = began_s, row_s = began_s; // when the last row ended
+    uint64_t row_b = 0;
     struct limiter limiter = {.began_s = began_s};
     size_t from = 0;
     while (o->duration_s == 0 || at_s - began_s < o->duration_s) {
         const size_t left_b = o->data_b - from, size_b = left_b < o->step_b ? left_b : o->step_b;
         if (o->rate_b_s > 0)
             wait_for_turn(o, &limiter, size_b);
-        if (o->burst_s > 0)
-            note_burst(&row, o, at_s, marks[BYTES]);
         // Of bytes that are complete: between two flushes there is no order.
         write_marks(o, marks, target, window);
         post(o, data, from, size_b, target, window);
@@ -382,8 +366,11 @@ static void send(const struct options *o, char *data, int target, MPI_Win window
         marks[BYTES] += size_b;
         from = (from + size_b) % o->data_b;
         at_s = now_s();
-        if (o->burst_s == 0 && at_s - row.from_s >= ROW_S)
-            print_row(&row, o, at_s, marks[BYTES]);
+        if (at_s - row_s >= ROW_S) {
+            printf("row %.6f s %ju B\n", at_s - row_s, (uintmax_t)(marks[BYTES] - row_b));
+            row_s = at_s;
+            row_b = marks[BYTES];
+        }
     }
     printf("sent %ju B\n", (uintmax_t)marks[BYTES]);
     marks[ENDED] = 1;

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from conductor import pcie
 from conductor.injectors import INJECTORS
 from nimc.campaign.checks import checks_in, require_known_programs
 from nimc.campaign.matrix import Matrix, lacking_nodes, matrix, offers_of
@@ -300,23 +299,6 @@ def used_devices(here: Host, site: Machine) -> Iterator[Finding]:
         yield required(f"device {name}", lack, detail, remedy)
 
 
-def gpus(here: Host) -> list[Finding]:
-    """GPUs of this host, their driver, and whether what passes their links can be sampled."""
-    rows = []
-    for gpu in here.gpus:
-        rate = f"PCIe {gpu.link_rate_b_s / 1e9:.1f} GB/s" if gpu.link_rate_b_s else "PCIe unknown"
-        node = "" if gpu.numa_node is None else f", NUMA node {gpu.numa_node}"
-        detail = f"{gpu.name or 'GPU'}, driver {here.gpu_driver or 'missing'}, {rate}{node}"
-        row = Finding(f"GPU {gpu.pci}", "ok", f"{detail}; NVML counts what passes")
-        if here.gpu_driver is None:
-            row = lacking(row.what, detail, "load NVIDIA's driver; only copy_engine needs it")
-        elif reason := pcie.why_not(gpu.pci):
-            remedy = "what copy_engine writes is proven by memory alone, what it reads by nothing"
-            row = lacking(row.what, f"{detail}; no NVML: {reason}", remedy)
-        rows.append(row)
-    return rows
-
-
 def inactive(wanted: str, there: Sequence[Device]) -> str:
     """Why the writers' port of a device passes nothing, and which would; empty if it is active."""
     device, number = devices.named(wanted, there), devices.split(wanted).port
@@ -452,7 +434,6 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     findings += [c_compiler(needed=uncompiled(of_targets)), *environments(of_targets, path)]
     findings += [
         *sharing(partitions),
-        *gpus(here),
         *injectors(site),
         *tools(),
         spack(name),

@@ -16,7 +16,7 @@ from typing import Any
 
 from records.kernel_text import cpu_list, number
 from records.kernel_text import read as _read
-from records.machine import devices, gpus
+from records.machine import devices
 
 # Limits of this process by control groups, version 1 or 2. Reads below a root path.
 
@@ -270,9 +270,6 @@ class Host:
     resctrl: str | None
     #: RDMA devices.
     rdma: list[devices.Device]
-    #: NVIDIA's GPUs, and the version of their driver; None if it is not loaded.
-    gpus: list[gpus.Gpu]
-    gpu_driver: str | None
     #: Network interfaces that are up, without the loopback.
     interfaces: list[Interface]
     #: Device -> CPUs -> number of its interrupts that are bound to them.
@@ -321,8 +318,6 @@ def detect(root: Path = Path("/")) -> Host:
         prefetchers=prefetchers(root),
         resctrl=resctrl(root),
         rdma=devices.detect(root / "sys"),
-        gpus=gpus.detect(root),
-        gpu_driver=gpus.driver_version(root),
         interfaces=_interfaces(root / "sys/class/net"),
         interrupts=interrupts_of_devices(root),
     )

@@ -48,7 +48,7 @@ _Program = Annotated[_Word, AfterValidator(_absolute)]
 
 
 #: Injectors that a machine's file may name: those that write.
-InjectorName = Literal["perftest", "ucx", "mpi_put", "fabtests", "copy_engine"]
+InjectorName = Literal["perftest", "ucx", "mpi_put"]
 
 
 class Origins(Record):

@@ -206,12 +206,6 @@ OUTPUTS = [
         "[1.000000] [n1:41:0] libperf.c:1 UCX  ERROR ucp_ep_create() failed\n",
     ),
     Case(
-        "a warning of verbs, to fabtests",
-        why("fabtests"),
-        f"fi_getinfo(): common/shared.c:1110, ret=-61 (No data available) (before it: {LIBFABRIC})",
-        f"{LIBFABRIC}\nfi_getinfo(): common/shared.c:1110, ret=-61 (No data available)\n",
-    ),
-    Case(
         "an error stack of MPICH, whose last line has the cause",
         why("mpi_put"),
         "Abort(2) on node 0: Fatal error in internal_Init: Other MPI error, error stack:;"

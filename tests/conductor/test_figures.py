@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from conductor.figures import Count, bursts_of, conditions, passed, unproven, writer_records
-from conductor.injectors.base import Bursts
+from conductor.figures import Count, conditions, passed, unproven, writer_records
 from conductor.series import (
     CounterSample,
     DeviceSample,
@@ -15,11 +14,9 @@ from conductor.series import (
     Metered,
     NodeSeries,
     Placed,
-    RateRow,
     Series,
 )
 from records.sample import MANY, DeviceBytes, NodeConditions, WriterRecord
-from records.treatment import Burst
 from tests.conductor.planted import MEMORY, claim, counted, device, node, rows, writer
 
 WINDOW = (1.0, 3.0)
@@ -107,40 +104,14 @@ def test_a_control_has_a_share_of_a_core_and_no_bytes_nor_proof() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "asked_b_s", "limiter", "stored"),
-    [
-        ("perftest", None, "hardware", None),
-        ("perftest", 5e8, "hardware", "hardware"),
-        ("perftest", 5e8, "software", "software"),
-        ("ucx", 5e8, "software", "agent"),
-        ("fabtests", 5e8, "software", "agent"),
-    ],
+    ("name", "asked_b_s", "stored"),
+    [("perftest", None, None), ("perftest", 5e8, "software"), ("ucx", 5e8, "agent")],
 )
 def test_a_record_says_what_limited_the_writer(
-    name: str, asked_b_s: float | None, limiter: str, stored: str | None
+    name: str, asked_b_s: float | None, stored: str | None
 ) -> None:
-    planned = {"rate_b_s": asked_b_s, "limiter": limiter}
-    found = record(writer(rows(100, 100, 100), injector=name, of=planned))
+    found = record(writer(rows(100, 100, 100), injector=name, of={"rate_b_s": asked_b_s}))
     assert (found.limited_by, found.asked_b_s) == (stored, asked_b_s)
-
-
-def test_bursts_of_the_rows_that_overlap_the_window_are_recorded() -> None:
-    """Two rows of 0.3 s: bursts of 10 and 20 ms at 3 and 1.5 kB/s; a third row is before it."""
-    reported = [
-        RateRow(8.7, 9.0, 999.0, Bursts(1, 0.2, 0.1)),
-        RateRow(9.0, 9.3, 300.0, Bursts(3, 0.03, 0.27)),
-        RateRow(9.3, 9.6, 300.0, Bursts(3, 0.06, 0.24)),
-    ]
-    planned = {"burst": Burst(0.02, 0.08), "rate_b_s": 300.0}
-    # The program of the second does not say, and that of the third made no pause.
-    silent, steady = ([RateRow(9.0, 9.6, 300.0, each)] for each in (None, Bursts(0, 0.6, 0.0)))
-    all_three = [writer(each, of=planned) for each in (reported, silent, steady)]
-    found = bursts_of(Series(writers=all_three), (9.1, 9.5))
-    assert found
-    assert (found.length_s, found.pause_s) == (0.02, 0.08)
-    measured = (found.done_length_s, found.done_pause_s, found.peak_b_s)
-    assert measured == pytest.approx((0.015, 0.085, 180 / 0.09))
-    assert bursts_of(Series(writers=[writer(reported)]), (9.1, 9.5)) is None
 
 
 def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted() -> None:
@@ -234,7 +205,6 @@ def test_both_ends_stand_in_the_record() -> None:
         ("RoCE", {"1": 3, "0": 1}, {}, 0.75),
         ("RoCE", {}, {"1": 8}, None),  # the origin's buffer tells nothing of the target's
         ("shared memory", {}, {"1": 6, "0": 2}, 0.75),
-        ("copy engine", {}, {"1": 6, "0": 2}, 0.75),
     ],
 )
 def test_how_much_of_the_targets_buffer_lay_on_its_node(

@@ -14,7 +14,6 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from conductor.series import CounterSample, Metered, Placed, RateRow
 from records.errors import MachineError
-from records.treatment import Burst
 from tests.conductor.conftest import Sent
 
 SECRET = wire.new_secret()
@@ -67,10 +66,11 @@ def test_a_writer_that_shares_its_counter_has_no_count(injector, origins, counte
     assert [each is not None for each in found] == counted
 
 
-def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_bursts():
+def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_periods():
     one = Writer(0, "o", "t", "", 1, 64, device="d0")
-    burst = replace(one, origin="p", rate_b_s=1e9, burst=Burst(0.05, 0.15))
-    assert _counted_s(INJECTORS["perftest"], [one, burst]) == pytest.approx([0.25, 0.8])
+    # Four messages of 0.05 s each are a period.
+    paced = replace(one, origin="p", rate_b_s=1e9, message_b=10**8, full_b_s=2e9)
+    assert _counted_s(INJECTORS["ucx"], [one, paced]) == pytest.approx([0.25, 0.8])
 
 
 async def agent_that_answers(port, node, answer, ahead_s=0.0):

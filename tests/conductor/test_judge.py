@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from conductor.figures import Look, looks, writer_records
+from conductor.figures import Look, looks
 from conductor.judge import faults, longest_silence_s, shows_disturbed_alone
 from conductor.rates import all_rows
 from conductor.series import CounterSample, Metered, Placed, Rails, RateRow, Series
 from records.acceptance import AcceptanceLimits
 from records.sample import MANY
-from records.treatment import Burst
 from tests.conductor.planted import MEMORY, claim, counted, device, node, rows, writer
 from tests.conductor.test_rates import PERFTEST, SHORT
 
@@ -189,16 +188,10 @@ _CONTROL = {"injector": "spin", "alone_b_s": 0.0}
         (SHORT, (10.5, 11.8), {"alone_b_s": 3000.0}, "wrote at 33% of its rate alone"),
         (rows(90, 55, 90), (0.0, 3.0), _THROTTLED, None),
         (rows(90, 45, 90), (0.0, 3.0), _THROTTLED, "wrote at 45% of the requested rate from"),
-        # A limited writer: in 3 s at most 1.5 times 100 B/s, and two messages of 1 B; or a burst
-        # of 400 B more.
+        # A limited writer: in 3 s at most 1.5 times 100 B/s, and two messages of 1 B.
         (rows(150, 150, 150), (0.0, 3.0), {**_THROTTLED, "alone_b_s": 500.0}, None),
         (rows(151, 151, 151), (0.0, 3.0), {**_THROTTLED, "alone_b_s": 500.0},
          "wrote at 151% of the requested rate; at most 151% is allowed"),
-        # Bursts of 1 s at 400 B/s each 4 s: 450 B, 2 B and 400 B in 3 s.
-        (rows(284, 284, 284), (0.0, 3.0), {"alone_b_s": 500.0, "of": {
-            "rate_b_s": 100.0, "burst": Burst(1.0, 3.0)}}, None),
-        (rows(285, 285, 285), (0.0, 3.0), {"alone_b_s": 500.0, "of": {
-            "rate_b_s": 100.0, "burst": Burst(1.0, 3.0)}}, "at most 284% is allowed"),
         # A control must run all the time, however little. A report that the busy host delays is of
         # all the time since the one before.
         ([RateRow(9, 10, 1.0), RateRow(10, 13.5, 0.2)], (10.0, 13.0), _CONTROL, None),
@@ -380,32 +373,6 @@ def test_a_count_that_does_not_go_with_the_claim_rejects(
     there = [node(device(counted_b, 1000)), *([] if alone else [node(device(), name="n2")])]
     found = reasons(Series(there, claims=claims), counter_share=share)
     assert (found == []) == fine
-
-
-@pytest.mark.parametrize(
-    ("counted_b", "alone_b_s", "fine"),
-    [
-        # Alone it counted as many bytes as the writer reported, 100 B/s.
-        (500, 100.0, True),
-        (499, 100.0, False),
-        (1500, 100.0, True),
-        (1501, 100.0, False),
-        # It counts a thousandth, or nothing at all: then it shows nothing.
-        (1, 0.1, True),
-        (0, 0.1, False),
-        (0, 0.0, True),
-    ],
-)
-def test_a_sampled_counter_is_taken_in_the_units_of_the_writers_alone(
-    counted_b: int, alone_b_s: float, fine: bool
-) -> None:
-    """1000 B are claimed; half of them more or less is allowed."""
-    gpu = replace(device(counted_b), counter="pcie:0000:01:00.0")
-    on = writer(rows(*[100.0] * 12, start_s=-1), counted_alone_b_s=alone_b_s)
-    series = Series([node(gpu)], writers=[on])
-    assert (reasons(series) == []) == fine
-    (record,) = writer_records(series, WINDOW)
-    assert record.proof == ("device" if alone_b_s else "unproven")
 
 
 def test_a_disagreement_says_what_was_claimed_at_least_and_at_most() -> None:

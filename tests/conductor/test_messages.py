@@ -1,12 +1,11 @@
 """Every message arrives as it was sent; what is no message is refused in one line."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from conductor import messages
-from conductor.injectors.base import Bursts, Writer
+from conductor.injectors.base import Writer
 from conductor.series import (
     CounterSample,
     DeviceSample,
@@ -20,7 +19,6 @@ from conductor.series import (
 from conductor.wire import WireError
 from records.machine.node_counters import NodeCounter
 from records.timetable import FinishedWrite, PlannedWrite
-from records.treatment import Burst
 
 WRITER = Writer(3, "o1", "t1", "10.0.0.1", 20003, 65536, 5e8, 2e9, None, "eth0", 1, [0, 1], [])
 PART = messages.Perform(
@@ -31,12 +29,11 @@ DEVICE = DeviceSeries("a", "rdma:a/1", [DeviceSample(7.5, 4000, None)])
 NODE = NodeSeries("n7", [DEVICE], [LoadSample(4.5, None, 3, 400)], "stress", [2e9], "0-3")
 NEWS = messages.News(
     3,
-    row=RateRow(1.7e9, 1.7e9 + 1, 2e9, Bursts(10, 0.1, 0.92)),
+    row=RateRow(1.7e9, 1.7e9 + 1, 2e9),
     samples=[CounterSample(1.7e9 - 0.25, 5e8), CounterSample(1.7e9, 1e9)],
 )
 ORDERS = [
     messages.StartEnd("origin", "ucx", WRITER, "/logs/writer-3-origin.log"),
-    messages.StartEnd("origin", "mpi_put", replace(WRITER, burst=Burst(0.01, 0.09)), "log"),
     messages.Control("hold", [0, 1]),
     PART,
     messages.Finish(2.5),
@@ -69,7 +66,7 @@ def test_messages_arrive_as_they_were_sent():
         assert messages.report(over_the_wire(sent)) == sent
     # A named tuple equals a plain one.
     news = messages.report(over_the_wire(NEWS))
-    assert (news.samples[1].total, news.row.bursts.number) == (1e9, 10)
+    assert (news.samples[1].total, news.row.rate_b_s) == (1e9, 2e9)
     assert {type(each) for each in ORDERS} == set(messages.get_args(messages.Order))
     assert {type(each) for each in REPORTS} == set(messages.get_args(messages.Report))
 

@@ -14,7 +14,6 @@ from conductor import messages
 from conductor.agent import node_name
 from conductor.allocation import Allocation
 from conductor.counters import Reading
-from conductor.injectors import INJECTORS
 from conductor.messages import Observed
 from conductor.observer import (
     Observer,
@@ -58,13 +57,6 @@ def block(plan: BlockPlan = APART, writes: Writes | None = WRITES) -> BlockPlan:
 )
 def test_targets_devices_are_counted_unless_writes_stay_on_one_host(plan, devices):
     assert watched_devices(block(plan)) == devices
-
-
-def test_a_gpus_link_is_counted_on_its_own_host(monkeypatch):
-    monkeypatch.setattr(INJECTORS["copy_engine"], "device", lambda: "pcie:0000:01:00.0")
-    here = replace(PLAN, origin_policy="same_host")
-    assert watched_devices(block(here, Writes("copy_engine", 65536))) == ["pcie:0000:01:00.0"]
-    assert watched_devices(block(here, Writes("ucx", 65536))) == []
 
 
 @pytest.mark.parametrize(

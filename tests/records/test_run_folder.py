@@ -12,7 +12,6 @@ from records.errors import InputError
 from records.run import MARGIN, load_header
 from records.run_folder import run_folders, size_of, stem_of
 from records.sample import event_parts
-from records.treatment import Burst
 from tests.analysis.synthetic import header
 
 
@@ -117,7 +116,6 @@ def test_names_of_treatments() -> None:
     assert [each.silent for each in arms] == [True, False, False, True, False]
 
 
-def test_events_and_bursts() -> None:
+def test_events() -> None:
     assert event_parts("cycles:u") == event_parts("cpu_core/cycles/u") == ("cycles", "u")
     assert event_parts("cycles") == ("cycles", "")
-    assert (Burst(0.2, 0.6).period_s, Burst(0.2, 0.6).duty) == pytest.approx((0.8, 0.25))

@@ -50,7 +50,6 @@ def end(injector, asked):
         ("mpi_put", "auto", "3MiB", 3 * MIB, 3 * MIB),
         ("mpi_put", "llc", "auto", 64 * KIB, 48 * MIB),
         ("mpi_put", "64KiB", "auto", 64 * KIB, 64 * KIB),
-        ("fabtests", "auto", "auto", 64 * KIB, 64 * KIB),
     ],
 )
 def test_footprints_that_are_chosen(injector, footprint, message, message_b, written_b):
@@ -58,12 +57,9 @@ def test_footprints_that_are_chosen(injector, footprint, message, message_b, wri
     assert (asked.message_b, end(injector, asked)[0]) == (message_b, written_b)
 
 
-def test_the_copy_engine_passes_through_whole_messages():
-    injector = INJECTORS["copy_engine"]
+def test_mpi_put_passes_through_whole_messages():
     writer = Writer(0, "o", "o", "127.0.0.1", 20001, MIB, footprint_b=5 * MIB // 2)
-    assert injector.footprint_b(writer) == 3 * MIB
-    words = injector.origin_command(writer)
-    assert words[words.index("--footprint") + 1] == str(3 * MIB)
+    assert INJECTORS["mpi_put"].footprint_b(writer) == 3 * MIB
 
 
 def test_programs_are_told():
@@ -81,11 +77,6 @@ def test_programs_are_told():
     ("asked", "fault"),
     [
         (
-            ("fabtests", "2MiB"),
-            "footprint: 2MiB found; that of fabtests cannot be chosen; allowed: auto, or injector"
-            " perftest, ucx, mpi_put, copy_engine,",
-        ),
-        (
             ("ucx", "2MiB", "64KiB"),
             "message: 64KiB found; the message of ucx is its footprint, 2MiB; allowed: auto",
         ),
@@ -96,6 +87,13 @@ def test_programs_are_told():
         ),
     ],
 )
-def test_an_injector_that_cannot_says_so_in_a_line(asked, fault):
+def test_a_footprint_that_cannot_be_is_refused_in_a_line(asked, fault):
     with pytest.raises(InputError, match=fault):
         writes(*asked)
+
+
+def test_an_injector_whose_footprint_cannot_be_chosen_says_so(monkeypatch):
+    monkeypatch.setattr(INJECTORS["ucx"], "footprint_by", None)
+    fault = "footprint: 2MiB found; that of ucx cannot be chosen; allowed: auto, or injector perf"
+    with pytest.raises(InputError, match=fault):
+        writes("ucx", "2MiB")

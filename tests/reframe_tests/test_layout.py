@@ -137,19 +137,7 @@ REFUSED = [
     ("xsbench", {"layout": "auto"}, "layout: auto found; allowed: RANKSxTHREADS, such as 8x2"),
     ("xsbench", {"layout": "8x"}, "layout: 8x found; allowed: RANKSxTHREADS of a node, such as"),
     ("membench", {"cores": 9999}, "cores: 9999 found; allowed: 1 to"),
-    ("stream", {"rate": "50%", "limiter": "hardware"}, "limiter: hardware found; mpi_put has"),
-    (
-        "stream",
-        {"rate": "40%", "burst": "10ms/90ms"},
-        "rate: 40% found; it cannot be combined with burst 10ms/90ms of mpi_put; allowed: full,"
-        " or 10%, or less, which is full rate within the bursts",
-    ),
-    (
-        "stream",
-        {"rate": "5%", "burst": "10ms/90ms", "injector": "ucx"},
-        "rate: 5% found; it cannot be combined with burst 10ms/90ms of ucx; allowed: full, or"
-        " 10%, which is full rate within the bursts",
-    ),
+    ("stream", {"direction": "both", "injector": "ucx"}, "it has no direction both; allowed: mpi"),
 ]
 
 

@@ -21,9 +21,9 @@ CHECKS = {
         {},
     ),
     "lammps": ("{reserved_cores: [0, 1], environment: [none, UCX_TLS:rc%2Csm]}", {}),
-    "stream": ("{rate: [0, 50%], limiter: [software, hardware], reserved_cores: [0, 1]}", {}),
+    "stream": ("{rate: [0, 50%], message: [auto, 1MiB], reserved_cores: [0, 1]}", {}),
     "hpccg_quick": (
-        "{rate: [full, 5%], burst: [none, 10ms/90ms]}",
+        "{rate: [full, 5%]}",
         {"injector": "mpi_put", "direction": "both"},
     ),
     "membench": (
@@ -124,27 +124,22 @@ def test_numa_changes_load_places_and_buffers_from_run_to_run(dry, of):
     assert known == {"numa_nodes": 8, "nic_node": 3, "places": {"nic": 3, "other": 7}}
 
 
-def test_limiters_and_injectors_are_those_of_the_writers_and_share_a_baseline(of):
+def test_injectors_and_messages_are_those_of_the_writers_and_share_a_baseline(of):
     injectors = [each for name, each in of["minife"].items() if "reserved" not in name]
     asked = {each["writes"]["injector"] for each in injectors if each["writes"]}
     assert asked == {"ucx", "mpi_put"}
     assert {each["baseline"] for each in injectors} == {None, "off"}
     found = {name: each for name, each in of["stream"].items() if "reserved" not in name}
-    asked = {name: each["writes"]["limiter"] for name, each in found.items() if each["writes"]}
-    assert asked == {"on@rate=50%": "software", "on@rate=50%,limiter=hardware": "hardware"}
+    sizes_b = {name: each["writes"]["message_b"] for name, each in found.items() if each["writes"]}
+    assert sizes_b == {"on@rate=50%": 65536, "on@rate=50%,message=1MiB": 1 << 20}
     assert {each["baseline"] for each in found.values()} == {None, "off"}
 
 
-def test_a_burst_at_full_rate_has_its_share_of_the_time_as_mean(of):
-    """10 of 100 ms: a tenth of the rate alone; 5 % is half of full rate within the bursts."""
+def test_a_rate_below_full_is_a_share_of_the_rate_alone(of):
     asked = {name: each["writes"] for name, each in of["hpccg_quick"].items() if each["writes"]}
-    burst = {"length_s": 0.01, "pause_s": 0.09}
-    shares = {name: (each["rate_share"], each["burst"]) for name, each in asked.items()}
-    assert shares == {
-        "on@burst=10ms_90ms": (pytest.approx(0.1), burst),
-        "on@rate=5%,burst=10ms_90ms": (0.05, burst),
-        "on": (None, None),
-        "on@rate=5%": (0.05, None),
+    assert {name: each["rate_share"] for name, each in asked.items()} == {
+        "on": None,
+        "on@rate=5%": 0.05,
     }
     assert {each["injector"] for each in asked.values()} == {"mpi_put_both"}
 
@@ -258,12 +253,6 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
         (
             *("footprint", ["auto", "64KiB", "llc", "llc/2", "4*llc", "3*llc/4"]),
             ["dram", "64", "0*llc", "llc/0", "llc*4", "2*l2", 64],
-        ),
-        (
-            *("burst", ["none", "10ms/90ms", "0.1s/100ms", "1ms/1ms"]),
-            # The first takes 209 ms; the pause of the third is less than a tenth.
-            ["190ms/19ms", "10ms/0.5ms", "50ms/4ms", "0.5ms/50ms"]
-            + ["10ms", "10/90", "-10ms/90ms", 10],
         ),
         ("comm_node", [0, 7], [-1, 1.0, True, "0"]),
         ("buffer", ["nic", "other"], ["free"]),

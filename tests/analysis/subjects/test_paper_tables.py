@@ -161,9 +161,8 @@ def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -
         for sample in runs("cns", OFF_S, ON_S)
     ]
     throttled = under("on@rate=50%", "xsbench", rate="50%")
-    paused = under("on@burst=1s", "amg", burst="1s")
-    run = load(tmp_path, several, other, short, reads, throttled, paused)
-    assert len(run.results) == 12
+    run = load(tmp_path, several, other, short, reads, throttled)
+    assert len(run.results) == 10
     assert answer(TABLE_3, run).is_empty()
 
 

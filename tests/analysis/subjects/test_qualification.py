@@ -225,8 +225,7 @@ LIMITS: dict[str, list[tuple[Evidence, str]]] = {
         (of(*(count(1.0, row=at) for at in range(4)), count(2.0, row=10)), "refused"),
         (of(count(1.0), count(1.0, counted_b=None, row=2)), "refused"),  # stopped
         (of(count(1.0, counted_b=None)), "not shown"),
-        (of(count(1.0, injector="fabtests_read")), "not shown"),  # rows made of the counter
-        (of(count(1.0, limited_by="hardware")), "not shown"),
+        (of(count(1.0, limited_by="software")), "not shown"),  # rows made of the counter
         (of(count(1.0, limited_by="agent")), "allowed"),
         # Two writers of one target share its counter.
         (of(count(2.0), count(2.0)), "allowed"),

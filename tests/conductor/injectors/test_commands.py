@@ -1,19 +1,13 @@
 """What the agents start for a writer of each injector."""
 
-import re
 from typing import Any
 
 import pytest
 
-from conductor.injectors import INJECTORS, copy_engine, mpi_put, perftest
-from records.treatment import Burst
-from tests.captures import CAPTURES
+from conductor.injectors import INJECTORS, mpi_put, perftest
 from tests.conductor.injectors.printed import writer
 
 MIB = 1 << 20
-BURSTS = Burst(0.01, 0.09)
-#: Of `fi_rma_bw`: outstanding writes, and the most that its counter holds.
-_MOST = "-I 2147483647"
 _PUT = "/opt/mpi_put --size 65536"
 _STEP = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group={} --nodelist={}"
 
@@ -22,7 +16,6 @@ _STEP = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group={} --nodelis
 def _programs(monkeypatch):
     """Programs that are in fixed places, and a perftest without a binding of its own."""
     monkeypatch.setattr(perftest, "_help", lambda _: "")
-    monkeypatch.setattr(copy_engine, "_program", lambda: "/opt/copy_engine")
     monkeypatch.setattr(mpi_put, "_program", lambda: "/opt/mpi_put")
 
 
@@ -52,47 +45,22 @@ def origin_words(injector: str, **asked: Any) -> str:
         ("ucx", {"rate_b_s": 1e9, "message_b": MIB, "messages": 46000}, "-O 32"),
         ("ucx", {"messages": 46000}, "-n 46000"),  # it ends by itself
         ("ucx_read", {}, "-t ucp_get"),
-        # 64 MiB together; paced, 2 MiB.
-        ("fabtests", {}, f"-W 64 -w 0 {_MOST}"),
-        ("fabtests", {"message_b": 16 * MIB}, f"-W 4 -w 0 {_MOST}"),
-        ("fabtests", {"message_b": 128 * MIB}, f"-W 1 -w 0 {_MOST}"),
-        ("fabtests", {"rate_b_s": 1e9}, f"-W 32 -w 0 {_MOST}"),
-        ("fabtests", {"rate_b_s": 1e9, "messages": 46000}, "-W 64 -w 0 -I 46000"),
     ],
 )
 def test_words_of_the_origin(injector, asked, words):
     assert f" {words} " in origin_words(injector, **asked)
 
 
-@pytest.mark.parametrize(
-    ("asked", "limit", "messages"),
-    [
-        ({"rate_b_s": 500e6}, "4", 1),
-        # 50 MB in 100 ms: 762.9 messages of 64 KiB.
-        ({"rate_b_s": 500e6, "burst": BURSTS}, "4", 763),
-        ({"rate_b_s": 100e3, "burst": BURSTS}, "0.0008", 1),  # one message is the least
-    ],
-)
-def test_a_throttled_writer_of_perftest_is_limited_by_software(asked, limit, messages):
-    words = origin_words("perftest", **asked)
+@pytest.mark.parametrize(("rate_b_s", "gbit_s"), [(500e6, "4"), (100e3, "0.0008")])
+def test_a_throttled_writer_of_perftest_limits_itself(rate_b_s, gbit_s):
+    words = origin_words("perftest", rate_b_s=rate_b_s)
     assert words.endswith(
-        f" -D 604800 --rate_limit {limit} --rate_units g --rate_limit_type SW"
-        f" --burst_size {messages} 10.1.0.2 "
+        f" -D 604800 --rate_limit {gbit_s} --rate_units g --rate_limit_type SW"
+        " --burst_size 1 10.1.0.2 "
     )
     assert "--run_infinitely" not in words
     rows_of = INJECTORS["perftest"].row_source
-    assert (rows_of(writer(**asked)), rows_of(writer())) == ("counter", "output")
-
-
-def test_the_hardware_holds_the_rate_of_its_table_that_is_next():
-    # What the program prints if it does not know a rate.
-    text = (CAPTURES / "perftest/rate500M_noType.client.txt").read_text()
-    known = re.findall(r"^\s+([0-9.]+) Gbps", text, re.MULTILINE)
-    exact = {float(gbit_s) * 1e9 / 8: gbit_s for gbit_s in known}
-    between = {1e6: "2.5", 1.6e9: "14", 8.9e9: "80", 90e9: "300"}
-    for rate_b_s, gbit_s in (exact | between).items():
-        words = origin_words("perftest", rate_b_s=rate_b_s, limiter="hardware")
-        assert f" --rate_limit {gbit_s} --rate_units g --rate_limit_type HW 10.1.0.2 " in words
+    assert (rows_of(writer(rate_b_s=rate_b_s)), rows_of(writer())) == ("counter", "output")
 
 
 def test_perftest_may_not_bind_itself_where_it_would(monkeypatch):
@@ -102,10 +70,9 @@ def test_perftest_may_not_bind_itself_where_it_would(monkeypatch):
 
 
 @pytest.mark.parametrize("asked", [{}, {"messages": 46000}, {"rate_b_s": 1e9}])
-def test_the_ends_of_perftest_and_of_fabtests_are_told_the_same(asked):
-    for name in ("perftest", "fabtests"):
-        command = INJECTORS[name].target_command(writer(**asked))
-        assert INJECTORS[name].origin_command(writer(**asked)) == [*command, "10.1.0.2"]
+def test_both_ends_of_perftest_are_told_the_same(asked):
+    command = INJECTORS["perftest"].target_command(writer(**asked))
+    assert INJECTORS["perftest"].origin_command(writer(**asked)) == [*command, "10.1.0.2"]
 
 
 #: Of one host, or of the nodes that are named.
@@ -116,23 +83,9 @@ LIMITED = {**HERE, "rate_b_s": 1.25e8, "buffer_node": 1}
 @pytest.mark.parametrize(
     ("injector", "launcher", "asked", "command"),
     [
-        ("copy_engine", "", HERE, "/opt/copy_engine --size 65536"),
-        ("copy_engine_read", "", HERE, "/opt/copy_engine --size 65536 --get"),
-        (
-            *("copy_engine_both", "", {**HERE, "buffer_node": 1}),
-            "/opt/copy_engine --size 65536 --both --node 1",
-        ),
-        (
-            *("copy_engine", "", {**HERE, "rate_b_s": 1.25e8, "burst": BURSTS}),
-            "/opt/copy_engine --size 65536 --rate 125000000 --every 0.1",
-        ),
         (
             *("mpi_put", "/opt/mpiexec", LIMITED),
             f"/opt/mpiexec -n 2 {_PUT} --rate 125000000 -m 1",
-        ),
-        (
-            *("mpi_put", "mpiexec", {**LIMITED, "burst": BURSTS}),
-            f"mpiexec -n 2 {_PUT} --rate 125000000 --burst 0.01 --pause 0.09 -m 1",
         ),
         ("mpi_put_both", "mpiexec", HERE, f"mpiexec -n 2 {_PUT} --both"),
         (

@@ -111,8 +111,8 @@ def test_exclude_and_only(tmp_path, cells, ten, twenty):
          "exclude: [{iterations: 2}]",
          "3: workloads[0]: exclude and only leave no case; allowed: at least one"),
         (", set: {warmups: many}", "arms: [off, on]", "3: workloads[0].set.warmups: unknown vari"),
-        (", set: {limiter: none}", "arms: [off, on]",
-         "3: workloads[0].set.limiter: none found; allowed: software, hardware"),
+        (", set: {direction: up}", "arms: [off, on]",
+         "3: workloads[0].set.direction: up found; allowed: write, read, both"),
         *(
             ("", f"factors: {{{key}: [{level}]}}\ninjector: {{{own}: {level}}}",
              f"4: factors.{key}: cannot be combined with injector.{own}; allowed: one of")

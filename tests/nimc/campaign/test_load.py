@@ -15,9 +15,9 @@ from records.machine.site import load as load_machine
 COMMON = {"arms", "rate", "message", "injector", "direction", "reserved_cores", "tool"}
 CHECKS = {
     "stream": CheckVariables(
-        frozenset({"iterations", "llc_multiple", "limiter", *COMMON}),
+        frozenset({"iterations", "llc_multiple", *COMMON}),
         comparable_across_cores=True,
-        levels={"limiter": "software"},
+        levels={"direction": "write"},
     ),
     "lammps": CheckVariables(frozenset({"steps", *COMMON}), frozenset({"steps"})),
 }

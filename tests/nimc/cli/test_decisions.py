@@ -37,15 +37,19 @@ FAILED = [Failure("stream", "no binary")]
 # `nimc run`
 
 
-def test_without_a_gpu_its_campaign_is_planned_and_ends_in_one_line(
+def test_a_campaign_without_its_injector_is_planned_and_ends_in_one_line(
     command: Command, monkeypatch: Patch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(INJECTORS["copy_engine"], "missing", lambda: "no GPU is visible")
+    monkeypatch.setattr(INJECTORS["ucx"], "missing", lambda: "ucx_perftest is missing")
+    campaign = tmp_path / "over_ucx.yaml"
+    campaign.write_text(
+        "name: over_ucx\nworkloads: [{check: stream}]\narms: [off, on]\ninjector: {name: ucx}\n"
+    )
     results = ("--results", tmp_path / "none")
-    planned = " ".join(command("plan", "copy_engine", *results, code=1).split())
-    assert "left out (injector copy_engine: no GPU is visible): stream, hpccg, " in planned
-    line = command.refused("run", "copy_engine", *results, code=3)
-    assert line == "localhost: no case can run: stream: injector copy_engine: no GPU is visible"
+    planned = " ".join(command("plan", campaign, *results, code=1).split())
+    assert "left out (injector ucx: ucx_perftest is missing): stream" in planned
+    line = command.refused("run", campaign, *results, code=3)
+    assert line == "localhost: no case can run: stream: injector ucx: ucx_perftest is missing"
     assert not (tmp_path / "none").exists()
 
 

@@ -21,7 +21,6 @@ from records.commands import command
 from records.errors import InputError, MachineError
 from records.machine import site
 from records.machine.devices import Device, Port
-from records.machine.gpus import Gpu
 from records.machine.site import Machine
 from records.programs import ProgramAnswer
 from reframe_tests.spack.setup import SpackSettings, layout
@@ -350,26 +349,6 @@ def test_an_rdma_device_needs_an_active_port_where_it_shows_ports(states, state)
         assert "port 2 ACTIVE 200 Gbit/s" in row.detail
     (none,) = doctor.rdma(SimpleNamespace(rdma=[]), machine("hetjob"))
     assert none.state == "limited"
-
-
-GPU = Gpu("0000:01:00.0", "NVIDIA H100 PCIe", 1, 31.5e9)
-
-
-@pytest.mark.parametrize(
-    ("driver", "nvml", "state", "detail"),
-    [
-        ("550.54.14", None, "ok", "driver 550.54.14, PCIe 31.5 GB/s, NUMA node 1; NVML counts"),
-        ("550.54.14", "no permission", "limited", "NUMA node 1; no NVML: no permission"),
-        (None, None, "limited", "driver missing, PCIe 31.5 GB/s, NUMA node 1"),
-    ],
-)
-def test_a_gpu_with_its_driver_and_what_counts_its_writes(monkeypatch, driver, nvml, state, detail):
-    monkeypatch.setattr(doctor.pcie, "why_not", lambda _: nvml)
-    (row,) = doctor.gpus(SimpleNamespace(gpus=[GPU], gpu_driver=driver))
-    assert (row.what, row.state) == ("GPU 0000:01:00.0", state)
-    assert row.detail.startswith("NVIDIA H100 PCIe, driver ")
-    assert detail in row.detail
-    assert doctor.gpus(SimpleNamespace(gpus=[], gpu_driver=None)) == []
 
 
 def test_a_tool_has_one_line_if_its_forms_lack_the_same(monkeypatch):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from records.machine import gpus, host
+from records.machine import host
 from records.machine.devices import Device, Port, mpi_over, numa_node
 from records.machine.host import FAMILIES, Cache, Interface, NumaNode
 from tests.conductor.sysfs import big_host, write
@@ -22,7 +22,7 @@ HSN, GROUPS = "sys/class/net/hsn0", "sys/kernel/iommu_groups"
 NOTHING: dict[str, Any] = {
     **{"memory_b": 0, "llc_total_b": None, "l2_b": None, "rdma": [], "governor": None},
     **{"bios": None, "microcode": None, "transparent_huge_pages": None, "iommu": None},
-    **{"ddio": None, "prefetchers": None, "resctrl": None, "interrupts": {}, "gpus": []},
+    **{"ddio": None, "prefetchers": None, "resctrl": None, "interrupts": {}},
     **{"hypervisor": None, "processor": "", "cpu_quota": None, "interfaces": []},
 }
 HARDWARE = {
@@ -78,32 +78,6 @@ OF_DEVICES = [
     Device("c", "InfiniBand", None, None, []),
     Device("cxi0", "Slingshot", None, 3, []),
 ]  # fmt: skip
-ONE, TWO = f"{PCI}/0000:01:00.0", f"{PCI}/0000:c1:00.0"
-GPUS = {
-    f"{ONE}/vendor": "0x10de",
-    f"{ONE}/class": "0x030200",
-    f"{ONE}/numa_node": "1",
-    f"{ONE}/max_link_speed": "16.0 GT/s PCIe",
-    f"{ONE}/max_link_width": "16",
-    f"{TWO}/vendor": "0x10de",
-    f"{TWO}/class": "0x030000",
-    f"{TWO}/numa_node": "-1",
-    f"{TWO}/max_link_speed": "5 GT/s",
-    f"{TWO}/max_link_width": "8",
-    f"{PCI}/0000:01:00.1/vendor": "0x10de",  # its sound
-    f"{PCI}/0000:01:00.1/class": "0x040300",
-    f"{PCI}/0000:02:00.0/vendor": "0x8086",  # another maker's
-    f"{PCI}/0000:02:00.0/class": "0x030000",
-    "proc/driver/nvidia/gpus/0000:01:00.0/information": "Model: \t\t NVIDIA H100 PCIe\nIRQ: \t 35",
-    "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat"
-    " Aug 19 01:15:15 UTC 2023\nGCC version:  gcc version 12.2.0",
-}
-#: 16 GT/s with 128 of 130 bits on 16 lanes are 31.508 GB/s; 5 GT/s with 8 of 10 on 8 lanes 4.
-OF_GPUS = [
-    gpus.Gpu("0000:01:00.0", "NVIDIA H100 PCIe", 1, pytest.approx(31.508e9, rel=1e-4)),
-    gpus.Gpu("0000:c1:00.0", None, None, 4e9),
-]
-OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.14  Release"
 #: As POWER and many virtual machines number threads: 0 and 1 are the first core's, 2 and 3 the
 #: second's.
 PAIRS = {f"{CPU}/cpu{n}/topology/core_id": str(n // 2) for n in range(4)}
@@ -132,8 +106,6 @@ def link(state: str, carrier: str) -> dict[str, str]:
         (INTERRUPTS, {"interrupts": {"mlx5_0": {"0-31": 1, "63": 2}}}),
         ({"sys/fs/resctrl/schemata": SCHEMATA}, {"resctrl": "L3:0=7ff;1=0f0 MB:0=100;1=90"}),
         (DEVICES, {"rdma": OF_DEVICES}),
-        (GPUS, {"gpus": OF_GPUS, "gpu_driver": "535.104.05"}),
-        ({"proc/driver/nvidia/version": OPEN}, {"gpu_driver": "550.54.14"}),
         # A driver that does not say whether a link is up: by its carrier.
         ({**link("unknown", "1"), f"{HSN}/speed": "-1"}, {"interfaces": [HSN_0]}),
         (link("unknown", "0"), {"interfaces": []}),
