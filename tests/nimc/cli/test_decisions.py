@@ -16,13 +16,13 @@ from analysis.compare.node_ranks import RankedNode
 from analysis.effects.result import Verdict
 from analysis.report import data
 from analysis.statistics.interval import Estimate
-from conductor.injectors import INJECTORS
 from nimc.cli import crate, hosts, minicluster, run, spack
 from nimc.cli.document import Answer
 from nimc.cluster.reservation import Reservation
 from nimc.run.runner import Failure
 from records.errors import InputError
 from records.machine.slurm import SlurmNode
+from reframe_tests import factors
 from reframe_tests.spack.build import Built
 from testbed.cluster import Status
 from tests.analysis.synthetic import header, result
@@ -40,7 +40,7 @@ FAILED = [Failure("stream", "no binary")]
 def test_a_campaign_without_its_injector_is_planned_and_ends_in_one_line(
     command: Command, monkeypatch: Patch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(INJECTORS["ucx"], "missing", lambda: "ucx_perftest is missing")
+    monkeypatch.setattr(factors, "_missing", lambda _: "ucx_perftest is missing")
     campaign = tmp_path / "over_ucx.yaml"
     campaign.write_text(
         "name: over_ucx\nworkloads: [{check: stream}]\narms: [off, on]\ninjector: {name: ucx}\n"
