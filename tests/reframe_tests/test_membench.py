@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import shutil
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -49,12 +50,10 @@ def test_streaming_stores_are_as_wide_as_each_instruction_set(membench):
     if platform.machine() != "x86_64" or shutil.which("objdump") is None:
         pytest.skip("needs objdump and an x86 processor")
     code = succeeded(ran("objdump", "-d", "--no-show-raw-insn", membench))
-    for kernel in ("copy", "scale", "add", "triad", "write"):
-        functions = re.findall(rf"<{kernel}_streaming>:\n(.*?)\n\n", code, re.DOTALL)
-        widths = [
-            set(re.findall(r"movntp[ds] +%(.mm)\d", body)) for body in functions if "movnt" in body
-        ]
-        assert sorted(widths, key=str) == [{"xmm"}, {"ymm"}, {"zmm"}]
+    widths = {"sse2": {"xmm"}, "avx2": {"ymm"}, "avx512": {"zmm"}, "portable": set()}
+    for isa, kernel in product(widths, ("copy", "scale", "add", "triad", "write")):
+        (body,) = re.findall(rf"<{isa}_{kernel}_streaming>:\n(.*?)\n\n", code, re.DOTALL)
+        assert set(re.findall(r"movntp[ds] +%(.mm)\d", body)) == widths[isa]
 
 
 _SUM = "ADD(LOAD(b + i), MUL(s, LOAD(c + i)))"

@@ -47,12 +47,8 @@ static inline pair mul(pair x, pair y)
 #define ADD add
 #define MUL mul
 #define FENCE() ((void)0)
+#define STREAMS true
+#define ISA neon
+#define SUPPORTED true
 #include "kernels.inc"
-
-static bool supported(void)
-{
-    return true;
-}
-
-const struct isa isa_neon = {"neon", supported, true, CODES};
 #endif

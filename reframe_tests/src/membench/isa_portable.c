@@ -11,11 +11,7 @@
 #define ADD(x, y) ((x) + (y))
 #define MUL(x, y) ((x) * (y))
 #define FENCE() ((void)0)
+#define STREAMS false
+#define ISA portable
+#define SUPPORTED true
 #include "kernels.inc"
-
-static bool supported(void)
-{
-    return true;
-}
-
-const struct isa isa_portable = {"portable", supported, false, CODES};
