@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.effects.result import Verdict
 from analysis.questions.question import columns_of
 from analysis.questions.shown import answered
+from analysis.remedies.dynamic import dynamic, sentence
 from analysis.remedies.net import Remedy, remedies
 from analysis.remedies.standing import Standing, costs_nothing, is_better, stand
 from analysis.remedies.throttling import THROTTLING
 from analysis.remedies.tried import emulated_cases
 from analysis.report.data import RunData
 from records.arms import BASELINE
+from records.groups import grouped
 from records.units import plural, quantity
 
 SCHEMA = 4
@@ -36,6 +38,8 @@ class Advice:
     remedies: list[Remedy]
     #: Sweeps of rates: rows of `throttling.THROTTLING`, with `run`.
     sweeps: list[dict[str, Any]]
+    #: Cores reserved only under traffic: rows of `dynamic.dynamic`, with `run`.
+    dynamic: list[dict[str, Any]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """The advice as JSON holds it."""
@@ -47,6 +51,7 @@ class Advice:
             "losses": self.losses,
             "remedies": self.remedies,
             "throttling": self.sweeps,
+            "dynamic": self.dynamic,
             "sentences": sentences(self),
         }
 
@@ -54,15 +59,16 @@ class Advice:
 def advise(runs: Sequence[RunData], traffic_share: float | None = None) -> Advice:
     """What the runs of one machine say; remedies are empty if none was tried."""
     share = 1.0 if traffic_share is None else traffic_share
-    tried, losses, sweeps = [], [], []
+    tried, losses, sweeps, cores = [], [], [], []
     for run in runs:
         named = {"run": run.header.run}
         tried += [named | row for row in remedies(run, share).to_dicts()]
         losses += [named | row for row in _losses(run, share)]
         sweeps += [named | row for row in answered(THROTTLING, run).to_dicts()]
+        cores += [named | row for row in dynamic(run, share)]
     rows = stand(tried, share_stated=traffic_share is not None)
     names = [run.header.run for run in runs]
-    return Advice(runs[0].header.machine, names, traffic_share, losses, rows, sweeps)
+    return Advice(runs[0].header.machine, names, traffic_share, losses, rows, sweeps, cores)
 
 
 def _losses(run: RunData, share: float) -> list[dict[str, Any]]:
@@ -90,6 +96,16 @@ def _losses(run: RunData, share: float) -> list[dict[str, Any]]:
 def sentences(advice: Advice) -> list[str]:
     """What is lost, what is recommended, and what is not decided."""
     return [_lost(advice), _recommended(advice.remedies), _open(advice.remedies)]
+
+
+def of_dynamic(advice: Advice) -> list[str]:
+    """A line for each core that could be reserved only under traffic, of the fastest writes."""
+    share = 1.0 if advice.traffic_share is None else advice.traffic_share
+    alike = grouped(
+        ((row["run"], row["case"], row["remedy"], row["at"]), row) for row in advice.dynamic
+    )
+    fastest = [max(rows, key=lambda row: row["rate_b_s"] or 0.0) for rows in alike.values()]
+    return [text for row in fastest if (text := sentence(row, share))]
 
 
 def where(row: Mapping[str, Any], name: str, unit: str) -> str:

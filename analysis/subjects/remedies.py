@@ -8,6 +8,7 @@ from dataclasses import replace
 from analysis.questions.question import Question, estimate_of
 from analysis.questions.shown import section
 from analysis.remedies.advice import advise, sentences, where
+from analysis.remedies.dynamic import DYNAMIC
 from analysis.remedies.net import time, times
 from analysis.remedies.standing import Standing
 from analysis.remedies.throttling import RUNS, THROTTLING
@@ -73,4 +74,5 @@ SECTIONS = [
     section(RUNS, "run", 10),
     section(replace(THROTTLING, text=THROTTLING.text + _TEXT), "run", 11),
     section(TIMES, "run", 12),
+    section(DYNAMIC, "run", 13),
 ]

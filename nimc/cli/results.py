@@ -13,7 +13,7 @@ from analysis.compare.sides import METRICS, Compared, Comparison, Side, compare_
 from analysis.effects.contrasts import Contrast
 from analysis.effects.result import Result, Verdict
 from analysis.questions.question import estimate_of
-from analysis.remedies.advice import Advice, advise, sentences, where
+from analysis.remedies.advice import Advice, advise, of_dynamic, sentences, where
 from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing
 from analysis.report.data import load_run
@@ -368,7 +368,7 @@ def _advice(advice: Advice, *, details: bool) -> Listing:
     return Listing(
         _REMEDIES,
         list(map(_remedy, advice.remedies)),
-        [*sweeps, *notes],
+        [*sweeps, *of_dynamic(advice), *notes],
         legend=_LEGEND,
         more=_MORE,
         details=details,

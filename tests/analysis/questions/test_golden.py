@@ -61,6 +61,7 @@ def _counted(folder: Path) -> Path:
 #: Question -> a made run that has its data.
 MADE: dict[str, Maker] = {
     **dict.fromkeys(("by_rate", "prices", "remedy_times", "throttling", "throttled_runs"), _sweep),
+    "dynamic_core": _sweep,
     "by_level": _levels,
     **dict.fromkeys(("why", "roles", "correlations", "counters", "not_counted"), _counted),
     "correlations_of_runs": test_causes.made_run,
