@@ -24,7 +24,7 @@ from analysis.report.data import RunData
 from analysis.report.table import how_made, results_table
 from analysis.report.words import facts
 from analysis.samples.integrity import Integrity
-from analysis.samples.provenance import FACTS, all_hosts, reported_facts
+from analysis.samples.provenance import FACTS, all_hosts, mapping, reported_facts
 from analysis.statistics.interval import Estimate, flat, holm
 from records.errors import InputError
 from records.groups import grouped
@@ -128,9 +128,26 @@ UNKNOWN, _ABSENT = "unknown", "absent"
 
 
 def node_facts(side: Side) -> dict[str, str]:
-    """Facts of the nodes that change what a run measures (`analysis.samples.provenance`)."""
+    """Facts of the nodes that change what a run measures (`analysis.samples.provenance`).
+
+    And those of their memory that the machine's file states; the others are left out.
+    """
     hosts = all_hosts(record for run in side.runs for record in run.provenance.values())
-    return {name: _joined(texts) or UNKNOWN for name, texts in reported_facts(hosts).items()}
+    named = {name: _joined(texts) or UNKNOWN for name, texts in reported_facts(hosts).items()}
+    memories = (mapping(_site(run).get("memory")) for run in side.runs)
+    stated = ({key: of for key, of in memory.items() if of is not None} for memory in memories)
+    of_memory = grouped(fact for memory in stated for fact in facts(memory))
+    return named | {f"memory: {name}": _joined(texts) for name, texts in of_memory.items()}
+
+
+def _site(run: RunData) -> dict[str, Any]:
+    return mapping(run.header.facts.get("site"))
+
+
+def _without_memory(run: RunData) -> dict[str, Any]:
+    """The machine's file without what `node_facts` has."""
+    site = {name: value for name, value in _site(run).items() if name != "memory"}
+    return {"site": site} if site else {}
 
 
 def other_facts(side: Side) -> dict[str, str]:
@@ -143,7 +160,7 @@ def other_facts(side: Side) -> dict[str, str]:
         header = run.header
         texts += [(name, str(getattr(header, name))) for name in ("machine", "campaign", "digest")]
         texts.append(("commit", header.commit or UNKNOWN))
-        texts += facts(header.facts)
+        texts += facts({**header.facts, **_without_memory(run)})
         made_by = how_made(header, run.provenance)
         texts += [(name, text) for name, text in made_by.items() if name not in FACTS]
         effects = (row for row in run.results if row.role == "effect")
@@ -457,7 +474,10 @@ def compare_sides(reference: Sequence[RunData], this: Sequence[RunData]) -> Comp
     mismatches = [*settings, *writes]
     return Compared(
         *sides,
-        nodes=[Difference(name, old_nodes[name], new_nodes[name]) for name in FACTS],
+        nodes=[
+            Difference(name, old_nodes.get(name, UNKNOWN), new_nodes.get(name, UNKNOWN))
+            for name in dict.fromkeys([*FACTS, *old_nodes, *new_nodes])
+        ],
         mismatches=mismatches,
         correlation=correlated,
         rows=compare(old, new, mismatches, correlated),

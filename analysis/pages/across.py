@@ -78,6 +78,8 @@ def facts_of(history: MachineHistory) -> Row:
         "link_b_s": _positive(nic.get("link_rate_b_s")),
         "channels": int(channels) if channels else None,
         "dram_b_s": channels * channel_b_s if channels and channel_b_s else None,
+        "ganged": memory.get("ganged") if isinstance(memory.get("ganged"), bool) else None,
+        "page_policy": _text(memory.get("page_policy")),
         "published": False,
     }
 
@@ -99,6 +101,8 @@ def _published_machines() -> list[Row]:
             "link_b_s": _LINKS_B_S[row["network"]],
             "channels": row["channels"],
             "dram_b_s": max(row["dram_gb_s"]) * 1e9,
+            "ganged": None,
+            "page_policy": "",
             "published": True,
         }
         for row in paper()["table_1_machines"]

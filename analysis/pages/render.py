@@ -18,6 +18,7 @@ from analysis.report.plots import View, light, render_page
 from analysis.report.sentences import MEANING
 from analysis.report.words import whole_dates
 from analysis.statistics.interval import Estimate, middle
+from analysis.subjects.published import paper
 from records import units
 from records.groups import grouped
 
@@ -182,6 +183,7 @@ def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
         rates=tables["rates"],
         headroom_svg=headroom_figure(tables["headroom"]),
         headroom=tables["headroom"],
+        preliminary=paper()["slides_preliminary_test"],
         facts=tables["machines"],
         triads=tables["triad"],
         meaning=MEANING,

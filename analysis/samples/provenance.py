@@ -67,6 +67,7 @@ FACTS = {
     "microcode": "microcode",
     "IOMMU": "iommu",
     "transparent huge pages": "transparent_huge_pages",
+    "NUMA balancing": "numa_balancing",
     "DDIO": "ddio",
     "hardware prefetchers": "prefetchers",
     "resctrl schemata": "resctrl",

@@ -22,6 +22,7 @@ from analysis.questions.rows import paired, runs_that_count
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.pairs import level
+from analysis.samples.provenance import all_hosts, reported_facts
 from analysis.statistics.interval import FEWEST, Estimate
 
 IDLE = "idle"
@@ -193,6 +194,7 @@ def _findings(run: RunData) -> pl.DataFrame:
     rates = {tuple(map(str, key)): rates for *key, rates, _ in cells.iter_rows()}
     locked = cells["locked"].mean()
     loads = cells["load"].cast(pl.String).unique().to_list()
+    balancing = ", ".join(reported_facts(all_hosts(run.provenance.values()))["NUMA balancing"])
     rows = [
         {
             "finding": finding["finding"],
@@ -201,6 +203,7 @@ def _findings(run: RunData) -> pl.DataFrame:
             "about_pages": "pinned" in of,
             "locked": locked if "pinned" in of else None,
             "numa_nodes": _nodes(run),
+            "numa_balancing": balancing,
             **_cells_of(of, rates, finding.get("nodes_needed", 1)),
         }
         for finding in json.loads(Path(__file__).with_name("numa.json").read_text())
@@ -226,6 +229,16 @@ def _cells_of(
     }
 
 
+def _balancing(table: pl.DataFrame) -> list[str]:
+    """What the nodes' kernels do with pages that are not locked."""
+    texts = table["numa_balancing"].unique().to_list() if table.height else []
+    return [
+        f"Automatic NUMA balancing (kernel.numa_balancing) of the nodes: {text or 'not known'}."
+        " It moves pages, but none that are locked."
+        for text in texts
+    ]
+
+
 _LOCKED, _ONE_NODE = pl.col("locked"), "this machine has only one NUMA node"
 _TOO_FEW_NODES = pl.col("numa_nodes") < pl.col("nodes_needed")
 _NOT_MEASURED = "not measured"
@@ -247,6 +260,7 @@ FINDINGS = Question(
         "first_b_s": pl.col("first").median(),
         "second_b_s": pl.col("second").first().list.median(),
         **shared("published", "both", "about_pages", "locked", "numa_nodes", "nodes_needed"),
+        **shared("numa_balancing"),
     },
     limits=(
         Limit("yes", when=_LOCKED == 1),
@@ -266,6 +280,7 @@ FINDINGS = Question(
         Limit("no", when=pl.col("ratio_high") < 1),
         Limit(INCONCLUSIVE, why="the interval contains 1"),
     ),
+    sentences=_balancing,
     columns=("first_b_s", "second_b_s", "n", "word", "published"),
     headings={
         "first_b_s": "first",

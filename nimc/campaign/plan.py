@@ -135,7 +135,8 @@ class Request:
     def plan(self, without: Collection[str] = ()) -> Plan:
         """Its cases in the order they are run, `without` those of these names."""
         cases = [_plan_case(self, case) for case in self.campaign.cases if case.name not in without]
-        return Plan(self.campaign.name, self.machine.name, cases)
+        cores = self.machine.node_facts().cores
+        return Plan(self.campaign.name, self.machine.name, cores, cases)
 
     def up_to(self, pairs: int) -> Request:
         """The same, of which a case ends after so many pairs, decided or not."""
@@ -216,16 +217,22 @@ class Plan:
 
     campaign: str
     machine: str
+    #: Cores of a node: allocations are of whole nodes.
+    node_cores: int
     cases: list[Case]
 
     @property
     def sums(self) -> dict[str, float]:
-        """Durations and node-hours of all cases."""
+        """Durations, node-hours and core-hours of all cases."""
+        least_h = sum(case.nodes * case.duration_least_s for case in self.cases) / 3600
+        most_h = sum(case.nodes * case.duration_most_s for case in self.cases) / 3600
         return {
             "duration_least_s": sum(case.duration_least_s for case in self.cases),
             "duration_most_s": sum(case.duration_most_s for case in self.cases),
-            "node_hours_least": sum(c.nodes * c.duration_least_s for c in self.cases) / 3600,
-            "node_hours_most": sum(c.nodes * c.duration_most_s for c in self.cases) / 3600,
+            "node_hours_least": least_h,
+            "node_hours_most": most_h,
+            "core_hours_least": least_h * self.node_cores,
+            "core_hours_most": most_h * self.node_cores,
         }
 
     def as_dict(self) -> dict[str, Any]:

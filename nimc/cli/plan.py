@@ -202,9 +202,17 @@ def _cases(planned: Plan, remarks: list[str]) -> Listing:
     return Listing(
         ("case", "duration", "node-hours", "nodes", "pairs"),
         [*lines, Line(["total", *total, "", ""])] if lines else [],
-        [*_factors(planned.cases), *remarks],
+        [*_core_hours(planned), *_factors(planned.cases), *remarks],
         needed=4,
     )
+
+
+def _core_hours(planned: Plan) -> list[str]:
+    """The sum as papers and allocations count it."""
+    least, most = (planned.sums[f"core_hours_{end}"] for end in ("least", "most"))
+    hours = _range(number(least, 2), number(most, 2))
+    cores = f"{plural(planned.node_cores, 'core')} a node"
+    return [f"core-hours in all: {hours}, with {cores}"] if planned.cases else []
 
 
 def _factors(cases: list[Case]) -> list[str]:

@@ -119,6 +119,19 @@ def transparent_huge_pages(root: Path) -> str | None:
     return chosen[1] if chosen else None
 
 
+#: `kernel.numa_balancing` -> what it says; a kernel without the setting has no balancing.
+_BALANCING = {"0": "off", "1": "on", "2": "memory tiering", "3": "on, memory tiering"}
+
+
+def numa_balancing(root: Path) -> str | None:
+    """Whether the kernel moves pages to the NUMA node that uses them; None if unknown.
+
+    Pages that are locked for RDMA cannot be moved, whatever it says.
+    """
+    text = _read(root / "proc/sys/kernel/numa_balancing")
+    return _BALANCING.get(text, text) or None
+
+
 def iommu(root: Path) -> str | None:
     """Kinds of the IOMMU's domains: `DMA`, `DMA-FQ`, `identity`; `on` if unknown, or `none`.
 
@@ -262,6 +275,8 @@ class Host:
     iommu: str | None
     #: `always`, `madvise` or `never`; None if unknown.
     transparent_huge_pages: str | None
+    #: `kernel.numa_balancing`: `off`, `on`, `memory tiering`; None if unknown.
+    numa_balancing: str | None
     #: Mask of the cache ways that devices write to, hexadecimal; None if not readable (root only).
     ddio: str | None
     #: `all on`, or the hardware prefetchers that are off; None if not readable (root only).
@@ -314,6 +329,7 @@ def detect(root: Path = Path("/")) -> Host:
         microcode=microcode(root),
         iommu=iommu(root),
         transparent_huge_pages=transparent_huge_pages(root),
+        numa_balancing=numa_balancing(root),
         ddio=ddio(root),
         prefetchers=prefetchers(root),
         resctrl=resctrl(root),

@@ -81,6 +81,11 @@ class Memory(Record):
     channels: Annotated[int, Field(ge=1)]
     #: Bytes per second of one channel: 8 times its transfers.
     channel_rate_b_s: Rate = Field(alias="channel_rate")
+    #: Whether channels are ganged, which makes two of them one of twice the width; None: unknown.
+    ganged: bool | None = None
+    #: What the controller does with a row that was accessed: keeps it open, closes it, or learns
+    #: which; None: unknown.
+    page_policy: Literal["open", "closed", "adaptive"] | None = None
 
 
 class Rail(Record):

@@ -40,7 +40,7 @@ from tests.analysis.subjects import (
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
 
 IDS = [
-    *(f"P{number}" for number in range(1, 21)),
+    *(f"P{number}" for number in range(1, 25)),
     *(f"U{number}" for number in range(1, 8)),
     *(f"{study}{number}" for study in "NCM" for number in range(1, 5)),
 ]
@@ -161,7 +161,7 @@ MADE: dict[str, Maker] = {
         lambda folder: render([test_free_core.made(folder)]),
     ),
     **dict.fromkeys(
-        ("Remedies", "Advice on remedies"),
+        ("Remedies", "Advice on remedies", "A core reserved only while traffic needs it"),
         report(lambda folder: write_run(folder / "run", swept(sweep(), pairs=8))),
     ),
     **dict.fromkeys(
@@ -177,7 +177,10 @@ MADE: dict[str, Maker] = {
     ),
     **dict.fromkeys(("What differs", "Both sides"), _comparison),
     "Run time against ranks, best of five": _machines,
-    "Headroom of the memory": lambda _: index_page([], side_by_side([made_history("first")])),
+    **dict.fromkeys(
+        ("Headroom of the memory", "Network and memory", "Table I"),
+        lambda _: index_page([], side_by_side([made_history("first")])),
+    ),
     **dict.fromkeys(("Parameters", "Errors", "Bandwidth", "All placements"), _model),
 }
 

@@ -174,7 +174,26 @@ def test_facts_of_the_nodes_are_compared(
     # Seeds, clocks and names of hosts differ between any two runs.
     assert compared.others == []
     unknown = {"DDIO", "hardware prefetchers", "resctrl schemata", "governor", "microcode"}
-    assert set(compared.unknown) == unknown | {"IOMMU", "transparent huge pages"}
+    unknown |= {"IOMMU", "transparent huge pages", "NUMA balancing"}
+    assert set(compared.unknown) == unknown
+
+
+def test_the_memory_of_the_machines_files_is_compared_with_the_nodes(stream: RunData) -> None:
+    """A setting of the firmware, or the frequency, of one machine; what one file leaves out."""
+    memory = {"channels": 16, "channel_rate_b_s": 25.6e9, "ganged": False, "page_policy": None}
+    changed = {**memory, "channel_rate_b_s": 21.3e9, "ganged": True, "page_policy": "open"}
+    old, new = (
+        renamed(stream, name, facts={"site": {"name": "m", "memory": of}})
+        for name, of in (("old", memory), ("new", changed))
+    )
+    compared = compare_sides([old], [new])
+    assert compared.differing == [
+        Difference("memory: channel rate", "25.60 GB/s", "21.30 GB/s"),
+        Difference("memory: ganged", "no", "yes"),
+        Difference("memory: page policy", "unknown", "open"),
+    ]
+    assert compared.others == []
+    assert "memory: channels" not in [fact.what for fact in compare_sides([old], [stream]).others]
 
 
 def test_nodes_of_several_nights_are_put_together(stream: RunData) -> None:

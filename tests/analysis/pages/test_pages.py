@@ -13,6 +13,8 @@ import pytest
 from analysis.pages.across import MachineHistory, facts_of, headroom, side_by_side
 from analysis.pages.render import PageNight, headroom_figure, index_page, machine_page, state_of
 from analysis.pages.write import gather, write_pages
+from analysis.subjects.published import paper
+from tests.analysis.drawn import plain
 from tests.analysis.history.tables import made_table, write_nights
 from tests.analysis.pages.made import made_history
 
@@ -110,10 +112,23 @@ def test_headroom_of_the_published_machines_by_hand() -> None:
     assert all(point["published"] for point in points.values())
 
 
+def test_the_preliminary_test_stands_beside_headroom_as_published() -> None:
+    """The slides' own figures, which Tables I and II repeat: 12.7 of 29.9 GB/s are 42 %."""
+    of = paper()["slides_preliminary_test"]
+    assert round(100 * of["off_gb_s"] / of["memory_gb_s"]) == of["share_percent"]
+    assert of["memory_gb_s"] - of["off_gb_s"] == pytest.approx(of["unused_gb_s"])
+    point = {row["machine"]: row for row in side_by_side([])["headroom"]}[of["machine"]]
+    assert round(100 * point["share"]) == of["share_percent"]
+    assert point["slowdown"] == pytest.approx(of["off_gb_s"] / of["on_gb_s"])
+    text = plain(index_page([], side_by_side([])))
+    assert "whose triad used 42 % of 29.9 GB/s. 17.2 GB/s remained for at most 4 GB/s" in text
+    assert "6 of 8 systems lose, 4 to 56 % of triad" in text
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
     """16 channels of 25.6 GB/s carry 409.6 GB/s; a triad of 204.8 is half of them."""
-    memory = {"channels": 16, "channel_rate_b_s": 25.6e9}
+    memory = {"channels": 16, "channel_rate_b_s": 25.6e9, "ganged": False, "page_policy": "open"}
     of = MachineHistory(
         "box",
         history().nights,
@@ -121,6 +136,7 @@ def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
     )
     facts = facts_of(of)
     assert (facts["channels"], facts["dram_b_s"]) == (16, 409.6e9)
+    assert "16 not ganged pages open" in plain(index_page([], side_by_side([of])))
     same = {"machine": "box", "published": False, "emulated": False, "slowdown": 1.4}
     triad = {**same, "off_b_s": 204.8e9, "on_b_s": 150e9}
     assert headroom([facts], [triad]) == [{**same, "share": 0.5, "processing": "offload"}]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from analysis.questions.question import answer
+from analysis.questions.question import answer, sentences_of
 from analysis.report.data import load_run
 from analysis.subjects.numa import CELLS, FINDINGS
 from records.sample import Sample
@@ -263,3 +263,13 @@ def test_pages_are_locked_where_a_message_of_64_kib_is_pinned(
     assert [row["pinned_b"] for row in cells_of(run).values()] == list(pinned_b)
     (row,) = findings_of(run)[3]
     assert (row["word"], row["why"]) == (word, why)
+
+
+@pytest.mark.parametrize("balancing", ["on", None])
+def test_what_the_kernel_does_with_other_pages_is_said(run: Path, balancing: str | None) -> None:
+    loaded = load_run(run)
+    other = {"nodes": {"n1": {"numa_balancing": balancing}}}
+    records = {**loaded.provenance, "another block": other}
+    table = answer(FINDINGS, replace(loaded, provenance=records))
+    (said,) = sentences_of(FINDINGS, table)
+    assert f"(kernel.numa_balancing) of the nodes: {balancing or 'not known'}." in said

@@ -31,7 +31,7 @@ from records.sample import Level
 from records.treatment import Treatment, Writes
 from reframe_tests.planning import treatments
 from reframe_tests.scaling import ScaleRequest
-from tests.nimc.campaign.made_request import made_machine, made_request
+from tests.nimc.campaign.made_request import FACTS, made_machine, made_request
 
 MACHINE = made_machine(origins=2, device="mlx5_0")
 
@@ -230,6 +230,13 @@ def test_node_hours_of_a_case_as_they_are_shown(short, command):
     text = command("plan", short, "--machine", "localhost", "-v")
     assert "# hpccg, block 0: 6 pairs" in text
     assert text.count("up to 3 more") == 2
+
+
+def test_core_hours_are_of_whole_nodes():
+    machine = made_machine("same_job", origins=2, facts={**FACTS, "cores": 16})
+    sums = made_request(campaign(), machine).plan().as_dict()
+    for end in ("least", "most"):
+        assert sums[f"core_hours_{end}"] == pytest.approx(16 * sums[f"node_hours_{end}"])
 
 
 def test_nodes_and_hours():

@@ -23,6 +23,7 @@ NOTHING: dict[str, Any] = {
     **{"memory_b": 0, "llc_total_b": None, "l2_b": None, "rdma": [], "governor": None},
     **{"bios": None, "microcode": None, "transparent_huge_pages": None, "iommu": None},
     **{"ddio": None, "prefetchers": None, "resctrl": None, "interrupts": {}},
+    **{"numa_balancing": None},
     **{"hypervisor": None, "processor": "", "cpu_quota": None, "interfaces": []},
 }
 HARDWARE = {
@@ -96,6 +97,8 @@ def link(state: str, carrier: str) -> dict[str, str]:
         ({"proc/self/cgroup": "3:cpu:/", f"{CGROUP}/cpu/cpu.cfs_quota_us": "-1"}, NOTHING),
         (SERVER, OF_SERVER),
         ({"proc/cpuinfo": "microcode\t: 0x2\n\nmicrocode\t: 0x1"}, {"microcode": "0x1, 0x2"}),
+        ({"proc/sys/kernel/numa_balancing": "1"}, {"numa_balancing": "on"}),
+        ({"proc/sys/kernel/numa_balancing": "2"}, {"numa_balancing": "memory tiering"}),
         # Before 5.11 groups have no type.
         ({**IOMMU, "proc/cmdline": "quiet amd_iommu=off"}, {"iommu": "on (amd_iommu=off)"}),
         ({**IOMMU, **TYPES}, {"iommu": "DMA, identity"}),
