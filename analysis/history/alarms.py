@@ -19,7 +19,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from analysis.history.facts import ChangedFact, changed_facts, facts_of
-from analysis.history.nights import KEY
+from analysis.history.nights import KEY, night_of
+from records.notes import Note, remedy_of
 from records.units import change
 
 Values = NDArray[np.float64]
@@ -242,11 +243,31 @@ class WatchedSeries(Series):
 
 
 @dataclass(frozen=True)
+class BelowReference:
+    """A baseline that falls short of the site's reference."""
+
+    machine: str
+    campaign: str
+    case: str
+    #: Night (ISO date) and name of the run.
+    night: str
+    run: str
+    #: What was measured, and what was expected.
+    text: str
+
+
+@dataclass(frozen=True)
 class Survey:
     """What is known of all watched series."""
 
     alarms: list[Alarm]
     watched: list[WatchedSeries]
+    below_reference: list[BelowReference]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is worse now."""
+        return bool(self.below_reference) or any(alarm.open for alarm in self.alarms)
 
 
 def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
@@ -256,7 +277,23 @@ def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
     campaigns = [_Campaign(rows, of_runs) for rows in parts]
     alarms = [of.alarm(change) for of in campaigns for change in of.watch.changes if change.worse]
     watched = [of.watched(*series) for of in campaigns for series in enumerate(of.keys)]
-    return Survey(sorted(alarms, key=lambda alarm: alarm.night), watched)
+    alarms.sort(key=lambda alarm: alarm.night)
+    return Survey(alarms, watched, below_reference(results))
+
+
+def below_reference(results: pl.DataFrame) -> list[BelowReference]:
+    """Each case whose baseline fell short of its reference when it was measured last."""
+    key = ["machine", "campaign", "case"]
+    columns = [*key, "started_s", "run", "notes"]
+    last = pl.col("started_s") == pl.col("started_s").max().over(key)
+    short = results.filter(last & pl.col("slower_than_reference"))
+    rows = short.unique(key, keep="first", maintain_order=True).select(columns)
+    return [
+        BelowReference(machine, campaign, case, night_of(started_s).isoformat(), run, text)
+        for machine, campaign, case, started_s, run, notes in rows.iter_rows()
+        for text in notes
+        if remedy_of(text) == Note.REFERENCE.remedy
+    ]
 
 
 class _Campaign:

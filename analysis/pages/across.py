@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from analysis.effects.result import Verdict
-from analysis.history.alarms import Alarm, WatchedSeries
+from analysis.history.alarms import Alarm, BelowReference, WatchedSeries
 from analysis.history.nights import latest
 from analysis.samples.columns import MOST
 from analysis.samples.provenance import mapping
@@ -37,6 +37,7 @@ class MachineHistory:
     nights: pl.DataFrame
     alarms: list[Alarm] = field(default_factory=list)
     watched: list[WatchedSeries] = field(default_factory=list)
+    below_reference: list[BelowReference] = field(default_factory=list)
     #: Facts of the header of its latest run; empty if that is gone.
     facts: Mapping[str, Any] = field(default_factory=dict)
     #: Whether writes of its latest runs were emulated.

@@ -58,7 +58,8 @@ def state_of(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
     `look` is `bad`, `warn`, `good` or `plain`, `state` says why; `page` is its address from the
     list; `nights` were measured; `series` are watched but for `not_watched`, of too few nights.
     """
-    alarms = [alarm.text for alarm in history.alarms if alarm.open]
+    below = [f"{case.case}: {case.text}" for case in history.below_reference]
+    alarms = [*below, *(alarm.text for alarm in history.alarms if alarm.open)]
     days = history.nights["night"].unique().sort()
     last = max(nights, key=lambda ended: ended.night, default=None)
     if alarms:

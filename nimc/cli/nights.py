@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
 import click
 
-from analysis.history.alarms import Alarm, Survey, WatchedSeries, survey
+from analysis.history.alarms import Alarm, BelowReference, Survey, WatchedSeries, survey
 from analysis.history.nights import nights_of, of_machine, read_results
 from analysis.pages.render import PageNight, state_of
 from analysis.pages.write import gather, write_pages
@@ -52,7 +51,12 @@ def nights_command() -> None:
 @options.machine_option
 @options.results_option
 @click.option("--until", metavar="HH:MM", help="Stop at this time of day.")
-@click.option("--tell", metavar="COMMAND", default="", help="Gets the summary as JSON.")
+@click.option(
+    "--tell",
+    metavar="COMMAND",
+    default="",
+    help="Shell command that gets the summary as JSON. If it fails, the next start tells it again.",
+)
 @click.option(
     "--metrics", type=options.OutputPath(folder=True), help="Folder of node_exporter's text files."
 )
@@ -70,17 +74,13 @@ def run(
     Exit codes: 0 measured, inconclusive or not run; 1 slower; 2 invalid usage or campaign; 3 the
     machine failed.
     """
-    try:
-        command = shlex.split(tell)
-    except ValueError as error:
-        raise InputError(f"--tell: {tell!r}: {error}") from None
     ended = NightRun(
         campaign.absolute(),
         machine,
         results.absolute(),
         log,
         *night_until(until, datetime.now()),
-        command,
+        tell,
         metrics,
     ).run()
     return Answer(ended.as_dict(), [], EXIT.get(ended.outcome, 0), schema=2)
@@ -121,12 +121,11 @@ def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Ans
     results = of_machine(results, machine, "--machine")
     surveyed = survey(nights_of(results), results)
     text = "\n\n".join(_alarm_texts(surveyed, details=details))
-    raised = any(alarm.open for alarm in surveyed.alarms)
-    return Answer(asdict(surveyed), [text], int(raised))
+    return Answer(asdict(surveyed), [text], int(surveyed.is_open))
 
 
 def _alarm_texts(surveyed: Survey, *, details: bool) -> list[str]:
-    if not surveyed.watched:
+    if not surveyed.watched and not surveyed.below_reference:
         return [prose("no nights: no run in the results has finished")]
     notes = [
         f"changed at the same time: {fact.name}: {fact.before or NONE} -> {fact.after or NONE}"
@@ -135,11 +134,17 @@ def _alarm_texts(surveyed: Survey, *, details: bool) -> list[str]:
         for fact in alarm.changed
     ]
     became = ("what became worse", "state", "", "campaign")
-    listed = Listing(became, list(map(_alarm, surveyed.alarms)), notes, details=details)
+    lines = [*map(_below, surveyed.below_reference), *map(_alarm, surveyed.alarms)]
+    listed = Listing(became, lines, notes, details=details)
     header = ("series", "finds", "spread", "level", "", "campaign")
-    lines = list(map(_watched, surveyed.watched))
-    series = Listing(header, lines, legend=_LEGEND, needed=2, details=details)
+    watched = list(map(_watched, surveyed.watched))
+    series = Listing(header, watched, legend=_LEGEND, needed=2, details=details)
     return [str(listed) or "no alarms", str(series)]
+
+
+def _below(case: BelowReference) -> Line:
+    cells = [f"{case.machine}: {case.case}: {case.text}", "open", f"raised {case.night}"]
+    return Line([*cells, case.campaign], colour="red")
 
 
 def _alarm(alarm: Alarm) -> Line:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.history.alarms import Alarm, survey
+from analysis.history.alarms import Alarm, BelowReference, Survey, survey
 from analysis.history.nights import night_of, nights_of, quantities, read_results
 from analysis.report.page import make_reports
 from analysis.samples.columns import read_run
@@ -78,8 +78,8 @@ class NightRun:
     #: When it has to stop, Unix time.
     end_s: float | None
     night: date
-    #: The site's command, which gets the summary, and the folder of its metrics.
-    tell: Sequence[str] = ()
+    #: The site's command line, which gets the summary, and the folder of its metrics.
+    tell: str = ""
     metrics: Path | None = None
 
     @property
@@ -90,8 +90,10 @@ class NightRun:
     def run(self) -> Summary:
         """Run the night, or report why not; write its summary and tell it.
 
-        Raises InputError for a campaign that cannot be run, once the summary says so.
+        Raises InputError for a campaign that cannot be run, once the summary says so. What could
+        not be told of earlier nights is told first.
         """
+        self._tell_again()
         with suppress(InputError, OSError):  # what an earlier attempt of the night has left
             before = summary.load(self.path)
             if before.finished_s is not None and before.outcome in _DONE:
@@ -109,11 +111,30 @@ class NightRun:
 
     def _end(self, ended: Summary) -> Summary:
         ended = replace(ended, finished_s=time.time())
-        replace_text(self.path, ended.text)
         self.log(f"night {ended.night}: {ended.outcome}: {ended.reason}")
-        for line in tell(ended, self.tell, self.metrics):
-            self.log(line)
-        return ended
+        return self._tell(ended, self.path)
+
+    def _tell(self, ended: Summary, path: Path) -> Summary:
+        """Write a summary, and tell it; it says whether that succeeded."""
+        untold, told = replace(ended, told=False), replace(ended, told=True)
+        replace_text(path, untold.text)
+        if failed := tell(told, self.tell, self.metrics):
+            for line in failed:
+                self.log(line)
+            return untold
+        replace_text(path, told.text)
+        return told
+
+    def _tell_again(self) -> None:
+        """Tell what could not be told of earlier nights, until that fails again."""
+        for path in summary.paths_of(self.results, self.campaign.stem, self.machine):
+            with suppress(InputError, OSError):
+                before = summary.load(path)
+                if before.finished_s is None or before.told:
+                    continue
+                self.log(f"night {before.night} is told again")
+                if not self._tell(before, path).told:
+                    return
 
     def _measured(self, begun: Summary) -> Summary:
         request = prepare(self.campaign, self.machine)
@@ -169,13 +190,14 @@ class NightRun:
             self.log(f"left out: {line}")
         results = results.filter(machine=self.machine)
         rows = results.filter(run=run.name) if run else results.clear()
-        history = survey(nights_of(results), results).alarms if run else []
-        open_now = [of for of in history if of.open and of.campaign == begun.campaign]
+        surveyed = survey(nights_of(results), results) if run else Survey([], [], [])
+        open_now = [of for of in surveyed.alarms if of.open and of.campaign == begun.campaign]
+        below = [case for case in surveyed.below_reference if run and case.run == run.name]
         judged = replace(
             begun,
             run=str(run) if run else None,
             figures=quantities(rows).select(FIGURE).to_dicts(),
-            alarms=alarms_of(rows, open_now, night_of(begun.started_s)),
+            alarms=alarms_of(below, open_now, night_of(begun.started_s)),
             failures=[Failure(**failure) for failure in ended.document.get("failures", [])],
         )
         outcome, reason = judge_night(ended, samples, judged)
@@ -202,12 +224,12 @@ def new_samples(run: Path, since_s: float) -> int:
     return 0
 
 
-def alarms_of(rows: pl.DataFrame, history: Iterable[Alarm], night: date) -> list[NightAlarm]:
-    """Baselines of a run below the site's references, each case once; then the history's alarms."""
-    slower = rows.filter(pl.col("slower_than_reference")).unique("case", maintain_order=True)
-    referred = slower.select("case", "notes").iter_rows()
+def alarms_of(
+    below: Iterable[BelowReference], history: Iterable[Alarm], night: date
+) -> list[NightAlarm]:
+    """Baselines of the night below the site's references, then the history's alarms."""
     alarms = [
-        NightAlarm(case, "off", "fom", "reference", f"{case}: {of[0]}") for case, of in referred
+        NightAlarm(of.case, "off", "fom", "reference", f"{of.case}: {of.text}") for of in below
     ]
     for of in history:
         earlier = of.night < night.isoformat()
@@ -215,8 +237,11 @@ def alarms_of(rows: pl.DataFrame, history: Iterable[Alarm], night: date) -> list
     return alarms
 
 
-def tell(ended: Summary, command: Sequence[str], metrics: Path | None) -> list[str]:
-    """Give the summary to the site's command, and write the metrics; returns what failed."""
+def tell(ended: Summary, command: str, metrics: Path | None) -> list[str]:
+    """Give the summary to the site's command line, and write the metrics; returns what failed.
+
+    The site has typed the line, so that it starts in its folder.
+    """
     failed = []
     if metrics:
         try:
@@ -225,7 +250,8 @@ def tell(ended: Summary, command: Sequence[str], metrics: Path | None) -> list[s
         except (InputError, OSError) as error:
             failed.append(f"--metrics: {error}")
     if command:
-        answer = ask(command, timeout_s=_TELL_S, stdin=ended.text)
+        line, here = ["sh", "-c", command], Path.cwd()
+        answer = ask(line, timeout_s=_TELL_S, stdin=ended.text, folder=here)
         if not answer.ok:
-            failed.append(f"--tell: {command[0]}: {one_line(answer.reason)}")
+            failed.append(f"--tell: {command}: {one_line(answer.reason)}")
     return failed

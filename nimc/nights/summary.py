@@ -6,6 +6,7 @@ ends. So a night that was killed has the right outcome, whoever looks.
 
 from __future__ import annotations
 
+import glob
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -63,6 +64,8 @@ class Summary:
     figures: list[dict[str, Any]] = field(default_factory=list)
     alarms: list[NightAlarm] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    #: Whether the site's command and metrics have it; if not, the next start tries again.
+    told: bool = True
     #: 1 had the name of a nightly, and node-hours.
     schema: Literal[2] = 2
 
@@ -82,6 +85,12 @@ def path_of(results: Path, campaign: str, machine: str, night: date) -> Path:
     require_own(folder, "results")
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{campaign}-{machine}-{night.isoformat()}.json"
+
+
+def paths_of(results: Path, campaign: str, machine: str) -> list[Path]:
+    """Files of the summaries of a campaign's nights on a machine, the oldest first."""
+    require_own(results / "nights", "results")
+    return sorted(results.glob(f"nights/{glob.escape(f'{campaign}-{machine}')}-????-??-??.json"))
 
 
 def load(path: Path) -> Summary:

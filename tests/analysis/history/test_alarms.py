@@ -6,9 +6,20 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.history.alarms import FEWEST, MACHINE, MOST, RECENT, Alarm, Change, Watch, survey
+from analysis.history.alarms import (
+    FEWEST,
+    MACHINE,
+    MOST,
+    RECENT,
+    Alarm,
+    Change,
+    Watch,
+    below_reference,
+    survey,
+)
 from analysis.history.facts import ChangedFact, changed_facts
 from analysis.history.nights import nights_of
+from records.notes import Note
 from tests.analysis.history.tables import made_table, night_tables
 
 NIGHTS, SERIES, AT = 120, 10, 90
@@ -121,6 +132,25 @@ def test_an_alarm_ends_when_nights_are_back_or_the_level_is_usual() -> None:
     (usual,) = alarms(*[1.1] * (RECENT + MOST))
     assert not usual.open
     assert usual.ratio_now == pytest.approx(1.1, abs=0.01)
+
+
+def test_a_baseline_below_its_reference_is_open_until_it_is_measured_again() -> None:
+    """Of two cases in the second night of three; one of them was not measured in the third."""
+    note = Note.REFERENCE(off=2.0, unit="s", reference=1.0, tolerance=0.05)
+    first, second, third = night_tables(made_table(), [1.0] * 3)
+    short = pl.lit(True)
+    second = second.with_columns(slower_than_reference=short, notes=pl.lit(["another", note]))
+    other = second.with_columns(case=pl.lit("other"))
+    two = pl.concat([first, second, other])
+    found = below_reference(two)
+    (run,) = second["run"].unique()
+    assert [(case.case, case.run, case.text) for case in found] == [
+        ("melt", run, note),
+        ("other", run, note),
+    ]
+    assert [case.case for case in below_reference(pl.concat([two, third]))] == ["other"]
+    assert survey(nights_of(two), two).is_open
+    assert not survey(nights_of(first), first).is_open
 
 
 def test_a_series_says_its_level_and_the_loss_that_it_would_show() -> None:

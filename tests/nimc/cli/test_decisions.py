@@ -9,6 +9,7 @@ from types import MappingProxyType
 from types import SimpleNamespace as Made
 from typing import Any
 
+import polars as pl
 import pytest
 
 from analysis.compare import node_ranks
@@ -22,9 +23,11 @@ from nimc.cluster.reservation import Reservation
 from nimc.run.runner import Failure
 from records.errors import InputError
 from records.machine.slurm import SlurmNode
+from records.notes import Note
 from reframe_tests import factors
 from reframe_tests.spack.build import Built
 from testbed.cluster import Status
+from tests.analysis.history.tables import made_table, write_nights
 from tests.analysis.synthetic import header, result
 from tests.commands import Command
 from tests.nimc.documented import assert_documented
@@ -161,6 +164,23 @@ def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
     row = command(*SWEEP, "--results", tmp_path, code=code).splitlines()[1].split()
     interval = f"{ratio - 0.01:.3f}-{ratio + 0.01:.3f}"
     assert row[:8] == ["stream", "n1", "6", "150.0", "GB/s", f"{ratio:.3f}", interval, "0.01"]
+
+
+# `nimc nights`
+
+
+def test_a_baseline_below_its_reference_is_an_open_alarm(command: Command, tmp_path: Path) -> None:
+    note = Note.REFERENCE(off=2.0, unit="s", reference=1.0, tolerance=0.05)
+    usual = made_table().with_columns(notes=pl.lit([], pl.List(pl.String)))
+    write_nights(tmp_path, usual, [1.0])
+    assert "no alarms" in command("nights", "alarms", "--results", tmp_path)
+    short = usual.with_columns(slower_than_reference=pl.lit(True), notes=pl.lit([note]))
+    table = tmp_path / "night-0" / "report" / "results.parquet"
+    short.write_parquet(table)
+    said = " ".join(command("nights", "alarms", "--results", tmp_path, code=1).split())
+    assert "m: melt: slower than its reference" in said
+    found = command.json("nights", "alarms", "--results", tmp_path, code=1)
+    assert [(case["case"], case["text"]) for case in found["below_reference"]] == [("melt", note)]
 
 
 # `nimc origins`

@@ -30,7 +30,7 @@ def samples(box: Box) -> int:
 
 def test_a_night_measures_and_says_so(box: Box) -> None:
     told = box.folder / "told.json"
-    options = ("--json", "--tell", f"sh -c 'cat > {told}'", "--metrics", str(box.folder))
+    options = ("--json", "--tell", f"cat > {told}", "--metrics", str(box.folder))
     status, out, err = box.run(*options)
     assert status == 0, err
     night = box.night()
@@ -47,10 +47,28 @@ def test_a_night_measures_and_says_so(box: Box) -> None:
     assert json.loads(out) == json.loads(told.read_text()) == night.as_dict()
     assert 'outcome="measured"} 1.0' in (box.folder / "nimc_small_localhost.prom").read_text()
 
-    status, _, err = box.run()  # the scheduler started it once more
+    told.unlink()
+    status, _, err = box.run(*options)  # the scheduler started it once more
     assert status == 0
     assert f"night {night.night} is done: measured" in err
-    assert (box.runs(), box.night()) == ([run], night)
+    assert (box.runs(), box.night(), told.exists()) == ([run], night, False)
+
+
+def test_what_could_not_be_told_is_told_when_the_next_night_starts(box: Box) -> None:
+    """The command is a line of the shell, in the folder where the night was started."""
+    refused, accepts = "cat > draft; echo no mail >&2; exit 1", "cat >> told.json"
+    _, _, err = box.run("--tell", refused)
+    assert f"--tell: {refused}: exit status 1: no mail" in err
+    assert not box.night().told
+    assert json.loads((box.folder / "draft").read_text())["told"]
+    yesterday = box.summaries()[0].with_name("small-localhost-2026-01-01.json")
+    box.summaries()[0].rename(yesterday)
+    status, _, err = box.run("--tell", accepts)
+    assert status == 0, err
+    assert [load(path).told for path in box.summaries()] == [True, True]
+    assert (box.folder / "told.json").read_text().count('"outcome": "measured"') == 2
+    box.run("--tell", accepts)
+    assert (box.folder / "told.json").read_text().count('"outcome": "measured"') == 2
 
 
 def test_a_killed_night_is_known_and_the_next_start_resumes(box: Box, wait_until: Wait) -> None:
@@ -99,7 +117,7 @@ def test_a_failed_machine_ends_with_three_and_is_tried_again_if_not_too_late(box
 def test_what_cannot_be_run_is_told_as_well(box: Box) -> None:
     box.nimc.write("name: small\n")
     told = box.folder / "told.json"
-    assert box.run("--tell", f"sh -c 'cat > {told}'")[0] == 2
+    assert box.run("--tell", f"cat > {told}")[0] == 2
     assert json.loads(told.read_text())["outcome"] == "not run"
     assert load(box.summaries()[0]).finished_s is not None
 

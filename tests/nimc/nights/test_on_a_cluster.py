@@ -39,7 +39,7 @@ def night(cluster: Cluster, folder: Path) -> Summary:
         f"#!/bin/sh\nexport PYTHONPATH={ROOT} NIMC_MINICLUSTER={cluster.state}"
         f" SLURM_CONF={cluster.layout.slurm_conf}\n"
         f"exec {nimc} nights run {folder}/tiny.yaml --machine minicluster"
-        f" --results {folder}/results --tell 'sh -c \"cat > {folder}/told.json\"'\n"
+        f" --results {folder}/results --tell 'cat > {folder}/told.json'\n"
     )
     options = ("--partition=compute", f"--output={folder}/night.log", "--overcommit")
     cluster.slurm("sbatch", *options, str(script))
