@@ -31,11 +31,11 @@ from records.checkout import python_main
 from records.errors import MachineError
 from records.files import replace_text
 from records.interrupts import STOPPING
+from records.last_words import quoted
 from records.machine import program
 from records.machine.load import BLOCK_VARIABLE
 from records.machine.program import program_facts
 from records.plan import BlockPlan
-from records.programs import last_line
 from records.sample import Sample
 
 #: How long agents may take to connect, seconds; srun takes long in a large job.
@@ -152,9 +152,8 @@ async def _gather(
             raise MachineError("the agents' launcher ended before all agents had connected")
         await calls
     except MachineError as error:
-        # srun's reason stands before its "Job step aborted".
-        last = last_line(log.read_text(errors="replace"), 2)
-        raise type(error)(f"{error}; end of {log}: {last}") from None
+        said = quoted(log.read_text(errors="replace")) or "no output"
+        raise type(error)(f"{error}; {log}: {said}") from None
     finally:
         calls.cancel()
         end.cancel()

@@ -127,9 +127,9 @@ def first_line(text: str) -> str:
     return f"{first} {rest[0]}" if first.endswith(":") and rest else first
 
 
-def last_line(text: str, most: int = 1) -> str:
-    """The last line that is not empty, or up to so many, without colours; warnings as above."""
-    return "; ".join(_lines(text)[-most:]) or "no output"
+def last_line(text: str) -> str:
+    """The last line that is not empty, without colours; warnings as above."""
+    return (_lines(text) or ["no output"])[-1]
 
 
 def _lines(text: str) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from conductor.readers import Fom, FomError
 from records.errors import InputError
+from records.last_words import unlabelled
 from records.sample import Better
 
 __all__ = ["FLOAT", "Fom", "FomError"]
@@ -78,7 +79,7 @@ class Workload:
 
     def parse(self, stdout: str) -> Fom:
         """The figure of merit, a positive number; raises only `FomError`, for any output."""
-        text = _UCX_LOG.sub("", stdout)
+        text = _UCX_LOG.sub("", unlabelled(stdout))
         try:
             fom = self.read(text)
         except (ValueError, ArithmeticError, LookupError) as error:

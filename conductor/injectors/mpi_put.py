@@ -55,7 +55,7 @@ _ARRIVED = re.compile(
     r"^arrived (\d{1,18}) B by (shared|unshared) memory, target (sleeps|polls),"
     r" (\d{1,9}\.\d{6}) s of its processor$"
 )
-_FAULT = re.compile(r"^mpi_put: (.+)|^(Fatal error in .+|Abort\(.+)")
+_FAULT = re.compile(r"^mpi_put: (.+)")
 #: Messages of a window unless a footprint is chosen: at most so many, and at most so many bytes or
 #: one, as in the program.
 _BATCH, _BATCH_B = 32, 2 << 20

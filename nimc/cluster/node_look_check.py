@@ -14,9 +14,9 @@ from reframe.core.builtins import run_before, sanity_function, variable
 from reframe.core.exceptions import SanityError
 
 from records.checkout import python_main
+from records.last_words import quoted
 from records.machine import slurm
 from records.machine.site import Origins
-from records.programs import last_line
 
 
 @rfm.simple_test
@@ -56,10 +56,10 @@ class NodeLook(rfm.RunOnlyRegressionTest):
         answered = len(list(Path(self.folder).glob("[0-9]*.json")))
         if answered < self.nodes:
             outputs = [Path(self.stagedir, str(name)) for name in (self.stdout, self.stderr)]
-            said = [
-                last_line(path.read_text(errors="replace")) for path in outputs if path.exists()
-            ]
+            texts = [path.read_text(errors="replace") for path in outputs if path.exists()]
             job = f"job {self.job.jobid} ended as {self.job.state}"
-            why = said[-1] if said else f"it had not started after {self.max_pending_time:g} s"
+            why = f"it had not started after {self.max_pending_time:g} s"
+            if texts:
+                why = quoted(*reversed(texts)) or "no output"
             raise SanityError(f"{answered} of {self.nodes} nodes answered; {job}: {why}")
         return True

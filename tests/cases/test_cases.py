@@ -1,7 +1,8 @@
 """What programs print and hosts are like, a row a case, with the right answer worked out by hand.
 
 A row without a text is of a file of `../shared/cases`, beside the checkout; the others are of the
-same kinds, as the programs' sources and manuals have them. `test_hosts.py` has init and doctor.
+same kinds, as the programs' sources and manuals have them. `test_hosts.py` has init and doctor,
+`test_last_words.py` why programs fail.
 """
 
 import asyncio
@@ -204,15 +205,6 @@ OUTPUTS = [
         " ucp_ep_create() failed",
         f"{UCX_WARNS}\n[1.000000] [n1:41:0] select.c:1 UCX  ERROR   no active messages transport\n"
         "[1.000000] [n1:41:0] libperf.c:1 UCX  ERROR ucp_ep_create() failed\n",
-    ),
-    Case(
-        "an error stack of MPICH, whose last line has the cause",
-        why("mpi_put"),
-        "Abort(2) on node 0: Fatal error in internal_Init: Other MPI error, error stack:;"
-        " MPIDI_OFI_mpi_init_hook(1).: OFI addrinfo() failed (No data available)",
-        "Abort(2) on node 0: Fatal error in internal_Init: Other MPI error, error stack:\n"
-        "internal_Init(70)...: MPI_Init(argc=0x7ff, argv=0x7ff) failed\n"
-        "MPIDI_OFI_mpi_init_hook(1).: OFI addrinfo() failed (No data available)\n",
     ),
     Case(
         "an error of LAMMPS, after what it always prints, with the command in the next line",

@@ -216,9 +216,8 @@ def test_a_writer_that_never_gets_ready_is_told_in_its_programs_words(block, tmp
     assert run.finish() == 1
     found = run.state()
     assert found["state"] == "injector_never_ready"
-    _, _, said = found["reason"].partition("exit status 213: ")
-    assert said.startswith("mpirun has detected an attempt to run as root. ... \\x1b[2Jxxx")
-    assert len(said) < 200
+    said = "mpirun has detected an attempt to run as root."
+    assert found["reason"].endswith(f": {said}")
     assert said in run.err
 
 

@@ -65,7 +65,6 @@ def test_nothing_starts_in_the_current_folder_unless_told(
 def test_lines_without_colours_and_blanks() -> None:
     text = "\n \x1b[31;1mfirst\x1b[0m \n\nlast\n\n"
     assert (first_line(text), last_line(text)) == ("first", "last")
-    assert last_line(text, 2) == "first; last"
     assert first_line(" \n") == last_line("") == "no output"
 
 
