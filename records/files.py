@@ -42,6 +42,17 @@ def named_output(path: Path) -> Path:
     return Path(os.path.realpath(path)) if links else path
 
 
+def make_named_folder(folder: Path) -> None:
+    """Create a folder for outputs that the user has named, and those above it.
+
+    Its path stays: where links lead to may have another name on other nodes. Raises InputError for
+    a link that another user made.
+    """
+    named_output(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    named_output(folder)  # it may have become a link meanwhile
+
+
 def require_output(path: Path, *, folder: bool = False) -> None:
     """Raises InputError for what exists and may not be written: see above."""
     if not folder:

@@ -142,7 +142,8 @@ class Nimc:
 
     def runs(self) -> list[Path]:
         """Folders of all runs, without the link `latest`."""
-        return [path for path in self.results.iterdir() if not path.is_symlink()]
+        paths = self.results.iterdir()
+        return [path for path in paths if path.is_dir() and not path.is_symlink()]
 
     def has_samples(self) -> bool:
         """Whether any run has begun to measure."""

@@ -24,7 +24,7 @@ from nimc.run.session import SlurmWatch, find_reframe, run_session
 from records import processes
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
-from records.files import private_lock
+from records.files import make_named_folder, private_lock
 from records.groups import grouped
 from records.interrupts import Interrupts
 from records.machine import slurm
@@ -85,7 +85,7 @@ def look(
         )
     os.environ.update(settings.environment)  # as ReFrame, which runs the file (SLURM_CONF)
     processes.become_subreaper()
-    results.mkdir(parents=True, exist_ok=True)
+    make_named_folder(results)
     with (
         Interrupts() as interrupts,
         tempfile.TemporaryDirectory(prefix=PREFIX, dir=results.absolute()) as path,

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from analysis.effects.result import Verdict
 from nimc.run.runner import Failure
 from records.errors import InputError
-from records.files import require_own
+from records.files import make_named_folder, require_own
 from records.json_limits import read_json, validated
 from records.run import PlainName
 
@@ -81,9 +81,10 @@ class Summary:
 
 def path_of(results: Path, campaign: str, machine: str, night: date) -> Path:
     """File of a night's summary; the folder is made. Raises InputError for one of another user."""
+    make_named_folder(results)
     folder = results / "nights"
     require_own(folder, "results")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     return folder / f"{campaign}-{machine}-{night.isoformat()}.json"
 
 

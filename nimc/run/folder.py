@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from records.campaign import Campaign
 from records.chain import walk_run
 from records.checkout import commit
 from records.errors import InputError, MachineError
-from records.files import private_lock
+from records.files import make_named_folder, private_lock
 from records.machine import host, program
 from records.machine.site import Machine
 from records.machine.slurm import cancel as cancel_jobs
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 #: seconds.
 _LEFTOVERS_S = 60.0
 _KILLED_S = 10.0
+#: How long another process may take to find or make its run, seconds.
+_BEGIN_S = 30.0
 
 
 @dataclass
@@ -77,32 +79,41 @@ def open_run(
 
     `latest` leads to it from then on. Waits for processes that an earlier session left, and cancels
     its jobs if the machine uses `slurm`. Locked until the context ends. Raises InputError if
-    another process has the lock, OSError if the folder cannot be written, MachineError if processes
-    of an earlier session do not end.
+    another process has the lock or a stranger's link leads to `results`, OSError if the folder
+    cannot be written, MachineError if processes of an earlier session do not end.
     """
     results = results.absolute()
-    results.mkdir(parents=True, exist_ok=True)
-    latest = None if fresh else find_latest(results, header.digest, header.reproduces)
-    resumed = latest is not None and _goes_on(latest[1], pairs)
-    path = latest[0] if latest and resumed else _create(results, header.run)
-    try:
-        with locked(path):
-            if resumed:
-                link_latest(path)
-                if slurm:
-                    cancel_jobs(path)
-                _await_leftovers(path)
-                if pairs is not None:
-                    _raise_cap(path, pairs)
-                yield RunFolder(path, load_header(path), resumed=True)
-            else:
+    make_named_folder(results)
+    with ExitStack() as held:
+        with _beginning(results):
+            latest = None if fresh else find_latest(results, header.digest, header.reproduces)
+            resumed = latest is not None and _goes_on(latest[1], pairs)
+            path = latest[0] if latest and resumed else _create(results, header.run)
+            held.callback(_remove_empty, path)
+            held.enter_context(locked(path))
+            if not resumed:
                 new = replace(header, run=path.name, pairs_cap=pairs or header.pairs_cap)
-                new = replace(new, seed=new.drawn_seed)
-                save_header(path, new)
-                link_latest(path)
-                yield RunFolder(path, new, resumed=False)
-    finally:
-        _remove_empty(path)
+                save_header(path, replace(new, seed=new.drawn_seed))
+            link_latest(path)
+        if resumed:
+            if slurm:
+                cancel_jobs(path)
+            _await_leftovers(path)
+            if pairs is not None:
+                _raise_cap(path, pairs)
+        yield RunFolder(path, load_header(path), resumed=resumed)
+
+
+@contextmanager
+def _beginning(results: Path) -> Iterator[None]:
+    """No other process of this user begins a run in `results` meanwhile.
+
+    One that finds no run yet would make another.
+    """
+    with private_lock(results / f".nimc-{os.geteuid()}.lock") as lock:
+        if not lock.take(_BEGIN_S):
+            raise InputError(f"{results}: another nimc begins a run there; allowed: wait for it")
+        yield
 
 
 def _remove_empty(path: Path) -> None:

@@ -79,6 +79,15 @@ def test_a_report_of_a_run_that_somebody_sent(tmp_path, mine, command):
     assert list((tmp_path / "home").iterdir()) == []
 
 
+def test_runs_do_not_go_where_somebodys_link_leads(shared, mine, command, monkeypatch):
+    monkeypatch.chdir(shared)
+    as_mallory("ln", "-s", mine.parent, "results")
+    for words in (["run"], ["nights", "run"]):
+        line = command.refused(*words, "quick", "--machine", "localhost")
+        assert line.endswith("results: is a symbolic link of another user; allowed: a real folder")
+    assert os.listdir(mine.parent) == ["authorized_keys"]
+
+
 def test_pages_in_a_shared_results_folder(shared, mine, command):
     """Its `pages` is somebody else's folder, a link, or has links in it."""
     run = made_run(shared / "monday")

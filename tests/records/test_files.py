@@ -20,6 +20,7 @@ from records.errors import InputError, MachineError
 from records.files import (
     distrust,
     make_folder,
+    make_named_folder,
     named_output,
     private_lock,
     read_regular,
@@ -149,6 +150,22 @@ def test_a_failure_names_the_file_and_leaves_nothing(
         replace_text(tmp_path / "file", "x")
     assert failed.value.filename == str(tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_for_runs_may_be_ones_own_link_and_keeps_its_name(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "own").symlink_to("scratch")
+    make_named_folder(tmp_path / "own" / "results")
+    make_named_folder(tmp_path / "own")
+    assert [path.name for path in (tmp_path / "scratch").iterdir()] == ["results"]
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link of another user")
+    (tmp_path / "theirs").symlink_to("scratch")
+    os.lchown(tmp_path / "theirs", 65534, 65534)
+    for path in (tmp_path / "theirs", tmp_path / "theirs" / "more"):
+        with pytest.raises(InputError, match="theirs: is a symbolic link of another user"):
+            make_named_folder(path)
+    assert [path.name for path in (tmp_path / "scratch").iterdir()] == ["results"]
 
 
 def test_ones_own_links_to_an_output_are_followed_and_others_are_not(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ import errno
 import fcntl
 import json
 import os
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.run import folder as folders
 from nimc.run.folder import (
+    find_latest,
     find_other,
     new_header,
     open_run,
@@ -61,6 +65,35 @@ def make(results: Path, header: RunHeader) -> Path:
         (folder.path / "samples").mkdir()
         (folder.path / "samples/lammps.jsonl").touch()
     return folder.path
+
+
+def test_of_three_that_begin_at_once_one_has_the_run(tmp_path, monkeypatch, header):
+    """Each found no run, and made one."""
+    begun, ended = threading.Barrier(3), threading.Barrier(3)
+
+    def find_late(*words: Any) -> Any:
+        found = find_latest(*words)
+        time.sleep(0.1)  # in which the others would find none either
+        return found
+
+    def begin(_: int) -> str:
+        begun.wait()
+        try:
+            with open_run(tmp_path, header) as folder:
+                ended.wait()
+                return folder.path.name
+        except InputError as error:
+            ended.wait()
+            return str(error)
+
+    monkeypatch.setattr(folders, "find_latest", find_late)
+    with ThreadPoolExecutor(3) as pool:
+        run, *refused = sorted(pool.map(begin, range(3)), key=len)
+    assert {path.parent.resolve().name for path in tmp_path.glob("*/run.json")} == {run}
+    assert refused == 2 * [
+        f"{tmp_path / run}: another nimc (process {os.getpid()}) is running this campaign there;"
+        " allowed: wait for it, or another --results"
+    ]
 
 
 def test_a_name_that_could_name_another_file_or_not_be_printed_is_refused():
