@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from analysis.contention import page, parameters, sweep
+from analysis.contention import advice, page, parameters, sweep
 from analysis.contention.evaluate import (
     Errors,
     by_placement,
@@ -23,11 +23,12 @@ from analysis.contention.evaluate import (
 from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound
-from nimc.cli.document import Answer, answers
+from nimc.cli.document import Answer, Listing, answers
 from nimc.cli.options import RunPath, output_option, useless_without
 from records.errors import InputError
 from records.files import replace_text
-from records.text import visible, wrapped
+from records.text import Line, visible, wrapped
+from records.units import NONE, quantity
 
 platform_option = click.option("--platform", help="A published machine, such as henri.")
 file = RunPath()
@@ -111,6 +112,61 @@ def evaluate_command(
         "placements": [asdict(row) for row in placed],
     }
     return Answer(document, [_plain(text + page.placement_errors_table(placed))], schema=4)
+
+
+@model_command.command("advise")
+@platform_option
+@model_option
+@click.option("--cores", type=int, help="Computing cores [default: all of the model].")
+@click.option("--comp-node", type=int, help="NUMA node of the data, if it is given.")
+@click.option("--sweep", "sweep_file", type=file, help="Measurements: marks their placements.")
+@_of_runs
+@answers(tables=True)
+def advise_command(
+    platform: str | None,
+    model_path: Path | None,
+    cores: int | None,
+    comp_node: int | None,
+    sweep_file: Path | None,
+    **of_run: Any,
+) -> Answer:
+    """Say where to put data and buffers, and with how many cores both sides lose."""
+    if sweep_file is None:
+        useless_without("--sweep", "--kernel", "--comm-node")
+    model = load_model(platform, model_path)
+    measured = [] if sweep_file is None else _load_sweep(sweep_file, **of_run).placements()
+    cores = model.cores if cores is None else cores
+    rows = advice.advise(model, cores, comp_node, measured)
+    said = advice.sentences(model, cores, rows)
+    document = {
+        "model": model.name,
+        "published": model.published,
+        "cores": cores,
+        "notes": model.notes,
+        "placements": [asdict(row) for row in rows],
+        "sentences": said,
+    }
+    lines = [_placed(row, published=model.published) for row in rows]
+    table = Listing(_PLACEMENTS, lines, model.notes, legend=_SHARES, following=said)
+    return Answer(document, [table])
+
+
+_PLACEMENTS = ("data", "buffers", "computations", "communications", "unharmed", "both lose", "")
+_SHARES = (
+    "rates with both running, and their shares of the best alone of any placement; unharmed: most"
+    " cores with which neither side loses more than 1 %; both lose: fewest with which both do"
+)
+
+
+def _placed(row: advice.Placed, *, published: bool) -> Line:
+    """A placement as a line of the table."""
+    rates = [
+        NONE if share is None else f"{quantity(rate, 'B/s', 3)}, {share * 100:.0f} %"
+        for rate, share in ((row.comp_b_s, row.comp_share), (row.comm_b_s, row.comm_share))
+    ]
+    counts = [NONE if of is None else str(of) for of in (row.unharmed_cores, row.both_lose_cores)]
+    mark = "published" if published else "measured" if row.measured else "predicted"
+    return Line([f"node {row.comp_node}", f"node {row.comm_node}", *rates, *counts, mark])
 
 
 @model_command.command("plot")

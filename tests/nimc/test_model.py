@@ -114,6 +114,22 @@ def test_the_node_of_the_buffers_is_said_of_a_run(command, folder, monkeypatch):
     assert "comp_node 0, comm_node 0: no point" in command.err
 
 
+def test_advice_marks_the_placements_that_were_measured(command, model_file):
+    words = ("model", "advise", "--model", model_file(published=False), "--cores", 14)
+    document = command.json(*words, "--sweep", "sweep.json")
+    assert all(row["measured"] for row in document["placements"])
+    document = command.json(*words)
+    measured = {(r["comp_node"], r["comm_node"]): r["measured"] for r in document["placements"]}
+    assert measured == {(0, 0): True, (1, 1): True, (0, 1): False, (1, 0): False}
+    # As `predict` has it: 62375.6 and 11047.4 MB/s.
+    local = next(row for row in document["placements"] if not row["comp_node"] + row["comm_node"])
+    assert [local["comp_b_s"], local["comm_b_s"]] == pytest.approx([62375.6e6, 11047.4e6])
+    text = " ".join(command(*words).split())
+    for sentence in document["sentences"]:
+        assert sentence in text
+    assert command.refused(*words[:-1], 19).startswith("--cores: 19 found; allowed: 1 to 18")
+
+
 def test_evaluate_what_is_fitted(command):
     document = command.json("model", "evaluate", "sweep.json")
     assert list(document["errors"]) == ["fitted", "cores held out", "placements held out"]

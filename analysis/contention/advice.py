@@ -1,0 +1,135 @@
+"""Where to put data and buffers, and how many cores to use: what the equations of a model answer.
+
+With `n` cores computing, each placement keeps a share of the best that any placement gives alone:
+of computations, by `n` cores, and of communications. The better placement is the one whose smaller
+share is larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.contention.parameters import Model, Prediction, Rates, placements, predict
+from records.errors import InputError
+from records.units import quantity
+
+#: Smallest loss that counts, as a share of a side's own rate alone.
+LOSS = 0.01
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One placement with so many cores computing; None if the model does not know it."""
+
+    comp_node: int
+    comm_node: int
+    #: Whether rates were measured there, rather than predicted from other placements.
+    measured: bool
+    #: Rates with both running, and their shares of the best rates alone of any placement.
+    comp_b_s: float | None
+    comm_b_s: float | None
+    comp_share: float | None
+    comm_share: float | None
+    #: Most cores with which neither side loses, and fewest with which both do; None: not predicted.
+    unharmed_cores: int | None
+    both_lose_cores: int | None
+
+    @property
+    def kept(self) -> float:
+        """The smaller share, by which placements are ordered; below all if it is unknown."""
+        if self.comp_share is None or self.comm_share is None:
+            return -1.0
+        return min(self.comp_share, self.comm_share)
+
+
+def advise(
+    model: Model,
+    cores: int,
+    comp_node: int | None = None,
+    measured: Collection[tuple[int, int]] = (),
+) -> list[Placed]:
+    """All placements with `cores` computing, the best first; `comp_node`: where the data are.
+
+    `measured`: placements that were, beside those that the model was calibrated on. Raises
+    InputError for cores or a node that the model does not have.
+    """
+    if not 1 <= cores <= model.cores:
+        raise InputError(f"--cores: {cores} found; allowed: 1 to {model.cores}, of {model.name}")
+    every = placements(model)
+    nodes = sorted({node for node, _ in every})
+    if comp_node is not None and comp_node not in nodes:
+        raise InputError(f"--comp-node: {comp_node} found; allowed: {', '.join(map(str, nodes))}")
+    known = {*measured, *((node, node) for node in model.calibrated_nodes())}
+    predictions = [predict(model, *at) for at in every]
+    best_comp = _most([of.comp_alone_b_s[cores - 1] for of in predictions])
+    best_comm = _most([of.comm_alone_b_s[cores - 1] for of in predictions])
+    rows = [
+        _placed(of, cores, best_comp, best_comm, measured=(of.comp_node, of.comm_node) in known)
+        for of in predictions
+        if comp_node in (None, of.comp_node)
+    ]
+    return sorted(rows, key=lambda row: (-row.kept, -(row.comp_share or 0.0), not row.measured))
+
+
+def _placed(
+    of: Prediction, cores: int, best_comp: float, best_comm: float, *, measured: bool
+) -> Placed:
+    comp, comm = (float(rates[cores - 1]) for rates in (of.comp_par_b_s, of.comm_par_b_s))
+    comp_loses = _loses(of.comp_par_b_s, of.comp_alone_b_s)
+    comm_loses = _loses(of.comm_par_b_s, of.comm_alone_b_s)
+    known = ~np.isnan(of.comp_par_b_s + of.comm_par_b_s)
+    harmed = of.n[known & (comp_loses | comm_loses)]
+    both = of.n[known & comp_loses & comm_loses]
+    most = int(of.n[known][-1]) if known.any() else None
+    return Placed(
+        comp_node=of.comp_node,
+        comm_node=of.comm_node,
+        measured=measured,
+        comp_b_s=_known(comp),
+        comm_b_s=_known(comm),
+        comp_share=_known(comp / best_comp),
+        comm_share=_known(comm / best_comm),
+        unharmed_cores=int(harmed[0]) - 1 if len(harmed) else most,
+        both_lose_cores=int(both[0]) if len(both) else None,
+    )
+
+
+def _loses(together: Rates, alone: Rates) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    loses: np.ndarray[tuple[int], np.dtype[np.bool_]] = together < (1 - LOSS) * alone
+    return loses
+
+
+def _most(rates: Sequence[float]) -> float:
+    """The largest that is known; NaN if none is."""
+    known = [rate for rate in rates if rate > 0]
+    return max(known, default=float("nan"))
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def sentences(model: Model, cores: int, rows: Sequence[Placed]) -> list[str]:
+    """The best placement, and how many cores it bears."""
+    best = rows[0]
+    if best.kept < 0:
+        return [f"With {cores} cores computing the model of {model.name} predicts no placement."]
+    how = "measured" if best.measured else "predicted"
+    how = "published" if model.published else how
+    lines = [
+        f"With {cores} of {model.cores} cores computing: data on NUMA node {best.comp_node},"
+        f" buffers on node {best.comm_node} ({how}): computations"
+        f" {quantity(best.comp_b_s, 'B/s', 3)}, {_percent(best.comp_share)} of the best rate alone;"
+        f" communications {quantity(best.comm_b_s, 'B/s', 3)}, {_percent(best.comm_share)}."
+    ]
+    until = "no number of cores makes both lose"
+    if best.both_lose_cores is not None:
+        until = f"both lose from {best.both_lose_cores} cores on"
+    return [*lines, f"There neither side loses up to {best.unharmed_cores} cores; {until}."]
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share * 100:.0f} %"
