@@ -6,6 +6,10 @@ interval lies on one side of 1, and the estimate beyond what repetitions of the 
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -28,6 +32,24 @@ _RULE = (
     " A difference is named if its whole interval lies on one side of 1, and the estimate beyond"
     " what repetitions of the baseline show. One comparison in twenty gets there by chance."
 )
+
+
+@cache
+def published() -> dict[str, Any]:
+    """What the study says of each workload, by figure; its text has no other figures."""
+    record: dict[str, Any] = json.loads(Path(__file__).with_name("multirail.json").read_text())
+    return record
+
+
+def _beside(figure: str) -> Callable[[pl.DataFrame], list[str]]:
+    """What was published of the workloads of an answer, MPI only, as its sentence."""
+    return partial(_published, figure)
+
+
+def _published(figure: str, table: pl.DataFrame) -> list[str]:
+    cases = {name.partition("@")[0] for name in table["case"].cast(pl.String).unique()}
+    texts = [f"{name}: {text}" for name, text in published()[figure].items() if name in cases]
+    return [f"Published ({published()['source']}): {'; '.join(texts)}."] if texts else []
 
 
 def _limits(of: str, more: str, less: str) -> tuple[Limit, ...]:
@@ -84,6 +106,7 @@ POLICIES = Question(
         *("n", "reference", "fom", "fom_reference", "unit", "floor_low", "floor_high", "margin")
     ),
     limits=_limits("speed", "faster", "slower"),
+    sentences=_beside("figure_2"),
     columns=("fom", "fom_reference", "reference", "floor_low", "floor_high", "n", "word"),
     headings={
         "arm": "under",
@@ -178,6 +201,7 @@ CALLS = Question(
     rows=_shares,
     by=("case", "tool", "kind"),
     estimates={"share": median("share"), "message_b": median("message_b")},
+    sentences=_beside("figure_1"),
     headings={"share": "share of the time", "message_b": "mean message", "kind": "calls"},
     axes=("kind",),
     drawn=("share", "message_b"),
@@ -198,6 +222,7 @@ RUNS = Question(
     rows=_single_runs,
     by=("case", "tool", "kind", "policy", "number"),
     facts=shared("time_s", "key", "start_s"),
+    sentences=_beside("figure_3"),
     headings={"number": "run, in order of time", "time_s": "time"},
     plot="points",
     axes=("number", "policy"),
@@ -241,6 +266,7 @@ CHANGES = Question(
     estimates={"ratio": ratio("value", "against", "again"), "floor": ratio("again", "against")},
     facts={"n": pl.col("both").sum().cast(pl.Int64), **shared("reference", "margin")},
     limits=_limits("ratio", "more time", "less time"),
+    sentences=_beside("figure_3"),
     columns=("reference", "floor", "n", "word"),
     headings={
         "kind": "calls",

@@ -3,6 +3,7 @@
 import html
 import re
 import shlex
+import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,9 @@ from analysis.pages.render import index_page
 from analysis.report.data import load_run
 from analysis.report.page import render
 from nimc.cli.main import cli
+from records.campaign import Campaign
 from records.checkout import ROOT
+from records.marked_yaml import parse
 from tests.analysis.compare.nights import night
 from tests.analysis.contention.made_sweeps import sweep as rates
 from tests.analysis.made_counters import CASES
@@ -73,6 +76,18 @@ def test_no_row_is_gone():
 def test_every_campaign_plans(name, command):
     found = command.json("plan", name, "--machine", "example_slurm")
     assert found["cases"]
+
+
+def test_the_multirail_study_is_asked_for_as_its_campaign_says():
+    """256 nodes, and 80 to 500 runs of each policy."""
+    text = (ROOT / "campaigns" / "multirail.yaml").read_text()
+    (line,) = re.findall(r"^#   (sed .*) > own\.yaml$", text, re.MULTILINE)
+    own = subprocess.run(
+        shlex.split(line), cwd=ROOT / "campaigns", capture_output=True, text=True, check=True
+    ).stdout
+    campaign = Campaign.model_validate(parse(own, Path("own.yaml")).data)
+    assert {entry.nodes for entry in campaign.workloads} == {256}
+    assert (campaign.pairs.floor, campaign.pairs.most) == (80, 500)
 
 
 @pytest.mark.usefixtures("able")
