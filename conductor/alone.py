@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from statistics import median
 
@@ -21,7 +21,7 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import MOST_QUEUE_PAIRS, PASSES
 from conductor.rates import COUNTED_S, whole_rows
 from conductor.runs import BlockError, BlockRunner
-from conductor.series import RateRow
+from conductor.series import RateRow, Series
 from conductor.store import note, noted
 from conductor.timetable import NotReadyError
 from records.last_words import quoted
@@ -74,7 +74,9 @@ class AloneRates:
             for rates in block
             if Allocation(rates.targets, rates.origins) == nodes
         }
-        self._measured: list[Alone] = []
+        #: What was measured in this block, and the series recorded meanwhile.
+        self.measured: dict[Writes, Alone] = {}
+        self.series: dict[Writes, Series] = {}
 
     async def learn(self, writes: Writes) -> None:
         """Learn the rates of one kind of writes, at full rate first; its writers are held then.
@@ -97,8 +99,8 @@ class AloneRates:
         if measured is None:
             known = runner.writers.queue_pairs(writes) or not self._over_rdma(writes)
             measured = await (self._measure if known else self._add_queue_pairs)(writes)
-            self._measured.append(measured)
-            note(runner.logs, _FILE, [asdict(rates) for rates in self._measured])
+            self.measured[writes] = measured
+            note(runner.logs, _FILE, [asdict(rates) for rates in self.measured.values()])
         else:
             await runner.writers.set_queue_pairs(writes, measured.queue_pairs)
             await self._start_again(writes)
@@ -119,6 +121,7 @@ class AloneRates:
         writers, nodes = self._runner.writers, self._runner.nodes
         link_b_s = (self._runner.plan.link_rate_b_s or math.inf) * len(nodes.targets)
         best, number = await self._measure(writes), 1
+        series = self.series[writes]
         while number < MOST_QUEUE_PAIRS and sum(best.rates_b_s) < (1 - _GROWTH) * link_b_s:
             number *= 2
             await writers.set_queue_pairs(writes, number)
@@ -128,7 +131,8 @@ class AloneRates:
                 break
             if sum(wider.rates_b_s) < (1 + _GROWTH) * sum(best.rates_b_s):
                 break
-            best = wider
+            best, series = wider, self.series[writes]
+        self.series[writes] = series
         if number != best.queue_pairs:
             await writers.set_queue_pairs(writes, best.queue_pairs)
             await self._start_again(writes)
@@ -193,6 +197,7 @@ class AloneRates:
         await runner.writers.silence(writes, states)
         ended_s = time.monotonic() - ending_s
         self._require(writes, states, number)
+        self.series[writes] = replace(observed, writers=[state.series.copy() for state in states])
         # Between two runs, the first one's writers stop; then the second's start, or go on, and
         # report what they must. A start has one row; of held writers the first does not count.
         ready_rows = runner.plan.demand.ready_rows

@@ -14,8 +14,10 @@ import json
 import os
 import secrets
 import sys
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from conductor import allocation, length, wire
 from conductor.agent import node_name
@@ -70,6 +72,10 @@ _ADVICE = {
 }
 
 
+#: What is done in an allocation: it is given the plan, and the folder of the block's logs.
+Work = Callable[[BlockPlan, Path], Coroutine[Any, Any, None]]
+
+
 async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     """Run the whole block; raises BlockError if it cannot be finished."""
     logs.mkdir(parents=True, exist_ok=True)
@@ -79,13 +85,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
     nodes = allocation.resolve(plan)
     _require_modules(plan)
     programs = program.detect_versions()
-    secret = wire.new_secret()
-    hub = Hub(secret)
-    address = allocation.own_address(plan)
-    port = await hub.listen(address)
-    agents = await _start_agents(plan, nodes, f"{address}:{port}", secret, logs)
-    try:
-        await _gather(hub, nodes, agents, logs / "agents.log")
+    async with connected(plan, nodes, logs) as hub:
         clock.require_near(nodes.targets[0], hub.clock_offsets_s)
         provenance = store.keep_provenance(
             {
@@ -107,6 +107,19 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
         for pair in range(plan.pairs):
             for position, treatment in enumerate(plan.order(earlier + pair)):
                 await _repeat(Run(treatment, pair, position, 0), runner, store, rates)
+
+
+@asynccontextmanager
+async def connected(plan: BlockPlan, nodes: Allocation, logs: Path) -> AsyncIterator[Hub]:
+    """A hub with an agent on every node of the block; at its end all agents have ended."""
+    secret = wire.new_secret()
+    hub = Hub(secret)
+    address = allocation.own_address(plan)
+    port = await hub.listen(address)
+    agents = await _start_agents(plan, nodes, f"{address}:{port}", secret, logs)
+    try:
+        await _gather(hub, nodes, agents, logs / "agents.log")
+        yield hub
     finally:
         hub.close()
         with suppress(asyncio.TimeoutError):
@@ -228,10 +241,10 @@ async def _watch_owner(pid: int) -> None:
         await asyncio.sleep(_OWNER_S)
 
 
-async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int, str, str | None]:
-    """Conduct until done, stopped by a signal, or orphaned. Returns exit status, state, reason."""
+async def _supervise(plan: BlockPlan, logs: Path, do: Work) -> tuple[int, str, str | None]:
+    """Work until done, stopped by a signal, or orphaned. Returns exit status, state, reason."""
     loop = asyncio.get_running_loop()
-    work = asyncio.ensure_future(conduct(plan, logs, readers))
+    work = asyncio.ensure_future(do(plan, logs))
     stopping = False
 
     def stop() -> None:
@@ -263,8 +276,8 @@ async def _supervise(plan: BlockPlan, logs: Path, readers: Readers) -> tuple[int
     return 0, "done", None
 
 
-def main(plan: BlockPlan, readers: Readers) -> None:
-    """Conduct a block, and exit.
+def main(plan: BlockPlan, do: Work) -> None:
+    """Do the work of a block, such as `conduct`, and exit.
 
     Exit status: 0 done, 1 the block could not be finished, 3 the machine failed.
     """
@@ -273,7 +286,7 @@ def main(plan: BlockPlan, readers: Readers) -> None:
     logs = Path(plan.nimc_dir) / "logs" / plan.case / str(plan.block)
     started_s = clock.now_s()
     try:
-        code, state, reason = asyncio.run(_supervise(plan, logs, readers))
+        code, state, reason = asyncio.run(_supervise(plan, logs, do))
     finally:
         processes.end_descendants()
     report = {

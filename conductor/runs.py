@@ -141,11 +141,7 @@ class BlockRunner:
             await self._last_rows(run, states)
         await self.writers.silence(writes, states)
         # What comes late is not of this run.
-        writers = [
-            replace(state.series, rows=[*state.rows], samples=[*state.series.samples])
-            for state in states
-        ]
-        return self._series(run, observed, writers=writers)
+        return self._series(run, observed, writers=[state.series.copy() for state in states])
 
     async def _under_timetable(self, run: Run, writes: Writes) -> Series:
         """The application under short writes; without writers if the number of writers is 0."""

@@ -7,7 +7,7 @@ against. They are stored beside the run's outputs, so that a stored run can be j
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,6 +100,10 @@ class WriterSeries:
     counted_alone_b_s: float | None = None
     meter: Metered = Metered(0)
     placed: list[Placed] = field(default_factory=list)
+
+    def copy(self) -> WriterSeries:
+        """The series as it is now; what the writer reports later is not in it."""
+        return replace(self, rows=[*self.rows], samples=[*self.samples])
 
 
 class DeviceSample(NamedTuple):

@@ -131,9 +131,6 @@ _SCHEMAS = range(2, SCHEMA_VERSION + 1)
 MARGIN = 0.02
 FLOOR, CAP = 8, 24
 
-#: The campaign that ends in claims on a machine, not in verdicts.
-QUALIFY = "qualify"
-
 Moment = Annotated[float, Field(ge=0, lt=1e11)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Pairs = Annotated[int, Field(ge=1, le=1_000_000)]

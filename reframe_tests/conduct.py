@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from conductor import conductor
@@ -40,7 +41,7 @@ def _counters(tool: str, folder: Path, ranks: int) -> list[CounterRow]:
 def main() -> None:
     """Entry point; exit status as of `conductor.conductor.main`."""
     plan = BlockPlan.load(Path(sys.argv[1]))
-    conductor.main(plan, readers(plan))
+    conductor.main(plan, partial(conductor.conduct, readers=readers(plan)))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from records.arms import arm_of
 from records.campaign import Campaign
 from records.errors import InputError
 from records.groups import grouped
-from records.run import QUALIFY, own_runs
+from records.run import own_runs
 from records.text import some
 from records.units import plural
 
@@ -118,10 +118,8 @@ class Reach:
 def reach(planned: Plan, campaign: Campaign, spread: Spreads) -> list[Reach]:
     """What each case can show that ends in a verdict; one without effects does not.
 
-    Nor does a sweep, which ends in a model, or a qualification, which ends in claims.
+    Nor does a sweep, which ends in a model.
     """
-    if campaign.name == QUALIFY:
-        return []
     swept = {entry.name for entry in campaign.cases if entry.sweep}
     asked = [(case.case, treatment.name) for case in planned.cases for treatment in case.treatments]
     effects = [effect for effect in asked if not arm_of(effect[1]).silent]

@@ -29,7 +29,12 @@ _WHAT, _STATE = 23, 9
 
 @click.command()
 @options.machine_option
-@click.option("--in-job", "in_job", is_flag=True, help="Look at nodes too, in a job of a minute.")
+@click.option(
+    "--in-job",
+    "in_job",
+    is_flag=True,
+    help="Look at nodes too, and try writes between them, in a job.",
+)
 @options.wait_option
 @options.results_option
 @click.option("-v", "--verbose", is_flag=True, help="Also what works, and every workload.")
@@ -39,7 +44,8 @@ def doctor_command(
 ) -> Answer:
     """Check this host: what works for machine M, and how to get what is missing.
 
-    With --in-job, Slurm is asked what it accepts, and a job looks at target and origin nodes.
+    With --in-job, Slurm is asked what it accepts, and a job looks at target and origin nodes, and
+    tries writes between them, about two minutes.
     Exits with 0 if nothing that it needs is missing and a workload can run, else with 3.
     """
     if not in_job:
@@ -49,7 +55,7 @@ def doctor_command(
         from nimc.cluster.in_job import findings, look  # loads what runs a campaign
 
         with exit_when_stopped():
-            looked = look(machine, results, wait_s, log)
+            looked = look(machine, results, wait_s, log, writes=True)
         of_nodes = [*findings(looked, load_machine(machine))]
     diagnosis = examine(machine, of_nodes)
     shown = visible(text(diagnosis, verbose=verbose))

@@ -15,8 +15,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from conductor.trial import Trial
 from nimc.campaign.plan import folders_in
 from nimc.campaign.settings import line_of, places_of, settings_of, target_partitions
+from nimc.cluster import trial
 from nimc.cluster.doctor import Finding, lacking, required, used_devices
 from nimc.cluster.node_look import LookedAt
 from nimc.run.runner import reported_cases, why_failed
@@ -30,8 +32,11 @@ from records.interrupts import Interrupts
 from records.machine import slurm
 from records.machine.site import Machine
 from records.machine.site import load as load_machine
+from records.plan import BlockPlan
 
 _JOB = "job on nodes"
+#: The plan of the trial, in the job's folder.
+_PLAN = "trial-plan.json"
 #: Begins the name of the job's folder.
 PREFIX = ".nimc-look-"
 _CHECK = Path(__file__).with_name("node_look_check.py")
@@ -50,6 +55,9 @@ class JobLook:
     why: str | None = None
     #: The nodes that answered, targets first.
     nodes: list[LookedAt] = field(default_factory=list)
+    #: What came of writes between them, and why none were tried.
+    trials: list[Trial] = field(default_factory=list)
+    untried: str | None = None
 
     @property
     def outcome(self) -> str:
@@ -61,9 +69,15 @@ class JobLook:
 
 
 def look(
-    name: str, results: Path, wait_s: float, tell: Callable[[str], None], root: Path = ROOT
+    name: str,
+    results: Path,
+    wait_s: float,
+    tell: Callable[[str], None],
+    root: Path = ROOT,
+    *,
+    writes: bool = False,
 ) -> JobLook:
-    """Look at the nodes of a machine in a job; `tell` says how it goes.
+    """Look at the nodes of a machine in a job, and try `writes` there; `tell` says how it goes.
 
     Its files are in a new folder in `results`, which nodes should see. Whatever ends this, the job
     and the folder are gone. Raises InputError for a machine without Slurm, MachineError if Slurm
@@ -95,18 +109,24 @@ def look(
         folder = Path(path)
         with suppress(MachineError):  # nodes say that there are no locks
             lock.take()
+        plan = trial.plan_of(site, folder) if writes else None
+        if plan:
+            plan.save(folder / _PLAN)
         tell(f"ReFrame submits a job to {part['name']}")
         place = (f"--system={name}:{part['name']}", "-p", f"^{places[0].environment}$")
-        command = [find_reframe(), "-C", str(config), *place, *_check(site, folder, wait_s)]
+        command = [find_reframe(), "-C", str(config), *place, *_check(site, folder, wait_s, plan)]
         log, tick = folder / "reframe.log", _watch(folder, watch, tell)
         try:
             status = run_session(command, folder, log, interrupts, tick)
         finally:
             slurm.cancel(folder)
+        import shutil
+
+        shutil.copytree(folder, "/tmp/jobfolder", dirs_exist_ok=True)
         return collected(folder, status)
 
 
-def _check(site: Machine, folder: Path, wait_s: float) -> list[str]:
+def _check(site: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -> list[str]:
     """ReFrame's words for the check, whose files are all in a folder."""
     # `nimc run` stages in the results, ReFrame alone in its prefix or the current folder.
     prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
@@ -114,6 +134,7 @@ def _check(site: Machine, folder: Path, wait_s: float) -> list[str]:
         "origins": site.origins.model_dump_json(),
         "device": site.device or "",
         "folder": folder,
+        "trial": folder / _PLAN if plan else "",
         "stage": os.path.abspath(prefix),
         "max_pending_time": f"{max(1, round(wait_s))}s",
     }
@@ -147,7 +168,10 @@ def collected(folder: Path, status: int) -> JobLook:
         _, *errors = why.removesuffix(_ENDS).split(_SBATCH)
         why = "Slurm refuses the job: " + "; ".join(error.strip() for error in errors)
     why = why and why.removeprefix("ReFrame failed in 'sanity': sanity error: ")  # of the check
-    return JobLook(job, why, [_NODE.validate_json(path.read_bytes()) for path in files])
+    nodes = [_NODE.validate_json(path.read_bytes()) for path in files]
+    trials = trial.read(folder)
+    untried = trial.why_untried(folder) if (folder / _PLAN).exists() and not trials else None
+    return JobLook(job, why, nodes, trials, untried)
 
 
 # What it shows, a line each.
@@ -164,6 +188,9 @@ def findings(looked: JobLook, site: Machine) -> Iterator[Finding]:
     rows = [(row.what, (node.name, row)) for node in looked.nodes for row in _of_node(node, site)]
     for of_nodes in grouped(rows).values():
         yield _of_all(of_nodes)
+    if looked.untried:
+        yield lacking("writes between nodes", looked.untried, needed=True)
+    yield from trial.findings(looked.trials, looked.nodes, site)
 
 
 def _of_all(of_nodes: Sequence[tuple[str, Finding]]) -> Finding:

@@ -26,14 +26,15 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     descr = "what a target and its origins have"
     valid_systems = ["*"]
     valid_prog_environs = ["*"]
-    time_limit = "2m"
+    time_limit = "5m"
     num_tasks_per_node = 1
     #: `origins` as in a site file (JSON); the writers' device, or empty; the folder of the records,
-    #: and the one to be seen.
+    #: and the one to be seen; the plan of writes that are tried afterwards, or empty.
     origins = variable(str)
     device = variable(str)
     folder = variable(str)
     stage = variable(str)
+    trial = variable(str, value="")
 
     @run_before("run")
     def start_on_all_nodes(self) -> None:
@@ -49,6 +50,8 @@ class NodeLook(rfm.RunOnlyRegressionTest):
         look = python_main("nimc.cluster.node_look", self.folder, self.device, self.stage)
         self.job.launcher = getlauncher("local")()
         self.executable, *self.executable_opts = map(shlex.quote, [*launcher, *look])
+        if self.trial:
+            self.postrun_cmds = [shlex.join(python_main("conductor.trial", self.trial))]
 
     @sanity_function
     def all_nodes_answered(self) -> bool:

@@ -24,7 +24,6 @@ from analysis.report.sections import Part, data_files, shown
 from tests.analysis.remedies import test_offload, test_rails
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects import (
-    made_qualification,
     test_causes,
     test_factors,
     test_footprints,
@@ -75,7 +74,6 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(("paper_table_2", "paper_table_3"), test_paper_tables.one_node),
     "paper_estimates": lambda folder: test_scaling.run_of(folder, 16, 64, pairs=10).path,
     **dict.fromkeys(("fabric", "served"), lambda folder: test_free_core.made(folder).path),
-    "qualification": lambda folder: made_qualification.made_run(folder / "run"),
     "processing": lambda folder: test_offload.made_run(folder, 0.12),
 }
 

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +13,7 @@ from scipy import stats
 from analysis.compare.node_ranks import NodeFigures, ranked
 from analysis.contention.evaluate import calibrated, load_published
 from analysis.effects.verdict import LEVELS
-from analysis.questions.question import answer
-from analysis.report.data import load_run
 from analysis.statistics import looks
-from analysis.subjects.qualification import QUALIFICATION
 from nimc.campaign.cases import evenly_spaced
 from nimc.campaign.plan import Plan
 from nimc.campaign.prepare import prepare
@@ -31,10 +27,7 @@ from nimc.campaign.reach import (
 )
 from records.campaign import SweepRequest
 from records.checkout import ROOT
-from records.groups import grouped
-from records.run import QUALIFY
 from tests.analysis.contention import made_sweeps as sweeps
-from tests.analysis.subjects.made_qualification import made_run as made_qualification
 from tests.analysis.synthetic import Case, header, samples, write_run
 
 NIGHTS = 100
@@ -91,19 +84,6 @@ def model_follows(sweep: SweepRequest) -> None:
     assert model.notes == []
 
 
-def claims_follow(planned: Plan, folder: Path, *, on_one_host: bool) -> None:
-    """From the treatments and pairs of a made run in which each claim is decided, all requested."""
-    run = load_run(made_qualification(folder / "run"))
-    assert set(answer(QUALIFICATION, run)["word"]) == {"allowed"}
-    asked = {case.case: {of.name for of in case.treatments} for case in planned.cases}
-    needed = grouped((row.case, row) for row in run.results)
-    for case, of in (("membench", "memory"), ("ucx", "ucx"), ("numa", "places")):
-        assert {row.pairs for row in needed[of]} == {planned.cases[0].pairs_least}
-        names = {row.arm for row in needed[of]}
-        # One host has one node of memory.
-        assert {name for name in names if not (on_one_host and "other" in name)} <= asked[case]
-
-
 def ranks_follow(planned: Plan) -> None:
     """Of twenty nodes at a noise of 3 %, one takes 1.5 times as long; or none does."""
     (case,) = planned.cases
@@ -128,8 +108,8 @@ def ranks_follow(planned: Plan) -> None:
     ("machine", "name"),
     [("example_slurm" if name in ON_A_CLUSTER else "localhost", name) for name in CAMPAIGNS],
 )
-def test_every_campaign_of_the_project_can_conclude(name, machine, tmp_path):
-    """In what it ends in: verdicts; or a model, claims, or a rank of nodes."""
+def test_every_campaign_of_the_project_can_conclude(name, machine):
+    """In what it ends in: verdicts; or a model, or a rank of nodes."""
     request = prepare(ROOT / "campaigns" / f"{name}.yaml", machine)
     planned, campaign = request.plan(), request.campaign
     reached = reach(planned, campaign, Spreads())
@@ -140,8 +120,6 @@ def test_every_campaign_of_the_project_can_conclude(name, machine, tmp_path):
         if swept:
             assert len(swept) == len(campaign.cases)
             model_follows(swept[0])
-        elif name == QUALIFY:
-            claims_follow(planned, tmp_path, on_one_host=machine == "localhost")
         else:
             ranks_follow(planned)
     for case in reached:

@@ -139,7 +139,6 @@ CASES = {
     # On one host: no rails, and only one node.
     "multirail_quick": ("localhost", ["amg", "minife"]),
     # Only a machine's nodes know which injectors they have.
-    "qualify": ("example_slurm", ["membench", "numa", "perftest", "ucx", "mpi_put"]),
     "contention_model": (
         "example_slurm",
         # 8 of 32 cores, each 31 / 7 more than the one before.

@@ -23,5 +23,11 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
     assert found["locks"]["detail"].startswith("node1, node2: see the lock of this host")
     for what in ("shared folders", "interface on nodes", "device eth0 on nodes"):
         assert found[what]["state"] == "ok"
+    # Over tcp the target's interface counts, so a sample would be proven.
+    for what in ("writes by ucx", "reads by ucx"):
+        assert found[what]["state"] == "ok"
+        assert "over tcp, 1 queue pair; counted: " in found[what]["detail"]
+        assert "at the target by net:eth0" in found[what]["detail"]
+        assert "proof: device" in found[what]["detail"]
     assert not list(tmp_path.rglob(f"{PREFIX}*"))
     assert two_nodes.slurm("squeue", "--noheader") == ""

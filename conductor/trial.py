@@ -1,0 +1,130 @@
+"""A trial of writes: what writers of each kind reach in an allocation where no application runs.
+
+    python -m conductor.trial PLAN.json
+
+`nimc doctor --in-job` starts it on the first node of its job. It writes `trial.json` to the logs of
+the block: a record for each kind of writes of the plan.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from conductor import allocation, conductor
+from conductor.alone import Alone, AloneRates
+from conductor.figures import writer_records
+from conductor.judge import faults
+from conductor.rates import passed_at
+from conductor.readers import Readers
+from conductor.runs import BlockError, BlockRunner
+from conductor.series import Series, WriterSeries
+from records import clock
+from records.acceptance import AcceptanceLimits
+from records.files import replace_text
+from records.plan import BlockPlan
+from records.sample import WriterRecord
+from records.treatment import Treatment, Writes
+
+#: The file in the block's logs.
+FILE = "trial.json"
+_NOTHING_READ = Readers("", "lower", None, lambda *_: [])
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of one kind of writes."""
+
+    #: Name of the treatment that has them.
+    name: str
+    #: Why nothing was written; or else, why a run under these writes would be rejected. One line.
+    failure: str | None
+    rejection: str | None = None
+    #: One for each writer, as in a sample.
+    writers: list[WriterRecord] = field(default_factory=list)
+    #: What the devices of the origins counted of each writer, bytes per second; None: no count.
+    sent_b_s: list[float | None] = field(default_factory=list)
+
+
+async def conduct(plan: BlockPlan, logs: Path) -> None:
+    """Try all writes of a plan. Raises MachineError if agents cannot be started."""
+    logs.mkdir(parents=True, exist_ok=True)
+    nodes = allocation.resolve(plan)
+    async with conductor.connected(plan, nodes, logs) as hub:
+        clock.require_near(nodes.targets[0], hub.clock_offsets_s)
+        rates = AloneRates(BlockRunner(plan, nodes, hub, logs, "", _NOTHING_READ))
+        trials = []
+        for treatment in plan.treatments:
+            if treatment.writes:
+                trials.append(await _try(treatment, treatment.writes, rates, plan.demand))
+                # After each, since the job's time may end.
+                replace_text(logs / FILE, json.dumps([asdict(trial) for trial in trials], indent=1))
+
+
+async def _try(
+    treatment: Treatment, writes: Writes, rates: AloneRates, limits: AcceptanceLimits
+) -> Trial:
+    try:
+        await rates.learn(writes)
+    except BlockError as error:
+        return Trial(treatment.name, str(error))
+    series = _against(rates.measured[writes], rates.series[writes])
+    # As of a run: from the end of the first row, while writers are at speed, to the last row.
+    window_s = (
+        max(writer.rows[0].end_s for writer in series.writers),
+        min(writer.rows[-1].end_s for writer in series.writers),
+    )
+    return Trial(
+        name=treatment.name,
+        failure=None,
+        rejection=next(faults(series, window_s, limits), None),
+        writers=writer_records(series, window_s),
+        sent_b_s=[_sent_b_s(writer) for writer in series.writers],
+    )
+
+
+def _against(alone: Alone, series: Series) -> Series:
+    """The series, whose writers are measured against the rates that were found."""
+    writers = [
+        replace(
+            writer,
+            alone_b_s=rate_b_s,
+            counted_alone_b_s=alone.counted_b_s.get(writer.writer.target),
+        )
+        for writer, rate_b_s in zip(series.writers, alone.rates_b_s, strict=True)
+    ]
+    return replace(series, writers=writers, alone_b_s=sum(alone.rates_b_s))
+
+
+def _sent_b_s(writer: WriterSeries) -> float | None:
+    """What the origin's device counted while the writer reported rows; None if it did not."""
+    if writer.meter.memory or not writer.meter.at or not writer.samples:
+        return None
+    first, last = writer.samples[0], writer.samples[-1]
+    start_s, end_s = max(writer.rows[0].end_s, first.at_s), last.at_s
+    before_b = passed_at(writer.samples, start_s)
+    return (
+        None
+        if before_b is None or end_s <= start_s
+        else (last.total - before_b) / (end_s - start_s)
+    )
+
+
+def read(logs: Path) -> Sequence[Trial]:
+    """What a trial wrote. Raises OSError without such a file."""
+    from pydantic import TypeAdapter  # nodes only write
+
+    trials: Sequence[Trial] = TypeAdapter(list[Trial]).validate_json((logs / FILE).read_bytes())
+    return trials
+
+
+def main() -> None:
+    """Entry point; exit status as of `conductor.conductor.main`."""
+    conductor.main(BlockPlan.load(Path(sys.argv[1])), conduct)
+
+
+if __name__ == "__main__":
+    main()
