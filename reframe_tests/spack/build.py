@@ -21,10 +21,13 @@ from reframe_tests.spack.setup import (
     SpackLayout,
     SpackSettings,
     compilers,
+    find_compilers,
+    has_external,
     load_pins,
     locked,
     own_file,
     packages_in,
+    packages_of,
     recipes,
     section_name,
     spack,
@@ -97,7 +100,8 @@ class Built:
     #: Duration of the last concretization and installation, seconds.
     concretize_s: float
     install_s: float
-    #: Root specs: `name`, `version`, `hash`, `prefix`, `spec` (with every variant).
+    #: Root specs: `name`, `version`, `hash`, `prefix`, `spec` (with every variant, and compilers),
+    #: and `mpi` if the environment has one (`openmpi@5.0.8/abcdefg`).
     specs: list[dict[str, str]]
 
     def is_there(self) -> bool:
@@ -127,6 +131,9 @@ def build(
         folder = layout.environment(name)
         folder.mkdir(parents=True, exist_ok=True)
         replace_text(folder / "spack.yaml", text)
+        if without_compiler(compilers(layout, settings), layout.machine):
+            find_compilers(layout, Path(settings.spack))  # it may have been installed since
+            digest = digest_of(layout, settings, name, text)
         if lack := without_compiler(compilers(layout, settings), layout.machine):
             say(f"{name}: {': '.join(lack)}")
         say(f"{name}: concretizing, which takes a minute or two (log: {layout.log(name)})")
@@ -149,6 +156,8 @@ def build(
         spack(layout, Path(settings.spack), *install, log=name, watch=watch)
         installed = time.monotonic()
         rows, roots = _installed(layout, settings, name), _root_hashes(folder / "spack.lock")
+        mpi = next((row for row in rows if row["name"] in _MPI), None)
+        over = {"mpi": f"{mpi['name']}@{mpi['version']}/{mpi['hash'][:7]}"} if mpi else {}
         built = Built(
             environment=name,
             view=str(folder / ".spack-env" / "view"),
@@ -156,8 +165,8 @@ def build(
             digest=digest,
             concretize_s=concretized - started,
             install_s=installed - concretized,
-            mpi=next((row["prefix"] for row in rows if row["name"] in _MPI), None),
-            specs=[row for row in rows if row["hash"] in roots],
+            mpi=mpi and mpi["prefix"],
+            specs=[row | over for row in rows if row["hash"] in roots],
         )
         replace_text(layout.stamp(name), json.dumps(asdict(built), indent=1) + "\n")
         say(f"{name}: built in {installed - started:.0f} s")
@@ -208,7 +217,10 @@ def placed(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
     document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
     packages = document["spack"].setdefault(section_name(document["spack"], "packages"), {})
     named = packages_in(own, "machine file") if own.is_file() else {}
-    for package, rule in packages_in(ENVIRONMENTS / "network.yaml", "network").items():
+    network = ENVIRONMENTS / "network.yaml"
+    schedulers = "slurm" if has_external(layout, settings, "slurm") else "none"
+    text = network.read_text().replace("$NIMC_SCHEDULERS", schedulers)
+    for package, rule in packages_of(text, network, "network").items():
         if package not in named:
             packages[package] = {**packages.get(package, {}), **rule}
     builtin = settings.packages or recipes(layout, load_pins())
@@ -239,7 +251,7 @@ def _committed_lock(layout: SpackLayout, name: str) -> Path:
 def _installed(layout: SpackLayout, settings: SpackSettings, name: str) -> list[dict[str, str]]:
     """Every spec of the environment, installed by Spack or taken from the machine."""
     names = ("hash", "name", "version", "prefix", "spec")
-    spec = "{name}{@version}{variants}{compiler_flags}{ arch=architecture}"
+    spec = "{name}{@version}{variants}{compiler_flags}{ arch=architecture}{compilers}"
     form = "\t".join(["{hash}", "{name}", "{version}", "{prefix}", spec])
     find = ("-e", str(layout.environment(name)), "find", "--format", form)
     printed = spack(layout, Path(settings.spack), *find, log=name)

@@ -82,8 +82,10 @@ BUILD_TOOLS = (
     *("gmake", "m4", "perl", "autoconf", "automake", "libtool", "pkgconf"),
     *("diffutils", "findutils", "tar", "bison", "flex", "gettext"),
 )
-#: Taken from the host if found, else built.
-FOUND = ("cmake", "python", "openssl", "curl", "git")
+#: Taken from the host if found, else built; but Slurm, which is never built.
+FOUND = ("cmake", "python", "openssl", "curl", "git", "slurm", "openssh", "rdma-core")
+#: Libraries of the host that Spack cannot find, by their names for pkg-config: Slurm's.
+LIBRARIES = ("pmix", "munge")
 
 
 @dataclass(frozen=True)
@@ -184,15 +186,43 @@ def setup(
 
 
 def _search(layout: SpackLayout, root: Path, say: Callable[[str], None]) -> None:
-    """Add the host's compilers and build tools to the user scope, where Spack leaves what is there.
+    """Add what the host has to the user scope, where Spack leaves what is there.
 
-    They are searched again each time, since the host changes.
+    It is searched again each time, since the host changes.
     """
-    say(f"searching for compilers and build tools (log: {layout.log('setup')})")
+    say(f"searching for compilers, build tools and Slurm (log: {layout.log('setup')})")
     find = ("external", "find", "--scope", "user")
-    spack(layout, root, "compiler", "find", "--scope", "user", log="setup")
+    find_compilers(layout, root)
     spack(layout, root, *find, "--not-buildable", *BUILD_TOOLS, log="setup")
     spack(layout, root, *find, *FOUND, log="setup")
+    there = packages_in(layout.packages, "user scope") if layout.packages.is_file() else {}
+    libraries = {name: found for name in LIBRARIES if (found := by_pkg_config(name))}
+    if added := {name: found for name, found in libraries.items() if name not in there}:
+        text = yaml.safe_dump({"packages": there | added}, sort_keys=False)
+        replace_text(layout.packages, text)
+
+
+def find_compilers(layout: SpackLayout, root: Path) -> None:
+    """Add the host's compilers to the user scope."""
+    spack(layout, root, "compiler", "find", "--scope", "user", log="setup")
+
+
+def by_pkg_config(name: str) -> dict[str, Any] | None:
+    """Spack's entry of a library that the host can compile with; None without one."""
+    version = ask(["pkg-config", "--modversion", name])
+    prefix = ask(["pkg-config", "--variable=prefix", name])
+    if not (version.ok and prefix.ok and prefix.stdout.strip()):
+        return None
+    spec = f"{name}@{version.stdout.strip()}"
+    return {"externals": [{"spec": spec, "prefix": prefix.stdout.strip()}]}
+
+
+def has_external(layout: SpackLayout, settings: SpackSettings, package: str) -> bool:
+    """Whether Spack takes a package from the host."""
+    for path in (layout.packages, own_file(layout, settings)):
+        if path.is_file() and packages_in(path, "packages").get(package, {}).get("externals"):
+            return True
+    return False
 
 
 #: Language, as Spack calls it -> its name, and packages of Debian and RHEL with a compiler for it.
@@ -305,8 +335,17 @@ def _check(packages: Path | None, machine_file: Path | None, mirror: str | None)
 def packages_in(path: Path, field: str) -> dict[str, Any]:
     """The packages in a file, by name. Raises InputError unless that is what it has."""
     try:
-        content = yaml.safe_load(path.read_text())
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        text = path.read_text()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{field}: {path}: {' '.join(str(error).split())}") from None
+    return packages_of(text, path, field)
+
+
+def packages_of(text: str, path: Path, field: str) -> dict[str, Any]:
+    """The same of a text, which is that of a file."""
+    try:
+        content = yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise InputError(f"{field}: {path}: {' '.join(str(error).split())}") from None
     packages = content.get(section_name(content, "packages")) if isinstance(content, dict) else None
     if not isinstance(packages, dict) or not all(isinstance(of, dict) for of in packages.values()):

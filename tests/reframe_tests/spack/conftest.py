@@ -1,6 +1,9 @@
-"""An empty Spack that is a script, and a machine that is set up with it."""
+"""An empty Spack that is a script, and a machine that is set up with it, and has compilers."""
+
+import sys
 
 import pytest
+import yaml
 
 from reframe_tests.spack import setup
 from reframe_tests.spack.setup import layout
@@ -13,6 +16,7 @@ def spack_root(tmp_path, monkeypatch):
     (tmp_path / "repo.yaml").write_text("repo: {}\n")
     install(root)
     monkeypatch.setenv("SPACK_ROOT", str(root))
+    monkeypatch.setattr(setup, "LIBRARIES", ())
     return root
 
 
@@ -22,4 +26,7 @@ def ready(spack_root, tmp_path, monkeypatch):
     place = layout("here", tmp_path / "state")
     settings = setup.setup(place, tmp_path, None, None, print)
     (spack_root / "calls").unlink()
+    programs = dict.fromkeys(("c", "cxx", "fortran"), sys.executable)
+    gcc = {"spec": "gcc@14.2.0", "extra_attributes": {"compilers": programs}}
+    place.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
     return place, settings

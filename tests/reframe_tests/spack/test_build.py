@@ -37,7 +37,7 @@ def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
     assert build(place, settings, STREAM, 3, said.append) == built
     assert len(calls(spack_root)) == 3
     assert said[-1] == "stream@1000: up to date"
-    place.packages.write_text("packages: {}\n")
+    place.packages.write_text(f"{place.packages.read_text()}# changed\n")
     build(place, settings, STREAM, 1, print)
     assert len(calls(spack_root)) == 6
     stamp = json.loads(place.stamp(STREAM).read_text())
@@ -48,6 +48,22 @@ def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
     (tmp_path / "m.yaml").write_text("packages: {}\n")
     build(place, replace(settings, machine_file=str(tmp_path / "m.yaml")), STREAM, 1, print)
     assert len(calls(spack_root)) == 12
+
+
+def test_a_compiler_that_was_installed_since_the_setup_is_found(spack_root, ready):
+    place, settings = ready
+    found = place.packages.read_text()
+    (spack_root / "found").write_text(found)
+    place.packages.write_text("packages: {}\n")
+    again = f'compiler*) cp "$here/found" {place.packages} ;;\n  *concretize*)'
+    changed(spack_root, "*concretize*)", again)
+    said = []
+    built = build(place, settings, STREAM, 1, said.append)
+    assert calls(spack_root)[0].endswith(" compiler find --scope user")
+    assert place.packages.read_text() == found
+    assert not [line for line in said if "Spack has no" in line]
+    assert build(place, settings, STREAM, 1, said.append) == built
+    assert said[-1] == "stream@1000: up to date"
 
 
 def changed(root, old, new):
@@ -72,7 +88,9 @@ def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
     assert not [call for call in calls(spack_root) if " install " in call]
     chosen(spack_root, {**plain, "external": {"path": "/usr"}})
     changed(spack_root, "'bbb\\tgmake", "'ccc\\tmpich\\t4.3\\t/mpi\\tmpich@4.3\\nbbb\\tgmake")
-    assert build(place, settings, STREAM, 1, print).mpi == "/mpi"
+    built = build(place, settings, STREAM, 1, print)
+    assert (built.mpi, built.specs[0]["mpi"]) == ("/mpi", "mpich@4.3/ccc")
+    assert calls(spack_root)[-1].endswith("{ arch=architecture}{compilers}")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +111,7 @@ def test_a_build_says_which_package_it_is_at(spack_root, ready, lines, words):
     said = []
     build(*ready, STREAM, 1, said.append)
     told = [f"stream@1000: {word}" for word in words]
-    assert said[2 : 3 + len(words)] == ["stream@1000: building", *told]
+    assert said[1 : 2 + len(words)] == ["stream@1000: building", *told]
 
 
 @pytest.mark.parametrize("text", ["", '{"specs": [1]}'])
@@ -147,11 +165,14 @@ def test_placed_environment_stands_anywhere(ready, tmp_path):
     assert "$" not in json.dumps(content)
 
 
-def test_stream_is_built_for_the_size_in_its_name(ready):
-    (spec,) = yaml.safe_load(placed(*ready, "stream@250000000"))["spack"]["specs"]
+def test_stream_is_built_for_the_size_in_its_name_and_names_no_folder(ready):
+    content = yaml.safe_load(placed(*ready, "stream@250000000"))["spack"]
+    (spec,) = content["specs"]
     assert " stream_array_size=250000000 " in spec
     (header,) = re.findall(r' -include ([^ "]+)', spec)
-    assert "#define NTIMES" in Path(header).read_text()
+    assert "/" not in spec  # its hash is the same wherever the checkout is
+    ((given),) = content["packages"]["stream"]["package_attributes"]["build_targets"]
+    assert "#define NTIMES" in Path(given.removeprefix("CPATH="), header).read_text()
 
 
 @pytest.mark.parametrize("name", ["stream", "stream@", "stream@0", "stream@1e9", "lammps@1000"])
@@ -172,6 +193,28 @@ def test_the_network_is_required_of_what_the_machine_does_not_name(ready, tmp_pa
     # What an environment says of its packages stays.
     kept = yaml.safe_load(placed(place, settings, "proxyapps"))["spack"]["packages"]
     assert kept["snap"] == {"package_attributes": {"parallel": False}}
+
+
+@pytest.mark.parametrize("where", ["host", "machine's file"])
+def test_mpi_knows_slurm_only_where_the_host_has_it(ready, tmp_path, where):
+    place, settings = ready
+
+    def schedulers():
+        content = yaml.safe_load(placed(place, settings, "proxyapps"))["spack"]
+        return content["packages"]["openmpi"]["require"]
+
+    assert schedulers() == ["fabrics=ucx schedulers=none"]
+    slurm = {"externals": [{"spec": "slurm@22.05.8", "prefix": "/usr"}]}
+    there = yaml.safe_load(place.packages.read_text())["packages"]
+    file = place.packages
+    if where != "host":
+        file, there = tmp_path / "m.yaml", {}
+        settings = replace(settings, machine_file=str(file))
+    file.write_text(yaml.safe_dump({"packages": {**there, "slurm": slurm}}))
+    assert schedulers() == ["fabrics=ucx schedulers=slurm"]
+    # And none is built.
+    common = yaml.safe_load((setup.ENVIRONMENTS / "common.yaml").read_text())["packages"]
+    assert common["slurm"] == {"buildable": False}
 
 
 @pytest.mark.usefixtures("ready")

@@ -14,6 +14,7 @@ import yaml
 from records.errors import InputError, MachineError
 from reframe_tests.spack import setup
 from reframe_tests.spack.setup import layout
+from tests.nimc.checkouts import program
 from tests.reframe_tests.spack.fake import FAKE, calls, install
 
 
@@ -77,6 +78,28 @@ def test_options_that_are_not_given_are_as_before(tmp_path, other):
     assert mirrors["mirrors"]["nimc"]["url"] == mirror
     place.settings.unlink()
     assert setup.setup(place, other, None, None, print).mirror is None
+
+
+@pytest.mark.usefixtures("spack_root")
+def test_libraries_of_the_host_are_taken_as_pkg_config_has_them(tmp_path, monkeypatch):
+    """Spack finds programs; what a user wrote of a library stays."""
+    script = (
+        'case "$*" in\n  "--modversion pmix") echo 4.2.9 ;;\n'
+        '  "--variable=prefix pmix") echo /usr/lib/pmix ;;\n'
+        '  "--modversion munge") echo 0.5.15 ;;\n  "--variable=prefix munge") echo /usr ;;\n'
+        "  *) exit 1 ;;\nesac"
+    )
+    program(tmp_path / "bin", "pkg-config", script)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setattr(setup, "LIBRARIES", ("pmix", "munge", "none"))
+    place = layout("here", tmp_path / "state")
+    place.config.mkdir(parents=True)
+    munge = {"externals": [{"spec": "munge@0.5.16", "prefix": "/opt"}]}
+    place.packages.write_text(yaml.safe_dump({"packages": {"munge": munge}}))
+    setup.setup(place, tmp_path, None, None, print)
+    pmix = {"externals": [{"spec": "pmix@4.2.9", "prefix": "/usr/lib/pmix"}]}
+    found = yaml.safe_load(place.packages.read_text())["packages"]
+    assert found == {"munge": munge, "pmix": pmix}
 
 
 def compilers_of(folder, **programs):
@@ -283,6 +306,8 @@ def test_environment_has_the_known_form(stack):
     content = yaml.safe_load(text)["spack"]
     # Without `repos`: recipes are the public ones alone, pinned.
     assert content.keys() - {"packages"} == {"specs", "view", "include"}
+    # What the programs need must not come before the host's on PATH: openssh, curl, perl.
+    assert content["view"] == {"default": {"root": ".spack-env/view", "link": "roots"}}
     machine, common = content["include"]
     assert machine == {"path": "$env/../machines/$NIMC_MACHINE.yaml", "optional": True}
     assert (FOLDER / stack / common.replace("$env/", "")).exists()
