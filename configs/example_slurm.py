@@ -43,6 +43,8 @@ site_configuration = {
                         "use_nodes_option": True,
                         # An outage of accounting ends no session; `nimc` gives up after 10 min.
                         "max_sacct_failures": 1000,
+                        # A pinned job waits for its nodes: ReFrame would cancel it.
+                        "ignore_reqnodenotavail": True,
                     },
                     "env_vars": [["PATH", f"{BIN}:$PATH"]],
                 },
@@ -58,6 +60,7 @@ site_configuration = {
                     "sched_options": {
                         "use_nodes_option": True,
                         "max_sacct_failures": 1000,
+                        "ignore_reqnodenotavail": True,
                     },
                     "env_vars": [["PATH", f"{BIN}:$PATH"]],
                 },

@@ -331,6 +331,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         if self.job.scheduler.registered_name == "local":
             return launcher
         launcher = slurm.on_targets(launcher, self.machine.origins, self.num_tasks)
+        launcher = slurm.networked(launcher, self.machine.network)
         if not self._varied:
             return launcher
         if "reserved_cores" in self._varied:

@@ -153,7 +153,7 @@ def block(
         origin_cpus=origin_cpus,
         origin_policy=origins.policy,
         n_origins=origins.nodes,
-        agent_launcher=[] if shared else slurm.agent_launcher(origins),
+        agent_launcher=[] if shared else slurm.agent_launcher(origins, machine.network),
         rails=[rail.device for rail in machine.rails],
         link_rate_b_s=machine.nic.link_rate_b_s if machine.nic else None,
         interface=machine.interface,

@@ -58,6 +58,8 @@ class JobLook:
     #: What came of writes between them, and why none were tried.
     trials: list[Trial] = field(default_factory=list)
     untried: str | None = None
+    #: The limit or policy that kept the job waiting to the end.
+    limit: str | None = None
 
     @property
     def outcome(self) -> str:
@@ -115,15 +117,13 @@ def look(
         tell(f"ReFrame submits a job to {part['name']}")
         place = (f"--system={name}:{part['name']}", "-p", f"^{places[0].environment}$")
         command = [find_reframe(), "-C", str(config), *place, *_check(site, folder, wait_s, plan)]
-        log, tick = folder / "reframe.log", _watch(folder, watch, tell)
+        log, waits = folder / "reframe.log", [""]
         try:
+            tick = _watch(folder, watch, tell, waits)
             status = run_session(command, folder, log, interrupts, tick)
         finally:
             slurm.cancel(folder)
-        import shutil
-
-        shutil.copytree(folder, "/tmp/jobfolder", dirs_exist_ok=True)
-        return collected(folder, status)
+        return replace(collected(folder, status), limit=slurm.limit_in(waits[-1]))
 
 
 def _check(site: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -> list[str]:
@@ -132,6 +132,7 @@ def _check(site: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -
     prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
     asked = {
         "origins": site.origins.model_dump_json(),
+        "network": site.network or "",
         "device": site.device or "",
         "folder": folder,
         "trial": folder / _PLAN if plan else "",
@@ -145,16 +146,21 @@ def _check(site: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -
     ]
 
 
-def _watch(folder: Path, watch: SlurmWatch, tell: Callable[[str], None]) -> Callable[[], None]:
-    """What to do once a second: see whether Slurm answers, and tell why the job waits."""
-    told = {""}
+def _watch(
+    folder: Path, watch: SlurmWatch, tell: Callable[[str], None], waits: list[str]
+) -> Callable[[], None]:
+    """What to do once a second: see whether Slurm answers, and tell why the job waits.
+
+    That is added to `waits`.
+    """
 
     def tick() -> None:
         answered = any(folder.glob("[0-9]*.json"))  # ReFrame may wait on without accounting
         watch.look(time.monotonic(), begun=answered, finished=False)
-        if watch.waits not in told:
-            told.add(watch.waits)
-            tell(watch.waits)
+        if watch.jobs and watch.waits != waits[-1]:
+            if watch.waits and watch.waits not in waits:
+                tell(watch.waits)
+            waits.append(watch.waits)
 
     return tick
 
@@ -180,7 +186,9 @@ def collected(folder: Path, status: int) -> JobLook:
 def findings(looked: JobLook, site: Machine) -> Iterator[Finding]:
     """Whether the job ran on all of its nodes, and what these lack."""
     remedy = "nodes must see the results folder, and Python there must start"
-    if not looked.job:
+    if looked.limit:
+        remedy = f"its limit is {looked.limit}: same_job in site/ is one job, not two"
+    elif not looked.job:
         remedy = "see access in configs/, and origins in site/: same_job needs no heterogeneous job"
     elif not looked.nodes:
         remedy = "try later, or with a longer --wait"

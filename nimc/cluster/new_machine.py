@@ -272,8 +272,9 @@ def with_nodes(
 ) -> ClusterFacts:
     """The facts with those of nodes, by a job of ReFrame with the two files as they are so far.
 
-    If Slurm takes no heterogeneous job, it is asked for one without: what is refused to both, such
-    as the account, says nothing of heterogeneous ones. Raises MachineError, Stopped.
+    If Slurm takes no heterogeneous job, or a limit keeps one waiting, it is asked for one without:
+    what is refused to both, such as the account, says nothing of heterogeneous ones. Raises
+    MachineError, Stopped.
     """
     with TemporaryDirectory() as folder:
         root = Path(folder)
@@ -289,7 +290,11 @@ def with_nodes(
             return replace(facts, looked=result)
 
         first = looked(facts)
-        if first.looked.job or first.origins.policy != "hetjob":
+        result = first.looked
+        why = f"it was not started: {result.limit}" if result.limit else result.why
+        tried = result.nodes or (result.job and not result.limit)
+        if tried or first.origins.policy != "hetjob":
             return first
-        second = looked(replace(facts, hetjob_refused=first.looked.why))
-        return second if second.looked.job else first
+        second = looked(replace(facts, hetjob_refused=why))
+        serves = second.looked.nodes if result.job else second.looked.job
+        return second if serves else first

@@ -28,9 +28,11 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     valid_prog_environs = ["*"]
     time_limit = "5m"
     num_tasks_per_node = 1
-    #: `origins` as in a site file (JSON); the writers' device, or empty; the folder of the records,
-    #: and the one to be seen; the plan of writes that are tried afterwards, or empty.
+    #: `origins` as in a site file (JSON); its `network`, and the writers' device, or empty; the
+    #: folder of the records, and the one to be seen; the plan of writes that are tried afterwards,
+    #: or empty.
     origins = variable(str)
+    network = variable(str)
     device = variable(str)
     folder = variable(str)
     stage = variable(str)
@@ -45,7 +47,7 @@ class NodeLook(rfm.RunOnlyRegressionTest):
         self.num_tasks = self.nodes if origins.policy == "same_job" else 1
         self.job.options += slurm.job_options(origins)
         self.env_vars |= slurm.STEP_ENVIRONMENT
-        step = [] if alone else slurm.agent_launcher(origins)
+        step = [] if alone else slurm.agent_launcher(origins, self.network or None)
         launcher = [word.format(n_nodes=self.nodes) for word in step]
         look = python_main("nimc.cluster.node_look", self.folder, self.device, self.stage)
         self.job.launcher = getlauncher("local")()

@@ -208,6 +208,8 @@ class Machine(Record):
     nodes: Annotated[int, Field(ge=1)] | None = None
     #: Whether jobs may leave cores to the system (`sbatch --core-spec`).
     core_spec: bool = False
+    #: Slurm's `--network` for the steps of agents, writers and application, such as `job_vni`.
+    network: Annotated[str, Field(pattern=r"^\w[\w=,.-]*$")] | None = None
     #: Program that a check asks for -> the site's, for those that nothing puts on PATH.
     programs: dict[str, _Program] = {}
     #: Mean time to interrupt of one node, seconds; five years in Groves, Grant and Arnold (2016).

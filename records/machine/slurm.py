@@ -79,16 +79,27 @@ def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
     return cores if threads_per_core == 1 else (cores or 1) * threads_per_core
 
 
-def agent_launcher(origins: Origins) -> list[str]:
+def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
     """A step with one task per node of the job, which shares cores with the application.
 
     It ends with the first agent that fails, which the conductor may not have heard of yet.
+    `network`: for this step, and for those of writers that an agent starts. Slingshot's plugin
+    would reserve resources for each CPU of the node, and leave none to the application: `depth=1`.
     """
-    step = ["env", *_WITHOUT, "srun", "--overlap", "--ntasks-per-node=1"]
+    over = [f"SLURM_NETWORK={network},depth=1"] if network else []
+    step = ["env", *_WITHOUT, *over, "srun", "--overlap", "--ntasks-per-node=1"]
     step += ["--cpu-bind=none", "--mpi=none", "--mem=0", "--kill-on-bad-exit=1"]
     if origins.policy == "same_job":
         return [*step, "--ntasks={n_nodes}", "--nodes={n_nodes}"]
     return [*step, "--het-group=0,1"]
+
+
+def networked(launcher: list[str], network: str | None) -> list[str]:
+    """The launch line of an application whose step names its network, unless it does already."""
+    named = any(word.startswith("--network") for word in launcher)
+    if launcher[:1] != ["srun"] or network is None or named:
+        return launcher
+    return [*launcher, f"--network={network}"]
 
 
 def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
@@ -275,6 +286,18 @@ def working_in(folder: Path, squeue_output: str) -> dict[str, str]:
         if Path(os.path.realpath(f"/{at}")).is_relative_to(folder):
             jobs.setdefault(job, _waits(start, reason) if state == "PD" else "")
     return jobs
+
+
+#: Reasons of a pending job that hold for its kind, whatever is free: limits and policy.
+_LIMITS = re.compile(
+    r"waits in the queue \(((?:QOS|Assoc|Account|Partition(?!Down|Inactive)|Max|JobHeldAdmin)\w*)\)"
+)
+
+
+def limit_in(waits: str) -> str | None:
+    """The limit or policy that keeps a job waiting, of what `working_in` says of it."""
+    match = _LIMITS.search(waits)
+    return match and match[1]
 
 
 def _waits(start: str, reason: str) -> str:

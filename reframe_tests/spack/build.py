@@ -165,7 +165,7 @@ def build(
             digest=digest,
             concretize_s=concretized - started,
             install_s=installed - concretized,
-            mpi=mpi and mpi["prefix"],
+            mpi=mpi["prefix"] if mpi else None,
             specs=[row | over for row in rows if row["hash"] in roots],
         )
         replace_text(layout.stamp(name), json.dumps(asdict(built), indent=1) + "\n")

@@ -572,6 +572,23 @@ HOSTS = [
         *(modules, VENDORS.split()),
         VENDORS.replace(" ", "\n"),
     ),
+    *(
+        Case(
+            f"a job that waits for {reason}",
+            *(lambda text, at: slurm.limit_in(slurm.working_in(at, text.format(at))["7"]), right),
+            f"7+0|PD|N/A|{reason}|{{}}",
+        )
+        for reason, right in {
+            "QOSMaxJobsPerUserLimit": "QOSMaxJobsPerUserLimit",
+            "AssocGrpNodeLimit": "AssocGrpNodeLimit",
+            "PartitionNodeLimit": "PartitionNodeLimit",
+            "PartitionDown": None,
+            "Priority": None,
+            "Resources": None,
+            "ReqNodeNotAvail, UnavailableNodes:n1": None,
+            "None": None,
+        }.items()
+    ),
     Case("partition_option_with_blank", partition, "cpu"),
     *(
         Case(text, partition, right, text)

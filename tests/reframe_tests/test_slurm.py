@@ -7,10 +7,12 @@ from records.machine.slurm import (
     bound,
     cpus_per_task,
     job_options,
+    networked,
     on_targets,
     outcome,
     sized,
 )
+from tests.records.machine import made
 from tests.reframe_tests.command import ran, script, succeeded
 
 HETJOB = Origins(policy="hetjob", nodes=2, partition="origin")
@@ -88,7 +90,31 @@ def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "7", **told}
     seen = succeeded(ran(*agent_launcher(HETJOB), env=environment))
     assert "PER_TASK" not in seen
+    assert "NETWORK" not in seen
     assert "SLURM_JOB_ID=7" in seen
+    # The steps of writers, which agents start, have it too.
+    seen = succeeded(ran(*agent_launcher(HETJOB, "job_vni"), env=environment))
+    assert "SLURM_NETWORK=job_vni,depth=1" in seen.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("launcher", "network", "line"),
+    [
+        (["srun", "--mpi=pmi2"], "job_vni", ["srun", "--mpi=pmi2", "--network=job_vni"]),
+        (["srun"], None, ["srun"]),
+        (["srun", "--network=no_vni"], "job_vni", ["srun", "--network=no_vni"]),
+        (["mpirun"], "job_vni", ["mpirun"]),
+        ([], "job_vni", []),
+    ],
+)
+def test_the_step_of_an_application_names_its_network(launcher, network, line):
+    assert networked(launcher, network) == line
+
+
+@pytest.mark.parametrize("network", ["job vni", "", "a\n#SBATCH -N9", "--help"])
+def test_a_network_is_one_word(network):
+    with pytest.raises(ValidationError, match="network"):
+        made.machine(network=network)
 
 
 DONE = {"state": "done", "reason": None}

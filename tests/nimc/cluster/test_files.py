@@ -27,6 +27,7 @@ from records.programs import ProgramAnswer
 from tests.fuzz.target import CAPTURES
 from tests.nimc.cluster.made import FAST, SLURM, found, node
 
+LIMIT = "QOSMaxJobsPerUserLimit"
 NO_JOB = JobLook(None, "no job was submitted")
 
 
@@ -73,22 +74,30 @@ def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path):
         ([(None, "account"), (None, "account")], ["hetjob", "same_job"], "hetjob", False),
         # It was taken, but did not start.
         ([("7", "0 of 2 nodes answered")], ["hetjob"], "hetjob", False),
+        # Each component counts as a job: one job starts, or waits as well.
+        ([("7", "waited", LIMIT), ("8", None)], ["hetjob", "same_job"], "same_job", True),
+        ([("7", "waited", LIMIT), ("8", "waited", LIMIT)], ["hetjob", "same_job"], "hetjob", False),
     ],
 )
 def test_a_job_shows_where_origins_may_be(monkeypatch, tmp_path, answers, asked, policy, sure):
     policies: list[str] = []
+    job_waited = LIMIT in answers[0]
 
     def look(name: str, *others: Any) -> JobLook:
         root = others[-1]
         policies.append(machine.load(name, root).origins.policy)
         assert (root / "configs/box.py").read_text().startswith('"""ReFrame on box, ')
-        job, why = answers.pop(0)
-        return JobLook(job, why, [] if why else [node("n1", FAST), node("n2", FAST)])
+        job, why, *limit = answers.pop(0)
+        nodes = [] if why else [node("n1", FAST), node("n2", FAST)]
+        return JobLook(job, why, nodes, limit=next(iter(limit), None))
 
     monkeypatch.setattr(new_machine, "look", look)
     facts = with_nodes("box", found(looked=NO_JOB), tmp_path, 1.0, lambda _: None)
     assert (policies, facts.origins.policy) == (asked, policy)
-    assert ("not known whether Slurm takes such a job" in site_text(facts)) is not sure
+    text = " ".join(site_text(facts).replace("#", "").split())
+    assert ("not known whether Slurm takes such a job" in text) is not sure
+    said = "Of a heterogeneous one: it was not started: QOSMaxJobsPerUserLimit"
+    assert (said in text) is (policy == "same_job" and facts.looked.job == "8" and job_waited)
 
 
 @pytest.mark.parametrize("name", ['ünï: # "x"\\n', "\U0001f680", "null", "7"])
@@ -153,6 +162,8 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
     (system,) = config(tmp_path, found())["systems"]
     first, second = system["partitions"]
     assert (first["name"], first["launcher"], first["time_limit"]) == ("batch", "srun", "4h")
+    # Blocks may be pinned to nodes that are down for now, and ReFrame would cancel them.
+    assert first["sched_options"]["ignore_reqnodenotavail"] is True
     assert (system["name"], first["access"]) == ("box", ["--partition=batch"])
     assert (second["access"], second["time_limit"]) == (["--partition=debug", "--exclusive"], "30m")
     text = config_text("box", found(accounts=["physics", "bench"]))
