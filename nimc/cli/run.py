@@ -1,4 +1,4 @@
-"""`nimc run`, `nimc sweep-nodes`: a campaign, and one on every node."""
+"""`nimc run`: a campaign, measured and reported."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from analysis.statistics.interval import ends, flat
+from analysis.statistics.interval import flat
 from analysis.statistics.looks import looks
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
-from nimc.campaign.settings import target_partitions
 from nimc.cli import options
 from nimc.cli.document import Answer, Listing, answers, log, silent
 from nimc.cluster import reservation
 from nimc.cluster.possible import possible
-from nimc.run.folder import RunFolder, find_other, locked, new_header, open_run, past_lengths
-from nimc.run.node_sweep import NodeSweeper, sweep_folder
+from nimc.run.folder import RunFolder, find_other, new_header, open_run, past_lengths
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import SilentError, find_reframe
@@ -31,13 +29,9 @@ from records.campaign import MOST_PAIRS
 from records.commands import Shell, campaign_word, command
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped, stopped_at_once
-from records.machine.slurm import SlurmNode, ask_nodes, partition_in
 from records.run import RunHeader
-from records.text import aligned, visible
-from records.units import NONE, quantity
 
 if TYPE_CHECKING:
-    from analysis.compare.node_ranks import RankedNode
     from analysis.report.page import Report
 
 
@@ -232,122 +226,3 @@ def _results(
     yield from results_tables(*of, details=details)
     yield from ("", f"samples: {document['run']}", f"report:  {document['report']}")
     yield f"head:    {document['head']}"
-
-
-# `nimc runs`: the runs of a results folder.
-
-
-# `nimc sweep-nodes`: one single-node campaign on every node, and the nodes ranked.
-
-
-@click.command()
-@options.campaign_argument
-@options.machine_option
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    required=True,
-    metavar="N",
-    help="Most allocations that are queued or running at once.",
-)
-@click.option("--nodes", metavar="N,N", help="Only these. Default: all usable of the partition.")
-@options.results_option
-@click.option("--fresh", is_flag=True, help="Start a new sweep even if there is an unfinished one.")
-@answers()
-@options.progress_options
-def sweep_nodes_command(
-    campaign: Path,
-    machine: str,
-    jobs: int,
-    nodes: str | None,
-    results: Path,
-    fresh: bool,
-    progress: Progress,
-) -> Answer | int:
-    """Run CAMPAIGN, whose cases have one node each, on every node, and rank the nodes.
-
-    Resumes an unfinished sweep. The exit code is 1 if a node is slower than the others, 3 if one
-    could not be measured.
-    """
-    request = prepare(campaign, machine)
-    if not request.slurm:
-        raise InputError(f"machine {machine!r}: has no Slurm, so no nodes to choose")
-    for case in request.campaign.cases:
-        if case.nodes != 1:
-            raise InputError(f"case '{case.name}': has {case.nodes} nodes; allowed: 1")
-    listed = _nodes_listed(request, nodes)
-    used = [node.name for node in listed if node.usable]
-    if not used:
-        raise InputError(f"machine {machine!r}: no usable node: {_states(listed) or 'none listed'}")
-    name = f"{request.campaign.name}-{machine}"
-    folder = sweep_folder(results.absolute(), name, request.text, used, fresh=fresh)
-    remark = silent if progress == "quiet" else log
-    remark(f"{folder}: {len(used)} nodes")
-    if unusable := [node for node in listed if not node.usable]:
-        remark(f"not usable: {_states(unusable)}")
-    with locked(folder), Interrupts() as interrupts:
-        files = campaign.absolute(), request.text
-        sweeper = NodeSweeper(folder, used, machine, *files, jobs, interrupts, remark)
-        sweeper.verbose = progress == "verbose"
-        try:
-            failed = sweeper.run_all()
-        except Stopped as stop:
-            log(f"stopped by {stop}; the same command resumes")
-            return 128 + stop.signum
-    runs = {node: run for node in used if (run := sweeper.finished_run(node))}
-    return _ranked(request, folder, runs, failed)
-
-
-def _ranked(
-    request: Request, folder: Path, runs: Mapping[str, Path], failed: Mapping[str, str]
-) -> Answer:
-    from analysis.compare.node_ranks import figures, ranked
-    from analysis.report.data import load_run
-
-    of_nodes = [of for node, run in runs.items() for of in figures(node, load_run(run))]
-    rows = ranked(of_nodes, request.campaign.margin)
-    document = {
-        "machine": request.machine.name,
-        "campaign": request.campaign.name,
-        "sweep": str(folder),
-        "nodes": [row.as_dict() for row in rows],
-        "failed": dict(failed),
-    }
-    lines = [table(rows), *(f"{node}: not measured: {why}" for node, why in failed.items())]
-    slower = any(row.text.startswith("slower") for row in rows)
-    return Answer(document, map(visible, lines), 3 if failed else int(slower))
-
-
-def _nodes_listed(request: Request, nodes: str | None) -> list[SlurmNode]:
-    """Nodes of the targets' partition with their states; of `nodes`, those that are named."""
-    settings = request.settings
-    first = target_partitions(settings.partitions, request.machine.partition)[0]
-    partition = partition_in(first.get("access") or [])
-    listed = {node.name: node for node in ask_nodes(partition, settings.environment)}
-    wanted = list(listed) if nodes is None else list(dict.fromkeys(nodes.split(",")))
-    for name in wanted:
-        if name not in listed:
-            raise InputError(
-                f"--nodes: {name!r} is not in partition {partition or 'default'}; allowed:"
-                f" {', '.join(listed)}"
-            )
-    return [listed[name] for name in wanted]
-
-
-def _states(nodes: Sequence[SlurmNode]) -> str:
-    return ", ".join(f"{node.name} ({node.state})" for node in nodes)
-
-
-def table(rows: Sequence[RankedNode]) -> str:
-    """The ranked nodes as text."""
-    header = ["case", "node", "runs", "figure of merit", "time ratio", "interval", "adjusted p", ""]
-    cells = [
-        [
-            *(row.case, row.node, str(row.runs), quantity(row.value, row.unit)),
-            *(f"{row.ratio.value:.3f}" if row.ratio else NONE, ends(row.ratio)),
-            NONE if row.p_adjusted is None else f"{row.p_adjusted:.2g}",
-            row.text,
-        ]
-        for row in rows
-    ]
-    return aligned(header, cells)

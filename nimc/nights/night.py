@@ -180,7 +180,7 @@ class NightRun:
             interrupts.wait(_LOOK_S)
             late = self.end_s is not None and time.time() >= self.end_s
             if (late or interrupts.signum is not None) and child.poll() is None:
-                stop([child])
+                stop(child)
                 return "its time ended" if interrupts.signum is None else "stopped by a signal"
         return None
 

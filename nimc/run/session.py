@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,17 +133,14 @@ def _started() -> Iterator[tuple[int, str]]:
 NIMC = tuple(python_main("nimc.cli.main"))
 
 
-def stop(children: Collection[subprocess.Popen[bytes]], within_s: float = 120.0) -> None:
-    """End the children, each of which cancels its own jobs; kill those that take too long."""
-    for child in children:
-        child.terminate()
-    until_s = time.monotonic() + within_s
-    for child in children:
-        try:
-            child.wait(max(until_s - time.monotonic(), 0.0))
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+def stop(child: subprocess.Popen[bytes], within_s: float = 120.0) -> None:
+    """End the child, which cancels its own jobs; kill it if it takes too long."""
+    child.terminate()
+    try:
+        child.wait(within_s)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 # Whether Slurm and its accounting answer while a session runs; nothing waits for them.

@@ -47,7 +47,6 @@ _LINES = [
     b"run\nquick.yaml\n--machine\nexample_slurm\n--results\nresults\n--fresh",
     b"doctor\n--machine\nexample_slurm\n--in-job\n--wait\n1s\n--json",
     b"init\nnew_machine\n--no-job\n--wait\n1min",
-    b"sweep-nodes\nquick.yaml\n--machine\nexample_slurm\n--jobs\n2\n--nodes\nn1,n[2-4]\n--fresh",
     b"remedy\nshow\nirq_affinity\n--set\ndevice=mlx5_0\n--set\ncpus=0-3,8\n--json",
     b"nights\nrun\nquick.yaml\n--machine\nnowhere\n--until\n05:00\n--tell\ncat",
     b"advise\nnothing\n--traffic-share\n0.2\n--json",

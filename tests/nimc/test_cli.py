@@ -139,7 +139,7 @@ def test_a_campaign_takes_a_line_of_eighty_columns(command, monkeypatch):
 @pytest.mark.parametrize(
     ("typed", "kind", "expected"),
     [
-        ("sweep", "plain", {"sweep-nodes"}),
+        ("simu", "plain", {"simulate"}),
         ("nights al", "plain", {"alarms"}),
         ("plan throt", "plain", {"throttling", "throttling_quick"}),
         ("plan quick --machine examp", "plain", {"example_slurm"}),

@@ -1,28 +1,22 @@
 """What commands decide without a machine: exit codes, which nodes and cases, what is refused."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from types import SimpleNamespace as Made
 from typing import Any
 
 import polars as pl
 import pytest
 
-from analysis.compare import node_ranks
-from analysis.compare.node_ranks import RankedNode
 from analysis.effects.result import Verdict
-from analysis.report import data
-from analysis.statistics.interval import Estimate
 from nimc.cli import crate, hosts, minicluster, run, spack
 from nimc.cli.document import Answer
 from nimc.cluster.reservation import Reservation
 from nimc.run.runner import Failure
 from records.errors import InputError
-from records.machine.slurm import SlurmNode
 from records.notes import Note
 from reframe_tests import factors
 from reframe_tests.spack.build import Built
@@ -77,93 +71,6 @@ def test_a_campaign_ends_with_what_is_worst(
     of = Made(results=[result(**changes)], integrity=Made(lines=lambda: faults))
     report: Any = None if row is None else Made(runs=[of])
     assert run.exit_code(report, failures, fail_inconclusive=fail) == code
-
-
-# `nimc sweep-nodes`
-
-
-LISTED = [SlurmNode("n1", "idle"), SlurmNode("n2", "down"), SlurmNode("n3", "mixed")]
-SWEEP = ("sweep-nodes", "quick", "--machine", "m", "--jobs", 2)
-
-
-def sweep_on(
-    patch: Patch, *, partition: str = "a", nodes: int = 1, slurm: bool = True, ratio: float = 1.0,
-    failed: Mapping[str, str] = MappingProxyType({}),
-) -> list[Any]:  # fmt: skip
-    """A machine of two partitions, the second of which has no access options, and its nodes.
-
-    Each takes `ratio` times as long. Returns what Slurm is asked for, and the nodes and jobs.
-    """
-    partitions = [{"name": "a", "access": ["--partition=fat"]}, {"name": "b"}]
-    request = Made(
-        slurm=slurm,
-        text="",
-        machine=Made(name="m", partition=partition),
-        settings=Made(partitions=partitions, environment={}),
-        campaign=Made(name="c", margin=0.02, cases=[Made(name="stream", nodes=nodes)]),
-    )
-    asked: list[Any] = []
-
-    def sweeper(_: Path, used: list[str], *given: Any) -> Any:
-        asked.append((used, given[3]))
-        return Made(
-            run_all=lambda: failed, finished_run=lambda node: None if node in failed else Path(node)
-        )
-
-    def ranked(names: list[str], margin: float) -> list[RankedNode]:
-        found = Estimate(ratio, ratio - 0.01, ratio + 0.01)
-        return [RankedNode("stream", name, 6, 1.5e11, "B/s", found, 0.01, margin) for name in names]
-
-    patch.setattr(run, "prepare", lambda *_: request)
-    patch.setattr(run, "ask_nodes", lambda partition, _: asked.append(partition) or LISTED)
-    patch.setattr(run, "NodeSweeper", sweeper)
-    patch.setattr(data, "load_run", lambda path: path)
-    patch.setattr(node_ranks, "figures", lambda node, _: [node])
-    patch.setattr(node_ranks, "ranked", ranked)
-    return asked
-
-
-def test_usable_nodes_of_the_partition_are_swept_or_those_named(command, monkeypatch, tmp_path):
-    asked = sweep_on(monkeypatch)
-    command(*SWEEP, "--results", tmp_path)
-    assert "nimc: not usable: n2 (down)\n" in command.err
-    assert asked == ["fat", (["n1", "n3"], 2)]
-    asked = sweep_on(monkeypatch, partition="b")
-    command(*SWEEP, "--results", tmp_path, "--nodes", "n3,n1,n3")
-    assert asked == [None, (["n3", "n1"], 2)]
-
-
-@pytest.mark.parametrize(
-    ("machine", "words", "said"),
-    [
-        ({"slurm": False}, [], "machine 'm': has no Slurm, so no nodes to choose"),
-        ({"nodes": 2}, [], "case 'stream': has 2 nodes; allowed: 1"),
-        ({}, ["--nodes", "n2"], "machine 'm': no usable node: n2 (down)"),
-        ({}, ["--nodes", "n9"], "--nodes: 'n9' is not in partition fat; allowed: n1, n2, n3"),
-        (
-            {"partition": "b"},
-            ["--nodes", "n1,n9"],
-            "--nodes: 'n9' is not in partition default; allowed: n1, n2, n3",
-        ),
-    ],
-)
-def test_what_cannot_be_swept(command, monkeypatch, machine, words, said):
-    sweep_on(monkeypatch, **machine)
-    assert command.refused(*SWEEP, *words) == said
-
-
-@pytest.mark.parametrize(
-    ("ratio", "failed", "code"), [(1.1, {}, 1), (0.9, {}, 0), (1.1, {"n3": "no such node"}, 3)]
-)
-def test_a_slower_node_is_status_one_and_one_that_was_not_measured_three(
-    command, monkeypatch, tmp_path, ratio, failed, code
-):
-    sweep_on(monkeypatch, ratio=ratio, failed=failed)
-    document = command.json(*SWEEP, "--results", tmp_path, code=code)
-    assert (len(document["nodes"]), document["failed"]) == (2 - len(failed), failed)
-    row = command(*SWEEP, "--results", tmp_path, code=code).splitlines()[1].split()
-    interval = f"{ratio - 0.01:.3f}-{ratio + 0.01:.3f}"
-    assert row[:8] == ["stream", "n1", "6", "150.0", "GB/s", f"{ratio:.3f}", interval, "0.01"]
 
 
 # `nimc nights`
