@@ -164,7 +164,6 @@ def assign(
             message_b=writes.message_b,
             footprint_b=writes.footprint_b,
             queue_pairs=queue_pairs,
-            environment=writes.environment,
             rate_b_s=writes.asked_b_s(full[index]),
             full_b_s=full[index],
             device=devices[index % len(devices)],

@@ -31,7 +31,7 @@ async def start_end(
     command = injector.target_command(writer) if target else injector.origin_command(writer)
     assert command is not None, "a control has no passive side"
     cpus = writer.target_cpus if target else writer.origin_cpus
-    environment = injector.environment(writer) | dict(writer.environment)
+    environment = injector.environment(writer)
     both, node = asyncio.subprocess.STDOUT, writer.buffer_node
     try:
         return await processes.spawn(command, environment, cpus, stdout, both, node)

@@ -40,8 +40,6 @@ class Writes:
     clients: int | None = None
     #: Queue pairs of each writer; None: as many as help, found while its rate alone is measured.
     queue_pairs: int | None = 1
-    #: Variables added to the environment of both ends, with their values.
-    environment: tuple[tuple[str, str], ...] = ()
 
     @property
     def throttled(self) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, get_args
-from urllib.parse import unquote
 
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import MOST_QUEUE_PAIRS
@@ -47,8 +46,6 @@ class Factor:
 
 #: The factors that leave the application fewer cores.
 OF_CORES = ("reserved_cores", "core_spec")
-#: The level of `environment` that adds nothing.
-NO_VARIABLE = "none"
 
 #: Where the check `numa` places buffers and workers. Names mean the same on every machine: `nic`
 #: is the NUMA node of the network interface, `other` the first node of another socket (of the
@@ -170,16 +167,6 @@ def _too_few_in_node(machine: Machine, level: Level) -> str | None:
     return None
 
 
-def environment_of(level: Level) -> dict[str, str]:
-    """`UCX_TLS:rc%2Csm` as {UCX_TLS: `rc,sm`}; nothing for `none`. Raises ValueError."""
-    if level == NO_VARIABLE:
-        return {}
-    name, colon, value = str(level).partition(":")
-    if not colon or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name, re.ASCII):
-        raise ValueError
-    return {name: unquote(value, errors="strict")}
-
-
 def _no_such_program(machine: Machine, name: str) -> str | None:
     """Why a tool or an injector cannot run; only hosts that are origins and targets know."""
     if name == tools.NONE or machine.origins.policy != "same_host":
@@ -227,7 +214,6 @@ _DIRECTIONS = get_args(Direction)
 _INJECTORS = [name for name, it in INJECTORS.items() if it.writes and it.direction == "write"]
 _NUMBERS = "whole numbers from 0"
 _SIZES = f"{AUTO}, a size with its unit, such as 2MiB, or of the last-level caches: llc/2, 4*llc"
-_VARIABLES = f"{NO_VARIABLE}, or NAME:VALUE, with %2C for a comma and %3D for ="
 
 
 def _named(name: str, part: Part, words: Sequence[str], lacking: Lacking | None = None) -> Factor:
@@ -245,13 +231,11 @@ _TABLE = (
     _named("injector", "writes", _INJECTORS, _no_such_program),
     Factor("clients", "writes", "whole numbers; 0: as the machine has origins", _whole),
     _named("direction", "writes", _DIRECTIONS),
-    Factor("writer_environment", "writes", _VARIABLES, environment_of),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
     Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),
     Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking_of_mpi),
     Factor("reserved_cores", "application", _NUMBERS, _whole, _too_few_cores),
     Factor("core_spec", "application", _NUMBERS, _whole, _no_core_spec, between_jobs=True),
-    Factor("environment", "application", _VARIABLES, environment_of),
     _named("tool", "application", tools.NAMES, _no_such_program),
 )
 #: Factors of checks that name them in `within_block`.

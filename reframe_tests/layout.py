@@ -26,10 +26,8 @@ from reframe_tests.crossing import of_application, read_cells, read_factors
 from reframe_tests.factors import (
     AUTO,
     FACTORS,
-    NO_VARIABLE,
     app_cores,
     changes_within_jobs,
-    environment_of,
     fault,
     lacking,
     size_of,
@@ -92,9 +90,6 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: Cores per node that Slurm takes away from the job for the system (`--core-spec`).
     core_spec = variable(int, value=0)
 
-    #: Variable added to the application's environment, such as `UCX_TLS:tcp`, or `none`.
-    environment = variable(str, value=NO_VARIABLE)
-
     #: Tool that wraps each rank and counts (`reframe_tests/tools/`).
     tool = variable(str, value=tools.NONE)
 
@@ -107,9 +102,6 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: Writers to each target, taken from the origins in turn; 0: as many writers as there are
     #: targets or origins, whichever is more.
     clients = variable(int, value=WRITES["clients"])
-
-    #: Variable added to the environment of both ends of each writer, as of `environment`.
-    writer_environment = variable(str, value=WRITES["writer_environment"])
 
     #: Size of one write, such as `64KiB`; `dram` exceeds the last-level cache, which matters if the
     #: writes go over shared memory; `auto` is `dram` on a shared host, else 64 KiB.
@@ -154,8 +146,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     def added_environment(self) -> dict[str, str]:
         """What factors add to the application's environment."""
-        rail = rails.environment(self.machine, self.mpi_rail)
-        return {**environment_of(self.environment), **rail}
+        return rails.environment(self.machine, self.mpi_rail)
 
     def ranks(self, count: int, threads: int = 1) -> None:
         """`count` ranks per node, with `threads` threads each."""

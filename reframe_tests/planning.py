@@ -26,10 +26,8 @@ from reframe_tests.factors import (
     AUTO,
     EVERYWHERE,
     FACTORS,
-    NO_VARIABLE,
     OF_CORES,
     check_level,
-    environment_of,
     node_at,
     queue_pairs_of,
     share_of,
@@ -47,7 +45,6 @@ WRITES: dict[str, Level] = {
     "injector": "auto",
     "direction": "write",
     "clients": 0,
-    "writer_environment": NO_VARIABLE,
     "comm_node": -1,
     "writer_rail": rails.DEFAULT,
 }
@@ -198,7 +195,6 @@ def _writes(
         footprint_b=footprint_b,
         queue_pairs=_queue_pairs(levels, site, fixed=scheduled or footprint_b is not None),
         clients=int(levels["clients"]) or None,
-        environment=tuple(environment_of(levels["writer_environment"]).items()),
         direction=injector.direction,
         rate_b_s=None if share is not None else writing_rate_b_s(injector, str(levels["rate"])),
         rate_share=share,
@@ -245,8 +241,6 @@ def _rules(
         yield "footprint", levels["footprint"] == AUTO, f"{why} {AUTO}"
         yield "queue_pairs", pairs in (None, 1), f"{why} {AUTO}, 1"
         yield "clients", levels["clients"] == 0, f"{why} 0"
-        variable = levels["writer_environment"]
-        yield "writer_environment", variable == NO_VARIABLE, f"{why} {NO_VARIABLE}"
         why = f"{injector.name} cannot limit the rate of short writes (arm {arm}); allowed: full,"
         paced = rate == "full" or injector.paced_by != "agent"
         yield "rate", paced, f"{why} or injector perftest"

@@ -35,8 +35,6 @@ REMEDIES: dict[str, str] = {
     "comm_node": "NUMA node of the writers' buffers",
     "writer_rail": "network devices of the writers",
     "mpi_rail": "network devices of the application's MPI",
-    "environment": "a variable of the application's environment",
-    "writer_environment": "a variable of the writers' environment",
     "rate": "throttled writers",
 }
 _TOOL = "tool"

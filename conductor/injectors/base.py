@@ -58,8 +58,6 @@ class Writer:
     footprint_b: int | None = None
     #: Queue pairs that the program opens, if it can open several.
     queue_pairs: int = 1
-    #: Variables that are added to the injector's, with their values.
-    environment: tuple[tuple[str, str], ...] = ()
 
     def places(self, place_b: int) -> int | None:
         """How many places of a size the chosen footprint has, rounded up; None if not chosen."""

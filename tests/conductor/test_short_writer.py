@@ -60,7 +60,7 @@ class Program:
 
 
 class Shows(Program):
-    """Prints the processors that it may run on, and a variable."""
+    """Prints the processors that it may run on, and its variable."""
 
     def target_command(self, writer):
         code = "import os; print(os.sched_getaffinity(0), os.environ['GREETING'])"
@@ -68,10 +68,13 @@ class Shows(Program):
 
     origin_command = target_command
 
+    def environment(self, writer):
+        return {"GREETING": "a=b,c"}
 
-def test_each_end_runs_on_the_cpus_of_its_side_with_the_variables_of_its_treatment():
+
+def test_each_end_runs_on_the_cpus_of_its_side_with_the_variables_of_its_injector():
     first, *_, last = sorted(os.sched_getaffinity(0)) * 2
-    asked = {"origin_cpus": [first], "target_cpus": [last], "environment": (("GREETING", "a=b,c"),)}
+    asked = {"origin_cpus": [first], "target_cpus": [last]}
     writer = Writer(0, "o", "t", "", 1, 100, **asked)
 
     async def printed(role):

@@ -17,7 +17,7 @@ from tests.undisturbed import PROOF, VARIABLES
 FACTOR, WORKLOAD, INJECTOR = (
     section("extend.md", f"Add {what}") for what in ("a factor", "a workload", "an injector")
 )
-#: Tells by its figure of merit what it found in its environment.
+#: Tells its niceness by its figure of merit.
 CHECK = '''
 import shlex
 import sys
@@ -30,7 +30,7 @@ from reframe_tests.mixin import NimcMixin
 
 _PROGRAM = """
 import os
-print(f"took {1 + os.nice(0) + 100 * (os.environ.get('MARK') == 'here')} s")
+print(f"took {1 + os.nice(0)} s")
 """
 
 
@@ -110,7 +110,7 @@ def run(checkout: Path) -> Path:
     """The folder of a run of both added checks."""
     folder = checkout / "run"
     usual = {"arms": "off,aa", "pairs": 1, "warmups": 0, "nimc_dir": folder, **VARIABLES}
-    shows = {**usual, "factors": "{nice: [0, 7], environment: [none, MARK:here]}"}
+    shows = {**usual, "factors": "{nice: [0, 7]}"}
     words: list[object] = ["-c", checkout / "reframe_tests/sort.py", "-r"]
     for key, value in {**usual, "numbers": 1000}.items():
         words += ["-S", f"sort.{key}={value}"]
@@ -121,18 +121,14 @@ def run(checkout: Path) -> Path:
     return folder
 
 
-def test_the_application_gets_it_and_the_other_factors(run: Path) -> None:
+def test_the_application_gets_it(run: Path) -> None:
     samples = samples_of(run, "shows")
     found = {each["arm"]: (each["factors"], each["fom"]) for each in samples}
     usual = 1 + os.nice(0)
     for arm in ("off", "aa"):
-        assert found[arm] == ({"nice": 0, "environment": "none"}, usual)
-        assert found[f"{arm}@nice=7"] == ({"nice": 7, "environment": "none"}, usual + 7)
-        mark = f"{arm}@environment=MARK:here"
-        assert found[mark] == ({"nice": 0, "environment": "MARK:here"}, usual + 100)
-        both = f"{arm}@nice=7,environment=MARK:here"
-        assert found[both] == ({"nice": 7, "environment": "MARK:here"}, usual + 107)
-    assert len(found) == 8
+        assert found[arm] == ({"nice": 0}, usual)
+        assert found[f"{arm}@nice=7"] == ({"nice": 7}, usual + 7)
+    assert len(found) == 4
 
 
 def test_a_workload_is_one_file_and_runs(run: Path) -> None:

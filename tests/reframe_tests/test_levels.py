@@ -20,7 +20,7 @@ CHECKS = {
         "{load: [idle, write], buffer: [nic, other], workers: [nic, free], local_workers: [0, 2]}",
         {},
     ),
-    "lammps": ("{reserved_cores: [0, 1], environment: [none, UCX_TLS:rc%2Csm]}", {}),
+    "lammps": ("{reserved_cores: [0, 1]}", {}),
     "stream": ("{rate: [0, 50%], message: [auto, 1MiB], reserved_cores: [0, 1]}", {}),
     "hpccg_quick": (
         "{rate: [full, 5%]}",
@@ -33,8 +33,7 @@ CHECKS = {
     ),
     "lammps_scaling": ("{reserved_cores: [0, 1]}", {"nodes": 2, "spare_cores": 4}),
     "minife": (
-        "{reserved_cores: [0, 1], injector: [ucx, mpi_put],"
-        " writer_environment: [none, GLIBC_TUNABLES:glibc.malloc.hugetlb%3D1]}",
+        "{reserved_cores: [0, 1], injector: [ucx, mpi_put]}",
         {},
     ),
     "cns": ("{reserved_cores: [0, 1]}", {}),
@@ -189,12 +188,10 @@ def test_clients_are_crossed_with_layouts_and_free_cores(of):
     assert {each["writes"]["clients"] for each in found.values() if each["writes"]} == {None, 2}
 
 
-def test_variables_of_the_writers_are_crossed_with_injectors_and_free_cores(of):
+def test_injectors_are_crossed_with_free_cores(of):
     found = of["minife"]
     writes = [each["writes"] for name, each in found.items() if name.startswith("on")]
-    assert len(writes) == 8
-    huge = ["GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"]
-    assert sorted(each["environment"] for each in writes) == 4 * [[]] + 4 * [[huge]]
+    assert sorted(each["injector"] for each in writes) == 2 * ["mpi_put"] + 2 * ["ucx"]
 
 
 def test_streams_working_set_is_compiled(dry, of):
@@ -221,13 +218,10 @@ def test_membench_changes_from_run_to_run(of):
     assert "-n 31" in " ".join(words(of["membench"]["off@reserved_cores=2"]))
 
 
-def test_ranks_are_bound_and_the_environment_is_that_of_the_level(of):
-    found, name = of["lammps"], "off@environment=UCX_TLS:rc%2Csm"
+def test_ranks_are_bound_and_threads_are_the_cores_of_the_level(of):
+    found = of["lammps"]
     assert all("--cpu-bind=cores" in words(each) for each in found.values())
-    assert len(found) == 8
-    assert found[name]["start"]["environment"]["UCX_TLS"] == "rc,sm"
-    assert "UCX_TLS" not in found["off"]["start"]["environment"]
-    assert found["on@environment=UCX_TLS:rc%2Csm"]["baseline"] == name
+    assert len(found) == 4
     threads = [of["stream"][each]["start"]["environment"]["OMP_NUM_THREADS"] for each in RESERVED]
     assert threads == ["64", "63"]
 
@@ -259,7 +253,6 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
         ("workers", ["nic", "other", "free"], ["any"]),
         ("layout", ["8x2", "1x128"], ["8", "x2", "0x4", "8X2", "8x2x1", "auto", 8]),
         ("load", ["idle", "read", "write", "nt_write"], ["copy"]),
-        ("environment", ["none", "A_1:b%2Cc%3D", "A:"], ["A", "1A:b", "A b:c", "A:%ff"]),
         (
             *("writer_rail", ["default", "local", "nic0", "nic9"]),
             ["nic", "nic-1", "nic10", "both", 0, True],
