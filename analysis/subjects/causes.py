@@ -28,7 +28,7 @@ from analysis.statistics.interval import QUANTILE, holm
 from analysis.subjects.published import paper
 from records.arms import in_order
 from records.groups import grouped
-from records.machine.host import processor_family
+from records.machine.host import processor_family, processor_words
 from records.sample import AGENTS, NODE
 from records.units import plural
 
@@ -487,7 +487,7 @@ def _absent(run: RunData) -> pl.DataFrame:
     hosts = all_hosts(run.provenance.values()) if len(tools) else []
     for identity in sorted({str(host["processor"]) for host in hosts if "processor" in host}):
         family = processor_family(identity)
-        where = f"processor {identity or '(unknown)'}"
+        where = f"processor {processor_words(identity)}"
         if family is None:
             rows.append(
                 {"what": "all roles", "where": where, "reason": "not in the table of roles"}

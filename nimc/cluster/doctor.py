@@ -261,6 +261,18 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[Finding]:
     return [Finding("slurm", "ok", f"{version}; controller and accounting answer", needed=True)]
 
 
+def peculiarities(here: Host) -> Iterator[Finding]:
+    """What of a host's hardware restricts what can be said of it."""
+    if host.processor_family(here.processor) is None:
+        words = host.processor_words(here.processor)
+        detail = f"{words} ({here.cpu_model}) is in no table: tools choose no counters for it"
+        yield lacking("processor", detail, "add it to FAMILIES of records/machine/host.py")
+    if here.memory_side_cache_b:
+        size = f"{here.memory_side_cache_b / 2**30:g} GiB"
+        detail = f"{size} lie before the memory: writes and applications meet it first"
+        yield lacking("memory-side cache", detail, "flat mode in the firmware shows both apart")
+
+
 def rdma(here: Host, site: Machine) -> list[Finding]:
     """RDMA devices of this host; those of compute nodes may differ."""
     used = used_devices(here, site) if site.origins.policy == "same_host" else ()
@@ -461,4 +473,5 @@ def of_machine(
         *slurm(environment, needed=with_slurm),
         *origins(site, environment),
         *rdma(here, site),
+        *(peculiarities(here) if not apart else ()),
     ]

@@ -19,7 +19,7 @@ from conductor.trial import Trial
 from nimc.campaign.plan import folders_in
 from nimc.campaign.settings import line_of, places_of, settings_of, target_partitions
 from nimc.cluster import trial
-from nimc.cluster.doctor import Finding, lacking, required, used_devices
+from nimc.cluster.doctor import Finding, lacking, peculiarities, required, used_devices
 from nimc.cluster.node_look import LookedAt
 from nimc.run.runner import reported_cases, why_failed
 from nimc.run.session import SlurmWatch, find_reframe, run_session
@@ -225,7 +225,7 @@ def _of_node(node: LookedAt, site: Machine) -> Iterator[Finding]:
         address = node.addresses.get(name)
         lack = "" if address else f"no {name} with an IPv4 address, but {there}"
         yield required(what, lack, f"{name} {address}", f"interface in {file}")
-    for row in used_devices(node.host, site):
+    for row in [*used_devices(node.host, site), *peculiarities(node.host)]:
         yield replace(row, what=f"{row.what} on nodes")
     lack, _, remedy = (node.injectors[site.injector] or "").partition(": ")
     yield required(f"{site.injector} on nodes", lack, "ready", remedy)

@@ -262,7 +262,10 @@ class Host:
     llc_total_b: int | None
     #: The smallest level-2 cache, bytes; None if the kernel says no size.
     l2_b: int | None
-    #: Memory that may be used: the host's, or less if a control group limits it, bytes.
+    #: Caches that lie before the memory of nodes (HBM of Xeon Max in cache mode), bytes; 0 without.
+    memory_side_cache_b: int
+    #: Memory that may be used: the host's without that of GPUs, or less if a control group limits
+    #: it, bytes.
     memory_b: int
     #: Frequency governor; several names if CPUs differ.
     governor: str | None
@@ -301,7 +304,11 @@ def detect(root: Path = Path("/")) -> Host:
     every = sorted(int(path.name[3:]) for path in (system / "cpu").glob("cpu[0-9]*"))
     usable = sorted(os.sched_getaffinity(0))
     cpus = _cpus(system / "cpu/online") or every or usable
-    memory_b = _memory_b(root / "proc/meminfo")
+    of_gpus = _gpu_nodes(root)
+    nodes = _numa_nodes(system / "node")
+    gpu_b = sum(node.memory_b for node in nodes if node.number in of_gpus)
+    memory_b = max(0, _memory_b(root / "proc/meminfo") - gpu_b)
+    nodes = [node for node in nodes if node.number not in of_gpus]
     caches, llc_total_b, l2_b = _caches(system / "cpu", cpus)
     governors = {_read(system / f"cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus}
     cpuinfo = _read(root / "proc/cpuinfo")
@@ -318,10 +325,14 @@ def detect(root: Path = Path("/")) -> Host:
         usable_cpus=usable,
         usable_cores=_one_a_core(system / "cpu", usable),
         cpu_quota=cpu_quota(root),
-        numa_nodes=_numa_nodes(system / "node") or [NumaNode(0, cpus, memory_b)],
+        numa_nodes=nodes or [NumaNode(0, cpus, memory_b)],
         last_level_caches=caches,
         llc_total_b=llc_total_b,
         l2_b=l2_b,
+        memory_side_cache_b=sum(
+            number(_read(path)) or 0
+            for path in (system / "node").glob("node[0-9]*/memory_side_cache/index[0-9]*/size")
+        ),
         memory_b=min(memory_b, memory_limit_b(root) or memory_b),
         governor=", ".join(sorted(governors - {""})) or None,
         hypervisor=product if flags else None,
@@ -380,6 +391,16 @@ def _numa_nodes(folder: Path) -> list[NumaNode]:
         NumaNode(number, _cpus(path / "cpulist"), _memory_b(path / "meminfo"))
         for number, path in sorted(paths.items())
     ]
+
+
+def _gpu_nodes(root: Path) -> set[int]:
+    """Numbers of the NUMA nodes that are a GPU's memory (GH200, V100 beside POWER9).
+
+    The kernel shows them as any node without CPUs; the GPU's driver says which.
+    """
+    texts = map(_read, (root / "proc/driver/nvidia/gpus").glob("*/numa_status"))
+    found = (re.search(r"^Node:\s*(\d{1,4})$", text, re.MULTILINE) for text in texts)
+    return {int(match[1]) for match in found if match}
 
 
 def nodes_with_cores(nodes: list[NumaNode]) -> list[int]:
@@ -494,6 +515,16 @@ def processor_identity(cpuinfo: str) -> str:
     arm = [fields.get(name) for name in ("CPU implementer", "CPU part")]
     parts = x86 if all(x86) else ["ARM", *arm] if all(arm) else []
     return "-".join(part for part in parts if part)
+
+
+def processor_words(identity: str) -> str:
+    """`AuthenticAMD family 25, model 17` of an identity; `unknown` without one."""
+    vendor, *numbers = identity.split("-")
+    if vendor == "ARM" and len(numbers) == 2:
+        return f"ARM implementer {numbers[0]}, part {numbers[1]}"
+    if len(numbers) == 3:
+        return f"{vendor} family {numbers[0]}, model {numbers[1]}"
+    return identity or "unknown"
 
 
 def processor_family(identity_: str) -> str | None:

@@ -18,7 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from analysis.samples.roles import METRICS, Scope, counts, groups
-from records.machine.host import FAMILIES, IDENTITY_AWK, processor_family, processor_identity
+from records.machine.host import (
+    FAMILIES,
+    IDENTITY_AWK,
+    processor_family,
+    processor_identity,
+    processor_words,
+)
 from records.programs import ProgramAnswer, ask
 from records.sample import event_parts
 from reframe_tests.tools import base
@@ -119,7 +125,7 @@ class PerfStat(Tool):
         here = processor_identity(_CPUINFO.read_text(errors="replace"))
         asked = counts("perf_stat", self._group, processor_family(here))
         if not asked:
-            return f"no events are known for this processor, {here}"
+            return f"no events are known for this processor, {processor_words(here)}"
         events = ", ".join(event for count in asked for event in count.events)
         try:
             if not _has_counters(os.environ.get("PATH")):

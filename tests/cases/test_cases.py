@@ -435,6 +435,7 @@ VENDORS = (
     " hpcx-ompi/2.17 spectrum-mpi/10.4 gcc/12.2.0 gnu12/12.2.0 mpich/4.1-ofi gompi/2023a"
     " LAMMPS/2Aug2023-foss-2023a-kokkos lammps-gpu/20230802 gcc-toolset/12"
 )
+NVIDIA = "proc/driver/nvidia/gpus"
 CACHES, NODES = facts("llc_b", "memory_b"), facts("numa_nodes", "nodes_of_memory")
 CORES = facts("cores", "threads_per_core")
 #: Before 21.08 there is no CPUEfctv; memory of the system is no job's.
@@ -468,6 +469,41 @@ HOSTS = [
     Case("numa_memory_only_in_the_middle", NODES, ([0, 1, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7])),
     Case("GPU memory after", NODES, ([0], [0, 1]), lines(**GRACE)),
     Case("offline and without memory", NODES, ([0, 3], [0, 3]), lines(**OFFLINE)),
+    # Memory that is a GPU's, as its driver says: not that of applications, nor of any buffer.
+    Case(
+        "one GH200: 480 GB of the processor, 96 GB of the GPU",
+        *(facts("numa_nodes", "memory_nodes", "memory_b"), ([0], [], 500_000 * KIB)),
+        lines(
+            **GRACE | {"proc/meminfo": "MemTotal: 597000 kB"},
+            **{f"{NVIDIA}/0009:01:00.0/numa_status": "Node: 1"},
+        ),
+    ),
+    Case(
+        "the same without the driver, which alone puts memory there",
+        *(facts("numa_nodes", "memory_nodes", "memory_b"), ([0], [1], 597_000 * KIB)),
+        lines(**GRACE | {"proc/meminfo": "MemTotal: 597000 kB"}),
+    ),
+    Case(
+        "POWER9 with two of three GPUs whose memory is online, and CXL on node 8",
+        *(facts("numa_nodes", "memory_nodes", "memory_b"), ([0], [8], 600 * KIB)),
+        lines(
+            **{f"{CPU}/online": "0", "proc/meminfo": "MemTotal: 632 kB"},
+            **node(0, "0", 500) | node(8, "", 100) | node(254, "", 16) | node(255, "", 16),
+            **{f"{NVIDIA}/0004:04:00.0/numa_status": "Node: 255"},
+            **{f"{NVIDIA}/0004:05:00.0/numa_status": "Node: 254"},
+            **{f"{NVIDIA}/0035:03:00.0/numa_status": "Node: -1"},
+        ),
+    ),
+    # HBM before the memory: two sockets of Xeon Max in cache mode, 64 GiB each.
+    Case(
+        "Xeon Max in cache mode",
+        lambda text, at: host.detect(write(at, files_in(text))).memory_side_cache_b,
+        128 * 2**30,
+        lines(
+            **{f"{CPU}/online": "0-1"} | node(0, "0", 500) | node(1, "1", 500),
+            **{f"{NODE}/node{at}/memory_side_cache/index1/size": 64 * 2**30 for at in (0, 1)},
+        ),
+    ),
     # Cores, each once.
     Case("arm_clusters_repeat_core_id", CORES, (12, 1)),
     Case("clusters without lists", CORES, (4, 1), lines(**CLUSTERS)),

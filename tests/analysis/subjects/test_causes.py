@@ -310,7 +310,7 @@ def test_what_was_not_counted_is_named_with_the_reason_and_not_used(tmp_path):
 
 def test_a_processor_of_no_known_family_lacks_all(tmp_path):
     (row,) = rows(made_run(tmp_path, processor="GenuineIntel-6-1-1"), causes.ABSENT)
-    assert (row["what"], row["where"]) == ("all roles", "processor GenuineIntel-6-1-1")
+    assert (row["what"], row["where"]) == ("all roles", "processor GenuineIntel family 6, model 1")
 
 
 def priced(folder: Path, price: float) -> Path:

@@ -272,3 +272,16 @@ def test_mpi_goes_over_one_device(
     found = mpi_over(device, name, big_host(tmp_path) / "sys")
     assert expected.items() <= found.items()
     assert len(found) == (8 if ":" in found["UCX_NET_DEVICES"] else 3)
+
+
+@pytest.mark.parametrize(
+    ("identity", "words"),
+    [
+        ("AuthenticAMD-25-17-1", "AuthenticAMD family 25, model 17"),
+        ("GenuineIntel-6-143-8", "GenuineIntel family 6, model 143"),
+        ("ARM-0x41-0xd4f", "ARM implementer 0x41, part 0xd4f"),
+        ("", "unknown"),
+    ],
+)
+def test_a_processor_is_named_by_its_family(identity: str, words: str) -> None:
+    assert host.processor_words(identity) == words
