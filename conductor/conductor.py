@@ -64,10 +64,10 @@ _HOPELESS = {
 _FIRST = 8
 #: What the reason of a rejected run has in it -> what to do.
 _ADVICE = {
-    "foreign processes": "wait until they end, or raise verify.foreign_cpus",
-    "hypervisor": "take a host of your own, or raise verify.steal_share",
-    "although nothing wrote": "wait until that traffic ends, or raise verify.foreign_share",
-    "of its rate alone": "leave the writers a core, or lower verify.min_share",
+    "foreign processes": "wait until they end, or raise the limit foreign_cpus",
+    "hypervisor": "take a host of your own, or raise the limit steal_share",
+    "although nothing wrote": "wait until that traffic ends, or raise the limit foreign_share",
+    "of its rate alone": "leave the writers a core, or lower the limit min_share",
     "": "docs/reliability.md has what each reason means",
 }
 

@@ -23,7 +23,7 @@ from records.sample import (
     NodeConditions,
     WriterRecord,
 )
-from records.units import plural
+from records.units import distinct, plural
 
 #: A look that shows less than this share of the mean rate of all looks shows nothing: devices carry
 #: a little other traffic too.
@@ -70,16 +70,15 @@ def faults(series: Series, window_s: Window, limits: AcceptanceLimits) -> Iterat
 def _disturbed(there: NodeConditions, node: NodeSeries, limits: AcceptanceLimits) -> Iterator[str]:
     """The limits that a target's conditions exceed, the same ones in all arms."""
     usual_hz = node.usual_hz
-    if _beyond(there.foreign_cpus, limits.foreign_cpus):
+    if beyond := _beyond(there.foreign_cpus, limits.foreign_cpus):
+        used, most = distinct(*beyond, 2, "f")
         yield (
-            f"{there.node}: foreign processes used {there.foreign_cpus:.2f} hardware threads"
-            f" (most: {node.busiest or 'unknown'}); allowed: {limits.foreign_cpus:g}"
+            f"{there.node}: foreign processes used {used} hardware threads"
+            f" (most: {node.busiest or 'unknown'}); allowed: {most}"
         )
-    if _beyond(there.steal_share, limits.steal_share):
-        yield (
-            f"{there.node}: the hypervisor took {there.steal_share:.1%} of the processor time;"
-            f" allowed: {limits.steal_share:.1%}"
-        )
+    if beyond := _beyond(there.steal_share, limits.steal_share):
+        took, most = distinct(*beyond, 1, "%")
+        yield (f"{there.node}: the hypervisor took {took} of the processor time; allowed: {most}")
     drop, hz = limits.frequency_drop, there.frequency_hz
     if drop is not None and hz and usual_hz and hz < (1 - drop) * usual_hz:
         yield (
@@ -88,8 +87,11 @@ def _disturbed(there: NodeConditions, node: NodeSeries, limits: AcceptanceLimits
         )
 
 
-def _beyond(value: float | None, limit: float | None) -> bool:
-    return value is not None and limit is not None and value > limit
+def _beyond(value: float | None, limit: float | None) -> tuple[float, float] | None:
+    """Value and limit, if it exceeds a limit that there is."""
+    if value is None or limit is None or value <= limit:
+        return None
+    return value, limit
 
 
 def _foreign_bytes(
@@ -175,14 +177,16 @@ def _rates(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> 
     yield from _gaps(rows, window_s, late_s)
     yield from _too_slow(did, start_s, wanted, limits.min_share)
     if (share := _share_of_alone(did, wanted)) > limits.max_share:
+        reached, most = distinct(share, limits.max_share, 0, "%")
         yield (
-            f"{wanted.verb} at {share:.0%} of its rate alone; at most {limits.max_share:.0%} is"
-            " allowed: the rate alone was disturbed"
+            f"{wanted.verb} at {reached} of its rate alone; at most {most} is allowed: the rate"
+            " alone was disturbed"
         )
     most_b_s = _most_b_s(writer, window_s)
     if did.rate_b_s > most_b_s:
-        share, most = did.rate_b_s / wanted.rate_b_s, most_b_s / wanted.rate_b_s
-        yield f"{wanted.verb} at {share:.0%} of {wanted.name}; at most {most:.0%} is allowed"
+        shares = did.rate_b_s / wanted.rate_b_s, most_b_s / wanted.rate_b_s
+        reached, most = distinct(*shares, 0, "%")
+        yield f"{wanted.verb} at {reached} of {wanted.name}; at most {most} is allowed"
 
 
 def _most_b_s(writer: WriterSeries, window_s: Window) -> float:
@@ -216,10 +220,8 @@ def _too_slow(did: InWindow, start_s: float, wanted: Expected, min_share: float)
         if slowest.rate_b_s <= 0:
             yield f"{wanted.verb} nothing {where}"
     elif not 0 < least_b_s >= min_share * wanted.rate_b_s:
-        yield (
-            f"{wanted.verb} at {least_b_s / wanted.rate_b_s:.0%} of {wanted.name} {where}; at"
-            f" least {min_share:.0%} is required"
-        )
+        share, least = distinct(least_b_s / wanted.rate_b_s, min_share, 0, "%")
+        yield f"{wanted.verb} at {share} of {wanted.name} {where}; at least {least} is required"
 
 
 def _share_of_alone(did: InWindow, wanted: Expected) -> float:

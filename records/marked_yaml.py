@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.fields import FieldInfo
 
 from records import units
-from records.errors import InputError, fault_of, show
+from records.errors import InputError, fault_of, near, show
 from records.files import read_regular
 from records.text import one_line
 
@@ -86,6 +86,8 @@ def parse(text: str, path: Path) -> Marked:
             said = str(error.problem or error.context)
         line = mark.line + 1 if mark else 1
         what = " ".join(said.split())
+        if mark and text.splitlines()[mark.line :] and "\t" in text.splitlines()[mark.line]:
+            what = f"{what}; a tab is in this line, and YAML is indented with spaces"
         raise InputError(one_line(f"{path}:{line}: invalid YAML: {what}")) from error
     return marked
 
@@ -166,7 +168,8 @@ def first(files: Sequence[Marked], error: ValidationError, model: type[BaseModel
     fault = fault_of(details)
     if details["type"] == "extra_forbidden":
         fields = model_around(model, place).model_fields.items()
-        fault += f"; allowed: {', '.join(field.alias or name for name, field in fields)}"
+        names = [field.alias or name for name, field in fields]
+        fault += f"{near(str(place[-1]), names)}; allowed: {', '.join(names)}"
     return one_line(f"{where(files, place)}: {fault}")
 
 

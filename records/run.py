@@ -226,7 +226,9 @@ def load_header(run: Path) -> RunHeader:
     try:
         record = read_json(path)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise InputError(f"{run}: not a run folder (no run.json)") from error
+        held = sorted(path.parent for path in run.glob("*/run.json"))
+        hint = f"; it holds runs, such as {held[-1]}" if held else ""
+        raise InputError(f"{run}: not a run folder (no run.json){hint}") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     schema = record.get("schema") if isinstance(record, dict) else SCHEMA_VERSION

@@ -186,6 +186,15 @@ def change(ratio: float) -> str:
     return f"{signed((ratio - 1) * 100, 1)} %"
 
 
+def distinct(value: float, limit: float, digits: int, kind: str) -> tuple[str, str]:
+    """Both as text, with as many digits, up to three more, as tell them apart; `kind`: `f`, `%`."""
+    for places in range(digits, digits + 4):
+        texts = f"{value:.{places}{kind}}", f"{limit:.{places}{kind}}"
+        if texts[0] != texts[1]:
+            return texts
+    return f"{value:.{digits}{kind}}", f"{limit:.{digits}{kind}}"
+
+
 def plural(number_: int, thing: str) -> str:
     """`1 pair`, `2 pairs`."""
     return f"{number_:,} {thing}{'' if number_ == 1 else 's'}"

@@ -131,6 +131,9 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: empty if there is none, or a result is only known to be correct at one length.
     lengthened_by = ""
 
+    #: Names of variables that are sizes with their units, such as 64MiB: a plan checks them.
+    sizes = ()
+
     #: Whether figures of merit can be compared between numbers of cores.
     comparable_across_cores = False
 

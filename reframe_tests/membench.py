@@ -32,6 +32,7 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     )
     lengthened_by = "duration_s"
     comparable_across_cores = True
+    sizes = ("size",)
     #: What the writers lose is a result here, so their rate before the run is measured.
     ready_rows = 3
 

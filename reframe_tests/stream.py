@@ -44,6 +44,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     tags = {"single_node"}
     lengthened_by = "iterations"
     comparable_across_cores = True
+    sizes = ("array_most",)
 
     #: Kernel iterations; Groves, Grant and Arnold (2016) use 300.
     iterations = variable(int, value=300)

@@ -95,6 +95,7 @@ def machine_page(history: MachineHistory, nights: Sequence[PageNight]) -> str:
         cases=_cases(history),
         nights=sorted(nights, key=lambda ended: ended.night, reverse=True)[:_LISTED],
         looks=_LOOKS,
+        plural=units.plural,
         meaning=MEANING,
         recent=RECENT,
         fewest=FEWEST,

@@ -107,6 +107,7 @@ _KINDS = {
 #: Suffix of a key -> format of its number; longer suffixes come first.
 _ENDINGS: dict[str, Callable[[float], str]] = {
     "_b_s": lambda value: quantity(value, "B/s"),
+    "mtu_b": lambda value: f"{value:.0f} B",
     "_b": binary,
     "_hz": lambda value: f"{value / 1e9:.4g} GHz",
     "_mhz": lambda value: f"{value:.4g} MHz",

@@ -24,6 +24,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from records import units
 from records.arms import level_text
 from records.chain import file_digest
 from records.checkout import python_main, python_path
@@ -50,11 +51,16 @@ _OWN = frozenset({"mpi", "notes", "package", "program", "provenance", "stack"})
 _ANSWER_S = 120.0
 
 
+#: What a variable of a type accepts that is no number.
+_ALLOWED = {"bool": "true, false", "str": "text", "size": "a size with its unit, such as 64MiB"}
+
+
 @dataclass(frozen=True)
 class VariableType:
     """What a variable accepts: values of its type; numbers from 1, or lower if the default is."""
 
-    #: `int`, `float`, `bool`, `str`, or a type of ReFrame's, of which nothing is known.
+    #: `int`, `float`, `bool`, `str`, `size` (text with a unit, or none), or a type of ReFrame's, of
+    #: which nothing is known.
     name: str
     #: None if it is not a number.
     default: float | None = None
@@ -67,13 +73,15 @@ class VariableType:
             return f"whole numbers from {min(1, least):g}"
         if self.name == "float":
             return "numbers above 0" if least > 0 else f"numbers from {least:g}"
-        return {"bool": "true, false", "str": "text"}.get(self.name, "anything")
+        return _ALLOWED.get(self.name, "anything")
 
     def accepts(self, value: Any) -> bool:
         """Whether a value of a campaign's can be set."""
         is_truth, least = isinstance(value, bool), self.default or 0
         if self.name in ("bool", "str"):
             return is_truth == (self.name == "bool")
+        if self.name == "size":
+            return value == "" or _is_size(value)
         if self.name not in ("int", "float"):
             return True
         kinds = int if self.name == "int" else (int, float)
@@ -82,6 +90,12 @@ class VariableType:
         if self.name == "int":
             return value >= min(1, least)
         return value > 0 if least > 0 else value >= least
+
+
+def _is_size(value: Any) -> bool:
+    with suppress(InputError):
+        return isinstance(value, str) and units.size_b(value, "") > 0
+    return False
 
 
 @dataclass(frozen=True)
@@ -141,7 +155,7 @@ class CheckVariables:
     def typed(self, name: str, value: Level) -> Level:
         """A value of a campaign as one of the variable's type."""
         kind = self.types[name].name if name in self.types else ""
-        if kind == "str":
+        if kind in ("str", "size"):
             return level_text(value)
         return float(value) if kind == "float" and isinstance(value, int) else value
 
@@ -327,8 +341,9 @@ def _type(check: Any, name: str) -> dict[str, Any]:
     types: Any = getattr(check._rfm_var_space.vars[name].field, "_types", ())
     default = _default(check, name)
     is_number = isinstance(default, int | float) and not isinstance(default, bool)
+    plain = types[0].__name__ if len(types) == 1 else ""
     return {
-        "name": types[0].__name__ if len(types) == 1 else "",
+        "name": "size" if name in getattr(check, "sizes", ()) else plain,
         "default": default if is_number else None,
     }
 

@@ -170,7 +170,10 @@ def _of_fields(entries: Sequence[_Asked], checks: Collection[str]) -> Iterator[F
     name = entries[0].campaign.injector.name
     writing = ["auto", *sorted(name for name, of in INJECTORS.items() if of.writes)]
     if name not in writing:
-        text = f"{show(name)} found; allowed: {' '.join(writing)}"
+        programs = {of.program: name for name, of in INJECTORS.items() if of.writes and of.program}
+        meant = programs.get(name)
+        hint = f", did you mean '{meant}'?" if meant else near(name, writing)
+        text = f"{show(name)} found{hint}; allowed: {' '.join(writing)}"
         yield Fault(("injector", "name"), text)
     for asked in entries:
         if asked.entry.check not in checks:
@@ -239,6 +242,7 @@ def _levels(asked: _Asked) -> Iterator[Fault]:
         where = asked.at("check")
         if name in asked.factors:
             where = asked.place_of(name)
+            text = text if index is not None else f"of '{entry.check}', {text}"
         elif name in asked.entry.set:
             where = asked.at("set", name)
         elif name in _OF_INJECTOR:

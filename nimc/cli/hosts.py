@@ -15,7 +15,6 @@ from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, Finding, examine
 from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
 from nimc.cluster.reservation import Reservation
-from records import units
 from records.errors import InputError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
@@ -104,12 +103,12 @@ def origins_command() -> None:
 
 @origins_command.command()
 @options.machine_option
-@click.option("--time", "length", default="4h", help="Duration.")
+@click.option("--time", "length_s", type=options.DURATION, default="4h", help="How long.")
 @click.option("--nodes", help="Node list [default: number and partition of the site file].")
 @answers()
-def create(machine: str, length: str, nodes: str | None) -> Answer:
+def create(machine: str, length_s: float, nodes: str | None) -> Answer:
     """Reserve the origin nodes for you, from now."""
-    minutes = max(1, round(units.duration_s(length, "--time") / 60))
+    minutes = max(1, round(length_s / 60))
     return _shown(reservation.create(load_machine(machine), minutes, nodes))
 
 
@@ -160,7 +159,7 @@ def list_remedies() -> Answer:
 
 
 @remedy_command.command(name="show")
-@click.argument("name")
+@click.argument("name", shell_complete=options.of_names(lambda: ROOT_REMEDIES))
 @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A value of the scripts.")
 @click.option("--part", type=click.Choice(PARTS), help="Print only this file.")
 @answers()

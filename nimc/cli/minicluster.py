@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -12,7 +12,7 @@ from nimc.cli.document import Answer, answers
 from records.commands import command
 from records.text import aligned
 from testbed import cluster
-from testbed.spec import ClusterLayout, Spec, default_state
+from testbed.spec import ClusterLayout, Fabric, Spec, default_state
 from testbed.state import State
 
 _state = click.option(
@@ -35,7 +35,12 @@ def minicluster_command() -> None:
 
 
 @minicluster_command.command()
-@click.option("--fabric", default="veth", help="veth or rxe (soft-RoCE).")
+@click.option(
+    "--fabric",
+    type=click.Choice(get_args(Fabric)),
+    default="veth",
+    help="Namespaces of this host, or virtual machines with soft-RoCE.",
+)
 @click.option("--nodes", default=4, help="Number of nodes.")
 @click.option("--origins", default=1, help="Number of them that are origins.")
 @click.option("--numa", default=1, help="NUMA nodes of a virtual machine.")

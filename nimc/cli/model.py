@@ -19,18 +19,24 @@ from analysis.contention.evaluate import (
     errors_percent,
     evaluate,
     load_published,
+    published_names,
 )
 from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
 from analysis.samples.integrity import require_sound
 from nimc.cli.document import Answer, Listing, answers
-from nimc.cli.options import RunPath, output_option, useless_without
+from nimc.cli.options import RunPath, of_names, output_option, useless_without
 from records.errors import InputError
 from records.files import replace_text
 from records.text import Line, visible, wrapped
 from records.units import NONE, quantity
 
-platform_option = click.option("--platform", help="A published machine, such as henri.")
+platform_option = click.option(
+    "--platform",
+    metavar="NAME",
+    shell_complete=of_names(published_names),
+    help="A published machine, such as henri.",
+)
 file = RunPath()
 model_option = click.option("--model", "model_path", type=file, help="A fitted model.")
 

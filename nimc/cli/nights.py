@@ -71,8 +71,7 @@ def run(
 ) -> Answer:
     """Run CAMPAIGN tonight, or resume an unfinished run, and judge the night.
 
-    Exit codes: 0 measured, inconclusive or not run; 1 slower; 2 invalid usage or campaign; 3 the
-    machine failed.
+    A night that is inconclusive or was not run ends with exit code 0, a slower one with 1.
     """
     ended = NightRun(
         campaign.absolute(),

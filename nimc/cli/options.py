@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -123,6 +123,13 @@ class ResultsPath(click.Path):
         return Path(text)
 
 
+def require_own_results(results: Path) -> None:
+    """Raise InputError for a folder of runs to which this user may add none."""
+    there = next(path for path in (results, *results.absolute().parents) if path.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"--results: '{results}' found; allowed: a folder that you may write to")
+
+
 #: A campaign: its file, or the name of one of `campaigns/`.
 campaign_argument = click.argument("campaign", type=CampaignPath())
 
@@ -158,6 +165,45 @@ force_option = click.option(
 )
 
 
+class DurationParam(click.ParamType[float]):
+    """A length of time with its unit, such as `10min`, in seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Raises InputError."""
+        return units.duration_s(value, param.opts[0] if param else self.name)
+
+
+#: A length of time, as the option's argument in seconds.
+DURATION = DurationParam()
+
+
+def of_names(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    """Completes names, which are listed only then."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return complete
+
+
+def case_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Completes the cases of the command's campaign; none of a file that cannot be read."""
+    from records import marked_yaml
+
+    # While an option lacks its value, click has not yet taken the words for the arguments.
+    named = ctx.params.get("campaign") or next(iter(ctx.args), "")
+    with suppress(InputError, OSError, AttributeError, TypeError, KeyError):
+        file = CampaignPath().convert(named, None, ctx)
+        entries = marked_yaml.load(file).data["workloads"]
+        names = (str(entry.get("case") or entry["check"]) for entry in entries)
+        return [name for name in names if name.startswith(incomplete)]
+    return []
+
+
 def share(_ctx: click.Context, param: click.Parameter, given: str | None) -> float | None:
     """A share above 0, at most 1: `0.3`, or `30%`. Raises InputError."""
     if given is None:
@@ -186,8 +232,8 @@ _LEVELS = {
 wait_option = click.option(
     "--wait",
     "wait_s",
+    type=DURATION,
     default="10min",
-    callback=lambda _ctx, _param, value: units.duration_s(value, "--wait"),
     help="How long the job may wait in the queue; it is cancelled then.",
 )
 

@@ -59,7 +59,14 @@ def _look(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> in
     help="Most pairs of a case, instead of the campaign's; a finished run continues up to them.",
 )
 @click.option("--nodelist", metavar="N,N", help="Target nodes, for Slurm [default: any].")
-@click.option("--case", "cases", multiple=True, help="Only this case. May be repeated.")
+@click.option(
+    "--case",
+    "cases",
+    metavar="CASE",
+    multiple=True,
+    shell_complete=options.case_names,
+    help="Only this case. May be repeated.",
+)
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if a case stays inconclusive.")
 def run_command(
     campaign: Path,
@@ -126,6 +133,7 @@ def measured(
     Also a finished run, with the most `pairs` of a case.
     """
     remark = silent if progress == "quiet" else log
+    options.require_own_results(results)
     reframe = find_reframe()
     request = replace(request, lengths=past_lengths(results.absolute(), header.digest))
     able = possible(request)
@@ -141,7 +149,8 @@ def measured(
         call.save(folder.path)
         remark(f"machine: {request.machine.name}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
-        remark(f"head of its chain: {folder.head}")
+        if folder.resumed:
+            remark(f"head of its chain: {folder.head}")
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
         long = too_long(request.plan(able.cannot), request.time_limit_s)
@@ -160,7 +169,9 @@ def measured(
                     interrupts.check()  # one that came after the last block
                 for failure in failures:
                     log(str(failure))
-                if not failures:
+                if failures:
+                    log(_how_to_go_on(folder))
+                else:
                     folder.finish()
                 return conclude(folder, failures)
         except Stopped as stop:

@@ -112,20 +112,28 @@ def _published_text(paper: dict[str, Any]) -> str:
 
 @click.command()
 @click.option("--ranks", default="64,512,1024,2048,4096,8192", metavar="N,N")
-@click.option("--mtti", default="5y", help="Mean time to interrupt of a rank.")
 @click.option(
-    "--write", default="1s", help="Length of one write: 1s, or '46k messages of 64KiB at 3GB/s'."
+    "--mtti",
+    "mtti_s",
+    type=options.DURATION,
+    default="5y",
+    help="Mean time to interrupt of a rank.",
+)
+@click.option(
+    "--write",
+    default="1s",
+    metavar="LENGTH",
+    help="Length of one write: 1s, or '46k messages of 64KiB at 3GB/s'.",
 )
 @click.option("--paper", "published", is_flag=True, help="Table V, published and computed.")
 @answers()
-def writers_command(ranks: str, mtti: str, write: str, published: bool) -> Answer:
+def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> Answer:
     """Compute concurrent writers of ranks that checkpoint uncoordinated at Daly's interval."""
     if published:
         options.only_with("--paper", "--json")
         document, text = _table_5()
         return Answer(document, [wrapped(text)], schema=2)
     counts = [units.count(part, "--ranks") for part in ranks.split(",")]
-    mtti_s = units.duration_s(mtti, "--mtti")
     write_s = write_length_s(write, "--write")
     rows = [concurrent_writers(count, mtti_s, write_s) for count in counts]
     header = ["ranks", "interval (s)", "daly", "exact", "writes/s", f"constant {PAPER_SHARE:.1%}"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from nimc.cli.document import Answer, answers
-from nimc.cli.options import FILE, machine_option
+from nimc.cli.options import FILE, machine_option, of_names
 from records.errors import InputError
 from records.machine.site import require_known
 from records.text import aligned, wrapped
@@ -89,7 +89,7 @@ def setup(
 
 
 @spack_command.command()
-@click.argument("stacks", nargs=-1, metavar="STACK...")
+@click.argument("stacks", nargs=-1, metavar="STACK...", shell_complete=of_names(known_environments))
 @machine_option
 @_jobs
 @answers()
@@ -103,7 +103,9 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
 
 
 @spack_command.command()
-@click.argument("stacks", nargs=-1, metavar="[STACK...]")
+@click.argument(
+    "stacks", nargs=-1, metavar="[STACK...]", shell_complete=of_names(known_environments)
+)
 @machine_option
 @answers()
 def info(stacks: tuple[str, ...], machine: str) -> Answer:

@@ -28,7 +28,7 @@ from records.machine.devices import Device, Port
 from records.machine.host import Host
 from records.machine.program import version_of
 from records.machine.site import Machine
-from records.machine.slurm import SCHEDULERS, ask_nodes, option_values
+from records.machine.slurm import SCHEDULERS, ask_nodes, fields_of, option_values, partition_in
 from records.programs import ask
 from records.text import some
 from reframe_tests.spack.setup import compilers, find_spack, layout, load, without_compiler
@@ -157,11 +157,12 @@ def writes(site: Machine) -> list[Finding]:
         "interface": "agents use the address of the first node's host name",
         "nic": "the number of origins of short writes cannot follow from the link",
     }
+    what = f"keys of site/{site.name}.yaml"
     unset = [f"no {key}: {cost}" for key, cost in costs.items() if getattr(site, key) is None]
     if unset:
         remedy = f"see site/example_slurm.yaml for the keys of site/{site.name}.yaml"
-        return [lacking("writes", "; ".join(unset), remedy)]
-    return [Finding("writes", "ok", f"counted by {site.device}, agents over {site.interface}")]
+        return [lacking(what, "; ".join(unset), remedy)]
+    return [Finding(what, "ok", f"counted by {site.device}, agents over {site.interface}")]
 
 
 def targets(site: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
@@ -200,19 +201,30 @@ def uncompiled(cells: Matrix) -> bool:
     return any("no compiler " in reason for reason in cells.nowhere.values())
 
 
-def sharing(partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
+def sharing(
+    partitions: Sequence[Mapping[str, Any]], environment: Mapping[str, str]
+) -> list[Finding]:
     """Slurm partitions that do not request whole nodes: other jobs may load a target's memory."""
-    wrong = []
+    wrong, whole = [], whole_node_partitions(environment)
     for part in partitions:
         values = set(option_values(part.get("access", []), "exclusive"))
         # Of one's own jobs, or of a group's, others may share the node.
-        if part["scheduler"] in SCHEDULERS and not values - {"user", "mcs"}:
+        is_shared = part["scheduler"] in SCHEDULERS and not values - {"user", "mcs"}
+        if is_shared and partition_in(part.get("access", [])) not in whole:
             wrong.append(part["name"])
     if not wrong:
         return []
     detail = f"{', '.join(wrong)}: access has no --exclusive, so other jobs may share a target"
-    remedy = "add it, unless the partition gives whole nodes only (OverSubscribe=EXCLUSIVE)"
-    return [lacking("whole nodes", detail, remedy)]
+    return [lacking("whole nodes", detail, "add it")]
+
+
+def whole_node_partitions(environment: Mapping[str, str]) -> set[str | None]:
+    """Slurm's partitions that give whole nodes only; None for the default one if it does."""
+    answer = ask(["scontrol", "--oneliner", "show", "partition"], environment)
+    rows = map(fields_of, answer.stdout.splitlines() if answer.ok else [])
+    whole = [fields for fields in rows if fields.get("OverSubscribe") == "EXCLUSIVE"]
+    names: set[str | None] = {fields.get("PartitionName") for fields in whole}
+    return names | {None for fields in whole if fields.get("Default") == "YES"}
 
 
 def origins(site: Machine, environment: Mapping[str, str]) -> list[Finding]:
@@ -289,6 +301,14 @@ def rdma(here: Host, site: Machine) -> list[Finding]:
         else:
             rows.append(Finding(what, "ok", detail))
     return rows
+
+
+def unseen_nodes(site: Machine | None) -> list[Finding]:
+    """That nobody looked at the nodes of a cluster, whose devices and modules this host lacks."""
+    if site is None or site.origins.policy == "same_host":
+        return []
+    remedy = f"`{command('doctor', '--machine', site.name, '--in-job')}`"
+    return [lacking("nodes", "not looked at: their devices, modules and limits", remedy)]
 
 
 def used_devices(here: Host, site: Machine) -> Iterator[Finding]:
@@ -445,11 +465,11 @@ def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.R
     )
     findings += [c_compiler(needed=uncompiled(of_targets)), *environments(of_targets, path)]
     findings += [
-        *sharing(partitions),
+        *sharing(partitions, settings.environment),
         *injectors(site),
         *tools(),
         spack(name),
-        *of_nodes,
+        *(of_nodes or unseen_nodes(site)),
     ]
     why = ", ".join(row.what for row in findings if row.needed and row.state == "missing")
     return Diagnosis(name, why, findings, here.as_dict(), cells)

@@ -22,7 +22,7 @@ from nimc.cluster import trial
 from nimc.cluster.doctor import Finding, lacking, peculiarities, required, used_devices
 from nimc.cluster.node_look import LookedAt
 from nimc.run.runner import reported_cases, why_failed
-from nimc.run.session import SlurmWatch, find_reframe, run_session
+from nimc.run.session import LOOK, SlurmWatch, find_reframe, run_session
 from records import processes
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
@@ -37,8 +37,6 @@ from records.plan import BlockPlan
 _JOB = "job on nodes"
 #: The plan of the trial, in the job's folder.
 _PLAN = "trial-plan.json"
-#: Begins the name of the job's folder.
-PREFIX = ".nimc-look-"
 _CHECK = Path(__file__).with_name("node_look_check.py")
 #: Begins each error of sbatch; ends what ReFrame quotes of it.
 _SBATCH, _ENDS = "sbatch: error: ", " --- stderr ---"
@@ -104,7 +102,7 @@ def look(
     make_named_folder(results)
     with (
         Interrupts() as interrupts,
-        tempfile.TemporaryDirectory(prefix=PREFIX, dir=results.absolute()) as path,
+        tempfile.TemporaryDirectory(prefix=LOOK, dir=results.absolute()) as path,
         private_lock(Path(path, "lock")) as lock,
         closing(SlurmWatch(Path(path), tell)) as watch,
     ):

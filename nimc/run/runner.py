@@ -152,6 +152,8 @@ _FULL_B = 64 * 1024
 _SKIPPED = (
     r"(?:SKIP.*? \[|skipping test (?:file )?'[^']*': |(?=\b\w+ does not run on ))(.*?)\]?\s*$"
 )
+#: Escape sequences with which ReFrame colours its output.
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 #: Longest reason that is printed, characters.
 _LONGEST = 400
 
@@ -176,8 +178,12 @@ def why_failed(status: int, logs: Path) -> str | None:
     for case in failed:
         why = case.get("fail_reason") or "no reason given"
         return _line(f"ReFrame failed in '{case.get('fail_phase', 'run')}': {why}")
-    how = f"ended with status {status}" if status >= 0 else f"was killed by {Signals(-status).name}"
-    return _line(f"ReFrame {how}: {_last_words(logs / 'reframe.log')}")
+    log = logs / "reframe.log"
+    if status < 0:  # what it printed last is no reason
+        return _line(
+            f"ReFrame was killed by {Signals(-status).name}, as for lack of memory ({log})"
+        )
+    return _line(f"ReFrame ended with status {status}: {_last_words(log)}")
 
 
 def is_done(logs: Path) -> bool:
@@ -211,7 +217,7 @@ def reported_cases(logs: Path) -> list[dict[str, str]]:
 
 def _last_words(log: Path) -> str:
     """The last error in ReFrame's output, else its last line."""
-    lines = list(filter(str.strip, kernel_text.read(log).splitlines()))
+    lines = list(filter(str.strip, _COLOURS.sub("", kernel_text.read(log)).splitlines()))
     last = ([line for line in lines if "error" in line.lower()] or lines)[-1:]
     return f"{last[0].strip()} ({log})" if last else f"it printed nothing to {log}"
 
@@ -221,7 +227,8 @@ def _skipped(logs: Path) -> str | None:
     results = {case.get("result") for case in reported_cases(logs)}
     if results - {"skip"}:
         return None
-    if reasons := re.findall(_SKIPPED, kernel_text.read(logs / "reframe.log"), re.MULTILINE):
+    text = _COLOURS.sub("", kernel_text.read(logs / "reframe.log"))
+    if reasons := re.findall(_SKIPPED, text, re.MULTILINE):
         return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
     return "skipped by ReFrame" if results else None
 
@@ -451,10 +458,11 @@ class CampaignRunner:
     def _beside(self) -> list[str]:
         """Notes on other runs on this host, also printed; none if the checks run elsewhere."""
         others = [] if self.request.slurm else others_beside(self.run)
-        notes = [Note.BESIDE(run=Path(other).name) for other in others]
-        for note in notes:
-            self.display.tell(f"{note}; {Note.BESIDE.remedy}")
-        return notes
+        if not others:
+            return []
+        note = Note.BESIDE(run=", ".join(others))
+        self.display.tell(f"{note}; {Note.BESIDE.remedy}")
+        return [note]
 
     def _tick(
         self,

@@ -106,14 +106,20 @@ def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
     child.wait()
 
 
+#: Begins the name of the folder of a job that looks at nodes (`nimc.cluster.in_job`).
+LOOK = ".nimc-look-"
+
+
 def users_of(run: Path) -> list[int]:
     """This user's processes on this host that a run has started and that still exist."""
     return [pid for pid, of in _started() if of == str(run)]
 
 
 def others_beside(run: Path) -> list[str]:
-    """Folders of this user's other runs that have processes on this host."""
-    return sorted({of for _, of in _started()} - {str(run)})
+    """Names of this user's other runs that have processes on this host."""
+    names = {Path(of).name for _, of in _started() if of != str(run)}
+    looks = [name for name in names if name.startswith(LOOK)]
+    return [*sorted(names.difference(looks)), *(["a look at nodes"] if looks else [])]
 
 
 def _started() -> Iterator[tuple[int, str]]:

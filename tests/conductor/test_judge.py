@@ -191,7 +191,7 @@ _CONTROL = {"injector": "spin", "alone_b_s": 0.0}
         # A limited writer: in 3 s at most 1.5 times 100 B/s, and two messages of 1 B.
         (rows(150, 150, 150), (0.0, 3.0), {**_THROTTLED, "alone_b_s": 500.0}, None),
         (rows(151, 151, 151), (0.0, 3.0), {**_THROTTLED, "alone_b_s": 500.0},
-         "wrote at 151% of the requested rate; at most 151% is allowed"),
+         "wrote at 151.0% of the requested rate; at most 150.7% is allowed"),
         # A control must run all the time, however little. A report that the busy host delays is of
         # all the time since the one before.
         ([RateRow(9, 10, 1.0), RateRow(10, 13.5, 0.2)], (10.0, 13.0), _CONTROL, None),

@@ -147,6 +147,12 @@ def test_a_campaign_takes_a_line_of_eighty_columns(command, monkeypatch):
         ("report results/q", "file", {"results/q"}),
         ("compare a b", "file", {"b"}),
         ("plan ./x", "file", {"./x"}),
+        ("run quick --case la", "plain", {"lammps"}),
+        ("run none.yaml --case la", "plain", set()),
+        ("minicluster up --fabric r", "plain", {"rxe"}),
+        ("remedy show irq", "plain", {"irq_affinity"}),
+        ("spack build prof", "plain", {"profiling"}),
+        ("model predict --platform henri-s", "plain", {"henri-subnuma"}),
     ],
 )
 def test_the_shell_completes_commands_options_campaigns_machines_and_paths(typed, kind, expected):

@@ -87,6 +87,12 @@ def test_one_line_says_why(command, words, said):
     assert "unexpectedly" not in line
 
 
+def test_a_folder_of_runs_that_is_given_as_a_run_names_one(command, tmp_path):
+    made_run(tmp_path / "monday")
+    line = command.refused("report", tmp_path)
+    assert line.endswith(f"(no run.json); it holds runs, such as {tmp_path / 'monday'}")
+
+
 def test_alarms_of_an_unknown_machine_are_refused(command, tmp_path, monkeypatch):
     monkeypatch.setattr("analysis.report.page.render", render)
     results = ("--results", tmp_path)

@@ -6,6 +6,7 @@ from records.errors import InputError
 from records.units import (
     change,
     count,
+    distinct,
     duration_s,
     fraction,
     number,
@@ -101,6 +102,13 @@ def test_a_change_has_a_sign_unless_it_rounds_to_nothing() -> None:
     assert changes == ["+12.3 %", "\u221224.8 %", "0.0 %", "0.0 %", "+50.0 %"]
     # +428 % and -59 % say the same of a time and of its rate in two ways.
     assert [change(ratio) for ratio in (5.283, 0.406)] == ["5.28 times", "0.41 times"]
+
+
+def test_a_value_and_its_limit_never_read_the_same() -> None:
+    assert distinct(0.496, 0.5, 0, "%") == ("49.6%", "50.0%")
+    assert distinct(0.4, 0.5, 0, "%") == ("40%", "50%")
+    assert distinct(0.2504, 0.25, 2, "f") == ("0.2504", "0.2500")
+    assert distinct(0.0, 1e-9, 0, "%") == ("0%", "0%")
 
 
 def test_counts_agree_with_their_noun() -> None:

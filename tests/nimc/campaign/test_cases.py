@@ -119,7 +119,8 @@ def test_exclude_and_only(tmp_path, cells, ten, twenty):
             for key, own, level in (("message", "message", "64KiB"), ("injector", "name", "ucx"))
         ),
         # A figure that depends on the number of cores.
-        ("lammps", "factors: {reserved_cores: [0, 1]}", "4: factors.reserved_cores: figures of"),
+        ("lammps", "factors: {reserved_cores: [0, 1]}",
+         "4: factors.reserved_cores: of 'lammps', figures of"),
         # 80 characters, `@iterations=`, `,llc_multiple=` and both levels behind them.
         (f", case: {'a' * 80}, factors: {{iterations: [{'x' * 40}], llc_multiple: [{'x' * 40}]}}",
          "arms: [off, on]", f"3: workloads[0].case: '{'a' * 40}...' has {80 + 12 + 40 + 14 + 40}"

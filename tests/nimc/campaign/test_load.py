@@ -72,6 +72,11 @@ def test_defaults_are_the_documented_ones_and_quantities_become_si(tmp_path):
         ("injector: {message: 64}", "injector.message: '64' is not a size;"),
         ("injector: {rate: 500MB}", "injector.rate: '500MB' is not a rate;"),
         ("injector: {name: verbs}", "injector.name: 'verbs' found;"),
+        (
+            "injector: {name: ib_write_bw}",
+            "injector.name: 'ib_write_bw' found, did you mean 'perftest'?; allowed: auto ",
+        ),
+        ("injector: {name: perftst}", "injector.name: 'perftst' found, did you mean 'perftest'?"),
     ],
 )
 def test_a_fault_is_reported_with_its_line_and_what_is_allowed(tmp_path, added, expected):

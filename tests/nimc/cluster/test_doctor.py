@@ -323,16 +323,25 @@ def test_an_injector_is_asked_of_the_host_only_where_writers_run_there(
     assert writes.remedy == "'apt install x'"
 
 
-def test_targets_that_others_may_share_are_reported():
+def test_targets_that_others_may_share_are_reported(tmp_path, monkeypatch):
     partitions = [
         {"name": "a", "scheduler": "slurm", "access": ["--partition=a"]},
         {"name": "b", "scheduler": "slurm", "access": ["--partition=b", "--exclusive"]},
         {"name": "c", "scheduler": "slurm"},
         {"name": "d", "scheduler": "local"},
+        {"name": "e", "scheduler": "slurm", "access": ["-p e"]},
     ]
-    (row,) = doctor.sharing(partitions)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    whole = "PartitionName=e Default=NO OverSubscribe=EXCLUSIVE"
+    shown = f"PartitionName=a OverSubscribe=NO\n{whole}\n"
+    program(tmp_path, "scontrol", f"printf '{shown}'")
+    monkeypatch.setenv("PATH", environment["PATH"])
+    (row,) = doctor.sharing(partitions, environment)
     assert (row.state, row.needed) == ("limited", False)
     assert row.detail.startswith("a, c: access has no --exclusive")
+    program(tmp_path, "scontrol", f"printf '{shown}' | sed s/Default=NO/Default=YES/")
+    (row,) = doctor.sharing(partitions, environment)
+    assert row.detail.startswith("a: access has no --exclusive")
 
 
 @pytest.mark.parametrize(

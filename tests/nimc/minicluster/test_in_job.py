@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.cluster.in_job import PREFIX
+from nimc.run.session import LOOK
 from tests.nimc.minicluster.real import Cluster
 
 
@@ -29,5 +29,5 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
         assert "over tcp, 1 queue pair; counted: " in found[what]["detail"]
         assert "at the target by net:eth0" in found[what]["detail"]
         assert "proof: device" in found[what]["detail"]
-    assert not list(tmp_path.rglob(f"{PREFIX}*"))
+    assert not list(tmp_path.rglob(f"{LOOK}*"))
     assert two_nodes.slurm("squeue", "--noheader") == ""

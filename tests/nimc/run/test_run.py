@@ -218,6 +218,7 @@ def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc):
     """The chain goes on; its head before each block is in the report of ReFrame."""
     _, begun = nimc.ended(fake="torn", code=3)  # gone after three pairs of six
     assert "ReFrame was killed by SIGKILL" in begun
+    assert f"to resume: {Shell(nimc.folder).line(*nimc.words())}" in begun.splitlines()[-1]
     assert nimc.complete_pairs("stream") == 3
     header, run = nimc.header(), nimc.the_run()
     assert header["seed"] == run_seed(header["digest"], run.name)
@@ -232,10 +233,9 @@ def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc):
     later = [s for s in nimc.samples("stream") if s["block"] == 1 and not s["warmup"]]
     assert len(later) == 3 * 3
     assert {sample["seed"] for sample in nimc.samples("stream")} == {header["seed"]}
-    heads = [re.search("head of its chain: ([0-9a-f]{64})", err)[1] for err in (begun, resumed)]
     logs = [(run / f"logs/stream/{block}/reframe.log").read_text() for block in (0, 1)]
-    for head, log in zip(heads, logs, strict=True):
-        assert f"--session-extras=nimc_head={head}" in log
+    heads = [re.search("--session-extras=nimc_head=([0-9a-f]{64})", log)[1] for log in logs]
+    assert f"head of its chain: {heads[1]}" in resumed
     last = nimc.header()["head"]
     assert f"\nhead:    {last}\n" in out
     assert len({*heads, last}) == 3
@@ -277,7 +277,7 @@ def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(
     ("options", "status", "expected"),
     [
         (["--machine", "nowhere"], 2, "machine 'nowhere': site/nowhere.yaml not found; known mach"),
-        (["--results", "small.yaml/x"], 3, "small.yaml/x: Not a directory"),
+        (["--results", "small.yaml/x"], 2, "--results: 'small.yaml/x' found; allowed: a folder"),
         (["--results", "/proc/none"], 3, "/proc/none: No such file or directory"),
         ([], 3, "reframe: not found NIMC_REFRAME="),
     ],

@@ -46,6 +46,13 @@ def test_what_ignores_sigterm_is_killed_by_a_second_signal_or_after_its_time(
     assert session.users_of(tmp_path) == []
 
 
+def test_other_runs_of_the_user_on_this_host_are_named(monkeypatch):
+    mine = "quick-here-1"
+    of = {1: mine, 2: "tiny-here-2", 3: "tiny-here-2", 4: ".nimc-look-x", 5: ".nimc-look-y"}
+    monkeypatch.setattr(session, "_started", lambda: [(n, f"/r/{name}") for n, name in of.items()])
+    assert session.others_beside(Path(f"/r/{mine}")) == ["tiny-here-2", "a look at nodes"]
+
+
 def start(program: str) -> subprocess.Popen[bytes]:
     """A program of Python that prints once it can be signalled."""
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)

@@ -68,7 +68,7 @@ def test_an_included_file_takes_the_place_of_keys_unless_others_could_write_it(
     [
         ("injector: perftest", "injector: magic", ":5: injector: 'magic' found; allowed:"),
         ("policy: hetjob", "policy: none", ":4: origins.policy: 'none' found; allowed:"),
-        ("name: box", "nam: box", ":2: nam: unknown key; allowed: name, "),
+        ("name: box", "nam: box", ":2: nam: unknown key, did you mean 'name'?; allowed: name, "),
         ("name: box", "name: sun", ":2: name: 'sun' found; allowed: the file's, 'box'"),
         ("memory: 64GiB", "memory: 64G", ":8: facts.memory: '64G' "),
         ("cores: 16", "core: 16", ":8: facts.cores: missing"),

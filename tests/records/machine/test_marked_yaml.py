@@ -59,6 +59,7 @@ def test_lines_of_values_and_keys(tmp_path: Path) -> None:
         ("a\n---\nb", "f.yaml:2: invalid YAML"),
         ("[" * 5000 + "]" * 5000, "f.yaml:1: invalid YAML: maximum recursion depth exceeded"),
         ("a: \0", "f.yaml:1: invalid YAML"),
+        ("a:\n\t- b", "a tab is in this line, and YAML is indented with spaces"),
     ],
 )
 def test_what_is_refused(tmp_path: Path, text: str, expected: str) -> None:
