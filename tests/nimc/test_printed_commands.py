@@ -17,6 +17,7 @@ from nimc.cli.main import COMMANDS, cli
 from records.calls import Call, RunCommands
 from records.checkout import ROOT
 from records.commands import Shell
+from records.run_folder import run_folders
 from tests.commands import Nimc, nimc_in
 
 #: Folders with what a user runs.
@@ -64,7 +65,7 @@ def test_what_is_planned_is_run_and_what_is_next_goes_on_with_it(elsewhere: Nimc
     line = planned.rpartition("Next:")[2].replace("\\\n", "")
     status, out, err = typed(elsewhere, line, home, fake="faint", figures=True)
     assert status == 0, err
-    (run,) = (path for path in results.iterdir() if not path.is_symlink())
+    (run,) = run_folders(results)
     before = run.joinpath("samples/stream.jsonl").read_text().count("\n")
     status, out, err = typed(elsewhere, in_backticks(out), home, fake="faint", figures=True)
     assert status == 0, err
@@ -74,7 +75,7 @@ def test_what_is_planned_is_run_and_what_is_next_goes_on_with_it(elsewhere: Nimc
     (line,) = re.findall(r"Next: .*?<code>(.*?)</code>", page)
     status, _, err = typed(elsewhere, line, Path("/"), fake="faint")
     assert (status, f"resumes {run}" in err) == (0, True), err
-    assert len([path for path in results.iterdir() if not path.is_symlink()]) == 1
+    assert run_folders(results) == [run]
 
 
 def test_a_run_of_one_case_is_resumed_as_such(elsewhere: Nimc) -> None:
