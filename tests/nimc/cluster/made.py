@@ -27,7 +27,7 @@ def node(name: str, devices: list[Device], **changes: Any) -> LookedAt:
     """
     of_host = {
         "cpu_model": "Example 9000",
-        "processor": "Example-1-2-3",
+        "processor": "GenuineIntel-6-85-7",
         "sockets": 2,
         "cores": 64,
         "numa_nodes": [NumaNode(number, [number], 2**35) for number in range(4)],
@@ -62,7 +62,7 @@ def found(**changes: Any) -> ClusterFacts:
     partitions = learn.partitions((SLURM / "partitions.txt").read_text())
     facts = ClusterFacts(
         host="login12.example",
-        processor="Example-1-2-3",
+        processor="GenuineIntel-6-85-7",
         partitions=partitions,
         shapes=learn.shapes(nodes, partitions[0]),
         settings=learn.settings((SLURM / "config.txt").read_text()),

@@ -191,3 +191,15 @@ def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path):
 def test_a_machine_without_slurm_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"--in-job: configs/localhost\.py: no partition of"):
         in_job.look("localhost", tmp_path, 1.0, print)
+
+
+def test_hardware_that_restricts_what_can_be_said_is_named():
+    strange = node("n1", FAST, processor="AuthenticAMD-27-1-0", memory_side_cache_b=2**36)
+    rows = in_job.findings(JobLook("7", None, [strange]), machine_of(device="mlx5_0"))
+    said = {row.what: (row.state, row.detail) for row in rows}
+    assert said["processor on nodes"] == (
+        "limited",
+        "n1: AuthenticAMD family 27, model 1 (Example 9000) is in no table: tools choose no"
+        " counters for it",
+    )
+    assert said["memory-side cache on nodes"][1].startswith("n1: 64 GiB lie before the memory")
