@@ -164,6 +164,7 @@ def assign(
             message_b=writes.message_b,
             footprint_b=writes.footprint_b,
             queue_pairs=queue_pairs,
+            options=writes.options,
             rate_b_s=writes.asked_b_s(full[index]),
             full_b_s=full[index],
             device=devices[index % len(devices)],

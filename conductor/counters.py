@@ -1,6 +1,6 @@
 """Bytes that passed a device, by its own counter; a writer's claim is compared with them.
 
-One table has the files and units of all fabrics. Soft-RoCE counts only packets, so the Ethernet
+`records.machine.fabrics` has the files and units. Soft-RoCE counts only packets, so the Ethernet
 interface below it is read, which also counts headers and other traffic. Writes over shared memory
 pass no device and are not counted.
 """
@@ -10,63 +10,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from records import kernel_text
 from records.machine import devices
+from records.machine.fabrics import FABRICS, Counter
+from records.text import one_line
 
 #: Direction of the bytes, seen from the host of the device.
 Passed = Literal["received", "sent"]
 DIRECTIONS: tuple[Passed, ...] = ("received", "sent")
 
 
-class _Counter(NamedTuple):
-    """Where devices of one kind count the bytes that passed them."""
-
-    #: Name of a reading.
-    name: str
-    #: Files below the root; `#` and the column of a line that begins with the interface and `:`.
-    received: str
-    sent: str
-    #: Unit of the numbers in them, bytes.
-    unit_b: int = 1
-    #: The devices' kernel driver; None: any that has the file.
-    driver: str | None = None
-    #: The value at which it stops; None: it starts again at 0.
-    stops_at: int | None = None
-
-
-_PORT = "sys/class/infiniband/{device}/ports/{port}"
-_CXI = "sys/class/cxi/{device}/device/telemetry"
-#: The first row whose file has a number counts. Sources of units and widths: shs-cxi-driver's
-#: cass_telem.c and shs-libcxi's cxi_stat.c (56 bits); Linux: infiniband/hw/efa/
-#: efa_admin_cmds_defs.h, infiniband/hw/hfi1/mad.c (with opa-ff's stl_pm.h), if_link.h, and
-#: ABI/stable/sysfs-class-infiniband.
-_TABLE = (
-    _Counter("cxi:{device}", f"{_CXI}/hni_sts_rx_ok_octets", f"{_CXI}/hni_sts_tx_ok_octets"),
-    _Counter(
-        "efa:{device}/{port}",
-        f"{_PORT}/hw_counters/rx_bytes",
-        f"{_PORT}/hw_counters/tx_bytes",
-        driver="efa",
-    ),
-    _Counter(
-        "opa:{device}/{port}",
-        f"{_PORT}/counters/port_rcv_data",
-        f"{_PORT}/counters/port_xmit_data",
-        unit_b=8,  # flits, although the file is InfiniBand's
-        driver="hfi1",
-    ),
-    _Counter(
-        "rdma:{device}/{port}",
-        f"{_PORT}/counters/port_rcv_data",
-        f"{_PORT}/counters/port_xmit_data",
-        unit_b=4,
-        stops_at=2**32 - 1,  # devices without the extended counters of 64 bits
-    ),
-    # Unlike /sys/class/net it always shows the caller's network namespace.
-    _Counter("net:{interface}", "proc/net/dev#0", "proc/net/dev#8"),
-)
 #: Slingshot's driver prints the time of a reading after it.
 _AT = re.compile(r"@[0-9]{1,20}\.[0-9]{9}$")
 
@@ -75,7 +30,7 @@ _AT = re.compile(r"@[0-9]{1,20}\.[0-9]{9}$")
 class Reading:
     """One reading."""
 
-    #: As in the table: `rdma:mlx5_0/1`, `net:eth0`.
+    #: As in the table of fabrics: `rdma:mlx5_0/1`, `net:eth0`.
     name: str
     #: None: the counter has reached its largest value and stopped.
     bytes_b: int | None
@@ -84,22 +39,66 @@ class Reading:
 def read(device: str | None, passed: Passed, root: Path = Path("/")) -> Reading | None:
     """Bytes that a device or a network interface has received or sent so far.
 
-    None if there is no such device, or it has no counter.
+    None if there is no such device, or it has no counter. The first row of its fabric whose files
+    have numbers counts.
     """
     if device is None:
         return None
-    here = devices.chosen(device, root / "sys")
-    driver = devices.driver(here.name, root / "sys")
-    interface = devices.interface_of(device, root / "sys")
-    names = {"device": here.name, "port": here.port, "interface": interface}
-    for row in _TABLE:
-        if row.driver in (None, driver):
-            where = row.received if passed == "received" else row.sent
-            count = _number(root, where.format(**names), interface)
-            if count is not None:
-                total_b = None if count == row.stops_at else count * row.unit_b
-                return Reading(row.name.format(**names), total_b)
+    names = _names(device, root)
+    for row in _rows(device, root):
+        files = row.received if passed == "received" else row.sent
+        counts = [_number(root, file.format(**names), names["interface"]) for file in files]
+        numbers = [count for count in counts if count is not None]
+        if len(numbers) == len(counts):
+            total_b = None if row.stops_at in numbers else sum(numbers) * row.unit_b
+            return Reading(row.name.format(**names), total_b)
     return None
+
+
+def read_one_sided(device: str, passed: Passed, root: Path = Path("/")) -> int | None:
+    """Bytes of RDMA writes that a device has received, or of RDMA reads that it has answered.
+
+    None if it does not say, or its fabric has no other writes.
+    """
+    fabric = devices.fabric(device, root / "sys")
+    if fabric is None or fabric.shown_by is None:
+        return None
+    file = fabric.shown_by.received if passed == "received" else fabric.shown_by.sent
+    return _number(root, file.format(**_names(device, root)), "")
+
+
+def why_none(device: str, root: Path = Path("/")) -> str:
+    """What the files say in which a device would count what it receives, each in a few words."""
+    names, said = _names(device, root), list[str]()
+    for row in _rows(device, root):
+        for file in row.received:
+            path = root / file.partition("#")[0].format(**names)
+            try:
+                content = path.read_text(errors="replace").strip() if "#" not in file else ""
+            except FileNotFoundError:
+                content = "missing"
+            except OSError as error:
+                content = error.strerror or str(error)
+            if _number(root, file.format(**names), names["interface"]) is None:
+                shown = f"no {names['interface']}" if "#" in file else one_line(content) or "empty"
+                said.append(f"{path.parent.name}/{path.name}: {shown}")
+    return "; ".join(dict.fromkeys(said)) or "its fabric is not known"
+
+
+def _rows(device: str, root: Path) -> list[Counter]:
+    """The rows that may count what passes a device."""
+    folder = devices.folder_of(devices.chosen(device, root / "sys").name, root / "sys")
+    if folder is None:
+        return list(FABRICS["tcp"].counters)
+    fabric, driver = devices.fabric_of(folder), devices.driver(folder)
+    rows = fabric.counters if fabric else ()
+    return [row for row in rows if not row.drivers or driver in row.drivers]
+
+
+def _names(device: str, root: Path) -> dict[str, str]:
+    here = devices.chosen(device, root / "sys")
+    interface = devices.interface_of(device, root / "sys")
+    return {"device": here.name, "port": str(here.port), "interface": interface}
 
 
 def _number(root: Path, where: str, interface: str) -> int | None:

@@ -174,6 +174,7 @@ class End:
             buffers_b={str(node): size_b for node, size_b in buffers_b.items()},
             pinned_b=processes.pinned_b(self.process.pid),
             huge_b=sum(huge_b) if huge_b else None,
+            options=self.injector.options(self.writer),
         )
 
     # Paced.

@@ -20,6 +20,7 @@ from conductor.series import (
     Series,
     WriterSeries,
 )
+from records.machine import fabrics
 from records.notes import Note
 from records.sample import (
     MANY,
@@ -41,6 +42,8 @@ class Count(NamedTuple):
     counter: str
     bytes_b: int
     over_s: float
+    #: Of these, RDMA writes received, or RDMA reads answered; 0 if a device does not say.
+    one_sided_b: int = 0
 
 
 class Look(NamedTuple):
@@ -50,12 +53,16 @@ class Look(NamedTuple):
     amount: float
 
 
-def _gone_b(device: DeviceSeries, direction: Passed) -> int | None:
-    """Bytes that a device counted; None if a reading is missing, or the counter was set back."""
-    first_b, last_b = (
-        sample.received_b if direction == "received" else sample.sent_b
-        for sample in (device.samples[0], device.samples[-1])
-    )
+#: Direction -> fields of a sample: all bytes, and those of RDMA writes or reads.
+_FIELDS: dict[Passed, tuple[str, str]] = {
+    "received": ("received_b", "written_b"),
+    "sent": ("sent_b", "read_b"),
+}
+
+
+def _gone_b(device: DeviceSeries, name: str) -> int | None:
+    """What a field rose by; None if a reading is missing, or the counter was set back."""
+    first_b, last_b = (getattr(sample, name) for sample in (device.samples[0], device.samples[-1]))
     return None if first_b is None or last_b is None or last_b < first_b else last_b - first_b
 
 
@@ -65,14 +72,16 @@ def passed(node: NodeSeries, direction: Passed) -> Count | None:
     Devices that share a counter, as soft-RoCE and the interface below, are counted once.
     """
     counters = {device.counter: device for device in node.devices if device.samples}
-    counted = [_gone_b(device, direction) for device in counters.values()]
+    every, one_sided = _FIELDS[direction]
+    counted = [_gone_b(device, every) for device in counters.values()]
     gone_b = [bytes_b for bytes_b in counted if bytes_b is not None]
     if not counters or len(gone_b) < len(counted):
         return None
     first_s, last_s = (
         max(device.samples[at].at_s for device in counters.values()) for at in (0, -1)
     )
-    return Count("+".join(counters), sum(gone_b), last_s - first_s)
+    one_sided_b = sum(_gone_b(device, one_sided) or 0 for device in counters.values())
+    return Count("+".join(counters), sum(gone_b), last_s - first_s, one_sided_b)
 
 
 def conditions(node: NodeSeries) -> NodeConditions:
@@ -119,7 +128,7 @@ def _device_bytes(devices: Sequence[DeviceSeries]) -> list[DeviceBytes]:
     """The bytes of each device; empty if one of them has no counter."""
     counted = []
     for device in devices:
-        received_b, sent_b = (_gone_b(device, direction) for direction in DIRECTIONS)
+        received_b, sent_b = (_gone_b(device, _FIELDS[direction][0]) for direction in DIRECTIONS)
         if received_b is None or sent_b is None:
             return []
         counted.append(DeviceBytes(device.device, received_b, sent_b))
@@ -154,7 +163,23 @@ def writer_records(series: Series, window_s: tuple[float, float]) -> list[Writer
         count, alone_b_s = counted.get(record.target), writer.counted_alone_b_s
         proven = _proven(record, count, alone_b_s, found_share)
         complete.append(_with_placement(proven, writer.placed))
-    return complete
+    return [_as_shown(record, complete, counted.get(record.target)) for record in complete]
+
+
+def _as_shown(
+    record: WriterRecord, records: Sequence[WriterRecord], count: Count | None
+) -> WriterRecord:
+    """The record with what its bytes went over by what its target's devices show.
+
+    Where a fabric may emulate RDMA writes, they must have been counted as such.
+    """
+    fabric = fabrics.FABRICS.get(record.transport)
+    if fabric is None or fabric.shown_by is None:
+        return record
+    claimed_b = sum(other.bytes_b for other in records if other.target == record.target)
+    if count and count.one_sided_b >= PROVEN_SHARE * claimed_b:
+        return record
+    return replace(record, transport=fabrics.emulated(fabric.name))
 
 
 def _writer_record(series: WriterSeries, window_s: tuple[float, float]) -> WriterRecord:
@@ -194,6 +219,7 @@ def _counted(series: Series, records: Sequence[WriterRecord]) -> dict[str, Count
             counter="+".join(dict.fromkeys(count.counter for count in counted.values())),
             bytes_b=sum(count.bytes_b for count in counted.values()),
             over_s=max(count.over_s for count in counted.values()),
+            one_sided_b=sum(count.one_sided_b for count in counted.values()),
         )
     return counted
 
@@ -262,6 +288,8 @@ def _with_placement(record: WriterRecord, placed: Sequence[Placed]) -> WriterRec
         target_on_node_share=share,
         target_pinned_b=target.pinned_b if target else None,
         target_huge_b=target.huge_b if target else None,
+        target_options=" ".join(target.options) if target else None,
+        origin_options=" ".join(origin.options) if origin else None,
     )
 
 

@@ -76,6 +76,8 @@ class Placed:
     pinned_b: int | None = None
     #: Bytes of its memory in huge pages; None if unknown.
     huge_b: int | None = None
+    #: Options that its program got for its fabric and by the machine's file (`Injector.options`).
+    options: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -113,6 +115,9 @@ class DeviceSample(NamedTuple):
     at_s: float
     received_b: int | None
     sent_b: int | None
+    #: Of these, RDMA writes received and RDMA reads answered; None: it does not say.
+    written_b: int | None = None
+    read_b: int | None = None
 
 
 @dataclass(frozen=True)

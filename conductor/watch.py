@@ -265,7 +265,11 @@ class Watch:
         for device, samples in self._devices.items():
             readings = [counters.read(device, direction) for direction in DIRECTIONS]
             received_b, sent_b = (reading.bytes_b if reading else None for reading in readings)
-            samples.append(DeviceSample(time.monotonic(), received_b, sent_b))
+            written_b, read_b = (
+                counters.read_one_sided(device, direction) for direction in DIRECTIONS
+            )
+            sample = DeviceSample(time.monotonic(), received_b, sent_b, written_b, read_b)
+            samples.append(sample)
             self._counter_names[device] = next(
                 (reading.name for reading in readings if reading), ""
             )

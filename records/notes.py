@@ -22,6 +22,11 @@ class Note(Enum):
         "writers went over soft-RoCE: emulation by the CPU, not RDMA hardware",
         "the size of the effect is that of the emulation; measure on a machine with RDMA hardware",
     )
+    EFA_EMULATED = (
+        "EFA's writes were emulated by messages: the target counted fewer RDMA writes than were"
+        " claimed",
+        "take instances and a libfabric with RDMA writes (docs/fabrics.md)",
+    )
     TWO_SIDED = (
         "writes were emulated by messages, which the target's CPU received: this is not RDMA",
         "let the MPI use a transport with one-sided writes (docs/injectors.md)",

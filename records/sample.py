@@ -70,9 +70,9 @@ class WriterRecord:
     #: Host names of both ends; the target is `MANY` if a timetable has many.
     origin: str
     target: str
-    #: Transport of the bytes: `shared memory`, `tcp`, `soft-RoCE`, `RoCE`, `InfiniBand`, `EFA`,
-    #: `Omni-Path`, `Slingshot`, `RDMA` (unknown device), `none` (control); `two-sided`, alone or
-    #: after a device's and `+`, if the target's processor receives messages that stand for writes.
+    #: Transport of the bytes: a fabric of docs/fabrics.md, `RDMA` (unknown device), `none`
+    #: (control); `two-sided`, alone or after a device's and `+`, if the target's processor receives
+    #: messages that stand for writes; `EFA, emulated` if the target did not count RDMA writes.
     transport: str
     #: Size of one write, bytes; 0 for a control, which writes nothing.
     message_b: int
@@ -132,6 +132,10 @@ class WriterRecord:
     #: Share of a core that a control used within the window (none is required, since the
     #: application may take it); None for a writer.
     cpu_share: float | None = None
+    #: Options that the programs of both ends got for their fabric, such as the index of a GID, and
+    #: by the machine's file (`perftest_options`); None for a control and under a timetable.
+    target_options: str | None = None
+    origin_options: str | None = None
     #: Queue pairs over which its program wrote; None for a control and under a timetable.
     queue_pairs: int | None = None
     #: What held it below its full rate: the `agent`, which suspends it again and again, or the

@@ -40,6 +40,8 @@ class Writes:
     clients: int | None = None
     #: Queue pairs of each writer; None: as many as help, found while its rate alone is measured.
     queue_pairs: int | None = 1
+    #: Options that both ends of the program get as well.
+    options: tuple[str, ...] = ()
 
     @property
     def throttled(self) -> bool:

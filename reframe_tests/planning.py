@@ -15,7 +15,7 @@ from conductor.injectors.base import Injector
 from records.acceptance import AcceptanceLimits
 from records.arms import ARMS
 from records.errors import InputError
-from records.machine import slurm
+from records.machine import fabrics, slurm
 from records.machine.site import Machine
 from records.plan import BlockPlan
 from records.sample import Level
@@ -195,6 +195,7 @@ def _writes(
         footprint_b=footprint_b,
         queue_pairs=_queue_pairs(levels, site, fixed=scheduled or footprint_b is not None),
         clients=int(levels["clients"]) or None,
+        options=tuple(site.perftest_options) if injector.takes_options else (),
         direction=injector.direction,
         rate_b_s=None if share is not None else writing_rate_b_s(injector, str(levels["rate"])),
         rate_share=share,
@@ -229,6 +230,9 @@ def _rules(
     rate = levels["rate"]
     some = RATE in asked.factors or not is_nothing(rate)
     yield "rate", some, "allowed: above 0, or 0 as a level of factors"
+    if site.device and site.origins.policy != "same_host":
+        lacks = injector.lacks(fabrics.by_name(site.device))
+        yield "injector", lacks is None, f"{lacks} (device {site.device} of site/{site.name}.yaml)"
     pairs = queue_pairs_of(levels["queue_pairs"])
     why = f"writers of site/{site.name}.yaml share the target's memory; allowed: {AUTO}, 1"
     yield "queue_pairs", pairs in (None, 1) or site.origins.policy != "same_host", why

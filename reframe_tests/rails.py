@@ -43,12 +43,23 @@ def lacking(machine: Machine, level: Level) -> str | None:
 
 def lacking_of_mpi(machine: Machine, level: Level) -> str | None:
     """The same for the application's MPI, which takes names only, before its nodes are known."""
-    if level != DEFAULT and not lacking(machine, level):
-        for rail in _of_level(machine, str(level)):
-            if devices.has_address(rail.device):
-                named = f"rail {rail.device} of {machine.name} has a PCI address for its device"
-                return f"{named}, where MPI needs a name"
-    return lacking(machine, level)
+    if level == DEFAULT:
+        return None
+    if reason := lacking(machine, level):
+        return reason
+    for rail in _of_level(machine, str(level)):
+        if devices.has_address(rail.device):
+            named = f"rail {rail.device} of {machine.name} has a PCI address for its device"
+            return f"{named}, where MPI needs a name"
+    choices = [_of_level(machine, str(level))]
+    if level == LOCAL:
+        choices = [local_to(machine, node) for node in machine.node_facts().numa_nodes]
+    try:
+        for chosen in choices:
+            _variables(chosen)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def of_writers(machine: Machine, policy: str, buffer_node: int | None) -> tuple[str, ...]:
@@ -114,8 +125,10 @@ def _require(machine: Machine, field: str, policy: str) -> None:
 
 
 def _variables(chosen: Sequence[Rail]) -> dict[str, str]:
-    """For one rail those of all libraries; of several, only UCX takes a list."""
-    names = [rail.mpi_device or str(devices.split(rail.device)) for rail in chosen]
-    if len(chosen) > 1:
-        return {"UCX_NET_DEVICES": ",".join(names)}
-    return devices.mpi_over(chosen[0].device, names[0])
+    """For one rail those of all libraries; of several, those that take a list.
+
+    Raises ValueError if there are none.
+    """
+    return devices.mpi_over_all(
+        {rail.device: rail.mpi_device or str(devices.split(rail.device)) for rail in chosen}
+    )

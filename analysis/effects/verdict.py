@@ -20,6 +20,7 @@ from records import units
 from records.arms import level_text, parts_of
 from records.errors import InputError
 from records.groups import grouped
+from records.machine import fabrics
 from records.notes import Note
 
 if TYPE_CHECKING:
@@ -143,12 +144,7 @@ def judge(row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = Fals
 
 
 #: Transport of a writer -> caveat.
-_EMULATIONS = {
-    "shared memory": Note.SHARED_MEMORY,
-    "soft-RoCE": Note.SOFT_ROCE,
-    "tcp": Note.TCP,
-    "two-sided": Note.TWO_SIDED,
-}
+_EMULATIONS = {**fabrics.NOTES, "two-sided": Note.TWO_SIDED}
 
 
 def emulations(transports: pl.Series) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 
 from conductor.counters import Passed
 from records.last_words import warns
+from records.machine.fabrics import Fabric
 from records.sample import Direction
 
 #: Lines before a fault that are shown with it.
@@ -58,6 +59,8 @@ class Writer:
     footprint_b: int | None = None
     #: Queue pairs that the program opens, if it can open several.
     queue_pairs: int = 1
+    #: Options that both ends of a program get as well.
+    options: tuple[str, ...] = ()
 
     def places(self, place_b: int) -> int | None:
         """How many places of a size the chosen footprint has, rounded up; None if not chosen."""
@@ -189,6 +192,8 @@ class Injector(ABC):
     most_places: int | None = None
     #: The most queue pairs of one program. Where that is one, several are as many programs.
     most_queue_pairs: int = 1
+    #: Whether it takes the options of the machine's file (`perftest_options`).
+    takes_options: bool = False
     #: The program that must be on PATH, if any, and how to install it.
     program: str = ""
     install: str = ""
@@ -222,6 +227,10 @@ class Injector(ABC):
         """Queue pairs over which the program of this writer writes."""
         return 1
 
+    def options(self, writer: Writer) -> list[str]:
+        """Options of an end on this host that its fabric needs, or that the machine's file adds."""
+        return []
+
     def environment(self, writer: Writer) -> dict[str, str]:
         """Variables added to the environment of both ends."""
         return {}
@@ -252,6 +261,13 @@ class Injector(ABC):
         """
         is_there = not self.program or shutil.which(self.program)
         return None if is_there else f"{self.program} is missing: {self.install}"
+
+    def lacks(self, fabric: Fabric | None) -> str | None:
+        """Why it cannot write over a fabric, and what can, in one line; None if it can."""
+        name = type(self).name
+        if fabric is None or not self.writes or name in fabric.injectors:
+            return None
+        return f"{name} cannot write over {fabric.name}: {' or '.join(fabric.injectors)} can"
 
     def doubt(self) -> str | None:
         """Why it may not write from one node of a job to another, and what helps, in one line."""

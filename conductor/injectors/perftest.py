@@ -11,6 +11,7 @@ import os
 import re
 
 from conductor.injectors.base import Fault, Faults, Injector, Row, RowSource, Total, Writer
+from conductor.wire import INTERFACE_VARIABLE
 from records.machine import devices
 from records.programs import ask
 from records.sample import Direction
@@ -33,6 +34,8 @@ _CAUSE = re.compile(
     r"^(?!$|[-*#\d]|.*\S\s+: |.*: (?:ON|OFF)$|(?:local|remote) address:|GID:|.* BW Test$"
     r"|.*BW peak won't be measured)"
 )
+#: Options that name a GID, or let the connection manager find it.
+_WITH_GID = {"-x", "--gid-index", "-R", "--rdma_cm"}
 #: The program refuses to write fewer messages.
 _LEAST_MESSAGES = 5
 #: Before printing a row the program measures the clock's frequency: it waits 200
@@ -84,6 +87,7 @@ class Perftest(Injector):
     name = "perftest"
     holds = "after a row"
     footprint_by = "place"
+    takes_options = True
     most_places = most_queue_pairs = _MOST_QUEUE_PAIRS
     install = (
         "'apt install perftest', 'dnf install perftest', or, where drivers are from MLNX_OFED or"
@@ -114,6 +118,7 @@ class Perftest(Injector):
         if writer.device:
             name, port = devices.chosen(writer.device)
             command += ["-d", name, *(["-i", str(port)] if port != 1 else [])]
+        command += self.options(writer)
         if self._binds_itself():
             command.append("--disable_numa")
         if writer.messages:
@@ -123,6 +128,16 @@ class Perftest(Injector):
         else:
             command += ["-D", str(_LONG_S)]
         return command if writer.rate_b_s is None else [*command, *_limit(writer)]
+
+    def options(self, writer: Writer) -> list[str]:
+        """Its fabric's, the index of a GID that fits this host, and those of the machine's file."""
+        fabric, given = devices.fabric(writer.device) if writer.device else None, writer.options
+        words = [*fabric.perftest] if fabric else []
+        names = {word.partition("=")[0] for word in given}
+        if fabric and writer.device and fabric.has_gids and not names & _WITH_GID:
+            index = devices.gid_index(writer.device, os.environ.get(INTERFACE_VARIABLE))
+            words += ["-x", str(index)] if index is not None else []
+        return [*words, *given]
 
     def origin_command(self, writer: Writer) -> list[str]:
         """Connects to the target's address."""

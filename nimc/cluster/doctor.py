@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from conductor import counters
 from conductor.injectors import INJECTORS
 from nimc.campaign.checks import checks_in, require_known_programs
 from nimc.campaign.matrix import Matrix, lacking_nodes, matrix, offers_of
@@ -22,7 +23,7 @@ from records import checkout
 from records.commands import command
 from records.errors import InputError, MachineError, NimcError
 from records.groups import grouped
-from records.machine import devices, host
+from records.machine import devices, fabrics, host
 from records.machine import site as site_files
 from records.machine.devices import Device, Port
 from records.machine.host import Host
@@ -162,7 +163,8 @@ def writes(site: Machine) -> list[Finding]:
     if unset:
         remedy = f"see site/example_slurm.yaml for the keys of site/{site.name}.yaml"
         return [lacking(what, "; ".join(unset), remedy)]
-    return [Finding(what, "ok", f"counted by {site.device}, agents over {site.interface}")]
+    counted = f"{site.device} is to count them, which --in-job reads on nodes"
+    return [Finding(what, "ok", f"{counted}; agents over {site.interface}")]
 
 
 def targets(site: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Finding]:
@@ -295,7 +297,11 @@ def rdma(here: Host, site: Machine) -> list[Finding]:
         return [*rows, lacking("RDMA devices", "none on this host", remedy)]
     for device in here.rdma:
         what, words = f"RDMA device {device.name}", [port_words(port) for port in device.ports]
-        detail = ", ".join([device.transport, f"firmware {device.firmware or 'unknown'}", *words])
+        reading = counters.read(device.name, "received")
+        counted = reading.name if reading else f"none ({counters.why_none(device.name)})"
+        counted = f"byte counter: {counted}"
+        about = [device.transport, f"firmware {device.firmware or 'unknown'}", *words, counted]
+        detail = ", ".join(about)
         if device.ports and all(port.state != "ACTIVE" for port in device.ports):
             rows.append(lacking(what, detail, "connect a port, or start the subnet manager"))
         else:
@@ -316,8 +322,7 @@ def used_devices(here: Host, site: Machine) -> Iterator[Finding]:
     listed = [f"{of.name} at {of.pci}" if of.pci else of.name for of in here.rdma]
     there = ", ".join([*listed, *(interface.name for interface in here.interfaces)]) or "none"
     remedy = f"device and rails in site/{site.name}.yaml"
-    wanted = [*(rail.device for rail in site.rails), *filter(None, [site.device])]
-    for name in dict.fromkeys(wanted):
+    for name in site.devices:
         device = devices.named(name, here.rdma)
         interface = next((of for of in here.interfaces if of.name == name), None)
         detail, lack = "", f"neither an RDMA device nor an interface; there are: {there}"
@@ -361,7 +366,9 @@ def injectors(site: Machine | None) -> list[Finding]:
     apart = site is not None and site.origins.policy != "same_host"
     for name, injector in INJECTORS.items():
         used = site is not None and name == site.injector
-        reason = injector.missing(site.device if site and apart else None)
+        device = site.device if site and apart else None
+        fabric = fabrics.by_name(device) if device else None
+        reason = injector.lacks(fabric) or injector.missing(device)
         doubt = injector.doubt() if apart and injector.direction == "write" else None
         if reason is None and doubt:
             detail, _, remedy = doubt.partition(": ")

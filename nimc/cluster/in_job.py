@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from conductor.injectors import INJECTORS
 from conductor.trial import Trial
 from nimc.campaign.plan import folders_in
 from nimc.campaign.settings import line_of, places_of, settings_of, target_partitions
@@ -29,7 +30,8 @@ from records.errors import InputError, MachineError
 from records.files import make_named_folder, private_lock
 from records.groups import grouped
 from records.interrupts import Interrupts
-from records.machine import slurm
+from records.machine import fabrics, slurm
+from records.machine.devices import named
 from records.machine.site import Machine
 from records.machine.site import load as load_machine
 from records.plan import BlockPlan
@@ -207,6 +209,19 @@ def _of_all(of_nodes: Sequence[tuple[str, Finding]]) -> Finding:
     return replace(shown[0][1], detail=detail)
 
 
+def _counters(node: LookedAt, site: Machine) -> Iterator[Finding]:
+    """What counts the bytes of each device of the site file; where none is, why."""
+    for wanted in site.devices:
+        device = named(wanted, node.host.rdma)
+        name = device.name if device else wanted
+        what, counter = f"counter of {wanted} on nodes", node.counters.get(name)
+        if counter:
+            yield Finding(what, "ok", f"{counter} was read")
+        elif name in node.uncounted:
+            lack = f"none: {node.uncounted[name]}"
+            yield lacking(what, lack, "writes are proven by nothing, or by memory (mpi_put)")
+
+
 def _of_node(node: LookedAt, site: Machine) -> Iterator[Finding]:
     """What a node has of all that it must have."""
     lack = node.unseen and f"does not see {', '.join(node.unseen)}, where ReFrame stages"
@@ -225,5 +240,9 @@ def _of_node(node: LookedAt, site: Machine) -> Iterator[Finding]:
         yield required(what, lack, f"{name} {address}", f"interface in {file}")
     for row in [*used_devices(node.host, site), *peculiarities(node.host)]:
         yield replace(row, what=f"{row.what} on nodes")
-    lack, _, remedy = (node.injectors[site.injector] or "").partition(": ")
+    yield from _counters(node, site)
+    device = named(site.device, node.host.rdma) if site.device else None
+    fabric = fabrics.FABRICS.get(device.transport) if device else None
+    missing = INJECTORS[site.injector].lacks(fabric) or node.injectors[site.injector]
+    lack, _, remedy = (missing or "").partition(": ")
     yield required(f"{site.injector} on nodes", lack, "ready", remedy)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 import yaml
 
@@ -20,6 +21,7 @@ from nimc.cluster.in_job import look
 from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition
 from nimc.cluster.node_look import LookedAt
 from records.machine.devices import Device, Port
+from records.machine.fabrics import FABRICS, Fabric, InjectorName
 from records.machine.host import Host, memory_nodes, nodes_with_cores
 from records.text import one_line
 
@@ -96,8 +98,9 @@ def site_text(facts: ClusterFacts) -> str:
         description += f", {first.host.sockets} sockets a node, {first.host.cpu_model}"
     active = {node.name: active_ports(node.host) for node in nodes}
     without_rdma = ", ".join(node for node, ports in active.items() if not ports)
-    injector = "ucx" if without_rdma else "perftest"
     over, rdma = interfaces(nodes), devices(nodes)
+    fabric = _fabric(active, rdma)
+    injector = fabric.injectors[0]
     device = rdma[0].name if rdma else None
     if without_rdma and over:
         device = over[0]
@@ -114,7 +117,12 @@ def site_text(facts: ClusterFacts) -> str:
         description=description,
         origins=facts.origins.model_dump(include=_ORIGINS, exclude_none=True),
         injector=injector,
-        without_injector=", ".join(node.name for node in nodes if node.injectors[injector]),
+        fabric=fabric,
+        injectors=get_args(InjectorName),
+        without_injector={
+            node.name: lack for node in nodes if (lack := node.injectors.get(injector))
+        },
+        make=_make(facts) if injector == "mpi_put" else "",
         without_rdma=without_rdma,
         active={node: _ports(ports) for node, ports in active.items()},
         rdma=rdma[0] if rdma else None,
@@ -128,6 +136,23 @@ def site_text(facts: ClusterFacts) -> str:
         unlike=sum(count for _, count in shapes[1:]),
     )
     return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _fabric(
+    active: Mapping[str, Sequence[tuple[Device, Port]]], common: Sequence[ActiveDevice]
+) -> Fabric:
+    """The fabric of the fastest device that all nodes have, else of any; tcp without."""
+    if not all(active.values()):
+        return FABRICS["tcp"]
+    there = [device.transport for ports in active.values() for device, _ in ports]
+    return FABRICS[next(iter([*(device.fabric for device in common), *there]), "InfiniBand")]
+
+
+def _make(facts: ClusterFacts) -> str:
+    """How `mpi_put` is built with the site's MPI."""
+    mpi = next((name for name in ("cray_shasta", "pmix", "pmi2") if name in facts.mpi), "pmix")
+    compiler = "MPICC=cc " if mpi == "cray_shasta" else ""
+    return f"make -B -C conductor/mpi_put {compiler}LAUNCHER='srun --mpi={mpi}'"
 
 
 def to_fill_in(text: str) -> list[str]:
@@ -205,6 +230,8 @@ class ActiveDevice:
 
     #: As a site file names it: by name, or by PCI address if nodes name it differently.
     name: str
+    #: Name of its fabric.
+    fabric: str
     numa_node: int | None
     rate_b_s: float
     #: Node -> the kernel's name there.
@@ -227,7 +254,8 @@ def devices(nodes: Sequence[LookedAt]) -> list[ActiveDevice]:
             if len(same) == len(there) and len({other.pci for other in same.values()}) == 1:
                 names = {node: other.name for node, other in same.items()}
                 wanted = name if port.number == 1 else f"{name}:{port.number}"
-                active = ActiveDevice(wanted, device.numa_node, port.rate_b_s or 0.0, names)
+                rate_b_s = port.rate_b_s or 0.0
+                active = ActiveDevice(wanted, device.transport, device.numa_node, rate_b_s, names)
                 common.setdefault(device.name, active)
                 break
     return sorted(common.values(), key=lambda device: -device.rate_b_s)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from conductor import wire
+from conductor import counters, wire
 from conductor.agent import node_name
 from conductor.injectors import INJECTORS
 from records.errors import MachineError
@@ -36,11 +36,16 @@ class LookedAt:
     addresses: dict[str, str | None]
     #: Injector -> what it lacks, and how to get that; None if it is ready.
     injectors: dict[str, str | None]
+    #: RDMA device or interface -> what counts its bytes; and of those without, what its files say.
+    counters: dict[str, str] = field(default_factory=dict)
+    uncounted: dict[str, str] = field(default_factory=dict)
 
 
 def main() -> None:
     """`node_look FOLDER DEVICE PATH...`: of the job, of the writers or empty, and to be seen."""
     folder, device, here = Path(sys.argv[1]), sys.argv[2] or None, host.detect()
+    names = {*(of.name for of in here.rdma), *(of.name for of in here.interfaces)}
+    readings = {name: counters.read(name, "received") for name in sorted(names)}
     looked_at = LookedAt(
         name=node_name(),
         host=here,
@@ -48,6 +53,8 @@ def main() -> None:
         sees_lock=_sees(folder / "lock"),
         addresses={of.name: _address(of.name) for of in here.interfaces},
         injectors={name: injector.missing(device) for name, injector in INJECTORS.items()},
+        counters={name: reading.name for name, reading in readings.items() if reading},
+        uncounted={name: counters.why_none(name) for name in names if not readings[name]},
     )
     rank = os.environ.get("SLURM_PROCID", "0")
     replace_text(folder / f"{rank}.json", json.dumps(asdict(looked_at)))

@@ -8,42 +8,27 @@ the first. Other names are network interfaces.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from records.kernel_text import numa_node_of
+from records.kernel_text import numa_node_of, number
 from records.kernel_text import read as _text
+from records.machine import fabrics
+from records.machine.fabrics import Fabric
 
 SYS = Path("/sys")
 #: Folders of devices: those with verbs, and Slingshot's.
 _CLASSES = ("infiniband", "cxi")
-#: Kernel driver -> transport. That of other devices is the link layer of their ports.
-_TRANSPORTS = {"hfi1": "Omni-Path", "efa": "EFA"}
-#: Variable -> its value, for MPI over one RDMA device. Each library reads its own: UCX; PSM2 of
-#: Omni-Path, and PSM of TrueScale; verbs in Open MPI, libfabric and MVAPICH2.
-_MPI_OVER_DEVICE = {
-    "UCX_NET_DEVICES": "{name}",
-    "HFI_UNIT": "{unit}",
-    "PSM2_MULTIRAIL": "0",
-    "IPATH_UNIT": "{unit}",
-    "OMPI_MCA_btl_openib_if_include": "{device}:{port}",
-    "FI_VERBS_DEVICE_NAME": "{device}",
-    "MV2_IBA_HCA": "{device}",
-    "MV2_DEFAULT_PORT": "{port}",
-}
-#: The same over an interface: UCX, libfabric's tcp, Open MPI's.
-_MPI_OVER_INTERFACE = {
-    "UCX_NET_DEVICES": "{name}",
-    "FI_TCP_IFACE": "{name}",
-    "OMPI_MCA_btl_tcp_if_include": "{name}",
-}
-_UNIT = re.compile(r"[0-9]+$")
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _WITH_PORT = re.compile(r"(.+):([0-9]{1,3})")
 _RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
+#: `BS_200G` of Slingshot, in Gbit/s.
+_CXI_RATE = re.compile(r"[A-Z]{2}_([0-9]{1,4})G")
+#: IPv4 address in a GID, and a link's own address of IPv6.
+_IPV4, _LINK_LOCAL = "0000:0000:0000:0000:0000:ffff:", "fe80:"
 
 
 @dataclass(frozen=True)
@@ -54,9 +39,9 @@ class Port:
     number: int
     #: `ACTIVE`, `DOWN`, ...
     state: str
-    #: `InfiniBand` or `Ethernet`.
+    #: `InfiniBand`, `Ethernet`, or the fabric of a port that has no link layer.
     link_layer: str
-    #: Link rate, bytes per second; None if unknown.
+    #: Link rate, bytes per second, of a bonded device that of all its ports; None if unknown.
     rate_b_s: float | None
 
 
@@ -66,8 +51,7 @@ class Device:
 
     #: As the kernel names it.
     name: str
-    #: Transport: `InfiniBand`, `RoCE`, `Omni-Path`, `EFA`, `Slingshot`, or `soft-RoCE`, where the
-    #: CPU does the work.
+    #: Transport: the name of its fabric (`records.machine.fabrics`).
     transport: str
     #: Its firmware; None if unknown.
     firmware: str | None
@@ -124,17 +108,38 @@ def _address(path: Path) -> str | None:
 
 
 def detect(root: Path = SYS) -> list[Device]:
-    """All RDMA devices, sorted by name; then those of Slingshot, whose ports are not known."""
+    """All RDMA devices, sorted by name; then those of Slingshot."""
     folders = (root / "class" / name for name in _CLASSES)
     return [_device(path) for folder in folders for path in sorted(folder.glob("*"))]
 
 
 def is_rdma(name: str | None, root: Path = SYS) -> bool:
     """Whether there is such an RDMA device; false for network interfaces."""
-    if name is None:
-        return False
+    return name is not None and folder_of(chosen(name, root).name, root) is not None
+
+
+def folder_of(device: str, root: Path = SYS) -> Path | None:
+    """The folder of an RDMA device by the kernel's name; None if this host does not have it."""
+    folders = (root / "class" / folder / device for folder in _CLASSES)
+    return next((folder for folder in folders if folder.exists()), None)
+
+
+def fabric(name: str, root: Path = SYS) -> Fabric | None:
+    """The fabric of a device or an interface of this host, else the one that its name tells."""
     device = chosen(name, root).name
-    return any((root / "class" / folder / device).exists() for folder in _CLASSES)
+    if folder := folder_of(device, root):
+        return fabric_of(folder)
+    if (root / "class/net" / device).exists():
+        return fabrics.FABRICS["tcp"]
+    return fabrics.by_name(device)
+
+
+def fabric_of(path: Path) -> Fabric | None:
+    """The fabric of the device with this folder."""
+    layers = {_text(layer) for layer in path.glob("ports/[0-9]*/link_layer")}
+    about = path.parent.name, driver(path), _text(path / "node_type"), layers
+    parent = bool(_text(path / "parent"))
+    return next((row for row in fabrics.TABLE if row.fits(*about, parent=parent)), None)
 
 
 def transport(name: str | None, root: Path = SYS) -> str:
@@ -156,34 +161,80 @@ def numa_node(name: str | None, devices: Sequence[Device]) -> int | None:
 
 
 def interface_of(name: str, root: Path = SYS) -> str:
-    """The network interface below a soft-RoCE device; any other name is returned as it is."""
-    return _text(root / "class/infiniband" / chosen(name, root).name / "parent") or name
+    """The interface that shares a device's port; any other name is returned as it is."""
+    here = chosen(name, root)
+    if below := _below(here.name, root):
+        return below
+    there = sorted((root / "class/infiniband" / here.name).glob("device/net/*"))
+    ports = {_text(interface / "dev_port"): interface.name for interface in there}
+    return there[0].name if len(there) == 1 else ports.get(str(here.port - 1), name)
+
+
+def _below(device: str, root: Path) -> str:
+    """The interface below a soft-RoCE device; empty for any other."""
+    return _text(root / "class/infiniband" / device / "parent")
 
 
 def mpi_over(device: str, name: str | None = None, root: Path = SYS) -> dict[str, str]:
     """Variables for MPI over one device; `name` is UCX's: that of an interface, or `DEVICE:PORT`.
 
-    By default soft-RoCE is passed by: MPI goes over tcp, through the interface below.
+    By default soft-RoCE is passed by: MPI goes over tcp, through the interface below. Raises
+    ValueError if no variable chooses the device.
     """
     here = split(device) if name else chosen(device, root)
     if name is None:
-        below = interface_of(device, root)
-        name = str(here) if below == device and is_rdma(device, root) else below
-    table = _MPI_OVER_DEVICE if ":" in name else _MPI_OVER_INTERFACE
-    unit = _UNIT.search(here.name)
-    values = {"name": name, "device": here.name, "port": str(here.port)}
-    values["unit"] = unit[0] if unit else "0"
-    return {variable: text.format(**values) for variable, text in table.items()}
+        below = _below(here.name, root)
+        name = str(here) if not below and is_rdma(device, root) else below or device
+    return mpi_over_all({str(here) if here.port != 1 else here.name: name}, root)
 
 
-def driver(name: str, root: Path = SYS) -> str:
-    """The kernel driver of an RDMA device, such as `mlx5_core`; empty if it has none."""
+def mpi_over_all(devices: Mapping[str, str], root: Path = SYS) -> dict[str, str]:
+    """The same over several devices of one fabric: device -> what UCX calls it."""
+    (device, name), *_ = devices.items()
+    of_device = fabric(device, root) or fabrics.FABRICS["InfiniBand"]
+    # What UCX calls a device may be an interface.
+    row = of_device if ":" in name else fabrics.FABRICS["tcp"]
+    return row.variables(devices)
+
+
+def gid_index(wanted: str, interface: str | None = None, root: Path = SYS) -> int | None:
+    """Index of the GID of RoCE v2 that fits the address of the port's interface; None without one.
+
+    A port has a GID for each address of its interface, and of those on top of it: `interface` is
+    the one that is preferred. IPv4 goes first, then a global address of IPv6.
+    """
+    name, port = chosen(wanted, root)
+    path = root / f"class/infiniband/{name}/ports/{port}"
+    found = []
+    for file in path.glob("gid_attrs/types/[0-9]*"):
+        if _text(file) == "RoCE v2":
+            gid = _text(path / "gids" / file.name)
+            is_other = _text(path / "gid_attrs/ndevs" / file.name) != interface
+            is_late = gid.startswith(_LINK_LOCAL), not gid.startswith(_IPV4)
+            found.append((is_other, *is_late, int(file.name)))
+    return min(found)[-1] if found else None
+
+
+def driver(device: Path) -> str:
+    """The kernel driver of the device with this folder, such as `mlx5_core`; empty if none."""
     with suppress(OSError):
-        return (root / "class/infiniband" / name / "device/driver").readlink().name
+        return (device / "device/driver").readlink().name
     return ""
 
 
 def _device(path: Path) -> Device:
+    of_device = fabric_of(path)
+    return Device(
+        name=path.name,
+        transport=of_device.name if of_device else "RDMA",
+        firmware=_text(path / "fw_ver") or None,
+        numa_node=numa_node_of(path / "device"),
+        ports=_cxi_ports(path) if path.parent.name == "cxi" else _ports(path),
+        pci=_address(path),
+    )
+
+
+def _ports(path: Path) -> list[Port]:
     ports = []
     for port in sorted((path / "ports").glob("[0-9]*")):
         # `4: ACTIVE`, and `100 Gb/sec (4X EDR)` where Gb is 10^9 bits.
@@ -191,20 +242,28 @@ def _device(path: Path) -> Device:
         rate = _RATE.match(_text(port / "rate"))
         rate_b_s = float(rate[0]) * 1e9 / 8 if rate else None
         layer = _text(port / "link_layer") or "unknown"
-        ports.append(Port(int(port.name), state, layer, rate_b_s))
-    if path.parent.name == "cxi":
-        kind = "Slingshot"
-    elif _text(path / "parent"):
-        kind = "soft-RoCE"
-    elif (kernel_driver := driver(path.name, path.parents[2])) in _TRANSPORTS:
-        kind = _TRANSPORTS[kernel_driver]
-    else:
-        kind = "RoCE" if any(port.link_layer == "Ethernet" for port in ports) else "InfiniBand"
-    return Device(
-        name=path.name,
-        transport=kind,
-        firmware=_text(path / "fw_ver") or None,
-        numa_node=numa_node_of(path / "device"),
-        ports=ports,
-        pci=_address(path),
-    )
+        ports.append(Port(int(port.name), state, layer, _bonded_b_s(port) or rate_b_s))
+    return ports
+
+
+def _bonded_b_s(port: Path) -> float | None:
+    """Rate of a bonded port: that of the bond, which is of all ports that can send; else None.
+
+    The device itself reports the rate of one of them.
+    """
+    net = port.parents[3] / "net"
+    for file in sorted(port.glob("gid_attrs/ndevs/[0-9]*")):
+        bond = net / (_text(file) or "none")
+        if (bond / "bonding").exists() and (mbit_s := number(_text(bond / "speed")) or 0) > 0:
+            return mbit_s * 1e6 / 8
+    return None
+
+
+def _cxi_ports(path: Path) -> list[Port]:
+    """The one port of a Slingshot device; empty if its driver does not tell."""
+    about = path / "device/properties"
+    state = _text(about / "link_state")
+    rate = _CXI_RATE.fullmatch(_text(about / "speed"))
+    rate_b_s = float(rate[1]) * 1e9 / 8 if rate else None
+    shown = "ACTIVE" if state == "up" else state.upper()
+    return [Port(1, shown, "Slingshot", rate_b_s)] if state else []

@@ -198,10 +198,13 @@ _SOURCES: dict[str, tuple[Callable[[Path], Counts], str]] = {
 #: Names of `ethtool -S` that are kept, with unit, factor and kind, as the kernel documents them
 #: (mlx5/counters.rst). The first is the percentage of the last second in which the device could not
 #: write for lack of PCIe credits; the second the number of seconds in which that was above 30 %.
+#: `pci_bw_...` count how often the device's PCIe traffic rose above a threshold (90 %), and fell
+#: below another: it is congested while `high` is above `low`.
 _ETHTOOL: tuple[tuple[str, str, float, Kind], ...] = (
     (r"outbound_pci_stalled_wr", "1", 0.01, "gauge"),
     (r"outbound_pci_stalled_wr_events", "s", 1.0, "total"),
     (r"outbound_pci_buffer_overflow", "count", 1.0, "total"),
+    (r"pci_bw_(in|out)bound_(high|low)", "count", 1.0, "total"),
     (r"rx_discards_phy|rx_out_of_buffer|rx_prio\d_(discards|buf_discard|cong_discard)", "count",
      1.0, "total"),
     (r"[rt]x_prio\d_pause", "count", 1.0, "total"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -23,6 +24,7 @@ from records.checkout import ROOT
 from records.errors import InputError, near, show
 from records.files import require_own
 from records.machine import devices, host
+from records.machine.fabrics import InjectorName
 from records.marked_yaml import Duration, Fraction, Rate, Record, Size
 from records.plan import OriginPolicy, ShortWrites
 
@@ -42,13 +44,25 @@ def _absolute(text: str) -> str:
     return text
 
 
+#: Options of perftest that each writer has already, or that change what it prints or how long.
+_OF_WRITERS = re.compile(
+    r"-[dipsqtnDFabelQU]|--(ib-dev|ib-port|port|size|qp|tx-depth|iters|duration|CPU-freq|all"
+    r"|bidirectional|events|post_list|cq-mod|report.*|output|out_json.*|run_infinitely|rate_.*"
+    r"|burst_size|disable_numa)(=.*)?"
+)
+
+
+def _perftest_option(text: str) -> str:
+    if _OF_WRITERS.fullmatch(_word(text)):
+        raise ValueError(f"{show(text)} found; allowed: options that writers do not have already")
+    return text
+
+
+_PerftestOption = Annotated[str, AfterValidator(_perftest_option)]
+
 #: A name that becomes a word of a job script or of a command line.
 _Word = Annotated[str, AfterValidator(_word)]
 _Program = Annotated[_Word, AfterValidator(_absolute)]
-
-
-#: Injectors that a machine's file may name: those that write.
-InjectorName = Literal["perftest", "ucx", "mpi_put"]
 
 
 class Origins(Record):
@@ -189,6 +203,8 @@ class Machine(Record):
     injector: InjectorName
     #: RDMA device (`records.machine.devices`) or network interface of the writers.
     device: _Word | None = None
+    #: Options that both ends of `perftest` get as well, such as `--tclass=106`.
+    perftest_options: list[_PerftestOption] = []
     #: The RDMA devices of a node in order, `nic0` first; if there are several, `device` is one.
     rails: list[Rail] = []
     #: Network interface that the agents use, on every node.
@@ -230,6 +246,12 @@ class Machine(Record):
             allowed = "allowed: each rail once, and a device that is one of them"
             raise ValueError(f"{', '.join(names)} found, and device {show(device)}; {allowed}")
         return rails
+
+    @property
+    def devices(self) -> list[str]:
+        """The rails and the device, each once."""
+        names = [*(rail.device for rail in self.rails), self.device]
+        return [name for name in dict.fromkeys(names) if name]
 
     @property
     def system(self) -> str:

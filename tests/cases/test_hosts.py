@@ -200,7 +200,7 @@ def both(devices: list[Device]) -> dict[str, list[Device]]:
         # Only one node has the fastest device, or any.
         (
             lambda: {"a": [rdma("ib0", UP), rdma("ib1", UP, gbit_s=800)], "b": [rdma("ib0", UP)]},
-            *("ib0", "RDMA devices on all nodes; ready on all"),
+            *("ib0", "InfiniBand on all nodes, where perftest or ucx or mpi_put can write; ready"),
         ),
         (
             lambda: {"a": [rdma("mlx5_0", UP)], "b": [rdma("mlx5_0", DOWN)]},

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from records.errors import InputError
 from records.machine.site import Machine
 from reframe_tests import rails
 from tests.conductor.sysfs import write
@@ -46,9 +47,6 @@ def test_mpi_over_one_rail_for_each_library():
     found = rails.environment(machine(), "nic1")
     assert found == {
         "UCX_NET_DEVICES": "mlx5_1:1",
-        "HFI_UNIT": "1",
-        "PSM2_MULTIRAIL": "0",
-        "IPATH_UNIT": "1",
         "OMPI_MCA_btl_openib_if_include": "mlx5_1:1",
         "FI_VERBS_DEVICE_NAME": "mlx5_1",
         "MV2_IBA_HCA": "mlx5_1",
@@ -98,3 +96,57 @@ def test_the_script_finds_the_node_of_a_rank(tmp_path, cpus, status, said):
     done = ran(*words, env={"NIMC_SYSROOT": str(tmp_path), "PATH": "/usr/bin:/bin"})
     assert done.returncode == status
     assert said in (done.stderr if status else done.stdout)
+
+
+def rails_of(*devices: str, at=(0, 1)) -> Machine:
+    listed = [{"device": name, "numa_node": node} for name, node in zip(devices, at, strict=True)]
+    return machine(numa_nodes=2, device=devices[0], rails=listed)
+
+
+@pytest.mark.parametrize(
+    ("devices", "variables"),
+    [
+        # As the manuals have them: fi_cxi, fi_efa, fi_opx with PSM2's.
+        (("cxi0", "cxi1"), {"FI_CXI_DEVICE_NAME": "cxi1"}),
+        (("rdmap0s6", "rdmap16s27"), {"FI_EFA_IFACE": "rdmap16s27"}),
+        (("hfi1_0", "hfi1_1"), {"HFI_UNIT": "1", "PSM2_MULTIRAIL": "0", "FI_OPX_HFI_SELECT": "1"}),
+        (("hfi2_0", "hfi2_1"), {"HFI_UNIT": "1", "FI_OPX_HFI_SELECT": "1"}),
+        (("qib0", "qib1"), {"IPATH_UNIT": "1"}),
+    ],
+)
+def test_mpi_over_one_rail_of_other_fabrics(devices, variables):
+    found = rails.environment(rails_of(*devices), "nic1")
+    assert variables.items() <= found.items()
+    assert not {"FI_CXI_DEVICE_NAME", "FI_EFA_IFACE", "HFI_UNIT"} & (
+        found.keys() - variables.keys()
+    )
+
+
+@pytest.mark.parametrize(
+    ("devices", "words"),
+    [
+        (("cxi0", "cxi1"), ["0 FI_CXI_DEVICE_NAME=cxi0,cxi1", "--"]),
+        (("rdmap0s6", "rdmap16s27"), ["0 FI_EFA_IFACE=rdmap0s6,rdmap16s27", "--"]),
+    ],
+)
+def test_libraries_that_take_several_devices_get_those_of_a_numa_node(devices, words):
+    listed = [{"device": name, "numa_node": 0} for name in devices]
+    both = machine(numa_nodes=1, sockets=1, device=devices[0], rails=listed)
+    assert rails.wrapper(both, "local")[2:] == words
+
+
+@pytest.mark.parametrize(
+    ("devices", "at", "policy", "why"),
+    [
+        # PSM2 and OPX take one unit; a name of udev has none.
+        (("hfi1_0", "hfi1_1"), (0, 0), "local", "no MPI takes several devices of Omni-Path"),
+        (("opap1s0", "opap2s0"), (0, 1), "nic1", "takes a unit, which the name opap2s0 is not"),
+        (("iwp1s0f0", "iwp1s0f1"), (0, 0), "local", "no MPI takes several devices of iWARP"),
+    ],
+)
+def test_a_policy_that_no_mpi_can_follow_is_refused(devices, at, policy, why):
+    there = rails_of(*devices, at=at)
+    assert why in rails.lacking_of_mpi(there, policy)
+    with pytest.raises(InputError, match=rf"mpi_rail: {policy}: .*{why}; allowed: default"):
+        rails.named(there, policy)
+    assert rails.lacking(there, policy) is None  # writers can
