@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from conductor.injectors.base import Arrived, Fault, Faults, Injector, Row, Writer
@@ -143,7 +144,10 @@ class MpiPut(Injector):
     def environment(self, writer: Writer) -> dict[str, str]:
         """Both ranks stay on the processors that the agent chose, and use the writer's device."""
         if _apart(writer):
-            return _FOR_LAUNCHERS | (devices.mpi_over(writer.device) if writer.device else {})
+            chosen = dict[str, str]()
+            with suppress(ValueError):  # no variable chooses it: what its MPI takes is counted
+                chosen = devices.mpi_over(writer.device) if writer.device else {}
+            return _FOR_LAUNCHERS | chosen
         folder = os.environ.get(FOLDER_VARIABLE)
         return _FOR_LAUNCHERS | (dict.fromkeys(_FOLDERS, folder) if folder else {})
 

@@ -276,7 +276,6 @@ TABLE = (
         counters=(_VERBS_COUNTER,),
         mpi={**_OVER_VERBS, "IPATH_UNIT": "{unit}"},
         unit=r"qib([0-9]+)",
-        mpi_several="UCX_NET_DEVICES",
         tried="sources",
     ),
     Fabric(

@@ -56,6 +56,13 @@ def test_a_device_chooses_transport_and_what_mpi_goes_over(device, transport, ov
     )
 
 
+def test_a_device_that_no_variable_of_mpi_chooses_is_left_to_it(tmp_path):
+    device = tmp_path / "class/infiniband/opap1s0/device"
+    device.mkdir(parents=True)
+    (device / "driver").symlink_to("../../../bus/pci/drivers/hfi1")
+    assert MPI.environment(writer(device="opap1s0")) == mpi_put._FOR_LAUNCHERS
+
+
 def test_soft_devices_are_emulation_and_real_ones_are_not():
     transports = [UCX.transport(writer(device=name)) for name in ("mlx5_0", "mlx5_1", "rxe0")]
     assert emulations(pl.Series(transports[:2])) == []

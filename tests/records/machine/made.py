@@ -104,6 +104,9 @@ ETHTOOL = """NIC statistics:
      outbound_pci_stalled_wr: 23
      outbound_pci_stalled_wr_events: 4
      outbound_pci_buffer_overflow: 6
+     pci_bw_inbound_high: 5
+     pci_bw_outbound_low: 3
+     pci_bw_stale_event: 9
      rx0_cache_full: 5
 """
 XEON = """processor\t: 0

@@ -63,6 +63,8 @@ def test_ethtool_keeps_what_tells_of_stalls_loss_and_pauses():
         "eth0:tx_pause_ctrl_phy": NodeCounter(8, "count"),
         "eth0:tx_global_pause_duration": NodeCounter(pytest.approx(0.003), "s"),
         "eth0:outbound_pci_buffer_overflow": NodeCounter(6, "count"),
+        "eth0:pci_bw_inbound_high": NodeCounter(5, "count"),
+        "eth0:pci_bw_outbound_low": NodeCounter(3, "count"),
         # A percentage of the last second.
         "eth0:outbound_pci_stalled_wr": NodeCounter(pytest.approx(0.23), "1", "gauge"),
         # Seconds in which that percentage was above 30.

@@ -1,0 +1,119 @@
+"""docs/fabrics.md and the table of README, made of `records.machine.fabrics`.
+
+`python -m nimc.cluster.fabric_page` writes both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import get_args
+
+from records.checkout import ROOT
+from records.files import replace_text
+from records.machine.fabrics import TABLE, Counter, Fabric, InjectorName
+
+PAGE, README = ROOT / "docs/fabrics.md", ROOT / "README.md"
+_INJECTORS: tuple[InjectorName, ...] = get_args(InjectorName)
+_NONE = "-"
+_TEMPLATE = Path(__file__).with_name("templates") / "fabrics.md.in"
+
+
+def page() -> str:
+    """The whole page."""
+    return _TEMPLATE.read_text(encoding="utf-8").format(
+        recognised=_table(
+            ["fabric", "recognised by", "tried on"],
+            ([row.name, _recognised(row), row.tried] for row in TABLE),
+        ),
+        injectors=_table(
+            ["fabric", *map(_code, _INJECTORS), "one-sided"],
+            ([row.name, *_able(row), row.one_sided] for row in TABLE),
+        ),
+        counters=_table(
+            ["fabric", "driver", "counter", "received", "unit"],
+            ([row.name, *_of_counter(counter)] for row in TABLE for counter in row.counters),
+        ),
+        passed=_table(
+            ["fabric", "`perftest`", "MPI over one device", "over several"],
+            ([row.name, _options(row), _variables(row), _code(row.mpi_several)] for row in TABLE),
+        ),
+    )
+
+
+def short() -> str:
+    """The table of README."""
+    return _table(
+        ["fabric", "injectors", "byte counter", "tried on"],
+        ([row.name, _names(row.injectors), _kinds(row.counters), row.tried] for row in TABLE),
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else _NONE
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(map(_code, names))
+
+
+def _kinds(counters: Iterable[Counter]) -> str:
+    return _names(dict.fromkeys(counter.name.partition(":")[0] for counter in counters)) or _NONE
+
+
+def _recognised(row: Fabric) -> str:
+    if not row.folder:
+        return "one host, and no device"
+    words = [_code(f"/sys/class/{row.folder}")]
+    words += [f"driver {_names(row.drivers)}"] if row.drivers else []
+    words += [f"`node_type` {row.node_type}"] if row.node_type else []
+    words += ["`parent`"] if row.is_software else []
+    words += [f"`link_layer` {row.link_layer}"] if row.link_layer else []
+    return ", ".join(words)
+
+
+def _able(row: Fabric) -> list[str]:
+    first, *others = row.injectors
+    marks: dict[InjectorName, str] = {first: "**first**", **dict.fromkeys(others, "yes")}
+    return [marks.get(name, _NONE) for name in _INJECTORS]
+
+
+def _of_counter(counter: Counter) -> list[str]:
+    files = (file.removeprefix("sys/class/") for file in counter.received)
+    return [
+        _names(counter.drivers) or "any",
+        _code(counter.name),
+        " + ".join(map(_code, files)),
+        f"{counter.unit_b} B",
+    ]
+
+
+def _options(row: Fabric) -> str:
+    words = " ".join([*row.perftest, *(["-x INDEX"] if row.has_gids else [])])
+    return _code(words) if "perftest" in row.injectors else "cannot write"
+
+
+def _variables(row: Fabric) -> str:
+    return _names(f"{name}={text}" for name, text in row.mpi.items()) or _NONE
+
+
+def with_table(readme: str) -> str:
+    """README with its table of fabrics made anew."""
+    head = short().splitlines()[0]
+    before, _, after = readme.partition(head)
+    _, _, rest = after.partition("\n\n")
+    return f"{before}{short()}\n\n{rest}"
+
+
+def main() -> None:
+    """Write both."""
+    replace_text(PAGE, page())
+    replace_text(README, with_table(README.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""The page of fabrics is the table."""
+
+from nimc.cluster import fabric_page
+from records.machine.fabrics import FABRICS, TABLE
+
+
+def test_the_page_and_the_table_of_readme_are_those_of_the_fabrics():
+    made = "made by `python -m nimc.cluster.fabric_page`"
+    assert fabric_page.PAGE.read_text() == fabric_page.page(), made
+    readme = fabric_page.README.read_text()
+    assert fabric_page.short() in readme, made
+    assert fabric_page.with_table(readme) == readme
+    other = readme.replace("| tried on |\n", "| tried on |\n| x | y |\n")
+    assert fabric_page.with_table(other) == readme
+
+
+def test_the_page_says_what_a_reader_asks_of_a_fabric():
+    lines = fabric_page.page().splitlines()
+    of = {name: [line for line in lines if line.startswith(f"| {name} |")] for name in FABRICS}
+    assert len(FABRICS) == len(TABLE)
+    assert "| Slingshot | - | - | **first** | yes: the target's device places them |" in lines
+    assert any("`-c SRD -x 0`" in line for line in of["EFA"])
+    assert any("`cxgb4` | `net:{interface}` |" in line for line in of["iWARP"])
+    assert any("4 B" in line for line in of["InfiniBand"])
+    # Nothing was tried on hardware.
+    assert not any("hardware" in row.tried for row in TABLE)
