@@ -137,6 +137,8 @@ def _details(one: Trial, nodes: Sequence[LookedAt], site: Machine) -> Iterator[s
     yield f"{quantity(rate_b_s, 'B/s')}{of_link} over {transports}, {over}"
     yield f"counted: {_counts(one)}; proof: {records[0].proof or 'none'}"
     yield f"buffers on {_nodes_of_buffers(records)}"
+    if records[0].origin_options:
+        yield f"options {records[0].origin_options}"
     if device := site.device and _device_node(nodes, site.device):
         yield device
 
