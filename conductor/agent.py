@@ -162,6 +162,7 @@ class Agent:
 
 async def run() -> None:
     """Connect to the conductor named in the environment, and serve it."""
+    asyncio.get_running_loop().set_exception_handler(wire.in_one_line)
     host, _, port = os.environ.pop(wire.ADDRESS_VARIABLE).rpartition(":")
     secret = os.environ.pop(wire.SECRET_VARIABLE)
     interface = os.environ.get(wire.INTERFACE_VARIABLE)

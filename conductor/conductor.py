@@ -24,7 +24,7 @@ from conductor.agent import node_name
 from conductor.allocation import Allocation
 from conductor.alone import AloneRates
 from conductor.application import Run
-from conductor.hub import AgentGoneError, Hub
+from conductor.hub import FILES, AgentGoneError, Hub
 from conductor.readers import Readers
 from conductor.runs import BlockError, BlockRunner
 from conductor.store import Store, note, noted
@@ -112,6 +112,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
 @asynccontextmanager
 async def connected(plan: BlockPlan, nodes: Allocation, logs: Path) -> AsyncIterator[Hub]:
     """A hub with an agent on every node of the block; at its end all agents have ended."""
+    _require_files(nodes)
     secret = wire.new_secret()
     hub = Hub(secret)
     address = allocation.own_address(plan)
@@ -125,6 +126,16 @@ async def connected(plan: BlockPlan, nodes: Allocation, logs: Path) -> AsyncIter
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(agents.wait(), processes.GRACE_S)
         await processes.stop(agents)
+
+
+def _require_files(nodes: Allocation) -> None:
+    """Raise MachineError if this process may not have a file for the connection of each agent."""
+    needed, allowed = len(nodes.nodes) + FILES, processes.allow_files()
+    if needed > allowed:
+        raise MachineError(
+            f"{node_name()}: agents on {len(nodes.nodes)} nodes need {needed} open files; the hard"
+            f" limit (ulimit -Hn) is {allowed}: have it raised, or take fewer nodes"
+        )
 
 
 def _require_modules(plan: BlockPlan) -> None:
@@ -235,15 +246,21 @@ def _give_up(plan: BlockPlan, outcomes: list[str], sample: Sample) -> None:
 
 
 async def _watch_owner(pid: int) -> None:
-    """Return when the owner is gone."""
-    born = processes.start_time(pid)
-    while born is not None and processes.start_time(pid) == born:
+    """Return when the owner is gone, which nothing shows but that the kernel does not know it."""
+    born: int | None = None
+    while True:
+        with suppress(OSError):  # of this process, which says nothing of the owner
+            now = processes.start_time(pid)
+            if now is None or (born is not None and now != born):
+                return
+            born = now
         await asyncio.sleep(_OWNER_S)
 
 
 async def _supervise(plan: BlockPlan, logs: Path, do: Work) -> tuple[int, str, str | None]:
     """Work until done, stopped by a signal, or orphaned. Returns exit status, state, reason."""
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(wire.in_one_line)
     work = asyncio.ensure_future(do(plan, logs))
     stopping = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,13 @@ from records.errors import MachineError
 #: Calls that the kernel keeps until they are accepted: with fewer, agents of many nodes would wait
 #: for seconds.
 _WAITING = 512
+#: Most callers at a time that have not proved yet that they are agents; of more than so many, those
+#: are sent away that have taken so long, seconds.
+_CALLERS, _CROWD, _PATIENCE_S = 256, 64, 1.0
+#: Files that the conductor may have open besides one for each agent.
+FILES = 2 * _CALLERS
+#: How long to wait before a call is accepted if that has failed, seconds.
+_AGAIN_S = 0.1
 #: Round trips for one measurement of a clock offset.
 _PINGS = 8
 #: Time over which a control's share of a core is counted, seconds.
@@ -103,19 +111,59 @@ class Hub:
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
+        self._accepting: list[asyncio.Task[None]] = []
+        #: Those that greet a caller, and since when, the first first; those that serve an agent.
+        self._callers: dict[asyncio.Task[None], float] = {}
+        self._serving: list[asyncio.Task[None]] = []
         self._links: dict[str, _Link] = {}
         self._states: dict[int, WriterState] = {}
         self._changed = asyncio.Condition()
         self._lost: MachineError | None = None
 
     async def listen(self, address: str) -> int:
-        """Listen on one address only; returns the port."""
-        self._server = await asyncio.start_server(
-            self._join, address, 0, limit=wire.LIMIT_B, backlog=_WAITING
-        )
-        port: int = self._server.sockets[0].getsockname()[1]
+        """Listen on one address only, until all agents are connected; returns the port."""
+        self._listener = socket.create_server((address, 0), backlog=_WAITING)
+        self._listener.setblocking(False)
+        self._accepting = [asyncio.create_task(self._accept(self._listener))]
+        port: int = self._listener.getsockname()[1]
         return port
+
+    async def _accept(self, listener: socket.socket) -> None:
+        """Accept calls; strangers can neither keep agents out nor take all files."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._make_room()
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError:  # the caller has gone, or there is no file left
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            caller = asyncio.create_task(self._greet(connection))
+            self._callers[caller] = clock.now_s()
+            caller.add_done_callback(lambda ended: self._callers.pop(ended, None))
+            await asyncio.sleep(0)  # those that wait for an answer get it first
+
+    async def _make_room(self) -> None:
+        """Send the slowest of too many callers away."""
+        while len(self._callers) > _CROWD:
+            oldest, since_s = next(iter(self._callers.items()))
+            left_s = since_s + _PATIENCE_S - clock.now_s()
+            if left_s <= 0:
+                oldest.cancel()
+                self._callers.pop(oldest)
+            elif len(self._callers) < _CALLERS:
+                return
+            else:
+                some = asyncio.FIRST_COMPLETED
+                await asyncio.wait(self._callers, timeout=left_s, return_when=some)
+
+    def _close_port(self) -> None:
+        """Accept no more calls, and send all callers away."""
+        for task in (*self._accepting, *self._callers):
+            task.cancel()
+        if self._listener:
+            self._listener.close()
 
     async def wait_for(self, what: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until `what()` is true; False on timeout. MachineError if an agent is lost."""
@@ -136,6 +184,7 @@ class Hub:
 
         if not await self.wait_for(lambda: not missing(), timeout_s):
             raise MachineError(f"no agent from {', '.join(missing())} after {timeout_s:.0f} s")
+        self._close_port()
         await self.clocks(nodes)
 
     @property
@@ -261,19 +310,28 @@ class Hub:
 
     def close(self) -> None:
         """Close all connections; agents exit when theirs is closed."""
-        if self._server:
-            self._server.close()
+        self._close_port()
         for link in self._links.values():
             link.wire.close()
 
-    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection; one that does not say the secret is closed without an answer."""
+    async def _greet(self, call: socket.socket) -> None:
+        """Serve a caller that is an agent of this job; another one gets no answer."""
         try:
-            connection = await wire.accept(reader, writer, self._secret)
-            hello = messages.report(await connection.receive())
+            connection = await wire.accept(call, self._secret)
         except (wire.WireError, OSError):
-            writer.transport.abort()
+            call.close()
             return
+        except asyncio.CancelledError:
+            call.close()
+            raise
+        self._serving.append(asyncio.create_task(self._serve(connection)))
+
+    async def _serve(self, connection: wire.Wire) -> None:
+        """Take what an agent reports until it is gone."""
+        try:
+            hello = messages.report(await connection.receive())
+        except wire.WireError:
+            hello = None
         if not isinstance(hello, messages.Hello) or hello.node in self._links:  # one for each node
             connection.close()
             return

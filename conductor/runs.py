@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from math import fsum
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 from conductor import application, series
@@ -27,7 +29,17 @@ from records.machine.node_counters import NodeCounter
 from records.notes import Note
 from records.plan import BlockPlan
 from records.run_folder import stem_of
-from records.sample import NODE, ORIGIN, PROCESSING, CounterRow, Level, NodeConditions, Sample
+from records.sample import (
+    AVERAGED,
+    NODE,
+    ORIGIN,
+    PROCESSING,
+    CounterRow,
+    Level,
+    NodeConditions,
+    NodesRow,
+    Sample,
+)
 from records.timetable import without_writers
 from records.treatment import Writes
 
@@ -109,6 +121,8 @@ class BlockRunner:
         if run.accepted:
             self._accepted.append(run.conditions)
             counters += node_rows(self.nodes, run.node_counters)
+            if (nodes := len(self.nodes.targets)) > EACH_NODE:
+                run.notes.append(Note.SUMMED(nodes=nodes))
         if run.elapsed_s:
             series.save(recorded, self.plan.demand, files.series)
         sample = self._sample(run)
@@ -312,21 +326,62 @@ class BlockRunner:
         )
 
 
+#: Nodes of which each has rows of its own; of more, their counters would be larger than all else
+#: that is stored of a run.
+EACH_NODE = 64
+
+
 def node_rows(
     nodes: Allocation, counters: Mapping[str, Mapping[str, NodeCounter]]
 ) -> list[dict[str, Any]]:
     """The counts of nodes as JSON, one row per node and counter; `rank` is the node's index.
 
-    Of origins that are not targets, only the processor time that writing may take.
+    Of many nodes there is one row per counter (`NodesRow`). Of origins that are not targets, only
+    the processor time that writing may take.
     """
-    return [
-        {"tool": tool, **asdict(CounterRow(index, name, counter.value, counter.unit))}
-        for tool, names in ((NODE, nodes.targets), (ORIGIN, nodes.origins))
-        for index, node in enumerate(names)
-        if tool == NODE or node not in nodes.targets
-        for name, counter in counters.get(node, {}).items()
-        if tool == NODE or name in PROCESSING
-    ]
+    rows = []
+    for tool, names in ((NODE, nodes.targets), (ORIGIN, nodes.origins)):
+        of_nodes = {
+            index: {
+                name: counter
+                for name, counter in counters.get(node, {}).items()
+                if tool == NODE or name in PROCESSING
+            }
+            for index, node in enumerate(names)
+            if tool == NODE or node not in nodes.targets
+        }
+        made = summed if len(names) > EACH_NODE else single
+        rows += [{"tool": tool, **asdict(row)} for row in made(of_nodes)]
+    return rows
+
+
+def single(of_nodes: Mapping[int, Mapping[str, NodeCounter]]) -> Iterator[CounterRow]:
+    """A row per node and counter."""
+    for index, counters in of_nodes.items():
+        for name, counter in counters.items():
+            yield CounterRow(index, name, counter.value, counter.unit)
+
+
+def summed(of_nodes: Mapping[int, Mapping[str, NodeCounter]]) -> Iterator[NodesRow]:
+    """A row per counter, of all nodes that have it."""
+    for name in dict.fromkeys(name for counters in of_nodes.values() for name in counters):
+        having = {index: of[name] for index, of in of_nodes.items() if name in of}
+        values = {index: counter.value for index, counter in having.items()}
+        unit = next(iter(having.values())).unit
+        total = fmean(values.values()) if unit in AVERAGED else fsum(values.values())
+        least, most = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+        yield NodesRow(
+            rank=-1,
+            event=name,
+            value=total,
+            unit=unit,
+            nodes=len(values),
+            median=median(values.values()),
+            least=values[least],
+            least_node=least,
+            most=values[most],
+            most_node=most,
+        )
 
 
 def unreserved(factors: Mapping[str, Level], conditions: Sequence[NodeConditions]) -> Iterator[str]:

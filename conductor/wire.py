@@ -1,7 +1,9 @@
 """The connection between conductor and agents: lines of JSON over TCP.
 
-The first line of an agent is the secret of the job; nothing is accepted before it, and it must come
-soon. Lines are not encrypted, since they contain nothing confidential.
+Each end first proves to the other that it has the secret of the job, without sending it. The agent
+sends a challenge; the conductor answers it and adds its own, which the agent answers. Nothing else
+is accepted before, and it must come soon. Lines are not encrypted, since they contain nothing
+confidential.
 """
 
 from __future__ import annotations
@@ -11,9 +13,12 @@ import errno
 import fcntl
 import hmac
 import json
+import random
 import secrets
 import socket
 import struct
+import sys
+import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
@@ -31,12 +36,20 @@ _KEEPALIVE_S = 5
 _NODE_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 #: Longest line, bytes: an origin reports all writes of a timetable of an hour in one.
 LIMIT_B = 16 * 1024 * 1024
-#: How long the first line may take, seconds.
+#: How long an end may take to prove that it has the secret, seconds.
 FIRST_S = 10.0
+#: How long an agent may take for that, calling again up to so much later, seconds.
+_JOIN_S, _AGAIN_S = 120.0, 1.0
+#: Characters of a challenge and of its answer, in hexadecimal.
+_PROOF = 64
 
 
 class WireError(Exception):
     """The other end does not belong to this job, sent an invalid message, or is gone."""
+
+
+class StrangerError(WireError):
+    """The other end does not have the job's secret."""
 
 
 class SilentNodeError(WireError):
@@ -87,6 +100,13 @@ class Wire:
         self.writer.close()
 
 
+def in_one_line(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Say in one line what asyncio could not give to anybody, in place of its traceback."""
+    error = context.get("exception")
+    why = f": {type(error).__name__}: {error}" if error else ""
+    print(f"{context['message']}{why}".replace("\n", " "), file=sys.stderr, flush=True)
+
+
 def new_secret() -> str:
     """A secret for one job."""
     return secrets.token_hex(32)
@@ -103,19 +123,53 @@ def _notice_silence(connection: socket.socket) -> None:
         connection.setsockopt(level, option, value)
 
 
-async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> Wire:
-    """The conductor's end of a new connection, once its first line was the job's secret."""
-    wire, expected = Wire(reader, writer), secret.encode() + b"\n"
-    _notice_silence(writer.get_extra_info("socket"))
+def _answer(secret: str, role: str, challenges: bytes) -> bytes:
+    """The answer of one end to both challenges; that of the other end differs."""
+    return hmac.new(secret.encode(), role.encode() + challenges, "sha256").hexdigest().encode()
+
+
+async def _proof(connection: socket.socket, length: int, within_s: float) -> bytes:
+    """So many characters of the other end; no more is read, so that a stranger fills no memory.
+
+    Raises WireError if they do not come.
+    """
+
+    async def read() -> bytes:
+        got, loop = b"", asyncio.get_running_loop()
+        while len(got) < length:
+            if not (piece := await loop.sock_recv(connection, length - len(got))):
+                raise WireError("the connection closed")
+            got += piece
+        return got
+
     try:
-        # No more than its length is waited for, so that a stranger fills no memory.
-        first = wire.awaited(reader.readexactly(len(expected)))
-        said = await asyncio.wait_for(first, FIRST_S)
+        return await asyncio.wait_for(read(), within_s)
     except asyncio.TimeoutError:
-        raise WireError(f"the job's secret did not come within {FIRST_S:.0f} s") from None
-    if not hmac.compare_digest(said, expected):
-        raise WireError("the first line was not the job's secret")
-    return wire
+        raise WireError(f"no proof of the job's secret came within {within_s:.0f} s") from None
+    except OSError:
+        raise WireError("the connection closed") from None
+
+
+def _require(proof: bytes, expected: bytes) -> None:
+    if not hmac.compare_digest(proof, expected):
+        raise StrangerError("the other end does not have the job's secret")
+
+
+async def _wire(connection: socket.socket) -> Wire:
+    return Wire(*await asyncio.open_connection(sock=connection, limit=LIMIT_B))
+
+
+async def accept(connection: socket.socket, secret: str) -> Wire:
+    """The conductor's end of a new connection, once each end has proved that it has the secret.
+
+    Raises WireError or OSError; the caller closes the connection then.
+    """
+    loop, own = asyncio.get_running_loop(), new_secret().encode()
+    _notice_silence(connection)
+    challenges = await _proof(connection, _PROOF, FIRST_S) + own
+    await loop.sock_sendall(connection, own + _answer(secret, "conductor", challenges))
+    _require(await _proof(connection, _PROOF, FIRST_S), _answer(secret, "agent", challenges))
+    return await _wire(connection)
 
 
 def interface_address(interface: str) -> str:
@@ -130,9 +184,40 @@ def interface_address(interface: str) -> str:
 
 
 async def connect(host: str, port: int, secret: str, source: str | None) -> Wire:
-    """Connect to the conductor, from the local address `source` if given."""
-    local = (source, 0) if source else None
-    reader, writer = await asyncio.open_connection(host, port, limit=LIMIT_B, local_addr=local)
-    _notice_silence(writer.get_extra_info("socket"))
-    writer.write(secret.encode() + b"\n")
-    return Wire(reader, writer)
+    """Connect to the conductor, from the local address `source` if given.
+
+    A conductor that many strangers call may hang up before it has answered: it is called again.
+    Raises OSError if nobody answers, WireError if it does not have the secret.
+    """
+    until_s = time.monotonic() + _JOIN_S
+    while True:
+        connection = socket.socket()
+        try:
+            connection.setblocking(False)
+            if source:
+                connection.bind((source, 0))
+            await asyncio.get_running_loop().sock_connect(connection, (host, port))
+            return await _introduced(connection, secret)
+        except WireError as error:
+            connection.close()
+            if isinstance(error, StrangerError) or time.monotonic() > until_s:
+                raise type(error)(f"{host}:{port}: {error}") from None
+        except BaseException:
+            connection.close()
+            raise
+        await asyncio.sleep(random.uniform(0.0, _AGAIN_S))
+
+
+async def _introduced(connection: socket.socket, secret: str) -> Wire:
+    """The agent's end of a new connection."""
+    loop, own = asyncio.get_running_loop(), new_secret().encode()
+    _notice_silence(connection)
+    try:
+        await loop.sock_sendall(connection, own)
+        answer = await _proof(connection, 2 * _PROOF, _JOIN_S)
+        challenges = own + answer[:_PROOF]
+        _require(answer[_PROOF:], _answer(secret, "conductor", challenges))
+        await loop.sock_sendall(connection, _answer(secret, "agent", challenges))
+    except OSError:
+        raise WireError("the connection closed") from None
+    return await _wire(connection)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,14 +18,33 @@ _MOST_CPUS = 1 << 16
 #: waited for; each in user and in system mode), start.
 _COLUMNS = (1, 6, 11, 12, 13, 14, 19)
 _CPU = 36
+#: Errors of this process, which say nothing of the file.
+_OWN = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def read(path: Path | str) -> str:
-    """The file's text without space around it; empty if it cannot be read."""
+    """The file's text without space around it; empty if the kernel does not give it.
+
+    Raises OSError if this process has no file or memory left.
+    """
     # Unbuffered, and no `Path` for the files of all processes: agents read these every second.
-    with suppress(OSError), open(path, "rb", buffering=0) as file:
-        return file.read().decode(errors="replace").strip()
-    return ""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read().decode(errors="replace").strip()
+    except OSError as error:
+        if error.errno in _OWN:
+            raise
+        return ""
+
+
+@contextmanager
+def gone_or_hidden() -> Iterator[None]:
+    """Within this context a process may have ended, or be another user's. Other errors are raised.
+
+    These are of this process, such as that it has no file left, and say nothing of the other.
+    """
+    with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+        yield
 
 
 def number(text: str) -> int | None:
@@ -84,7 +104,10 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def stat_of(process: Path | str) -> ProcessStat | None:
-    """The file `stat` in the folder of a process or thread; None if it is gone."""
+    """The file `stat` in the folder of a process or thread; None if it is gone.
+
+    Raises OSError if that cannot be known.
+    """
     head, _, rest = read(f"{process}/stat").rpartition(")")
     fields = rest.split()
     try:
@@ -106,7 +129,7 @@ def stat_of(process: Path | str) -> ProcessStat | None:
 
 def pids(proc: Path = Path("/proc")) -> list[int]:
     """Ids of all processes, or of the threads in the folder `task` of one; none without it."""
-    with suppress(OSError):
+    with suppress(FileNotFoundError, ProcessLookupError, NotADirectoryError):
         return [int(entry) for entry in os.listdir(proc) if entry.isdecimal()]
     return []
 

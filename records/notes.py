@@ -73,6 +73,10 @@ class Note(Enum):
         " core",
         "let the launcher bind the application's threads",
     )
+    SUMMED = (
+        "counters of {nodes} nodes are kept as sums, medians and extremes",
+        "of up to 64 nodes the counters of each are kept",
+    )
     UNPAIRED = (
         "unpaired: Slurm left {cores} cores a node to the system (--core-spec); runs without that"
         " were another job's",

@@ -7,6 +7,7 @@ import ctypes
 import errno
 import os
 import re
+import resource
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -29,6 +30,21 @@ GRACE_S = 5.0
 _LEFT_S = 2.0
 #: How often the end of processes is looked for, seconds.
 _LOOK_S = 0.02
+
+
+#: Limits of open files that this process was started with, soft and hard.
+_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+def allow_files() -> int:
+    """Let this process open as many files as the kernel allows it, and say how many.
+
+    What it starts with `spawn` has the limit that this process had: a program may be slow with a
+    higher one.
+    """
+    _, hard = _FILES
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
 
 
 def become_subreaper() -> None:
@@ -72,6 +88,7 @@ async def spawn(
 
     def prepare() -> None:
         killed_with_parent()
+        resource.setrlimit(resource.RLIMIT_NOFILE, _FILES)
         if cpus:
             os.sched_setaffinity(0, cpus)
         if memory_node is not None:
@@ -134,7 +151,7 @@ def ran_s(pid: int) -> float | None:
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
     except (FileNotFoundError, ProcessLookupError):  # no such file, or a thread that has ended
         return cpu_s(pid) if Path(f"/proc/{pid}").exists() else None
-    except (OSError, ValueError, IndexError):
+    except (PermissionError, ValueError, IndexError):
         return None
 
 
@@ -197,11 +214,11 @@ def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
     held = set()
     try:
         for entry in os.scandir(f"/proc/{pid}/fd"):
-            with suppress(OSError):
+            with kernel_text.gone_or_hidden():
                 held.add(os.readlink(entry.path))
     except PermissionError:  # a program with capabilities: only the user of the socket is known
         return os.geteuid() in sockets.values()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return any(f"socket:[{inode}]" in held for inode in sockets)
 

@@ -321,7 +321,7 @@ class CounterRow:
     """One count."""
 
     #: Of a count of a node by a tool, its first rank; of the tools `node` and `origin`, the node's
-    #: index in the sample's `nodes`, or `origin_nodes`.
+    #: index in the sample's `nodes`, or `origin_nodes`; -1 for all of them (`NodesRow`).
     rank: int
     #: The tool's name of the event: `cycles`, or `cycles:u` for user mode only.
     event: str
@@ -333,6 +333,27 @@ class CounterRow:
     state: State = "counted"
     #: Share of the run in which the event was counted; None: unknown.
     running_share: float | None = None
+
+
+@dataclass(frozen=True)
+class NodesRow(CounterRow):
+    """One counter of all nodes of a job that has many; `rank` is -1, and `value` their sum.
+
+    Of a share or a frequency, `value` is their mean.
+    """
+
+    #: How many nodes had it, and the median over them. None in a row of one rank or node.
+    nodes: int | None = None
+    median: float | None = None
+    #: Extremes, and the indices of the nodes that had them, as `rank` of a node.
+    least: float | None = None
+    least_node: int | None = None
+    most: float | None = None
+    most_node: int | None = None
+
+
+#: Units of shares and frequencies, which do not add up over ranks and nodes.
+AVERAGED = ("1", "Hz")
 
 
 def event_parts(event: str) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """Counts of tools and nodes: read from `RUN/counters/CASE.jsonl`, and summed up by treatment.
 
-One JSON object per line: `key` (the sample's), `tool`, and the fields of `counter_row.CounterRow`.
+One JSON object per line: `key` (the sample's), `tool`, and the fields of `records.sample.NodesRow`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from analysis.samples.roles import COUNTS, ROLES, SHARES
 from records.arms import name_of, parts_of
 from records.errors import InputError
 from records.json_limits import LONGEST_B, refuse_long
-from records.sample import NODE, CounterRow, State, event_parts
+from records.sample import AVERAGED, NODE, NodesRow, State, event_parts
 from records.sample_rules import refuse_broken
 
-_HINTS: dict[str, Any] = {"key": str, "tool": str, **get_type_hints(CounterRow)}
+_HINTS: dict[str, Any] = {"key": str, "tool": str, **get_type_hints(NodesRow)}
 FIELDS = {name: column_type(hint, pl.String(), pl.Int32()) for name, hint in _HINTS.items()}
 _OPTIONAL = [name for name, hint in _HINTS.items() if NoneType in get_args(hint)]
 #: States in which a count has a value.
@@ -80,8 +80,6 @@ def _raise_first_fault(path: Path, text: bytes) -> None:
 
 _NAME = pl.Categorical()
 _NAMES = ("tool", "event", "unit", "state")
-#: Units of shares and frequencies, which do not add up over ranks.
-_AVERAGED = ("1", "Hz")
 _COUNT = ["key", "tool", "rank", "event"]
 #: Columns that come from the samples.
 _SAMPLE = ["key", "case", "arm", "factors", "block", "pair", "status"]
@@ -114,7 +112,7 @@ def medians(counters: pl.DataFrame) -> pl.DataFrame:
     """
     treatment = ["case", "arm", "tool", "event"]
     state = pl.col("state").cast(pl.Enum(STATES))
-    averaged = pl.col("unit").cast(pl.String).is_in(_AVERAGED).first()
+    averaged = pl.col("unit").cast(pl.String).is_in(AVERAGED).first()
     runs = (
         counters.filter(pl.col("status") == "counts")
         .group_by(*treatment, "key", maintain_order=True)

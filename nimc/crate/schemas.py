@@ -24,7 +24,7 @@ from records.checkout import ROOT
 from records.files import make_folder, replace_text
 from records.machine.host import Host
 from records.run import RunHeader
-from records.sample import CounterRow, Sample
+from records.sample import NodesRow, Sample
 
 FOLDER = ROOT / "docs" / "schemas"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -39,7 +39,8 @@ _COMMENTED = re.compile(r"((?:^    #:.*\n)+)((?:^    \w+:.*\n)+)", re.MULTILINE)
 def _comments(kind: type[Any]) -> dict[str, str]:
     """Key in JSON -> the comment (`#:`) of the record's field."""
     texts: dict[str, str] = {}
-    for comment, below in _COMMENTED.findall(getsource(kind)):
+    bases = [base for base in reversed(kind.__mro__) if is_dataclass(base)]
+    for comment, below in _COMMENTED.findall("".join(map(getsource, bases or [kind]))):
         text = " ".join(re.findall(r"#: (.*)", comment))
         texts |= dict.fromkeys(re.findall(r"^    (\w+):", below, re.MULTILINE), text)
     return {key: texts[name] for key, (name, _) in keys(kind).items() if name in texts}
@@ -109,7 +110,7 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     ),
     "counter": (
         "a line of counters/CASE.jsonl",
-        CounterRow,
+        NodesRow,
         {
             "key": {"type": "string", "description": "That of the sample."},
             "tool": {"type": "string", "description": "Tool that counted (docs/tools.md)."},

@@ -126,7 +126,7 @@ def _started() -> Iterator[tuple[int, str]]:
     """This user's other processes that a run has started, and its folder."""
     mark = f"{RUN_VARIABLE}=".encode()
     for pid in set(kernel_text.pids()) - {os.getpid()}:
-        with suppress(OSError):
+        with kernel_text.gone_or_hidden():
             process = Path(f"/proc/{pid}")
             if process.stat().st_uid != os.geteuid():
                 continue  # anyone can name a run in the environment of their own process

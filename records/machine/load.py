@@ -216,10 +216,9 @@ def frequency_hz(cpus: Collection[int], root: Path = Path("/")) -> float | None:
 
 
 def _marked(process: Path, mark: bytes) -> bool:
-    try:
+    with kernel_text.gone_or_hidden():
         return mark in (process / "environ").read_bytes().split(b"\0")
-    except OSError:  # another user's, or gone
-        return False
+    return False
 
 
 def _stolen(proc: Path) -> tuple[int, int]:

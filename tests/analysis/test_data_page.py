@@ -13,7 +13,7 @@ from analysis.report.page import write_data
 from conductor.readers import FomError
 from records import sample
 from records.checkout import ROOT
-from records.sample import CounterRow
+from records.sample import NodesRow
 from reframe_tests import foreign
 from reframe_tests.factors import FACTORS
 from reframe_tests.mixin import NimcMixin
@@ -45,7 +45,7 @@ def test_files_of_a_report(tmp_path: Path) -> None:
         if file.suffix == ".parquet" and file.name != "results.parquet":
             frame, rows = pl.read_parquet(file), table(f"# {file.name}")
             # What is not listed is a field of the record, or stands below the heading.
-            same = {each.name for kind in (sample.Sample, CounterRow) for each in fields(kind)}
+            same = {each.name for kind in (sample.Sample, NodesRow) for each in fields(kind)}
             same |= {"tool", "status", "run"}
             assert rows.keys() <= set(frame.columns) <= rows.keys() | same
     # Every `on` of this run takes twice as long as its `off`; the page divides rates.

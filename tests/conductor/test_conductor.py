@@ -1,5 +1,7 @@
 """The conductor for real, on this host: every way in which a block can end."""
 
+import asyncio
+import errno
 import gzip
 import hashlib
 import json
@@ -12,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from conductor.allocation import Allocation
+from conductor.conductor import _require_files, _watch_owner
+from records.errors import MachineError
 from records.plan import ShortWrites
 from tests.conductor.conftest import MELT, PACE, lasting, needs, state_of, stop_for, wait_until
 from tests.conductor.treatments import treatments
@@ -242,6 +247,28 @@ def test_nothing_outlives_a_conductor_that_is_stopped_or_is_left_stopped(block, 
     assert code == {"agent killed": 3, signal.SIGKILL: -9}.get(signum, 143)
     if code == 143:
         assert run.state()["state"] == "cancelled"
+
+
+def test_an_owner_is_gone_when_the_kernel_says_so_and_not_when_no_file_is_left(monkeypatch):
+    said = iter([5, OSError(errno.EMFILE, "Too many open files"), 5, OSError(errno.EIO, ""), None])
+
+    def start_time(_):
+        if isinstance(now := next(said), OSError):
+            raise now
+        return now
+
+    monkeypatch.setattr("records.processes.start_time", start_time)
+    monkeypatch.setattr("conductor.conductor._OWNER_S", 0.0)
+    asyncio.run(_watch_owner(7))
+    assert next(said, "all") == "all"
+
+
+def test_agents_that_need_more_files_than_are_allowed_are_refused(monkeypatch):
+    monkeypatch.setattr("records.processes.allow_files", lambda: 1024)
+    _require_files(Allocation([f"n{index}" for index in range(512)], []))
+    many = Allocation([f"n{index}" for index in range(513)], [])
+    with pytest.raises(MachineError, match=r"513 nodes need 1025 open files; .* 1024"):
+        _require_files(many)
 
 
 def test_a_block_does_not_go_on_without_its_owner(block):

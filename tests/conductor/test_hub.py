@@ -73,6 +73,38 @@ def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_periods():
     assert _counted_s(INJECTORS["ucx"], [one, paced]) == pytest.approx([0.25, 0.8])
 
 
+def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypatch):
+    """Ten times as many as may wait; once all agents are there, nobody may call any more."""
+    for name, value in {"_CALLERS": 16, "_CROWD": 8, "_PATIENCE_S": 0.05}.items():
+        monkeypatch.setattr(f"conductor.hub.{name}", value)
+    most = []
+
+    async def talk():
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        crowd = [await asyncio.open_connection("127.0.0.1", port) for _ in range(160)]
+        agents = [
+            asyncio.create_task(agent_that_answers(port, node, lambda *_: []))
+            for node in ("n7", "n8")
+        ]
+        gathered = asyncio.create_task(hub.gather(["n7", "n8"], 60.0))
+        while not gathered.done():
+            most.append(len(hub._callers))
+            await asyncio.sleep(0)
+        await gathered
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        for reader, writer in crowd:
+            with suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), 60.0) == b""
+            writer.close()
+        hub.close()
+        await asyncio.gather(*agents)
+
+    asyncio.run(talk())
+    assert max(most) <= 16
+
+
 async def agent_that_answers(port, node, answer, ahead_s=0.0):
     """An agent whose clock is ahead; answers orders other than pings by what `answer` makes."""
     agent = await wire.connect("127.0.0.1", port, SECRET, None)

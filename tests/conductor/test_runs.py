@@ -647,3 +647,21 @@ def test_of_origins_only_the_time_that_writing_may_take_is_stored():
     ]
     shared = node_rows(Allocation(["t0"], ["t0"]), {"t0": {"interrupts": NodeCounter(1, "count")}})
     assert [row["tool"] for row in shared] == ["node"]  # nothing twice
+
+
+def test_of_many_nodes_the_sum_the_median_and_the_extremes_are_kept():
+    """65 nodes count 0 to 64 interrupts, backwards; a share is 1 on one, 0 on another alone."""
+    names = [f"t{index}" for index in range(65)]
+    counted = {
+        name: {"interrupts": NodeCounter(64 - index, "count")} for index, name in enumerate(names)
+    }
+    counted["t3"]["stalls"], counted["t9"]["stalls"] = NodeCounter(1.0, "1"), NodeCounter(0.0, "1")
+    counted["o0"] = {"softirq-time": NodeCounter(5.0, "s")}
+    rows = node_rows(Allocation(names, ["o0"]), counted)
+    kept = ("tool", "rank", "event", "value", "nodes", "median", "least", "least_node")
+    assert [tuple(row[name] for name in (*kept, "most", "most_node")) for row in rows[:2]] == [
+        ("node", -1, "interrupts", 64 * 65 / 2, 65, 32, 0, 64, 64, 0),
+        ("node", -1, "stalls", 0.5, 2, 0.5, 0.0, 9, 1.0, 3),
+    ]
+    assert [(row["tool"], row["rank"], row["value"]) for row in rows[2:]] == [("origin", 0, 5.0)]
+    assert len(node_rows(Allocation(names[:64], ["o0"]), counted)) == 64 + 2 + 1

@@ -2,31 +2,45 @@
 
 import asyncio
 import errno
+import hmac
+import socket
 from contextlib import suppress
 
 import pytest
 
 from conductor import wire
 
+SECRET = wire.new_secret()
+
 
 async def _served(accepting, talk):
-    """What `talk(port)` returns while calls are answered by `accepting(reader, writer)`."""
-    server = await asyncio.start_server(accepting, "127.0.0.1", 0, limit=wire.LIMIT_B)
-    try:
-        return await talk(server.sockets[0].getsockname()[1])
-    finally:
-        server.close()
+    """What `talk(port)` returns while each call is answered by `accepting(connection)`."""
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+
+        async def serve():
+            while True:
+                await accepting((await loop.sock_accept(listener))[0])
+
+        serving = asyncio.create_task(serve())
+        try:
+            return await asyncio.wait_for(talk(listener.getsockname()[1]), 60.0)
+        finally:
+            while not serving.done():  # Python before 3.12 may miss one as a wait ends
+                serving.cancel()
+                await asyncio.wait([serving], timeout=0.1)
 
 
 def _refusing(refusals):
     """Answers a call with a secret of its own, and keeps why it refused the caller."""
 
-    async def serve(reader, writer):
+    async def serve(connection):
         try:
-            await wire.accept(reader, writer, wire.new_secret())
+            await wire.accept(connection, wire.new_secret())
         except wire.WireError as error:
             refusals.append(str(error))
-        writer.close()
+        connection.close()
 
     return serve
 
@@ -38,15 +52,17 @@ def _meet(talk):
     async def run():
         met = asyncio.get_running_loop().create_future()
 
-        async def serve(reader, writer):
-            met.set_result(await wire.accept(reader, writer, secret))
+        async def serve(connection):
+            met.set_result(await wire.accept(connection, secret))
 
         async def call(port):
             client = await wire.connect("127.0.0.1", port, secret, None)
+            server = await met
             try:
-                return await talk(client, await met)
+                return await talk(client, server)
             finally:
                 client.close()
+                server.close()
 
         return await _served(serve, call)
 
@@ -68,18 +84,77 @@ def test_messages_arrive_in_order_in_both_directions():
     assert answer == [{"n": 1}, {"n": 2, "text": "ü\n"}, {"n": 3}]
 
 
-def test_another_secret_is_refused_before_anything_else_is_read():
-    refusals = []
+def test_an_agent_says_nothing_to_a_conductor_without_the_secret():
+    """It sends a challenge only, to which there is no answer without the secret."""
+    said, refusals = [], []
+
+    async def impostor(connection):
+        loop = asyncio.get_running_loop()
+        said.append(await loop.sock_recv(connection, 1000))
+        await loop.sock_sendall(connection, said[0] + said[0])  # and its own challenge back
+        said.append(await loop.sock_recv(connection, 1000))
+        connection.close()
+
+    def talk(heard):
+        async def call(port):
+            with pytest.raises(wire.StrangerError, match="does not have the job's secret"):
+                await wire.connect("127.0.0.1", port, SECRET, None)
+            while not heard():
+                await asyncio.sleep(0.01)
+
+        return call
+
+    asyncio.run(_served(impostor, talk(lambda: len(said) == 2)))
+    assert [len(each) for each in said] == [64, 0]
+    assert SECRET.encode() not in said[0]
+    asyncio.run(_served(_refusing(refusals), talk(lambda: refusals)))
+    assert refusals == ["the connection closed"]
+
+
+def test_an_answer_is_of_one_connection_and_one_end():
+    """By hand, with hmac of the standard library: over the role and both challenges."""
+    answers = []
+
+    async def keeping(connection):
+        loop = asyncio.get_running_loop()
+        challenge, own = await loop.sock_recv(connection, 64), b"c" * 64
+        mac = hmac.new(SECRET.encode(), b"conductor" + challenge + own, "sha256").hexdigest()
+        await loop.sock_sendall(connection, own + mac.encode())
+        answers.append(await loop.sock_recv(connection, 64))
+        expected = hmac.new(SECRET.encode(), b"agent" + challenge + own, "sha256").hexdigest()
+        assert answers[-1] == expected.encode()
+        connection.close()
 
     async def talk(port):
-        client = await wire.connect("127.0.0.1", port, wire.new_secret(), None)
-        client.send({"n": 1})
-        with pytest.raises(wire.WireError, match="the connection closed"):
-            await client.receive()
+        for _ in range(2):
+            client = await wire.connect("127.0.0.1", port, SECRET, None)
+            with pytest.raises(wire.WireError):
+                await client.receive()
+            client.close()
+
+    asyncio.run(_served(keeping, talk))
+    assert answers[0] != answers[1]
+
+
+def test_an_agent_that_was_sent_away_from_a_crowd_calls_again(monkeypatch):
+    monkeypatch.setattr(wire, "_AGAIN_S", 0.01)
+    calls = []
+
+    async def busy(connection):
+        calls.append(connection)
+        if len(calls) < 3:
+            connection.close()
+        else:
+            server = await wire.accept(connection, SECRET)
+            server.send({"n": 3})
+
+    async def talk(port):
+        client = await wire.connect("127.0.0.1", port, SECRET, None)
+        assert await client.receive() == {"n": 3}
         client.close()
 
-    asyncio.run(_served(_refusing(refusals), talk))
-    assert refusals == ["the first line was not the job's secret"]
+    asyncio.run(_served(busy, talk))
+    assert len(calls) == 3
 
 
 def test_a_line_beyond_the_limit_ends_the_connection(monkeypatch):
@@ -96,14 +171,14 @@ def test_a_line_beyond_the_limit_ends_the_connection(monkeypatch):
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (b"", "the job's secret did not come within 0 s"),
-        (b"x" * 20, "the job's secret did not come within 0 s"),
-        (b"\n" * 65, "the first line was not the job's secret"),
-        (b"\xff" * 1_000_000, "the first line was not the job's secret"),
+        (b"", "no proof of the job's secret came within 0 s"),
+        (b"x" * 100, "no proof of the job's secret came within 0 s"),
+        (b"\n" * 128, "the other end does not have the job's secret"),
+        (b"\xff" * 1_000_000, "the other end does not have the job's secret"),
     ],
 )
 def test_a_stranger_is_given_little_room_and_time(monkeypatch, said, why):
-    if "did not come" in why:
+    if "no proof" in why:
         monkeypatch.setattr(wire, "FIRST_S", 0.2)
     refusals = []
 

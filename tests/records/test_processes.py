@@ -4,18 +4,22 @@ import asyncio
 import errno
 import mmap
 import os
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from records import processes
+from nimc.run.session import users_of
+from records import kernel_text, processes
 from records.machine import load
 from tests.captures import CAPTURES
 
@@ -33,6 +37,55 @@ def test_a_process_that_runs_is_stopped_ends_and_is_gone() -> None:
         assert processes.start_time(pid) is None  # not waited for yet
     assert (processes.start_time(pid), processes.ran_s(pid)) == (None, None)
     assert processes.cpu_s(pid) == 0
+
+
+@contextmanager
+def no_file_left() -> Iterator[None]:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        processes.start_time,
+        processes.is_stopped,
+        processes.ran_s,
+        processes.cpu_s,
+        processes.descendants,
+        processes.launched,
+        lambda pid: processes.listener(1, pid),
+        lambda _: kernel_text.pids(),
+        lambda _: load.read("", []),
+        users_of,
+    ],
+)
+def test_a_process_is_not_gone_since_this_one_has_no_file_left(read: Callable[[Any], Any]) -> None:
+    read(os.getpid() if read is not users_of else Path("/r"))
+    with no_file_left(), pytest.raises(OSError, match="Too many open files"):
+        read(os.getpid() if read is not users_of else Path("/r"))
+
+
+def test_the_limit_of_open_files_is_raised_for_this_process_alone() -> None:
+    """In one of its own: a limit cannot be raised again once the hard one is lower."""
+    script = """
+import asyncio, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 700))
+from records import processes
+
+async def shown():
+    child = await processes.spawn(["sh", "-c", "ulimit -n"], {}, [], -1, None)
+    return (await child.communicate())[0]
+
+print(processes.allow_files(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+print(asyncio.run(shown()).decode())
+"""
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["700", "700", "300"]
 
 
 def test_a_process_whose_thread_ends_while_it_is_read_has_not_ended() -> None:

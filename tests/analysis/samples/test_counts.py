@@ -52,6 +52,7 @@ def test_a_count_stands_beside_its_sample(tmp_path):
         **{"key": ON0, "case": "stream", "arm": "on", "factors": ON, "block": 0, "pair": 0},
         **{"status": "counts", "tool": "perf_stat", "rank": 3, "event": "task-clock"},
         **{"value": 12.5, "unit": "s", "state": "counted", "running_share": 1.0},
+        **dict.fromkeys(("nodes", "median", "least", "least_node", "most", "most_node")),
     }
 
 
