@@ -12,10 +12,12 @@ import os
 import signal
 import socket
 import sys
+from pathlib import Path
 
 from conductor import messages, shared_memory, wire
 from conductor.end import End, until_stopped
 from conductor.injectors import INJECTORS
+from conductor.permitted import require_permitted
 from conductor.programs import start_end
 from conductor.short_writer import ShortWriter
 from conductor.watch import Watch
@@ -32,8 +34,9 @@ def node_name() -> str:
 class Agent:
     """State of one agent."""
 
-    def __init__(self, connection: wire.Wire) -> None:
+    def __init__(self, connection: wire.Wire, logs: Path) -> None:
         self._wire = connection
+        self._logs = logs
         self._ends: list[End] = []
         self._schedule: ShortWriter | None = None
         self._watched: Watch | None = None
@@ -57,6 +60,7 @@ class Agent:
         self._wire.send(messages.encode(report))
 
     async def _execute(self, order: messages.Order) -> None:
+        require_permitted(order, self._logs)
         match order:
             case messages.StartEnd():
                 await self._start(order)
@@ -168,7 +172,7 @@ async def run() -> None:
     interface = os.environ.get(wire.INTERFACE_VARIABLE)
     source = wire.interface_address(interface) if interface else None
     connection = await wire.connect(host, int(port), secret, source)
-    await Agent(connection).serve()
+    await Agent(connection, Path(os.environ[wire.LOGS_VARIABLE])).serve()
 
 
 def main() -> None:

@@ -155,7 +155,11 @@ async def _start_agents(
     n_nodes = str(len(nodes.nodes))
     launcher = [word.replace("{n_nodes}", n_nodes) for word in plan.agent_launcher]
     command = [*launcher, *python_main("conductor.agent")]
-    environment = {wire.ADDRESS_VARIABLE: address, wire.SECRET_VARIABLE: secret}
+    environment = {
+        wire.ADDRESS_VARIABLE: address,
+        wire.SECRET_VARIABLE: secret,
+        wire.LOGS_VARIABLE: str(logs),
+    }
     if plan.interface and plan.origin_policy != "same_host":
         environment[wire.INTERFACE_VARIABLE] = plan.interface
     if plan.origin_policy in ("hetjob", "reservation"):

@@ -26,6 +26,8 @@ from typing import Any
 #: Environment variables that hold the conductor's address and the job's secret for an agent.
 ADDRESS_VARIABLE = "NIMC_CONDUCTOR"
 SECRET_VARIABLE = "NIMC_SECRET"
+#: That of the folder of the block's logs.
+LOGS_VARIABLE = "NIMC_LOGS"
 #: Network interface to connect over; not set if the routing decides.
 INTERFACE_VARIABLE = "NIMC_INTERFACE"
 _SIOCGIFADDR = 0x8915

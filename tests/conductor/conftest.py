@@ -74,6 +74,9 @@ class Sent:
         self.sent.append(messages.report(data))
 
 
+#: The folder of logs that an agent is told.
+LOGS = Path("/run/logs/melt/0")
+
 #: For tests that ask whether writes are proven: on a busy host writers are late.
 PACE = dict.fromkeys(["late_rows", "silent_s", "pause_s"], 60.0)
 #: What is asked of runs, unless a test is about it.

@@ -14,7 +14,7 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import Arrived, Writer
 from conductor.series import Placed
 from records import clock
-from tests.conductor.conftest import Sent
+from tests.conductor.conftest import LOGS, Sent
 
 WRITER = Writer(1, "o", "t", "127.0.0.1", 20000, 65536)
 
@@ -55,7 +55,7 @@ def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, came_s, asked):
     ],
 )
 def test_a_device_shows_what_its_only_writer_has_written(other, passed_b):
-    agent = Agent(Sent())
+    agent = Agent(Sent(), LOGS)
     one = end(alone=agent._writes_alone)
     one.meter = SimpleNamespace(passed_b=lambda: 7.0)
     agent._ends = [one, *([other] if other else [])]
@@ -100,7 +100,7 @@ def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypat
         done.append(("stopped", [each.role for each in ends]))
 
     monkeypatch.setattr("conductor.agent.until_stopped", at_once)
-    agent = Agent(wire)
+    agent = Agent(wire, LOGS)
     agent._ends = [fake("target"), fake("origin"), fake("origin", 2)]
     for order in ("hold", "resume"):
         asyncio.run(agent._control(messages.Control(order, [1])))
@@ -117,7 +117,7 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
     signals = []
     monkeypatch.setattr("records.processes.suspend", lambda _: signals.append("suspend"))
     monkeypatch.setattr("records.processes.resume", lambda _: signals.append("resume"))
-    agent, sent = Agent(Sent()), []
+    agent, sent = Agent(Sent(), LOGS), []
     agent._ends = [origin, target, other] = [
         end(sent=sent),
         end(role="target"),

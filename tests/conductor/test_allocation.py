@@ -11,6 +11,7 @@ from conductor.allocation import Allocation
 from conductor.hub import Hub
 from records.errors import MachineError
 from records.treatment import Treatment, Writes
+from tests.conductor.conftest import LOGS
 from tests.conductor.test_timetable import PLAN
 
 APART = replace(PLAN, origin_policy="hetjob")
@@ -52,6 +53,7 @@ def test_agents_call_from_the_interface_asked_for(monkeypatch):
         monkeypatch.setenv(wire.ADDRESS_VARIABLE, f"127.0.0.1:{port}")
         monkeypatch.setenv(wire.SECRET_VARIABLE, secret)
         monkeypatch.setenv(wire.INTERFACE_VARIABLE, interface)
+        monkeypatch.setenv(wire.LOGS_VARIABLE, str(LOGS))
         calling = asyncio.create_task(agent.run())
         await hub.gather([agent.node_name()], 10.0)
         addresses = hub.addresses

@@ -14,7 +14,7 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from conductor.series import CounterSample, Metered, Placed, RateRow
 from records.errors import MachineError
-from tests.conductor.conftest import Sent
+from tests.conductor.conftest import LOGS, Sent
 
 SECRET = wire.new_secret()
 
@@ -273,7 +273,7 @@ def test_an_agent_that_is_given_no_order_ends_with_the_reason():
             return ["Dance", {}]
 
     with pytest.raises(wire.WireError, match="unknown message 'Dance'"):
-        asyncio.run(Agent(conductor := Conductor()).serve())
+        asyncio.run(Agent(conductor := Conductor(), LOGS).serve())
     assert [type(each) for each in conductor.sent] == [messages.Hello]
 
 

@@ -9,6 +9,7 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from conductor.injectors.spin import Spin
 from records import processes
+from tests.conductor.conftest import LOGS
 
 
 def exit_status_of_a_child_of(parent):
@@ -75,7 +76,7 @@ def test_a_writer_whose_port_a_stranger_has_ends_with_that_reason(tmp_path):
             return ["sleep", "300"]
 
     async def talk():
-        agent = Agent(connection=None)
+        agent = Agent(None, LOGS)
         agent._send = sent.append
         writer = Writer(0, "n", "n", "127.0.0.1", port, 65536)
         INJECTORS["patient"] = Patient()

@@ -16,7 +16,7 @@ from conductor.programs import start_end
 from conductor.short_writer import ShortWriter
 from records import processes
 from records.timetable import PlannedWrite, staggered
-from tests.conductor.conftest import Sent, free_port
+from tests.conductor.conftest import LOGS, Sent, free_port
 
 LISTENER = (
     "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
@@ -115,7 +115,7 @@ def test_passive_sides_of_a_target_take_turns():
 
 async def passive_side(writer, log):
     """An agent with an order to start a short write."""
-    agent = Agent(Sent())
+    agent = Agent(Sent(), LOGS)
     await agent._start(StartEnd("target", "stand-in", writer, str(log)))
     return agent
 
