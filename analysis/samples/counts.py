@@ -15,10 +15,10 @@ import polars as pl
 
 from analysis.samples.columns import column_type
 from analysis.samples.pairs import level
-from analysis.samples.roles import COUNTS, ROLES, SHARES
 from records.arms import name_of, parts_of
 from records.errors import InputError
 from records.json_limits import LONGEST_B, refuse_long
+from records.roles import COUNTS, ROLES, SHARES
 from records.sample import AVERAGED, NODE, NodesRow, State, event_parts
 from records.sample_rules import refuse_broken
 

@@ -23,12 +23,12 @@ from analysis.report.data import RunData, all_rows
 from analysis.report.sections import Files
 from analysis.samples.counts import medians, role_values, totals, without_tool
 from analysis.samples.provenance import all_hosts, hosts_of, mapping
-from analysis.samples.roles import COUNTS, ROLES, SHARES, lacking
 from analysis.statistics.interval import QUANTILE, holm
 from analysis.subjects.published import paper
 from records.arms import in_order
 from records.groups import grouped
 from records.machine.host import processor_family, processor_words
+from records.roles import COUNTS, ROLES, SHARES, lacking
 from records.sample import AGENTS, NODE
 from records.units import plural
 

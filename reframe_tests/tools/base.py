@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.samples.roles import Scope
 from conductor.readers import ToolError
 from records.programs import ask
+from records.roles import Scope
 from records.sample import CounterRow, State
 
 __all__ = ["CounterRow", "State", "ToolError"]

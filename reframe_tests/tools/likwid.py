@@ -15,9 +15,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from analysis.samples.roles import Scope, groups
 from records.commands import command
 from records.programs import ask
+from records.roles import Scope, groups
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
 

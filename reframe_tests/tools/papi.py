@@ -1,7 +1,7 @@
 """PAPI: preset events of each rank through its high-level interface, from a preloaded shim.
 
 The levels have the events of Groves, Grant and Arnold (2016), figure 4, in groups that few counters
-can hold. What PAPI counts under these names differs between processors (`analysis.samples.roles`).
+can hold. What PAPI counts under these names differs between processors (`records.roles`).
 """
 
 from __future__ import annotations

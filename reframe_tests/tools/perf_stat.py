@@ -1,7 +1,7 @@
 """perf stat: kernel and hardware counters of each rank, without a change of the binary.
 
 The level `perf_stat` counts generic events. Further levels are the groups of
-`analysis.samples.roles`, whose events depend on the processor and are chosen where the rank runs:
+`records.roles`, whose events depend on the processor and are chosen where the rank runs:
 `perf_stat:memory` for each rank, `perf_stat:dram` once per node and system-wide, since uncore
 counters belong to no process.
 """
@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from analysis.samples.roles import METRICS, Scope, counts, groups
 from records.machine.host import (
     FAMILIES,
     IDENTITY_AWK,
@@ -26,6 +25,7 @@ from records.machine.host import (
     processor_words,
 )
 from records.programs import ProgramAnswer, ask
+from records.roles import METRICS, Scope, counts, groups
 from records.sample import event_parts
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure

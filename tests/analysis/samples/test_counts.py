@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from analysis.samples.counts import medians, role_values, without_tool
-from analysis.samples.roles import COUNTS, ROLES, counts, groups, lacking
 from records.errors import InputError
 from records.machine.host import FAMILIES
+from records.roles import COUNTS, ROLES, counts, groups, lacking
 from tests.analysis.made_counters import counter_row, read_counters, write_rows
 
 ON = '{"rate":"25%"}'

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.samples.roles import RoleCount
 from records.machine.host import FAMILIES, processor_family, processor_identity
+from records.roles import RoleCount
 from reframe_tests.tools import TOOLS, perf_stat
 from reframe_tests.tools.base import ToolError, try_out
 from tests.reframe_tests.command import run_tool, script
