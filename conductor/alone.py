@@ -160,9 +160,8 @@ class AloneRates:
             raise BlockError(
                 "injector_never_ready", f"{writes.scheduled} writers at a time: {error}"
             ) from None
-        assert runner.plan.short, "a timetable has short writes"
         # Between two runs, the first one's last write ends; then the second one's begin.
-        runner.lead_in.expect(writes, runner.plan.short.length_s + schedule.start_up_s)
+        runner.lead_in.expect(writes, schedule.length_s + schedule.start_up_s)
 
     async def _start(self, writes: Writes) -> tuple[list[WriterState], float]:
         """Start writers, and wait for a row of each; returns how long that took as well.

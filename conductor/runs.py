@@ -166,6 +166,8 @@ class BlockRunner:
             run.notes.append(Note.WITHOUT_WRITERS(treatment=run.treatment.name, nodes=nodes))
             return await self._without_writers(run)
         schedule = self.schedules[writes]
+        if note := schedule.other_length():
+            run.notes.append(note)
         most_s = self.plan.demand.run_timeout_s
         run_s = min(_ROOM * self._longest_s or most_s, most_s) + self.lead_in.longest_s
         try:

@@ -24,6 +24,7 @@ from records import clock, timetable
 from records.clock import Offset
 from records.errors import InputError
 from records.files import replace_text
+from records.notes import Note
 from records.plan import BlockPlan, ShortWrites
 from records.sample import MANY, TimetableRecord, WriterRecord
 from records.timetable import FinishedWrite, Staggered
@@ -95,10 +96,11 @@ class ScheduleControl:
         self._origins = nodes.origins[: plan.n_origins]
         self._hub = hub
         self._logs = logs
-        #: Messages and set-up time of a write, seconds, and the rate of a writer while all of them
+        #: Messages, length and set-up time of a write, seconds, and the rate of a writer while all
         #: write and no application runs, bytes per second: found in rehearsals, the same in every
         #: run of the block.
         self._messages = self._short.messages or max(_FIRST_B // writes.message_b, 1)
+        self.length_s = self._short.length_s
         self._lead_s = _LEAD_S
         self._rate_alone_b_s = 0.0
         self._sides: list[WriterState] = []
@@ -114,7 +116,7 @@ class ScheduleControl:
         """Find the size of a write of the requested length, once. Raises NotReadyError."""
         for attempt in range(0 if self.alone_b_s else _REHEARSALS):
             known = bool(self.alone_b_s)
-            run_s = self._short.length_s * (_ROUNDS if known else 1)
+            run_s = self.length_s * (_ROUNDS if known else 1)
             started_s = clock.now_s()
             begun = await self.begin(run_s, f"rehearsal/{self._writers}/{attempt}", turn)
             self.start_up_s = max(self.start_up_s, clock.now_s() - started_s)
@@ -128,13 +130,28 @@ class ScheduleControl:
                 continue  # the origins stood still when their writes were due
             self._rate_alone_b_s = median(write.rate_b_s for write in finished)
             self._lead_s = median(write.setup_s for write in finished)
-            before = self._messages
-            self._messages = messages_of(self._short, self._rate_alone_b_s, self._writes.message_b)
-            near = abs(self._messages - before) <= max(_NEAR * self._messages, 1)
-            if near and known:
+            if self._is_sized() and known:
                 break
         if not self.alone_b_s:
             raise NotReadyError(f"no write was begun in time in {_REHEARSALS} rehearsals")
+
+    def _is_sized(self) -> bool:
+        """Size a write by the rate that was found; whether it was of that size before, nearly."""
+        before, before_s, message_b = self._messages, self.length_s, self._writes.message_b
+        self._messages = messages_of(self._short, self._rate_alone_b_s, message_b)
+        if self._short.messages:
+            self.length_s = self._messages * message_b / self._rate_alone_b_s
+        same = abs(self._messages - before) <= max(_NEAR * self._messages, 1)
+        return same and abs(self.length_s - before_s) <= _NEAR * self.length_s
+
+    def other_length(self) -> str | None:
+        """A note if counted messages do not last as long as was planned; None if they do."""
+        short = self._short
+        if not short.messages or abs(self.length_s / short.length_s - 1) <= _NEAR:
+            return None
+        return Note.WRITE_LENGTH(
+            messages=short.messages, done_s=self.length_s, planned_s=short.length_s
+        )
 
     async def begin(self, run_s: float, name: str, turn: int) -> RunningTimetable:
         """Plan for a run of at most `run_s`, hand out, and wait until all writers are writing.
@@ -216,7 +233,7 @@ class ScheduleControl:
 
     async def _end(self) -> dict[str, Written]:
         # A write in progress may take as long as the slowest one that counts, and a margin.
-        longest_s = self._short.length_s / self._plan.demand.min_share
+        longest_s = self.length_s / self._plan.demand.min_share
         timeout_s = longest_s + _FINISH_S
         orders = dict.fromkeys(self._origins, Finish(timeout_s))
         reports = await self._hub.ask(orders, Written, "report what it wrote", 2 * timeout_s)
@@ -224,7 +241,7 @@ class ScheduleControl:
         return reports
 
     def _table(self, run_s: float, name: str) -> Staggered:
-        plan, length_s, targets = self._plan, self._short.length_s, self._nodes.targets
+        plan, length_s, targets = self._plan, self.length_s, self._nodes.targets
         digest = hashlib.sha256(f"{plan.seed}/{plan.case}/{plan.block}/{name}".encode()).digest()
         return timetable.staggered(
             targets,

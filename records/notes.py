@@ -35,6 +35,11 @@ class Note(Enum):
         "writers went over TCP: the target's CPU took part, this is not RDMA",
         "the size of the effect is that of the emulation; measure on a machine with RDMA hardware",
     )
+    WRITE_LENGTH = (
+        "a write of {messages} messages takes {done_s:.3g} s at the rate measured alone; Daly's"
+        " interval was planned for {planned_s:.3g} s",
+        "add the measured rate to `write` (`... at 3GB/s`), and plan again",
+    )
     LINK_SHARE = (
         "writers alone reached {share:.0%} of the link's rate, {link}",
         "this is what `full` stands for",

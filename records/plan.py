@@ -26,9 +26,10 @@ OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
 class ShortWrites:
     """The short writes of scheduled treatments."""
 
-    #: Length of each write at the rate that a writer reaches alone, seconds.
+    #: Length of each write, seconds; of a write of `messages`, the expected one.
     length_s: float = 1.0
-    #: Messages of a write; None takes as many as last `fill` times that length.
+    #: Messages of a write, which lasts as long as they take a writer alone; None: as many as last
+    #: `fill` times the length.
     messages: int | None = None
     fill: float = 1.0
     #: How late or early a write may start or end, seconds, and the share of the planned writing

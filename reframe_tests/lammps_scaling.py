@@ -34,12 +34,12 @@ class lammps_scaling(lammps.lammps):
     #: (2016) did, whose nodes had 16; 1 counts nodes.
     counted_per_node = variable(int, value=_DEFAULT.counted_per_node)
 
-    #: Length of a write: a time such as `1s`, or `46k messages of 64KiB at 3GB/s`.
+    #: A write: a length such as `1s`, or messages, `46k messages of 64KiB`. These last as long as
+    #: the measured rate gives; until it is known, the machine's link rate or `... at 3GB/s`.
     write = variable(str, value=_DEFAULT.write)
 
-    #: Messages of a write; 0 takes as many as last `fill` times its length without an application.
-    #: `fill` below 1 is only for applications that use the writers' processors.
-    messages = variable(int, value=_DEFAULT.messages)
+    #: Share of the length of a write that its messages take without an application; below 1 is only
+    #: for applications that use the writers' processors.
     fill = variable(float, value=_DEFAULT.fill)
 
     #: Mean time to interrupt of a node, such as `5y`. The default, empty, takes the machine's.

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.subjects.writers import concurrent_writers, write_length_s
 from records import units
 from records.arms import ARMS
+from records.daly import concurrent_writers, write_of
 from records.errors import InputError
 from records.machine.site import Machine
 from records.plan import ShortWrites
@@ -35,7 +35,6 @@ class ScaleRequest:
     rate: str = "full"
     link_share: float = 1.0
     message: str = "auto"
-    messages: int = 0
     fill: float = 1.0
     tolerance_s: float = 0.0
     allowed_share: float = 0.0
@@ -79,7 +78,10 @@ class Load:
 
 def load(request: ScaleRequest, machine: Machine) -> Load:
     """The writers, writes and origins of one scale. Raises InputError."""
-    short = _short_writes(request, machine)
+    rate_b_s = None if request.rate == "full" else units.rate_b_s(request.rate, "rate")
+    nic = machine.nic
+    writer_b_s = rate_b_s or (nic.link_rate_b_s * request.link_share if nic else None)
+    short = _short_writes(request, machine, writer_b_s)
     mtti_s = machine.node_mtti_s
     if request.node_mtti:
         mtti_s = units.duration_s(request.node_mtti, "node_mtti")
@@ -93,32 +95,36 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
             f"writers: {most} on {request.nodes} nodes; allowed: fewer, as with"
             " counted_per_node: 1, which counts nodes"
         )
-    rate_b_s = None if request.rate == "full" else units.rate_b_s(request.rate, "rate")
     if rate_b_s is None and request.link_share < 1:
         raise InputError(
             f"link_share: {request.link_share} found; a writer at full rate takes all of an"
             " origin's link; allowed: 1, or a rate"
         )
-    origins, nic = machine.origins.nodes, machine.nic
+    origins = machine.origins.nodes
     if machine.origins.policy == "same_host":
         origins = 0
     elif nic:
         origins = origins_needed(most, nic.link_rate_b_s, request.link_share, rate_b_s)
-    writer_b_s = rate_b_s or (nic.link_rate_b_s * request.link_share if nic else None)
     write_b = request.fill * short.length_s * writer_b_s if writer_b_s else None
-    if request.messages:
-        write_b = float(request.messages * machine.message_b(request.message))
+    if short.messages:
+        write_b = float(short.messages * machine.message_b(request.message))
     return Load(short, computed.counted, mtti_s, writers, origins, writer_b_s, write_b)
 
 
-def _short_writes(request: ScaleRequest, machine: Machine) -> ShortWrites:
-    """What is asked of one write. Raises InputError for values that are not allowed."""
-    length_s = write_length_s(request.write, "write")
+def _short_writes(request: ScaleRequest, machine: Machine, writer_b_s: float | None) -> ShortWrites:
+    """What is asked of one write, at the rate of a writer. Raises InputError."""
+    write = write_of(request.write, "write")
+    length_s = write.length_at(writer_b_s, "write")
+    message_b = machine.message_b(request.message)
+    if write.messages and write.message_b != message_b:
+        raise InputError(
+            f"write: messages of {write.message_b} B found; those of the writers have {message_b} B"
+            f" (message: {request.message}); allowed: the same"
+        )
     if request.nodes < 1 or not length_s > 0:
         raise InputError("nodes, write: allowed: whole numbers from 1, and lengths above 0")
     for field, fits, rule in (
         ("counted_per_node", request.counted_per_node >= 0, "whole numbers from 0"),
-        ("messages", request.messages >= 0, "whole numbers from 0"),
         ("fill", request.fill > 0, "numbers above 0"),
         ("link_share", 0 < request.link_share <= 1, "numbers above 0, up to 1"),
         ("tolerance_s", request.tolerance_s >= 0, "numbers from 0, seconds"),
@@ -128,7 +134,7 @@ def _short_writes(request: ScaleRequest, machine: Machine) -> ShortWrites:
             raise InputError(f"{field}: {getattr(request, field)} found; allowed: {rule}")
     return ShortWrites(
         length_s=length_s,
-        messages=request.messages or None,
+        messages=write.messages,
         fill=request.fill,
         tolerance_s=request.tolerance_s or machine.proof.write_tolerance_s,
         allowed_share=request.allowed_share or machine.proof.write_share,

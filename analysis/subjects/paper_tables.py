@@ -25,6 +25,7 @@ from analysis.samples.pairs import extra
 from analysis.subjects.published import MACHINE, NAMES, Published, normalised, triad
 from records.arms import arm_of, in_order, parts_of
 from records.sample import Better
+from records.units import quantity
 
 #: Runs per side in sections IV and V (mean and standard deviation) and VI (minimum).
 RUNS_MEAN = 10
@@ -86,10 +87,10 @@ def _writes_fully(row: Result) -> bool:
 
 
 def _both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
-    """The runs that count of the baseline and of the treatment: fom, transport."""
+    """The runs that count of the baseline and of the treatment: fom, transport, working set."""
     samples = run.samples.lazy().filter(pl.col("case") == row.case, pl.col("status") == "counts")
     names = (pl.col(name).cast(pl.String) for name in ("arm", "transport"))
-    runs = samples.select("fom", *names).collect()
+    runs = samples.select("fom", *names, "working_set_b").collect()
     return [runs.filter(arm=arm) for arm in (row.baseline, row.arm)]
 
 
@@ -215,14 +216,24 @@ def _measured(run: RunData, row: Result) -> dict[str, Any]:
     transports = both[1]["transport"].unique(maintain_order=True)
     emulated = emulations(transports)
     levels = ",".join(map("=".join, parts_of(row.arm)[1].items()))
+    size_b = both[1].select(pl.col("working_set_b").max()).item()
     notes = [note for note in row.notes if note not in emulated]
     if row.better == "higher" and row.workload != "stream":
         notes.insert(0, "a rate here, a run time in the paper; slowdowns are of run times")
     return {
         "application": NAMES[row.workload],
-        # Name of the case if it differs from its workload's, and levels of the treatment.
+        # Name of the case if it differs from its workload's, levels of the treatment, and the
+        # memory that a rank works in: the paper explains CNS by it.
         "machine": " ".join(
-            filter(None, ["here", "" if row.case == row.workload else row.case, levels])
+            filter(
+                None,
+                [
+                    "here",
+                    "" if row.case == row.workload else row.case,
+                    levels,
+                    size_b and f"({quantity(size_b, 'B', 3)} a rank)",
+                ],
+            )
         ),
         # Ten as in the paper, or fewer if there are fewer.
         "n": min(*map(len, sides), RUNS_MEAN),
@@ -236,11 +247,15 @@ def _measured(run: RunData, row: Result) -> dict[str, Any]:
     }
 
 
+#: Workload -> the memory of a rank that the paper states, in words (section V).
+_WORKING_SETS = {"cns": " (about 4 MB a rank)"}
+
+
 def _as_published(line: Published) -> dict[str, Any]:
     unit, factor = ("B/s", 1e9) if line.unit == "GB/s" else (line.unit, 1.0)
     return {
         "application": NAMES[line.workload],
-        "machine": f"{line.machine}, {line.nic}",
+        "machine": f"{line.machine}, {line.nic}{_WORKING_SETS.get(line.workload, '')}",
         **{"off_mean": line.off * factor, "on_mean": line.on * factor, "unit": unit},
         "of_means": line.slowdown,
         "source": f"published, {line.table}",

@@ -6,8 +6,9 @@ cannot run.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -193,6 +194,9 @@ class Scale:
     #: each.
     counted: int | None
     mtti_s: float
+    #: Messages of a write, if it is counted in messages; how late or early it may start or end.
+    messages: int | None
+    tolerance_s: float
     #: Concurrent writers, length of a write, and writes that begin in a second.
     writers: int
     write_s: float
@@ -219,6 +223,8 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[Scale]:
             origin_nodes=load.origins,
             counted=None if f"{arm}:" in asked.writers else load.counted,
             mtti_s=load.mtti_s,
+            messages=load.short.messages,
+            tolerance_s=load.short.tolerance_s,
             writers=load.writers[arm],
             write_s=load.short.length_s,
             writes_per_s=per_s,
@@ -226,6 +232,23 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[Scale]:
             run_b=write_b and write_b * per_s * entry.expect,
             link_share=write_b and link_b_s and busiest * write_b / load.short.length_s / link_b_s,
         )
+
+
+def short_write_warnings(rows: Iterable[Scale]) -> list[str]:
+    """Writes so short that their tolerance says nothing of when they are made."""
+    short = {
+        (row.messages, row.write_s, row.tolerance_s): row
+        for row in rows
+        if row.write_s < row.tolerance_s
+    }
+    warnings = []
+    for messages, write_s, tolerance_s in short:
+        text = f"a write lasts {write_s:.3g} s, less than its tolerance of {tolerance_s:.3g} s"
+        if messages:
+            needed = math.ceil(messages * tolerance_s / write_s)
+            text = f"a write of {messages} messages{text[len('a write') :]}: {needed} last as long"
+        warnings.append(text)
+    return warnings
 
 
 def origins_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:

@@ -11,8 +11,7 @@ from typing import Any
 
 import click
 
-from analysis.subjects.writers import rule
-from nimc.campaign.cases import Scale, omission_lines, scales
+from nimc.campaign.cases import Scale, omission_lines, scales, short_write_warnings
 from nimc.campaign.plan import RUN, Case, Plan, Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
@@ -24,6 +23,7 @@ from records import marked_yaml
 from records.arms import level_text
 from records.checkout import ROOT
 from records.commands import Shell, campaign_word, command
+from records.daly import rule
 from records.errors import InputError
 from records.groups import grouped
 from records.machine.site import load as load_machine
@@ -65,6 +65,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     reached = reach(asked, request.campaign, spreads)
     reached = [row for row in reached if row.case not in able.cannot]
     long = [*able.doubts, *too_long(planned, request.time_limit_s), *warnings(reached)]
+    long += short_write_warnings(every_scale)
     document = planned.as_dict() | {
         "machine_nodes": request.machine.nodes,
         "absent": [vars(omitted) for omitted in [*request.absent, *able.absent]],

@@ -9,17 +9,17 @@ from typing import Any
 import click
 
 from analysis.simulate import STEP_S, STEPS, WRITE_S, Application, explain, run_s
-from analysis.subjects.writers import (
+from analysis.subjects.table_5 import table_5
+from nimc.cli import options
+from nimc.cli.document import Answer, answers
+from records import units
+from records.daly import (
     PAPER_MTTI_S,
     PAPER_SHARE,
     concurrent_writers,
     rule,
-    table_5,
-    write_length_s,
+    write_of,
 )
-from nimc.cli import options
-from nimc.cli.document import Answer, answers
-from records import units
 from records.errors import InputError
 from records.text import aligned, wrapped
 
@@ -134,7 +134,7 @@ def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> A
         document, text = _table_5()
         return Answer(document, [wrapped(text)], schema=2)
     counts = [units.count(part, "--ranks") for part in ranks.split(",")]
-    write_s = write_length_s(write, "--write")
+    write_s = write_of(write, "--write").length_at(None, "--write")
     rows = [concurrent_writers(count, mtti_s, write_s) for count in counts]
     header = ["ranks", "interval (s)", "daly", "exact", "writes/s", f"constant {PAPER_SHARE:.1%}"]
     cells = [

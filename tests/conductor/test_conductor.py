@@ -298,7 +298,7 @@ def test_a_second_signal_does_not_interrupt_the_clean_up(block, tmp_path):
 @pytest.mark.slow
 def test_short_writes_under_a_timetable_on_one_host(block):
     # A busy host makes the writes, but late.
-    short = ShortWrites(length_s=0.4, messages=4, tolerance_s=20.0, allowed_share=0.9)
+    short = ShortWrites(length_s=0.4, fill=0.5, tolerance_s=20.0, allowed_share=0.9)
     arms = treatments(["off", "daly"], lasting(3), {"message_b": 1 << 26}, {"daly": 1})
     sample = block(treatments=arms, short=short, demand=PACE).done().sample("daly")
     assert sample["outcome"] == "kept", sample["reason"]
@@ -307,7 +307,7 @@ def test_short_writes_under_a_timetable_on_one_host(block):
     # Writes planned before the run may be made, late, within it.
     assert 1 <= table["done"] <= 2 * table["planned"]
     assert table["unplanned"] == 0
-    assert table["bytes_b"] == table["done"] * 4 * (1 << 26)
+    assert table["bytes_b"] == table["done"] * table["messages"] * (1 << 26)
     (writer,) = sample["writers"]
     assert writer["transport"] == "shared memory"
     assert writer["bytes_b"] > 0

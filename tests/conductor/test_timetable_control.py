@@ -75,9 +75,10 @@ class Hub:
         assert len(sides) == len(self.listening)
 
 
-def control(hub, logs):
+def control(hub, logs, **short):
     """Two writers at a time, of 0.1 s and messages of 1 kB."""
-    plan = replace(PLAN, n_origins=2, short=ShortWrites(0.1, tolerance_s=0.01, allowed_share=0.02))
+    short = {"length_s": 0.1, "tolerance_s": 0.01, "allowed_share": 0.02, **short}
+    plan = replace(PLAN, n_origins=2, short=ShortWrites(**short))
     nodes = Allocation(["n1", "n2", "n3"], ["o1", "o2"])
     return ScheduleControl(plan, Writes("ucx", 1000, scheduled=2), nodes, hub, logs)
 
@@ -98,6 +99,7 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
     # By hand: 0.1 s at 1 MB/s are 100 messages of 1 kB.
     assert (schedule._messages, schedule._lead_s) == (100, 0.01)
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
+    assert schedule.other_length() is None
     assert schedule.start_up_s > 0.1  # the lead of the first rehearsal
     for origin, part in hub.parts.items():
         assert part.zero_s - begun.zero_s == pytest.approx(AHEAD_S[origin])
@@ -109,6 +111,27 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
     stored = json.loads((tmp_path / "writes.json").read_text())
     assert sum(len(each["done"]) for each in stored["written"].values()) >= record.done
     assert stored["clocks"]["o1"]["offset_s"] == 50.0
+
+
+def test_a_counted_write_lasts_as_long_as_its_messages_take_at_the_measured_rate(tmp_path):
+    """By hand: 150 messages of 1 kB at 1 MB/s take 0.15 s, where 0.1 s was planned."""
+
+    async def one():
+        schedule = control(Hub(), tmp_path, messages=150)
+        await schedule.rehearse(1)
+        begun = await schedule.begin(0.5, "0/on", 2)
+        steady_s = begun.zero_s + begun.table.steady_from_s
+        window_s = (steady_s, steady_s + 0.5)
+        return schedule, await schedule.end(begun, window_s, tmp_path / "writes.json")
+
+    schedule, (record, _, reason) = asyncio.run(one())
+    assert (schedule._messages, record.messages, reason) == (150, 150, None)
+    assert schedule.length_s == pytest.approx(0.15)
+    assert record.length_s == pytest.approx(0.15)
+    assert schedule.other_length() == (
+        "a write of 150 messages takes 0.15 s at the rate measured alone; Daly's interval was"
+        " planned for 0.1 s"
+    )
 
 
 def test_writes_that_cannot_be_made_end_the_rehearsal(tmp_path):

@@ -81,7 +81,11 @@ def test_origin_nodes(asked, changes, origins, writer_b_s):
         (ScaleRequest(8, counted_per_node=65536), "allowed: fewer, as with counted_per_node: 1"),
         (ScaleRequest(4, link_share=1.01), "link_share: 1.01 found; allowed: numbers above 0"),
         (ScaleRequest(4, fill=0.0), "fill: 0.0 found; allowed: numbers above 0"),
-        (ScaleRequest(4, messages=-1), "messages: -1"),
+        (ScaleRequest(4, write="0 messages of 64KiB"), "write: .* writes nothing"),
+        (
+            ScaleRequest(4, write="46k messages of 1MiB"),
+            "write: messages of 1048576 B found; those of the writers have 65536 B",
+        ),
         (ScaleRequest(4, allowed_share=1.5), "allowed_share: 1.5"),
     ],
 )
@@ -96,8 +100,8 @@ def test_a_mistake_is_named(asked, named):
         (ScaleRequest(64, write="2s"), {"nic": NIC}, 8e9),
         (ScaleRequest(64, write="2s", fill=0.25), {"nic": NIC}, 2e9),
         (ScaleRequest(64, write="2s", rate="1GB/s", link_share=0.5), {"nic": NIC}, 2e9),
-        (ScaleRequest(64, messages=500), {"nic": NIC}, 500 * 65536),
-        (ScaleRequest(64, messages=500, message="1MB"), {}, 500e6),
+        (ScaleRequest(64, write="500 messages of 64KiB"), {"nic": NIC}, 500 * 65536),
+        (ScaleRequest(64, write="500 messages of 1MB at 1GB/s", message="1MB"), {}, 500e6),
         (ScaleRequest(64), {}, None),
     ],
 )

@@ -28,7 +28,6 @@ from tests.analysis.subjects import (
     test_factors,
     test_footprints,
     test_free_core,
-    test_nodes,
     test_numa,
     test_paper_tables,
     test_scaling,
@@ -66,7 +65,6 @@ MADE: dict[str, Maker] = {
     "correlations_of_runs": test_causes.made_run,
     "tool_prices": lambda folder: test_causes.priced(folder, 1.05),
     **dict.fromkeys(("cache_or_memory", "footprints"), test_footprints.made_run),
-    "nodes": test_nodes.made,
     **dict.fromkeys(("mpi_calls", "rails", "rail_runs", "rail_calls"), _rails),
     **dict.fromkeys(
         ("numa", "numa_findings"), lambda folder: test_numa.run_of(folder, test_numa.TWO_NODES)

@@ -91,14 +91,15 @@ def test_table_three_has_all_published_lines_and_caveats(tmp_path: Path) -> None
     # Lookups a second: two thirds of the rate is half as long again.
     rate = runs("xsbench", [3e6] * 10, [2e6] * 10, "1/s", transport="InfiniBand", origin="other")
     time = runs("cns", [4.0] * 6, [5.0] * 6, transport="soft-RoCE")
-    time = [replace(each, notes=["the grid is small"]) for each in time]
+    time = [replace(each, notes=["the grid is small"], working_set_b=3.09e6) for each in time]
     run = load(tmp_path, rate, time, runs("snap", [1.0] * 5, [2.0] * 5))
     table = answer(TABLE_3, run)
     rows = table.select("application", "machine", "of_means", "n").rows()
     at = "Sandy Bridge-X2-onload, onload"
     assert [(name, where, n) for name, where, _, n in rows] == [
-        ("CNS", "here", 6),
-        *((name, at, None) for name in ("CNS", "HPCCG", "LAMMPS", "LULESH", "SNAP")),
+        ("CNS", "here (3.09 MB a rank)", 6),
+        ("CNS", f"{at} (about 4 MB a rank)", None),
+        *((name, at, None) for name in ("HPCCG", "LAMMPS", "LULESH", "SNAP")),
         ("XSBench", "here", 10),
         ("XSBench", at, None),
     ]

@@ -3,13 +3,8 @@ import math
 import pytest
 from scipy.optimize import brentq
 
-from analysis.subjects.writers import (
-    FDR_WRITES_S,
-    concurrent_writers,
-    optimum_interval_s,
-    table_5,
-    write_length_s,
-)
+from analysis.subjects.table_5 import FDR_WRITES_S, table_5
+from records.daly import concurrent_writers, optimum_interval_s, write_of
 from records.errors import InputError
 from records.units import duration_s
 
@@ -48,10 +43,26 @@ def test_fdr_column_follows_as_a_rate_only_from_its_effective_length(
     assert ([round(row.writes_per_s) for row in rows] == [0, 1, 2, 6, 17, 47]) == follows
 
 
-def test_length_of_a_write() -> None:
-    assert write_length_s("1s", "x") == 1.0
-    # 46,000 x 65,536 B at 3.2e9 B/s.
-    assert write_length_s("46k messages of 64KiB at 3.2GB/s", "x") == pytest.approx(0.94208)
+@pytest.mark.parametrize(
+    ("text", "rate_b_s", "length_s"),
+    [
+        ("1s", None, 1.0),
+        ("1s", 4e9, 1.0),
+        # 46,000 x 65,536 B are 3,014,656,000 B: at a stated rate, and at those of QDR, FDR and HDR
+        # (32, 54.54 and 200 Gbit/s of data).
+        ("46k messages of 64KiB at 3.2GB/s", 25e9, 0.94208),
+        ("46k messages of 64KiB", 4e9, 0.753664),
+        ("46k messages of 64KiB", 6.8175e9, 0.442194),
+        ("46k messages of 64KiB", 25e9, 0.12058624),
+    ],
+)
+def test_length_of_a_write(text: str, rate_b_s: float | None, length_s: float) -> None:
+    assert write_of(text, "x").length_at(rate_b_s, "x") == pytest.approx(length_s, rel=1e-5)
+
+
+def test_the_length_of_messages_needs_their_rate() -> None:
+    with pytest.raises(InputError, match="x: 46000 messages last as long as their rate allows"):
+        write_of("46k messages of 64KiB", "x").length_at(None, "x")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +71,7 @@ def test_length_of_a_write() -> None:
 )
 def test_refuses_other_lengths(text: str) -> None:
     with pytest.raises(InputError, match="--write"):
-        write_length_s(text, "--write")
+        write_of(text, "--write")
 
 
 @pytest.mark.parametrize(

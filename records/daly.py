@@ -11,7 +11,6 @@ import math
 import re
 from dataclasses import dataclass
 
-from analysis.subjects.published import paper
 from records import units
 from records.errors import InputError
 
@@ -49,11 +48,7 @@ def optimum_interval_s(write_s: float, mtti_s: float) -> float:
 PAPER_MTTI_S = 5 * units.SECONDS["y"]
 PAPER_SHARE = 0.002
 
-#: Lengths of a write, in seconds, with which the FDR column of Table V follows if it counts writes
-#: started per second, instead of writers at a time with the 0.5 s that the paper states.
-FDR_WRITES_S = (0.770, 0.798)
-
-_MESSAGES = re.compile(r"(\S+) messages of (\S+) at (\S+)")
+_MESSAGES = re.compile(r"(\S+) messages of (\S+?)(?: at (\S+))?")
 
 
 @dataclass(frozen=True)
@@ -103,70 +98,42 @@ def rule(one_mtti_s: float, write_s: float) -> str:
     )
 
 
-def write_length_s(text: str, field: str) -> float:
-    """`1s` or `46k messages of 64KiB at 3GB/s` as seconds. Raises InputError."""
+@dataclass(frozen=True)
+class Write:
+    """A write: its length, or its messages, from whose rate the length follows."""
+
+    length_s: float | None = None
+    messages: int | None = None
+    message_b: int = 0
+    #: Rate of the messages, bytes per second; None: not stated.
+    rate_b_s: float | None = None
+
+    def length_at(self, rate_b_s: float | None, field: str) -> float:
+        """Length at the stated rate, or else at this one, seconds. Raises InputError."""
+        if self.length_s is not None:
+            return self.length_s
+        rate_b_s = self.rate_b_s or rate_b_s
+        if not rate_b_s:
+            raise InputError(
+                f"{field}: {self.messages} messages last as long as their rate allows, which is not"
+                " known; allowed: with it, as in 46k messages of 64KiB at 3GB/s, or a duration"
+            )
+        return (self.messages or 0) * self.message_b / rate_b_s
+
+
+def write_of(text: str, field: str) -> Write:
+    """`1s`, `46k messages of 64KiB` or `46k messages of 64KiB at 3GB/s`. Raises InputError."""
     phrase = _MESSAGES.fullmatch(text)
     if phrase is None:
         if " " in text:
             raise InputError(
-                f"{field}: {text!r} is not the duration of a write; "
-                "write 1s, or 46k messages of 64KiB at 3GB/s"
+                f"{field}: {text!r} is no write; allowed: a duration such as 1s,"
+                " 46k messages of 64KiB, or the same at 3GB/s"
             )
-        return units.duration_s(text, field)
-    number = units.count(phrase[1], field)
-    size_b = units.size_b(phrase[2], field)
-    rate_b_s = units.rate_b_s(phrase[3], field)
-    if not rate_b_s > 0:
-        raise InputError(f"{field}: {text!r} has a rate of 0; allowed: above 0")
-    return number * size_b / rate_b_s
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of Table V, published and computed; one entry per number of ranks."""
-
-    name: str
-    how: str
-    write_s: float | None
-    published: list[int]
-    computed: list[int]
-
-    @property
-    def agrees(self) -> bool:
-        """Whether all numbers match."""
-        return self.published == self.computed
-
-
-def table_5() -> tuple[list[int], list[Column]]:
-    """Table V of Groves, Grant and Arnold (2016): ranks, and columns published and computed.
-
-    The FDR column appears twice: with the write of 0.5 s stated in the paper, which does not give
-    it, and with the effective length that does, as writes per second.
-    """
-    table = paper()["table_5_concurrent_writers"]
-    ranks: list[int] = table["node_count"]
-    shortest_s, longest_s = FDR_WRITES_S
-    effective_s = round((shortest_s + longest_s) / 2, 3)
-
-    effective = (
-        f"writes per second, effective write of {effective_s:g} s"
-        f" (any of {shortest_s:.3f} to {longest_s:.3f} s)"
-    )
-    at_a_time = "concurrent_writers"
-    columns: list[tuple[str, str, float | None, str]] = [
-        ("daly_qdr_onload", "writers at a time, write of 1 s as stated", 1.0, at_a_time),
-        ("daly_fdr_offload", "writers at a time, write of 0.5 s as stated", 0.5, at_a_time),
-        ("daly_fdr_offload", effective, effective_s, "writes_per_s"),
-        ("constant_0.2_percent", "0.2 % of the ranks", None, "constant_share_writers"),
-    ]
-    # The constant share does not depend on the write.
-    return ranks, [
-        Column(
-            *(name, how, write_s, table[name]),
-            [
-                round(getattr(concurrent_writers(count, PAPER_MTTI_S, write_s or 1.0), figure))
-                for count in ranks
-            ],
-        )
-        for name, how, write_s, figure in columns
-    ]
+        return Write(length_s=units.duration_s(text, field))
+    messages = units.count(phrase[1], field)
+    message_b = units.size_b(phrase[2], field)
+    rate_b_s = units.rate_b_s(phrase[3], field) if phrase[3] else None
+    if rate_b_s == 0 or not messages:
+        raise InputError(f"{field}: {text!r} writes nothing; allowed: numbers and rates above 0")
+    return Write(messages=messages, message_b=message_b, rate_b_s=rate_b_s)
