@@ -395,6 +395,7 @@ def write_config(layout: SpackLayout, mirror: str | None, builtin: Path) -> None
         "mirrors": {"nimc": {"url": mirror, "signed": False}} if mirror else {},
     }
     layout.config.mkdir(parents=True, exist_ok=True)
+    replace_text(layout.slurm_conf, "ClusterName=none\nSlurmctldHost=localhost\n")
     for name, content in files.items():
         text = yaml.safe_dump({name: content}, sort_keys=False)
         replace_text(layout.config / f"{name}.yaml", text)
@@ -423,6 +424,11 @@ class SpackLayout:
     def packages(self) -> Path:
         """What Spack found on this host, and what the user added."""
         return self.config / "packages.yaml"
+
+    @property
+    def slurm_conf(self) -> Path:
+        """What Slurm's programs need to say their version; they may find no other."""
+        return self.root / "slurm.conf"
 
     @property
     def store(self) -> Path:
@@ -485,6 +491,7 @@ def isolated(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
     return {
         "LOGNAME": user_name(os.getuid()),
         **rest,
+        "SLURM_CONF": str(layout.slurm_conf),
         "SPACK_PYTHON": sys.executable,
         "SPACK_USER_CONFIG_PATH": str(layout.config),
         "SPACK_SYSTEM_CONFIG_PATH": str(layout.root / "no-system-scope"),

@@ -7,6 +7,7 @@ import os
 import pwd
 import re
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -33,6 +34,9 @@ def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, mon
     }
     inside = [path for name, path in seen.items() if name != "SPACK_PYTHON"]
     assert all(path.startswith(str(place.root)) for path in inside)
+    # srun does not say its version without a configuration, and may have one in jobs only.
+    conf = setup.isolated(place, {"SLURM_CONF": "/of/the/site"})["SLURM_CONF"]
+    assert "ClusterName=" in Path(conf).read_text()
     config = yaml.safe_load((place.config / "config.yaml").read_text())["config"]
     assert config["install_tree"]["root"] == str(place.store)
     assert config["locks"] is True

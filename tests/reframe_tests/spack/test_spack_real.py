@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from conductor.readers import FomError
 from records.errors import MachineError
@@ -67,7 +68,10 @@ def concretized(place, settings, stack, folder):
     setup.spack(place, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
     lock = json.loads((folder / "spack.lock").read_text())
     assert lock["roots"]
-    return list(lock["concrete_specs"].values())
+    specs = list(lock["concrete_specs"].values())
+    # Its srun would come before the host's, and not fit the controller.
+    assert not [spec for spec in specs if spec["name"] == "slurm" and "external" not in spec]
+    return specs
 
 
 #: STREAM with arrays of 8 MB.
@@ -131,11 +135,24 @@ def test_every_environment_concretizes(ready, stack):
             assert spec["parameters"]["build_type"] in ("Release", "RelWithDebInfo")
 
 
-def test_an_mpi_without_a_machine_file_has_the_fast_network(ready):
+SLURM = {"externals": [{"spec": "slurm@24.05.4", "prefix": "/usr"}]}
+
+
+@pytest.mark.parametrize("slurm", [SLURM, None], ids=["with Slurm", "without"])
+def test_an_mpi_without_a_machine_file_has_the_fast_network(ready, slurm):
     place, settings = ready
     alone = replace(settings, machine_file=None)
-    specs = concretized(place, alone, "proxyapps", place.root / "only-concretized" / "alone")
+    text = place.packages.read_text()
+    there = {**yaml.safe_load(text)["packages"], "slurm": slurm or {}}
+    place.packages.write_text(yaml.safe_dump({"packages": there}))
+    try:
+        folder = place.root / "only-concretized" / ("with" if slurm else "without")
+        specs = concretized(place, alone, "proxyapps", folder)
+    finally:
+        place.packages.write_text(text)
     (mpi,) = (spec for spec in specs if spec["name"] == "openmpi")
+    assert mpi["parameters"]["schedulers"] == (["slurm"] if slurm else ["none"])
+    assert len([spec for spec in specs if spec["name"] == "slurm"]) == bool(slurm)
     (ucx,) = (spec for spec in specs if spec["name"] == "ucx")
     assert "external" not in mpi
     assert mpi["parameters"]["fabrics"] == ["ucx"]
