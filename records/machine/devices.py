@@ -224,12 +224,13 @@ def driver(device: Path) -> str:
 
 def _device(path: Path) -> Device:
     of_device = fabric_of(path)
+    kind = of_device.name if of_device else "RDMA"
     return Device(
         name=path.name,
-        transport=of_device.name if of_device else "RDMA",
+        transport=kind,
         firmware=_text(path / "fw_ver") or None,
         numa_node=numa_node_of(path / "device"),
-        ports=_cxi_ports(path) if path.parent.name == "cxi" else _ports(path),
+        ports=_cxi_ports(path, kind) if path.parent.name == "cxi" else _ports(path),
         pci=_address(path),
     )
 
@@ -259,11 +260,11 @@ def _bonded_b_s(port: Path) -> float | None:
     return None
 
 
-def _cxi_ports(path: Path) -> list[Port]:
-    """The one port of a Slingshot device; empty if its driver does not tell."""
+def _cxi_ports(path: Path, layer: str) -> list[Port]:
+    """The one port of a device without verbs; empty if its driver does not tell."""
     about = path / "device/properties"
     state = _text(about / "link_state")
     rate = _CXI_RATE.fullmatch(_text(about / "speed"))
     rate_b_s = float(rate[1]) * 1e9 / 8 if rate else None
     shown = "ACTIVE" if state == "up" else state.upper()
-    return [Port(1, shown, "Slingshot", rate_b_s)] if state else []
+    return [Port(1, shown, layer, rate_b_s)] if state else []

@@ -199,6 +199,18 @@ def test_both_ends_stand_in_the_record() -> None:
     )
 
 
+def test_options_of_both_ends_are_recorded() -> None:
+    ends = [
+        Placed(0, "target", "none", {}, options=["-x", "3", "--tclass=106"]),
+        Placed(0, "origin", "none", {}, options=["-x", "1", "--tclass=106"]),
+    ]
+    found = record(writer([], placed=ends))
+    assert (found.target_options, found.origin_options) == (
+        *("-x 3 --tclass=106", "-x 1 --tclass=106"),
+    )
+    assert record(writer([])).target_options is None
+
+
 @pytest.mark.parametrize(
     ("transport", "target_b", "origin_b", "share"),
     [

@@ -120,7 +120,8 @@ def cluster() -> Iterator[Cluster]:
 #: One write of 64 KiB, 800 times, from node2 to node1; what node1's devices counted meanwhile, and
 #: what node1 is made of, as seen from inside. An acknowledgement may take seconds on a busy host.
 BANDWIDTH = """#!/bin/bash
-write() { ib_write_bw -d rxe0 -F -u 18 -s 65536 -n 800 "$@"; }
+gid=$(python3 -c 'from records.machine import devices; print(devices.gid_index("rxe0"))')
+write() { ib_write_bw -d rxe0 -x $gid -F -u 18 -s 65536 -n 800 "$@"; }
 counters() {
     echo bytes=$(cat /sys/class/net/eth0/statistics/rx_bytes) \
         packets=$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts)
@@ -161,6 +162,11 @@ def test_real_verbs_between_virtual_machines(cluster: Cluster) -> None:
     assert facts["sockets"] == 2
     assert [node["cpus"] for node in facts["numa_nodes"]] == [[0, 1], [2, 3]]
     assert re.search(r"^ *65536 +800 ", said, re.MULTILINE), said
+    # The GID of version 2 of each end's IPv4 address, as the kernel lists it.
+    ends = re.findall(
+        r"GID: 00:00:00:00:00:00:00:00:00:00:255:255:(10:77:\d+):0?(\d+)$", said, re.M
+    )
+    assert [end for _, end in ends] == ["2", "1"], said
     received_b, packets = (
         int(b) - int(a)
         for a, b in (re.findall(rf"{key}=(\d+)", said) for key in ("bytes", "packets"))
