@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes .venv: requirements/base.lock, and the extras named as arguments (docs/benchmarks.md#dependencies).
-# Prints one line for what is missing, with the package to install.
+# Says what it installs; prints one line for what is missing, with the package to install.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -41,7 +41,9 @@ rm -f "$venv/.ready"
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 PIP_DISABLE_PIP_VERSION_CHECK=1
 export PIP_DISABLE_PIP_VERSION_CHECK
+echo "setup: installs into $PWD/$venv; the first time takes about a minute"
 for name in base "$@"; do
+    echo "setup: $name: $(grep -c == "requirements/$name.lock") packages"
     "$venv/bin/python" -m pip install --quiet --require-hashes --only-binary=:all: --no-deps \
         -r "requirements/$name.lock" 2>"$venv/pip.log" || {
         grep -v '^WARNING: Retrying' "$venv/pip.log" | tail -n 1 >&2
@@ -50,6 +52,7 @@ for name in base "$@"; do
         exit 3
     }
 done
+echo "setup: nimc, as $venv/bin/nimc"
 "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
 # The writer of one host, with the MPI of the wheels; -B since it has the path of this checkout.
 case " $* " in *' wheels '*)

@@ -78,6 +78,11 @@ def test_setup_says_in_two_lines_that_pip_failed(tmp_path):
         env={"PATH": os.environ["PATH"], "PYTHON": sys.executable, "CC": "true"},
     )
     assert done.returncode == 3
+    pins = len(re.findall(r"^[\w.-]+==", LOCKS["base"], re.MULTILINE))
+    assert done.stdout.splitlines() == [
+        f"setup: installs into {tmp_path}/.venv; the first time takes about a minute",
+        f"setup: base: {pins} packages",
+    ]
     assert done.stderr.splitlines() == [
         "ERROR: No matching distribution found for x==1",
         "setup: pip cannot install requirements/base.lock (.venv/pip.log); without a network:"

@@ -41,6 +41,8 @@ from records.text import one_line
 
 #: How often the end of the night is looked for, seconds.
 _LOOK_S = 5.0
+#: How often a night says how far it is, seconds.
+_REPEAT_S = 60.0
 #: An unfinished run that is older is not resumed: the night begins a new one.
 FRESH_AFTER_S = 20 * 3600.0
 #: How long the site's command may take, seconds.
@@ -165,19 +167,28 @@ class NightRun:
         log = self.path.with_suffix(".log")
         with log.open("ab") as said, tempfile.TemporaryFile() as output, Interrupts() as interrupts:
             began = said.tell()
+            self.log(f"its messages: {log}")
             child = start(argv, output, errors=said, environment=environment(), cwd=Path.cwd())
-            stopped = self._attend(child, interrupts)
+            stopped = self._attend(child, interrupts, lambda: _last_message(log, began))
             output.seek(0)
             document = {}
             with suppress(ValueError):  # it was killed, or failed before it printed a document
                 document = json.loads(output.read())
-        printed = last_line(log.read_bytes()[began:].decode(errors="replace"))
-        return EndedRun(child.returncode, document, printed.removeprefix("nimc: "), stopped)
+        return EndedRun(child.returncode, document, _last_message(log, began), stopped)
 
-    def _attend(self, child: subprocess.Popen[bytes], interrupts: Interrupts) -> str | None:
-        """Wait for the child, or stop it; returns why it was stopped."""
+    def _attend(
+        self, child: subprocess.Popen[bytes], interrupts: Interrupts, said: Callable[[], str]
+    ) -> str | None:
+        """Wait for the child, or stop it; returns why it was stopped.
+
+        What it has `said` last is repeated once a minute, as a sign of life.
+        """
+        next_s = 0.0
         while child.poll() is None:
             interrupts.wait(_LOOK_S)
+            if time.monotonic() >= next_s and (line := said()):
+                next_s = time.monotonic() + _REPEAT_S
+                self.log(line)
             late = self.end_s is not None and time.time() >= self.end_s
             if (late or interrupts.signum is not None) and child.poll() is None:
                 stop(child)
@@ -215,6 +226,12 @@ def environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if name == "SLURM_CONF" or not name.startswith(("SLURM_", "SLURMD_", "SBATCH_"))
     }
+
+
+def _last_message(log: Path, began: int) -> str:
+    """What was said last in a log, from a byte of it on."""
+    text = log.read_bytes()[began:].decode(errors="replace")
+    return last_line(text).removeprefix("nimc: ")
 
 
 def new_samples(run: Path, since_s: float) -> int:

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -39,19 +39,46 @@ class NewSamples:
 
 
 @dataclass
+class Pace:
+    """How long the runs of a session took, and were planned to take, from block to block."""
+
+    took_s: float = 0.0
+    planned_s: float = 0.0
+
+    @property
+    def factor(self) -> float:
+        """The one by the other; 1 before the first runs."""
+        return self.took_s / self.planned_s if self.took_s and self.planned_s else 1.0
+
+    def with_more(self, took_s: float, planned_s: float) -> Pace:
+        """The same with more runs."""
+        return Pace(self.took_s + took_s, self.planned_s + planned_s)
+
+
+@dataclass
 class RunCounter:
-    """Counts the runs of a block and estimates the remaining time. The time is an argument."""
+    """Counts the runs of a block and estimates the remaining time. The time is an argument.
+
+    What a block does before its first run is not taken for the length of a run: time is counted
+    from the end of the first one.
+    """
 
     #: Expected length of everything after the block, seconds.
     later_s: float
-    #: Runs of the block, and its expected length in seconds.
+    #: Runs of the block, its expected length, and that of a run, seconds.
     block_runs: int
     block_s: float
+    run_s: float
     started_s: float
+    #: That of the blocks before.
+    before: Pace = field(default_factory=Pace)
     done: int = 0
     rejected: int = 0
-    #: Clock time of the last sample.
+    #: Clock time of the first and of the last sample.
+    first_s: float | None = None
     last_s: float = 0.0
+    #: Accepted runs since the first sample.
+    since_first: int = 0
     #: Why the block's job has not started; empty if it has.
     waits: str = ""
 
@@ -63,21 +90,41 @@ class RunCounter:
 
     def add(self, sample: Mapping[str, Any], now_s: float) -> None:
         """Count one sample; rejected runs are repeated."""
-        if sample["outcome"] == "kept":
+        accepted = sample["outcome"] == "kept"
+        if accepted:
             self.done += 1
             # A warm-up that was too short is repeated, and not in the plan.
             self.block_runs = max(self.block_runs, self.done)
         else:
             self.rejected += 1
+        if self.first_s is None:
+            self.first_s = now_s
+        else:
+            self.since_first += accepted
         self.last_s = now_s
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the block itself shows how long its runs take: two of them are done."""
+        return self.done > 1
+
+    @property
+    def pace(self) -> Pace:
+        """That of the session so far."""
+        if self.first_s is None:
+            return self.before
+        return self.before.with_more(self.last_s - self.first_s, self.since_first * self.run_s)
+
     def left_s(self, now_s: float) -> float:
-        """Remaining time: later blocks are as much longer than planned as this one."""
-        if not self.done:
-            return max(0.0, self.block_s - (now_s - self.started_s)) + self.later_s
-        mean_s = (self.last_s - self.started_s) / self.done
-        block_s = (self.block_runs - self.done) * mean_s - (now_s - self.last_s)
-        return max(0.0, block_s) + self.later_s * self.block_runs * mean_s / self.block_s
+        """Remaining time, the least one unless `is_known`."""
+        left, factor = self.block_runs - self.done, self.pace.factor
+        if self.is_known and self.first_s is not None:
+            run_s = (self.last_s - self.first_s) / self.since_first
+            block_s = max(0.0, left * run_s - (now_s - self.last_s))
+        else:
+            planned_s = factor * self.block_s - (now_s - self.started_s)
+            block_s = max(planned_s, factor * left * self.run_s)
+        return block_s + factor * self.later_s
 
 
 class Display:
@@ -131,7 +178,7 @@ def _words(what: str, counter: RunCounter, now_s: float) -> str:
     rejected = f", {counter.rejected} rejected" if counter.rejected else ""
     return (
         f"{what}: {counter.done} of {counter.block_runs} runs{rejected}, "
-        f"about {duration(counter.left_s(now_s))} left"
+        f"{'about' if counter.is_known else 'at least'} {duration(counter.left_s(now_s))} left"
     )
 
 

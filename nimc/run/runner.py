@@ -25,9 +25,10 @@ from nimc.campaign.plan import (
     command,
     logs_of,
     next_block,
+    run_length_s,
 )
 from nimc.run.folder import require_folder
-from nimc.run.progress import Display, NewSamples, RunCounter, run_line
+from nimc.run.progress import Display, NewSamples, Pace, RunCounter, run_line
 from nimc.run.session import LostJobError, SilentError, SlurmWatch, others_beside, run_session
 from records import kernel_text, processes
 from records.arms import arm_of
@@ -270,6 +271,8 @@ class CampaignRunner:
     cannot: Mapping[str, str] = field(default_factory=dict)
     #: Case -> pairs that were rejected before this session.
     rejected_before: dict[str, int] = field(default_factory=dict)
+    #: The pace of the blocks so far, the last of which has that of all.
+    paces: list[Pace] = field(default_factory=lambda: [Pace()])
 
     @property
     def campaign(self) -> Campaign:
@@ -389,18 +392,16 @@ class CampaignRunner:
         samples = self.run / "samples" / f"{entry.name}.jsonl"
         # Runs of a check of others are no samples until it has read their figures.
         ended = logs / UNREAD if self.request.check(entry).file else samples
-        tick = self._tick(
-            f"{entry.name}, block {block}",
-            logs,
-            NewSamples(ended),
-            NewSamples(samples),
-            RunCounter(
-                later_s=later_s,
-                block_runs=entry.warmups + pairs * len(treated),
-                block_s=block_s(self.request, entry, treated, pairs),
-                started_s=time.monotonic(),
-            ),
+        counter = RunCounter(
+            later_s=later_s,
+            block_runs=entry.warmups + pairs * len(treated),
+            block_s=block_s(self.request, entry, treated, pairs),
+            run_s=run_length_s(self.request, entry, treated),
+            started_s=time.monotonic(),
+            before=self.paces[-1],
         )
+        new = NewSamples(ended), NewSamples(samples)
+        tick = self._tick(f"{entry.name}, block {block}", logs, *new, counter)
         tick()
         log = logs / "reframe.log"
         self.display.detail(f"{entry.name}, block {block}: ReFrame's output is in {log}")
@@ -416,6 +417,7 @@ class CampaignRunner:
                 raise
             raise _CaseError(f"{error}, and ReFrame still waits for it") from None
         finally:
+            self.paces.append(counter.pace)
             if status != 0:
                 self._end_jobs()
         require_folder(self.run)

@@ -154,11 +154,15 @@ def test_a_night_stops_its_child_at_its_time_and_after_a_signal(tmp_path):
     ):
         night = NightRun(*at, end_s, date(2026, 11, 20))
         child = subprocess.Popen(["sleep", "60"])
-        assert night._attend(child, Made(wait=lambda _: None, signum=signum)) == why
+        assert night._attend(child, Made(wait=lambda _: None, signum=signum), str) == why
         assert child.returncode == -signal.SIGTERM
     child = subprocess.Popen(["sleep", "0.2"])
-    night = NightRun(*at, 9.0e9, date(2026, 11, 20))
-    assert night._attend(child, Made(wait=lambda _: child.wait(), signum=None)) is None
+    lines: list[str] = []
+    night = NightRun(*at[:3], lines.append, 9.0e9, date(2026, 11, 20))
+    said = ["", "4 of 10 runs", "5 of 10 runs"]
+    looks = Made(wait=lambda _: child.wait() if len(said) < 2 else None, signum=None)
+    assert night._attend(child, looks, lambda: said.pop(0)) is None
+    assert lines == ["4 of 10 runs"]  # the next one is due a minute later
 
 
 def test_a_night_that_is_done_is_neither_run_nor_told_again(tmp_path):

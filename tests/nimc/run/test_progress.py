@@ -2,39 +2,60 @@
 
 import pytest
 
-from nimc.run.progress import Display, NewSamples, RunCounter, run_line
+from nimc.run.progress import Display, NewSamples, Pace, RunCounter, run_line
 
 KEPT = {"outcome": "kept"}
 REJECTED = {"outcome": "rejected"}
 Err = pytest.CaptureFixture[str]
 
 
-def counter() -> RunCounter:
-    return RunCounter(later_s=100.0, block_runs=10, block_s=50.0, started_s=1000.0)
+def counter(before: Pace | None = None) -> RunCounter:
+    """Ten runs of 4 s, after 10 s of preparation."""
+    more = {"run_s": 4.0, "started_s": 1000.0, "before": before or Pace()}
+    return RunCounter(later_s=100.0, block_runs=10, block_s=50.0, **more)
+
+
+#: Two runs; the first comes late, as after a build: that is not the length of a run.
+TWO = [(KEPT, 1060.0), (KEPT, 1068.0)]
 
 
 @pytest.mark.parametrize(
-    ("runs", "now_s", "done", "left_s"),
+    ("runs", "now_s", "known", "left_s"),
     [
-        # Before the first run the plan speaks; never less than what comes after.
-        ([], 1000.0, 0, 150.0),
-        ([], 1020.0, 0, 130.0),
-        ([], 2000.0, 0, 100.0),
-        # 8 s a run: 8 more take 64 s; what was planned as 5 s a run takes 1.6 times as long.
-        ([(KEPT, 1008.0), (KEPT, 1016.0)], 1016.0, 2, 64.0 + 160.0),
-        ([(KEPT, 1008.0), (KEPT, 1016.0)], 1019.0, 2, 61.0 + 160.0),
-        # Repetitions cost time and do not count as done: 20 s for what counts.
-        ([(REJECTED, 1010.0), (KEPT, 1020.0)], 1020.0, 1, 180.0 + 400.0),
+        # Before two runs the plan speaks; never less than its runs take.
+        ([], 1000.0, False, 50 + 100),
+        ([], 1005.0, False, 45 + 100),
+        ([], 2000.0, False, 40 + 100),
+        (TWO[:1], 1060.0, False, 9 * 4 + 100),
+        # 8 s a run: 8 more take 64 s; what was planned as 4 s a run takes twice as long.
+        (TWO, 1068.0, True, 64 + 200),
+        (TWO, 1071.0, True, 61 + 200),
+        # Repetitions cost time and do not count as done: 10 s for what counts.
+        ([(REJECTED, 1010.0), (KEPT, 1020.0), (KEPT, 1030.0)], 1030.0, True, 8 * 10 + 250),
         # Two warm-ups more than planned.
-        ([(KEPT, 1003.0 + 3 * run) for run in range(12)], 1036.0, 12, 72.0),
+        ([(KEPT, 1003.0 + 3 * run) for run in range(12)], 1036.0, True, 75),
     ],
 )
-def test_the_time_left(runs, now_s, done, left_s):
+def test_the_time_left(runs, now_s, known, left_s):
     at_work = counter()
     for run in runs:
         at_work.add(*run)
+    done = sum(sample == KEPT for sample, _ in runs)
     assert (at_work.done, at_work.rejected) == (done, len(runs) - done)
-    assert at_work.left_s(now_s) == pytest.approx(left_s)
+    assert (at_work.is_known, at_work.left_s(now_s)) == (known, pytest.approx(left_s))
+
+
+def test_the_next_block_begins_with_the_pace_of_those_before():
+    """Runs that took twice as long as planned: so will 50 s and 100 s, which are no 150 s."""
+    first = counter()
+    for run in TWO:
+        first.add(*run)
+    second = counter(first.pace)
+    assert (second.is_known, second.left_s(1000.0)) == (False, 300.0)
+    for run in TWO:  # as long again
+        second.add(*run)
+    assert second.left_s(1068.0) == 64.0 + 200.0
+    assert counter(second.pace).left_s(1000.0) == 300.0
 
 
 def test_only_whole_new_samples_are_read(tmp_path):
@@ -58,7 +79,7 @@ def test_plain_lines_come_at_a_block_and_twice_a_minute(capsys):
     display.show("stream, block 1", counter(), 1061.0)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 4
-    assert lines[0] == "nimc: stream, block 0: 0 of 10 runs, about 2 min 30 s left"
+    assert lines[0] == "nimc: stream, block 0: 0 of 10 runs, at least 2 min 30 s left"
     assert lines[-1].startswith("nimc: stream, block 1: ")
 
 
@@ -90,7 +111,7 @@ def test_a_terminal_has_one_line_which_others_replace(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "20")
     display.show("stream", counter(), 1005.0)
     display.close()
-    words = "stream: 0 of 10 runs, about 2 min 25 s left"
+    words = "stream: 0 of 10 runs, at least 2 min 25 s left"
     assert capsys.readouterr().err.split("\r\x1b[K")[1:] == [
         words,
         "nimc: a line\\n\n",
