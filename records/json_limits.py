@@ -15,6 +15,8 @@ from records.files import read_regular
 _T = TypeVar("_T")
 #: Longest line, and largest file with one document, bytes.
 LONGEST_B = 16 << 20
+#: Lines with no more brackets cannot be nested deeper than pydantic's parser allows, 200 levels.
+_SHALLOW = 200
 
 
 def read_json(path: Path) -> Any:
@@ -50,6 +52,13 @@ def validated(kind: type[_T], record: Any, at: object, *within: str) -> _T:
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
+
+
+def refuse_deep(text: bytes, path: Path, first_line: int) -> None:
+    """Raises InputError for a line that is nested too deep: polars would end the process."""
+    for number, line in enumerate(text.split(b"\n"), first_line):
+        if line.count(b"[") + line.count(b"{") > _SHALLOW:
+            parsed(line, f"{path}:{number}")
 
 
 def refuse_long(text: bytes, at: str) -> None:

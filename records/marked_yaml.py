@@ -40,6 +40,8 @@ _PLAIN = {
 }
 #: The largest file, bytes.
 _MOST_B = 16 * 2**20
+#: Levels of mappings and lists in each other.
+_DEEPEST = 100
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -75,11 +77,12 @@ def parse(text: str, path: Path) -> Marked:
     """The values in a text, as those of a file of this name. Raises InputError as `load` does."""
     marked = Marked(path)
     try:
+        _refuse_deep(text, marked)
         loader = _Loader(text)
         node = loader.get_single_node()
         if node is not None:
             marked.data = _value(node, (), marked, loader, set())
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         mark, said = None, str(error)
         if isinstance(error, yaml.MarkedYAMLError):
             mark = error.problem_mark or error.context_mark
@@ -90,6 +93,20 @@ def parse(text: str, path: Path) -> Marked:
             what = f"{what}; a tab is in this line, and YAML is indented with spaces"
         raise InputError(one_line(f"{path}:{line}: invalid YAML: {what}")) from error
     return marked
+
+
+def _refuse_deep(text: str, marked: Marked) -> None:
+    """Raises InputError for what is nested too deep: composing it, libyaml would end the process.
+
+    Events come one after the other, whatever they are within.
+    """
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise InputError(f"{marked.path}:{line}: nested deeper than allowed: {_DEEPEST} levels")
 
 
 def _text(path: Path) -> str:

@@ -27,7 +27,7 @@ from pydantic_core import from_json
 from records.arms import natural
 from records.errors import InputError
 from records.files import replace
-from records.json_limits import refuse_long
+from records.json_limits import refuse_deep, refuse_long
 from records.sample import NAME, Sample, TimetableRecord, WriterRecord
 from records.sample_rules import WRITER, check, raise_first_fault
 
@@ -246,6 +246,7 @@ def _is_object(text: bytes) -> bool:
 
 def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     """The rows of the piece's lines, those of their writers, and those of their conditions."""
+    refuse_deep(piece.text, piece.path, piece.first_line)
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)

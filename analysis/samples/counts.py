@@ -17,7 +17,7 @@ from analysis.samples.columns import column_type
 from analysis.samples.pairs import level
 from records.arms import name_of, parts_of
 from records.errors import InputError
-from records.json_limits import LONGEST_B, refuse_long
+from records.json_limits import LONGEST_B, refuse_deep, refuse_long
 from records.roles import COUNTS, ROLES, SHARES
 from records.sample import AVERAGED, NODE, NodesRow, State, event_parts
 from records.sample_rules import refuse_broken
@@ -49,6 +49,7 @@ def _read(path: Path) -> pl.DataFrame:
             refuse_long(line, f"{path}:{number}")
     if not whole:
         return pl.DataFrame(schema=FIELDS)
+    refuse_deep(whole, path, 1)
     try:
         frame = pl.read_ndjson(io.BytesIO(whole), schema=FIELDS)
     except pl.exceptions.PolarsError as error:

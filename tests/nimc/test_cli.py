@@ -77,6 +77,16 @@ def test_nobody_else_can_write_to_what_a_command_makes(command):
         assert os.umask(before) == becomes
 
 
+def test_too_little_address_space_is_one_line():
+    """Libraries ended the process by SIGABRT, or said that an import failed."""
+    plan = shlex.join(python_main("nimc.cli.main", "plan", "quick", "--machine", "localhost"))
+    said = "nimc: ulimit -v: 683 MiB of address space; needed: from 2048 MiB\n"
+    for limit_kib, code, error in ((700_000, 3, said), (4 << 20, 0, "")):
+        limited = ["sh", "-c", f"ulimit -v {limit_kib}; {plan}"]
+        done = subprocess.run(limited, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (code, error)
+
+
 def test_debug_shows_where_it_failed(ending):
     text = ending(ZeroDivisionError("x"), 3, "--debug")
     assert text.startswith("Traceback")

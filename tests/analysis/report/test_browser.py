@@ -1,5 +1,6 @@
 """Pages in a real browser: nothing loaded, no errors, nothing wider than the window."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -23,6 +24,7 @@ from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.report.browser import (
     DARK,
     LIGHT,
+    dom,
     look,
     needs_axe,
     needs_chromium,
@@ -130,6 +132,17 @@ def _fit(
 def test_the_page_of_a_run_fits_its_window(tmp_path: Path, text: str) -> None:
     for found in _fit(tmp_path, {"run": text}, 390, 900, 1000, 1400).values():
         assert found["details"] >= 8
+
+
+def test_what_is_planted_in_a_page_does_not_run(tmp_path: Path, text: str) -> None:
+    policy = re.compile('<meta http-equiv="Content-Security-Policy"[^>]*>')
+    planted = "<script>document.title = 'ran'</script><b onclick=''></b></body>"
+    pages = (text, _comparison(tmp_path / "nights"), _model(tmp_path), _index(), _of_machine())
+    for page_text in pages:
+        assert policy.search(page_text)
+        edited = page_text.replace("</body>", planted)
+        assert "<title>ran</title>" not in dom(tmp_path, edited)
+    assert "<title>ran</title>" in dom(tmp_path, policy.sub("", edited))
 
 
 def test_every_section_fits_its_window(tmp_path: Path) -> None:

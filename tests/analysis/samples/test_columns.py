@@ -9,6 +9,7 @@ import pytest
 
 from analysis.samples import columns
 from analysis.samples.columns import read_run, read_samples
+from analysis.samples.counts import read_counts
 from analysis.samples.pairs import Kind, kinds
 from records.errors import InputError
 from records.sample import WriterRecord
@@ -23,6 +24,19 @@ def _lines(tmp_path: Path, *lines: str | bytes) -> Path:
 
 def _record(**changes: Any) -> str:
     return json.dumps({**samples(STREAM, pairs=1)[1].as_dict(), **changes}) + "\n"
+
+
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")])
+def test_a_line_that_is_nested_too_deep_is_refused(tmp_path: Path, begin: str, end: str) -> None:
+    """Polars ended the process by SIGSEGV, from 20,000 levels on."""
+    deep = f'{{"x":{begin * 20_000}1{end * 20_000}}}\n'
+    path = _lines(tmp_path, _record(), deep)
+    with pytest.raises(InputError, match=r"case\.jsonl:2: invalid JSON: recursion limit"):
+        read_samples([path])
+    (tmp_path / "counters").mkdir()
+    path.rename(tmp_path / "counters" / "case.jsonl")
+    with pytest.raises(InputError, match=r"case\.jsonl:2: invalid JSON: recursion limit"):
+        read_counts(tmp_path)
 
 
 def test_every_field_comes_back_as_it_was_written(tmp_path: Path) -> None:

@@ -23,6 +23,22 @@ VALUES: dict[str, object] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("x: " + "[" * 50_000, 1),
+        ("a: 1\nx: " + "{a: " * 50_000, 2),
+        ("- " * 50_000, 1),
+        ("? " * 50_000, 1),
+        ("".join(" " * level + "a:\n" for level in range(3000)), 101),
+    ],
+)
+def test_what_is_nested_too_deep_is_refused(tmp_path: Path, text: str, line: int) -> None:
+    """From 30,000 levels on libyaml ended the process by SIGSEGV."""
+    with pytest.raises(InputError, match=rf"f\.yaml:{line}: nested deeper than allowed: 100"):
+        read(tmp_path, text)
+
+
 def read(tmp_path: Path, text: str) -> Any:
     path = tmp_path / "f.yaml"
     path.write_text(text)
@@ -57,7 +73,6 @@ def test_lines_of_values_and_keys(tmp_path: Path) -> None:
         ("b: 1\n1: 2", "f.yaml:2: a key must be a word"),
         ("a: &x [*x]", "f.yaml:1: an alias"),
         ("a\n---\nb", "f.yaml:2: invalid YAML"),
-        ("[" * 5000 + "]" * 5000, "f.yaml:1: invalid YAML: maximum recursion depth exceeded"),
         ("a: \0", "f.yaml:1: invalid YAML"),
         ("a:\n\t- b", "a tab is in this line, and YAML is indented with spaces"),
     ],
