@@ -81,8 +81,14 @@ def with_code(text: object) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(whole_dates(text))))
 
 
+#: No frame of a network is larger.
+_FRAME_B = 10_000
+
+
 def binary(value: float) -> str:
-    """A size in powers of 1024: `64 KiB`."""
+    """A size in powers of 1024: `64 KiB`; a small one that is none, as of a frame, `1400 B`."""
+    if value < _FRAME_B and value % 512:
+        return f"{value:.5g} B"
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:
             return f"{value:.4g} {unit}"
@@ -107,7 +113,6 @@ _KINDS = {
 #: Suffix of a key -> format of its number; longer suffixes come first.
 _ENDINGS: dict[str, Callable[[float], str]] = {
     "_b_s": lambda value: quantity(value, "B/s"),
-    "mtu_b": lambda value: f"{value:.0f} B",
     "_b": binary,
     "_hz": lambda value: f"{value / 1e9:.4g} GHz",
     "_mhz": lambda value: f"{value:.4g} MHz",

@@ -104,7 +104,9 @@ def origins_command() -> None:
 @origins_command.command()
 @options.machine_option
 @click.option("--time", "length_s", type=options.DURATION, default="4h", help="How long.")
-@click.option("--nodes", help="Node list [default: number and partition of the site file].")
+@click.option(
+    "--nodes", metavar="N,N", help="These [default: number and partition of the site file]."
+)
 @answers()
 def create(machine: str, length_s: float, nodes: str | None) -> Answer:
     """Reserve the origin nodes for you, from now."""

@@ -69,7 +69,7 @@ def _of_runs(function: Any) -> Any:
     node = "NUMA node of the writers' buffers in a run."
     kernel = "Kernel of a run that varies it [default: the first]."
     function = click.option("--comm-node", type=click.IntRange(min=0), help=node)(function)
-    return click.option("--kernel", help=kernel)(function)
+    return click.option("--kernel", metavar="NAME", help=kernel)(function)
 
 
 @model_command.command("fit")

@@ -55,6 +55,7 @@ def nights_command() -> None:
     "--tell",
     metavar="COMMAND",
     default="",
+    show_default=False,
     help="Shell command that gets the summary as JSON. If it fails, the next start tells it again.",
 )
 @click.option(
@@ -106,7 +107,7 @@ def list_nights(folders: tuple[Path, ...]) -> Answer:
 
 @nights_command.command()
 @_results
-@click.option("--machine", metavar="M", help="Only this machine.")
+@click.option("--machine", metavar="M", shell_complete=options.machines, help="Only this machine.")
 @answers()
 @options.details_option
 def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Answer:

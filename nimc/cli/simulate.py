@@ -30,6 +30,7 @@ from records.text import aligned, wrapped
 @click.option("--worst", type=float, help="Slowdown of one rank of a hit node, the slowest.")
 @click.option(
     "--writers",
+    metavar="N|SHARE|daly",
     default="daly",
     help="Writes in progress: a number, a share of the ranks such as 0.2%, or daly (see writers).",
 )

@@ -68,7 +68,7 @@ def _say(text: str) -> None:
     type=FILE,
     help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it exists].",
 )
-@click.option("--mirror", help="URL of a mirror of sources and built packages.")
+@click.option("--mirror", metavar="URL", help="A mirror of sources and built packages.")
 @answers()
 def setup(
     machine: str, packages: Path | None, machine_file: Path | None, mirror: str | None

@@ -117,6 +117,8 @@ def test_what_else_went_on_in_runs_that_count(foreign: list, steal: list, text: 
         ({"of": [{"name": "x", "size_b": 1}]}, "of x size", "1 B"),
         ({"of": [{"size_b": 1}]}, "of 0 size", "1 B"),
         ({"numa_nodes": [{"number": 3, "memory_b": 1 << 30}]}, "NUMA nodes 3 memory", "1 GiB"),
+        ({"mtu_b": 1400}, "MTU", "1400 B"),
+        ({"mtu_b": 4096}, "MTU", "4 KiB"),
         ({"offset_s": "of text"}, "offset s", "of text"),
     ],
 )
