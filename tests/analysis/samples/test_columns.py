@@ -26,7 +26,17 @@ def _record(**changes: Any) -> str:
     return json.dumps({**samples(STREAM, pairs=1)[1].as_dict(), **changes}) + "\n"
 
 
-@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")])
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("[", "]"),
+        ('{"a":', "}"),
+        ('["]",', "]"),  # brackets in strings close nothing
+        ('["","]","",', "]"),
+        ('{"}":', "}"),
+        (r'["\"]",', "]"),
+    ],
+)
 def test_a_line_that_is_nested_too_deep_is_refused(tmp_path: Path, begin: str, end: str) -> None:
     """Polars ended the process by SIGSEGV, from 20,000 levels on."""
     deep = f'{{"x":{begin * 20_000}1{end * 20_000}}}\n'
