@@ -28,6 +28,7 @@ from records.files import replace_text
 from records.json_limits import read_json, validated
 from records.order import run_seed
 from records.run_folder import distrust_run
+from records.sample import OLDER
 
 # Rules for free facts in `run.json` and provenance that are computed with, or name files.
 #
@@ -120,11 +121,8 @@ class NumaFacts(BaseModel):
     places: dict[str, _Node | None]
 
 
-#: 2 added `margin`, `seed` and `asked`; since 3, a block continues the order of the one before
-#: (`records.order`); since 4, samples are in a chain (`records.chain`), whose `head` ends
-#: the run. Runs of schemas 2 and 3 are still read.
-SCHEMA_VERSION = 4
-_SCHEMAS = range(2, SCHEMA_VERSION + 1)
+#: Raised with that of samples (`records.sample`). Others are not read.
+SCHEMA_VERSION = 5
 
 #: Smallest relative effect of interest, and fewest and most pairs of a case, unless a campaign
 #: states others. At 1 % noise 24 pairs show of each of 100 cases that it is within the margin.
@@ -195,7 +193,7 @@ class RunHeader:
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     #: What `digest` is of (`digest_of`): `campaign` and `machine` as resolved, without defaults,
     #: `nodelist`, `checks` (classes of checks of others to the SHA-256 of their files), and on a
-    #: shared host its `hostname`. None: earlier versions did not keep it.
+    #: shared host its `hostname`.
     resolved: dict[str, Any] | None = None
     #: Head of the chain (`records.chain`) when the run was complete; None before.
     head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
@@ -232,11 +230,9 @@ def load_header(run: Path) -> RunHeader:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     schema = record.get("schema") if isinstance(record, dict) else SCHEMA_VERSION
-    if schema not in _SCHEMAS:
-        raise InputError(
-            f"{path}: schema: {str(schema)[:20]} found; allowed: {_SCHEMAS[0]} to "
-            f"{SCHEMA_VERSION}; for another, use the nimc that wrote it"
-        )
+    if schema != SCHEMA_VERSION:
+        found = f"schema: {str(schema)[:20]} found"
+        raise InputError(f"{path}: {found}; allowed: {SCHEMA_VERSION}; {OLDER}")
     header = validated(RunHeader, record, path)
     validated(HeaderFacts, header.facts, path, "facts")
     if header.resolved is not None:

@@ -12,11 +12,10 @@ from typing import Annotated, Any, Literal
 
 from records.arms import Role
 
-#: 2 added `role`, `baseline` and `factors`; 3 `lead_in_s`, `conditions` and, of each writer, what
-#: was observed of it and what proves its writes; 4 `counters_sha256`, `logs` and, after all fields,
-#: `chain` (`records.chain`); 5 has the bursts of writers in `timetable`. Older samples are read if
-#: they have none.
-SCHEMA_VERSION = 5
+#: 6 has no bursts, and none of the fields that they had. Others are not read.
+SCHEMA_VERSION = 6
+#: Who reads other schemas of samples and runs: a line for messages.
+OLDER = "nimc 0.1.0 (commit f7826cd1) reads older ones"
 
 #: Marks a field with few distinct values in a run, which readers store once each.
 NAME = "name"
@@ -101,8 +100,7 @@ class WriterRecord:
     counter: str | None = None
     #: What the origin did to the target's memory; `write` of a control.
     direction: Direction = "write"
-    #: Memory of the target that its messages pass through again and again, bytes; 0 for a control;
-    #: None in older samples.
+    #: Memory of the target that its messages pass through again and again, bytes; 0 for a control.
     footprint_b: int | None = None
     #: NUMA node that the buffers of both ends were bound to; None: not bound.
     buffer_node: int | None = None
@@ -121,11 +119,11 @@ class WriterRecord:
     #: off; None: unknown, and under a timetable.
     own_binding: str | None = None
     #: Share of the window that the writer's rows cover, and the longest time within it that they do
-    #: not, seconds; None under a timetable and in samples of schema 2.
+    #: not, seconds; None under a timetable.
     observed_share: float | None = None
     unobserved_s: float | None = None
     #: What proves the writes, besides the writer's report: bytes counted by the target's `device`,
-    #: marks of the writer in its `memory`, or nothing; None for a control, and in schema 2.
+    #: marks of the writer in its `memory`, or nothing; None for a control.
     proof: Proof | None = None
     #: Share of the bytes claimed that the target found in its memory; None: not looked.
     overwritten_share: float | None = None
@@ -139,7 +137,7 @@ class WriterRecord:
     #: Queue pairs over which its program wrote; None for a control and under a timetable.
     queue_pairs: int | None = None
     #: What held it below its full rate: the `agent`, which suspends it again and again, or the
-    #: program's own `software`; None at full rate, and in samples of schema 2.
+    #: program's own `software`; None at full rate.
     limited_by: str | None = None
     #: Mean rate from its second row to the start of the application, bytes per second; None for a
     #: control, without such a row and under a timetable.
@@ -290,7 +288,7 @@ class Sample:
     #: The outputs of its application, and the series that it was judged by, which the run stores
     #: (`records.run_folder`): path relative to the folder of the run -> SHA-256 of the content.
     logs: dict[str, str] = field(default_factory=dict)
-    #: Schema of the sample; fields that older ones lack are null.
+    #: Schema of the sample.
     schema: int = SCHEMA_VERSION
 
     def as_dict(self) -> dict[str, Any]:

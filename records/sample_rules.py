@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from records.arms import Role
 from records.errors import InputError, first_fault
-from records.sample import SCHEMA_VERSION, Better, Level, Outcome, Sample, WriterRecord
+from records.sample import OLDER, SCHEMA_VERSION, Better, Level, Outcome, Sample, WriterRecord
 
 
 def _required(record: Any) -> list[str]:
@@ -34,28 +34,20 @@ _REQUIRED = _required(Sample)
 WRITER = _required(WriterRecord)
 #: JSON text of an object of numbers.
 _NUMBERS = r'^\{(\s*"([^"\\]|\\.)*"\s*:\s*-?[0-9][0-9.eE+-]*\s*,?)*\s*\}$'
-#: Schema 1 had no factors.
-_SCHEMAS = range(2, SCHEMA_VERSION + 1)
-_OTHER = "for another, use the nimc that wrote it"
-_SCHEMA_RULE = f"{_SCHEMAS[0]} to {SCHEMA_VERSION}; {_OTHER}"
+_SCHEMA_RULE = f"{SCHEMA_VERSION}; {OLDER}"
 
 
 def check(frame: pl.DataFrame, path: Path, first_line: int) -> None:
     """Raises InputError for the first row that breaks a rule of the record.
 
-    Its columns are those of `analysis.samples.columns`, with `dropped` and `incomplete` writers.
+    Its columns are those of `analysis.samples.columns`, with `incomplete` writers.
     """
-    if frame["dropped"].any():
-        raise InputError(
-            f"{path}:{first_line + frame['dropped'].arg_true()[0]}: bursts of schema 4 or replayed"
-            f" traffic found; allowed: neither; {_OTHER}"
-        )
 
     def one_of(name: str, allowed: object) -> tuple[str, pl.Expr, str]:
         words = get_args(allowed)
         return name, ~pl.col(name).is_in(words), f"one of {', '.join(words)}"
 
-    other = ~pl.col("schema").is_in(_SCHEMAS).fill_null(value=False)
+    other = pl.col("schema").ne_missing(SCHEMA_VERSION)
     rules = [
         ("schema", other, _SCHEMA_RULE),
         *((name, pl.col(name).is_null(), "a value") for name in _REQUIRED),
@@ -110,7 +102,7 @@ def raise_first_fault(text: bytes, path: Path, first_line: int) -> None:
             record = from_json(line, allow_inf_nan=False)
         except ValueError as error:
             raise InputError(f"{at}: {error}") from error
-        if isinstance(record, dict) and record.get("schema") not in _SCHEMAS:
+        if isinstance(record, dict) and record.get("schema") != SCHEMA_VERSION:
             raise InputError(
                 f"{at}: schema: {record.get('schema')!r} found; allowed: {_SCHEMA_RULE}"
             )

@@ -104,7 +104,7 @@ def test_only_what_is_named_is_opened_there_and_figures_stay_the_same(planted: P
     _, names = traced(planted, NIMC, "report", RUN.name, "--output", "here")
     assert names
     assert {name.split("/")[0] for name in names} <= {RUN.name, "here"}
-    done, _ = traced(planted.parent, NIMC, "report", str(RUN), "--output", "there")
+    done, _ = traced(planted.parent, NIMC, "report", str(planted / RUN.name), "--output", "there")
     assert done.returncode == 0
     pages = [folder / "report.html" for folder in (planted / "here", planted.parent / "there")]
     assert pages[0].read_bytes() == pages[1].read_bytes()

@@ -54,7 +54,7 @@ def name_contention(
 
     Proven: by a device, or by marks in memory, in all runs. Reached: the counters of memory rise by
     a tenth of what was written or more, or each writer's messages pass through more memory than the
-    last-level caches have. A footprint that an older sample lacks is a message at least.
+    last-level caches have. A footprint is a message at least.
     `samples` and `counters` as of `pairs.judged` and `counts.counters_of`.
     """
     slower = [row for row in rows if row.verdict is Verdict.SLOWER]

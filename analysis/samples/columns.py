@@ -28,7 +28,7 @@ from records.arms import natural
 from records.errors import InputError
 from records.files import replace
 from records.json_limits import refuse_deep, refuse_long
-from records.sample import NAME, Sample, TimetableRecord, WriterRecord
+from records.sample import NAME, Sample
 from records.sample_rules import WRITER, check, raise_first_fault
 
 #: Of a file that is parsed at once, and how many such pieces are parsed at a time: each takes about
@@ -39,11 +39,6 @@ _AT_ONCE = 4
 
 _TEXT = pl.String()
 _NAME = pl.Categorical()
-#: What writers and timetables have no more: bursts and traffic of schema 4, traffic of schema 5.
-_DROPPED: dict[Any, dict[str, pl.DataType]] = {
-    WriterRecord: {name: pl.Struct({"length_s": pl.Float64()}) for name in ("burst", "replay")},
-    TimetableRecord: {"trace_sha256": _TEXT},
-}
 
 
 def column_type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
@@ -64,12 +59,11 @@ def column_type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataTyp
 def _types(record: Any) -> dict[str, pl.DataType]:
     """Field -> type of a record nested in a sample; mappings are left out."""
     hints = get_type_hints(record, include_extras=True)
-    types = {
+    return {
         name: column_type(hint, _TEXT, pl.Int64())
         for name, hint in hints.items()
         if get_origin(hint) is not dict
     }
-    return types | _DROPPED.get(record, {})
 
 
 #: What proves a sample, which only `nimc verify` reads.
@@ -139,8 +133,8 @@ class _Piece:
 def read_run(run: Path) -> Samples:
     """The samples of the run in folder `run`, cases by name; an empty frame if there are none.
 
-    Raises InputError, naming file and line, for a line that is not a sample, a sample of a newer
-    schema or a duplicate key.
+    Raises InputError, naming file and line, for a line that is not a sample, a sample of
+    another schema or a duplicate key.
     """
     return read_samples(_files(run))
 
@@ -259,7 +253,7 @@ def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
         raise_first_fault(piece.text, piece.path, piece.first_line)
     check(frame, piece.path, piece.first_line)
     writers, conditions = map(_with_shared_nulls, nested)
-    return _with_shared_nulls(frame.drop("incomplete", "dropped")), writers, conditions
+    return _with_shared_nulls(frame.drop("incomplete")), writers, conditions
 
 
 def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
@@ -281,7 +275,6 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME),
         pl.col("notes").fill_null([]).cast(pl.List(_NAME)),
         timetable=timetable.field("writers"),
-        replayed=timetable.field("trace_sha256").is_not_null(),
         **{name: timetable.field(name) for name in _SHARES},
     )
     for part in (_of_writers(writers), of_nodes):
@@ -291,9 +284,8 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         pl.col("writers").fill_null(0),
         pl.col("writer_figures").fill_null(value=True),
         pl.col("same_host", "incomplete").fill_null(value=False),
-        dropped=pl.col("replayed") | pl.col("dropped").fill_null(value=False),
     )
-    return flat.drop("replayed"), writers.drop(_DROPPED[WriterRecord]), nodes
+    return flat, writers, nodes
 
 
 def _exploded(columns: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -318,7 +310,6 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         plausible=pl.all_horizontal(col(name).is_between(0, MOST) for name in _FIGURES)
         & col("rate_before_b_s").fill_null(0.0).is_between(0, MOST),
         incomplete=pl.any_horizontal(col(name).is_null() for name in WRITER),
-        dropped=pl.any_horizontal(col(name).is_not_null() for name in _DROPPED[WriterRecord]),
         counted=col("counted_b") / col("counted_s"),
         within=col("origin") == col("target"),
     )
@@ -350,7 +341,6 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         unobserved_s=col("unobserved_s").max(),
         cpu_share=col("cpu_share").min(),
         incomplete=col("incomplete").any(),
-        dropped=col("dropped").any(),
     )
     return summed.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))
 

@@ -26,9 +26,6 @@ from records.units import plural
 
 #: Most lines that are listed; the rest are counted.
 _LISTED = 20
-#: Since this schema, of runs and of samples, samples are in a chain.
-_CHAINED = 4
-UNPROVEN = "written before samples were in a chain: that none was changed is unproven"
 #: What is computed twice from the same numbers, maybe in another order, differs by rounding only.
 ROUNDING = 1e-9
 #: Smallest figure other than 0; smaller ones are not measured, and their inverse overflows.
@@ -56,9 +53,9 @@ class Integrity:
     #: What could not be checked, and what is odd without making a result wrong.
     notes: list[str] = field(default_factory=list)
     #: Those of `faults` by which a file is not what was written; and the value of the chain after
-    #: all samples, None of a run without a chain.
+    #: all samples.
     broken: list[str] = field(default_factory=list)
-    head: str | None = None
+    head: str = ""
 
     @property
     def headline(self) -> str:
@@ -72,14 +69,14 @@ class Integrity:
 
 def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenance) -> Integrity:
     """Check a run, as `load_header`, `read_run` and `read_provenance` read it."""
-    head, broken = _of_chain(run, header, samples.frame)
+    head, broken = _of_chain(run, header)
     for path, digest in records.misnamed.items():
         broken.append(f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name")
     frame, files = samples.frame, samples.files
     wrong = _lines(frame, files, [*_of_runs(), *_of_figures(frame), *_of_writers(header)])
     count, faults = _listed(chain(broken, wrong))
     odd = _lines(frame, files, [*_of_times(header), _of_pairs(), _of_provenance(records)])
-    _, notes = _listed(chain(_of_header(run, header, head), odd, _missing(run, header, frame)))
+    _, notes = _listed(chain(_of_header(run, header), odd, _missing(run, header, frame)))
     return Integrity(run, count, faults, notes, broken, head)
 
 
@@ -102,10 +99,8 @@ def _listed(lines: Iterable[str]) -> tuple[int, list[str]]:
     return len(first) + more, [*first, f"and {more:,} more"] if more else first
 
 
-def _of_chain(run: Path, header: RunHeader, samples: pl.DataFrame) -> tuple[str | None, list[str]]:
-    """The chain's value after all samples, None of a run that has none, and its faults."""
-    if header.schema < _CHAINED and (samples["schema"] < _CHAINED).all():
-        return None, []
+def _of_chain(run: Path, header: RunHeader) -> tuple[str, list[str]]:
+    """The chain's value after all samples, and its faults."""
     try:
         walked = walk_run(run)
     except ValueError as error:  # a number of more digits than Python reads
@@ -202,9 +197,7 @@ def _of_writers(header: RunHeader) -> Iterator[_Rule]:
 # What is odd: a note.
 
 
-def _of_header(run: Path, header: RunHeader, head: str | None) -> Iterator[str]:
-    if head is None:
-        yield UNPROVEN
+def _of_header(run: Path, header: RunHeader) -> Iterator[str]:
     if run.resolve().name != header.run:
         yield f"the folder {run.resolve().name} holds the run {header.run}"
     if header.finished_s is not None and header.finished_s < header.started_s:

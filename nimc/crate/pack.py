@@ -23,7 +23,6 @@ from records.run_folder import distrust_run
 #: Files of a run's folder that go into its crate. Not: output of writers and of ReFrame.
 _OF_A_RUN = (
     *("run.json", "samples/*.jsonl", "counters/*.jsonl", "provenance/*.json"),
-    "checks/*.py",  # of earlier versions
     *(f"logs/*/*/{name}.json" for name in ("block", "job", "alone", "length")),
     *("logs/*/*/*.out", "logs/*/*/*.gz", "logs/*/*/reframe/**/spack.lock"),
 )

@@ -22,7 +22,6 @@ from records.machine import host, program
 from records.machine.site import Machine
 from records.machine.slurm import cancel as cancel_jobs
 from records.run import (
-    SCHEMA_VERSION,
     Reproduced,
     Requirements,
     RunHeader,
@@ -73,9 +72,8 @@ def open_run(
 ) -> Iterator[RunFolder]:
     """The latest run of the same request in `results`, or a new one.
 
-    That is a new one if it is `fresh`, or if the latest is of an older schema, whose blocks are
-    ordered in another way, or finished, unless it goes on up to so many `pairs` a case. `--fresh`
-    so gives up those before it.
+    That is a new one if it is `fresh`, or if the latest is finished, unless it goes on up to so
+    many `pairs` a case. `--fresh` so gives up those before it.
 
     `latest` leads to it from then on. Waits for processes that an earlier session left, and cancels
     its jobs if the machine uses `slurm`. Locked until the context ends. Raises InputError if
@@ -125,7 +123,7 @@ def _remove_empty(path: Path) -> None:
 
 
 def _goes_on(header: RunHeader, pairs: int | None) -> bool:
-    return header.schema == SCHEMA_VERSION and (header.finished_s is None or pairs is not None)
+    return header.finished_s is None or pairs is not None
 
 
 def _raise_cap(run: Path, pairs: int) -> None:

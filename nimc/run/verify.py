@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic_core import from_json
 
 from analysis.samples.columns import read_run
-from analysis.samples.integrity import ROUNDING, UNPROVEN, check_run
+from analysis.samples.integrity import ROUNDING, check_run
 from analysis.samples.provenance import read_provenance
 from conductor import series
 from conductor.figures import conditions, writer_records
@@ -99,9 +99,6 @@ def _of_run(of: Verified) -> Iterator[Finding]:
     of.samples, of.head = samples.frame.height, integrity.head
     for line in integrity.faults:
         yield Finding("broken" if line in integrity.broken else "contradicted", line)
-    if of.head is None:
-        yield Finding("unproven", f"{run}: {UNPROVEN}")
-        return
     for path, count in samples.files.items():
         digests, blocks = _digests(run / "counters" / path.name), set()
         for at, sample in _samples(path, count):

@@ -1,7 +1,8 @@
 """A recorded run gives the report and the advice that were written next to it.
 
 `nimc run quick` of a host of two cores, with writers through shared memory. What the applications,
-the writers and ReFrame printed is left out, and paths are replaced.
+the writers and ReFrame printed is left out, paths are replaced, and its records were written again
+as of today's schemas, with a chain.
 """
 
 import json

@@ -183,10 +183,11 @@ def test_counts_without_a_sample_and_a_torn_line_are_no_fault(run):
     assert findings(run) == []
 
 
-def test_a_run_of_an_earlier_version_is_unproven(command):
-    lines = command("verify", RUN_QUICK).splitlines()
-    assert lines[0].endswith("head none")
-    assert [line.partition(":")[0] for line in lines[1:]] == ["unproven"]
+def test_a_recorded_run_without_its_outputs_is_unproven(command):
+    first, *lines = command("verify", RUN_QUICK).splitlines()
+    head = json.loads((RUN_QUICK / "run.json").read_text())["head"]
+    assert first.endswith(f"head {head}")
+    assert [line.partition(":")[0] for line in lines] == ["unproven"] * 2
 
 
 def test_only_a_head_kept_elsewhere_tells_of_a_forged_folder(run, command):

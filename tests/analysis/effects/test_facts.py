@@ -192,13 +192,12 @@ def test_a_case_says_where_its_blocks_were_made_in_several_ways(
         (["device"], 0.11, None, 64 << 10, "memory contention"),  # a tenth of it reached memory
         (["device"], 0.09, None, 64 << 10, "slower under RDMA writes"),
         (["unproven", "device"], 0.5, None, 32 << 10, "slower under RDMA writes"),
-        ([None], 0.5, None, 32 << 10, "slower under RDMA writes"),  # of an earlier schema
         (["device"], None, 96 << 10, 64 << 10, "memory contention"),
         (["device"], None, 96 << 10, 96 << 10, "slower under RDMA writes"),
     ],
 )
 def test_contention_is_named_where_proven_writes_reached_memory(
-    proofs: list[str | None],
+    proofs: list[str],
     counted_share: float | None,
     through_b: int | None,
     llc_b: int | None,
