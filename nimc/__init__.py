@@ -6,7 +6,7 @@
     nimc.history("results").nights
 
 Frames have SI units, named in their columns (`_s`, `_b_s`). `frame.to_pandas()` needs the extra
-`pandas`. Columns are described in docs/nights.md.
+`notebook`. docs/data.md and docs/nights.md describe the columns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["History", "InputError", "MachineError", "Runs", "history", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    # Every agent imports this package; Polars is loaded only if frames are used.
+    # Every command imports this package; Polars is loaded only if frames are used.
     if name not in __all__:
         raise AttributeError(f"module 'nimc' has no attribute {name!r}")
     from analysis import frames
