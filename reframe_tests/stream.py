@@ -100,7 +100,9 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
             self.executable = "stream_c.exe"
             return
         if not SOURCE.is_file():
-            raise ReframeError(f"{SOURCE}: missing from the package reframe-hpc; install that again")
+            raise ReframeError(
+                f"{SOURCE}: missing from the package reframe-hpc; install that again"
+            )
         if hashlib.sha256(SOURCE.read_bytes()).hexdigest() != SOURCE_SHA256:
             raise ReframeError(f"{SOURCE}: not the official STREAM 5.10 (SHA-256 differs)")
         self.sourcesdir = str(SOURCE.parent)

@@ -11,8 +11,9 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -30,77 +31,151 @@ GROUPS = {
     "Operate": "origins show --machine mycluster",
     "Share": "pack results/latest -o run.zip",
 }
-#: Command -> its group, the module of this package that has it, loaded when called, and its help.
-COMMANDS = {
-    "init": ("Set up", "init", "both files of a new machine, filled from what can be asked"),
-    "doctor": ("Set up", "hosts", "what works on this host, and how to get what is missing"),
-    "spack": ("Set up", "spack", "workloads and tools built with Spack: setup, build, info"),
-    "minicluster": ("Set up", "minicluster", "a Slurm cluster on this machine: up, status, down"),
-    "campaigns": (
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of `nimc`."""
+
+    group: str
+    #: The module of this package that has it, loaded when called.
+    module: str
+    help: str
+    #: Its subcommands, or "" for itself -> options and arguments of an example.
+    examples: Mapping[str, str]
+
+
+COMMANDS: dict[str, Command] = {
+    "init": Command(
+        "Set up",
+        "init",
+        "both files of a new machine, filled from what can be asked",
+        {"": "mycluster"},
+    ),
+    "doctor": Command(
+        "Set up",
+        "hosts",
+        "what works on this host, and how to get what is missing",
+        {"": "--machine mycluster"},
+    ),
+    "spack": Command(
+        "Set up",
+        "spack",
+        "workloads and tools built with Spack: setup, build, info",
+        {"setup": "--machine mycluster", "build": "lammps --machine mycluster", "info": "lammps"},
+    ),
+    "minicluster": Command(
+        "Set up",
+        "minicluster",
+        "a Slurm cluster on this machine: up, status, down",
+        {"up": "--nodes 3 --origins 1", "status": "", "down": ""},
+    ),
+    "campaigns": Command(
         "Measure",
         "plan",
         "the campaigns: how long each takes here, and what it answers",
+        {"": "--machine mycluster"},
     ),
-    "plan": ("Measure", "plan", "the cases, nodes, node-hours and ReFrame commands; runs nothing"),
-    "run": ("Measure", "run", "runs or resumes a campaign, prints the table and the report's path"),
-    "runs": ("Measure", "runs", "the runs of a results folder"),
-    "report": ("Read", "results", "one self-contained HTML page a machine, and its data"),
-    "compare": (
+    "plan": Command(
+        "Measure",
+        "plan",
+        "the cases, nodes, node-hours and ReFrame commands; runs nothing",
+        {"": "quick --machine mycluster"},
+    ),
+    "run": Command(
+        "Measure",
+        "run",
+        "runs or resumes a campaign, prints the table and the report's path",
+        {"": "quick --machine mycluster --pairs 12"},
+    ),
+    "runs": Command("Measure", "runs", "the runs of a results folder", {"": "--results results"}),
+    "report": Command(
+        "Read",
+        "results",
+        "one self-contained HTML page a machine, and its data",
+        {"": "results/night-1 results/night-2 --output pages"},
+    ),
+    "compare": Command(
         "Read",
         "results",
         "nights against reference nights, or two machines, side by side",
+        {"": "results/night-1 results/night-2 --format markdown"},
     ),
-    "advise": ("Read", "results", "recommend remedies: what each costs and gains"),
-    "model": ("Read", "model", "the contention model: fit, predict, advise, evaluate"),
-    "simulate": ("Read", "simulate", "slowdown at larger node counts"),
-    "writers": ("Read", "simulate", "concurrent writers from Daly's checkpoint interval"),
-    "nights": ("Operate", "nights", "a campaign every night: run, list, alarms, pages"),
-    "origins": ("Operate", "hosts", "reservation of origin nodes: create, show, remove"),
-    "remedy": (
+    "advise": Command(
+        "Read",
+        "results",
+        "recommend remedies: what each costs and gains",
+        {"": "results/night-1 --traffic-share 30%"},
+    ),
+    "model": Command(
+        "Read",
+        "model",
+        "the contention model: fit, predict, advise, evaluate",
+        {
+            "predict": "--platform henri-subnuma",
+            "advise": "--platform henri-subnuma --cores 12",
+            "fit": "sweep.json -o model.json",
+            "evaluate": "sweep.json",
+            "plot": "--platform henri-subnuma -o model.html",
+        },
+    ),
+    "simulate": Command(
+        "Read",
+        "simulate",
+        "slowdown at larger node counts",
+        {"": "--ranks 64,8192 --worst 1.5 --writers 0.2%"},
+    ),
+    "writers": Command(
+        "Read",
+        "simulate",
+        "concurrent writers from Daly's checkpoint interval",
+        {"": "--ranks 8192"},
+    ),
+    "nights": Command(
+        "Operate",
+        "nights",
+        "a campaign every night: run, list, alarms, pages",
+        {
+            "run": "quick --machine mycluster",
+            "list": "--results results",
+            "alarms": "--machine mycluster",
+            "pages": "--output pages",
+        },
+    ),
+    "origins": Command(
+        "Operate",
+        "hosts",
+        "reservation of origin nodes: create, show, remove",
+        {
+            "create": "--machine mycluster --time 8h",
+            "show": "--machine mycluster",
+            "remove": "--machine mycluster",
+        },
+    ),
+    "remedy": Command(
         "Operate",
         "hosts",
         "what an operator installs for a remedy that needs root: list, show",
+        {"list": "", "show": "ddio_ways --part prolog"},
     ),
-    "pack": ("Share", "crate", "a run as one zip that can be cited, verified and repeated"),
-    "verify": ("Share", "crate", "check a run for changes: chain, digests, outputs re-read"),
-    "reproduce": ("Share", "crate", "the run of such a zip, repeated here, or only its analysis"),
-}
-#: Command, with its subcommand -> the options and arguments of an example.
-EXAMPLES = {
-    "init": "mycluster",
-    "doctor": "--machine mycluster",
-    "spack setup": "--machine mycluster",
-    "spack build": "lammps --machine mycluster",
-    "spack info": "lammps",
-    "minicluster up": "--nodes 3 --origins 1",
-    "minicluster status": "",
-    "minicluster down": "",
-    "campaigns": "--machine mycluster",
-    "plan": "quick --machine mycluster",
-    "run": "quick --machine mycluster --pairs 12",
-    "runs": "--results results",
-    "report": "results/night-1 results/night-2 --output pages",
-    "compare": "results/night-1 results/night-2 --format markdown",
-    "advise": "results/night-1 --traffic-share 30%",
-    "model predict": "--platform henri-subnuma",
-    "model advise": "--platform henri-subnuma --cores 12",
-    "model fit": "sweep.json -o model.json",
-    "model evaluate": "sweep.json",
-    "model plot": "--platform henri-subnuma -o model.html",
-    "simulate": "--ranks 64,8192 --worst 1.5 --writers 0.2%",
-    "writers": "--ranks 8192",
-    "nights run": "quick --machine mycluster",
-    "nights list": "--results results",
-    "nights alarms": "--machine mycluster",
-    "nights pages": "--output pages",
-    "origins create": "--machine mycluster --time 8h",
-    "origins show": "--machine mycluster",
-    "origins remove": "--machine mycluster",
-    "remedy list": "",
-    "remedy show": "ddio_ways --part prolog",
-    "pack": "results/night-1 -o run.zip",
-    "verify": "results/night-1",
-    "reproduce": "run.zip --analysis-only",
+    "pack": Command(
+        "Share",
+        "crate",
+        "a run as one zip that can be cited, verified and repeated",
+        {"": "results/night-1 -o run.zip"},
+    ),
+    "verify": Command(
+        "Share",
+        "crate",
+        "check a run for changes: chain, digests, outputs re-read",
+        {"": "results/night-1"},
+    ),
+    "reproduce": Command(
+        "Share",
+        "crate",
+        "the run of such a zip, repeated here, or only its analysis",
+        {"": "run.zip --analysis-only"},
+    ),
 }
 _EXIT_CODES = (
     "Exit codes: 0 done, 1 the measurement says no, 2 invalid usage or input, 3 the machine or a"
@@ -125,14 +200,14 @@ class _Commands(click.Group):
             if ctx.resilient_parsing:  # the shell completes
                 return None
             ctx.fail(f"no such command '{name}'{near(name, COMMANDS)}")
-        module = importlib.import_module(f"nimc.cli.{COMMANDS[name][1]}")
+        module = importlib.import_module(f"nimc.cli.{COMMANDS[name].module}")
         found: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         _add_examples(found, name)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, example in GROUPS.items():
-            rows = [(name, text) for name, (of, _, text) in COMMANDS.items() if of == title]
+            rows = [(name, of.help) for name, of in COMMANDS.items() if of.group == title]
             with formatter.section(f"{title}, such as '{command(*example.split())}'"):
                 formatter.write_dl(rows)
 
@@ -157,12 +232,10 @@ class _Commands(click.Group):
 def _add_examples(helped: click.Command, name: str) -> None:
     """End the help of a command and of its subcommands with an example."""
     helped.epilog = _EXIT_CODES
-    if isinstance(helped, click.Group):
-        for under, subcommand in helped.commands.items():
-            _add_examples(subcommand, f"{name} {under}")
-    else:
-        example = command(*name.split(), *EXAMPLES[name].split())
-        helped.epilog = f"Example: {example}\n\n{_EXIT_CODES}"
+    subcommands = helped.commands if isinstance(helped, click.Group) else {"": helped}
+    for under, subcommand in subcommands.items():
+        example = command(*f"{name} {under} {COMMANDS[name].examples[under]}".split())
+        subcommand.epilog = f"Example: {example}\n\n{_EXIT_CODES}"
 
 
 @contextmanager

@@ -203,9 +203,16 @@ def _leaf(words: list[str]) -> click.Command:
     return of.commands[words.pop(0)] if isinstance(of, click.Group) else of
 
 
-@pytest.mark.parametrize("name", main.EXAMPLES)
+EXAMPLES = {
+    f"{name} {under}".rstrip(): words
+    for name, row in main.COMMANDS.items()
+    for under, words in row.examples.items()
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_help_of_every_command_ends_with_an_example_that_parses(command, name):
-    example = f"{name} {main.EXAMPLES[name]}".rstrip()
+    example = f"{name} {EXAMPLES[name]}".rstrip()
     said = " ".join(command(*name.split(), "--help").split())
     assert said.endswith(f" Example: {printed_command()} {example} {main._EXIT_CODES}")
     words = shlex.split(example)
@@ -223,7 +230,7 @@ def test_help_has_every_command_in_its_group_with_an_example_that_parses(command
     ]
     parts = re.split("|".join(map(re.escape, titles)), said)
     for part, (title, example) in zip(parts[1:], main.GROUPS.items(), strict=True):
-        of_group = {name for name, (group, *_) in main.COMMANDS.items() if group == title}
+        of_group = {name for name, row in main.COMMANDS.items() if row.group == title}
         assert set(re.findall(r"^  ([\w-]+)  ", part, re.MULTILINE)) == of_group
         name, *words = shlex.split(example)
         assert name in of_group
