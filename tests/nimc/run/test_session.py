@@ -69,8 +69,9 @@ def test_children_are_asked_to_end_and_killed_if_they_do_not():
     ended = subprocess.Popen(["true"])
     ended.wait()
     children = [ended, start(_DEAF), start("import time; print(flush=True); time.sleep(300)")]
-    stop(children[2:])
-    stop(children, within_s=0.2)
+    stop(children[2])
+    for child in children:
+        stop(child, within_s=0.2)
     assert [each.returncode for each in children] == [0, -signal.SIGKILL, -signal.SIGTERM]
 
 
