@@ -134,7 +134,10 @@ NOWHERE = "\x1b[33mWARNING: x does not run on m: valid_systems\n"
         # Without the conductor's word ReFrame's report, else its last error or line, else nothing.
         (1, None, [PASS, failed("compile", "no\ncc")], {}, "ReFrame failed in 'compile': no cc"),
         (1, None, [], {"reframe.log": "ERROR: no x\nbye\n\n"}, "status 1: ERROR: no x (LOG)"),
-        (-9, None, [], {"reframe.log": "a\nbye\n\n"}, "ReFrame was killed by SIGKILL: bye (LOG)"),
+        (
+            *(-9, None, [], {"reframe.log": "a\nbye\n\n"}),
+            "ReFrame was killed by SIGKILL, as for lack of memory (LOG)",
+        ),
         (2, None, [], {"reframe.json": "{ half"}, "with status 2: it printed nothing to LOG"),
         (
             *(0, None, [SKIP, SKIP], {"reframe.log": SKIPPED}),
