@@ -412,6 +412,8 @@ class Compared:
         """What the nights allow, and how much neighbours correlate."""
         if not self.rows:
             return "No case in common."
+        if all(row.verdict == "not comparable" for row in self.rows):
+            return "No figure is comparable."
         return f"{self.too_few_nights or self._changed()}{self._correlated()}"
 
     def _changed(self) -> str:
