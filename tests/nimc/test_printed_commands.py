@@ -78,6 +78,33 @@ def test_what_is_planned_is_run_and_what_is_next_goes_on_with_it(elsewhere: Nimc
     assert run_folders(results) == [run]
 
 
+def test_what_else_is_advised_of_a_run_is_done(elsewhere: Nimc) -> None:
+    """What follows a verdict of memory contention: its remedies, and another campaign."""
+    elsewhere.ended()
+    commands = RunCommands(elsewhere.the_run(), "small", "localhost", Shell(elsewhere.folder))
+    status, out, err = typed(elsewhere, commands.advise(), elsewhere.folder)
+    assert (status, err) == (0, "")
+    assert "localhost" in out
+    status, out, err = typed(elsewhere, commands.shipped("plan", "throttling"), elsewhere.folder)
+    assert (status in (0, 1), err) == (True, "")
+    assert out.startswith("throttling on localhost")
+    line = commands.again("--fresh")
+    status, _, err = typed(elsewhere, line, elsewhere.folder)
+    assert (status, len(elsewhere.runs())) == (0, 2), err
+
+
+def test_a_failure_that_is_unexpected_is_shown_by_the_command_that_it_names(
+    elsewhere: Nimc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nimc.cli.runs.run_folders", lambda _: 1 / 0)
+    results = ["--results", str(elsewhere.folder)]
+    status, _, err = elsewhere.typed(["runs", *results], elsewhere.folder)
+    assert status == 3
+    line = err.strip().rpartition("; to see where: ")[2]
+    status, _, err = typed(elsewhere, line, elsewhere.folder)
+    assert (status, "ZeroDivisionError" in err, "Traceback" in err) == (3, True, True)
+
+
 def test_a_run_of_one_case_is_resumed_as_such(elsewhere: Nimc) -> None:
     elsewhere.write_two_cases()
     elsewhere.run("--case", "lammps", fake="torn")
