@@ -37,10 +37,13 @@ ROLES = {
     "cycles": Role("count", "rank", "core cycles in which the rank ran"),
     "instructions": Role("count", "rank", "instructions retired"),
     "memory stalls": Role("count", "rank", "cycles without work, waiting for memory"),
+    "stalled cycles": Role("count", "rank", "cycles that PAPI_STL_ICY counts on each processor"),
     "memory bound": Role("1", "rank", "share of pipeline slots lost in waiting for memory"),
     "L1 misses": Role("count", "rank", "lines missed by the first-level data cache"),
     "L2 misses": Role("count", "rank", "lines missed by the second-level cache"),
     "L3 misses": Role("count", "rank", "loads or lines missed by the last-level cache"),
+    "L2 hits": Role("count", "rank", "requests that the second-level cache served"),
+    "L3 hits": Role("count", "rank", "requests that the last-level cache served"),
     "DRAM read": Role("B", "node", "read by the memory controllers"),
     "DRAM written": Role("B", "node", "written by the memory controllers"),
     "device writes": Role("B", "node", "written into memory by PCIe devices"),
@@ -105,6 +108,8 @@ def counts(tool: str, group: str, family: str | None) -> list[RoleCount]:
 
 
 def lacking(tool: str, family: str | None) -> list[str]:
-    """The roles that a tool cannot count on a family."""
-    counted = {row.role for row in COUNTS if row.tool == tool and family in row.families}
-    return [role for role in ROLES if role not in counted]
+    """The roles that a tool counts, and not on this family."""
+    rows = [row for row in COUNTS if row.tool == tool]
+    counted = {row.role for row in rows if family in row.families}
+    known = {row.role for row in rows}
+    return [role for role in ROLES if role in known and role not in counted]

@@ -480,6 +480,7 @@ def _memory_b(path: Path) -> int:
 
 #: Family -> patterns of identities.
 FAMILIES: dict[str, tuple[str, ...]] = {
+    "Westmere-EP": ("GenuineIntel-6-44-*",),
     "Sandy Bridge-EP": ("GenuineIntel-6-45-*",),
     "Haswell-EP": ("GenuineIntel-6-63-*",),
     "Broadwell-EP": ("GenuineIntel-6-79-*",),
@@ -489,6 +490,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "Sapphire Rapids": ("GenuineIntel-6-143-*",),
     "Emerald Rapids": ("GenuineIntel-6-207-*",),
     "Granite Rapids": ("GenuineIntel-6-173-*", "GenuineIntel-6-174-*"),
+    "Piledriver": ("AuthenticAMD-21-2-*", "AuthenticAMD-21-1[0-9]-*"),
     "Zen 2": ("AuthenticAMD-23-49-*",),
     "Zen 3": ("AuthenticAMD-25-[0-9]-*",),
     "Zen 4": ("AuthenticAMD-25-1[6-9]-*", "AuthenticAMD-25-16[0-9]-*"),

@@ -1,7 +1,8 @@
 """PAPI: preset events of each rank through its high-level interface, from a preloaded shim.
 
-The levels have the events of Groves, Grant and Arnold (2016), figure 4, in groups that few counters
-can hold. What PAPI counts under these names differs between processors (`records.roles`).
+`papi:figure4` has cycles and the events of figure 4 of Groves, Grant and Arnold (2016), of which
+PAPI counts as many as the processor has and holds. The other levels have them in smaller groups.
+What PAPI counts under these names differs between processors (`records.roles`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,15 @@ from reframe_tests.tools.base import (
 
 #: Group -> events.
 GROUPS = {
+    "figure4": (
+        "PAPI_TOT_CYC",
+        "PAPI_STL_ICY",
+        "PAPI_L1_TCM",
+        "PAPI_L2_TCM",
+        "PAPI_L3_TCM",
+        "PAPI_L2_TCH",
+        "PAPI_L3_TCH",
+    ),
     "stalls": ("PAPI_TOT_CYC", "PAPI_TOT_INS", "PAPI_STL_ICY"),
     "caches": ("PAPI_L1_TCM", "PAPI_L2_TCM", "PAPI_L3_TCM"),
     "hits": ("PAPI_L2_TCH", "PAPI_L3_TCH"),

@@ -41,6 +41,16 @@ RATES = {
     "mem_load_retired.l3_miss": 5e6,
 }
 STALLS = "cycle_activity.stalls_l3_miss"
+#: The same of the presets of figure 4 that a Haswell has; PAPI counts the others there as none.
+FIGURE_4 = "papi:figure4"
+PRESETS = {
+    "PAPI_TOT_CYC": 2.5e9,
+    "PAPI_STL_ICY": 0.4e9,
+    "PAPI_L1_TCM": 4e7,
+    "PAPI_L2_TCM": 2e7,
+    "PAPI_L3_TCM": 5e6,
+}
+_NOT_THERE = ("PAPI_L2_TCH", "PAPI_L3_TCH")
 
 
 def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
@@ -48,9 +58,9 @@ def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
     return counters_of(read_counts(run), samples)
 
 
-def with_tool(samples: Sequence[Sample]) -> list[Sample]:
+def with_tool(samples: Sequence[Sample], tool: str = TOOL) -> list[Sample]:
     """The same samples, with the tool as a level of all of them."""
-    return [replace(each, factors={**each.factors, "tool": TOOL}) for each in samples]
+    return [replace(each, factors={**each.factors, "tool": tool}) for each in samples]
 
 
 def counts(
@@ -61,22 +71,27 @@ def counts(
     worst: int | None = None,
     noise: float = 0.02,
     seed: int = 1,
+    tool: str = TOOL,
 ) -> Iterator[dict]:
     """Lines of `counters/CASE.jsonl` of one run."""
+    rates = PRESETS if tool == FIGURE_4 else RATES
     rng = np.random.default_rng([seed, sum(map(ord, sample.key))])
     on = sample.arm.startswith("on")
     extra_s = max(sample.fom - base_s, 0.0) if on else 0.0
     for rank in range(RANKS):
-        for event, rate in RATES.items():
+        for event, rate in rates.items():
             value = rate * base_s
-            if event == "cycles":
+            if event in ("cycles", "PAPI_TOT_CYC"):
                 value += rate * extra_s
-            elif event == STALLS:
+            elif event in (STALLS, "PAPI_STL_ICY"):
                 value += RATES["cycles"] * extra_s * stall_share
             elif event != "instructions" and on:
                 value *= 1.1 * (2.0 if rank == worst else 1.0)
             drawn = float(value * np.exp(rng.normal(0, noise)))
-            yield counter_row(sample.key, event, drawn, tool=TOOL, rank=rank)
+            yield counter_row(sample.key, event, drawn, tool=tool, rank=rank)
+        for event in _NOT_THERE if tool == FIGURE_4 else ():
+            more = {"tool": tool, "rank": rank, "state": "not supported", "running_share": None}
+            yield counter_row(sample.key, event, None, **more)
 
 
 def counter_row(key: str, event: str, value: float | None, **more: object) -> dict[str, object]:

@@ -20,6 +20,8 @@ from analysis.subjects.published import paper
 from records.sample import Sample
 from tests.analysis.made_counters import (
     CASES,
+    FIGURE_4,
+    PRESETS,
     RANKS,
     RATES,
     TOOL,
@@ -37,14 +39,21 @@ Rows = list[dict[str, Any]]
 
 
 def made_run(
-    folder: Path, cases=(LAMMPS,), *, pairs: int = 8, seed: int = 1, processor: str = "", **truth
+    folder: Path,
+    cases=(LAMMPS,),
+    *,
+    pairs: int = 8,
+    seed: int = 1,
+    processor: str = "",
+    tool: str = TOOL,
+    **truth,
 ) -> Path:
-    runs = {case.name: with_tool(samples(case, pairs=pairs, seed=seed)) for case in cases}
+    runs = {case.name: with_tool(samples(case, pairs=pairs, seed=seed), tool) for case in cases}
     found = [each for own in runs.values() for each in own]
     record = {"nodes": {"synthetic-0": {"processor": processor}}}
     run = write_run(folder / "run", found, record=record)
     for case in cases:
-        write_counts(run, case, runs[case.name], seed=seed, **truth)
+        write_counts(run, case, runs[case.name], seed=seed, tool=tool, **truth)
     return run
 
 
@@ -193,18 +202,68 @@ def test_links_across_workloads_are_those_of_numpy(tmp_path):
     printed = [each for each in table if each["source"] == "published"]
     published = {(each["treatment"], each["of"], each["role"]): each for each in printed}
     # Table IV of the paper.
+    stalled = causes.STALLED
     for treatment, source, values in (
         ("off", TIME, [-0.040, 0.941, 0.946, 0.930]),
-        ("off", STALLS, [None, 0.086, 0.030, 0.068]),
+        ("off", stalled, [None, 0.086, 0.030, 0.068]),
         ("on", TIME, [0.912, 0.959, 0.978, 0.925]),
-        ("on", STALLS, [None, 0.870, 0.973, 0.997]),
+        ("on", stalled, [None, 0.870, 0.973, 0.997]),
     ):
-        of = [published.get((treatment, source, role)) for role in (STALLS, *causes.MISSES)]
+        of = [published.get((treatment, source, role)) for role in (stalled, *causes.MISSES)]
         assert [each and each["r"] for each in of] == values
     # By hand: tanh(atanh(0.912) -+ 1.96 / sqrt(3)).
-    link = published["on", TIME, STALLS]
+    link = published["on", TIME, stalled]
     assert (round(link["r_low"], 2), round(link["r_high"], 2)) == (0.39, 0.99)
     assert (link["p"], link["points"]) == (None, 6)
+
+
+def test_the_presets_of_figure_4_have_the_papers_table(tmp_path):
+    """On a Haswell: misses against stalls, and both against time; no hits, which are said once."""
+    run = made_run(tmp_path, CASES, tool=FIGURE_4, processor="GenuineIntel-6-63-2")
+    links = {
+        (each["treatment"], each["of"], each["role"]): each
+        for each in rows(run, causes.ACROSS)
+        if each["source"] == "measured"
+    }
+    stalled = causes.STALLED
+    compared = {(of, role) for treatment, of, role in links if treatment == "on"}
+    assert compared == {
+        *((TIME, role) for role in ("cycles", stalled, *causes.MISSES)),
+        *((stalled, role) for role in causes.MISSES),
+    }
+    # The truth: of stalls as below for memory stalls; misses grow with the time without traffic.
+    on = {case.name: case.base * case.effects["on"] for case in CASES}
+    stalls = [
+        PRESETS["PAPI_STL_ICY"] * case.base
+        + 0.8 * PRESETS["PAPI_TOT_CYC"] * (on[case.name] - case.base)
+        for case in CASES
+    ]
+    misses = [case.base for case in CASES]
+    r = np.corrcoef(list(on.values()), stalls)[0, 1]
+    assert links["on", TIME, stalled]["r"] == pytest.approx(r, abs=0.01)
+    r = np.corrcoef(stalls, misses)[0, 1]
+    assert links["on", stalled, "L2 misses"]["r"] == pytest.approx(r, abs=0.01)
+    assert links["on", TIME, stalled]["p"] < 0.05
+    absent = [(each["what"], each["reason"]) for each in rows(run, causes.ABSENT)]
+    assert ("L2 hits, L3 hits", "papi counts none there") in absent
+    assert len(absent) == len({what for what, _ in absent})
+
+
+def test_stalled_cycles_are_not_called_stalls_on_memory(tmp_path):
+    table = answer(causes.LOSSES, load_run(made_run(tmp_path, tool=FIGURE_4)))
+    (row,) = table.to_dicts()
+    assert (row["role"], row["word"]) == (causes.STALLED, "stalled cycles")
+    assert row["share_low"] <= 0.8 <= row["share_high"]
+    (text,) = sentences_of(causes.LOSSES, table)
+    assert text.endswith(
+        " of the extra cycles are stalled cycles: most of the loss is stalled cycles."
+    )
+
+
+def test_a_rank_with_twice_the_misses_is_named_by_the_presets_too(tmp_path):
+    run = made_run(tmp_path, [LAMMPS], tool=FIGURE_4, worst=2)
+    (text,) = hit_more(answer(causes.CHANGES, load_run(run)).filter(treatment="on"))
+    assert text.startswith("on: one rank is hit more than the others in lammps (rank 2, whose L")
 
 
 def test_links_within_a_workload_have_its_runs_as_points(tmp_path):
@@ -302,7 +361,7 @@ def test_what_was_not_counted_is_named_with_the_reason_and_not_used(tmp_path):
     absent = {row["what"]: (row["where"], row["reason"]) for row in rows(run, causes.ABSENT)}
     assert absent["cycles"] == ("some run or all", "not supported")
     assert absent["L1 misses"][1].startswith("the events took turns")
-    assert absent["DDIO misses, PCIe stalls"] == ("Cascade Lake", "perf_stat counts none there")
+    assert absent["DDIO misses"] == ("Cascade Lake", "perf_stat counts none there")
     for question in (causes.CHANGES, causes.ACROSS, causes.WITHIN):
         measured = (row for row in rows(run, question) if row.get("source") != "published")
         assert not {"L1 misses", "cycles"} & {row["role"] for row in measured}
