@@ -230,9 +230,11 @@ def _rules(
     rate = levels["rate"]
     some = RATE in asked.factors or not is_nothing(rate)
     yield "rate", some, "allowed: above 0, or 0 as a level of factors"
-    if site.device and site.origins.policy != "same_host":
-        lacks = injector.lacks(fabrics.by_name(site.device))
-        yield "injector", lacks is None, f"{lacks} (device {site.device} of site/{site.name}.yaml)"
+    apart = site.origins.policy != "same_host"
+    fabric = fabrics.by_name(site.device) if site.device and apart else None
+    if fabric and injector.lacks(fabric):
+        why = f"device {site.device} of site/{site.name}.yaml is of {fabric.name}"
+        yield "injector", False, f"{why}; allowed: {', '.join(fabric.injectors)}"
     pairs = queue_pairs_of(levels["queue_pairs"])
     why = f"writers of site/{site.name}.yaml share the target's memory; allowed: {AUTO}, 1"
     yield "queue_pairs", pairs in (None, 1) or site.origins.policy != "same_host", why
