@@ -7,7 +7,6 @@ why. Standard library only: nodes use it too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from records.text import one_line
 
@@ -22,6 +21,8 @@ _TAG = re.compile(
 )
 #: `srun --label`, and `-prepend-rank` of MPICH, which Intel MPI adds to its own.
 _RANK = re.compile(r"^(?: *(?:\d+: |\[\d+\] ))+", re.MULTILINE)
+#: More of a line, or more lines before its end, say no more of a cause, and take long to search.
+_LONGEST, _LINES = 4096, 10_000
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -38,7 +39,7 @@ def unlabelled(text: str) -> str:
 
 def plain(line: str) -> str:
     """A line without labels and colours."""
-    return _RANK.sub("", _TAG.sub("", _COLOUR.sub("", line.rstrip())))
+    return _RANK.sub("", _TAG.sub("", _COLOUR.sub("", line[:_LONGEST].rstrip())))
 
 
 # Lines that only warn, that follow from a failure, and that state a cause.
@@ -226,8 +227,9 @@ def quoted(*texts: str) -> str:
 
     Else of the first text with more than warnings and what follows from a failure, or at all.
     """
-    for lines in [*(_telling(text) for text in texts), *(text.split("\n") for text in texts)]:
-        listed = [*lines]
+    every = [[plain(line) for line in text.split("\n")[-_LINES:]] for text in texts]
+    telling = [[line for line in lines if not (warns(line) or follows(line))] for lines in every]
+    for listed in [*telling, *every]:
         first = next((at for at, line in enumerate(listed) if cause_in(line) or errs(line)), 0)
         gist = Gist()
         for line in listed[first:]:
@@ -236,12 +238,6 @@ def quoted(*texts: str) -> str:
         if said := stated or gist.quoted():
             return said
     return ""
-
-
-def _telling(text: str) -> Iterator[str]:
-    for line in map(plain, text.split("\n")):
-        if not warns(line) and not follows(line):
-            yield line
 
 
 def failure(code: int, gist: Gist) -> str:

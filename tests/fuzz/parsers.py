@@ -29,6 +29,7 @@ from nimc.run import runner
 from records import kernel_text, processes, units
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
+from records.last_words import quoted, unlabelled
 from records.machine import host, load, node_counters, site, slurm
 from records.machine.load import KernelThreads
 from records.machine.program import compilers_in, images_in, mpi_library
@@ -301,6 +302,13 @@ _LOG_SINCE_1_2 = (
     b"[x] 4agc6df gettext@1.0 failed: /s/spack-build-out.txt (6s)\n-- lines 412 to 413 --\n"
     b"  412  checking for alloca.h... yes\n> configure: error: no acceptable C compiler found\n"
 )
+_ENDINGS = (
+    b"Abort(1) on node 0: Fatal error in PMPI_Init: Other MPI error, error stack:\n"
+    b"MPIR_Init_thread(1)..: \nf(2)..: OFI failed (a:b)\n=   EXIT CODE: 143\n",
+    b"---\nThere are not enough slots available to satisfy the 2\nslots of:\n\n  a failed\n---\n",
+    b"[1.5] [n1:41 :0] a.c:1  UCX  ERROR x failed\n[n1:41:0:41] b.c:1  y exceeded\n",
+    b"[1,0]<stdout>:srun: error: n1: task 0: Bus error\n0: [0] MPI startup(): x is not supported\n",
+)
 _LOG = (
     b"==> Installing a-1-%s [1/2]\n==> Error: failed for the following reasons:\n\n   1. no b\n"
     b"  >> 56    error: c\n" % (b"a" * 32)
@@ -356,6 +364,7 @@ _FILES = [
     _input("file.compilers", _compilers, _COMPILERS),
     _input("file.spack", _spack, *_SPACK),
     _input("spack's log", of_text(setup.reason_in), _LOG, _LOG_SINCE_1_2),
+    _input("last words", of_text(lambda text: (quoted(text), unlabelled(text))), *_ENDINGS),
     Target("file.boot image", lambda image, _: vm.payload(image),
            [bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")], (MachineError,)),
     _input("file.module", lambda module, _: vm.dependencies(module),
