@@ -41,9 +41,9 @@ rm -f "$venv/.ready"
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 PIP_DISABLE_PIP_VERSION_CHECK=1
 export PIP_DISABLE_PIP_VERSION_CHECK
-echo "setup: installs into $PWD/$venv; the first time takes about a minute"
+echo "setup: installs into $PWD/$venv; the first time takes a minute or two"
 for name in base "$@"; do
-    echo "setup: $name: $(grep -c == "requirements/$name.lock") packages"
+    echo "setup: packages of $name: $(grep -c == "requirements/$name.lock")"
     "$venv/bin/python" -m pip install --quiet --require-hashes --only-binary=:all: --no-deps \
         -r "requirements/$name.lock" 2>"$venv/pip.log" || {
         grep -v '^WARNING: Retrying' "$venv/pip.log" | tail -n 1 >&2

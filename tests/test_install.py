@@ -80,8 +80,8 @@ def test_setup_says_in_two_lines_that_pip_failed(tmp_path):
     assert done.returncode == 3
     pins = len(re.findall(r"^[\w.-]+==", LOCKS["base"], re.MULTILINE))
     assert done.stdout.splitlines() == [
-        f"setup: installs into {tmp_path}/.venv; the first time takes about a minute",
-        f"setup: base: {pins} packages",
+        f"setup: installs into {tmp_path}/.venv; the first time takes a minute or two",
+        f"setup: packages of base: {pins}",
     ]
     assert done.stderr.splitlines() == [
         "ERROR: No matching distribution found for x==1",
