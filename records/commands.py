@@ -49,10 +49,10 @@ class Shell:
 
     def words(self, *words: str | Path) -> list[str]:
         """A command: the program, and its words quoted. Paths are shown from the folder."""
-        program = PROGRAM if _is_found() else self._from_folder(_installed())
+        program = PROGRAM if _is_found() else self.from_folder(_installed())
         if program == PROGRAM and not _is_found():
             program = f"./{PROGRAM}"
-        shown = (self._from_folder(word) if isinstance(word, Path) else word for word in words)
+        shown = (self.from_folder(word) if isinstance(word, Path) else word for word in words)
         return [shlex.quote(word) for word in (program, *shown)]
 
     def line(self, *words: str | Path) -> str:
@@ -65,7 +65,8 @@ class Shell:
             return []
         return ["--results", folder]
 
-    def _from_folder(self, path: Path) -> str:
+    def from_folder(self, path: Path) -> str:
+        """The path as the shell takes it."""
         path = path.absolute()
         if self.folder is not None and path.is_relative_to(self.folder):
             return str(path.relative_to(self.folder))
@@ -75,6 +76,12 @@ class Shell:
 def command(*words: str | Path) -> str:
     """A command for the shell of this process."""
     return Shell.here().line(*words)
+
+
+def setup_command(*extras: str) -> str:
+    """What installs the base of this checkout, and extras of it."""
+    script = Shell.here().from_folder(ROOT / "scripts" / "setup.sh")
+    return shlex.join(["sh", script, *extras])
 
 
 def campaign_word(file: Path) -> str | Path:

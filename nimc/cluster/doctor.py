@@ -20,7 +20,7 @@ from nimc.campaign.settings import ReframeSettings, settings_of, target_partitio
 from nimc.cluster import reservation
 from nimc.run.session import find_reframe
 from records import checkout
-from records.commands import command
+from records.commands import command, setup_command
 from records.errors import InputError, MachineError, NimcError
 from records.groups import grouped
 from records.machine import devices, fabrics, host
@@ -97,7 +97,7 @@ def config_file(name: str, path: Path, settings: ReframeSettings) -> Finding:
     try:
         reframe = find_reframe()
     except NimcError as error:
-        return lacking(what, str(error), "make campaign", needed=True)
+        return lacking(what, str(error), f"`{setup_command()}`", needed=True)
     shown = ask([reframe, "-C", str(path), "--system", name, "--show-config=systems"])
     if not shown.ok:
         return lacking(what, shown.last, "fix the file", needed=True)

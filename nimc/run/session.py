@@ -16,6 +16,7 @@ from typing import IO
 
 from records import kernel_text, processes
 from records.checkout import ROOT, python_main, python_path
+from records.commands import setup_command
 from records.errors import MachineError
 from records.interrupts import Interrupts
 from records.machine import slurm
@@ -37,9 +38,13 @@ def find_reframe() -> str:
     """Path of ReFrame; raises MachineError if it is not found."""
     named = os.environ.get(REFRAME_VARIABLE)
     reframe = shutil.which(named) if named else which("reframe")
+    if reframe is None and named:
+        raise MachineError(
+            f"reframe: not found {REFRAME_VARIABLE}={named}; correct it, or unset it"
+        )
     if reframe is None:
-        where = f"{REFRAME_VARIABLE}={named}" if named else f"next to {sys.executable} or on PATH"
-        raise MachineError(f"reframe: not found {where}; 'make campaign' installs it")
+        where = f"next to {sys.executable} or on PATH"
+        raise MachineError(f"reframe: not found {where}; `{setup_command()}` installs it")
     return os.path.abspath(reframe)
 
 

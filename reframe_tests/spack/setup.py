@@ -19,7 +19,7 @@ import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from records.checkout import ROOT
-from records.commands import command
+from records.commands import command, setup_command
 from records.errors import InputError, MachineError, first_fault
 from records.files import private_lock, replace_text, user_name
 from records.last_words import errs
@@ -149,8 +149,8 @@ def setup(
     """
     if importlib.util.find_spec("clingo") is None:
         raise MachineError(
-            f"{sys.executable} has no clingo, Spack's solver: 'sh scripts/setup.sh spack' installs"
-            " it (make test does, too)"
+            f"{sys.executable} has no clingo, Spack's solver;"
+            f" `{setup_command('spack')}` installs it"
         )
     pins = load_pins()
     with locked(layout.lock("setup")):

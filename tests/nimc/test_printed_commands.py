@@ -16,7 +16,7 @@ import pytest
 from nimc.cli.main import COMMANDS, cli
 from records.calls import Call, RunCommands
 from records.checkout import ROOT
-from records.commands import Shell
+from records.commands import Shell, setup_command
 from records.run_folder import run_folders
 from tests.commands import Nimc, nimc_in
 
@@ -135,6 +135,17 @@ def test_the_shell_finds_the_program_or_is_given_its_path(
     assert Shell(tmp_path / "other").words() == [str(program)]
     assert Shell(program.parent).words() == ["./nimc"]
     assert Shell().line("report", Path("/a b")) == f"{program} report '/a b'"
+
+
+def test_what_installs_is_the_script_of_this_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, line in (
+        (ROOT, "sh scripts/setup.sh spack"),
+        (tmp_path, f"sh {ROOT}/scripts/setup.sh spack"),
+    ):
+        monkeypatch.chdir(folder)
+        assert setup_command("spack") == line
 
 
 def test_a_results_folder_is_named_unless_it_is_the_default(tmp_path: Path) -> None:
