@@ -510,6 +510,9 @@ def test_a_timetable_has_room_for_longer_runs_and_says_why_it_cannot_begin(tmp_p
             self.runs_s.append(run_s)
             raise NotReadyError("n1: no port")
 
+        def other_length(self):
+            return None
+
     runner.schedules = {scheduled: Schedule()}
     runner.lead_in.expect(WRITES, 0.02)
     (sample,) = measured(runner, "on")
@@ -585,7 +588,11 @@ def test_runs_are_made_longer_until_two_rows_fit(tmp_path, monkeypatch, lengths)
 @pytest.mark.parametrize(
     ("outcomes", "reason", "said"),
     [
-        (["rejected"] * 7, "n1: foreign processes used 1", "wait until they end, or raise verify."),
+        (
+            ["rejected"] * 7,
+            "n1: foreign processes used 1",
+            "wait until they end, or raise the limit",
+        ),
         (["rejected"] * 7, "the wall clock moved", "docs/reliability.md has what each"),
         (["rejected"] * 6, "n1: foreign processes used 1", None),
         (["kept", *["rejected"] * 6], "n1: foreign processes used 1", None),
