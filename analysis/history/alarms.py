@@ -10,13 +10,14 @@ follows from the nights up to it, so that a later look finds the same alarms on 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy import special
 
 from analysis.history.facts import ChangedFact, changed_facts, facts_of
 from analysis.history.nights import KEY, night_of
@@ -33,6 +34,11 @@ RECENT, MOST, FEWEST, USUAL = 6, 30, 20, 200
 LIMIT = 3.7
 #: A night counts as at most so many spreads, so that one odd night is no alarm.
 _CLIP = 3.0
+#: Chance of a weekly pattern that is taken for one where there is none, and fewest nights of a
+#: weekday.
+_WEEKLY, _FEWEST_WEEKS = 0.001, 4
+#: Least spread of what all series have in common, in theirs: it never is exactly the same.
+_LEAST_SPREAD = 0.1
 #: Fewest series from which is known what a machine's series have in common.
 _FEWEST_SERIES = 6
 #: From so few means that they overlap, what is usual is known poorly: it is taken to be larger.
@@ -58,12 +64,16 @@ class Watch:
     """The watch over a campaign: `values` are logarithms (night, series), larger is worse.
 
     NaN where a series was not measured. The last column of the tables made here is what all series
-    have in common.
+    have in common. `days`: number of the day of each night; without them none is left out.
     """
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: Values, days: Sequence[int] | None = None) -> None:
         nights, series = values.shape
         self._values = values
+        self._weekdays = np.asarray(range(nights) if days is None else days) % 7
+        #: What all series have in common, in their spreads; and that of the same weekdays.
+        self._common = np.full(nights, np.nan)
+        self._of_weekday = np.full(nights, np.nan)
         #: Distances of nights from the median of those before, and the same in spreads without what
         #: the series share.
         self._distance = np.full((nights, series), np.nan)
@@ -99,9 +109,10 @@ class Watch:
         self._distance[night] = self._values[night] - np.where(enough, _median(before, 0), np.nan)
         self.spread = _MAD * _median(np.abs(self._distance[past]), 0)
         inside = self._distance[night] / self.spread
-        self._shared[night], common = _in_common(inside)
+        self._shared[night], self._common[night] = _in_common(inside)
         self._apart[night, :-1] = inside - self._share(past) * self._shared[night]
-        self._apart[night, -1] = common
+        self._of_weekday[night] = self._weekly(night)
+        self._apart[night, -1] = self._own_spreads(night)
         np.clip(self._apart[night], -_CLIP, _CLIP, out=self._apart[night])
         recent = self._recent(night)
         self._mean[night] = recent.mean(0)
@@ -113,6 +124,31 @@ class Watch:
             # What all series share is last: a new level of the machine is one of each series.
             for series in changed[-1:] if self._apart.shape[1] - 1 in changed else changed:
                 self._changed(int(series), night, worse=sign > 0)
+
+    def _own_spreads(self, night: int) -> float:
+        """What all series have in common beyond that of such weekdays, in spreads of its own."""
+        past = slice(max(0, night - USUAL), night)
+        beyond = self._common - self._of_weekday
+        spread = _MAD * float(_median(np.abs(beyond[past]), 0))
+        return float(beyond[night]) / max(spread, _LEAST_SPREAD)
+
+    def _weekly(self, night: int) -> float:
+        """What they have in common on such weekdays; 0 unless weekdays are shown to differ.
+
+        By the ranks of past nights (Kruskal and Wallis 1952).
+        """
+        past = slice(max(0, night - USUAL), night)
+        known = np.isfinite(self._common[past])
+        common, weekdays = self._common[past][known], self._weekdays[past][known]
+        same = common[weekdays == self._weekdays[night]]
+        if len(same) < _FEWEST_WEEKS:
+            return 0.0
+        ranks = common.argsort().argsort() - (len(common) - 1) / 2
+        counts = np.bincount(weekdays, minlength=7)
+        sums = np.bincount(weekdays, weights=ranks, minlength=7)
+        apart = 12 * (sums**2 / np.maximum(counts, 1)).sum() / (len(common) * (len(common) + 1))
+        differ = special.chdtrc(np.count_nonzero(counts) - 1, apart) <= _WEEKLY
+        return float(np.median(same)) if differ else 0.0
 
     def _recent(self, night: int) -> Values:
         """The last measured nights of each series; NaN unless this one was, and enough before."""
@@ -158,6 +194,8 @@ class Watch:
         self.start[columns] = night + 1
         for table in (self._apart, self._mean, self._distance):
             table[changed, columns] = np.nan
+        if is_machine:
+            self._common[changed] = np.nan
 
 
 def _median(values: Values, axis: int) -> Values:
@@ -317,7 +355,7 @@ class _Campaign:
         self.runs: list[str] = (
             self.rows.unique("night", keep="first").sort("night")["run"].to_list()
         )
-        self.watch = Watch(self.values)
+        self.watch = Watch(self.values, [day.toordinal() for day in self.days])
         self.watch.all()
 
     def alarm(self, change: Change) -> Alarm:

@@ -76,6 +76,11 @@ def _in_common(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
     return np.asarray(np.sqrt(0.6) * common + np.sqrt(0.4) * normal(rng, shape))
 
 
+def _weekly(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
+    """On two days a week all series are worse by two spreads."""
+    return normal(rng, shape) + 2.0 * (_days(shape) % 7 > 4)
+
+
 #: Name of a noise -> its deviations, in spreads (of one type of nodes).
 NOISES: dict[str, Draw] = {
     "independent normal": normal,
@@ -94,6 +99,7 @@ NOISES: dict[str, Draw] = {
     "AR(1) 0.6": correlated(0.6),
     "yearly sine of 0.5 to 2 spreads": _yearly,
     "whole machine correlated": _in_common,
+    "whole machine, weekly": _weekly,
     "spread doubles once": lambda rng, shape: normal(rng, shape) * _where(_days(shape) >= 365, 2.0),
     "random walk of 0.05 a night": lambda rng, shape: (
         normal(rng, shape) + np.cumsum(0.05 * normal(rng, shape), axis=1)
@@ -103,20 +109,21 @@ NOISES: dict[str, Draw] = {
 }
 
 
-def measured(values: Values) -> Values:
-    """Only the nights that have a run."""
-    return values[np.isfinite(values).any(1)]
+def watch(values: Values) -> Watch:
+    """Over the nights that have a run."""
+    has_run = np.isfinite(values).any(1)
+    return Watch(values[has_run], np.flatnonzero(has_run).tolist())
 
 
 def _nights_to_find(values: Values, at: int, loss: float, one_in: int) -> int:
     """Measured nights from a loss on night `at` until it is found."""
     changed = values[: at + 3 * PATIENCE].copy()
     changed[at:, ::one_in] += loss
-    first = len(measured(values[:at]))
+    first = int(np.isfinite(values[:at]).any(1).sum())
     having = {None, *range(0, SERIES, one_in)}
     noticed = (
         change.noticed + 1 - first
-        for change in Watch(measured(changed)).all()
+        for change in watch(changed).all()
         if change.worse and change.noticed >= first and change.series in having
     )
     return min(next(noticed, PATIENCE), PATIENCE)
@@ -140,7 +147,7 @@ def cells(draw: Draw, number: int, histories: int) -> Iterator[str]:
         at = int(rng.integers(200, 680))
         for planted in PLANTED if history % _EVERY == 0 else ():
             nights[planted].append(_nights_to_find(values, at, *planted))
-        false_alarms += sum(change.worse for change in Watch(measured(values)).all())
+        false_alarms += sum(change.worse for change in watch(values).all())
     yield "{:.2f} ({:.2f} to {:.2f})".format(*rate(false_alarms, histories))
     for until in nights.values():
         yield f"{np.median(until):.0f}"
