@@ -154,18 +154,21 @@ class LeadIn:
     """The time from the end of one application to the start of the next, the same before every run.
 
     It is the longest that any kind of writes needs: without waiting, the processor would rest
-    longer before runs with writers, which start and stop, than before others. Times are those of
+    longer before runs with writers, which start and stop, than before others. It is no shorter than
+    the rest that a campaign asks for, so that runs leave less to the next one. Times are those of
     `clock.now_s`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rest_s: float = 0.0) -> None:
+        self._rest_s = rest_s
         self._needed_s: dict[Writes, list[float]] = {}
         self._ended_s: float | None = None
 
     @property
     def longest_s(self) -> float:
         """The lead-in of the next run, at least."""
-        return _LEAD_IN_MARGIN * max(map(_usual, self._needed_s.values()), default=0.0)
+        needed_s = max(map(_usual, self._needed_s.values()), default=0.0)
+        return max(self._rest_s, _LEAD_IN_MARGIN * needed_s)
 
     def expect(self, writes: Writes, needed_s: float) -> None:
         """Note what writers needed, or will need."""

@@ -77,7 +77,7 @@ class BlockRunner:
         self._readers = readers
         self._provenance = provenance
         self._longest_s = 0.0
-        self.lead_in = LeadIn()
+        self.lead_in = LeadIn(plan.rest_s)
         self.writers = Writers(plan, nodes, hub, logs)
         self.schedules = {
             treatment.writes: ScheduleControl(plan, treatment.writes, nodes, hub, logs)

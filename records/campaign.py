@@ -288,6 +288,8 @@ class Campaign(Record):
     run_timeout: Duration = Field(
         default=AcceptanceLimits.run_timeout_s, description=_DURATION_RULE
     )
+    #: Least time from the end of one run to the start of the next one, seconds.
+    rest: Duration | None = Field(default=None, description=_DURATION_RULE)
     seed: int = Field(default=1, ge=0, lt=2**63, description="a whole number from 0")
 
     @property

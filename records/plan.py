@@ -69,6 +69,8 @@ class BlockPlan:
     #: Launcher of the agents; empty starts one on this host.
     agent_launcher: list[str] = field(default_factory=list)
     demand: AcceptanceLimits = field(default_factory=AcceptanceLimits)
+    #: Least time from the end of one run to the start of the next one, seconds.
+    rest_s: float = 0.0
     #: Whether the check itself reads the outputs after the block.
     read_by_check: bool = False
     #: None if no treatment is scheduled.

@@ -138,6 +138,8 @@ class NimcMixin(LayoutMixin):
 
     #: Time limit of one run of the application, seconds.
     run_timeout_s = variable(float, value=AcceptanceLimits.run_timeout_s)
+    #: Least time from the end of one run to the start of the next one, seconds.
+    rest_s = variable(float, value=0.0)
 
     #: Names of the target nodes, joined with commas, for Slurm; empty: any.
     nodelist = variable(str, value="")
@@ -302,6 +304,7 @@ class NimcMixin(LayoutMixin):
             seed=seed,
             pairs=self.pairs,
             warmups=self.warmups,
+            rest_s=self.rest_s,
             nimc_dir=str(self.run_dir),
         )
 

@@ -41,7 +41,17 @@ GOVERNED = frozenset(
     (
         *("arms", "block", "block_file", "case", "exclude", "factors", "foreign_cpus"),
         *("foreign_share", "frequency_drop", "injector", "message", "min_share", "nimc_dir"),
-        *("nodelist", "only", "pairs", "queue_pairs", "rate", "retries", "run_timeout_s", "seed"),
+        *(
+            "nodelist",
+            "only",
+            "pairs",
+            "queue_pairs",
+            "rate",
+            "rest_s",
+            "retries",
+            "run_timeout_s",
+            "seed",
+        ),
         *("steal_share", "workload"),
     )
 )

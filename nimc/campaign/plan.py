@@ -315,7 +315,8 @@ def run_length_s(request: Request, entry: Entry, treated: Sequence[Treatment]) -
     """Expected time of one accepted run: as measured before, else as expected with its lead-in."""
     if measured_s := request.lengths.of_case.get(entry.name):
         return measured_s
-    lead_in_s = max(_lead_in_s(request, entry, treatment) for treatment in treated)
+    lead_ins_s = [_lead_in_s(request, entry, treatment) for treatment in treated]
+    lead_in_s = max(*lead_ins_s, request.campaign.rest or 0.0)
     return entry.expect * float(2 ** doublings(entry.expect, request.least_run_s)) + lead_in_s
 
 
@@ -364,6 +365,7 @@ def block_plan(
         seed=seed,
         pairs=pairs,
         warmups=entry.warmups,
+        rest_s=campaign.rest or 0.0,
         nimc_dir=str(run),
         nodelist=request.nodelist or "",
         settings={name: check.typed(name, value) for name, value in entry.set.items()},

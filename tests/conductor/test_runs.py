@@ -66,6 +66,11 @@ def test_a_silent_run_waits_as_long_as_writers_need():
     assert made.left_s(100.1) == pytest.approx(3.05)  # nothing to start: ready at once
     assert made.left_s(102.9, WRITES) == pytest.approx(0.25)  # at speed a little earlier
     assert made.of(103.15) == pytest.approx(3.15)
+    resting = LeadIn(2.0)
+    resting.ended(100.0)
+    assert resting.left_s(100.5) == 1.5
+    resting.expect(WRITES, 3.0)  # longer than the rest
+    assert resting.left_s(100.5) == pytest.approx(1.05 * 3.0 - 0.5)
     nothing_needed = lead_in()
     nothing_needed.ended(100.0)
     assert nothing_needed.left_s(100.002) == 0.0
