@@ -41,18 +41,8 @@ GOVERNED = frozenset(
     (
         *("arms", "block", "block_file", "case", "exclude", "factors", "foreign_cpus"),
         *("foreign_share", "frequency_drop", "injector", "message", "min_share", "nimc_dir"),
-        *(
-            "nodelist",
-            "only",
-            "pairs",
-            "queue_pairs",
-            "rate",
-            "rest_s",
-            "retries",
-            "run_timeout_s",
-            "seed",
-        ),
-        *("steal_share", "workload"),
+        *("nodelist", "only", "pairs", "queue_pairs", "rate", "rest_s", "retries"),
+        *("run_timeout_s", "seed", "steal_share", "workload"),
     )
 )
 #: Variables that checks set themselves.
