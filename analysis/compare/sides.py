@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
@@ -13,10 +14,13 @@ import polars as pl
 from analysis.compare.mismatches import Mismatch, other_settings, other_writes
 from analysis.effects.verdict import emulations
 from analysis.history.between_nights import (
+    FEWEST_OF_HISTORY,
     NightCorrelation,
     NightsDifference,
+    correlation_of_history,
     correlation_of_nights,
     mean_of_nights,
+    ratio_of_alternating,
     ratio_of_nights,
     ratio_of_two,
 )
@@ -201,6 +205,8 @@ CHANGES: dict[Change, str] = {
 }
 #: Adjusted p value up to which a change is named.
 LEVEL = 0.05
+#: Intervals that are wider by this because nights may correlate: what narrows them is said.
+_WIDE = 1.5
 #: Fewest nights of each side for that.
 _FEWEST_NIGHTS = 2
 
@@ -255,9 +261,39 @@ class Comparison:
         return f"two nights: {changed} {'as large' if self.metric == 'slowdown' else 'as long'}"
 
 
-def correlation(old: Nights, new: Nights) -> NightCorrelation:
-    """How much neighbouring nights correlate, from all quantities of both sides."""
+def correlation(old: Nights, new: Nights, *past: Sequence[Sequence[float]]) -> NightCorrelation:
+    """How much neighbouring nights correlate.
+
+    The most that the `past` of any side shows, a series a quantity, if each has nights enough; else
+    from all quantities of both sides.
+    """
+    known = list(map(correlation_of_history, past))
+    if known and all(known):
+        return max(filter(None, known), key=lambda of: of.at_most)
     return correlation_of_nights([(_values(old[of]), _values(new[of])) for of in new if of in old])
+
+
+def _past(history: pl.DataFrame | None, sides: Iterable[Side]) -> list[list[list[float]]]:
+    """The values of each quantity on the machines of the sides, without the nights to be judged."""
+    if history is None:
+        return []
+    *_, this = sides = tuple(sides)
+    judged = [run.header.run for run in this.runs]
+    of_each = {(side.header.machine, side.header.campaign) for side in sides}
+    nights = history.filter(~pl.col("run").is_in(judged), pl.col("quantity") != "writer_rate")
+    past = []
+    for machine, campaign in sorted(of_each):
+        rows = nights.filter(machine=machine, campaign=campaign).sort("started_s")
+        past.append(rows.group_by("case", "arm", "quantity").agg("value")["value"].to_list())
+    return past
+
+
+def _in_turn(reference: Side, this: Side) -> int:
+    """Nights of either side if they alternate, else 0."""
+    runs = [(run.header.started_s, side) for side in (0, 1) for run in (reference, this)[side].runs]
+    order = [side for _, side in sorted(runs)]
+    alternate = all(one != other for one, other in pairwise(order))
+    return len(this.runs) if alternate and len(reference.runs) == len(this.runs) else 0
 
 
 def _values(nights: Sequence[Estimate]) -> list[float]:
@@ -269,13 +305,16 @@ def compare(
     new: Nights,
     mismatches: Iterable[Mismatch],
     correlated: NightCorrelation,
+    *,
+    in_turn: int = 0,
 ) -> list[Comparison]:
     """Every quantity of both sides, `new` against `old`, the reference.
 
     Rows of `mismatches` are not judged; of one of writes, the baseline is, which has none.
+    `in_turn`: nights of either side if they alternate.
     """
     both = {of: (old[of], new[of]) for of in new if of in old}
-    apart = {of: _apart(of, *sides, correlated.at_most) for of, sides in both.items()}
+    apart = {of: _apart(of, *sides, correlated.at_most, in_turn) for of, sides in both.items()}
     differing = {(of.case, of.arm) for of in mismatches}
     unlike = {of for of in both if (of.case, None) in differing}
     differ = unlike | {of for of in both if of.metric != "off" and of[:2] in differing}
@@ -328,8 +367,12 @@ def _in_times(of: Quantity, old: _Side, new: _Side) -> tuple[_Side, _Side]:
     return (old, new) if rate else (new, old)
 
 
-def _apart(of: Quantity, old: _Side, new: _Side, correlation: float) -> NightsDifference | None:
+def _apart(
+    of: Quantity, old: _Side, new: _Side, correlation: float, in_turn: int
+) -> NightsDifference | None:
     above, below = map(_values, _in_times(of, old, new))
+    if len(old) == len(new) == in_turn:
+        return ratio_of_alternating(above, below)
     return ratio_of_nights(above, below, correlation=correlation)
 
 
@@ -353,8 +396,9 @@ class Compared:
     nodes: list[Difference]
     #: What makes rows not comparable.
     mismatches: list[Mismatch]
-    #: Of neighbouring nights.
+    #: Of neighbouring nights; and nights of either side if they alternate, else 0.
     correlation: NightCorrelation
+    in_turn: int
     rows: list[Comparison]
     #: All other facts that differ.
     others: list[Difference]
@@ -436,10 +480,23 @@ class Compared:
         estimate, at_most = self.correlation.estimate, f"{self.correlation.at_most:.2f}"
         correlate = "" if estimate is None else f" correlate by {estimate:.2f}, and"
         worst = ", the most that is considered" if self.correlation.is_worst else ""
+        if self.in_turn:
+            return " Nights alternate: each is compared with its neighbour, whatever they share."
+        if known := self.correlation.of_history:
+            worst = f", as {known} nights of the machine show"
         wide = " to ".join(dict.fromkeys(f"{factor:.1f}" for factor in (widened[0], widened[-1])))
         return (
             f" Neighbouring nights{correlate} may correlate by {at_most}{worst}: intervals are"
-            f" {wide} times as wide as of independent nights."
+            f" {wide} times as wide as of independent nights.{self._offered(widened[-1])}"
+        )
+
+    def _offered(self, widened: float) -> str:
+        """What would make intervals narrower, and its price."""
+        if widened < _WIDE:
+            return ""
+        return (
+            f" Narrower are those of a machine with {FEWEST_OF_HISTORY} nights of this campaign, or"
+            " of nights in turn of either side: every second one is then of the reference."
         )
 
     def document(self) -> dict[str, Any]:
@@ -465,13 +522,19 @@ class Compared:
         }
 
 
-def compare_sides(reference: Sequence[RunData], this: Sequence[RunData]) -> Compared:
-    """Compares the runs of two sides. Raises InputError if they are not two sides of nights."""
+def compare_sides(
+    reference: Sequence[RunData], this: Sequence[RunData], history: pl.DataFrame | None = None
+) -> Compared:
+    """Compares the runs of two sides. Raises InputError if they are not two sides of nights.
+
+    `history`: nights of their machines (`analysis.history.nights.nights_of`).
+    """
     sides = pair_up(reference, this)
     settings = other_settings(*(side.runs for side in sides))
     writes = other_writes(*(side.effects for side in sides))
     old, new = (side.nights() for side in sides)
-    correlated = correlation(old, new)
+    correlated = correlation(old, new, *_past(history, sides))
+    in_turn = _in_turn(*sides)
     old_nodes, new_nodes = map(node_facts, sides)
     mismatches = [*settings, *writes]
     return Compared(
@@ -482,6 +545,7 @@ def compare_sides(reference: Sequence[RunData], this: Sequence[RunData]) -> Comp
         ],
         mismatches=mismatches,
         correlation=correlated,
-        rows=compare(old, new, mismatches, correlated),
+        in_turn=in_turn,
+        rows=compare(old, new, mismatches, correlated, in_turn=in_turn),
         others=differences(*map(other_facts, sides)),
     )

@@ -1,15 +1,16 @@
 """Comparison of two sides when the night is the unit: one value per night and side.
 
 Student's t pools the spreads of both sides, Welch's keeps them apart; the more cautious of the two
-is used, and Student's alone if one side is one night. Neighbouring nights may correlate
-(docs/method.md#two-runs; Prais and Winsten 1954; Berger and Boos 1994).
+is used, and Student's alone if one side is one night. Neighbouring nights may correlate, as the
+machine's history shows, or else these nights (docs/method.md#two-runs; Prais and Winsten 1954;
+Berger and Boos 1994). Nights that alternate between the sides are compared with their neighbours.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
 
@@ -38,6 +39,8 @@ class NightCorrelation:
     estimate: float | None
     #: The largest correlation that is not rejected.
     at_most: float
+    #: Nights of the machine's history that show it; 0 if those that are compared do.
+    of_history: int = 0
 
     @property
     def is_worst(self) -> bool:
@@ -87,6 +90,24 @@ def correlation_of_nights(
     )
 
 
+#: Fewest and most nights from which a history says how much neighbours correlate.
+FEWEST_OF_HISTORY, _MOST_OF_HISTORY = 30, 200
+
+
+def correlation_of_history(series: Sequence[Sequence[float]]) -> NightCorrelation | None:
+    """From past nights of one machine: positive values of each quantity, in order of time.
+
+    Only of the quantities that every night has; None below 30 nights.
+    """
+    nights = max(map(len, series), default=0)
+    if nights < FEWEST_OF_HISTORY:
+        return None
+    whole = [of for of in series if len(of) == nights]
+    last: list[tuple[Sequence[float], Sequence[float]]]
+    last = [(of[-_MOST_OF_HISTORY:], []) for of in whole]
+    return replace(correlation_of_nights(last), of_history=len(last[0][0]))
+
+
 def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimate | None:
     """Geometric mean of one positive value per night with Student's interval; None below two."""
     n = len(values)
@@ -122,6 +143,21 @@ def ratio_of_nights(
     least = _half_width(independent, TAIL)
     widened = _half_width(errors, TAIL) / least if least else 1.0
     return NightsDifference(_estimate(change, errors), p, tuple(errors), widened)
+
+
+def ratio_of_alternating(x: Sequence[float], y: Sequence[float]) -> NightsDifference | None:
+    """Ratio of the nights `x` to the nights `y`, each to its neighbour; None below two of either.
+
+    What neighbours share cancels. If nights correlate by r, two such ratios do by -r (1 - r) / 2,
+    which makes the interval rather too wide.
+    """
+    if len(x) != len(y) or len(x) < 2:
+        return None
+    apart = np.log(x) - np.log(y)
+    change, error = float(apart.mean()), float(apart.std(ddof=1)) / math.sqrt(len(x))
+    errors = [(error, len(x) - 1.0)]
+    p = float(2 * special.stdtr(len(x) - 1, -abs(change) / error)) if error else float(change == 0)
+    return NightsDifference(_estimate(change, errors), p, tuple(errors), 1.0)
 
 
 def ratio_of_two(x: Estimate, y: Estimate) -> Estimate:

@@ -12,6 +12,7 @@ from analysis.compare.page import write_page
 from analysis.compare.sides import METRICS, Compared, Comparison, Side, compare_sides
 from analysis.effects.contrasts import Contrast
 from analysis.effects.result import Result, Verdict
+from analysis.history.nights import nights_of, read_results
 from analysis.questions.question import estimate_of
 from analysis.remedies.advice import Advice, advise, of_dynamic, sentences, where
 from analysis.remedies.net import Remedy
@@ -238,11 +239,15 @@ def compare_command(
 
     A ratio above 1 is worse. A run is a night. With several nights on both sides, a change is named
     if it exceeds how nights differ, judged over all rows and as far as neighbouring nights may
-    correlate; seven a side are a good start. With one night on a side, no change is named.
+    correlate, which 30 nights with reports in the same folder show; seven a side are a good start.
+    With one night on a side, no change is named.
     """
     references, runs = _sides(references, runs)
-    sides = ([load_run(path, force=force) for path in side] for side in (references, runs))
-    compared = compare_sides(*sides)
+    reference, this = (
+        [load_run(path, force=force) for path in side] for side in (references, runs)
+    )
+    results, _ = read_results({run.absolute().parent for run in (*references, *runs)})
+    compared = compare_sides(reference, this, nights_of(results))
     if fail and compared.too_few_nights:
         raise InputError(f"--fail: {compared.too_few_nights} Give the reference's with --reference")
     page = write_page(output, compared) if output else None

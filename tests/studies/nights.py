@@ -69,22 +69,33 @@ def made_nights(
 
 
 def named(
-    noise: NightNoise, sides: tuple[int, int], cases: int, count: int, change: float = 0.0
+    noise: NightNoise,
+    sides: tuple[int, int],
+    cases: int,
+    count: int,
+    change: float = 0.0,
+    *,
+    past: int = 0,
 ) -> float:
-    """Share of comparisons that name a change; of the first case if it did change."""
-    rng = np.random.default_rng([cases, *sides])
+    """Share of comparisons that name a change; of the first case if it did change.
+
+    `past`: nights of the machine's history.
+    """
+    rng = np.random.default_rng([cases, *sides, *([past] if past else [])])
     hits = 0
     for _ in range(count):
         old = made_nights(noise, rng, sides[0], cases)
         new = made_nights(noise, rng, sides[1], cases, change)
-        rows = compare(old, new, (), correlation(old, new))
+        before = made_nights(noise, rng, past, cases).values()
+        history = [[[night.value for night in of] for of in before]] if past else []
+        rows = compare(old, new, (), correlation(old, new, *history))
         changed = {row.case for row in rows if row.verdict in ("worse", "better")}
         hits += "case0" in changed if change else bool(changed)
     return hits / count
 
 
 def tables(count: int) -> Iterator[str]:
-    """The lines of both tables, as Markdown."""
+    """The lines of all tables, as Markdown."""
     columns = [
         " and ".join(map(str, sides)) + ("" if cases > 1 else ", one case")
         for cases, sides in product(CASES, SIDES)
@@ -98,6 +109,42 @@ def tables(count: int) -> Iterator[str]:
     for column, (cases, sides) in rows:
         shares = [named(NOISES[0], sides, cases, count, change) for change in CHANGES]
         yield row([column, *map(_percent, shares)])
+    yield from with_history(count)
+
+
+def with_history(count: int) -> Iterator[str]:
+    """The lines of a table of sides with a history, and of nights in turn."""
+    yield from head(["nights, history", *(f"{noise.name}: named, 3 % found" for noise in NOISES)])
+    for cases, sides, past in product(CASES, ((7, 7), (10, 10)), (0, 30, 90)):
+        shares = [
+            [named(noise, sides, cases, count, change, past=past) for change in (0.0, 0.03)]
+            for noise in NOISES
+        ]
+        name = f"{sides[0]} and {sides[1]}, {past}" + ("" if cases > 1 else ", one case")
+        yield row([name, *(", ".join(map(_percent, of)) for of in shares)])
+    yield from head(["nights in turn", *(f"{noise.name}: named, 3 % found" for noise in NOISES)])
+    for cases, nights in product(CASES, (7, 10)):
+        shares = [
+            [in_turn(noise, nights, cases, count, change) for change in (0.0, 0.03)]
+            for noise in NOISES
+        ]
+        name = f"{nights} and {nights}" + ("" if cases > 1 else ", one case")
+        yield row([name, *(", ".join(map(_percent, of)) for of in shares)])
+
+
+def in_turn(noise: NightNoise, nights: int, cases: int, count: int, change: float = 0.0) -> float:
+    """As `named`, of nights that are in turn of one side and of the other."""
+    rng = np.random.default_rng([cases, nights, 1])
+    hits = 0
+    for _ in range(count):
+        every = made_nights(noise, rng, 2 * nights, cases)
+        old, new = ({of: values[start::2] for of, values in every.items()} for start in (0, 1))
+        grown = {of for of in new if of.case == "case0" and of.metric != "off"}
+        new |= {of: [night.mapped(lambda v: v * (1 + change)) for night in new[of]] for of in grown}
+        rows = compare(old, new, (), correlation(old, new), in_turn=nights)
+        changed = {row.case for row in rows if row.verdict in ("worse", "better")}
+        hits += "case0" in changed if change else bool(changed)
+    return hits / count
 
 
 def _percent(share: float) -> str:

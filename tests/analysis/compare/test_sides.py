@@ -14,8 +14,10 @@ from analysis.compare.sides import (
     Nights,
     Quantity,
     Side,
+    _in_turn,
     compare,
     compare_sides,
+    correlation,
     nights_needed,
     pair_up,
 )
@@ -342,6 +344,37 @@ def test_a_rate_is_better_when_it_rises(metric: str, better: str, verdict: str) 
     # With one night a side as well.
     (two,) = compared({quantity: old[:1]}, {quantity: new[:1]})
     assert two.ratio.value == pytest.approx(1.5 if verdict == "worse" else 1 / 1.5)
+
+
+def test_the_history_of_the_machine_says_how_much_its_nights_correlate() -> None:
+    """Seven nights reject no correlation; sixty independent ones do."""
+    rng = np.random.default_rng(7)
+    old, new = ({of(): estimates(*np.exp(rng.normal(0, 0.01, 7)).tolist())} for _ in range(2))
+    past = [np.exp(rng.normal(0, 0.01, 60)).tolist() for _ in range(3)]
+    known = correlation(old, new, past)
+    assert (known.of_history, known.at_most <= 0.3) == (60, True)
+    # The most of both machines; without a history of either, what these nights say.
+    rising = [np.exp(0.001 * np.arange(60)).tolist()]
+    assert correlation(old, new, past, rising).at_most == 0.95
+    few = [of_quantity[:29] for of_quantity in past]
+    assert correlation(old, new, past, few) == correlation(old, new)
+    assert correlation(old, new).of_history == 0
+
+
+def test_nights_in_turn_are_compared_with_their_neighbours(stream: RunData) -> None:
+    runs = [renamed(stream, f"n{day}", started_s=float(day)) for day in range(6)]
+    assert _in_turn(Side(tuple(runs[::2])), Side(tuple(runs[1::2]))) == 3
+    assert _in_turn(Side(tuple(runs[:3])), Side(tuple(runs[3:]))) == 0
+    assert _in_turn(Side(tuple(runs[:1])), Side(tuple(runs[1:3]))) == 0
+    # What drifts is the same in neighbours: here all nights of a side differ by more than sides do.
+    drift = np.arange(6) * 0.01
+    old, new = (
+        estimates(*np.exp(10 * drift[start::2] + 0.02 * start).tolist()) for start in (0, 1)
+    )
+    (row,) = compare({of(): old}, {of(): new}, (), correlation({}, {}), in_turn=3)
+    assert row.ratio is not None
+    assert row.ratio.value == pytest.approx(np.exp(0.12))
+    assert row.widened == 1
 
 
 def test_two_nights_differ_and_no_more_and_one_new_night_is_not_judged() -> None:

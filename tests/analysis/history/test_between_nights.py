@@ -7,8 +7,10 @@ from scipy import stats
 from analysis.history.between_nights import (
     _independent_rows,
     _of_neighbours,
+    correlation_of_history,
     correlation_of_nights,
     mean_of_nights,
+    ratio_of_alternating,
     ratio_of_nights,
     ratio_of_two,
 )
@@ -119,6 +121,32 @@ def test_the_largest_correlation_is_rarely_missed_however_alike_rows_are(copies:
         missed += correlation_of_nights(list(zip(*sides, strict=True))).at_most < 0.6
     # Three standard errors of 300 trials above 5 %.
     assert missed <= 26
+
+
+def test_nights_that_alternate_are_compared_with_their_neighbours_by_hand() -> None:
+    """Differences 1, 2 and 3: t of 2 degrees is 4.302653 at 97.5 %, the error 1 / sqrt(3)."""
+    one, other = nights(11, 32, 53), nights(10, 30, 50)
+    difference = ratio_of_alternating(one, other)
+    half = 4.302653 / math.sqrt(3)
+    assert logs_of(difference.ratio) == pytest.approx([2 - half, 2, 2 + half], abs=1e-6)
+    assert difference.p == pytest.approx(stats.ttest_rel([11, 32, 53], [10, 30, 50]).pvalue)
+    assert ratio_of_alternating(one, other[:2]) is None
+    assert ratio_of_alternating(one[:1], other[:1]) is None
+    assert ratio_of_alternating(nights(1, 2), nights(1, 2)).p == 1
+
+
+def test_a_history_of_thirty_nights_says_how_much_they_correlate() -> None:
+    rng = np.random.default_rng(14)
+    series = _correlated(rng, 0.3, 20, 60).tolist()
+    known = correlation_of_history(series)
+    assert known.of_history == 60
+    assert 0.3 <= known.at_most <= 0.5
+    # What some nights lack is left out; the last 200 nights count.
+    assert correlation_of_history([*series, [1.0] * 40]) == known
+    long = _correlated(rng, 0.3, 2, 300).tolist()
+    assert correlation_of_history(long).of_history == 200
+    assert correlation_of_history([of[:29] for of in series]) is None
+    assert correlation_of_history([]) is None
 
 
 def test_few_nights_reject_no_correlation() -> None:
