@@ -136,10 +136,10 @@ class Note(Enum):
         "the interval of this row alone {says}; over {questions} that is not shown yet",
         "measure more pairs: verdicts are looked at after 6, 8, 12, 16, 24, 32, 48 and so on",
     )
-    WITHIN_FLOOR = (
-        "the interval of this row excludes 1, but its estimate lies within off against off"
-        " ({floor}): the baseline differs as much from itself",
-        "measure more pairs: the repeatability of the baseline narrows with them",
+    CARRY_OVER = (
+        "carry-over: baseline runs right after writes took {ratio} times as long as others of their"
+        " pair ({pairs} pairs)",
+        "set `rest: 2s`, or longer, in the campaign: the time between two runs",
     )
     FIRST_ATTEMPTS = (
         "warning: with the first attempt of every run, accepted or rejected, the {name} is"

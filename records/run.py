@@ -125,7 +125,7 @@ class NumaFacts(BaseModel):
 SCHEMA_VERSION = 5
 
 #: Smallest relative effect of interest, and fewest and most pairs of a case, unless a campaign
-#: states others. At 1 % noise 24 pairs show of each of 100 cases that it is within the margin.
+#: states others. At 1 % noise 24 pairs show of each of 128 cases that it is within the margin.
 MARGIN = 0.02
 FLOOR, CAP = 8, 24
 

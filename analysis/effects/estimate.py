@@ -16,8 +16,9 @@ import numpy as np
 import polars as pl
 
 from analysis.effects.result import PValues, Result, Verdict
-from analysis.effects.verdict import Hypothesis, emulations, families, judge, shown
+from analysis.effects.verdict import emulations, hypotheses, judge, shown
 from analysis.samples.pairs import (
+    after_writes,
     counted,
     first_attempts,
     judged,
@@ -28,7 +29,8 @@ from analysis.samples.pairs import (
 )
 from analysis.statistics import looks
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS, Values, next_allocation, slowdown
-from analysis.statistics.interval import FEWEST, Estimate, Interval, ends, flat
+from analysis.statistics.carry_over import CarryOver, allowing, carry_over
+from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, flat
 from analysis.statistics.location import hits
 from records.arms import Role, arm_of, in_order, natural
 from records.notes import Note
@@ -113,33 +115,33 @@ def _judged(rows: list[Result], marked: pl.DataFrame, requested: StoppingRule) -
     effects = [row for row in rows if row.role == "effect"]
     asked = [(case, name) for case, name in requested.asked if not arm_of(name).silent]
     baselines = sum(arm_of(name).role == "floor" for _, name in requested.asked)
-    of_all = families([*((row.case, row.arm) for row in effects), *asked])
-    sizes = {question: len(family) for family in of_all for question in family}
+    of_all = hypotheses([*((row.case, row.arm) for row in effects), *asked])
     statements = iter(shown(effects, of_all, baselines))
     judged_rows = []
     for row in rows:
         if row.role == "effect":
             said, of_writers = next(statements), facts[row.case, row.arm]
             verdict = judge(row, said, requested.pairs_floor, **of_writers)
-            family = sizes[Hypothesis.of(row.case, row.arm)]
-            row = _with_reasons(replace(row, verdict=verdict, family=family))
+            row = _with_reasons(replace(row, verdict=verdict, family=len(of_all)))
         judged_rows.append(row)
     return judged_rows
 
 
 def _with_reasons(row: Result) -> Result:
-    """The row with notes on why it is not decided although an interval of its own says more."""
-    of, floor = row.slowdown, row.noise_floor
+    """The row with notes on why it is not decided although figures of its own say more."""
+    of, most = row.slowdown, 1 + row.margin
     if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
         says = "is above the control"
-    elif row.verdict is Verdict.INCONCLUSIVE and of and not of.low <= 1 <= of.high:
+    elif row.verdict is not Verdict.INCONCLUSIVE or of is None:
+        return row
+    elif not of.low <= 1 <= of.high:
         says = "excludes 1"
+    elif 1 / most <= of.low and of.high <= most:
+        says = f"is within {row.margin * 100:.3g} %"
     else:
         return row
-    notes = [Note.ALONE(says=says, questions=plural(row.family, "question"))]
-    if floor and of and floor.low <= of.value <= floor.high:
-        notes.insert(0, Note.WITHIN_FLOOR(floor=ends(floor)))
-    return replace(row, notes=[*row.notes, *notes])
+    note = Note.ALONE(says=says, questions=plural(row.family, "question"))
+    return replace(row, notes=[*row.notes, note])
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,7 @@ def _row(
     blocks = [times for times in np.split(this.times, starts) if len(times)]
     against = control.pairs if control and is_effect else pairs.clear()
     over_control = log_times_between(pairs, against)
+    carried = carry_over(this.times, after_writes(pairs)) if is_effect else None
     runs = samples.filter(pl.col("arm") == this.arm).select(_OF_RUNS).collect()
     either = pl.col("arm").is_in([this.arm, this.baseline])
     lost = samples.filter(either, pl.col("status") == "rejected").select(_OF_REJECTED).collect()
@@ -225,29 +228,35 @@ def _row(
         next=next_allocation(blocks),
         mean=looks.mean_ratio(this.times),
         hit=hits(this.times[:, 0], requested.margin),
-        p=_p_values(this, floor, over_control, requested.margin) if is_effect else None,
+        carry_over=carried.ratio if carried else None,
+        p=_p_values(this, floor, over_control, carried, requested.margin) if is_effect else None,
         **_rates(pairs, written=is_effect),
     )
-    caveats = _caveats(row, runs, len(blocks), requested)
+    caveats = _caveats(row, runs, len(blocks), carried, requested)
     arms = [this.arm, this.baseline, *(other.arm for other in (floor, control) if other)]
     compared = samples.filter(~pl.col("warmup"), pl.col("arm").is_in(arms)).select("arm", "status")
     return replace(row, notes=[*caveats, *_warnings(row, this, control, compared.collect())])
 
 
 def _p_values(
-    this: _Treatment, floor: _Treatment | None, over_control: Values, margin: float
+    this: _Treatment,
+    floor: _Treatment | None,
+    over_control: Values,
+    carried: CarryOver | None,
+    margin: float,
 ) -> PValues | None:
     if this.slowdown is None:
         return None
-    times = this.times
-    slower = looks.over_looks(times, looks.longer)
+    slower = looks.over_looks(this.times, looks.longer)
     above = max(slower, looks.over_looks(over_control, looks.longer))
+    parts = allowing(carried, this.times, after_writes(this.pairs))
+    within = partial(looks.outside, margin=margin)
     return PValues(
         slower=slower,
-        faster=looks.over_looks(times, looks.shorter),
-        within=looks.over_looks(times, partial(looks.outside, margin=margin)),
+        faster=max(looks.over_looks(part, looks.shorter_in_both) for part in parts),
+        within=max(looks.over_looks(part, within) for part in parts),
         above_control=above if len(over_control) else None,
-        unstable=looks.differs(floor.times if floor else times[:0]),
+        unstable=looks.differs(floor.times if floor else this.times[:0]),
     )
 
 
@@ -271,12 +280,20 @@ def _rates(pairs: pl.DataFrame, *, written: bool) -> dict[str, Any]:
     return pairs.select(of_all.name.keep()).row(0, named=True)
 
 
-def _caveats(row: Result, runs: pl.DataFrame, blocks: int, requested: StoppingRule) -> list[str]:
+def _caveats(
+    row: Result,
+    runs: pl.DataFrame,
+    blocks: int,
+    carried: CarryOver | None,
+    requested: StoppingRule,
+) -> list[str]:
     """What a reader needs next to the figures: of the runs, their writers and the pairs."""
     notes = runs["notes"].explode(empty_as_null=False).unique(maintain_order=True)
     caveats = [*map(str, notes), *emulations(runs["transport"])]
     if 0 < blocks < FEWEST_BLOCKS:
         caveats.append(Note.NEXT_ALLOCATION(blocks=blocks, needed=FEWEST_BLOCKS))
+    if carried and carried.shown:
+        caveats.append(Note.CARRY_OVER(ratio=bracketed(carried.ratio), pairs=carried.pairs))
     if row.slowdown and not requested.is_precise(row):
         width, precision = row.slowdown.half_width, requested.precision
         most = "" if requested.pairs_cap is None else f" (at most {requested.pairs_cap})"

@@ -129,9 +129,11 @@ class Result:
     mean: Estimate | None = None
     #: Share of runs hit (`analysis.statistics.location`).
     hit: Estimate | None = None
+    #: Time of a baseline run right after writes / of another one of its pair.
+    carry_over: Estimate | None = None
     #: P values of this effect alone; None unless it is an effect with six pairs.
     p: PValues | None = None
-    #: Hypotheses over which the verdict holds: cases, or their other levels without an order.
+    #: Hypotheses of the campaign, over which the verdict holds.
     family: int = 1
 
     @property

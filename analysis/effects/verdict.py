@@ -1,9 +1,8 @@
 """What the pairs of effects show, over all that a campaign asks, and what is concluded from it.
 
-One hypothesis a case and question: levels with an order are tested from the strongest down, at no
-price, up to the first that is not shown. The family are the cases; levels without an order (rails,
-injectors, cores left free) are compared with the first one and are a family of their own. Each
-kind of statement holds over its family (docs/method.md#evidence).
+Each case, arm and combination of levels without an order (rails, injectors, cores left free) is one
+hypothesis. Levels with an order are tested from the strongest down, at no price, up to the first
+that is not shown. Each kind of statement holds over the campaign (docs/method.md#evidence).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.effects.result import Result, Verdict
@@ -52,31 +50,26 @@ class Hypothesis(NamedTuple):
         return cls(case, arm, tuple(item for item in levels.items() if item[0] not in ORDERED))
 
 
-def families(effects: Iterable[tuple[str, str]]) -> list[list[Hypothesis]]:
-    """The hypotheses at first levels, one a case and arm, and those at other levels.
-
-    `effects`: case and treatment of each.
-    """
-    hypotheses = dict.fromkeys(Hypothesis.of(*effect) for effect in effects)
-    of = grouped((not hypothesis.levels, hypothesis) for hypothesis in hypotheses)
-    return [of.get(True, []), of.get(False, [])]
+def hypotheses(effects: Iterable[tuple[str, str]]) -> list[Hypothesis]:
+    """All that a campaign asks; `effects`: case and treatment of each."""
+    return list(dict.fromkeys(Hypothesis.of(*effect) for effect in effects))
 
 
 def shown(
-    effects: Sequence[Result], asked: Iterable[Sequence[Hypothesis]], baselines: int = 0
+    effects: Sequence[Result], asked: Sequence[Hypothesis], baselines: int = 0
 ) -> list[Shown]:
-    """What is shown of each effect, over the families `asked` for, also if not measured yet.
+    """What is shown of each effect, over all that is `asked`, measured or not.
 
-    `baselines`: how many were to be repeated, a family of their own.
+    `baselines`: how many are to be repeated, over which a statement on them holds.
     """
     statements: list[set[str]] = [set() for _ in effects]
     of = grouped((Hypothesis.of(row.case, row.arm), at) for at, row in enumerate(effects))
-    for family, (name, level) in product(asked, LEVELS.items()):
+    for name, level in LEVELS.items():
         # 'No effect' is shown from the weakest level up.
         down = name != "within"
         ladders = [
             sorted(of.get(question, []), key=lambda at: _strength(effects[at]), reverse=down)
-            for question in family
+            for question in asked
         ]
         p = [[_p(effects[at], name) for at in ladder] or [1.0] for ladder in ladders]
         for ladder, steps in zip(ladders, looks.shown(p, level), strict=True):
@@ -127,7 +120,7 @@ def judge(row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = Fals
         return Verdict.NO_NOISE_FLOOR
     if "unstable" in shown:
         return Verdict.BASELINE_UNSTABLE
-    if "slower" in shown and effect.low > 1 and effect.value > repeated.high and mean.value > 1:
+    if "slower" in shown and effect.low > 1 and mean.value > 1:
         if same_host and row.over_control is None:
             return Verdict.NO_CONTROL
         if row.over_control and "above_control" not in shown:
@@ -135,7 +128,7 @@ def judge(row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = Fals
         if row.emulated:
             return Verdict.EMULATED
         return Verdict.SLOWER
-    if "faster" in shown and effect.high < 1 and effect.value < repeated.low and mean.high < 1:
+    if "faster" in shown and effect.high < 1 and mean.high < 1:
         return Verdict.SPEED_UP
     # A mean beyond the margin is an effect, if not one on the typical run; or the baseline drifts.
     least, most = 1 / (1 + row.margin), 1 + row.margin

@@ -18,11 +18,14 @@ from records.sample import Level
 from records.units import plural
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from analysis.statistics.aligned_ranks import Values
 
 _PAIR = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
-_FIGURES = ["fom_better", "off", "on", "ratio", "repeated"]
+_FIGURES = ["fom_better", "off", "on", "ratio", "repeated", "off_after", "repeated_after"]
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
 #: Whether a figure of merit can be real; a forced report of a faulty run has others.
 _POSSIBLE = pl.col("fom").is_between(1 / MOST, MOST)
@@ -92,7 +95,8 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     Columns: case, block, pair, arm, baseline, start_s, fom_better, `off` and `on` (the figures of
     merit of the baseline and of the treatment), `ratio` (slowdown: times on/off, rates off/on),
     `repeated` (the same ratio of the baseline repeated in this pair, role `floor`; null for that
-    itself and where it does not count), writer_rate_alone_b_s, writer_rate_b_s; in the order of
+    itself and where it does not count), `off_after` and `repeated_after` (whether these two came
+    right after a run with writes), writer_rate_alone_b_s, writer_rate_b_s; in the order of
     `samples`, which may be those of `judged` already. Files hold samples in order of time. Of a
     repeated run, the last attempt that counts is used. Raises InputError if samples that share a
     baseline differ in unit or direction.
@@ -106,9 +110,12 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
-    last = counted(marked, "role", "baseline", "start_s", "fom", "fom_better", *_RATES)
+    # Of all runs, accepted or not: each may leave something to the next one.
+    before = pl.col("role").cast(pl.String).shift(1).over("case", "block", order_by="start_s")
+    ordered = marked.with_columns(after=(before == "effect").fill_null(False))
+    last = counted(ordered, "role", "baseline", "start_s", "fom", "fom_better", "after", *_RATES)
     group = [*_PAIR, "baseline"]
-    off = last.select(*_PAIR, pl.col("arm").alias("baseline"), off="fom")
+    off = last.select(*_PAIR, pl.col("arm").alias("baseline"), off="fom", off_after="after")
     on, floor = pl.col("on"), pl.col("role") == "floor"
     higher = pl.col("fom_better") == "higher"
     pairs = (
@@ -117,10 +124,11 @@ def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
         .join(off, on=group, maintain_order="left")
         .with_columns(ratio=pl.when(higher).then(pl.col("off") / on).otherwise(on / pl.col("off")))
     )
-    floors = pairs.filter(floor).select(*group, repeated="ratio").unique(group, keep="first")
+    repeated = pairs.filter(floor).select(*group, repeated="ratio", repeated_after="after")
+    floors = repeated.unique(group, keep="first")
     return (
         pairs.join(floors, on=group, how="left", maintain_order="left")
-        .with_columns(repeated=pl.when(~floor).then("repeated"))
+        .with_columns(pl.when(~floor).then(pl.col("repeated", "repeated_after")))
         .select(*_PAIR, "arm", "baseline", "start_s", *_FIGURES, *_RATES)
     )
 
@@ -159,6 +167,14 @@ def log_times(chosen: pl.DataFrame) -> Values:
     middle = pl.col("middle")
     relative = beside.select(pl.col("on") - middle, pl.exclude("block", "on", "middle") - middle)
     return relative.fill_null(math.nan).to_numpy()
+
+
+def after_writes(chosen: pl.DataFrame) -> NDArray[np.bool_]:
+    """Which baseline runs of `log_times` came right after a run with writes."""
+    names = ["off_after", "repeated_after"]
+    if chosen["repeated"].null_count() == chosen.height:
+        names.pop()
+    return chosen.select(pl.col(names).fill_null(False)).to_numpy()
 
 
 def log_times_between(one: pl.DataFrame, other: pl.DataFrame) -> Values:

@@ -91,6 +91,12 @@ def over_looks(log_times: Values, test: Callable[[Values], float]) -> float:
     return min([1.0, *of_looks])
 
 
+def is_shown(log_times: Values, test: Callable[[Values], float], level: float) -> bool:
+    """Whether `over_looks` is at most `level`; in less time."""
+    last_first = sorted(looks(len(log_times)), reverse=True)
+    return any(test(log_times[: look.pairs]) <= look.share * level for look in last_first)
+
+
 def differs(log_times: Values) -> float:
     """`over_looks` against no difference either way: twice the smaller p value of one side."""
     return min(1.0, 2 * min(over_looks(log_times, test) for test in (longer, shorter)))
@@ -124,13 +130,30 @@ def mean_ratio(log_times: Values) -> Estimate | None:
     pairs = len(log_times)
     if pairs < FEWEST:
         return None
-    times = np.exp(log_times)
-    treated, baseline = times[:, 0], np.nanmean(times[:, 1:], axis=1)
-    value = float(treated.mean() / baseline.mean())
-    apart = treated / treated.mean() - baseline / baseline.mean()
-    error = float(apart.std(ddof=1)) / math.sqrt(pairs)
+    value, error = _mean(log_times)
     half = float(special.stdtrit(pairs - 1, UPPER)) * error
     return Estimate(value, value * math.exp(-half), value * math.exp(half))
+
+
+def shorter_in_both(log_times: Values) -> float:
+    """`shorter`, of the typical run and of the mean.
+
+    Of noise that only widens, and has no symmetry, the typical run may be faster, and no mean is.
+    """
+    from scipy import special
+
+    value, error = _mean(log_times)
+    t = math.log(value) / max(error, _LEAST_SPREAD)
+    return max(shorter(log_times), float(special.stdtr(len(log_times) - 1, t)))
+
+
+def _mean(log_times: Values) -> tuple[float, float]:
+    """The ratio of mean times, and the standard error of its logarithm."""
+    times = np.exp(log_times)
+    treated, baseline = times[:, 0], np.nanmean(times[:, 1:], axis=1)
+    apart = treated / treated.mean() - baseline / baseline.mean()
+    error = float(apart.std(ddof=1)) / math.sqrt(len(times))
+    return float(treated.mean() / baseline.mean()), error
 
 
 def unseen(pairs: int) -> float:
@@ -156,13 +179,19 @@ def _ranks(log_times: Values, ratio: float) -> Values:
 
 
 def _of_exchanges(ranks: Values) -> float:
-    """Share of all exchanges, one run of each pair, with as large a sum of ranks as the first."""
-    above_least = 2 * (ranks - np.nanmin(ranks, axis=1, keepdims=True))
-    chances = np.ones(1)
-    for pair in above_least:
-        steps = pair[~np.isnan(pair)].astype(int)
-        summed = np.zeros(len(chances) + steps.max())
+    """Share of all exchanges, one run of each pair, with as large a sum of ranks as the first.
+
+    Counted by how much sums fall short of the largest one, which is little if the first is large.
+    """
+    short = (2 * (np.nanmax(ranks, axis=1, keepdims=True) - ranks)).round()
+    most = int(short[:, 0].sum())
+    chances = np.zeros(most + 1)
+    chances[0] = 1.0
+    for pair in short.tolist():
+        steps = [int(step) for step in pair if step == step]
+        summed = np.zeros_like(chances)
         for step in steps:
-            summed[step : step + len(chances)] += chances / len(steps)
-        chances = summed
-    return float(min(1.0, chances[int(above_least[:, 0].sum()) :].sum()))
+            if step <= most:
+                summed[step:] += chances[: most + 1 - step]
+        chances = summed / len(steps)
+    return float(min(1.0, chances.sum()))

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from analysis.effects.verdict import LEVELS, families
+from analysis.effects.power import least_loss, pairs_for_none
+from analysis.effects.verdict import hypotheses
 from analysis.statistics.interval import FEWEST
-from analysis.statistics.looks import Look, looks
+from analysis.statistics.looks import looks
 from nimc.campaign.plan import Case, Plan
 from records.arms import arm_of
 from records.campaign import Campaign
@@ -81,11 +81,11 @@ def spreads(pairs: pl.DataFrame) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Reach:
-    """What one case can show, at a power of 90 %."""
+    """What one case shows in 90 % of runs at least."""
 
     case: str
     spread: float
-    #: Questions over which its verdicts hold, and roles that the treatments of its pairs have.
+    #: Questions of the campaign, over which its verdicts hold, and roles of its treatments.
     family: int
     roles: list[str]
     #: Its floor and cap, and the smallest slowdown, less 1, that so many pairs show; None: they
@@ -123,31 +123,22 @@ def reach(planned: Plan, campaign: Campaign, spread: Spreads) -> list[Reach]:
     swept = {entry.name for entry in campaign.cases if entry.sweep}
     asked = [(case.case, treatment.name) for case in planned.cases for treatment in case.treatments]
     effects = [effect for effect in asked if not arm_of(effect[1]).silent]
-    sizes = grouped(
-        (hypothesis.case, len(family)) for family in families(effects) for hypothesis in family
-    )
+    measured = {case for case, _ in effects}
+    asked_of_all = len(hypotheses(effects))
     return [
-        _of_case(case, max(sizes[case.case]), campaign.margin, spread.of(case.case))
+        _of_case(case, asked_of_all, campaign.margin, spread.of(case.case))
         for case in planned.cases
-        if case.case in sizes and case.case not in swept
+        if case.case in measured and case.case not in swept
     ]
 
 
 def _of_case(case: Case, family: int, margin: float, spread: float) -> Reach:
     pairs = (case.pairs_least, case.pairs_most)
     roles: list[str] = sorted({treatment.role for treatment in case.treatments})
-    none = pairs_for_none(margin, family, LEVELS["within"], spread)
-    floor, cap = (least_shown(number, family, "control" in roles, spread) for number in pairs)
+    of_pairs = (least_loss(number, family, controlled="control" in roles) for number in pairs)
+    floor, cap = (None if loss is None else math.expm1(loss * spread) for loss in of_pairs)
+    none = pairs_for_none(math.log1p(margin) / spread, family)
     return Reach(case.case, spread, family, roles, pairs, (floor, cap), none, not case.origin_nodes)
-
-
-def least_shown(pairs: int, family: int, controlled: bool, spread: float) -> float | None:
-    """The smallest slowdown, less 1, that is shown to be one, and to be above the control."""
-    slower = least_effect(pairs, family, LEVELS["slower"], spread)
-    if slower is None or not controlled:
-        return slower
-    above = least_effect(pairs, family, LEVELS["above_control"], spread, baselines=1)
-    return None if above is None else max(slower, above)
 
 
 def lines(reached: Iterable[Reach]) -> list[str]:
@@ -169,63 +160,14 @@ def warnings(reached: Sequence[Reach]) -> Iterator[str]:
         )
     short = [row for row in reached if row.least_effects[1] is None]
     if short:
-        family = max(row.family for row in short)
+        family = short[0].family
+        controlled = "control" in short[0].roles
         least = next(
             look.pairs
             for look in looks(_MOST_PAIRS)
-            if least_shown(look.pairs, family, "control" in short[0].roles, _USUAL) is not None
+            if least_loss(look.pairs, family, controlled=controlled) is not None
         )
         yield (
             f"{some([row.case for row in short], _MOST_NAMES)}: {short[0].pairs[1]} pairs show no"
             f" effect of any size among {plural(family, 'question')}: raise pairs.cap to {least}"
         )
-
-
-# What pairs can show, before they are measured (docs/method.md#how-many-pairs): the exchange test
-# needs hardly more of them than Student's t with normal noise. `spread`: standard deviation of the
-# logarithm of one run's time within its pair. `level`: the error of the statement over its family
-# of so many `hypotheses`, all others of which show nothing.
-
-#: Share of campaigns in which the effect is shown.
-_POWER = 0.9
-#: Baseline runs of a pair, `off` and `aa` -> how many times as large as the least p value of the
-#: exact test is that of a large effect, as Student's of the same ranks is not smaller in 90 %.
-_GUARD = {1: 1.0, 2: 1.7}
-#: No more pairs are taken into account.
-_MOST_LOOKED_AT = 2000
-
-
-@cache  # the same for thousands of cases
-def least_effect(
-    pairs: int, hypotheses: int, level: float, spread: float, baselines: int = 2
-) -> float | None:
-    """The smallest slowdown, less 1, that so many pairs show; None if they show none of any size.
-
-    That is decided at the last look at so many pairs or fewer. `baselines`: runs of a pair that the
-    treated one is compared with, one if that is the control.
-    """
-    *_, last = [None, *looks(pairs)]
-    apart = None if last is None else _apart(last, level / hypotheses, _POWER, baselines)
-    return None if apart is None else math.expm1(apart * spread)
-
-
-@cache
-def pairs_for_none(margin: float, hypotheses: int, level: float, spread: float) -> int | None:
-    """The first look that shows of an effect of nothing that it is within the margin; or None."""
-    for look in looks(_MOST_LOOKED_AT):
-        # Both one-sided tests must show it.
-        apart = _apart(look, level / hypotheses, (1 + _POWER) / 2, 2)
-        if apart is not None and apart * spread <= math.log1p(margin):
-            return look.pairs
-    return None
-
-
-def _apart(look: Look, level: float, power: float, baselines: int) -> float | None:
-    """Distance from the hypothesis, in spreads, that a look shows with this power; or None."""
-    from scipy import special
-
-    error = look.share * level
-    if error < _GUARD[baselines] * (1 + baselines) ** -look.pairs:
-        return None
-    quantiles = special.stdtrit(look.pairs - 1, [1 - error, power])
-    return float(quantiles.sum()) * math.sqrt((1 + 1 / baselines) / look.pairs)

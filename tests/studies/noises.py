@@ -92,6 +92,22 @@ NOISES = (
 )
 
 
+def runs_in_order(
+    draw: Draw, rng: np.random.Generator, count: int, pairs: int, runs: int = 3
+) -> tuple[Draws, Draws]:
+    """Noise of runs, shape (count, pairs, runs), and 1 for what comes right after a first run.
+
+    The runs of a pair come in random order; the first of them is the treated one.
+    """
+    drawn = draw(rng, (count, pairs * runs)).reshape(count, pairs, runs)
+    position = np.argsort(rng.random(drawn.shape), axis=-1)  # of each run
+    at = position + runs * np.arange(pairs)[:, None]
+    treated = np.zeros((count, pairs * runs + 1))
+    np.put_along_axis(treated, at[..., 0] + 1, 1.0, axis=-1)
+    after = np.take_along_axis(treated, at.reshape(count, -1), axis=-1).reshape(drawn.shape)
+    return np.take_along_axis(drawn, position, axis=-1), after
+
+
 def nights(
     noise: RunNoise, rng: np.random.Generator, count: int, pairs: int, scale: float, effect: float
 ) -> Draws:
@@ -99,9 +115,7 @@ def nights(
 
     The runs of a pair come in random order. `effect` is the true slowdown.
     """
-    drawn = noise.draw(rng, (count, 3 * pairs)).reshape(count, pairs, 3)
-    order = np.argsort(rng.random(drawn.shape), axis=-1)
-    runs = np.take_along_axis(drawn, order, axis=-1)
+    runs, _ = runs_in_order(noise.draw, rng, count, pairs)
     runs[..., 0] *= noise.treated
     # A run takes at least a tenth of its time, however wide the noise.
     log_times = np.log(np.maximum(1 + scale * runs, 0.1))

@@ -11,6 +11,7 @@ from analysis.report.words import next_step
 from analysis.samples.pairs import short_of_pairs
 from analysis.statistics.interval import Estimate
 from records.errors import InputError
+from records.notes import remedy_of
 from records.run import Requirements, RunHeader
 from records.sample import Outcome, Sample, TimetableRecord
 from tests.analysis.synthetic import (
@@ -270,20 +271,26 @@ def test_the_next_step_is_a_number_of_pairs_that_the_run_can_go_on_to(
     assert "`nimc run quick --machine far`, which" in step
 
 
-@pytest.mark.parametrize(("repeated", "noted"), [(1.06, True), (1.02, False)])
-def test_an_effect_no_larger_than_the_baseline_s_own_differences_says_so(
-    repeated: float, noted: bool
-) -> None:
-    """Off against off reaches from 1 / 1.06 to 1.06, or 1.02; the effect is 1.04."""
-    times = {"off": (1.0, 1.0), "on": (1.04, 1.04), "aa": (repeated, 1 / repeated)}
-    runs = [
-        replace(run, fom=times.get(run.arm, (1.0, 1.0))[run.pair % 2])
-        for run in samples(LAMMPS, pairs=8)
+def test_what_a_run_leaves_to_the_next_is_named_and_makes_no_gain() -> None:
+    """Writes do nothing, but `off` and `aa` right after them take 1.02 times as long."""
+    remote = {"origin": "a-1", "transport": "InfiniBand"}
+    case = Case("x", "s", "lower", 10.0, {"on": 1.0, "aa": 1.0}, 0.002, pair_noise=0.0, **remote)
+    sound = samples(case, pairs=24)
+    slowed = [
+        replace(run, fom=run.fom * 1.02) if last.arm == "on" and run.arm != "on" else run
+        for last, run in zip(sound[:1] + sound, sound, strict=False)
     ]
-    row = _by_arm(runs)["on"]
-    assert row.slowdown.value == pytest.approx(1.04)
-    assert row.noise_floor == pytest.approx((1 / repeated, repeated))
-    assert any("off against off" in note for note in row.notes) == noted
+    rows = [_by_arm(runs)["on"] for runs in (sound, slowed)]
+    assert rows[0].carry_over.low < 1 < rows[0].carry_over.high
+    assert rows[1].carry_over.value == pytest.approx(1.02, rel=0.002)
+    noted = [[note for note in row.notes if note.startswith("carry-over")] for row in rows]
+    assert noted[0] == []
+    (note,) = noted[1]
+    assert " 1.02" in note
+    assert remedy_of(note).startswith("set `rest: 2s`")
+    # Against all baselines `on` is faster.
+    assert rows[1].slowdown.high < 1
+    assert [row.verdict for row in rows] == ["no effect", "no effect"]
 
 
 def test_notes_name_emulation_allocations_and_width() -> None:

@@ -1,4 +1,4 @@
-"""What is shown over all that is asked, with p values and families given by hand."""
+"""What is shown over all that is asked, with p values given by hand."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.effects.result import PValues, Result
-from analysis.effects.verdict import Hypothesis, Shown, families, quantity, shown
+from analysis.effects.verdict import Hypothesis, Shown, hypotheses, quantity, shown
 from records.sample import Level
 from tests.analysis.synthetic import result
 
@@ -26,7 +26,7 @@ def effect(
 def said(
     effects: Sequence[Result], asked: Sequence[tuple[str, str]] = (), baselines: int = 0
 ) -> list[Shown]:
-    of_all = families([*((row.case, row.arm) for row in effects), *asked])
+    of_all = hypotheses([*((row.case, row.arm) for row in effects), *asked])
     return shown(effects, of_all, baselines)
 
 
@@ -36,7 +36,7 @@ def of(
     return [name in statements for statements in said(effects, asked, baselines)]
 
 
-def test_the_family_are_the_cases_that_were_asked_for() -> None:
+def test_all_cases_that_were_asked_for_count() -> None:
     assert of("slower", [effect("on", LARGE)]) == [True]
     assert of("slower", [effect("on", LARGE), effect("on", LARGE, "b")]) == [False, False]
     assert of("slower", [effect("on", SMALL), effect("on", LARGE, "b")]) == [True, True]
@@ -68,22 +68,21 @@ def test_rates_are_one_hypothesis_from_the_full_one_down_and_for_no_effect_from_
     assert of("within", swept(1, 1, 1, within=(0.06, 0, 0)), asked) == [False] * 3
 
 
-def test_levels_without_an_order_are_a_family_of_their_own() -> None:
+def test_each_combination_of_levels_without_an_order_is_a_hypothesis_of_the_campaign() -> None:
     rows = [
-        effect("on", LARGE),
+        effect("on", 0.01),
         effect("on@injector=ucx", SMALL),
         effect("on@injector=ucx,rate=25%", LARGE, rate="25%"),
         effect("on@injector=spin", LARGE),
     ]
-    first, others = families((row.case, row.arm) for row in rows)
-    assert first == [Hypothesis("a", "on", ())]
-    assert [hypothesis.levels for hypothesis in others] == [
-        (("injector", "ucx"),),
-        (("injector", "spin"),),
-    ]
-    # Two others: 0.02 shows the one, all of whose levels pass on what they had.
+    asked = hypotheses((row.case, row.arm) for row in rows)
+    levels = [(), (("injector", "ucx"),), (("injector", "spin"),)]
+    assert asked == [Hypothesis("a", "on", of) for of in levels]
+    # 0.01 is shown among three, then 0.02 among two, of which both still have a level left.
     assert of("slower", rows) == [True, True, False, False]
     assert of("slower", [*rows[:2], rows[3]]) == [True, True, True]
+    # Of three, 0.02 is not shown.
+    assert of("slower", rows[1:], [("a", "on")]) == [False, False, False]
 
 
 def test_a_statement_needs_its_own_p_value() -> None:

@@ -60,7 +60,7 @@ def test_a_core_that_takes_the_loss_away_clears_the_fabric(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("of_daly", "noise", "word"),
     [
-        ({"daly": 1.0}, 0.01, "no loss with all cores"),
+        ({"daly": 1.0}, 0.005, "no loss with all cores"),
         ({"daly@reserved_cores=1": 1.01 * CORE}, 0.05, "inconclusive"),  # the margin is 2 %
     ],
 )

@@ -1,0 +1,204 @@
+"""What pairs show: `analysis/effects/power.json`, and the table of docs/evidence.md.
+
+    python -m tests.studies.power make       # writes the file: an hour
+    python -m tests.studies.power [NIGHTS]   # what is reached of what it promises
+
+Nights have pairs of `on`, `off`, `aa` and, with a control, `spin`, in random order, with normal
+noise of 1 %, in a campaign whose other questions show nothing. The file has, to three digits, the
+least effect and the least margin at which 0.92 of 400 nights have the verdict that is wanted. The
+table has the share of NIGHTS (default 800) others that have it, by the report's own estimates, p
+values and rules.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+
+import numpy as np
+from scipy import special
+
+from analysis.effects.power import POWER, TABLE, Wanted, by_student, least_loss
+from analysis.effects.result import Verdict
+from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL, judge
+from analysis.statistics import looks
+from analysis.statistics.aligned_ranks import slowdown
+from analysis.statistics.carry_over import allowing, carry_over
+from analysis.statistics.interval import FEWEST, Interval
+from tests.analysis.synthetic import result
+from tests.studies import FRESH, head, row, show
+from tests.studies.noises import Draws, normal, runs_in_order
+
+#: Hypotheses and pairs in the file.
+GRID = (1, 2, 4, 8, 16, 32, 64, 128, 512)
+PAIRS = (6, 8, 12, 16, 24, 32, 48, 64)
+WANTED: dict[Wanted, Verdict] = {
+    "slower": Verdict.SLOWER,
+    "above_control": Verdict.SLOWER,
+    "within": Verdict.NO_EFFECT,
+}
+#: Nights of a figure in the file and in the table, and the seed of the first ones.
+MADE, NIGHTS, _SEED = 400, 800, 2
+_SPREAD, _LARGE, _STEP = 0.01, 30.0, 0.05
+_MARGIN = 10.0
+
+
+@dataclass(frozen=True)
+class Night:
+    """Logarithms of times, a row a pair: `on`, `off`, `aa` and perhaps `spin`."""
+
+    all_times: Draws
+    #: Which of `off` and `aa` came right after `on`.
+    after: Draws
+    margin: float = _MARGIN
+
+    @cached_property
+    def times(self) -> Draws:
+        """Without the control."""
+        return self.all_times[:, :3]
+
+    def is_shown(self, name: str, level: float) -> bool:
+        """Whether a statement is shown at any look."""
+        if name == "above_control":
+            return looks.is_shown(self.all_times[:, [0, 3]], looks.longer, level)
+        if name == "slower":
+            return looks.is_shown(self.times, looks.longer, level)
+        parts = allowing(carry_over(self.times, self.after > 0), self.times, self.after > 0)
+        test = (
+            partial(looks.outside, margin=self.margin)
+            if name == "within"
+            else looks.shorter_in_both
+        )
+        return all(looks.is_shown(part, test, level) for part in parts)
+
+    def verdict(self, hypotheses: int) -> Verdict:
+        """As the report has it; of one repeated baseline."""
+        controlled = self.all_times.shape[1] > 3
+        names = [name for name in LEVELS if controlled or name != "above_control"]
+        shown = {name for name in names if self.is_shown(name, LEVELS[name] / hypotheses)}
+        repeated = self.times[:, [2, 1]]
+        if looks.differs(repeated) <= UNSTABLE_LEVEL:
+            shown.add("unstable")
+        of_night = result(
+            pairs=len(self.times),
+            slowdown=slowdown(self.times),
+            mean=looks.mean_ratio(self.times),
+            noise_floor=Interval.of(slowdown(repeated)),
+            over_control=slowdown(self.all_times[:, [0, 3]]) if controlled else None,
+            margin=self.margin,
+            writer_rate_b_s=1e9,
+        )
+        return judge(of_night, shown, FEWEST)
+
+
+def nights(wanted: Wanted, pairs: int, count: int, seed: int) -> list[tuple[Draws, Draws]]:
+    """Noise of runs, and which came right after `on`."""
+    rng = np.random.default_rng([seed, pairs, wanted == "above_control"])
+    runs = 4 if wanted == "above_control" else 3
+    times, after = runs_in_order(normal, rng, count, pairs, runs)
+    return [(_SPREAD * of, late[:, 1:3]) for of, late in zip(times, after, strict=True)]
+
+
+def of_size(noise: Draws, after: Draws, wanted: Wanted, size: float) -> Night:
+    """A night with an effect, or with a margin, of this size in spreads."""
+    if wanted == "within":
+        return Night(noise, after, math.expm1(size * _SPREAD))
+    return Night(noise + size * _SPREAD * np.eye(1, noise.shape[1]), after)
+
+
+def reached(wanted: Wanted, pairs: int, hypotheses: int, size: float, count: int) -> float:
+    """Share of nights with the verdict that is wanted, of other ones than the file is made of."""
+    made = nights(wanted, pairs, count, FRESH)
+    verdicts = [of_size(*night, wanted, size).verdict(hypotheses) for night in made]
+    return verdicts.count(WANTED[wanted]) / count
+
+
+@cache
+def _made(wanted: Wanted, pairs: int) -> list[tuple[Draws, Draws]]:
+    """Those whose repeated baseline is not called unstable."""
+    every = nights(wanted, pairs, MADE, _SEED)
+    return [of for of in every if looks.differs(of[0][:, [2, 1]]) > UNSTABLE_LEVEL]
+
+
+def least(wanted: Wanted, pairs: int, hypotheses: int) -> float | None:
+    """A figure of the file."""
+    *_, last = looks.looks(pairs)
+    names = ["slower", "above_control"] if wanted == "above_control" else [wanted]
+
+    def share(size: float) -> float:
+        made = (of_size(*night, wanted, size) for night in _made(wanted, pairs))
+        shown = [
+            all(night.is_shown(name, LEVELS[name] / hypotheses) for name in reversed(names))
+            for night in made
+        ]
+        return sum(shown) / MADE
+
+    if share(_LARGE) < POWER:
+        return None
+    size = by_student(last, hypotheses, wanted)
+    # Estimates scatter by about this, and normal quantiles say how much of it is lacking.
+    scatter = math.sqrt((2.0 if wanted == "above_control" else 1.5) / pairs)
+    while (so_far := share(size)) < POWER:
+        size += scatter * max(float(special.ndtri(POWER) - special.ndtri(so_far)), _STEP)
+    return size
+
+
+def make() -> None:
+    """Write the file."""
+    table: dict[str, dict[str, dict[str, float | None]]] = {}
+    for wanted in WANTED:
+        for pairs in PAIRS:
+            of_pairs = table.setdefault(wanted, {}).setdefault(str(pairs), {})
+            for hypotheses in GRID:
+                size = least(wanted, pairs, hypotheses)
+                of_pairs[str(hypotheses)] = size and math.ceil(1000 * size) / 1000
+            print(wanted, pairs, of_pairs, flush=True)
+    lines = (
+        f' "{wanted}": {{\n'
+        + ",\n".join(f'  "{pairs}": {json.dumps(sizes)}' for pairs, sizes in of.items())
+        + "\n }"
+        for wanted, of in table.items()
+    )
+    TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _cell(hypotheses: int, pairs: int, controlled: bool, count: int) -> str:
+    loss = least_loss(pairs, hypotheses, controlled=controlled)
+    if loss is None:
+        return "nothing"
+    wanted: Wanted = "above_control" if controlled else "slower"
+    share = reached(wanted, pairs, hypotheses, loss, count)
+    return f"{100 * math.expm1(loss * _SPREAD):.2g} % {share:.2f}"
+
+
+def table(count: int) -> Iterator[str]:
+    """The lines of the table, as Markdown."""
+    shown = (8, 12, 16, 24, 48)
+    yield from head(["questions", *(f"{pairs} pairs" for pairs in shown)])
+    for hypotheses in (1, 7, 20, 60):
+        for controlled in (False, True):
+            name = f"{hypotheses}, above a control" if controlled else f"{hypotheses}"
+            yield row([name, *(_cell(hypotheses, pairs, controlled, count) for pairs in shown)])
+        sizes = json.loads(TABLE.read_text())["within"]
+        within = []
+        for pairs in shown:
+            number = min(of for of in GRID if of >= hypotheses)
+            size = sizes[str(pairs)][str(number)]
+            share = (
+                "" if size is None else f"{reached('within', pairs, hypotheses, size, count):.2f}"
+            )
+            within.append(
+                f"{100 * math.expm1(size * _SPREAD):.2g} % {share}" if size else "nothing"
+            )
+        yield row([f"{hypotheses}, 'no effect'", *within])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["make"]:
+        make()
+    else:
+        show(table, NIGHTS)
