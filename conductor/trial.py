@@ -17,6 +17,7 @@ from pathlib import Path
 from conductor import allocation, conductor
 from conductor.alone import Alone, AloneRates
 from conductor.figures import writer_records
+from conductor.injectors import INJECTORS
 from conductor.judge import faults
 from conductor.rates import passed_at
 from conductor.readers import Readers
@@ -25,6 +26,7 @@ from conductor.series import Series, WriterSeries
 from records import clock
 from records.acceptance import AcceptanceLimits
 from records.files import replace_text
+from records.machine import devices
 from records.plan import BlockPlan
 from records.sample import WriterRecord
 from records.treatment import Treatment, Writes
@@ -58,10 +60,16 @@ async def conduct(plan: BlockPlan, logs: Path) -> None:
         rates = AloneRates(BlockRunner(plan, nodes, hub, logs, "", _NOTHING_READ))
         trials = []
         for treatment in plan.treatments:
-            if treatment.writes:
+            if treatment.writes and _can_write(treatment.writes):
                 trials.append(await _try(treatment, treatment.writes, rates, plan.demand))
                 # After each, since the job's time may end.
                 replace_text(logs / FILE, json.dumps([asdict(trial) for trial in trials], indent=1))
+
+
+def _can_write(writes: Writes) -> bool:
+    """Whether the injector can write over the fabric of its devices."""
+    over = map(devices.fabric, writes.devices)
+    return not any(INJECTORS[writes.injector].lacks(fabric) for fabric in over)
 
 
 async def _try(

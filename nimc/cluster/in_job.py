@@ -134,6 +134,7 @@ def _check(site: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -
         "origins": site.origins.model_dump_json(),
         "network": site.network or "",
         "device": site.device or "",
+        "interface": site.interface or "",
         "folder": folder,
         "trial": folder / _PLAN if plan else "",
         "stage": os.path.abspath(prefix),

@@ -16,7 +16,7 @@ from conductor.agent import node_name
 from conductor.injectors import INJECTORS
 from records.errors import MachineError
 from records.files import private_lock, replace_text
-from records.machine import host
+from records.machine import devices, host
 from records.machine.host import Host
 
 
@@ -39,22 +39,26 @@ class LookedAt:
     #: RDMA device or interface -> what counts its bytes; and of those without, what its files say.
     counters: dict[str, str] = field(default_factory=dict)
     uncounted: dict[str, str] = field(default_factory=dict)
+    #: Index of the GID that the writers' device has for the agents' interface; None: none of RoCE.
+    gid_index: int | None = None
 
 
 def main() -> None:
-    """`node_look FOLDER DEVICE PATH...`: of the job, of the writers or empty, and to be seen."""
-    folder, device, here = Path(sys.argv[1]), sys.argv[2] or None, host.detect()
+    """`node_look FOLDER DEVICE INTERFACE PATH...`; device and interface may be empty."""
+    folder, here = Path(sys.argv[1]), host.detect()
+    device, interface = (word or None for word in sys.argv[2:4])
     names = {*(of.name for of in here.rdma), *(of.name for of in here.interfaces)}
     readings = {name: counters.read(name, "received") for name in sorted(names)}
     looked_at = LookedAt(
         name=node_name(),
         host=here,
-        unseen=[path for path in sys.argv[3:] if not os.path.exists(path)],
+        unseen=[path for path in sys.argv[4:] if not os.path.exists(path)],
         sees_lock=_sees(folder / "lock"),
         addresses={of.name: _address(of.name) for of in here.interfaces},
         injectors={name: injector.missing(device) for name, injector in INJECTORS.items()},
         counters={name: reading.name for name, reading in readings.items() if reading},
         uncounted={name: counters.why_none(name) for name in names if not readings[name]},
+        gid_index=devices.gid_index(device, interface) if device else None,
     )
     rank = os.environ.get("SLURM_PROCID", "0")
     replace_text(folder / f"{rank}.json", json.dumps(asdict(looked_at)))

@@ -28,12 +28,13 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     valid_prog_environs = ["*"]
     time_limit = "5m"
     num_tasks_per_node = 1
-    #: `origins` as in a site file (JSON); its `network`, and the writers' device, or empty; the
-    #: folder of the records, and the one to be seen; the plan of writes that are tried afterwards,
-    #: or empty.
+    #: `origins` as in a site file (JSON); its `network`, the writers' device, and the agents'
+    #: interface, or empty; the folder of the records, and the one to be seen; the plan of writes
+    #: that are tried afterwards, or empty.
     origins = variable(str)
     network = variable(str)
     device = variable(str)
+    interface = variable(str)
     folder = variable(str)
     stage = variable(str)
     trial = variable(str, value="")
@@ -49,7 +50,8 @@ class NodeLook(rfm.RunOnlyRegressionTest):
         self.env_vars |= slurm.STEP_ENVIRONMENT
         step = [] if alone else slurm.agent_launcher(origins, self.network or None)
         launcher = [word.format(n_nodes=self.nodes) for word in step]
-        look = python_main("nimc.cluster.node_look", self.folder, self.device, self.stage)
+        words = self.folder, self.device, self.interface, self.stage
+        look = python_main("nimc.cluster.node_look", *words)
         self.job.launcher = getlauncher("local")()
         self.executable, *self.executable_opts = map(shlex.quote, [*launcher, *look])
         if self.trial:

@@ -25,7 +25,7 @@ from reframe_tests import planning
 #: Case of the trial's plan.
 CASE = "trial"
 #: How long a writer may take until it reports a row, seconds: of six, some may fail in two minutes.
-_READY_S = 15.0
+_READY_S = 20.0
 #: The share of the link's rate below which writers do not write at full rate.
 _FULL_SHARE = 0.8
 _NOT_FULL = (
@@ -141,6 +141,9 @@ def _details(one: Trial, nodes: Sequence[LookedAt], site: Machine) -> Iterator[s
         yield f"options {records[0].origin_options}"
     if device := site.device and _device_node(nodes, site.device):
         yield device
+    gids = [f"{node.name} {node.gid_index}" for node in nodes if node.gid_index is not None]
+    if gids:
+        yield f"GID index: {', '.join(gids)}"
 
 
 def _link_share(records: Sequence[WriterRecord], site: Machine) -> float | None:

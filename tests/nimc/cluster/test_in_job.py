@@ -173,7 +173,8 @@ def test_the_target_s_partition_is_looked_at_and_nothing_is_left(tmp_path, monke
 def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path):
     def look(rank: int, stage: Path) -> None:
         environment = {**os.environ, "SLURM_PROCID": str(rank), "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "nimc.cluster.node_look", str(tmp_path), "", str(stage)]
+        words = [str(tmp_path), "", "", str(stage)]
+        command = [sys.executable, "-m", "nimc.cluster.node_look", *words]
         subprocess.run(command, env=environment, check=True, timeout=300)
 
     with private_lock(tmp_path / "lock") as lock:

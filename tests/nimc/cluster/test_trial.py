@@ -45,6 +45,13 @@ def test_what_writers_reached_and_what_counted_them():
     )
 
 
+def test_the_gids_of_both_ends_are_shown():
+    nodes = [replace(node, gid_index=index) for node, index in zip(NODES, (3, 1), strict=True)]
+    tried = Trial("perftest", None, None, [writer()], [None])
+    (found,) = trial.findings([tried], nodes, CLUSTER)
+    assert found.detail.endswith("; GID index: n1 3, n2 1")
+
+
 @pytest.mark.parametrize(
     ("changes", "state", "begin", "remedy"),
     [
