@@ -23,7 +23,7 @@ from records.errors import MachineError
 
 #: Calls that the kernel keeps until they are accepted: with fewer, agents of many nodes would wait
 #: for seconds.
-_WAITING = 512
+_WAITING = 4096
 #: Most callers at a time that have not proved yet that they are agents; of more than so many, those
 #: are sent away that have taken so long, seconds.
 _CALLERS, _CROWD, _PATIENCE_S = 256, 64, 1.0
@@ -179,11 +179,16 @@ class Hub:
     async def gather(self, nodes: list[str], timeout_s: float) -> None:
         """Wait until every node's agent is connected, and measure its clock."""
 
-        def missing() -> list[str]:
-            return [node for node in nodes if node not in self._links]
+        left = [*nodes]
 
-        if not await self.wait_for(lambda: not missing(), timeout_s):
-            raise MachineError(f"no agent from {', '.join(missing())} after {timeout_s:.0f} s")
+        def are_here() -> bool:
+            while left and left[-1] in self._links:
+                left.pop()
+            return not left
+
+        if not await self.wait_for(are_here, timeout_s):
+            missing = ", ".join(node for node in nodes if node not in self._links)
+            raise MachineError(f"no agent from {missing} after {timeout_s:.0f} s")
         self._close_port()
         await self.clocks(nodes)
 
@@ -304,7 +309,15 @@ class Hub:
             link.answers.pop(kind, None)
             link.asked_s = clock.now_s()
             self.send(link.node, orders[link.node])
-        if not await self.wait_for(lambda: all(kind in link.answers for link in links), timeout_s):
+        left = [*links]
+
+        def answered() -> bool:
+            """Each is looked at once, as of thousands each answer is one more question."""
+            while left and kind in left[-1].answers:
+                left.pop()
+            return not left
+
+        if not await self.wait_for(answered, timeout_s):
             raise MachineError(f"an agent did not {what} within {timeout_s:.0f} s")
         return {link.node: link.answers[kind] for link in links}
 
@@ -317,17 +330,19 @@ class Hub:
     async def _greet(self, call: socket.socket) -> None:
         """Serve a caller that is an agent of this job; another one gets no answer."""
         try:
-            connection = await wire.accept(call, self._secret)
+            await wire.admit(call, self._secret)
         except (wire.WireError, OSError):
             call.close()
             return
         except asyncio.CancelledError:
             call.close()
             raise
-        self._serving.append(asyncio.create_task(self._serve(connection)))
+        # In another task, which nobody sends away.
+        self._serving.append(asyncio.create_task(self._serve(call)))
 
-    async def _serve(self, connection: wire.Wire) -> None:
+    async def _serve(self, call: socket.socket) -> None:
         """Take what an agent reports until it is gone."""
+        connection = await wire.wired(call)
         try:
             hello = messages.report(await connection.receive())
         except wire.WireError:

@@ -157,21 +157,21 @@ def _require(proof: bytes, expected: bytes) -> None:
         raise StrangerError("the other end does not have the job's secret")
 
 
-async def _wire(connection: socket.socket) -> Wire:
+async def wired(connection: socket.socket) -> Wire:
+    """One end of a connection whose ends have proved that they have the secret."""
     return Wire(*await asyncio.open_connection(sock=connection, limit=LIMIT_B))
 
 
-async def accept(connection: socket.socket, secret: str) -> Wire:
-    """The conductor's end of a new connection, once each end has proved that it has the secret.
+async def admit(connection: socket.socket, secret: str) -> None:
+    """Have a caller prove that it has the secret, and prove the same to it.
 
-    Raises WireError or OSError; the caller closes the connection then.
+    Raises WireError or OSError for a stranger.
     """
     loop, own = asyncio.get_running_loop(), new_secret().encode()
     _notice_silence(connection)
     challenges = await _proof(connection, _PROOF, FIRST_S) + own
     await loop.sock_sendall(connection, own + _answer(secret, "conductor", challenges))
     _require(await _proof(connection, _PROOF, FIRST_S), _answer(secret, "agent", challenges))
-    return await _wire(connection)
 
 
 def interface_address(interface: str) -> str:
@@ -222,4 +222,4 @@ async def _introduced(connection: socket.socket, secret: str) -> Wire:
         await loop.sock_sendall(connection, _answer(secret, "agent", challenges))
     except OSError:
         raise WireError("the connection closed") from None
-    return await _wire(connection)
+    return await wired(connection)

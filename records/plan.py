@@ -22,6 +22,10 @@ from records.treatment import Treatment
 OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
 
 
+#: Most nodes of an allocation, each of which has an agent: so many were tried (`bench/nodes.py`).
+MOST_NODES = 10_000
+
+
 @dataclass(frozen=True)
 class ShortWrites:
     """The short writes of scheduled treatments."""

@@ -18,6 +18,7 @@ from conductor.injectors.base import MOST_QUEUE_PAIRS
 from records import units
 from records.errors import InputError
 from records.machine.site import Machine
+from records.plan import MOST_NODES
 from records.sample import Direction, Level
 from records.units import plural
 from reframe_tests import rails, tools
@@ -281,6 +282,8 @@ def changes_within_jobs(name: str) -> bool:
 
 def lacking_nodes(machine: Machine, targets: int) -> str | None:
     """Why a machine cannot give an application so many nodes; None if its file allows them."""
+    if targets + machine.origins.nodes > MOST_NODES:
+        return f"{targets} and {machine.origins.nodes} of origins are more than {MOST_NODES} nodes"
     if targets > 1 and machine.origins.policy == "same_host":
         return f"origins and target of {machine.name} share one host (origins.policy: same_host)"
     return None

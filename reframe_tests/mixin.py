@@ -204,7 +204,7 @@ class NimcMixin(LayoutMixin):
             self.machine = load_machine(self.current_system.name)
             self.node_facts = self.machine.node_facts()
             if reason := lacking_nodes(self.machine, int(getattr(self, "nodes", 1))):
-                raise fault(self, "nodes", f"{reason}; allowed: 1")
+                raise fault(self, "nodes", f"{reason}; allowed: fewer")
             notes = self.notes
             self.place_application()
             self.notes = notes

@@ -21,6 +21,7 @@ from records.campaign import Campaign, Entry
 from records.errors import InputError
 from records.groups import grouped
 from records.machine.site import Machine
+from records.plan import MOST_NODES
 from records.sample import Level
 from records.treatment import Treatment
 from reframe_tests import scaling
@@ -259,8 +260,13 @@ def origins_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
 
 
 def nodes_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
-    """Target and origin nodes of an allocation. Raises InputError for impossible writes."""
-    return entry.nodes + origins_taken(campaign, entry, machine)
+    """Target and origin nodes of an allocation. Raises InputError if that is impossible."""
+    origins = origins_taken(campaign, entry, machine)
+    if (nodes := entry.nodes + origins) > MOST_NODES:
+        raise InputError(
+            f"nodes: {entry.nodes} and {origins} of origins found; allowed: {MOST_NODES} together"
+        )
+    return nodes
 
 
 # How long a run is at least: rows of the writers must fit into it.

@@ -37,7 +37,7 @@ def _refusing(refusals):
 
     async def serve(connection):
         try:
-            await wire.accept(connection, wire.new_secret())
+            await wire.admit(connection, wire.new_secret())
         except wire.WireError as error:
             refusals.append(str(error))
         connection.close()
@@ -53,7 +53,8 @@ def _meet(talk):
         met = asyncio.get_running_loop().create_future()
 
         async def serve(connection):
-            met.set_result(await wire.accept(connection, secret))
+            await wire.admit(connection, secret)
+            met.set_result(await wire.wired(connection))
 
         async def call(port):
             client = await wire.connect("127.0.0.1", port, secret, None)
@@ -145,7 +146,8 @@ def test_an_agent_that_was_sent_away_from_a_crowd_calls_again(monkeypatch):
         if len(calls) < 3:
             connection.close()
         else:
-            server = await wire.accept(connection, SECRET)
+            await wire.admit(connection, SECRET)
+            server = await wire.wired(connection)
             server.send({"n": 3})
 
     async def talk(port):

