@@ -29,6 +29,8 @@ _WAITING = 4096
 _CALLERS, _CROWD, _PATIENCE_S = 256, 64, 1.0
 #: Files that the conductor may have open besides one for each agent.
 FILES = 2 * _CALLERS
+#: Nodes without an agent that are named.
+_NAMED = 8
 #: How long to wait before a call is accepted if that has failed, seconds.
 _AGAIN_S = 0.1
 #: Round trips for one measurement of a clock offset.
@@ -187,8 +189,10 @@ class Hub:
             return not left
 
         if not await self.wait_for(are_here, timeout_s):
-            missing = ", ".join(node for node in nodes if node not in self._links)
-            raise MachineError(f"no agent from {missing} after {timeout_s:.0f} s")
+            missing = [node for node in nodes if node not in self._links]
+            more = f" and {len(missing) - _NAMED} more" if missing[_NAMED:] else ""
+            named = ", ".join(missing[:_NAMED]) + more
+            raise MachineError(f"no agent from {named} after {timeout_s:.0f} s")
         self._close_port()
         await self.clocks(nodes)
 

@@ -22,7 +22,7 @@ from records.treatment import Treatment
 OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
 
 
-#: Most nodes of an allocation, each of which has an agent: so many were tried (`bench/nodes.py`).
+#: Most nodes of an allocation, each of which has an agent (`bench/nodes.py`).
 MOST_NODES = 10_000
 
 
