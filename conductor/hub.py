@@ -20,6 +20,7 @@ from conductor.series import Metered, RateRow, WriterSeries
 from records import clock
 from records.clock import Exchange, Offset, measure
 from records.errors import MachineError
+from records.text import some
 
 #: Calls that the kernel keeps until they are accepted: with fewer, agents of many nodes would wait
 #: for seconds.
@@ -190,9 +191,7 @@ class Hub:
 
         if not await self.wait_for(are_here, timeout_s):
             missing = [node for node in nodes if node not in self._links]
-            more = f" and {len(missing) - _NAMED} more" if missing[_NAMED:] else ""
-            named = ", ".join(missing[:_NAMED]) + more
-            raise MachineError(f"no agent from {named} after {timeout_s:.0f} s")
+            raise MachineError(f"no agent from {some(missing, _NAMED)} after {timeout_s:.0f} s")
         self._close_port()
         await self.clocks(nodes)
 
