@@ -16,6 +16,8 @@ from records.errors import InputError
 from records.files import replace_text
 from records.json_limits import read_json
 
+#: The campaign in a crate, which those on other hosts have.
+PACKED = "campaign.yaml"
 #: In a run's folder; it is about this host alone, and in no crate.
 _CALL = "call.json"
 
@@ -44,8 +46,12 @@ def call_of(run: Path, campaign: str) -> Call:
         kept = read_json(run / _CALL)
         subject = tuple(Path(word) if os.path.isabs(word) else word for word in kept["subject"])
         return Call(subject, tuple(map(str, kept["options"])))
-    shipped = (ROOT / "campaigns" / f"{campaign}.yaml").exists()
-    return Call(("run", campaign if shipped else f"{campaign}.yaml"))
+    return Call(("run", _shipped(campaign) or f"{campaign}.yaml"))
+
+
+def _shipped(campaign: str) -> str:
+    """The name of a campaign if it is one of `campaigns/`."""
+    return campaign if (ROOT / "campaigns" / f"{campaign}.yaml").exists() else ""
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,8 @@ class RunCommands:
 
     def again(self, *options: str) -> str:
         """Resumes the run, or with other options continues or repeats it."""
-        call = call_of(self.run, self.campaign)
+        elsewhere = Call(("run", _shipped(self.campaign) or PACKED))
+        call = call_of(self.run, self.campaign) if self.shell else elsewhere
         return self._line(*call.subject, *self._where(), *call.options, *options)
 
     def shipped(self, does: str, campaign: str) -> str:

@@ -159,7 +159,9 @@ def test_a_results_folder_is_named_unless_it_is_the_default(tmp_path: Path) -> N
 def test_a_page_for_other_hosts_names_no_place_of_this_one(tmp_path: Path) -> None:
     Call(("run", tmp_path / "small.yaml"), ("--nodelist", "a")).save(tmp_path)
     commands = RunCommands(tmp_path, "small", "m")
-    assert commands.again("--fresh") == "nimc run small.yaml --machine m --nodelist a --fresh"
+    assert commands.again("--fresh") == "nimc run campaign.yaml --machine m --fresh"
+    shipped = RunCommands(tmp_path, "quick", "m")
+    assert shipped.again() == "nimc run quick --machine m"
     assert commands.advise() == f"nimc advise {tmp_path.name} --traffic-share 30%"
 
 

@@ -507,13 +507,11 @@ def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
 def test_what_the_figures_need_comes_before_what_they_show(run: RunData) -> None:
     unstable = _effect(run, case="other", verdict=Verdict.BASELINE_UNSTABLE)
     said = _said(run, _effect(run, **SLOWER), unstable)[2]
-    again = "measure again: `nimc run synthetic.yaml --machine 'synthetic machine' --fresh`"
+    again = "measure again: `nimc run campaign.yaml --machine 'synthetic machine' --fresh`"
     assert said.endswith(f"{again} (other: baseline unstable).")
     undecided = _effect(run, case="other", verdict=Verdict.INCONCLUSIVE)
     said = _said(run, _effect(run, **SLOWER), undecided)[2]
-    assert said.startswith(
-        "Next: measure more pairs: `nimc run synthetic.yaml --machine 'synthetic"
-    )
+    assert said.startswith("Next: measure more pairs: `nimc run campaign.yaml --machine 'synthetic")
     slower = _said(run, _effect(run, **{**SLOWER, "verdict": Verdict.SLOWER}))[2]
     assert "`factors: {tool: [none, perf_stat:dram]}`" in slower
     silent = {verdict for verdict, sentences in SENTENCES.items() if not sentences.do}

@@ -311,7 +311,7 @@ def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nim
         mkdir results && mount -t tmpfs -o size=128k none results || exit 77
         head -c 131072 /dev/zero > results/filler
         {run}; echo status $?
-        ls -A results
+        ls -A --ignore '.nimc-*.lock' results
         head -c 110000 /dev/zero > results/filler
         {run}; echo status $?
         rm results/filler; mount -o remount,size=8m results
