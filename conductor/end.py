@@ -23,6 +23,9 @@ from records import clock, processes
 COUNT_S = 1.0
 #: How often to check whether a passive side listens, seconds.
 LISTEN_S = 0.02
+#: After how long one that listens where nothing shows it is taken to, seconds; its origin tries
+#: again a few times.
+_UNSEEN_S = 2.0
 #: A writer that may be held after a row only is held within this time after it printed one,
 #: seconds, or at the latest after so many rows: perftest sleeps for 1 s, then measures the clock.
 _SOON_S = 0.75
@@ -288,16 +291,17 @@ class End:
 
     async def _listen(self) -> None:
         """Report when the passive side listens: its output may stay buffered for a long time."""
-        port = self.writer.port
+        port, began_s = self.writer.port, clock.now_s()
+        shown = self.injector.listens_over_tcp(self.writer)
         while self.process.returncode is None:
-            match processes.listener(port, self.process.pid):
-                case "own":
-                    self.listened = True
-                    self._send(News(self.index, listening=True))
-                    return
-                case "other":
-                    self._ended(processes.TAKEN.format(port=port))
-                    return
+            state = processes.listener(port, self.process.pid)
+            if state == "other":
+                self._ended(processes.TAKEN.format(port=port))
+                return
+            if state == "own" or (not shown and clock.now_s() - began_s > _UNSEEN_S):
+                self.listened = True
+                self._send(News(self.index, listening=True))
+                return
             await asyncio.sleep(LISTEN_S)
 
     async def _count(self) -> None:

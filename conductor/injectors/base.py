@@ -246,6 +246,10 @@ class Injector(ABC):
         """
         return False
 
+    def listens_over_tcp(self, writer: Writer) -> bool:
+        """Whether the passive side listens on its port over TCP, where the agent can see it."""
+        return True
+
     @abstractmethod
     def parser(self, writer: Writer) -> LineParser:
         """A new parser for the lines of one process."""

@@ -34,7 +34,8 @@ _CAUSE = re.compile(
     r"^(?!$|[-*#\d]|.*\S\s+: |.*: (?:ON|OFF)$|(?:local|remote) address:|GID:|.* BW Test$"
     r"|.*BW peak won't be measured)"
 )
-#: Options that name a GID, or let the connection manager find it.
+#: Options that let the connection manager connect, and those that name a GID, or let it find one.
+_BY_MANAGER = {"-R", "--rdma_cm", "-z", "--com_rdma_cm"}
 _WITH_GID = {"-x", "--gid-index", "-R", "--rdma_cm"}
 #: The program refuses to write fewer messages.
 _LEAST_MESSAGES = 5
@@ -146,6 +147,10 @@ class Perftest(Injector):
     def row_source(self, writer: Writer) -> RowSource:
         """The table at full rate; a throttled writer prints nothing before its end."""
         return "output" if writer.rate_b_s is None else "counter"
+
+    def listens_over_tcp(self, writer: Writer) -> bool:
+        """Not with the manager of connections, which replaces TCP."""
+        return not _BY_MANAGER & set(self.options(writer))
 
     def parser(self, writer: Writer) -> _Parser:
         """Parses one end's lines."""

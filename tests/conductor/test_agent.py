@@ -1,6 +1,7 @@
 """What an agent does with ends of writers, which are stand-ins here."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
@@ -132,3 +133,30 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
     for name in ("tcp", "tcp", "shared memory"):
         origin.report_arrived(Arrived(5, name))
     assert sent == [messages.News(1, transport=name) for name in ("tcp", "shared memory")]
+
+
+@pytest.mark.parametrize(
+    ("options", "sockets", "told"),
+    [
+        ((), None, False),
+        ((), "own", True),
+        (("-R",), None, True),  # it listens, but not over TCP
+        (("-R",), "other", False),  # a stranger has its port
+        (("--com_rdma_cm",), None, True),
+    ],
+)
+def test_a_target_that_listens_unseen_is_given_time(monkeypatch, options, sockets, told):
+    monkeypatch.setattr("conductor.end._UNSEEN_S", 0.05)
+    monkeypatch.setattr("conductor.end.processes.listener", lambda *_: sockets)
+    sent: list[messages.News] = []
+    one = end(role="target", injector="perftest", sent=sent, options=options)
+    began_s = clock.now_s()
+
+    async def run() -> None:
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(one._listen(), 0.3)
+
+    asyncio.run(run())
+    assert [news.listening for news in sent if news.ended is None] == [True] * told
+    assert one.listened == told
+    assert not (told and sockets is None) or clock.now_s() - began_s > 0.05
