@@ -334,7 +334,7 @@ def test_a_look_at_a_node_reads_the_counters_of_its_devices(
     monkeypatch.setattr(node_look.host, "detect", lambda: of_files)
     for asks in (counters.read, counters.why_none):
         monkeypatch.setattr(asks, "__defaults__", (root,))
-    monkeypatch.setattr("sys.argv", ["node_look", str(tmp_path), "bnxt_re0"])
+    monkeypatch.setattr("sys.argv", ["node_look", str(tmp_path), "bnxt_re0", ""])
     monkeypatch.delenv("SLURM_PROCID", raising=False)
     node_look.main()
     found = json.loads((tmp_path / "0.json").read_text())
