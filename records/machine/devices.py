@@ -137,7 +137,7 @@ def fabric(name: str, root: Path = SYS) -> Fabric | None:
 def fabric_of(path: Path) -> Fabric | None:
     """The fabric of the device with this folder."""
     layers = {_text(layer) for layer in path.glob("ports/[0-9]*/link_layer")}
-    about = path.parent.name, driver(path), _text(path / "node_type"), layers
+    about = path.name, path.parent.name, driver(path), _text(path / "node_type"), layers
     parent = bool(_text(path / "parent"))
     return next((row for row in fabrics.TABLE if row.fits(*about, parent=parent)), None)
 

@@ -74,7 +74,7 @@ class Fabric:
     node_type: str = ""
     link_layer: str = ""
     is_software: bool = False
-    #: Names of its devices, if this host does not have the device to look at.
+    #: Names of its devices, if this host does not have the device to look at, or not its driver.
     names: str = ""
     counters: tuple[Counter, ...] = ()
     #: What shows that writes were one-sided; None: they are, or are never.
@@ -93,12 +93,20 @@ class Fabric:
     has_gids: bool = False
 
     def fits(
-        self, folder: str, driver: str, node_type: str, layers: Collection[str], *, parent: bool
+        self,
+        name: str,
+        folder: str,
+        driver: str,
+        node_type: str,
+        layers: Collection[str],
+        *,
+        parent: bool,
     ) -> bool:
-        """Whether a device is of this fabric."""
+        """Whether a device of this name is of this fabric; without a driver its name tells."""
+        by_name = not driver and re.fullmatch(self.names, name)
         return (
             folder == self.folder
-            and (not self.drivers or driver in self.drivers)
+            and (not self.drivers or driver in self.drivers or bool(by_name))
             and self.node_type in ("", node_type)
             and (not self.link_layer or self.link_layer in layers)
             and (parent or not self.is_software)

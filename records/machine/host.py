@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from records.kernel_text import cpu_list, number
+from records.kernel_text import as_list, cpu_list, number
 from records.kernel_text import read as _read
 from records.machine import devices
 
@@ -303,7 +303,7 @@ def detect(root: Path = Path("/")) -> Host:
     system = root / "sys/devices/system"
     every = sorted(int(path.name[3:]) for path in (system / "cpu").glob("cpu[0-9]*"))
     usable = sorted(os.sched_getaffinity(0))
-    cpus = _cpus(system / "cpu/online") or every or usable
+    cpus = _cpus(system / "cpu/online") or _online(system / "cpu", every) or usable
     of_gpus = _gpu_nodes(root)
     nodes = _numa_nodes(system / "node")
     gpu_b = sum(node.memory_b for node in nodes if node.number in of_gpus)
@@ -360,6 +360,11 @@ def _listed(text: str) -> list[int]:
     return []
 
 
+def _online(folder: Path, cpus: list[int]) -> list[int]:
+    """CPUs that are not off, where the kernel has no list of them."""
+    return [cpu for cpu in cpus if _read(folder / f"cpu{cpu}/online") != "0"]
+
+
 def _socket(folder: Path, cpu: int) -> str:
     return _read(folder / f"cpu{cpu}/topology/physical_package_id")
 
@@ -373,22 +378,44 @@ def _one_a_core(folder: Path, cpus: list[int]) -> list[int]:
 
 
 def _core(folder: Path, cpu: int) -> tuple[str, ...]:
-    """What the threads of one core have in common: the kernel's list of them.
+    """What the threads of one core have in common: the kernel's list of them, and their L1 cache.
 
-    Numbers of cores begin again in each socket, die and, on ARM, cluster.
+    The kernel calls the cores of a compute unit of AMD's family 15h threads of one: each has an L1
+    data cache. Numbers of cores begin again in each socket, die and, on ARM, cluster.
     """
     topology = folder / f"cpu{cpu}/topology"
-    for name in ("core_cpus_list", "thread_siblings_list"):  # the second before Linux 5.3
-        if threads := _read(topology / name):
-            return (threads,)
+    for name in ("core_cpus", "thread_siblings"):  # the second before Linux 5.3
+        if threads := _cpu_set(topology, name):
+            return (threads, _l1_of(folder, cpu))
     die, cluster, core = (_read(topology / f"{part}_id") for part in ("die", "cluster", "core"))
     return (_socket(folder, cpu), die, cluster, core or f"cpu{cpu}")
+
+
+def _l1_of(folder: Path, cpu: int) -> str:
+    """The CPUs that share an L1 data cache; empty if unknown."""
+    for path in (folder / f"cpu{cpu}/cache").glob("index[0-9]*"):
+        if _read(path / "level") == "1" and _read(path / "type") in ("Data", "Unified"):
+            return _cpu_set(path, "shared_cpu")
+    return ""
+
+
+def _cpu_set(folder: Path, name: str) -> str:
+    """CPUs as the kernel lists them; older ones show them as a mask alone. Empty if unknown."""
+    for file in (f"{name}_list", f"{name}list"):
+        if listed := _read(folder / file):
+            return listed
+    for file in (name, f"{name}_map", f"{name}map"):
+        words = _read(folder / file).replace(",", "")
+        if re.fullmatch(r"[0-9a-f]{1,16384}", words):
+            bits = int(words, 16)
+            return as_list([cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1])
+    return ""
 
 
 def _numa_nodes(folder: Path) -> list[NumaNode]:
     paths = {int(path.name[4:]): path for path in folder.glob("node[0-9]*")}
     return [
-        NumaNode(number, _cpus(path / "cpulist"), _memory_b(path / "meminfo"))
+        NumaNode(number, _listed(_cpu_set(path, "cpu")), _memory_b(path / "meminfo"))
         for number, path in sorted(paths.items())
     ]
 
@@ -425,7 +452,7 @@ def _caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int | None, int
         for path in (folder / f"cpu{cpu}/cache").glob("index[0-9]*"):
             level = number(_read(path / "level"))
             if _read(path / "type") != "Instruction" and level:
-                shared = _read(path / "shared_cpu_list") or str(cpu)
+                shared = _cpu_set(path, "shared_cpu") or str(cpu)
                 # The kernel writes sizes as `32768K`.
                 sizes_kib[level, shared] = number(_read(path / "size")[:-1])
     last = max((level for level, _ in sizes_kib), default=0)

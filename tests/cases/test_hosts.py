@@ -24,14 +24,14 @@ from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import NodeShape
 from nimc.cluster.new_machine import config_text, site_text
 from records.errors import InputError
-from records.machine import devices, slurm
+from records.machine import devices, host, slurm
 from records.machine import site as site_files
 from records.machine.devices import Device, Port
 from records.machine.site import Machine
 from records.programs import ProgramAnswer
 from reframe_tests import rails
 from reframe_tests.factors import node_of_places
-from tests.cases.real import KIB, MIB, cache, files_in, given, machine_of
+from tests.cases.real import CPU, KIB, MIB, NODE, cache, files_in, given, machine_of
 from tests.commands import CAMPAIGN, ROOT, Command
 from tests.conductor.sysfs import write
 from tests.nimc.checkouts import SITE, checkout, program
@@ -79,6 +79,52 @@ def test_init_leaves_only_the_size_that_a_node_does_not_report(change, memory_mi
     facts = made.found(shapes=[(shape, 1)], looked=JobLook("7", None, [record]))
     numbers = "{cores: 64, threads_per_core: 1, sockets: 2, numa_nodes: 4,"
     assert line.format(numbers) in site_text(facts).splitlines()
+
+
+# What older kernels and processors show otherwise.
+
+
+def test_a_kernel_without_lists_of_cpus_shows_masks_and_what_is_off(tmp_path):
+    """Linux of RHEL 7 on POWER9: 10 MiB of L3 for two cores of four threads, of which one is off.
+
+    Words of 32 bits, the highest first (lib/bitmap.c); CPU 0 to 7 and 32 to 39.
+    """
+    files = {f"{NODE}/node0/cpumap": "000000ff,000000ff", f"{NODE}/node0/cpulist": ""}
+    for cpu in (*range(8), *range(32, 40)):
+        core = cpu // 4 * 4
+        here, mask = f"{CPU}/cpu{cpu}", 0xF << core
+        files |= {
+            f"{here}/online": str(int(core != 36)),
+            f"{here}/topology/thread_siblings": f"{mask >> 32:08x},{mask & 0xFFFFFFFF:08x}",
+            f"{here}/cache/index3/level": "3",
+            f"{here}/cache/index3/type": "Unified",
+            f"{here}/cache/index3/size": "10240K",
+            f"{here}/cache/index3/shared_cpu_map": (
+                "00000000,000000ff" if cpu < 32 else "000000ff,00000000"
+            ),
+        }
+    found = host.detect(write(tmp_path, files))
+    assert (found.cores, found.threads, found.llc_total_b) == (3, 12, 20 * MIB)
+    assert [cache.cpus for cache in found.last_level_caches] == [[*range(8)], [*range(32, 40)]]
+    assert found.numa_nodes[0].cpus == [*range(8), *range(32, 40)]
+
+
+def test_cores_of_a_compute_unit_are_cores(tmp_path):
+    """AMD's family 15h: two cores share the L2 cache, each has an L1 data cache.
+
+    The kernel says that they are threads of one core (arch/x86/kernel/smpboot.c); AMD's BIOS and
+    Kernel Developer's Guide 42301 calls them cores.
+    """
+    files = {}
+    for cpu in range(4):
+        pair = f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}"
+        files[f"{CPU}/cpu{cpu}/topology/thread_siblings_list"] = pair
+        files[f"{CPU}/cpu{cpu}/topology/core_id"] = str(cpu // 2)
+        files |= cache(cpu, 0, 1, str(cpu), "16K") | cache(cpu, 2, 2, pair, "2048K")
+    assert host.detect(write(tmp_path / "units", files)).cores == 4
+    for cpu in range(4):  # threads of a core share it
+        files |= cache(cpu, 0, 1, f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}", "32K")
+    assert host.detect(write(tmp_path / "threads", files)).cores == 2
 
 
 # Places by the kernel's numbers of NUMA nodes.

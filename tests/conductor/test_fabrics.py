@@ -152,6 +152,13 @@ def test_the_driver_tells_the_fabric_not_the_name(tmp_path):
     assert read(tmp_path, FABRICS["EFA"]._replace(driver="mana"), 1000) == (None, None)
 
 
+@pytest.mark.parametrize("fabric", ["EFA", "Omni-Path", "Omni-Path, hfi2"])
+def test_the_name_tells_it_where_no_driver_is_shown(tmp_path, fabric):
+    row = FABRICS[fabric]
+    received, _ = read(tmp_path, row._replace(driver=None), 1000)
+    assert received.name == row.name
+
+
 @pytest.fixture
 def root(tmp_path):
     return big_host(tmp_path)

@@ -68,7 +68,7 @@ int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], i
 {
     static bool near[CPUS_MAX];
     static struct place places[CPUS_MAX];
-    static long first_threads[CPUS_MAX];
+    static long first_threads[CPUS_MAX], first_of_l1[CPUS_MAX];
     cpu_set_t *allowed = CPU_ALLOC(CPUS_MAX);
     const size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
     int count = 0;
@@ -93,9 +93,13 @@ int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], i
             continue;
         places[count] = place_of(cpu, package);
         // Numbers of cores start again in each socket, die and, on ARM, cluster.
-        first_threads[count] = cpu_number(cpu, "topology/thread_siblings_list", cpu);
+        const long first = cpu_number(cpu, "topology/thread_siblings_list", cpu);
+        first_threads[count] = first;
+        // Cores of a compute unit (AMD's family 15h) are siblings, with an L1 data cache each.
+        first_of_l1[count] = cpu_number(cpu, "cache/index0/shared_cpu_list", first);
         for (int i = 0; i < count; i++)
-            places[count].sibling += first_threads[i] == first_threads[count];
+            places[count].sibling +=
+                first_threads[i] == first && first_of_l1[i] == first_of_l1[count];
         count++;
     }
     CPU_FREE(allowed);

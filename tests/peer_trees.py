@@ -1,0 +1,126 @@
+"""What is detected of peers' trees of real machines, beside what their owners' tools say.
+
+    python -m tests.peer_trees hwloc FOLDER   tests/hwloc/linux of open-mpi/hwloc; needs lstopo
+    python -m tests.peer_trees procfs FILE    testdata/fixtures.ttar of prometheus/procfs
+
+Prints what differs from `lstopo`, and of procfs the devices with what counts their bytes. Trees of
+hwloc may differ by design: `lstopo` reads what the kernel does not say (CPUID, device trees) and
+what kernels before 2010 said elsewhere.
+"""
+
+import subprocess
+import sys
+import tarfile
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from conductor import counters
+from records.machine import devices
+from records.machine.host import Host, detect
+
+_LEVELS = range(1, 6)
+_USAGE = "usage: python -m tests.peer_trees hwloc FOLDER | procfs FILE"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What both know of a host."""
+
+    sockets: int
+    cores: int
+    threads: int
+    memory_nodes: int
+    llc_b: int
+
+
+def detected(host: Host) -> Facts:
+    """Facts of a host as they are detected."""
+    with_memory = [node for node in host.numa_nodes if node.memory_b]
+    llc_b = host.llc_total_b or 0
+    return Facts(host.sockets, host.cores, host.threads, len(with_memory), llc_b)
+
+
+def of_lstopo(root: Path) -> Facts | None:
+    """The same by `lstopo`; None if it cannot read the tree."""
+    words = ["lstopo-no-graphics", "--input", str(root), "--of", "xml", "--no-io", "--disallowed"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        return None
+    objects = [item.attrib for item in ET.fromstring(done.stdout).iter("object")]
+    kinds = [item["type"] for item in objects]
+    nodes = [item for item in objects if item["type"] == "NUMANode"]
+    caches = {f"L{level}Cache" for level in _LEVELS} & set(kinds)
+    last = max(caches, default="")
+    return Facts(
+        sockets=kinds.count("Package"),
+        cores=kinds.count("Core"),
+        threads=kinds.count("PU"),
+        memory_nodes=len([node for node in nodes if int(node.get("local_memory", 0))]),
+        llc_b=sum(int(item["cache_size"]) for item in objects if item["type"] == last),
+    )
+
+
+def different(root: Path) -> Iterator[str]:
+    """What is detected of a tree, where `lstopo` says something else."""
+    theirs = of_lstopo(root)
+    if theirs is None:
+        yield "lstopo cannot read it"
+        return
+    ours = vars(detected(detect(root)))
+    for name, value in vars(theirs).items():
+        if ours[name] != value:
+            yield f"{name}: {ours[name]}, lstopo {value}"
+
+
+def compare_hwloc(folder: Path) -> None:
+    """Print what differs in each of its trees."""
+    archives, agreed = sorted(folder.glob("*.tar.bz2")), 0
+    for archive in archives:
+        with TemporaryDirectory() as place, tarfile.open(archive) as tree:
+            tree.extractall(place, filter="data")
+            (root,) = Path(place).iterdir()
+            rows = [*different(root)]
+        agreed += not rows
+        print("\n  ".join([archive.name.partition(".")[0], *(rows or ["agrees"])]), flush=True)
+    print(f"{agreed} of {len(archives)} agree")
+
+
+def unpack(archive: Path, place: Path) -> None:
+    """Files and links of an archive of ttar: lines of text after lines of keys."""
+    path, left = place, 0
+    for line in archive.read_text().split("\n"):
+        key, _, value = line.partition(": ")
+        if left:
+            left -= 1
+            text = line.removesuffix("EOF").replace("NULLBYTE", "\0")
+            with path.open("a") as file:
+                file.write(text if line.endswith("EOF") else f"{text}\n")
+        elif key in ("Path", "Directory"):
+            path = place / value
+            (path if key == "Directory" else path.parent).mkdir(parents=True, exist_ok=True)
+        elif key == "SymlinkTo":
+            path.symlink_to(value)
+        elif key == "Lines":
+            path.touch()
+            left = int(value)
+
+
+def show_procfs(archive: Path) -> None:
+    """Print each RDMA device, its ports and what counts its bytes."""
+    with TemporaryDirectory() as place:
+        unpack(archive, Path(place))
+        (root,) = Path(place).iterdir()
+        for device in devices.detect(root / "sys"):
+            reading = counters.read(device.name, "received", root)
+            counted = f"{reading.name} {reading.bytes_b} B" if reading else "counted by nothing"
+            ports = (f"{port.state} {port.rate_b_s or 0:.4g} B/s" for port in device.ports)
+            print(f"{device.name}: {device.transport}; {', '.join(ports)}; {counted}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in ("hwloc", "procfs"):
+        sys.exit(_USAGE)
+    (compare_hwloc if sys.argv[1] == "hwloc" else show_procfs)(Path(sys.argv[2]))
