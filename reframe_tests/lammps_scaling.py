@@ -9,6 +9,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests import lammps, scaling
+from reframe_tests.mixin import short_form
 
 _DEFAULT = scaling.ScaleRequest(nodes=1)
 
@@ -65,6 +66,22 @@ class lammps_scaling(lammps.lammps):
 
     def _request(self):
         return scaling.ScaleRequest(**{name: getattr(self, name) for name in scaling.FIELDS})
+
+
+# One target node, and one origin if they are apart. Daly's estimate has no writer for so few nodes.
+# A write has half as many messages as fit into it without an application, which may share its
+# processors with the writer.
+short_form(
+    lammps_scaling,
+    arms=["off", "daly", "aa"],
+    steps=200,
+    message="64KiB",
+    write="0.4s",
+    fill=0.5,
+    writers="daly:1,constant:1",
+    tolerance_s=0.4,
+    allowed_share=0.25,
+)
 
 
 WORKLOAD = replace(lammps.WORKLOAD, title="LAMMPS, 3D Lennard-Jones melt, weak scaling")

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.reframe_tests.command import reframe, succeeded
+from tests.reframe_tests.command import plan_of, reframe, succeeded
 
 ROOT = Path(__file__).parents[2]
 TAGS = ("quick", "short")
@@ -20,7 +20,7 @@ def test_quick_is_two_checks_and_short_is_every_short_form(tmp_path):
     checks = json.loads(quick(tmp_path, "stream", ".*", *words))
     tagged = {tag: {each["@class"] for each in checks if tag in each["tags"]} for tag in TAGS}
     texts = [path.read_text() for path in (ROOT / "reframe_tests").glob("*.py")]
-    forms = re.findall(r"^short_form\((\w+)", "\n".join(texts), re.MULTILINE)
+    forms = re.findall(r"^short_form\(\s*(\w+)", "\n".join(texts), re.MULTILINE)
     assert tagged["quick"] == {"lammps_quick", "stream_quick"}
     assert tagged["short"] == {f"{name}_quick" for name in forms}
 
@@ -51,3 +51,21 @@ def test_checks_plan_longer_runs_and_take_the_machines_share(tmp_path):
     assert [plans[f"{name}_quick"]["demand"]["min_share"] for name in ("lammps", "stream")] == [
         *(0.1, 0.7),
     ]
+
+
+def test_the_short_form_of_scaling_takes_two_nodes_at_most_and_has_a_writer(tmp_path):
+    """One target, on which Daly's estimate has no writer, and one origin where they are apart."""
+    name = "lammps_scaling_quick"
+    quick(tmp_path, "lammps_scaling", name, "-p", "wheels", "--dry-run")
+    plan = plan_of(tmp_path, name)
+    assert [each["name"] for each in plan["treatments"]] == ["off", "daly", "aa"]
+    (writes,) = (each["writes"] for each in plan["treatments"] if each["name"] == "daly")
+    assert writes["scheduled"] == 1
+    assert (plan["short"]["length_s"], plan["short"]["fill"]) == (0.4, 0.5)
+    on_cluster = tmp_path / "cluster"
+    on_cluster.mkdir()
+    words = ("--system=example_slurm", "-p", "spack", "--dry-run")
+    succeeded(reframe(on_cluster, "example_slurm", "lammps_scaling", *words, name=name))
+    (job,) = on_cluster.glob("stage/*/*/*/*/rfm_job.sh")
+    components = re.findall(r"^#SBATCH .*--nodes=(\d+)", job.read_text(), re.MULTILINE)
+    assert list(map(int, components)) == [1, 1]

@@ -221,9 +221,13 @@ def test_node_hours_of_a_case_as_they_are_shown(short, command):
     """
     short.write_text(SHORT.format(hpccg="1h"))
     for machine, hours in (("localhost", 13), ("example_slurm", 26)):
-        lines = command("plan", short, "--machine", machine).splitlines()
-        row = next(line for line in lines if line.strip().startswith("hpccg "))
+        text = command("plan", short, "--machine", machine)
+        row = next(line for line in text.splitlines() if line.strip().startswith("hpccg "))
         assert float(re.split("  +", row)[2]) == pytest.approx(hours, abs=0.1)
+        core_hours, cores = re.findall(
+            r"core-hours in all: ([\d.]+), with (\d+) cores? a node", text
+        )[0]
+        assert float(core_hours) == pytest.approx(hours * int(cores), rel=0.06)  # two digits
     # Of 16 pairs, looked at after 6, 8, 12 and 16, one block is certain.
     asked = "{floor: 6, cap: 16}"
     short.write_text(SHORT.format(hpccg="1h").replace("{floor: 6, cap: 6}", asked))
