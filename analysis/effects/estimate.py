@@ -194,6 +194,7 @@ def _row(
     blocks = [times for times in np.split(this.times, starts) if len(times)]
     against = control.pairs if control and is_effect else pairs.clear()
     over_control = log_times_between(pairs, against)
+    following = next_allocation(blocks) if this.slowdown else None
     carried = carry_over(this.times, after_writes(pairs)) if is_effect else None
     runs = samples.filter(pl.col("arm") == this.arm).select(_OF_RUNS).collect()
     either = pl.col("arm").is_in([this.arm, this.baseline])
@@ -225,7 +226,8 @@ def _row(
         margin=requested.margin,
         emulated=bool(emulations(runs["transport"])),
         over_control=slowdown(over_control),
-        next=next_allocation(blocks),
+        next=following,
+        interval=following or Interval.of(this.slowdown),
         mean=looks.mean_ratio(this.times),
         hit=hits(this.times[:, 0], requested.margin),
         carry_over=carried.ratio if carried else None,

@@ -125,6 +125,8 @@ class Result:
     over_control: Estimate | None = None
     #: Interval that covers the next allocation; None below three.
     next: Interval | None = None
+    #: The interval that leads: that of the next allocation, else that of the slowdown.
+    interval: Interval | None = None
     #: Mean time under the treatment / mean time of the baseline: what is paid for.
     mean: Estimate | None = None
     #: Share of runs hit (`analysis.statistics.location`).

@@ -40,11 +40,13 @@ OUTCOMES = {
 DASH = "\u2013"
 
 
-def ratio(of: Estimate | None) -> dict[str, str]:
-    """A ratio and its interval, for templates."""
+def ratio(of: Estimate | None, following: Interval | None = None) -> dict[str, str]:
+    """A ratio and its interval, for templates; that of the `following` allocation leads."""
     if of is None:
-        return {"value": DASH, "interval": ""}
-    return {"value": f"{of.value:.3f}", "interval": ends(of).replace("-", DASH)}
+        return {"value": DASH, "interval": "", "beside": ""}
+    shown = ends(following or of).replace("-", DASH)
+    measured = f"these: {ends(of).replace('-', DASH)}" if following else ""
+    return {"value": f"{of.value:.3f}", "interval": shown, "beside": measured}
 
 
 def with_remedy(note: str) -> str:
@@ -139,7 +141,7 @@ def headline(effects: Sequence[Result]) -> str:
     begin, said_of = _begin(chosen)
     rows = sorted(chosen, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
     said = [
-        f"{named(row)} takes {bracketed(row.slowdown)} times as long"
+        f"{named(row)} takes {bracketed(row.slowdown, row.next)} times as long"
         f"{'' if row.verdict in said_of else f' ({row.verdict})'}"
         for row in rows[:_HEADED]
     ]
@@ -178,10 +180,10 @@ def sentence(row: Result) -> str:
     if row.writer_rate_b_s is not None:
         done = kind(row.direction)[1]
         writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {done} its node"
-    following = f"; next allocation: {_range(row.next)}" if row.next else ""
+    following = f"next allocation: {_range(row.next)}; these: " if row.next else "interval: "
     return (
-        f"The typical run took {_change(row.slowdown.value)} time{writers} (interval: "
-        f"{_range(row.slowdown)}, {plural(row.pairs, 'pair')}{following}).{_of_mean(row)}"
+        f"The typical run took {_change(row.slowdown.value)} time{writers} ({following}"
+        f"{_range(row.slowdown)}, {plural(row.pairs, 'pair')}).{_of_mean(row)}"
         f" {MEANING[row.verdict]}{_limits(row)}"
     )
 

@@ -95,15 +95,16 @@ def ends(of: Estimate | Interval | None) -> str:
     return f"{of.low:.3f}-{of.high:.3f}" if of else NONE
 
 
-def bracketed(of: Estimate | None) -> str:
+def bracketed(of: Estimate | None, interval: Interval | None = None) -> str:
     """A ratio with its interval, in as many decimals as the interval carries: `1.61 [1.51, 1.71]`.
 
-    Two where it is wider than a twentieth, else three.
+    Two where it is wider than a twentieth, else three. `interval`: another one instead of its own.
     """
     if of is None:
         return NONE
-    places = 2 if of.high - of.low > 0.05 else 3
-    return f"{of.value:.{places}f} [{of.low:.{places}f}, {of.high:.{places}f}]"
+    low, high = interval or (of.low, of.high)
+    places = 2 if high - low > 0.05 else 3
+    return f"{of.value:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
 
 
 def median_interval(values: Sequence[float] | NDArray[np.float64]) -> Estimate | None:

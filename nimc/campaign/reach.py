@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from analysis.effects.power import least_loss, pairs_for_none
 from analysis.effects.verdict import hypotheses
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.looks import looks
+from nimc.campaign.allocations import Variation, variation
 from nimc.campaign.plan import Case, Plan
 from records.arms import arm_of
 from records.campaign import Campaign
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Spread of runs where no run of the machine says it.
 _USUAL = 0.01
+#: Runs of the machine that are read for its spreads, from the last one back.
+_LAST = 10
 #: Names of cases in a line; pairs that show a large effect in any campaign.
 _MOST_NAMES, _MOST_PAIRS = 6, 96
 
@@ -38,6 +41,8 @@ class Spreads:
 
     run: str | None = None
     of_case: dict[str, float] = field(default_factory=dict)
+    #: How allocations differ, by the last run that has several; None without one.
+    of_allocations: Variation | None = None
 
     def of(self, case: str) -> float:
         """Of a case, else the median of those that were measured, else 1 %."""
@@ -52,19 +57,25 @@ class Spreads:
 def last_spreads(results: Path, machine: str) -> Spreads:
     """Those of the machine's last run with repeated baselines (A/A)."""
     of_machine = [run for run in own_runs(results) if run[1].machine == machine]
-    for path, _ in sorted(of_machine, key=lambda run: run[1].started_s, reverse=True):
+    found = Spreads()
+    for path, _ in sorted(of_machine, key=lambda run: run[1].started_s, reverse=True)[:_LAST]:
         with suppress(InputError, OSError):
-            if of_case := _spreads_in(path):
-                return Spreads(str(path), of_case)
-    return Spreads()
+            pairs = _pairs_in(path)
+            if not found.run and (of_case := spreads(pairs)):
+                found = replace(found, run=str(path), of_case=of_case)
+            if found.of_allocations is None:
+                found = replace(found, of_allocations=variation(pairs))
+        if found.run and found.of_allocations:
+            break
+    return found
 
 
-def _spreads_in(run: Path) -> dict[str, float]:
+def _pairs_in(run: Path) -> pl.DataFrame:
     # Loads polars, which takes 0.2 s, and a new machine has no run.
     from analysis.samples.columns import read_run
     from analysis.samples.pairs import judged, pair_table
 
-    return spreads(pair_table(judged(read_run(run).frame)))
+    return pair_table(judged(read_run(run).frame))
 
 
 def spreads(pairs: pl.DataFrame) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from nimc.campaign import allocations
 from nimc.campaign.cases import Scale, omission_lines, scales, short_write_warnings
 from nimc.campaign.plan import RUN, Case, Plan, Request
 from nimc.campaign.prepare import prepare, too_long
@@ -72,6 +73,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         "why": able.why,
         "scales": [vars(row) for row in every_scale],
         "reach": [vars(row) for row in reached],
+        "allocations": spreads.of_allocations and vars(spreads.of_allocations),
         "warnings": long,
         "matrix": [vars(cell) for cell in able.matrix.cells],
     }
@@ -83,6 +85,9 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         remarks = [*measured, *_left_out(request, able), *searched, *long]
         yield from (f"{planned.campaign} on {machine}", "", _cases(planned, remarks), "")
         yield from _reach(reached, spreads)
+        shown = {row.case for row in reached if not row.one_host}
+        if effects := [case for case in planned.cases if case.case in shown]:
+            yield from (wrapped(allocations.text(spreads.of_allocations, effects[0])), "")
         yield from ("What runs where:", "", able.matrix.text, "")
         yield from _scales(every_scale, machine, request.machine.nodes)
         if planned.cases:

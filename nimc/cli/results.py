@@ -110,11 +110,16 @@ def results_tables(
         return ["no result: only the arm 'off' was run"]
     step = next_step(rows, header, commands, pair_s)
     bounded = [row for row in shown if row.verdict is Verdict.NO_EFFECT]
+    beside = [
+        f"{named(row)}: the interval is that of the next allocation; of these: {ends(row.slowdown)}"
+        for row in shown
+        if row.next
+    ]
     margins = [f"no effect: typical run within {row.margin * 100:.3g} %" for row in bounded]
     effects_table = Listing(
         _EFFECTS,
         list(map(_effect, shown)),
-        [*margins, *_notes(shown), *_rejections(shown)],
+        [*beside, *margins, *_notes(shown), *_rejections(shown)],
         legend=_SLOWDOWN,
         more=_BESIDE,
         details=details,
@@ -147,7 +152,7 @@ def _effect(row: Result) -> Line:
     )
     parts = [
         named(row),
-        bracketed(row.slowdown),
+        bracketed(row.slowdown, row.next),
         f"{row.verdict}{', emulated' if emulated else ''}",
         f"{off} -> {on} {unit}",
         f"{plural(row.pairs, 'pair')}{rejected}",

@@ -29,7 +29,7 @@ UNCLEAR = Estimate(1.01, 0.988, 1.034)
         ({}, ["took 0.0 % more time (interval: 0.2 % less to 25.0 % more, 6 pairs)."]),
         ({"writer_rate_b_s": 2e9}, ["2.00 GB/s were written into its node ("]),
         ({"writer_rate_b_s": 2e9, "direction": "read"}, ["2.00 GB/s were read from its node ("]),
-        ({"next": Interval(0.98, 1.125)}, ["; next allocation: 2.0 % less to 12.5 % more)"]),
+        ({"next": Interval(0.98, 1.125)}, ["(next allocation: 2.0 % less to 12.5 % more; these: "]),
         # A third of six pairs; of all at most 60 %.
         (
             {"mean": ENDS, "hit": Estimate(1 / 3, 0.1, 0.6)},
@@ -130,8 +130,15 @@ def test_facts_read_their_units_from_their_keys(
 
 def test_names_lists_and_times() -> None:
     assert breakable("on@rate=25%,tool=<b>") == "on<wbr>@rate=25%,<wbr>tool=&lt;b&gt;"
-    assert ratio(None) == {"value": "\u2013", "interval": ""}
-    assert ratio(ENDS) == {"value": "1.000", "interval": "0.998\u20131.250"}
+    none = {"value": "\u2013", "interval": "", "beside": ""}
+    assert ratio(None) == none
+    measured = {"value": "1.000", "interval": "0.998\u20131.250", "beside": ""}
+    assert ratio(ENDS) == measured
+    assert ratio(ENDS, Interval(0.98, 1.3)) == {
+        **measured,
+        "interval": "0.980\u20131.300",
+        "beside": "these: 0.998\u20131.250",
+    }
     note = Note.SAME_HOST()
     assert with_remedy(note).startswith(f"{note}. ")
     assert with_remedy(f"on, aa: {note}").startswith(f"on, aa: {note}. ")

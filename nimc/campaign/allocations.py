@@ -1,0 +1,94 @@
+"""Whether more allocations or more pairs in each narrow the interval of the next allocation.
+
+The slowdown varies from pair to pair, and from allocation to allocation: both variances follow from
+the machine's runs (Kalibera and Jones 2013).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analysis.statistics.aligned_ranks import FEWEST_BLOCKS
+from analysis.statistics.interval import UPPER
+from nimc.campaign.plan import Case
+from records.arms import arm_of
+from records.units import plural
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Variation:
+    """Standard deviations of the logarithm of the slowdown."""
+
+    #: Of allocations, beyond what their pairs explain; and of the pairs of one allocation.
+    between: float
+    within: float
+
+    def half_width(self, allocations: int, pairs: float) -> float:
+        """Half the interval of the next allocation, relative to the slowdown."""
+        from scipy import special
+
+        one = self.between**2 + self.within**2 / pairs
+        t = float(special.stdtrit(allocations - 1, UPPER))
+        return math.expm1(t * math.sqrt(one * (1 + 1 / allocations)))
+
+
+def variation(pairs: pl.DataFrame) -> Variation | None:
+    """From a `pair_table`; None unless an effect has two allocations of two pairs or more."""
+    import polars as pl
+
+    names = [arm for arm in pairs["arm"].cast(pl.String).unique() if not arm_of(arm).silent]
+    ratio = pl.col("ratio").log()
+    of_blocks = (
+        pairs.filter(pl.col("arm").cast(pl.String).is_in(names))
+        .group_by(pl.col("case", "arm").cast(pl.String), "block")
+        .agg(n=pl.len(), mean=ratio.mean(), within=ratio.var())
+        .filter(pl.col("n") > 1)
+    )
+    of_effects = (
+        of_blocks.group_by("case", "arm")
+        .agg(
+            blocks=pl.len(),
+            within=(pl.col("within") * (pl.col("n") - 1)).sum() / (pl.col("n") - 1).sum(),
+            apart=pl.col("mean").var(),
+            share=(1 / pl.col("n")).mean(),
+        )
+        .filter(pl.col("blocks") > 1)
+    )
+    if of_effects.is_empty():
+        return None
+    weight = pl.col("blocks") - 1
+    figures = pl.col("within", "apart", "explained")
+    within, apart, explained = (
+        of_effects.with_columns(explained=pl.col("within") * pl.col("share"))
+        .select((figures * weight).sum() / weight.sum())
+        .row(0)
+    )
+    return Variation(math.sqrt(max(apart - explained, 0.0)), math.sqrt(within))
+
+
+def text(of: Variation | None, case: Case) -> str:
+    """What would narrow the interval of the next allocation, for a case at its floor."""
+    blocks = [block for block in case.blocks if block.needed == "always"]
+    number, pairs = len(blocks), case.pairs_least / len(blocks)
+    if number < FEWEST_BLOCKS:
+        return (
+            f"The next allocation is covered from {plural(FEWEST_BLOCKS, 'allocation')} on:"
+            f" set pairs.block to {case.pairs_least // FEWEST_BLOCKS}."
+        )
+    if of is None:
+        return "How much allocations differ is not known: no run here has two of a case."
+    now, more_of_them = of.half_width(number, pairs), of.half_width(number + 1, pairs)
+    more_pairs = of.half_width(number, pairs * (number + 1) / number)
+    pays = "allocations" if more_of_them < more_pairs else "pairs in each"
+    percent = [f"{100 * half:.2g} %" for half in (now, more_of_them, more_pairs)]
+    return (
+        f"The slowdown varies by {100 * of.between:.2g} % between allocations and by"
+        f" {100 * of.within:.2g} % between pairs. With {number} allocations the interval of the"
+        f" next one is {percent[0]} to either side. One more makes it {percent[1]}, as many pairs"
+        f" more in these {percent[2]}: more {pays} pay."
+    )
