@@ -9,12 +9,11 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from markupsafe import Markup
 
 from analysis.questions.question import PER_RATE, Plot, Question, answer, estimate_of, sentences_of
 from analysis.report import plots
 from analysis.report.data import RunData
-from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, View, light, points
+from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, Picture, View, light, points
 from analysis.report.sections import Files, Part, Section
 from analysis.report.words import DASH
 from analysis.statistics.interval import Interval
@@ -70,9 +69,9 @@ def section(
 ) -> Section:
     """The section of a question, with its file, and `more` files of its subject."""
 
-    def view(run: RunData, anchor: str) -> View | None:
+    def view(run: RunData, _: str) -> View | None:
         table = answered(question, run)
-        return None if table.is_empty() else _view(question, table, run, anchor)
+        return None if table.is_empty() else _view(question, table, run)
 
     def files(runs: Sequence[RunData]) -> Files:
         return {**_file(question, runs), **(more(runs) if more else {})}
@@ -90,7 +89,7 @@ def _file(question: Question, runs: Sequence[RunData]) -> Files:
     return {f"{question.name}.json": {question.name: rows}} if rows else {}
 
 
-def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) -> View:
+def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
     rows = table.to_dicts()
     whole = question.plot == "points"
     shape = spread if question.spread else whole_rows
@@ -106,12 +105,10 @@ def _view(question: Question, table: pl.DataFrame, run: RunData, anchor: str) ->
         sentences=sentences_of(question, table),
         # A section that can say nothing is folded, with the reasons.
         silent="; ".join(dict.fromkeys(reasons)) if all(reasons) else "",
-        svgs=[
-            (text, _svg(question, of, name, f"{anchor}{index}"))
-            for index, (text, of, name) in enumerate(pictures[:_PICTURES])
+        pictures=[
+            _picture(question, of, name, text, _undrawn(rows, pictures, whole))
+            for text, of, name in pictures[:_PICTURES]
         ],
-        meaning=_MEANINGS[question.plot] if question.plot else "",
-        undrawn=_undrawn(rows, pictures, whole),
         # A long table is folded below its pictures.
         long=len(cells) > _OPEN,
         emulated=run.emulated(cases),
@@ -255,8 +252,8 @@ def _pictures(question: Question, rows: Sequence[Row]) -> list[tuple[str, Sequen
     return pictures
 
 
-def _svg(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Markup:
-    """A picture, with its figures in words for readers who do not see it."""
+def _picture(question: Question, rows: Sequence[Row], name: str, part: str, more: str) -> Picture:
+    """The figures of the column `name`; its caption ends with `more`."""
     assert question.plot
     height_in, draw = _DRAWN_BY[question.plot]
     said = [(_label(question.by, row), row) for row in rows]
@@ -270,9 +267,19 @@ def _svg(question: Question, rows: Sequence[Row], name: str, anchor: str) -> Mar
     for label, row in said:
         value, ends = _cell(question, row, name)
         texts.append(f"{label} {value}".lstrip() + (f" ({ends})" if ends else ""))
-    with plots.drawing(height_in(question, rows)) as figure:
+
+    def drawn(figure: Figure) -> plots.Hover:
         draw(figure, question, rows, name)
-        return plots.themed_svg(figure, anchor, f"{question.title}: {'; '.join(texts)}")
+        return {}
+
+    return Picture(
+        f"{question.name} {part}",
+        f"{question.title}: {'; '.join(texts)}",
+        f"{_MEANINGS[question.plot]} {more}".rstrip(),
+        height_in(question, rows),
+        drawn,
+        part,
+    )
 
 
 def _label(names: Sequence[str], row: Row) -> str:
@@ -343,8 +350,8 @@ def _map(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> 
         corners = [x - 0.5, x + 0.5, x + 0.5, x - 0.5], [y - 0.5, y - 0.5, y + 0.5, y + 0.5]
         axes.fill(*corners, color=light("on"), alpha=0.05 + 0.5 * depth, lw=0)
         value, ends = _cell(question, row, name)
-        axes.text(x, y + 0.02, value, ha="center", va="bottom", fontsize=9)
-        axes.text(x, y - 0.05, ends, ha="center", va="top", fontsize=7)
+        axes.text(x, y + 0.02, value, ha="center", va="bottom", fontsize="small")
+        axes.text(x, y - 0.05, ends, ha="center", va="top", fontsize="x-small")
     for key in question.axes:
         sizes = {row[key]: row[f"{key}_b"] for row in rows}
         for place, marks in _boundaries(question, list(sizes.values()), rows[0]).items():
@@ -358,7 +365,7 @@ def _map(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> 
 
 def _marked(axes: Axes, text: str, place: float, across: bool) -> None:
     """A line at a place of one side, with its text at the end."""
-    look: Any = {"fontsize": 7, "va": "bottom" if across else "center"}
+    look: Any = {"fontsize": "x-small", "va": "bottom" if across else "center"}
     if across:
         axes.axvline(place, color=light("ink"), lw=1, ls="--")
         axes.text(place, 1.0, text, ha="center", transform=axes.get_xaxis_transform(), **look)

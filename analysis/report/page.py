@@ -126,7 +126,7 @@ _DRAWN = ["key", "arm", "status", "outcome", "reason", "fom", "nodes"]
 def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
     """The page of `runs` of one machine, the newest first; its commands are for this `shell`."""
     ordered = sorted(runs, key=lambda run: run.header.started_s, reverse=True)
-    views = [_run_view(run, f"r{index}", shell) for index, run in enumerate(ordered)]
+    views = [run_view(run, f"r{index}", shell) for index, run in enumerate(ordered)]
     machine = ordered[0].header.machine
     return render_page(
         SUBJECTS,
@@ -145,7 +145,7 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
         emulated=sorted({text for run in views for text in run.emulated}),
         meaning=MEANING,
         outcomes=words.OUTCOMES,
-        fom=_fom,
+        fom=fom,
         ratio=words.ratio,
         interval=lambda of: ends(of).replace("-", DASH),
         variable=variable,
@@ -154,7 +154,7 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
     )
 
 
-def _run_view(run: RunData, anchor: str, shell: Shell | None) -> View:
+def run_view(run: RunData, anchor: str, shell: Shell | None) -> View:
     """One run: `data`, `shown` (rows of the table of results), its `cases` and `sections`."""
     names = list(dict.fromkeys(row.case for row in run.results))
     cases = [_case_view(run, name, f"{anchor}c{i}") for i, name in enumerate(names)]
@@ -201,16 +201,17 @@ def _case_view(run: RunData, name: str, anchor: str) -> View:
             same_host=bool(samples["same_host"].any()),
             cpu_shares=counted.select("cpu_share").drop_nulls().collect().to_series().to_list(),
         ),
-        samples_svgs=[
-            samples_plot(
-                of_case.filter(pl.col("fom_unit") == unit).select(_DRAWN).collect(),
-                unit,
-                f"{anchor}s{i}",
-            )
-            for i, unit in enumerate(dict.fromkeys(row.unit for row in rows))
+        pictures=[
+            *(
+                samples_plot(
+                    of_case.filter(pl.col("fom_unit") == unit).select(_DRAWN).collect(),
+                    unit,
+                    f"{name} runs",
+                )
+                for unit in dict.fromkeys(row.unit for row in rows)
+            ),
+            ratios_plot(pairs, rows, f"{name} pairs"),
         ],
-        ratios_svg=ratios_plot(pairs, rows, f"{anchor}p"),
-        unsteady=not all(steady(row.noise_floor) for row in rows),
         samples=samples.height,
         warmups=samples.filter(status="warm-up").height,
         # The first rejected runs: key, time, outcome, reason.
@@ -285,7 +286,7 @@ def _through(footprint_b: int | None) -> str:
     return "" if footprint_b is None else f" through {words.binary(footprint_b)} each"
 
 
-def _fom(value: float | None, row: Result) -> str:
+def fom(value: float | None, row: Result) -> str:
     """A figure of merit in the unit that suits the row's baseline median."""
     factor, unit = units.scale(row.off_median, row.unit)
     return DASH if value is None else f"{units.number(value / factor)} {unit}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -77,7 +79,8 @@ _STYLE: dict[Any, Any] = {
     "figure.facecolor": "none",
     "grid.color": COLOURS["grid"][0],
     "grid.linewidth": 0.8,
-    "legend.fontsize": 8,
+    # Of the size of all text, so that a picture may be drawn in another one.
+    "legend.fontsize": "small",
     "legend.frameon": False,
     "xtick.major.size": 0,
     "ytick.major.size": 0,
@@ -130,10 +133,16 @@ def _matplotlib() -> ModuleType:
 
 
 @contextmanager
-def drawing(height_in: float, width_in: float = 5.0, *, font_size: float = 10) -> Iterator[Figure]:
-    """An empty figure in the report's style."""
+def drawing(
+    height_in: float,
+    width_in: float = 5.0,
+    *,
+    font_size: float = 10,
+    style: Mapping[Any, Any] = {},
+) -> Iterator[Figure]:
+    """An empty figure in the report's style, changed by `style`."""
     mpl = _matplotlib()
-    with mpl.rc_context(_STYLE | {"font.size": font_size}):
+    with mpl.rc_context({**_STYLE, "font.size": font_size, **style}):
         yield mpl.figure.Figure(figsize=(width_in, height_in), layout="constrained")
 
 
@@ -184,14 +193,89 @@ def _with_titles(svg: str, group: str, texts: Sequence[str]) -> str:
     )
 
 
+#: Id of a group of points -> what a pointer shows of each of them.
+Hover = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of the report, which is drawn when its size is known."""
+
+    #: Of its files.
+    name: str
+    #: Its figures in words, for readers who do not see it.
+    title: str
+    caption: str
+    height_in: float
+    draw: Callable[[Figure], Hover]
+    #: Which of several pictures of a section it is; empty for one.
+    part: str = ""
+
+    def svg(self, anchor: str, width_in: float = 5.0) -> Markup:
+        """For a page, where `anchor` makes its ids unique."""
+        with drawing(self.height_in, width_in) as figure:
+            return themed_svg(figure, anchor, self.title, self.draw(figure))
+
+    def write(self, path: Path, width_in: float) -> bool:
+        """Write `path`.svg and `path`.pdf for a printed column, with all glyphs in them.
+
+        The letters are smaller if the picture needs it; False if it does not fit then either, and
+        no file is written.
+        """
+        for size_pt in _SIZES_PT:
+            with drawing(
+                self.height_in * size_pt / 10, width_in, font_size=size_pt, style=_PRINTED
+            ) as figure:
+                self.draw(figure)
+                if _fits(figure):
+                    about = {"Title": self.title}
+                    figure.savefig(f"{path}.svg", metadata={**about, "Date": None}, dpi=_PRINT_DPI)
+                    about["Subject"] = self.caption
+                    dates: dict[str, Any] = {"CreationDate": None}
+                    figure.savefig(f"{path}.pdf", metadata={**about, **dates}, dpi=_PRINT_DPI)
+                    return True
+        return False
+
+
+#: Sizes of letters in print, points, the best first; journals ask for 6 at the least.
+_SIZES_PT = (8.0, 7.0, 6.0)
+#: Glyphs of SVG as outlines, those of PDF as TrueType: a reader needs no font.
+_PRINTED: dict[Any, Any] = {"svg.fonttype": "path", "pdf.fonttype": 42}
+#: Of points that are one raster image.
+_PRINT_DPI = 600
+#: Boxes of letters are a little larger than what is drawn of them.
+_OUTSIDE_IN = 0.02
+#: Least share of the width that is left for the figures of a picture.
+_LEAST_AXES = 0.3
+
+
+def _fits(figure: Figure) -> bool:
+    """Whether all that is drawn is within the figure, and labels leave room for what they name."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas: Any = FigureCanvasAgg(figure)
+    with warnings.catch_warnings():
+        # Axes without room for their texts.
+        warnings.simplefilter("ignore", UserWarning)
+        canvas.draw()
+    drawn = figure.get_tightbbox(canvas.get_renderer())
+    width_in, height_in = figure.get_size_inches()
+    return bool(
+        max(axes.get_position().width for axes in figure.axes) >= _LEAST_AXES
+        and min(drawn.x0, drawn.y0) > -_OUTSIDE_IN
+        and drawn.x1 < width_in + _OUTSIDE_IN
+        and drawn.y1 < height_in + _OUTSIDE_IN
+    )
+
+
 #: Above this many points, a figure's points are rasterized.
 RASTER_ABOVE = 3000
 #: Above this many points, a treatment's points are single pixels.
 PIXELS_ABOVE = 20_000
 #: Most characters that a pointer shows of a run.
 _TITLE = 200
-#: Width of the picture of all cases, and of that for narrow screens, inches.
-WIDE_IN, NARROW_IN = 9.9, 5.0
+#: Width of the picture of all cases on wide screens, inches.
+WIDE_IN = 9.9
 #: The treatment that figures do not name.
 PLAIN = "on"
 _SLOWDOWN = "slowdown (1 is no effect)"
@@ -218,7 +302,7 @@ _LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
+def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Picture:
     """All samples of one case: one strip per treatment, in order of time, with its median.
 
     `samples` has the columns of `pairs.judged`. A run without a figure of merit is a cross at the
@@ -237,8 +321,9 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
         x=(pl.col("fom") / factor).clip(*_edges(counted["fom"] / factor)).fill_null(0),
         look=pl.when(pl.col("fom").is_null()).then(pl.lit("lost")).otherwise(status),
     )
-    hover: dict[str, list[str]] = {}
-    with drawing(0.7 + 0.44 * len(treatments)) as figure:
+
+    def draw(figure: Figure) -> Hover:
+        hover: dict[str, list[str]] = {}
         axes = figure.subplots()
         for strip, treatment in enumerate(treatments):
             runs = drawn.filter(pl.col("arm") == treatment)
@@ -258,9 +343,18 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str) -> Markup:
         _rows(axes, [label(name) for name in treatments], len(treatments) - 0.45, -0.55)
         axes.set_xlabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
         axes.margins(x=0.06)
-        texts = "; ".join(f"{of} {number(medians[of])}" for of in treatments if of in medians)
-        title = f"Every sample in {scaled}, by treatment. Medians: {texts}"
-        return themed_svg(figure, name, title, hover)
+        return hover
+
+    texts = "; ".join(f"{of} {number(medians[of])}" for of in treatments if of in medians)
+    return Picture(
+        name,
+        f"Every sample in {scaled}, by treatment. Medians: {texts}",
+        f"All {samples.height} runs, one point each, in order of time within each treatment. Line: "
+        "median. Hollow: warm-up. Cross: rejected. Warm-ups and rejected runs out of range are "
+        "drawn at the edge, and runs without a figure of merit outside it.",
+        0.7 + 0.44 * len(treatments),
+        draw,
+    )
 
 
 def _titles(runs: pl.DataFrame, factor: float, unit: str) -> list[str]:
@@ -315,12 +409,13 @@ def said(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
     )
 
 
-def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> Markup:
+def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs") -> Picture:
     """The slowdown of every pair of one case by treatment, each with interval and repeatability."""
     raster = pairs.height > RASTER_ABOVE
-    hover: dict[str, list[str]] = {}
     one_floor = len({row.baseline for row in rows}) == 1
-    with drawing(0.9 + (0.66 if one_floor else 0.5) * len(rows)) as figure:
+
+    def draw(figure: Figure) -> Hover:
+        hover: dict[str, list[str]] = {}
         axes = rows_axes(figure, [label(row.arm) for row in rows], _SLOWDOWN)
         floor = rows[0].noise_floor
         if one_floor and floor:
@@ -339,35 +434,63 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str) -> Marku
                     for block, pair, ratio in of_arm.select("block", "pair", "ratio").iter_rows()
                 ]
             interval(axes, row.slowdown, line - 0.27, row.arm)
-        estimates = said((row.arm, row.slowdown) for row in rows)
-        title = f"Slowdown of every pair. Estimates: {estimates}"
-        return themed_svg(figure, name, title, hover)
+        return hover
+
+    estimates = said((row.arm, row.slowdown) for row in rows)
+    return Picture(
+        name,
+        f"Slowdown of every pair. Estimates: {estimates}",
+        "One point per pair: the treatment against its baseline. Bar: estimate and interval of "
+        f"95 %. {behind(rows)}",
+        0.9 + (0.66 if one_floor else 0.5) * len(rows),
+        draw,
+    )
 
 
-def overview_plot(
-    rows: Sequence[Result], published: Sequence[float | None], name: str, width_in: float
-) -> Markup:
+def behind(rows: Sequence[Result]) -> str:
+    """What lies behind the intervals of a picture: a sentence or two for its caption."""
+    unsteady = not all(steady(row.noise_floor) for row in rows)
+    return (
+        "Band behind: baseline repeatability (interval of the estimate of the baseline against "
+        "itself; it narrows with more pairs)"
+        + ("; it has another colour where that lies off 1." if unsteady else ".")
+    )
+
+
+def overview_plot(rows: Sequence[Result], published: Sequence[float | None], name: str) -> Picture:
     """The effects of all cases, one row each, with repeatability, control and published slowdown.
 
     A published one is a hollow diamond; None where there is none.
     """
     labels = [row.case if row.arm == PLAIN else f"{row.case} {label(row.arm)}" for row in rows]
-    with drawing(0.7 + 0.42 * len(rows), width_in) as figure:
+    others = [(value, line) for line, value in enumerate(published) if value is not None]
+
+    def draw(figure: Figure) -> Hover:
         axes = rows_axes(figure, labels, _SLOWDOWN)
         beside = axes.get_yaxis_transform()
         for line, row in enumerate(rows):
             band(axes, row.noise_floor, line)
             _bar(axes, row.control, line + 0.22, light("spin"), 3)
             interval(axes, row.slowdown, line, row.arm)
-            axes.text(1.02, line, bracketed(row.slowdown), va="center", size=9, transform=beside)
-        others = [(value, line) for line, value in enumerate(published) if value is not None]
+            axes.text(
+                1.02, line, bracketed(row.slowdown), va="center", size="small", transform=beside
+            )
         look: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
         if others:
             axes.plot(*zip(*others, strict=True), "D", gid="published", **look)
-        title = said((label, row.slowdown) for label, row in zip(labels, rows, strict=True))
-        texts = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in others)
-        title += f". Published: {texts}" if others else ""
-        return themed_svg(figure, name, f"Slowdown of every case: {title}")
+        return {}
+
+    title = said((label, row.slowdown) for label, row in zip(labels, rows, strict=True))
+    texts = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in others)
+    title += f". Published: {texts}" if others else ""
+    caption = "Slowdown of the typical run under writes, with its interval of 95 %. "
+    caption += behind(rows)
+    if any(row.control for row in rows):
+        caption += " Bar below: control, a busy process instead of the writers."
+    if others:
+        caption += " Diamond: published by Groves, Grant and Arnold (2016)."
+    title = f"Slowdown of every case: {title}"
+    return Picture(name, title, caption, 0.7 + 0.42 * len(rows), draw)
 
 
 def band(axes: Axes, of: Interval | None, line: int) -> None:
@@ -400,7 +523,9 @@ def _bar(axes: Axes, of: Estimate | Interval | None, y: float, colour: str, widt
 def _rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(bottom, top)
-    axes.tick_params(axis="y", labelsize=9 if any("\n" in text for text in labels) else 10)
+    axes.tick_params(
+        axis="y", labelsize="small" if any("\n" in text for text in labels) else "medium"
+    )
     axes.grid(axis="x")
 
 

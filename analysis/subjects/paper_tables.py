@@ -19,7 +19,7 @@ from analysis.questions.estimators import stated
 from analysis.questions.question import Question, columns_of, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.report.plots import NARROW_IN, WIDE_IN, View, label, overview_plot, steady
+from analysis.report.plots import WIDE_IN, View, label, overview_plot, steady
 from analysis.report.sections import Section
 from analysis.samples.pairs import extra
 from analysis.subjects.published import MACHINE, NAMES, Published, normalised, triad
@@ -145,7 +145,7 @@ ESTIMATORS = Question(
 _MOST_ROWS, _LONGEST = 12, 36
 
 
-def picture(run: RunData, name: str) -> View | None:
+def picture(run: RunData, _: str) -> View | None:
     """Every case's slowdown next to the published ones; None without an interval.
 
     If there are many, or their names are long, levels of factors are left to those by factor.
@@ -167,8 +167,8 @@ def picture(run: RunData, name: str) -> View | None:
     published = {line.workload: line for line in lines if line}
     slowdowns = [line.slowdown if line else None for line in lines]
     return View(
-        wide=overview_plot(rows, slowdowns, name, WIDE_IN),
-        narrow=overview_plot(rows, slowdowns, f"{name}n", NARROW_IN),
+        pictures=[overview_plot(rows, slowdowns, "slowdown")],
+        wide_in=WIDE_IN,
         unsteady=[row.case for row in rows if not steady(row.noise_floor)],
         arms=in_order({parts_of(row.arm)[0] for row in rows}),
         controlled=any(row.control for row in rows),

@@ -9,7 +9,17 @@ import polars as pl
 from markupsafe import Markup
 
 from analysis.report.data import RunData
-from analysis.report.plots import View, drawing, finish, light, marker, points, themed_svg
+from analysis.report.plots import (
+    Hover,
+    Picture,
+    View,
+    drawing,
+    finish,
+    light,
+    marker,
+    points,
+    themed_svg,
+)
 from analysis.report.sections import Section
 from analysis.samples.pairs import extra
 from analysis.statistics.interval import middle
@@ -30,12 +40,12 @@ PUBLISHED_RANKS = 8192
 PUBLISHED = {"daly": float(paper()["headlines"]["lammps_slowdown_8192_up_to"]), "constant": 2.0}
 
 
-def scaling_view(run: RunData, name: str) -> View | None:
+def scaling_view(run: RunData, _: str) -> View | None:
     """The figure of a run's scales; None for fewer than two."""
     runs = _runs_of(run)
     if runs["ranks"].drop_nulls().n_unique() < 2:
         return None
-    return View(svg=_plot(runs, name), published_ranks=PUBLISHED_RANKS)
+    return View(pictures=[_plot(runs)])
 
 
 def _runs_of(run: RunData) -> pl.DataFrame:
@@ -84,12 +94,13 @@ def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:
     return of.filter(pl.col("fom").list.len() == RUNS_BEST).with_columns(pl.col("fom").list.min())
 
 
-def _plot(runs: pl.DataFrame, name: str) -> Markup:
+def _plot(runs: pl.DataFrame) -> Picture:
     factor, unit = scale(middle(runs["fom"]), str(runs["fom_unit"][0]))
     runs = runs.with_columns(pl.col("fom") / factor)
     best = best_of_five(runs).sort("ranks")
     arms = in_order(runs["arm"].unique(maintain_order=True))
-    with drawing(3.6) as figure:
+
+    def draw(figure: Figure) -> Hover:
         axes = figure.subplots()
         for index, arm in enumerate(arms):
             of_arm, line = runs.filter(arm=arm), best.filter(arm=arm)
@@ -107,8 +118,18 @@ def _plot(runs: pl.DataFrame, name: str) -> Markup:
             axes.plot(*place, marker="D", mec=light(arm), gid="published", label=label, **look)
         published = {PUBLISHED_RANKS} if {*arms} & {*PUBLISHED} else set()
         _over_ranks(figure, axes, {*runs["ranks"], *published}, unit)
-        said = "; ".join(f"{arm}, {ranks:,.0f} ranks {fom:.4g}" for arm, ranks, fom in best.rows())
-        return themed_svg(figure, name, f"Run time against ranks, best of five in {unit}: {said}")
+        return {}
+
+    said = "; ".join(f"{arm}, {ranks:,.0f} ranks {fom:.4g}" for arm, ranks, fom in best.rows())
+    return Picture(
+        "scaling",
+        f"Run time against ranks, best of five in {unit}: {said}",
+        "One point per run that counts; lines join the best of the first 5 of each arm. Hollow: "
+        f"published by Groves, Grant and Arnold (2016) for {PUBLISHED_RANKS:,} ranks, times the "
+        "baseline of the most ranks here.",
+        3.6,
+        draw,
+    )
 
 
 def _over_ranks(figure: Figure, axes: Axes, ranks: set[float], unit: str) -> None:

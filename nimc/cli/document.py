@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 import click
 from pydantic_core import PydanticSerializationError, to_json
 
+from records import latex
 from records.errors import InputError
 from records.text import Line, aligned, columns, one_line, sentences, visible, wrapped
 
@@ -158,12 +159,6 @@ class Listing:
 # Tables for other programs.
 
 
-_LATEX = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
-}
-
-
 def written(form: Form, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table as Markdown, CSV or LaTeX, with a line break at its end."""
     records = [[one_line(text) for text in record] for record in (header, *rows)]
@@ -175,20 +170,9 @@ def written(form: Form, header: Sequence[str], rows: Iterable[Sequence[str]]) ->
         escaped = [[re.sub(r"([|\\*_<`])", r"\\\1", text) for text in of] for of in records]
         lines = [f"| {' | '.join(of)} |" for of in escaped]
         return "\n".join([lines[0], f"|{'---|' * len(header)}", *lines[1:], ""])
-    lines = [" & ".join(_in_latex(text) for text in of) + r" \\" for of in records]
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{'l' * len(header)}}}",
-            *(lines[0], r"\hline", *lines[1:]),
-            *(r"\end{tabular}", ""),
-        ]
-    )
+    return latex.tabular(records)
 
 
 def _cell(text: str) -> str:
     """Text for a cell of a spreadsheet: never a formula."""
     return f"'{text}" if len(text) > 1 and text.startswith(("=", "+", "-", "@")) else text
-
-
-def _in_latex(text: str) -> str:
-    return "".join(_LATEX.get(sign, sign) for sign in text).replace("[", "{[}")

@@ -19,6 +19,7 @@ from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing
 from analysis.report.data import load_run
 from analysis.report.page import make_reports
+from analysis.report.paper import Written, write_for_paper
 from analysis.report.words import named, next_step, notes_of
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import Interval, bracketed, ends
@@ -36,11 +37,18 @@ from records.units import NONE, number, plural, quantity, scale
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=options.RunPath(), metavar="RUN...")
 @options.output_option("Folder to write to [default, for one run: RUN/report].", folder=True)
+@click.option(
+    "--pictures",
+    type=options.OutputPath(folder=True),
+    metavar="DIR",
+    help="Write all pictures to DIR as SVG and PDF, in widths of columns of IEEE and ACM, with"
+    " captions, and tables, as LaTeX.",
+)
 @answers(tables=True)
 @options.force_option
 @options.details_option
 def report_command(
-    runs: tuple[Path, ...], output: Path | None, force: bool, details: bool
+    runs: tuple[Path, ...], output: Path | None, pictures: Path | None, force: bool, details: bool
 ) -> Answer:
     """Write one self-contained HTML page a machine, and its data, from the folders of runs."""
     reports = make_reports(runs, output, force=force)
@@ -57,7 +65,12 @@ def report_command(
                 details=details,
             )
         parts.append(f"report: {report.page}")
-    return Answer({"reports": [report.document() for report in reports]}, parts)
+    documents = [report.document() for report in reports]
+    written = Written()
+    if pictures:
+        written = write_for_paper(pictures, [run for report in reports for run in report.runs])
+        parts += [f"pictures: {pictures}", *(f"too wide: {path}" for path in written.unfit)]
+    return Answer({"reports": documents, "pictures": list(map(str, written.files))}, parts)
 
 
 def _faults(lines: Iterable[str]) -> list[str]:

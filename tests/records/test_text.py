@@ -134,7 +134,7 @@ def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
         ("csv", ["case,95 %", '"a, b",\'=1_000', "\\x1b,x|y"]),
         ("markdown", ["| case | 95 % |", "|---|---|", r"| a, b | =1\_000 |", r"| \\x1b | x\|y |"]),
         ("latex", [r"\begin{tabular}{ll}", r"case & 95 \% \\", r"\hline", r"a, b & =1\_000 \\",
-                   r"\textbackslash{}x1b & x|y \\", r"\end{tabular}"]),
+                   r"\textbackslash{}x1b & x\textbar{}y \\", r"\end{tabular}"]),
     ],
 )  # fmt: skip
 def test_a_table_in_other_forms(form: Form, lines: list[str]) -> None:

@@ -137,7 +137,8 @@ def test_rows_of_a_picture_have_long_names_in_several_lines():
     rows = pl.DataFrame({"case": [name], "value": [2.0]})
     run = SimpleNamespace(once=lambda _, work: work(), emulated=lambda _: [])
     view = section(asked(rows), "run", 1).view(run, "s")
-    ((_, svg),) = view.svgs
+    (picture,) = view.pictures
+    svg = picture.svg("s")
     assert [f"on@{'f' * 30},", "w" * 30 + " tool"] == re.findall(r">([^<]*(?:ff|ww)[^<]*)<", svg)
 
 
@@ -146,7 +147,8 @@ def test_lines_have_a_legend_if_they_have_names(names):
     rows = pl.DataFrame({"case": names, "rate": [1.0, 2.0], "value": [1.0, 2.0]})
     question = replace(asked(rows, plot="lines", axes=("rate", "case")), by=("rate", "case"))
     run = SimpleNamespace(once=lambda _, work: work(), emulated=lambda _: [])
-    ((_, svg),) = section(question, "run", 1).view(run, "s").svgs
+    (picture,) = section(question, "run", 1).view(run, "s").pictures
+    svg = picture.svg("s")
     assert re.findall(">(left|right)<", svg) == list(filter(None, names))
 
 

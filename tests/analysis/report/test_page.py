@@ -115,7 +115,7 @@ def test_every_sample_is_a_point_with_run_node_and_reason_and_many_are_one_pictu
     run: RunData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = run.samples.filter(case="stream")
-    svg = plots.samples_plot(stream, "B/s", "x")
+    svg = plots.samples_plot(stream, "B/s").svg("x")
     titles = Page(svg).texts["title"]
     # Two blocks of a warm-up and six pairs of four runs.
     assert len(titles) == len(set(titles)) == svg.count("<use ") == 50
@@ -124,7 +124,7 @@ def test_every_sample_is_a_point_with_run_node_and_reason_and_many_are_one_pictu
     assert f"{key} on synthetic-0, {ended}" in titles
 
     monkeypatch.setattr(plots, "RASTER_ABOVE", 10)
-    svg = plots.samples_plot(stream, "B/s", "x")
+    svg = plots.samples_plot(stream, "B/s").svg("x")
     assert svg.count("<use ") < 20
     assert "data:image/png;base64," in svg
     Page(svg)
@@ -134,7 +134,7 @@ def test_points_lie_along_the_figure_of_merit_treatments_below_each_other(tmp_pa
     """The axis of a run in GB/s is the horizontal one; `off` is the fastest, and on top."""
     levels = {f"on@rate={share}%": {"rate": f"{share}%"} for share in (25, 50)}
     case = replace(STREAM, effects=dict.fromkeys(levels, 1.1), factors=levels)
-    svg = plots.samples_plot(_run(tmp_path, samples(case, pairs=6)).samples, "B/s", "x")
+    svg = plots.samples_plot(_run(tmp_path, samples(case, pairs=6)).samples, "B/s").svg("x")
     assert texts(svg).index("rate in GB/s") < texts(svg).index("off")
     places = []
     for strip in (0, 2):

@@ -56,7 +56,8 @@ def test_rates_stand_where_the_writers_reached_them(run: RunData) -> None:
 
 def test_the_picture_has_the_rate_reached_and_a_line_a_level(run: RunData) -> None:
     view = shown(RATES, run)
-    ((_, svg),) = view.svgs
+    (picture,) = view.pictures
+    svg = picture.svg("s")
     # 8 GB/s times 0.9: beyond 7 on the axis, where 8 or 100 are not.
     assert {"on@reserved_cores=0", "on@reserved_cores=1", "7"} <= {*texts(svg)}
     assert not {"8", "100"} & {*texts(svg)}

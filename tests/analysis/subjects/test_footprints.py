@@ -144,7 +144,8 @@ def test_the_page_says_it_and_draws_the_map(tmp_path):
         "membench: loss follows the footprint of the writes: memory (working sets of 512 KiB,"
         " 64 MiB a rank)."
     ]
-    ((_, map_of),) = shown(CELLS, run).svgs
+    (picture,) = shown(CELLS, run).pictures
+    map_of = picture.svg("s")
     for said in ("64 KiB", "2 MiB", "512 KiB", "L2", "last-level caches"):
         assert said in map_of
     assert "1.20" in map_of

@@ -118,10 +118,12 @@ def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_
     view = picture(load(tmp_path, *found, runs("minife", OFF_S, ON_S)), "s")
     assert view is not None
     assert sorted(view.published) == ["LAMMPS 2.10 (Table III)", "STREAM 2.03 (Table II)"]
-    diamonds = re.search(r'<g id="s-published">.*?</g>\s*</g>', view.wide, re.DOTALL)
+    (of,) = view.pictures
+    svg = of.svg("s")
+    diamonds = re.search(r'<g id="s-published">.*?</g>\s*</g>', svg, re.DOTALL)
     assert diamonds[0].count("<use ") == 2
-    assert {"stream", "lammps", "snap", "minife"} <= {*texts(view.wide)}
-    (published,) = re.findall(r'Published: ([^"]*)"', view.wide)
+    assert {"stream", "lammps", "snap", "minife"} <= {*texts(svg)}
+    (published,) = re.findall(r'Published: ([^"]*)"', svg)
     assert sorted(published.split("; ")) == ["lammps 2.099", "stream 2.033"]
     # Without an interval there is none.
     short = load(tmp_path / "short", runs("lammps", OFF_S[:5], ON_S[:5]))
@@ -150,7 +152,9 @@ def test_the_picture_has_at_most_twelve_effects_of_names_that_fit(
     ]
     view = picture(load(tmp_path, [*plain, *levels]), "s")
     assert view is not None
-    assert {text for text in texts(view.wide) if "stream" in text or "=" in text} == labels
+    (of,) = view.pictures
+    svg = of.svg("s")
+    assert {text for text in texts(svg) if "stream" in text or "=" in text} == labels
 
 
 def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -> None:

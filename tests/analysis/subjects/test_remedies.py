@@ -50,7 +50,8 @@ def test_advice_comes_before_the_runs(run: RunData) -> None:
 
 def test_every_run_of_a_sweep_is_drawn(run: RunData) -> None:
     """Two sweeps of four rates, and their baselines."""
-    ((_, svg),) = shown(RUNS, run).svgs
+    (picture,) = shown(RUNS, run).pictures
+    svg = picture.svg("s")
     drawn = [len(re.findall("<use ", part)) for part in svg.split("-points-")[1:]]
     assert drawn[0] == PAIRS * 5
     assert drawn[1] >= PAIRS * 5

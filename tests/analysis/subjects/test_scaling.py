@@ -74,7 +74,8 @@ SIDES = {"reference": 15.0, "this side": 10.0}
 def test_the_page_shows_every_run_and_what_was_published(tmp_path: Path) -> None:
     view = scaling_view(run_of(tmp_path, 16, 64), "f")
     assert view
-    svg = view.svg
+    (picture,) = view.pictures
+    svg = picture.svg("f")
     # Two scales of six pairs with off, daly and constant; one run was rejected.
     points = re.findall(r'<g id="f-line2d_\d+">\s*<defs>.*?</g>\s*</g>', svg, re.DOTALL)
     assert sorted(each.count("<use ") for each in points)[-3:] == [11, 12, 12]

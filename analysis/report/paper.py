@@ -1,0 +1,134 @@
+"""Pictures and tables of runs for a paper: SVG, PDF and LaTeX, in the widths of its columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from analysis.effects.result import Result
+from analysis.report.data import RunData
+from analysis.report.page import fom, run_view
+from analysis.report.plots import Picture, View
+from analysis.report.words import named
+from analysis.statistics.interval import bracketed, ends
+from records.files import make_folder, replace_text
+from records.latex import escaped, tabular
+
+#: Folder -> width in inches, and the environment of LaTeX that has it.
+WIDTHS = {
+    "ieee-column": (3.5, "figure"),
+    "ieee-page": (7.16, "figure*"),
+    "acm-column": (3.33, "figure"),
+    "acm-page": (7.0, "figure*"),
+}
+TABLES = "tables"
+_EFFECTS = ("workload", "off", "on", "slowdown", "baseline repeated", "control", "pairs", "verdict")
+_LEGEND = (
+    "Slowdown of the typical run, with its interval of 95 %; medians of the runs without and with "
+    "writes; intervals of the baseline against itself, and of a busy process instead of the writers"
+)
+#: A table as it is, or as wide as the page.
+_AT_MOST = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}"
+
+
+@dataclass
+class Written:
+    """What was written for a paper."""
+
+    files: list[Path] = field(default_factory=list)
+    #: Pictures that do not fit a width, by its folder.
+    unfit: list[Path] = field(default_factory=list)
+
+
+def write_for_paper(folder: Path, runs: Sequence[RunData]) -> Written:
+    """Write pictures and tables of `runs` to `folder`, with a subfolder for each of several."""
+    written = Written()
+    for run in runs:
+        _write_run(folder / run.header.run if len(runs) > 1 else folder, run, written)
+    return written
+
+
+def _write_run(folder: Path, run: RunData, written: Written) -> None:
+    view = run_view(run, "", None)
+    origin = f"Run {run.header.run} of nimc on {run.header.machine}."
+    names: set[str] = set()
+    for of, emulated, picture in _pictures(view):
+        name = _unique(picture.name, names)
+        about = [f"{of}.", picture.part and f"{picture.part}.", picture.caption]
+        caption = " ".join(filter(None, [*about, _caveat(emulated), origin]))
+        for width, (width_in, environment) in WIDTHS.items():
+            make_folder(folder / width)
+            path = folder / width / name
+            if not picture.write(path, width_in):
+                written.unfit.append(path)
+                continue
+            content = [rf"\includegraphics{{{name}.pdf}}", rf"\caption{{{escaped(caption)}}}"]
+            replace_text(path.with_suffix(".tex"), _float(environment, f"fig:{name}", content))
+            written.files += [path.with_suffix(end) for end in (".svg", ".pdf", ".tex")]
+    make_folder(folder / TABLES)
+    for of, emulated, rows in _tables(view):
+        name = _unique(of, names)
+        caption = escaped(" ".join(filter(None, [f"{of}.", _caveat(emulated), origin])))
+        content = [rf"\caption{{{caption}}}", f"{_AT_MOST}{{%", f"{tabular(rows)}}}"]
+        path = folder / TABLES / f"{name}.tex"
+        replace_text(path, _float("table*", f"tab:{name}", content))
+        written.files.append(path)
+
+
+def _pictures(view: View) -> Iterator[tuple[str, Sequence[str], Picture]]:
+    """What each picture is of, the caveats of its writes, and the picture; in the page's order."""
+    for part, sections in view.sections.items():
+        if part == "run":
+            for case in view.cases:
+                yield from ((case.name, case.emulated, picture) for picture in case.pictures)
+        for section in sections:
+            for picture in getattr(section.view, "pictures", ()):
+                title = section.declared.title or "All cases"
+                yield title, getattr(section.view, "emulated", view.emulated), picture
+
+
+def _tables(view: View) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]]]]:
+    """Caption, caveats and rows of each table, the header first."""
+    if view.shown:
+        rows: list[Sequence[str]] = [_EFFECTS, *map(_effect, view.shown)]
+        yield f"Slowdown by workload. {_LEGEND}", view.emulated, rows
+    for section in (section for of in view.sections.values() for section in of):
+        of = section.view
+        if getattr(of, "rows", None) and getattr(of, "headings", None):
+            cells = [[_text(*cell) for cell in row] for row in of.rows]
+            yield section.declared.title, of.emulated, [of.headings, *cells]
+
+
+def _effect(row: Result) -> Sequence[str]:
+    off, on = fom(row.off_median, row), fom(row.on_median, row)
+    intervals = [ends(of) for of in (row.noise_floor, row.control)]
+    return [named(row), off, on, bracketed(row.slowdown), *intervals, str(row.pairs), row.said]
+
+
+def _text(text: str, below: str) -> str:
+    """A cell of the page in one line."""
+    more = "; ".join(below.split("\n"))
+    return f"{text} ({more})" if more else text
+
+
+def _caveat(emulated: Sequence[str]) -> str:
+    return " ".join(f"{text[0].upper()}{text[1:]}." for text in emulated)
+
+
+def _unique(text: str, names: set[str]) -> str:
+    """A name of files and labels, unlike those in `names`, to which it is added."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", text.split(". ")[0]).strip("-").lower()
+    name = next(
+        name
+        for name in (plain, *(f"{plain}-{number}" for number in range(2, len(names) + 3)))
+        if name not in names
+    )
+    names.add(name)
+    return name
+
+
+def _float(environment: str, label: str, content: Sequence[str]) -> str:
+    lines = [rf"\begin{{{environment}}}", r"\centering", *content, rf"\label{{{label}}}"]
+    return "\n".join([*lines, rf"\end{{{environment}}}", ""])

@@ -1,0 +1,31 @@
+"""Text and tables for LaTeX documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_SIGNS = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    # In LaTeX's first encoding, these are other signs.
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
+    # At the beginning of a row, an option of the line break before it.
+    "[": "{[}",
+    **{"\u00b1": r"$\pm$", "\u00d7": r"$\times$", "\u00b5": r"$\mu$", "\u2013": "--"},
+}
+#: Most characters of a column whose texts are not broken into lines.
+_LONGEST = 40
+
+
+def escaped(text: str) -> str:
+    """Text that LaTeX prints as it is."""
+    return "".join(_SIGNS.get(sign, sign) for sign in text)
+
+
+def tabular(rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts, the first row its header, with a line break at its end."""
+    lines = [" & ".join(map(escaped, row)) + r" \\" for row in rows]
+    longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    kinds = "".join("l" if length <= _LONGEST else "p{18em}" for length in longest)
+    begin = rf"\begin{{tabular}}{{{kinds}}}"
+    return "\n".join([begin, lines[0], r"\hline", *lines[1:], r"\end{tabular}", ""])

@@ -1,0 +1,96 @@
+"""Pictures and tables of a run for a LaTeX document."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from analysis.report.data import RunData, load_run
+from analysis.report.paper import write_for_paper
+from analysis.report.plots import Hover, Picture
+from records.latex import escaped, tabular
+from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
+
+#: Width of columns in points of PDF and SVG, 72 an inch.
+POINTS = {"ieee-column": 252.0, "ieee-page": 515.52, "acm-column": 239.76, "acm-page": 504.0}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    found = samples(STREAM, pairs=6) + samples(LAMMPS, pairs=6)
+    return load_run(write_run(tmp_path_factory.mktemp("paper") / "run", found, header()))
+
+
+@pytest.fixture(scope="module")
+def folder(run: RunData) -> Path:
+    written = write_for_paper(run.path / "paper", [run])
+    assert written.unfit == []
+    assert sorted(written.files) == sorted(p for p in (run.path / "paper").rglob("*.*"))
+    return run.path / "paper"
+
+
+@pytest.mark.parametrize(("width", "points"), POINTS.items())
+def test_every_picture_is_as_wide_as_the_column_and_has_its_font(
+    folder: Path, width: str, points: float
+) -> None:
+    names = {path.stem for path in (folder / width).glob("*.pdf")}
+    assert names >= {"slowdown", "stream-runs", "stream-pairs", "lammps-runs", "lammps-pairs"}
+    for name in names:
+        svg = ElementTree.parse(folder / width / f"{name}.svg").getroot()
+        assert float(svg.attrib["width"].removesuffix("pt")) == pytest.approx(points)
+        # Letters are outlines.
+        assert [tag for tag in svg.iter() if tag.tag.endswith("}text")] == []
+        assert len([tag for tag in svg.iter() if tag.tag.endswith("}use")]) > 10
+        pdf = (folder / width / f"{name}.pdf").read_bytes()
+        (box,) = re.findall(rb"/MediaBox \[ 0 0 (\S+) ", pdf)
+        assert float(box) == pytest.approx(points)
+        fonts = len(re.findall(rb"/Type /FontDescriptor", pdf))
+        assert fonts == len(re.findall(rb"/FontFile2 \d+ 0 R", pdf)) > 0
+        assert b"/Type3" not in pdf
+
+
+def test_a_picture_has_a_caption_that_says_of_which_run_and_that_writes_were_emulated(
+    folder: Path, run: RunData
+) -> None:
+    text = (folder / "acm-page" / "stream-pairs.tex").read_text()
+    assert text.startswith("\\begin{figure*}\n")
+    assert "\\includegraphics{stream-pairs.pdf}" in text
+    assert "\\label{fig:stream-pairs}" in text
+    (caption,) = re.findall(r"\\caption\{(.*)\}", text)
+    assert caption.startswith("stream. One point per pair")
+    assert f"Run {escaped(run.header.run)} of nimc on {run.header.machine}." in caption
+    assert "emulation, not RDMA hardware" in caption
+
+
+def test_the_table_of_effects_has_a_row_an_effect(folder: Path) -> None:
+    text = (folder / "tables" / "slowdown-by-workload.tex").read_text()
+    rows = re.findall(r"^(\w+) & .* \\\\$", text, re.MULTILINE)
+    assert sorted(rows) == ["lammps", "stream", "workload"]
+
+
+def test_letters_get_smaller_before_a_picture_is_left_out(tmp_path: Path) -> None:
+    """Glyphs of DejaVu Sans are scaled from 100 units: 0.08 is 8 points."""
+    sizes = {}
+    for length in (10, 23, 200):
+
+        def draw(figure: "object", length: int = length) -> Hover:
+            axes = figure.subplots()  # type: ignore[attr-defined]
+            axes.set_yticks([0], ["m" * length])
+            axes.tick_params(labelsize="medium")
+            return {}
+
+        fits = Picture("x", "title", "caption", 2.0, draw).write(tmp_path / str(length), 3.5)
+        svg = tmp_path / f"{length}.svg"
+        assert svg.exists() == fits == (tmp_path / f"{length}.pdf").exists()
+        if fits:
+            sizes[length] = set(re.findall(r"scale\((\S+) -", svg.read_text()))
+    assert sizes[10] == {"0.08"}
+    assert sizes[23] <= {"0.07", "0.06"}
+    assert 200 not in sizes
+
+
+def test_signs_of_latex_are_printed_as_they_are() -> None:
+    assert escaped("a_b & 5 % < 6 [x]") == r"a\_b \& 5 \% \textless{} 6 {[}x]"
+    long = "w " * 30
+    assert tabular([["a", "b"], ["1", long]]).startswith("\\begin{tabular}{lp{18em}}\n")
