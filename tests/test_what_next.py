@@ -1,0 +1,21 @@
+"""The node-hours of docs/what-next.md are those of the plans."""
+
+import re
+
+import pytest
+
+from records.checkout import ROOT
+from records.units import number
+from tests.commands import Command
+
+_ROW = re.compile(r"^\| .+ \| `(\w+)` \| ([\d.]+)(?: to ([\d.]+))? \|", re.MULTILINE)
+
+
+@pytest.mark.usefixtures("able")
+def test_node_hours_are_those_of_the_plans(command: Command) -> None:
+    rows = _ROW.findall((ROOT / "docs/what-next.md").read_text())
+    assert len(rows) == 10
+    for name, least, most in rows:
+        planned = command.json("plan", name, "--machine", "example_slurm")
+        ends = (planned["node_hours_least"], planned["node_hours_most"])
+        assert (name, least, most or least) == (name, *(number(end, 2) for end in ends))
