@@ -257,7 +257,7 @@ def test_nodes_and_hours():
 
 
 def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path):
-    asked = campaign(floor=6)
+    asked = campaign(floor=6).model_copy(update={"rest": 2.0})
     request, entry = made_request(asked, MACHINE), asked.workloads[0]
     words = command(request, entry, 3, "/r")
     begin = "reframe -C /p/configs/m.py --system=m -c /p/reframe_tests/stream.py -r -n ^stream$"
@@ -279,7 +279,7 @@ def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path):
     assert [each.name for each in plan.treatments] == ["off", "on", "aa"]
     # The campaign's; what it does not ask for is the machine's or the default.
     demand = AcceptanceLimits(steal_share=None, run_timeout_s=120.0)
-    assert plan.demand == demand
+    assert (plan.demand, plan.rest_s) == (demand, 2.0)
     assert (plan.origin_policy, plan.n_origins) == ("hetjob", 2)
 
 
