@@ -152,6 +152,20 @@ def test_a_finished_run_continues_with_more_pairs_and_never_with_fewer(nimc):
     assert len(nimc.runs()) == 2
 
 
+def test_the_cap_of_a_new_run_may_be_lower_than_the_campaigns(nimc):
+    nimc.write(CAMPAIGN.replace("cap: 6", "cap: 24, precision: 0.001"))
+    nimc.ended("--pairs", "8", fake="wide")
+    assert (nimc.complete_pairs("stream"), nimc.header()["pairs_cap"]) == (8, 8)
+
+
+def test_what_the_machine_has_not_is_left_out_and_no_failure(nimc):
+    nimc.write(f"{CAMPAIGN}factors: {{core_spec: [0, 1]}}\n")
+    document = json.loads(nimc.ended("--json")[0])  # with exit code 0
+    assert {row["case"] for row in document["results"]} == {"stream@core_spec=0"}
+    assert [row["case"] for row in document["absent"]] == ["stream@core_spec=1"]
+    assert document["failures"] == []
+
+
 OPEN = "name: small\nworkloads: [{check: stream, expect: 1s}]\narms: [off, on, spin, aa]\n"
 
 
