@@ -154,7 +154,7 @@ def test_a_finished_run_continues_with_more_pairs_and_never_with_fewer(nimc):
 
 def test_the_cap_of_a_new_run_may_be_lower_than_the_campaigns(nimc):
     nimc.write(CAMPAIGN.replace("cap: 6", "cap: 24, precision: 0.001"))
-    nimc.ended("--pairs", "8", fake="wide")
+    nimc.ended("--pairs", "8", fake="faint")
     assert (nimc.complete_pairs("stream"), nimc.header()["pairs_cap"]) == (8, 8)
 
 
