@@ -22,8 +22,12 @@ ROOT = Path(__file__).parents[1]
 _PLACES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
 #: A run of six pairs on a busy virtual machine; its writes were emulated.
 _SAMPLE = ROOT / "tests/captures/run_quick/quick-localhost-20261123-021501"
+#: On top of the sample report.
+_BACK = '<p class="small"><a href="read-a-report.html">Back to the docs: read a report</a></p>'
 #: Command, with the option that makes another document -> number of the schema, and keys.
 _DOCUMENTS = json.loads((ROOT / "docs/documents.json").read_text())
+#: The picture of a report, which leads to the sample report, since that is in the site alone.
+_PICTURE = re.compile(r"!\[[^]]*\]\(report\.png\)")
 _LINK = re.compile(r"\]\((?![a-z]+://|#)([^)#]+)(#[^)]*)?\)")
 
 
@@ -34,7 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages["workload-list.md"] = "".join(_workloads())
     for place, text in pages.items():
         files.append(File.generated(config, place, content=text))
-    report = render([load_run(_SAMPLE)])
+    report = render([load_run(_SAMPLE)]).replace("<header>", f"<header>\n{_BACK}", 1)
     files.append(File.generated(config, "sample-report.html", content=report))
     linked = {link for page in files.documentation_pages() for link in _outside(page)}
     for name in sorted(linked - set(_PLACES)):
@@ -51,7 +55,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         name = name.removeprefix("docs/") if in_root else name.removeprefix("../")
         return f"]({_PLACES.get(name, name)}{anchor})"
 
-    return _LINK.sub(moved, markdown)
+    return _PICTURE.sub(r"[\g<0>](sample-report.html)", _LINK.sub(moved, markdown))
 
 
 def _outside(page: File) -> Iterator[str]:
