@@ -45,14 +45,22 @@ class LookedAt:
 
 def main() -> None:
     """`node_look FOLDER DEVICE INTERFACE PATH...`; device and interface may be empty."""
-    folder, here = Path(sys.argv[1]), host.detect()
+    folder = Path(sys.argv[1])
     device, interface = (word or None for word in sys.argv[2:4])
+    looked_at = look(folder, device, interface, sys.argv[4:])
+    rank = os.environ.get("SLURM_PROCID", "0")
+    replace_text(folder / f"{rank}.json", json.dumps(asdict(looked_at)))
+
+
+def look(folder: Path, device: str | None, interface: str | None, paths: list[str]) -> LookedAt:
+    """What this node has; `folder`: of the job, `paths`: to be seen."""
+    here = host.detect()
     names = {*(of.name for of in here.rdma), *(of.name for of in here.interfaces)}
     readings = {name: counters.read(name, "received") for name in sorted(names)}
-    looked_at = LookedAt(
+    return LookedAt(
         name=node_name(),
         host=here,
-        unseen=[path for path in sys.argv[4:] if not os.path.exists(path)],
+        unseen=[path for path in paths if not os.path.exists(path)],
         sees_lock=_sees(folder / "lock"),
         addresses={of.name: _address(of.name) for of in here.interfaces},
         injectors={name: injector.missing(device) for name, injector in INJECTORS.items()},
@@ -60,8 +68,6 @@ def main() -> None:
         uncounted={name: counters.why_none(name) for name in names if not readings[name]},
         gid_index=devices.gid_index(device, interface) if device else None,
     )
-    rank = os.environ.get("SLURM_PROCID", "0")
-    replace_text(folder / f"{rank}.json", json.dumps(asdict(looked_at)))
 
 
 def _sees(lock_file: Path) -> bool:

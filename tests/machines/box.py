@@ -1,0 +1,153 @@
+"""A machine in a box: its files, its programs, and `nimc` as its user calls it.
+
+    python -m tests.machines.box ROOT MACHINE     commands of `nimc` from lines of JSON, to the same
+
+What needs a real machine is replaced: the job that looks at nodes, which finds two nodes like this
+host, and addresses of interfaces.
+"""
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from records.checkout import ROOT
+from records.kernel_text import cpu_list
+from tests.commands import call
+from tests.nimc.checkouts import program
+
+MACHINES = Path(__file__).parent
+#: `PATH[0-3]/FILE`: one for each number n.
+_EACH = re.compile(r"\[([0-9,-]+)\]")
+#: `{n}`, and n after a few steps from left to right: `{n/4*4+3}`.
+_N = re.compile(r"\{n((?:[+*/%-][0-9]+)*)\}")
+_STEP = re.compile(r"([+*/%-])([0-9]+)")
+_STEPS = {
+    "+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__floordiv__, "%": int.__mod__,
+}  # fmt: skip
+#: What Slurm's commands say on any machine: command -> its words (a pattern of sh) -> answer.
+_SLURM = {
+    "scontrol": {"ping": "Slurmctld(primary) at ctl is UP"},
+    "sacct": {"*": ""},
+    "sbatch": {"--version": "slurm 24.05.4"},
+    "sinfo": {"*": "n1 idle\nn2 idle\nn3 idle\nn4 idle"},
+    "squeue": {"*": ""},
+    "scancel": {"*": ""},
+}
+
+
+def unpack(machine: str, root: Path) -> None:
+    """Write the files of a machine.
+
+    Lines are `PATH = CONTENT`, `PATH -> TARGET` of a link, and `PATH !` of a file that cannot be
+    read.
+    """
+    for line in (MACHINES / machine / "kernel.txt").read_text().splitlines():
+        for text in _each(line) if line and not line.startswith("#") else ():
+            path, kind, content = _parts(text)
+            file = root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if kind == "->":
+                file.symlink_to(content)
+            elif kind == "!":
+                file.mkdir()
+            else:
+                file.write_text(content.replace("\\n", "\n").replace("\\t", "\t") + "\n")
+
+
+def _parts(line: str) -> tuple[str, str, str]:
+    match = re.fullmatch(r"(\S+) (=|->|!) ?(.*)", line)
+    assert match, line
+    return match[1], match[2], match[3]
+
+
+def _each(line: str) -> Iterator[str]:
+    path, space, rest = line.partition(" ")
+    numbers = _EACH.search(path)
+    if numbers is None:
+        yield line
+        return
+    for number in cpu_list(numbers[1]):
+        one = path[: numbers.start()] + str(number) + path[numbers.end() :] + space + rest
+        yield _N.sub(lambda match, number=number: str(_stepped(number, match[1])), one)
+
+
+def _stepped(number: int, steps: str) -> int:
+    for sign, value in _STEP.findall(steps):
+        number = _STEPS[sign](number, int(value))
+    return number
+
+
+def programs(machine: str, folder: Path) -> dict[str, str]:
+    """Programs that say what those of a machine say; the environment that finds them."""
+    answers = yaml.safe_load((MACHINES / machine / "answers.yaml").read_text())
+    told: dict[str, dict[str, str]] = {name: dict(words) for name, words in _SLURM.items()}
+    for what in ("partition", "node", "config"):
+        told["scontrol"][f"--oneliner show {what}"] = answers[what]
+    told["srun"] = {"--mpi=list": "MPI plugin types are...\n" + "\n".join(answers["mpi"])}
+    told["sacctmgr"] = {"*": "\n".join(answers.get("accounts", []))}
+    told["lmod"] = {"*": "\n".join(answers.get("modules", []))}
+    told |= {name: {"*": ""} for name in answers.get("programs", [])}
+    for name, words in told.items():
+        cases = (
+            f"{_pattern(word)}) printf '%s\\n' {shlex.quote(said)};;"
+            for word, said in words.items()
+        )
+        program(folder, name, "\n".join(['case "$*" in', *cases, "*) exit 1;;", "esac"]))
+    return {"LMOD_CMD": str(folder / "lmod")}
+
+
+def _pattern(words: str) -> str:
+    return words if words == "*" else shlex.quote(words)
+
+
+def main(root: Path, machine: str) -> None:
+    """Answer each command, a list of words in a line: exit status, output and errors."""
+    from nimc.cluster import in_job, new_machine, node_look
+
+    _move(root)
+    answers: dict[str, Any] = yaml.safe_load((MACHINES / machine / "answers.yaml").read_text())
+
+    def look(name: str, *_: object, **__: object) -> in_job.JobLook:
+        known = (ROOT / "site" / f"{name}.yaml").exists()
+        site = in_job.load_machine(name) if known else None
+        wanted = (site.device, site.interface) if site else (None, None)
+        here = node_look.look(root, *wanted, [])
+        nodes = [replace(here, name=node, sees_lock=True) for node in ("n1", "n2")]
+        return in_job.JobLook("7", None, nodes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(node_look, "_address", answers["addresses"].get)
+        patch.setattr(new_machine, "look", look)
+        patch.setattr(in_job, "look", look)
+        for line in sys.stdin:
+            print(json.dumps(call(json.loads(line))), flush=True)
+
+
+def _move(root: Path) -> None:
+    """Let all that reads /proc and /sys by default read them below `root`."""
+    import conductor.counters
+    import records.machine.devices
+    import records.machine.host
+
+    new = {Path("/"): root, Path("/sys"): root / "sys"}
+    modules: list[ModuleType] = [
+        conductor.counters, records.machine.devices, records.machine.host,
+    ]  # fmt: skip
+    for function in (value for module in modules for value in vars(module).values()):
+        if defaults := getattr(function, "__defaults__", None):
+            function.__defaults__ = tuple(
+                new.get(value, value) if isinstance(value, Path) else value for value in defaults
+            )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

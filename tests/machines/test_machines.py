@@ -1,0 +1,135 @@
+"""Each machine in a box: `nimc init`, `doctor`, `plan` and the first job script, by commands."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from records.checkout import ROOT
+from records.machine.fabrics import FABRICS
+from tests.machines.box import MACHINES, programs, unpack
+from tests.reframe_tests.command import reframe, succeeded
+
+NAMES = sorted(path.parent.name for path in MACHINES.glob("*/right.yaml"))
+#: Of the checkout, what commands read.
+_FOLDERS = (
+    *("analysis", "campaigns", "conductor", "docs", "nimc", "records", "reframe_tests"),
+    *("scripts", "spack_envs", "testbed", "tests"),
+)
+
+
+def right(name: str) -> dict[str, Any]:
+    facts: dict[str, Any] = yaml.safe_load((MACHINES / name / "right.yaml").read_text())
+    return facts
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of this one, without its machines."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in _FOLDERS:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "conductor/mpi_put/mpi_put").unlink(missing_ok=True)  # it is built there
+    for name in ("site", "configs"):
+        (folder / name).mkdir()
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_first_contact(name, checkout, tmp_path, monkeypatch):
+    facts = right(name)
+    unpack(name, tmp_path / "root")
+    for variable, value in programs(name, tmp_path / "bin").items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setenv("PYTHONPATH", str(checkout))
+    init, doctor, *plans = said(
+        [*(sys.executable, "-m", "tests.machines.box", str(tmp_path / "root"), name)],
+        ["init", name],
+        ["doctor", "--machine", name, "--in-job", "--json"],
+        ["plan", "quick", "--machine", name, "--json"],
+        ["plan", "single_node", "--machine", name, "--json"],
+        folder=checkout,
+    )
+    assert init[0] == 0, init
+    check_site((checkout / "site" / f"{name}.yaml").read_text(), facts)
+    check_doctor(doctor, facts)
+    for status, out, err in plans:
+        assert (status, err) == (0, ""), err
+        planned = json.loads(out)
+        assert planned["why"] == ""
+        assert {"stream", "lammps"} <= {case["case"] for case in planned["cases"]}
+    check_job(name, checkout, tmp_path, facts)
+
+
+def said(program: list[str], *commands: list[str], folder: Path) -> list[Any]:
+    """Exit status, output and errors of each command."""
+    lines = "".join(f"{json.dumps(words)}\n" for words in commands)
+    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 600}
+    done = subprocess.run(program, input=lines, cwd=folder, env=os.environ, **options)
+    return [json.loads(line) for line in succeeded(done).splitlines()]
+
+
+def check_site(text: str, facts: dict[str, Any]) -> None:
+    """The file has these values, and none for the other keys that depend on hardware."""
+    site = yaml.safe_load(text)
+    hardware = {"injector", "device", "rails", "interface", "facts"}
+    assert {key: site.get(key) for key in facts["site"]} == facts["site"]
+    if facts["fabric"] != "shared memory":
+        assert hardware & site.keys() == hardware & facts["site"].keys()
+    words = " ".join(text.replace("\n# ", " ").split())
+    for part in facts.get("says", ()):
+        assert part in words
+
+
+def check_doctor(answer: list[Any], facts: dict[str, Any]) -> None:
+    status, out, err = answer
+    assert status == facts["doctor"], out + err
+    document = json.loads(out)
+    rows = {row["what"]: row for row in document["findings"]}
+    for what, (state, part) in facts["findings"].items():
+        assert (rows[what]["state"], part in rows[what]["detail"]) == (state, True), rows[what]
+    restricts = {"processor on nodes", "memory-side cache on nodes"}
+    assert restricts & rows.keys() == restricts & facts["findings"].keys()
+    kinds = {device["transport"] for device in document["host"]["rdma"]}
+    assert kinds == ({facts["fabric"]} - {"tcp", "shared memory"})
+
+
+def check_job(name: str, checkout: Path, folder: Path, facts: dict[str, Any]) -> None:
+    """What ReFrame would submit for STREAM with the wheels, and how it is compiled."""
+    words = ["--dry-run", f"--system={name}:batch", "-p", "^wheels$"]
+    succeeded(reframe(folder, name, "stream", *words, root=checkout))
+    (job,) = (folder / "stage").glob("*/*/*/stream/rfm_job.sh")
+    assert set(facts.get("job", ())) <= set(job.read_text().splitlines())
+    if "stream_array" in facts:
+        built = job.with_name("rfm_build.sh").read_text()
+        assert re.findall(r"-DSTREAM_ARRAY_SIZE=([0-9]+)", built) == [str(facts["stream_array"])]
+
+
+def test_each_fabric_of_the_table_has_a_machine():
+    assert {right(name)["fabric"] for name in NAMES} == set(FABRICS)
+
+
+def test_a_box_is_unpacked_as_its_lines_say(tmp_path, monkeypatch):
+    from tests.machines import box
+
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x/kernel.txt").write_text(
+        "# of x\na[0-1,7]/{n/2*2+1} = {n%2}\\t{n}\nb -> a0\nc !\nd = \n"
+    )
+    monkeypatch.setattr(box, "MACHINES", tmp_path)
+    unpack("x", tmp_path / "root")
+    root = tmp_path / "root"
+    assert [(root / path).read_text() for path in ("a0/1", "a1/1", "a7/7", "b/1", "d")] == [
+        *("0\t0\n", "1\t1\n", "1\t7\n", "0\t0\n", "\n")
+    ]
+    with pytest.raises(OSError, match="directory"):
+        (root / "c").read_text()
