@@ -23,6 +23,7 @@ from analysis.report.table import results_table
 from analysis.report.words import DASH, utc
 from analysis.samples.columns import write_table
 from analysis.samples.pairs import kinds
+from analysis.samples.provenance import all_hosts
 from analysis.statistics.interval import ends
 from records import units
 from records.arms import BASELINE
@@ -41,7 +42,7 @@ _DOUBTS = {Note.FIRST_ATTEMPTS.remedy, Note.MANY_REJECTED.remedy}
 
 
 def summary(run: RunData, shell: Shell | None = None) -> list[str]:
-    """The first sentences on a run: what was measured, what is lost, what to do next.
+    """The first sentences on a run: what disturbed it and was measured, is lost, what to do next.
 
     The commands in them are for this `shell`.
     """
@@ -49,7 +50,9 @@ def summary(run: RunData, shell: Shell | None = None) -> list[str]:
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
     step = words.next_step(run.results, run.header, run.commands(shell), run.pair_s)
-    return [_measured(run), _lost(effects), step]
+    hosts = all_hosts(run.provenance.values())
+    disturbed = words.disturbance(run.samples, [host.get("threads") for host in hosts])
+    return [*filter(None, [disturbed]), _measured(run), _lost(effects), step]
 
 
 def _measured(run: RunData) -> str:

@@ -42,6 +42,8 @@ class Section:
     files: Callable[[Sequence[RunData]], Files] | None = None
     #: Text of a link below the table of effects; empty for none.
     link: str = ""
+    #: Whether its title alone is shown until a reader opens it.
+    folded: bool = False
     #: Name of a template that several sections share; empty: its own.
     template: str = ""
 

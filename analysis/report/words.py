@@ -6,6 +6,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 import polars as pl
@@ -16,12 +17,14 @@ from analysis.report.sentences import MEANING, SENTENCES, WEIGH
 from analysis.samples.columns import MOST
 from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, ends
 from analysis.statistics.looks import next_look, unseen
+from records.acceptance import AcceptanceLimits
 from records.arms import arm_of, parts_of
 from records.calls import RunCommands
 from records.groups import grouped
 from records.notes import Note, remedy_of
 from records.run import RunHeader
 from records.text import duration as spent
+from records.text import some
 from records.units import SECONDS, plural, quantity
 
 #: Outcome of a run that does not count -> its meaning.
@@ -146,7 +149,24 @@ def headline(effects: Sequence[Result]) -> str:
         for row in rows[:_HEADED]
     ]
     more = [f"{len(rows) - _HEADED} more below"] if len(rows) > _HEADED else []
-    return f"{begin}: {', '.join([*said, *more])}."
+    return f"{_unsteady(rows)}{begin}: {', '.join([*said, *more])}."
+
+
+def _unsteady(rows: Sequence[Result]) -> str:
+    """That the baseline repeats itself less well than these effects are large, if so."""
+    hidden = [row for row in rows if row.verdict is not Verdict.NO_EFFECT and _is_hidden(row)]
+    if not hidden:
+        return ""
+    cases = "" if len(hidden) == len(rows) else f" of {some(map(named, hidden), _HEADED)}"
+    return f"The baseline{cases} varies by more than the effect. "
+
+
+def _is_hidden(row: Result) -> bool:
+    """Whether the baseline's repeatability reaches further from 1 than the effect."""
+    floor, effect = row.noise_floor, row.slowdown
+    if not floor or not effect:
+        return False
+    return abs(effect.value - 1) < max(abs(floor.low - 1), abs(floor.high - 1))
 
 
 #: Verdicts on runs that are slower, which a lost core may explain.
@@ -340,6 +360,28 @@ def conditions(samples: pl.DataFrame) -> str:
     if steal:
         said.append(f"the hypervisor took up to {max(steal):.1%} of the processor time")
     return f"During the runs that count, {' and '.join(said)}." if said else ""
+
+
+def disturbance(samples: pl.DataFrame, threads: Sequence[object]) -> str:
+    """What disturbed the runs that count beyond the usual limits; empty if nothing did.
+
+    `threads` are the numbers of hardware threads of the nodes.
+    """
+    counted = samples.filter(status="counts")
+    usual = AcceptanceLimits()
+    said = []
+    foreign, steal = (counted[name].drop_nulls() for name in ("foreign_cpus", "steal_share"))
+    if len(foreign) and median(foreign) > (usual.foreign_cpus or 0):
+        total = f"of {threads[0]} " if len(set(threads)) == 1 and threads[0] else ""
+        said.append(
+            f"other programs kept {median(foreign):.1f} {total}hardware threads busy in the median"
+            f" run, {max(foreign):.1f} at most"
+        )
+    if len(steal) and median(steal) > (usual.steal_share or 0):
+        said.append(
+            f"the hypervisor took {median(steal):.1%} of the processor time in the median run"
+        )
+    return f"Disturbed: {' and '.join(said)}; this campaign rejects no run for it." if said else ""
 
 
 def _limits(row: Result) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -536,8 +537,9 @@ def _table(runs: Sequence[RunData]) -> Files:
     return {"counters.parquet": all_rows(runs, "counters")} if counted else {}
 
 
-QUESTIONS = (LOSSES, CHANGES, ACROSS, WITHIN, PRICES, COUNTERS, ABSENT)
+_WHY = (LOSSES, CHANGES, ACROSS, WITHIN, PRICES)
 SECTIONS = [
-    section(question, "run", 80 + place, _table if question is COUNTERS else None)
-    for place, question in enumerate(QUESTIONS)
+    *(section(question, "run", 80 + place) for place, question in enumerate(_WHY)),
+    replace(section(COUNTERS, "end", 96, _table), folded=True),
+    replace(section(ABSENT, "end", 97), folded=True),
 ]

@@ -34,6 +34,7 @@ from tests.analysis.synthetic import (
     samples,
     write_run,
 )
+from tests.captures import RUN_QUICK
 
 _VOID = {"meta", "link", "br", "img", "hr", "wbr"}
 
@@ -384,6 +385,54 @@ def test_the_headline_says_of_which_cases_memory_is_the_cause_and_of_which_cores
     said = headline([of[Verdict.NO_CONTROL], of[Verdict.INCONCLUSIVE]])
     assert said.startswith("Slower, but lost cores may explain it: NO_CONTROL takes 1.61")
     assert "INCONCLUSIVE" not in said
+
+
+@pytest.mark.parametrize(
+    ("slowdown", "floor", "verdict", "begin"),
+    [
+        # Of 1.10, a band that reaches further from 1 on either side; or not as far.
+        (
+            1.10,
+            (0.95, 1.12),
+            Verdict.INCONCLUSIVE,
+            "The baseline varies by more than the effect. No",
+        ),
+        (
+            1.10,
+            (0.85, 1.02),
+            Verdict.INCONCLUSIVE,
+            "The baseline varies by more than the effect. No",
+        ),
+        (
+            0.90,
+            (0.85, 1.02),
+            Verdict.INCONCLUSIVE,
+            "The baseline varies by more than the effect. No",
+        ),
+        (1.10, (0.95, 1.05), Verdict.INCONCLUSIVE, "No slowdown is shown: "),
+        (1.01, (0.98, 1.02), Verdict.NO_EFFECT, "No effect of network writes: "),
+    ],
+)
+def test_the_headline_begins_with_a_baseline_that_varies_more_than_the_effect(
+    run: RunData, slowdown: float, floor: tuple[float, float], verdict: Verdict, begin: str
+) -> None:
+    effect = Estimate(slowdown, slowdown - 0.2, slowdown + 0.2)
+    row = _effect(run, slowdown=effect, noise_floor=Interval(*floor), verdict=verdict)
+    assert headline([row]).startswith(begin)
+    steady = replace(row, case="steady", noise_floor=Interval(1.0, 1.0))
+    named = "The baseline of lammps varies by more than the effect. "
+    assert headline([row, steady]).startswith(named) == ("varies" in begin)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_counters_come_last_and_folded() -> None:
+    """Cases, then the papers' tables, then what was counted and what was not."""
+    text = well_formed(load_run(RUN_QUICK))
+    titles = ['<h3 style="margin-top:0">lammps', "Table III: applications, here and as published <"]
+    titles += [f"<details><summary>{of}" for of in ("Processor time", "Counters of", "Not counted")]
+    places = [text.index(title) for title in titles]
+    assert places == sorted(places)
+    assert "<p>Disturbed: other programs kept 1.3 of 2 hardware threads busy" in text
 
 
 def test_a_requested_case_without_pairs_is_not_measured(tmp_path: Path) -> None:

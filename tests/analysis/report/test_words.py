@@ -6,6 +6,7 @@ from analysis.report.sentences import SENTENCES
 from analysis.report.words import (
     breakable,
     conditions,
+    disturbance,
     facts,
     notes_of,
     ranges,
@@ -148,6 +149,33 @@ def test_names_lists_and_times() -> None:
     assert utc(None) == "not finished"
     assert utc(1e300) == "1e+300 is not a date"
     assert utc(float("nan")) == "nan is not a date"
+
+
+@pytest.mark.parametrize(
+    ("foreign", "steal", "threads", "said"),
+    [
+        ([0.2, 0.2, 5.0], [0.0, 0.0, 0.0], [2], ""),
+        ([None, None, None], [None, None, None], [], ""),
+        (
+            *([1.0, 1.2, 1.4], [0.0, 0.0, 0.0], [2, 2]),
+            "Disturbed: other programs kept 1.2 of 2 hardware threads busy in the median run, 1.4"
+            " at most; this campaign rejects no run for it.",
+        ),
+        (
+            *([1.0, 1.2, 1.4], [0.1, 0.2, 0.3], [2, 4]),
+            "Disturbed: other programs kept 1.2 hardware threads busy in the median run, 1.4 at"
+            " most and the hypervisor took 20.0% of the processor time in the median run; this"
+            " campaign rejects no run for it.",
+        ),
+    ],
+)
+def test_what_disturbed_a_run_is_said_with_figures_of_the_runs_that_count(
+    foreign: list[float | None], steal: list[float | None], threads: list[int], said: str
+) -> None:
+    """Usual limits are a quarter of a thread, and 2 % of the time; the last run does not count."""
+    columns = {"foreign_cpus": [*foreign, 9.0], "steal_share": [*steal, 0.9]}
+    status = [*["counts"] * 3, "rejected"]
+    assert disturbance(pl.DataFrame({**columns, "status": status}), threads) == said
 
 
 def test_commands_of_a_sentence_are_code_and_dates_do_not_break() -> None:
