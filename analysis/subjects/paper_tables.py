@@ -309,7 +309,7 @@ TABLE_3 = _table(
 _LINK = "Compare with {} of Groves, Grant and Arnold (2016)."
 SECTIONS = [
     Section("lead", 0, "picture", picture),
-    replace(section(TABLE_2, "end", 89), link=_LINK.format("Table II")),
-    replace(section(TABLE_3, "end", 90), link=_LINK.format("Table III")),
-    section(ESTIMATORS, "end", 92),
+    replace(section(TABLE_2, "end", 89), folded=True, link=_LINK.format("Table II")),
+    replace(section(TABLE_3, "end", 90), folded=True, link=_LINK.format("Table III")),
+    replace(section(ESTIMATORS, "end", 92), folded=True),
 ]

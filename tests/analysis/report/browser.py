@@ -22,7 +22,7 @@ LIGHT, DARK = (f"--blink-settings=preferredColorScheme={scheme}" for scheme in (
 _WRAPPER = """<!doctype html><body><pre id="found"></pre><script>
 const pages = %s;
 const look = frame => {
-  const page = frame.contentDocument, root = page.documentElement;
+  const page = frame.contentDocument, root = page.documentElement, folded = root.scrollHeight;
   page.querySelectorAll("details").forEach(d => d.open = true);
   const right = node => {
     const range = page.createRange();
@@ -52,6 +52,7 @@ const look = frame => {
   });
   return {
     details: page.querySelectorAll("details").length,
+    folded, opened: root.scrollHeight,
     width: root.clientWidth, scroll: root.scrollWidth, wide, stuck, crossing,
     ink: frame.contentWindow.getComputedStyle(page.body).color,
     loaded: frame.contentWindow.performance.getEntriesByType("resource").map(e => e.name)

@@ -165,6 +165,11 @@ def _quick() -> str:
     return page.render([load_run(RUN_QUICK)])
 
 
+def test_a_campaign_is_short_on_a_phone_until_its_parts_are_opened(tmp_path: Path) -> None:
+    (found,) = look(tmp_path, (_quick(), 420))
+    assert found["folded"] <= 8000 < found["opened"]
+
+
 @pytest.mark.parametrize(("of", "most"), [(_quick, 7), (_of_machine, 8), (_index, 4)])
 def test_a_campaign_or_a_year_is_printed_on_few_sheets(
     tmp_path: Path, of: Callable[[], str], most: int
