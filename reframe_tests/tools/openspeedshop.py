@@ -2,6 +2,9 @@
 
 A run leaves the collectors' files; `ossutil` makes a database of them, and `openss -batch` views of
 that. Both exit with 0 when there is nothing to see, so their output and files are checked.
+
+A build for CBTF, such as Spack's, has `osscollect` and no `ossutil`: `cbtfrun` starts the ranks,
+and `osscollect` makes the database. Its `ossrun` has no collectors.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ from records.programs import ask, first_line, last_line
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
 
-#: Programs of Open|SpeedShop and PAPI that a run needs.
+#: Programs of Open|SpeedShop and PAPI that a run needs, offline and with CBTF.
 _PROGRAMS = ("ossrun", "ossutil", "openss", "papi_command_line")
+_CBTF_PROGRAMS = ("osscollect", "cbtfrun", "openss", "papi_command_line")
 _CLOCK = "perf::TASK-CLOCK"
 #: Events of `hwcsamp`, which takes at most six. PAPI counts user level only. The clock is the last:
 #: the collector of the last commit loses events that follow the first, and prints 0 for them.
@@ -31,6 +35,16 @@ EVENTS = (
     "PAPI_TOT_CYC",
     "PAPI_TOT_INS",
     "PAPI_L3_TCM",
+    _CLOCK,
+)
+#: The six presets of figure 4 of Groves, Grant and Arnold (2016).
+FIGURE_4 = (
+    "PAPI_STL_ICY",
+    "PAPI_L1_TCM",
+    "PAPI_L2_TCM",
+    "PAPI_L3_TCM",
+    "PAPI_L2_TCH",
+    "PAPI_L3_TCH",
     _CLOCK,
 )
 #: Least share of the sampled CPU time that the clock shows if it was counted (0.7 to 2 were seen).
@@ -46,7 +60,9 @@ _FRONT, _RANK = (
     for part in ("front", "rank")
 )
 #: Messages of collectors that have lost counts; Open|SpeedShop exits with 0 nevertheless.
-_REFUSALS = re.compile(r"^.*(?:OpenSS_PAPIerror|cannot be counted|PAPI_overflow\(\)).*$", re.M)
+_REFUSALS = re.compile(
+    r"^.*(?:(?:OpenSS|CBTF)_PAPIerror|cannot be counted|PAPI_overflow\(\)).*$", re.M
+)
 #: What `papi_command_line` says of an event.
 _FAILED = re.compile(r"^Failed adding: (\S+)\s*\nbecause: (.*)$", re.M)
 _ADDED = re.compile(r"^Successfully added: (\S+)", re.M)
@@ -79,23 +95,24 @@ class OpenSpeedShop(Tool):
 
     def environment(self) -> dict[str, str]:
         """Rates and thresholds."""
-        return {self._variable(self.setting): self.value}
+        variable = self._variable(self.setting)
+        return {f"OPENSS_{variable}": self.value, f"CBTF_{variable}": self.value}
 
     def _variable(self, name: str) -> str:
-        """The variable of the environment that sets this of the collector."""
-        return f"OPENSS_{self.collector.upper()}_{name}"
+        """What sets this of the collector, after the prefix of the build."""
+        return f"{self.collector.upper()}_{name}"
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface. Gathers the files of the run first, on the node where this runs."""
         for path in base.files_of(folder, ranks, "rank", ".err").values():
             if refusal := _REFUSALS.search(path.read_text(errors="replace")):
                 raise ToolError(f"{path}: {refusal[0].strip()}")
-        gather(folder, ranks)
+        gather(folder, ranks, self.collector, self.environment())
         return [row for rank in range(ranks) for row in self._rows(folder, rank)]
 
     def missing(self) -> str | None:
         """See the interface."""
-        for program in _PROGRAMS:
+        for program in _CBTF_PROGRAMS if _has_cbtf() else _PROGRAMS:
             if shutil.which(program) is None:
                 return f"{program} is not on PATH: docs/tools.md says which build is needed"
         with tempfile.TemporaryDirectory() as place:
@@ -125,7 +142,9 @@ class OpenSpeedShop(Tool):
             raise ToolError(f"{tried}: no such file: the events were not tried")
         text = tried.read_text(errors="replace")
         rows = []
-        for event in _ADDED.findall(text)[: self.most]:
+        added = _ADDED.findall(text)
+        taken = _taken(added, self.most)
+        for event in taken:
             column = self.column.format(event).lower()
             if column not in sums:
                 raise ToolError(f"{path}: no column of {event}; found: {', '.join(sums)}")
@@ -134,12 +153,26 @@ class OpenSpeedShop(Tool):
         if self.most == 1:  # the first that can be counted, whatever was tried before it
             return rows
         _require_clock(path, sums, rows)
+        left = [event for event in added if event not in taken]
+        rows += [CounterRow(rank, event, None, "count", "not counted") for event in left]
         for event, reason in _FAILED.findall(text):
             # An event that exists may lack a counter, because of the others.
             exists = reason.startswith("Event exists")
             state: State = "not counted" if exists else "not supported"
             rows.append(CounterRow(rank, event, None, "count", state))
         return rows
+
+
+def _taken(added: Sequence[str], most: int) -> list[str]:
+    """Those of the events that can be counted which the collector is given; the clock is last."""
+    if most == 1:
+        return list(added[:1])
+    others = [event for event in added if event != _CLOCK]
+    return [*others[: most - 1], *(event for event in added if event == _CLOCK)]
+
+
+def _has_cbtf() -> bool:
+    return shutil.which("osscollect") is not None
 
 
 def _require_clock(path: Path, sums: Mapping[str, float], rows: Sequence[CounterRow]) -> None:
@@ -155,6 +188,7 @@ def _require_clock(path: Path, sums: Mapping[str, float], rows: Sequence[Counter
 
 TOOLS: tuple[Tool, ...] = (
     OpenSpeedShop("openspeedshop", "hwcsamp", "RATE", "100", EVENTS, most=6),
+    OpenSpeedShop("openspeedshop:figure4", "hwcsamp", "RATE", "100", FIGURE_4, most=6),
     OpenSpeedShop(
         *("openspeedshop:hwc", "hwc", "THRESHOLD", "10000000", ("PAPI_TOT_CYC", _CLOCK)),
         most=1,
@@ -169,8 +203,14 @@ TOOLS: tuple[Tool, ...] = (
 
 #: Folder of the collectors' files, within that of the run.
 RAW = "raw"
-#: What `ossutil` makes; it is not changed afterwards.
-_DATABASE = "X.0.openss"
+#: What `osscollect` starts when it only gathers, and what it starts that by.
+_NOTHING = "/bin/true"
+#: Gathers with the collector's settings, which the view needs. Arguments: collector, `_NOTHING`.
+_COLLECT = (
+    "[ ! -e settings ] || . ./settings; export OPENSS_DEFER_VIEW=1"
+    f" OPENSS_RAWDATA_DIR=$PWD/{RAW} OPENSS_DB_DIR=$PWD;"
+    ' exec osscollect --offline --collector "$1" --cbtfrunpath "$2" --program "$2"'
+)
 _COPY, _PROCESSES, _COMMANDS = "copy.openss", "processes.txt", "commands.txt"
 #: A process and its rank, in the output of `expstatus`. Views by rank would include the processes
 #: that have none, such as a script that starts the program.
@@ -184,16 +224,28 @@ def view_path(folder: Path, rank: int) -> Path:
     return folder / f"rank-{rank}.csv"
 
 
-def gather(folder: Path, ranks: int) -> None:
+def _database(folder: Path, collector: str, settings: Mapping[str, str]) -> Path:
+    """Make the database of the collectors' files. Raises ToolError."""
+    words, name = ["ossutil", RAW], "X.0.openss"
+    if _has_cbtf():
+        words = ["sh", "-c", _COLLECT, "osscollect", collector, _NOTHING]
+        name = f"{Path(_NOTHING).name}-{collector}-0.openss"
+    program = "osscollect" if _has_cbtf() else "ossutil"
+    database = folder / name
+    database.unlink(missing_ok=True)  # of an attempt that was interrupted
+    said = _run(folder, program, words, settings=settings)
+    if not database.is_file():
+        raise ToolError(f"{database}: not made by {program}: {first_line(said)}")
+    return database
+
+
+def gather(folder: Path, ranks: int, collector: str, settings: Mapping[str, str]) -> None:
     """Write the view of each rank, unless all are there. Raises ToolError."""
     if all(view_path(folder, rank).is_file() for rank in range(ranks)):
         return
-    database = folder / _DATABASE
     if not any((folder / RAW).glob("*")):
         raise ToolError(f"{folder / RAW}: no data: was the application started by ossrun?")
-    said = _run(folder, ["ossutil", RAW])
-    if not database.is_file():
-        raise ToolError(f"{database}: not made by ossutil: {first_line(said)}")
+    database = _database(folder, collector, settings)
     # openss may change the database that it reads.
     shutil.copyfile(database, folder / _COPY)
     processes = folder / _PROCESSES
@@ -228,7 +280,7 @@ def _ask(folder: Path, commands: Mapping[Path, str], complete: str) -> None:
         text = "\n".join([f"exprestore -f {_COPY}", *words, "exit", ""])
         replace_text(folder / _COMMANDS, text)
         with (folder / _COMMANDS).open() as file:
-            said = _run(folder, ["openss", "-batch"], file)
+            said = _run(folder, "openss", ["openss", "-batch"], file)
     if lacking := [path for path in commands if complete not in _content(path)]:
         raise ToolError(f"{lacking[0]}: {last_line(_content(lacking[0]) or said)}")
 
@@ -237,20 +289,27 @@ def _content(path: Path) -> str:
     return path.read_text(errors="replace") if path.is_file() else ""
 
 
-def _run(folder: Path, words: Sequence[str], stdin: IO[str] | None = None) -> str:
-    """What a program printed, also in `PROGRAM.txt`. Raises ToolError if it does not run."""
+def _run(
+    folder: Path,
+    name: str,
+    words: Sequence[str],
+    stdin: IO[str] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> str:
+    """What a program printed, also in `NAME.txt`. Raises ToolError if it does not run."""
     # Where `openss` finds its plugins and its Python, derived from its own place.
     program = shutil.which("openss")
     prefix = Path(program).resolve().parent.parent if program else Path()
     plugins = str(next(iter(sorted(prefix.glob("lib*/openspeedshop"))), prefix))
     environment = {**os.environ, "OPENSS_PLUGIN_PATH": plugins, "PYTHONPATH": plugins}
+    environment |= settings or {}
     answer = ask(words, environment, timeout_s=_GATHER_TIMEOUT_S, stdin=stdin, folder=folder)
     if answer.status is None:
-        raise ToolError(f"{folder}: {words[0]} does not run: {answer.reason}")
-    replace_text(folder / f"{words[0]}.txt", answer.text)
+        raise ToolError(f"{folder}: {name} does not run: {answer.reason}")
+    replace_text(folder / f"{name}.txt", answer.text)
     if not answer.ok:
         said = f"exit status {answer.status}: {first_line(answer.text)}"
-        raise ToolError(f"{folder}: {words[0]}: {said}")
+        raise ToolError(f"{folder}: {name}: {said}")
     return answer.text
 
 

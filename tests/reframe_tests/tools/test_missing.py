@@ -32,6 +32,11 @@ OSS = {
     **{"ossrun": ': > "$OPENSS_RAWDATA_DIR/data"', "ossutil": ":", "openss": ":"},
     "papi_command_line": TRIES,
 }
+#: A build for CBTF, whose `ossrun` has no collectors.
+CBTF = {
+    **{"osscollect": ":", "cbtfrun": ': > "$CBTF_RAWDATA_DIR/data"', "openss": ":"},
+    **{"ossrun": "exit 1", "papi_command_line": TRIES},
+}
 CLOCKLESS = {**OSS, "papi_command_line": f"{TRIES} | grep -v TASK-CLOCK"}
 
 
@@ -47,6 +52,9 @@ def perf(unknown: str, counted: str) -> dict[str, str]:
         ("likwid:MEM", {}, "no likwid-perfctr on PATH"),
         ("perf_stat", {}, "perf is not installed"),
         ("openspeedshop", {}, "ossrun is not on PATH"),
+        ("openspeedshop:figure4", CBTF, None),
+        ("openspeedshop", {"osscollect": ":"}, "cbtfrun is not on PATH"),
+        ("openspeedshop", {**CBTF, "cbtfrun": ":"}, "leaves no data"),
         (
             *("likwid:MEM", {"likwid-perfctr": f"echo '{UNKNOWN}' >&2\nexit 1"}),
             f"LIKWID does not know this processor: {UNKNOWN}",

@@ -15,7 +15,7 @@ import pytest
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import ToolError
 from reframe_tests.tools.openspeedshop import gather, read_view, view_path
-from tests.reframe_tests.command import script
+from tests.reframe_tests.command import run_tool, script
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "openspeedshop"
 COMMAND = re.compile(r"openss>>expview -v linkedobjects -r (\d) -F csv\n")
@@ -114,6 +114,7 @@ def test_overflows_and_samples_are_seconds(tmp_path, collector, event, seconds):
         "hwcsamp: PAPI event PAPI_TOT_CYC cannot be counted: Event does not exist",
         "OpenSS_PAPIerror:OpenSS_Start, -1 in 18446744073709551602: Invalid argument",
         "PAPI_overflow() for event 0x40000000 FAILED!",
+        "CBTF_PAPIerror:CBTF_Create_Eventset PAPI_event_name_to_code, -7 in 1: no such event",
     ],
 )
 def test_what_a_collector_refused_during_the_run_is_an_error(tmp_path, line):
@@ -182,7 +183,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_each_rank_has_the_view_of_its_process(folder):
-    gather(folder, 2)
+    gather(folder, 2, "hwcsamp", {})
     names = [view_path(folder, rank).read_text().split(",")[-1] for rank in (0, 1)]
     assert [name.strip() for name in names] == ["app", "app of 11"]
     # A command that openss lost was asked again: status, views without an experiment, views.
@@ -192,24 +193,61 @@ def test_each_rank_has_the_view_of_its_process(folder):
     assert not (folder / "copy.openss").exists()
 
 
+#: Makes the database that its options and variables name, as openss/osscollect.cxx does.
+OSSCOLLECT = """#!/bin/sh
+echo "$@ $CBTF_HWCSAMP_RATE $CBTF_HWCSAMP_EVENTS $OPENSS_DEFER_VIEW" > called
+[ -d "$OPENSS_RAWDATA_DIR" ] && : > "$OPENSS_DB_DIR/true-$3-0.openss"
+"""
+
+
+def test_a_build_for_cbtf_gathers_by_osscollect_which_starts_nothing(folder):
+    script(folder.parent / "bin/osscollect", OSSCOLLECT)
+    (folder.parent / "bin/ossutil").unlink()
+    (folder / "settings").write_text("export CBTF_HWCSAMP_EVENTS='PAPI_TOT_CYC,PAPI_L1_TCM'\n")
+    gather(folder, 2, "hwcsamp", TOOLS["openspeedshop"].environment())
+    assert (folder / "called").read_text().strip() == (
+        "--offline --collector hwcsamp --cbtfrunpath /bin/true --program /bin/true"
+        " 100 PAPI_TOT_CYC,PAPI_L1_TCM 1"
+    )
+    assert "app of 11" in view_path(folder, 1).read_text()
+    assert not (folder / "X.0.openss").exists()
+
+
+def test_the_clock_is_counted_with_five_of_six_presets(folder):
+    tries = 'for event; do echo "Successfully added: $event"; done'
+    for name, body in (("papi_command_line", tries), ("ossrun", ":")):
+        script(folder.parent / "bin" / name, body)
+    tool = TOOLS["openspeedshop:figure4"]
+    run_tool(tool, folder, "true")
+    taken = "PAPI_STL_ICY,PAPI_L1_TCM,PAPI_L2_TCM,PAPI_L3_TCM,PAPI_L2_TCH,perf::TASK-CLOCK"
+    (line,) = (folder / "settings").read_text().splitlines()
+    assert line == f"export OPENSS_HWCSAMP_EVENTS='{taken}' CBTF_HWCSAMP_EVENTS='{taken}'"
+    columns = [*taken.split(","), "LinkedObject"]
+    table = f"Exclusive CPU time in seconds.,{','.join(columns)}\n0.5,1,2,3,4,5,500000000,app\n"
+    (folder / "rank-0.csv").write_text(table)
+    found = {row.event: (row.value, row.state) for row in tool.parse(folder, 1)}
+    assert [found[name][0] for name in taken.split(",")] == [1, 2, 3, 4, 5, 0.5]
+    assert found["PAPI_L3_TCH"] == (None, "not counted")
+
+
 def test_what_openss_lacks_is_named(folder, monkeypatch):
     message = "No performance measurements were made for app"
     (folder.parent / "expview").write_text(message)
     with pytest.raises(ToolError, match=rf"rank-0\.csv: {message}$"):
-        gather(folder, 2)
+        gather(folder, 2, "hwcsamp", {})
     with pytest.raises(ToolError, match="no data of rank 2; found 2 of 3"):
-        gather(folder, 3)
+        gather(folder, 3, "hwcsamp", {})
     view_path(folder, 0).unlink()
     (folder / "X.0.openss").unlink()
     (folder.parent / "fails").touch()
     with pytest.raises(ToolError, match=r"X\.0\.openss: not made by ossutil: Unable to open"):
-        gather(folder, 2)
+        gather(folder, 2, "hwcsamp", {})
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(ToolError, match="ossutil does not run"):
-        gather(folder, 2)
+        gather(folder, 2, "hwcsamp", {})
 
 
 def test_a_program_without_mpi_is_one_rank(folder):
     (folder.parent / "expstatus").write_text(STATUS.replace(" -r 1", "").replace(" -r 0", ""))
-    gather(folder, 1)
+    gather(folder, 1, "hwcsamp", {})
     assert "-p" not in (folder / "commands.txt").read_text()
