@@ -49,6 +49,9 @@ class Program:
     def environment(self, writer):
         return {}
 
+    def listens_over_tcp(self, writer):
+        return True
+
     def parser(self, writer):
         return self
 
