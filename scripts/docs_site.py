@@ -41,6 +41,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     report = render([load_run(_SAMPLE)]).replace("<header>", f"<header>\n{_BACK}", 1)
     files.append(File.generated(config, "sample-report.html", content=report))
     linked = {link for page in files.documentation_pages() for link in _outside(page)}
+    in_root = {link for name in _PLACES for link, _ in _LINK.findall((ROOT / name).read_text())}
+    linked |= {name for name in in_root if "/" not in name and (ROOT / name).is_file()}
     for name in sorted(linked - set(_PLACES)):
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     return files
