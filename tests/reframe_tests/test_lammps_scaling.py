@@ -24,7 +24,7 @@ SETTINGS = {
     "retries": 3,
     "writers": "daly:1",
     "write": "0.4s",
-    "messages": 300,
+    "fill": 0.1,
     "tolerance_s": 1.0,
     "allowed_share": 0.25,
     "run_timeout_s": 300,
@@ -55,7 +55,7 @@ def test_writes_are_done_as_planned(cluster: Cluster, tmp_path: Path) -> None:
     assert abs(table["done"] - table["planned"]) <= 2
     assert table["missing_share"] <= 0.25
     assert table["unplanned"] == 0
-    assert table["bytes_b"] == table["done"] * 300 * 65536
+    assert table["bytes_b"] == table["done"] * table["messages"] * 65536
     assert table["clock_error_s"] < 0.1
     (writer,) = kept["writers"]
     assert (writer["origin"], writer["transport"]) == ("node3", "tcp")
