@@ -56,7 +56,7 @@ def _shipped(campaign: str) -> str:
 
 @dataclass(frozen=True)
 class RunCommands:
-    """What goes on with a run, for a shell of this host; without one, for other hosts."""
+    """Commands that continue a run, for a shell of this host; without one, for other hosts."""
 
     run: Path
     campaign: str

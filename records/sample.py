@@ -50,6 +50,8 @@ Proof = Literal["device", "memory", "unproven"]
 #: A writer's marks prove its writes if the target found at least this share of the bytes claimed:
 #: the rate of a writer that the application slows down is not even.
 PROVEN_SHARE = 0.75
+#: Writers at full rate reach at least this share of the link's rate alone.
+FULL_SHARE = 0.8
 
 #: Largest mean rate of a limited writer, as a multiple of what was requested, and the messages that
 #: may be added: a limiter counts whole messages.

@@ -17,7 +17,7 @@ from analysis.samples.provenance import all_hosts, differing
 from records.arms import BASELINE, arm_of
 from records.notes import Note
 from records.run import RunHeader, facts_of
-from records.sample import Better
+from records.sample import FULL_SHARE, Better
 from records.units import quantity
 
 
@@ -76,10 +76,6 @@ def name_contention(
     return [named.get((row.case, row.arm), row) for row in rows]
 
 
-#: The share of the link's rate that writers at full rate reach alone.
-_FULL_SHARE = 0.8
-
-
 def note_link_share(
     rows: Iterable[Result], samples: pl.DataFrame, header: RunHeader
 ) -> list[Result]:
@@ -107,7 +103,7 @@ def _link_share(alone_b_s: float, link_b_s: float | None) -> str:
     if link_b_s is None:
         return Note.LINK_UNKNOWN()
     share = alone_b_s / link_b_s
-    note = Note.LINK_SHARE if share >= _FULL_SHARE else Note.BELOW_LINK
+    note = Note.LINK_SHARE if share >= FULL_SHARE else Note.BELOW_LINK
     return note(share=share, link=quantity(link_b_s, "B/s"))
 
 

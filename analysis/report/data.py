@@ -124,7 +124,7 @@ class RunData:
         return {case: took_s / pairs[case] for case, took_s in took if case in pairs}
 
     def commands(self, shell: Shell | None) -> RunCommands:
-        """What goes on with the run, typed in a `shell` of this host; None: on another host."""
+        """Commands that continue the run, for a `shell` of this host; None: on another host."""
         return RunCommands(self.path, self.header.campaign, self.header.machine, shell)
 
     def earlier(self) -> int:

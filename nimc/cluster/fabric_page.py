@@ -102,7 +102,7 @@ def _variables(row: Fabric) -> str:
 
 
 def with_table(readme: str) -> str:
-    """README with its table of fabrics made anew."""
+    """README with its current table of fabrics."""
     head = short().splitlines()[0]
     before, _, after = readme.partition(head)
     _, _, rest = after.partition("\n\n")

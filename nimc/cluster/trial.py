@@ -15,8 +15,9 @@ from nimc.cluster.node_look import LookedAt
 from records.errors import InputError
 from records.machine import devices
 from records.machine.site import Machine
+from records.notes import Note
 from records.plan import BlockPlan
-from records.sample import WriterRecord
+from records.sample import FULL_SHARE, WriterRecord
 from records.text import some
 from records.treatment import Treatment
 from records.units import plural, quantity
@@ -26,13 +27,6 @@ from reframe_tests import planning
 CASE = "trial"
 #: How long a writer may take until it reports a row, seconds: of six, some may fail in two minutes.
 _READY_S = 20.0
-#: The share of the link's rate below which writers do not write at full rate.
-_FULL_SHARE = 0.8
-_NOT_FULL = (
-    "more origins, larger messages, or another `queue_pairs`; or correct nic.link_rate in"
-    " site/{machine}.yaml"
-)
-_UNPROVEN = "name the `device` that counts them in site/{machine}.yaml, or take mpi_put"
 _REJECTED = "docs/reliability.md has what each reason means"
 
 
@@ -120,9 +114,9 @@ def _finding(one: Trial, what: str, nodes: Sequence[LookedAt], site: Machine) ->
     if one.rejection:
         return lacking(what, f"a run would be rejected: {one.rejection}; {detail}", _REJECTED)
     if unproven:
-        return lacking(what, f"unproven; {detail}", _UNPROVEN.format(machine=site.name))
-    if share is not None and share < _FULL_SHARE:
-        return lacking(what, detail, _NOT_FULL.format(machine=site.name))
+        return lacking(what, f"unproven; {detail}", Note.UNPROVEN.remedy)
+    if share is not None and share < FULL_SHARE:
+        return lacking(what, detail, Note.BELOW_LINK.remedy)
     return Finding(what, "ok", detail)
 
 

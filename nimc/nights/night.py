@@ -90,10 +90,10 @@ class NightRun:
         return summary.path_of(self.results, self.campaign.stem, self.machine, self.night)
 
     def run(self) -> Summary:
-        """Run the night, or report why not; write its summary and tell it.
+        """Run the night, or report why not; write its summary and send its message.
 
-        Raises InputError for a campaign that cannot be run, once the summary says so. What could
-        not be told of earlier nights is told first.
+        Raises InputError for a campaign that cannot be run, once the summary says so. Messages of
+        earlier nights that failed are sent first.
         """
         self._tell_again()
         with suppress(InputError, OSError):  # what an earlier attempt of the night has left
@@ -128,13 +128,13 @@ class NightRun:
         return told
 
     def _tell_again(self) -> None:
-        """Tell what could not be told of earlier nights, until that fails again."""
+        """Send the messages of earlier nights that failed, until one fails again."""
         for path in summary.paths_of(self.results, self.campaign.stem, self.machine):
             with suppress(InputError, OSError):
                 before = summary.load(path)
                 if before.finished_s is None or before.told:
                     continue
-                self.log(f"night {before.night} is told again")
+                self.log(f"sends the message of night {before.night} again")
                 if not self._tell(before, path).told:
                     return
 

@@ -292,7 +292,7 @@ def reject(sample: Sample, outcome: Outcome, reason: str) -> Sample:
 
 
 def commands(run: str = "run") -> RunCommands:
-    """What goes on with a run of the campaign `quick`, on other hosts than this one."""
+    """Commands that continue a run of the campaign `quick`, on other hosts than this one."""
     return RunCommands(Path(run), "quick", "far")
 
 
