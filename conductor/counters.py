@@ -69,7 +69,7 @@ def read_one_sided(device: str, passed: Passed, root: Path = Path("/")) -> int |
 
 def why_none(device: str, root: Path = Path("/")) -> str:
     """What the files say in which a device would count what it receives, each in a few words."""
-    names, said = _names(device, root), list[str]()
+    names, contents = _names(device, root), list[str]()
     for row in _rows(device, root):
         for file in row.received:
             path = root / file.partition("#")[0].format(**names)
@@ -81,8 +81,8 @@ def why_none(device: str, root: Path = Path("/")) -> str:
                 content = error.strerror or str(error)
             if _number(root, file.format(**names), names["interface"]) is None:
                 shown = f"no {names['interface']}" if "#" in file else one_line(content) or "empty"
-                said.append(f"{path.parent.name}/{path.name}: {shown}")
-    return "; ".join(dict.fromkeys(said)) or "its fabric is not known"
+                contents.append(f"{path.parent.name}/{path.name}: {shown}")
+    return "; ".join(dict.fromkeys(contents)) or "its fabric is not known"
 
 
 def _rows(device: str, root: Path) -> list[Counter]:

@@ -242,12 +242,12 @@ def end_descendants(grace_s: float = _LEFT_S, hurried: Callable[[], bool] = lamb
     those of ranks in shared memory too, but not at a second signal. The same to what they leave.
     Then, or once it is `hurried`, SIGKILL to all descendants.
     """
-    left, here, asked = descendants(), os.getpid(), set[int]()
+    left, here, signalled = descendants(), os.getpid(), set[int]()
     until_s = time.monotonic() + grace_s
     while left:
         children = {pid for pid, stat in kernel_text.stats() if stat.parent == here}
-        send(children - asked, signal.SIGTERM)
-        asked |= children
+        send(children - signalled, signal.SIGTERM)
+        signalled |= children
         send(left, signal.SIGCONT)  # a suspended process does not act on SIGTERM
         if time.monotonic() > until_s or hurried():
             break

@@ -63,13 +63,19 @@ def advise(
     if comp_node is not None and comp_node not in nodes:
         raise InputError(f"--comp-node: {comp_node} found; allowed: {', '.join(map(str, nodes))}")
     known = {*measured, *((node, node) for node in model.calibrated_nodes())}
-    predictions = [predict(model, *at) for at in every]
-    best_comp = _most([of.comp_alone_b_s[cores - 1] for of in predictions])
-    best_comm = _most([of.comm_alone_b_s[cores - 1] for of in predictions])
+    predictions = [predict(model, *placement) for placement in every]
+    best_comp = _most([predicted.comp_alone_b_s[cores - 1] for predicted in predictions])
+    best_comm = _most([predicted.comm_alone_b_s[cores - 1] for predicted in predictions])
     rows = [
-        _placed(of, cores, best_comp, best_comm, measured=(of.comp_node, of.comm_node) in known)
-        for of in predictions
-        if comp_node in (None, of.comp_node)
+        _placed(
+            predicted,
+            cores,
+            best_comp,
+            best_comm,
+            measured=(predicted.comp_node, predicted.comm_node) in known,
+        )
+        for predicted in predictions
+        if comp_node in (None, predicted.comp_node)
     ]
     return sorted(rows, key=lambda row: (-row.kept, -(row.comp_share or 0.0), not row.measured))
 

@@ -67,7 +67,7 @@ def _rates(run: RunData) -> dict[tuple[str, str, str], float]:
 
     If that lies beyond what was measured, its one end. None of two sweeps that differ in more.
     """
-    found = grouped(
+    answers = grouped(
         ((row["case"], row["arm"], str(row["reserved"])), row)
         for row in answered(THROTTLING, run).to_dicts()
         if row["reserved"] is not None and row["word"] == "yes"
@@ -75,7 +75,7 @@ def _rates(run: RunData) -> dict[tuple[str, str, str], float]:
     ends = ("same_rate_b_s", "same_rate_b_s_high", "same_rate_b_s_low")
     rates = {
         name: next((row[end] for end in ends if row[end] is not None), None)
-        for name, (row, *others) in found.items()
+        for name, (row, *others) in answers.items()
         if not others
     }
     return {name: rate for name, rate in rates.items() if rate is not None}

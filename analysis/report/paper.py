@@ -54,9 +54,9 @@ def _write_run(folder: Path, run: RunData, written: Written) -> None:
     view = run_view(run, "", None)
     origin = f"Run {run.header.run} of nimc on {run.header.machine}."
     names: set[str] = set()
-    for of, emulated, picture in _pictures(view):
+    for title, emulated, picture in _pictures(view):
         name = _unique(picture.name, names)
-        about = [f"{of}.", picture.part and f"{picture.part}.", picture.caption]
+        about = [f"{title}.", picture.part and f"{picture.part}.", picture.caption]
         caption = " ".join(filter(None, [*about, _caveat(emulated), origin]))
         for width, (width_in, environment) in WIDTHS.items():
             make_folder(folder / width)
@@ -68,9 +68,9 @@ def _write_run(folder: Path, run: RunData, written: Written) -> None:
             replace_text(path.with_suffix(".tex"), _float(environment, f"fig:{name}", content))
             written.files += [path.with_suffix(end) for end in (".svg", ".pdf", ".tex")]
     make_folder(folder / TABLES)
-    for of, emulated, rows in _tables(view):
-        name = _unique(of, names)
-        caption = escaped(" ".join(filter(None, [f"{of}.", _caveat(emulated), origin])))
+    for title, emulated, rows in _tables(view):
+        name = _unique(title, names)
+        caption = escaped(" ".join(filter(None, [f"{title}.", _caveat(emulated), origin])))
         content = [rf"\caption{{{caption}}}", f"{_AT_MOST}{{%", f"{tabular(rows)}}}"]
         path = folder / TABLES / f"{name}.tex"
         replace_text(path, _float("table*", f"tab:{name}", content))

@@ -57,17 +57,17 @@ class Spreads:
 def last_spreads(results: Path, machine: str) -> Spreads:
     """Those of the machine's last run with repeated baselines (A/A)."""
     of_machine = [run for run in own_runs(results) if run[1].machine == machine]
-    found = Spreads()
+    latest = Spreads()
     for path, _ in sorted(of_machine, key=lambda run: run[1].started_s, reverse=True)[:_LAST]:
         with suppress(InputError, OSError):
             pairs = _pairs_in(path)
-            if not found.run and (of_case := spreads(pairs)):
-                found = replace(found, run=str(path), of_case=of_case)
-            if found.of_allocations is None:
-                found = replace(found, of_allocations=variation(pairs))
-        if found.run and found.of_allocations:
+            if not latest.run and (of_case := spreads(pairs)):
+                latest = replace(latest, run=str(path), of_case=of_case)
+            if latest.of_allocations is None:
+                latest = replace(latest, of_allocations=variation(pairs))
+        if latest.run and latest.of_allocations:
             break
-    return found
+    return latest
 
 
 def _pairs_in(run: Path) -> pl.DataFrame:

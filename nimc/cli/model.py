@@ -143,17 +143,17 @@ def advise_command(
     measured = [] if sweep_file is None else _load_sweep(sweep_file, **of_run).placements()
     cores = model.cores if cores is None else cores
     rows = advice.advise(model, cores, comp_node, measured)
-    said = advice.sentences(model, cores, rows)
+    sentences = advice.sentences(model, cores, rows)
     document = {
         "model": model.name,
         "published": model.published,
         "cores": cores,
         "notes": model.notes,
         "placements": [asdict(row) for row in rows],
-        "sentences": said,
+        "sentences": sentences,
     }
     lines = [_placed(row, published=model.published) for row in rows]
-    table = Listing(_PLACEMENTS, lines, model.notes, legend=_SHARES, following=said)
+    table = Listing(_PLACEMENTS, lines, model.notes, legend=_SHARES, following=sentences)
     return Answer(document, [table])
 
 
@@ -170,7 +170,9 @@ def _placed(row: advice.Placed, *, published: bool) -> Line:
         NONE if share is None else f"{quantity(rate, 'B/s', 3)}, {share * 100:.0f} %"
         for rate, share in ((row.comp_b_s, row.comp_share), (row.comm_b_s, row.comm_share))
     ]
-    counts = [NONE if of is None else str(of) for of in (row.unharmed_cores, row.both_lose_cores)]
+    counts = [
+        NONE if count is None else str(count) for count in (row.unharmed_cores, row.both_lose_cores)
+    ]
     mark = "published" if published else "measured" if row.measured else "predicted"
     return Line([f"node {row.comp_node}", f"node {row.comm_node}", *rates, *counts, mark])
 

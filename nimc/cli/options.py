@@ -125,8 +125,8 @@ class ResultsPath(click.Path):
 
 def require_own_results(results: Path) -> None:
     """Raise InputError for a folder of runs to which this user may add none."""
-    there = next(path for path in (results, *results.absolute().parents) if path.exists())
-    if not os.access(there, os.W_OK | os.X_OK):
+    existing = next(path for path in (results, *results.absolute().parents) if path.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
         raise InputError(f"--results: '{results}' found; allowed: a folder that you may write to")
 
 

@@ -233,7 +233,9 @@ def _results(
     from nimc.cli.results import results_tables
 
     run = report.runs[0]
-    of = (run.results, run.header, run.commands(Shell.here()), run.contrasts, run.pair_s)
-    yield from results_tables(*of, details=details)
+    commands = run.commands(Shell.here())
+    yield from results_tables(
+        run.results, run.header, commands, run.contrasts, run.pair_s, details=details
+    )
     yield from ("", f"samples: {document['run']}", f"report:  {document['report']}")
     yield f"head:    {document['head']}"

@@ -144,8 +144,8 @@ def _fabric(
     """The fabric of the fastest device that all nodes have, else of any; tcp without."""
     if not all(active.values()):
         return FABRICS["tcp"]
-    there = [device.transport for ports in active.values() for device, _ in ports]
-    return FABRICS[next(iter([*(device.fabric for device in common), *there]), "InfiniBand")]
+    transports = [device.transport for ports in active.values() for device, _ in ports]
+    return FABRICS[next(iter([*(device.fabric for device in common), *transports]), "InfiniBand")]
 
 
 def _make(facts: ClusterFacts) -> str:

@@ -205,14 +205,14 @@ def gid_index(wanted: str, interface: str | None = None, root: Path = SYS) -> in
     """
     name, port = chosen(wanted, root)
     path = root / f"class/infiniband/{name}/ports/{port}"
-    found = []
+    candidates = []
     for file in path.glob("gid_attrs/types/[0-9]*"):
         if _text(file) == "RoCE v2":
             gid = _text(path / "gids" / file.name)
             is_other = _text(path / "gid_attrs/ndevs" / file.name) != interface
             is_late = gid.startswith(_LINK_LOCAL), not gid.startswith(_IPV4)
-            found.append((is_other, *is_late, int(file.name)))
-    return min(found)[-1] if found else None
+            candidates.append((is_other, *is_late, int(file.name)))
+    return min(candidates)[-1] if candidates else None
 
 
 def driver(device: Path) -> str:

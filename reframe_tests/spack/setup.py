@@ -563,7 +563,7 @@ def _new_reason_in(lines: Sequence[str]) -> str | None:
     failed = next(filter(None, map(_FAILED.match, lines)), None)
     if failed is None:
         return None
-    header = next((at for at, line in enumerate(lines) if _LOG_LINES.match(line)), len(lines))
+    header = next((index for index, line in enumerate(lines) if _LOG_LINES.match(line)), len(lines))
     log = [*filter(None, map(_LOG_LINE.match, lines[header + 1 :]))]
     marked = [line[2] for line in log if line[1] == ">"]
     errors = marked or [line[2] for line in log if errs(line[2])]

@@ -233,9 +233,9 @@ def _database(folder: Path, collector: str, settings: Mapping[str, str]) -> Path
     program = "osscollect" if _has_cbtf() else "ossutil"
     database = folder / name
     database.unlink(missing_ok=True)  # of an attempt that was interrupted
-    said = _run(folder, program, words, settings=settings)
+    output = _run(folder, program, words, settings=settings)
     if not database.is_file():
-        raise ToolError(f"{database}: not made by {program}: {first_line(said)}")
+        raise ToolError(f"{database}: not made by {program}: {first_line(output)}")
     return database
 
 
@@ -270,19 +270,19 @@ def _ask(folder: Path, commands: Mapping[Path, str], complete: str) -> None:
     Raises ToolError with what is there instead. openss now and then loses a command (it reads the
     line after it freed it), so it is asked again.
     """
-    said = ""
+    output = ""
     for _ in range(_ATTEMPTS):
-        lacking = [path for path in commands if complete not in _content(path)]
-        if not lacking:
+        incomplete = [path for path in commands if complete not in _content(path)]
+        if not incomplete:
             return
         # Commands are read from a file, since a pipe is not read whole.
-        words = [f"{commands[path]} > {path.name}" for path in lacking]
+        words = [f"{commands[path]} > {path.name}" for path in incomplete]
         text = "\n".join([f"exprestore -f {_COPY}", *words, "exit", ""])
         replace_text(folder / _COMMANDS, text)
         with (folder / _COMMANDS).open() as file:
-            said = _run(folder, "openss", ["openss", "-batch"], file)
-    if lacking := [path for path in commands if complete not in _content(path)]:
-        raise ToolError(f"{lacking[0]}: {last_line(_content(lacking[0]) or said)}")
+            output = _run(folder, "openss", ["openss", "-batch"], file)
+    if incomplete := [path for path in commands if complete not in _content(path)]:
+        raise ToolError(f"{incomplete[0]}: {last_line(_content(incomplete[0]) or output)}")
 
 
 def _content(path: Path) -> str:
