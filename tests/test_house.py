@@ -91,6 +91,17 @@ def test_no_room_imports_one_above_it(room: str) -> None:
     assert not up
 
 
+def test_no_test_imports_a_test() -> None:
+    """What tests share stands in a module of its own."""
+    wrong = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sources("tests")
+        for name in imported(path)
+        if re.search(r"^tests\..*\btest_", name)
+    }
+    assert not wrong
+
+
 @pytest.mark.parametrize("name", sorted(set(FOLDERS) - {"nimc"}))
 def test_no_folder_names_one_above_it_in_a_subprocess(name: str) -> None:
     above = set(FOLDERS) - FOLDERS[name] - {name}

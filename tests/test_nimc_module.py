@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 import nimc
-from analysis.report.data import load_run
-from analysis.report.page import write_data
 from records.checkout import ROOT
 from tests.analysis.history.made import add_cycles, made_run
+from tests.analysis.report.tables import add_table
 from tests.analysis.synthetic import LAMMPS, STREAM, header, rechain, reject, samples, write_run
 
 NOTEBOOK = ROOT / "docs/first-look.ipynb"
@@ -67,13 +66,6 @@ def test_faults_are_refused_and_shown_if_asked(tmp_path: Path) -> None:
     assert len(loaded.faults) == 2
     with pytest.raises(nimc.InputError, match="an empty list"):
         nimc.load([])
-
-
-def add_table(run: Path) -> Path:
-    """Write the run's data as `nimc report` does; returns the table of its results."""
-    (run / "report").mkdir()
-    write_data(run / "report", [load_run(run)])
-    return run / "report" / "results.parquet"
 
 
 def test_history_has_results_and_nights_of_what_can_be_used(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ same kinds, as the programs' sources and manuals have them. `test_hosts.py` has 
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -15,36 +14,24 @@ from typing import IO, Any, NamedTuple
 import pytest
 
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import Fault, Row, Total, Writer
+from conductor.injectors.base import Fault, Row, Total
 from conductor.readers import FomError, ToolError
 from nimc.cluster import learn, reservation
 from records import processes
 from records.errors import InputError
-from records.last_words import Gist, failure, quoted
+from records.last_words import quoted
 from records.machine import host, node_counters, slurm
 from records.programs import first_line, last_line
 from reframe_tests.spack.setup import packages_in, reason_in
 from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load
 from tests.captures import CAPTURES
+from tests.cases.last_words import why, writer
 from tests.cases.real import CASES, CPU, KIB, MIB, NODE, cache, files_in, given, machine_of
 from tests.conductor.sysfs import write
-from tests.reframe_tests.test_parsers import GOOD
+from tests.reframe_tests.captured import GOOD
 
 # Readers: the text of a case, and a folder for files, to what is read of it.
-
-
-def why(injector: str) -> Callable[[str, Path], str]:
-    """Why a writer ended, by all that it printed."""
-
-    def read(text: str, _: Path) -> str:
-        parser, gist = INJECTORS[injector].parser(writer()), Gist()
-        for line in text.splitlines():
-            meaning = parser.parse(line)
-            gist.fault(meaning.text) if isinstance(meaning, Fault) else gist.add(line)
-        return failure(1, gist)
-
-    return read
 
 
 def rates(**asked: Any) -> Callable[[str, Path], list[Any]]:
@@ -62,10 +49,6 @@ def rates(**asked: Any) -> Callable[[str, Path], list[Any]]:
         return found
 
     return read
-
-
-def writer(**changes: Any) -> Writer:
-    return replace(Writer(0, "o", "t", "10.1.0.2", 20001, 65536), **changes)
 
 
 def of_sysfs(text: str, folder: Path) -> dict[str, float]:

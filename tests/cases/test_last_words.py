@@ -11,9 +11,9 @@ import pytest
 from records.last_words import Gist, quoted, unlabelled
 from reframe_tests.workload import load
 from tests.captures import CAPTURES
+from tests.cases.last_words import why
 from tests.cases.real import given
-from tests.cases.test_cases import why
-from tests.reframe_tests.test_parsers import GOOD
+from tests.reframe_tests.captured import GOOD
 
 BOX = "-" * 74
 OMPI_INIT = f"""\

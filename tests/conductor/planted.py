@@ -76,3 +76,12 @@ def claim(bytes_b: float = 1000.0, target: str = "n1", **changes: Any) -> Writer
     rates_b_s = {"rate_alone_b_s": 100.0, "rate_b_s": 100.0, "rate_min_b_s": 100.0}
     record = WriterRecord(**fixed, **rates_b_s, target=target, asked_b_s=None, bytes_b=bytes_b)
     return replace(record, **changes)
+
+
+#: A writer that reaches 3000 B/s alone, and 1000 B/s while an application runs, from 10.5 to 11.8:
+#: 1300 bytes. Rows are means of whole seconds; the two that the application shares have 2000 and
+#: 1400.
+SHORT = [*rows(500, 3000, 3000, start_s=7), RateRow(10, 11, 2000), RateRow(11, 12, 1400)]
+
+#: Rows of perftest, which pauses for 0.2 to 0.4 s between them.
+PERFTEST = [RateRow(end - 1, end, 100.0) for end in (1.0, 2.22, 3.6, 4.9, 6.2)]

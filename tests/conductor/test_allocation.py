@@ -11,8 +11,8 @@ from conductor.allocation import Allocation
 from conductor.hub import Hub
 from records.errors import MachineError
 from records.treatment import Treatment, Writes
+from tests.conductor.block_plans import PLAN
 from tests.conductor.conftest import LOGS
-from tests.conductor.test_timetable import PLAN
 
 APART = replace(PLAN, origin_policy="hetjob")
 

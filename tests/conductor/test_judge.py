@@ -12,8 +12,17 @@ from conductor.rates import all_rows
 from conductor.series import CounterSample, Metered, Placed, Rails, RateRow, Series
 from records.acceptance import AcceptanceLimits
 from records.sample import MANY
-from tests.conductor.planted import MEMORY, claim, counted, device, node, rows, writer
-from tests.conductor.test_rates import PERFTEST, SHORT
+from tests.conductor.planted import (
+    MEMORY,
+    PERFTEST,
+    SHORT,
+    claim,
+    counted,
+    device,
+    node,
+    rows,
+    writer,
+)
 
 LIMITS = AcceptanceLimits(late_rows=3.0)
 #: Ten seconds in which nothing need be written.

@@ -29,7 +29,7 @@ from records.machine.node_counters import NodeCounter
 from records.plan import BlockPlan
 from records.sample import WRITERS, NodeConditions
 from records.treatment import Start, Treatment, Writes
-from tests.conductor.test_timetable import PLAN
+from tests.conductor.block_plans import PLAN
 
 WRITES = Writes("perftest", 65536, devices=("m0", "m1"))
 READS = replace(WRITES, injector="perftest_read")

@@ -13,7 +13,7 @@ from conductor.rates import (
     whole_rows,
 )
 from conductor.series import CounterSample, RateRow
-from tests.conductor.planted import counted, rows, writer
+from tests.conductor.planted import PERFTEST, SHORT, counted, rows, writer
 
 
 def within(reported, start_s, end_s, alone_b_s=100.0, samples=()):
@@ -38,12 +38,6 @@ def test_a_steady_writer_counts_and_its_rate_is_weighted_by_time():
     assert found.rate_b_s == pytest.approx(150 / 2)
     assert found.rate_min_b_s == 70
     assert (found.observed_share, found.unobserved_s) == (1.0, 0.0)
-
-
-#: A writer that reaches 3000 B/s alone, and 1000 B/s while an application runs, from 10.5 to 11.8:
-#: 1300 bytes. Rows are means of whole seconds; the two that the application shares have 2000 and
-#: 1400.
-SHORT = [*rows(500, 3000, 3000, start_s=7), RateRow(10, 11, 2000), RateRow(11, 12, 1400)]
 
 
 def played(*steps):
@@ -194,10 +188,6 @@ def test_pauses_that_were_not_counted_stay_unobserved():
     late = [CounterSample(2.4, 0.0), CounterSample(2.8, 80.0), CounterSample(3.8, 180.0)]
     assert joined(seen, late) == [*seen[:2], RateRow(2.4, 3.8, pytest.approx(180 / 1.4))]
     assert joined([], late) == []
-
-
-#: Rows of perftest, which pauses for 0.2 to 0.4 s between them.
-PERFTEST = [RateRow(end - 1, end, 100.0) for end in (1.0, 2.22, 3.6, 4.9, 6.2)]
 
 
 def test_what_lies_between_rows_is_unobserved_and_not_written():

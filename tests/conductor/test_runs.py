@@ -31,8 +31,8 @@ from records.machine.node_counters import NodeCounter
 from records.plan import ShortWrites
 from records.sample import CounterRow, NodeConditions
 from records.treatment import Start, Treatment, Writes
+from tests.conductor.block_plans import PLAN
 from tests.conductor.planted import device, node
-from tests.conductor.test_timetable import PLAN
 from tests.undisturbed import UNJUDGED
 
 WRITES, OTHER = Writes("ucx", 1 << 20), Writes("perftest", 1 << 16)

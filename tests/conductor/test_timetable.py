@@ -2,22 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from records.acceptance import AcceptanceLimits
 from records.plan import BlockPlan, ShortWrites
 from records.treatment import Start, Treatment, Writes
+from tests.conductor.block_plans import PLAN
 from tests.conductor.treatments import treatments
 
-PLAN = BlockPlan(
-    case="stream",
-    workload="stream",
-    block=0,
-    seed=7,
-    treatments=treatments(["off", "on", "spin", "aa"], ["./stream"], {"devices": ("mlx5_0",)}),
-    pairs=10,
-    warmups=1,
-    nimc_dir="/nowhere",
-    demand=AcceptanceLimits(min_share=0.4, retries=1),
-)
 #: Two baselines, each with an arm of its own.
 CROSSED = replace(
     PLAN,

@@ -22,7 +22,7 @@ from records.clock import Offset
 from records.plan import ShortWrites
 from records.timetable import FinishedWrite, longest_rest_s, staggered
 from records.treatment import Writes
-from tests.conductor.test_timetable import PLAN
+from tests.conductor.block_plans import PLAN
 
 RATE_B_S = 1e6
 AHEAD_S = {"o1": 50.0, "o2": -20.0}

@@ -44,11 +44,11 @@ from reframe_tests.workload import names as workloads
 from testbed import containers, namespaces, state, vm
 from testbed.spec import ClusterLayout, Spec
 from testbed.state import State
-from tests.analysis.contention.test_parameters import FITTED
+from tests.analysis.contention.fitted import FITTED
 from tests.conductor import sysfs
-from tests.conductor.test_messages import ORDERS, REPORTS
+from tests.conductor.made_messages import ORDERS, REPORTS
 from tests.fuzz.target import Target, captures, in_file, lay_out, tree
-from tests.nimc.cluster.test_reservation import LINE
+from tests.nimc.cluster.reservation_lines import LINE
 from tests.records.machine import made
 
 Read = Callable[[bytes, Path], object]

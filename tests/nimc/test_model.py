@@ -8,8 +8,8 @@ import pytest
 from analysis.contention import evaluate
 from analysis.contention.sweep import Point
 from nimc.cli import model
+from tests.analysis.contention.made_samples import made_sample, write
 from tests.analysis.contention.made_sweeps import sweep
-from tests.analysis.contention.test_sweep import made_sample, write
 from tests.analysis.synthetic import Case, samples, write_run
 
 HENRI = evaluate.load_published("henri").as_dict()

@@ -30,15 +30,15 @@ from tests.analysis.compare.nights import night
 from tests.analysis.contention.made_sweeps import sweep as rates
 from tests.analysis.made_counters import CASES, FIGURE_4
 from tests.analysis.pages.made import made_history
-from tests.analysis.remedies import test_offload, test_rails
+from tests.analysis.remedies import made_offload, made_rails
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects import (
-    test_causes,
-    test_footprints,
-    test_free_core,
-    test_numa,
-    test_paper_tables,
-    test_scaling,
+    made_causes,
+    made_footprints,
+    made_free_core,
+    made_numa,
+    made_paper_tables,
+    made_scaling,
 )
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
 
@@ -128,9 +128,9 @@ def report(make: Callable[[Path], Path]) -> Maker:
 
 def _one_node(folder: Path) -> str:
     off, on = [10.0] * 10, [20.0] * 10
-    stream = test_paper_tables.runs("stream", off, [5.0] * 10, "B/s")
-    lammps = test_paper_tables.runs("lammps", off, on)
-    return render([test_paper_tables.load(folder, stream, lammps)])
+    stream = made_paper_tables.runs("stream", off, [5.0] * 10, "B/s")
+    lammps = made_paper_tables.runs("lammps", off, on)
+    return render([made_paper_tables.load(folder, stream, lammps)])
 
 
 def _comparison(folder: Path) -> str:
@@ -139,7 +139,7 @@ def _comparison(folder: Path) -> str:
 
 
 def _machines(folder: Path) -> str:
-    sides = [test_scaling.run_of(folder / f"{at}", 16, 64, later_s=1e6 * at) for at in (0, 1)]
+    sides = [made_scaling.run_of(folder / f"{at}", 16, 64, later_s=1e6 * at) for at in (0, 1)]
     return comparison.render(compare_sides(sides[:1], sides[1:]))
 
 
@@ -169,13 +169,13 @@ MADE: dict[str, Maker] = {
     **dict.fromkeys(
         ("Why", "Roles", "Table IV"),
         # By the tool that the row names.
-        report(lambda folder: test_causes.made_run(folder, CASES, tool=FIGURE_4)),
+        report(lambda folder: made_causes.made_run(folder, CASES, tool=FIGURE_4)),
     ),
-    "Run time against ranks": lambda folder: render([test_scaling.run_of(folder, 16, 64)]),
-    "Processor time of the traffic": report(lambda folder: test_offload.made_run(folder, 0.12)),
+    "Run time against ranks": lambda folder: render([made_scaling.run_of(folder, 16, 64)]),
+    "Processor time of the traffic": report(lambda folder: made_offload.made_run(folder, 0.12)),
     **dict.fromkeys(
         ("The fabric's part", "Interrupts on the free core"),
-        lambda folder: render([test_free_core.made(folder)]),
+        lambda folder: render([made_free_core.made(folder)]),
     ),
     **dict.fromkeys(
         ("Remedies", "Advice on remedies", "A core reserved only while traffic needs it"),
@@ -183,14 +183,14 @@ MADE: dict[str, Maker] = {
     ),
     **dict.fromkeys(
         ("RDMA and NUMA", "All cells"),
-        report(lambda folder: test_numa.run_of(folder, test_numa.TWO_NODES)),
+        report(lambda folder: made_numa.run_of(folder, made_numa.TWO_NODES)),
     ),
     **dict.fromkeys(
-        ("Cache or memory", "Loss by footprint and working set"), report(test_footprints.made_run)
+        ("Cache or memory", "Loss by footprint and working set"), report(made_footprints.made_run)
     ),
     **dict.fromkeys(
         ("Figure 1", "Figure 2", "Figure 3"),
-        report(lambda folder: test_rails.made(folder, test_rails.case())),
+        report(lambda folder: made_rails.made(folder, made_rails.case())),
     ),
     **dict.fromkeys(("What differs", "Both sides"), _comparison),
     "Run time against ranks, best of five": _machines,

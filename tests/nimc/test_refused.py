@@ -11,10 +11,10 @@ import pytest
 
 from nimc.run.session import NIMC
 from tests.analysis.history.made import made_run
+from tests.analysis.report.tables import add_table
 from tests.captures import RUN_QUICK
 from tests.fuzz.target import limited
 from tests.nimc.nimc_without_figures import render
-from tests.test_nimc_module import add_table
 
 REFUSED = [
     ("plan quik", "unknown campaign 'quik', did you mean 'quick'?; "),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.analysis.remedies.made_core import CORE
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.remedies.test_advice import CORE
 from tests.analysis.synthetic import STREAM, header, rechain, samples, write_run
 from tests.commands import call
 from tests.nimc import nimc_without_figures

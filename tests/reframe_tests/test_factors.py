@@ -6,7 +6,7 @@ from records.errors import InputError
 from records.machine.site import Machine
 from reframe_tests import factors, rails
 from reframe_tests.crossing import cross, read_cells, read_factors
-from tests.reframe_tests.test_rails import machine
+from tests.reframe_tests.rail_machines import machine
 
 HERE, ALLOWED = machine(), machine(core_spec=True)
 ONE = machine(numa_nodes=1, sockets=1, at=(0, 0))

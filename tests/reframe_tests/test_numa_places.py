@@ -4,12 +4,7 @@ import pytest
 
 from records.errors import InputError
 from reframe_tests.factors import node_at, node_of_places
-from tests.records.machine.made import machine
-
-
-def of(**facts):
-    known = {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "64GiB"}
-    return machine(facts={**known, **facts})
+from tests.reframe_tests.numa_facts import host_facts
 
 
 @pytest.mark.parametrize(
@@ -27,7 +22,7 @@ def of(**facts):
     ],
 )
 def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, other):
-    box = of(**facts)
+    box = host_facts(**facts)
     assert node_of_places(box) == {"nic": nic, "other": other}
     assert (node_at(box, "workers", "nic"), node_at(box, "buffer", "other")) == (nic, other)
 
@@ -42,4 +37,4 @@ def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, ot
 )
 def test_a_place_that_the_machine_lacks_is_refused(field, place, facts, said):
     with pytest.raises(InputError, match=said):
-        node_at(of(**facts), field, place)
+        node_at(host_facts(**facts), field, place)

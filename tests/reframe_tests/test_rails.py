@@ -8,18 +8,10 @@ from records.errors import InputError
 from records.machine.site import Machine
 from reframe_tests import rails
 from tests.conductor.sysfs import write
-from tests.records.machine import made
 from tests.reframe_tests.command import ran
+from tests.reframe_tests.rail_machines import machine
 
 SCRIPT = Path(rails.__file__).parent / "src/local_rail/local_rail.sh"
-
-
-def machine(numa_nodes=8, sockets=2, at=(3, 7), **changed) -> Machine:
-    listed = [{"device": f"mlx5_{i}", "numa_node": node} for i, node in enumerate(at)]
-    facts = {"cores": 64, "sockets": sockets, "numa_nodes": numa_nodes, "nic_node": 3}
-    facts |= {"llc": "1MiB", "memory": "1GiB"}
-    known = {"name": "m", "device": "mlx5_0", "rails": listed, "facts": facts}
-    return made.machine("same_job", **{**known, **changed})
 
 
 ONE = machine(rails=[])

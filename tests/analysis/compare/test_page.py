@@ -8,7 +8,7 @@ from analysis.compare.page import REFERENCE, THIS, render
 from analysis.compare.sides import Compared, compare_sides
 from tests.analysis.compare.nights import night, nights
 from tests.analysis.drawn import bars, plain
-from tests.analysis.report.test_page import Page
+from tests.analysis.report.html import Page
 from tests.analysis.synthetic import LAMMPS, STREAM
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from analysis.contention import evaluate
 from analysis.contention.parameters import (
-    Model,
     Parameters,
     load_model,
     placements,
@@ -20,6 +19,7 @@ from analysis.contention.parameters import (
     shared,
 )
 from records.errors import InputError
+from tests.analysis.contention.fitted import FITTED, HENRI
 
 
 def of(name, **changed):
@@ -110,11 +110,7 @@ def test_agrees_to_1e_12(name):
 # Files of models: what is written is read again, older ones as well, and nothing else.
 
 
-HENRI = evaluate.load_published("henri")
 LOCAL = HENRI.as_dict()["local"]
-FITTED = Model(
-    name="m", cores=18, numa_per_socket=1, numa_nodes=2, local=HENRI.local, remote=HENRI.remote
-)
 
 
 def read(folder, model, **change):

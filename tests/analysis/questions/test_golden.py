@@ -21,16 +21,17 @@ import analysis.subjects
 from analysis.questions.question import Question, answer
 from analysis.report.data import RunData, load_run
 from analysis.report.sections import Part, data_files, shown
-from tests.analysis.remedies import test_offload, test_rails
+from tests.analysis.made_counters import CASES
+from tests.analysis.remedies import made_offload, made_rails
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects import (
-    test_causes,
-    test_factors,
-    test_footprints,
-    test_free_core,
-    test_numa,
-    test_paper_tables,
-    test_scaling,
+    made_causes,
+    made_footprints,
+    made_free_core,
+    made_levels,
+    made_numa,
+    made_paper_tables,
+    made_scaling,
 )
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
 
@@ -39,7 +40,7 @@ Maker = Callable[[Path], Path]
 
 
 def _rails(folder: Path) -> Path:
-    return test_rails.made(folder, test_rails.case(noise=0.02), pairs=7)
+    return made_rails.made(folder, made_rails.case(noise=0.02), pairs=7)
 
 
 def _sweep(folder: Path) -> Path:
@@ -47,13 +48,13 @@ def _sweep(folder: Path) -> Path:
 
 
 def _levels(folder: Path) -> Path:
-    case = test_factors.of_levels({"message": [64, 4096], "workers": ["nic", "other", "free"]})
+    case = made_levels.of_levels({"message": [64, 4096], "workers": ["nic", "other", "free"]})
     return write_run(folder / "run", samples(case, pairs=6))
 
 
 def _counted(folder: Path) -> Path:
-    cases = [test_causes.CASES[index] for index in (0, 2, 3, 5)]
-    return test_causes.made_run(folder, cases, processor="AuthenticAMD-26-2-1")
+    cases = [CASES[index] for index in (0, 2, 3, 5)]
+    return made_causes.made_run(folder, cases, processor="AuthenticAMD-26-2-1")
 
 
 #: Question -> a made run that has its data.
@@ -62,17 +63,17 @@ MADE: dict[str, Maker] = {
     "dynamic_core": _sweep,
     "by_level": _levels,
     **dict.fromkeys(("why", "roles", "correlations", "counters", "not_counted"), _counted),
-    "correlations_of_runs": test_causes.made_run,
-    "tool_prices": lambda folder: test_causes.priced(folder, 1.05),
-    **dict.fromkeys(("cache_or_memory", "footprints"), test_footprints.made_run),
+    "correlations_of_runs": made_causes.made_run,
+    "tool_prices": lambda folder: made_causes.priced(folder, 1.05),
+    **dict.fromkeys(("cache_or_memory", "footprints"), made_footprints.made_run),
     **dict.fromkeys(("mpi_calls", "rails", "rail_runs", "rail_calls"), _rails),
     **dict.fromkeys(
-        ("numa", "numa_findings"), lambda folder: test_numa.run_of(folder, test_numa.TWO_NODES)
+        ("numa", "numa_findings"), lambda folder: made_numa.run_of(folder, made_numa.TWO_NODES)
     ),
-    **dict.fromkeys(("paper_table_2", "paper_table_3"), test_paper_tables.one_node),
-    "paper_estimates": lambda folder: test_scaling.run_of(folder, 16, 64, pairs=10).path,
-    **dict.fromkeys(("fabric", "served"), lambda folder: test_free_core.made(folder).path),
-    "processing": lambda folder: test_offload.made_run(folder, 0.12),
+    **dict.fromkeys(("paper_table_2", "paper_table_3"), made_paper_tables.one_node),
+    "paper_estimates": lambda folder: made_scaling.run_of(folder, 16, 64, pairs=10).path,
+    **dict.fromkeys(("fabric", "served"), lambda folder: made_free_core.made(folder).path),
+    "processing": lambda folder: made_offload.made_run(folder, 0.12),
 }
 
 

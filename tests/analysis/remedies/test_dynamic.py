@@ -9,8 +9,8 @@ from analysis.questions.question import answer
 from analysis.remedies.advice import advise, of_dynamic
 from analysis.remedies.dynamic import DYNAMIC, STRATEGIES
 from analysis.report.data import RunData, load_run
+from tests.analysis.remedies.made_core import CORE
 from tests.analysis.remedies.sweeps import SAME_RATE_B_S, sweep, swept
-from tests.analysis.remedies.test_advice import CORE
 from tests.analysis.synthetic import LAMMPS, samples, write_run
 
 

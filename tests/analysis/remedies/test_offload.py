@@ -2,9 +2,7 @@
 
 import re
 from dataclasses import replace
-from itertools import chain
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -12,35 +10,7 @@ from analysis.questions.question import answer, sentences_of
 from analysis.report.data import load_run
 from analysis.report.page import render
 from analysis.subjects.processing import PROCESSOR_TIME
-from tests.analysis.made_counters import counter_row, write_rows
-from tests.analysis.synthetic import Case, samples, write_run
-
-#: Without traffic nodes spend this share of a core on interrupts, and on kernel threads.
-BACKGROUND = {"irq-time": 0.01, "softirq-time": 0.05, "kernel-threads-time": 0.02}
-ALL = (*BACKGROUND, "writers-time")
-
-
-def rows(sample, target_s_gb, origin_s_gb, without, rng):
-    """What two targets and an origin counted: of the targets' softirq time each has a half."""
-    gb = sum(writer.rate_b_s for writer in sample.writers) * sample.elapsed_s / 1e9
-    for tool, ranks, s_gb in (("node", 2, target_s_gb), ("origin", 1, origin_s_gb)):
-        for rank in range(ranks):
-            for event in sorted(set(ALL) - set(without)):
-                value = BACKGROUND.get(event, 0.0) * sample.elapsed_s * rng.uniform(0.9, 1.1)
-                if event == "softirq-time":
-                    value += s_gb * gb / ranks * rng.uniform(0.95, 1.05)
-                yield counter_row(sample.key, event, value, tool=tool, rank=rank, unit="s")
-
-
-def made_run(folder, target_s_gb, origin_s_gb=0.0, *, pairs=10, without=(), origin="origin-0"):
-    case = Case(
-        "melt", "s", "lower", 9.0, {"on": 2.0, "aa": 1.0}, transport="InfiniBand", origin=origin
-    )
-    runs = [replace(each, nodes=["synthetic-0", "t1"]) for each in samples(case, pairs=pairs)]
-    run, rng = write_run(folder / "run", runs), np.random.default_rng(3)
-    counted = (rows(each, target_s_gb, origin_s_gb, without, rng) for each in runs)
-    write_rows(run, "melt", chain.from_iterable(counted))
-    return run
+from tests.analysis.remedies.made_offload import made_run
 
 
 def found(*given, claim=None, **more):

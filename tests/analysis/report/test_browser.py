@@ -31,10 +31,10 @@ from tests.analysis.report.browser import (
     sheets,
     violations,
 )
-from tests.analysis.subjects.test_causes import made_run, with_nodes
-from tests.analysis.subjects.test_factors import of_levels
-from tests.analysis.subjects.test_numa import TWO_NODES, run_of
-from tests.analysis.subjects.test_scaling import run_of as scales
+from tests.analysis.subjects.made_causes import made_run, with_nodes
+from tests.analysis.subjects.made_levels import of_levels
+from tests.analysis.subjects.made_numa import TWO_NODES, run_of
+from tests.analysis.subjects.made_scaling import run_of as scales
 from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, remedies, samples, write_run
 from tests.captures import RUN_QUICK
 

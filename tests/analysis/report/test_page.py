@@ -1,9 +1,7 @@
 """What readers who do not see the page, or do not use a pointer, need of its HTML."""
 
 import re
-from collections import Counter
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import polars as pl
@@ -24,6 +22,7 @@ from records.run import Requirements
 from records.sample import Sample
 from tests.analysis.drawn import plain, texts
 from tests.analysis.remedies.sweeps import sweep, swept
+from tests.analysis.report.html import Page
 from tests.analysis.synthetic import (
     LAMMPS,
     STREAM,
@@ -35,43 +34,6 @@ from tests.analysis.synthetic import (
     write_run,
 )
 from tests.captures import RUN_QUICK
-
-_VOID = {"meta", "link", "br", "img", "hr", "wbr"}
-
-
-class Page(HTMLParser):
-    """Checks that tags close in order and ids are unique; collects addresses and text by tag."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: Counter[str] = Counter()
-        self.addresses: list[str] = []
-        self.texts: dict[str, list[str]] = {}
-        self.feed(text)
-        assert self.open == []
-        assert [name for name, times in self.ids.items() if name and times > 1] == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in _VOID:
-            self.open.append(tag)
-        values = dict(attrs)
-        self.ids[values.get("id") or ""] += 1
-        for name in ("href", "xlink:href", "src", "action"):
-            self.addresses.append(values.get(name) or "")
-        self.texts.setdefault(tag, []).append("")
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in _VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        for tag in set(self.open):
-            self.texts[tag][-1] += data
 
 
 def _found() -> list[Sample]:

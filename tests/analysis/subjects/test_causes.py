@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from analysis.report.data import load_run
 from analysis.subjects import causes
 from analysis.subjects.causes import STALLS, TIME, hit_more, of_r, pearson, worst_ranks
 from analysis.subjects.published import paper
-from records.sample import Sample
 from tests.analysis.made_counters import (
     CASES,
     FIGURE_4,
@@ -31,30 +30,11 @@ from tests.analysis.made_counters import (
     write_rows,
 )
 from tests.analysis.made_counters import STALLS as STALLED
+from tests.analysis.subjects.made_causes import LAMMPS, made_run, priced, with_nodes
 from tests.analysis.synthetic import LAMMPS as PLAIN
-from tests.analysis.synthetic import on_hosts, remedies, samples, write_run
+from tests.analysis.synthetic import remedies, samples, write_run
 
-LAMMPS = CASES[2]
 Rows = list[dict[str, Any]]
-
-
-def made_run(
-    folder: Path,
-    cases=(LAMMPS,),
-    *,
-    pairs: int = 8,
-    seed: int = 1,
-    processor: str = "",
-    tool: str = TOOL,
-    **truth,
-) -> Path:
-    runs = {case.name: with_tool(samples(case, pairs=pairs, seed=seed), tool) for case in cases}
-    found = [each for own in runs.values() for each in own]
-    record = {"nodes": {"synthetic-0": {"processor": processor}}}
-    run = write_run(folder / "run", found, record=record)
-    for case in cases:
-        write_counts(run, case, runs[case.name], seed=seed, tool=tool, **truth)
-    return run
 
 
 def rows(run: Path, question: Question) -> Rows:
@@ -372,15 +352,6 @@ def test_a_processor_of_no_known_family_lacks_all(tmp_path):
     assert (row["what"], row["where"]) == ("all roles", "processor GenuineIntel family 6, model 1")
 
 
-def priced(folder: Path, price: float) -> Path:
-    times = {"on": 2.0, "off@tool=p": price, "on@tool=p": 2.0 * price}
-    found = samples(remedies(times=times), pairs=8)
-    run = write_run(folder / "run", found)
-    wrapped = [each for each in found if each.factors["tool"] == "p"]
-    write_rows(run, "melt", [counter_row(each.key, "e", 1.0, tool="p") for each in wrapped])
-    return run
-
-
 @pytest.mark.parametrize(("price", "beyond"), [(1.05, True), (0.9803, True), (0.9805, False)])
 def test_a_tool_that_changes_the_figure_by_more_than_the_margin_is_told(tmp_path, price, beyond):
     (row,) = rows(priced(tmp_path, price), causes.PRICES)
@@ -400,46 +371,6 @@ def counted(run: Path) -> dict[tuple[str, str], list[float]]:
     table = rows(run, causes.COUNTERS)
     of = {(row["tool"], row["event"], row["arm"]): row["value"] for row in table}
     return {(tool, event): [of[tool, event, arm] for arm in ("off", "on")] for tool, event, _ in of}
-
-
-#: Event -> unit, and the value of a run on the first of two nodes.
-Values = Mapping[str, tuple[str, Callable[[Sample], float]]]
-
-
-def is_on(sample: Sample) -> bool:
-    return sample.arm.startswith("on")
-
-
-def stalled(sample: Sample) -> float:
-    """A tool changes it too."""
-    if "tool=p" in sample.arm:
-        return 0.6
-    return 0.4 if is_on(sample) else 0.1
-
-
-MADE: Values = {
-    "context-switches": ("count", lambda s: 300.0 if is_on(s) else 100.0),
-    "enp225s0f1np1:tx_prio3_pause_duration": ("s", lambda s: 2.5 if is_on(s) else 0.5),
-    "frequency": ("Hz", lambda _: 2e9),
-    "eth0:rx_dropped": ("count", lambda _: 0.0),
-    "eth0:outbound_pci_stalled_wr": ("1", stalled),
-    "eth1:outbound_pci_stalled_wr": ("1", lambda _: 0.04),
-}
-
-
-def with_nodes(folder: Path, runs: list[Sample], absent: Mapping[str, str] = {}) -> Path:
-    """A run whose second node counts what the first does, and a half more."""
-    record = {"nodes": {name: {"absent_counters": absent} for name in ("n1", "n2")}}
-    there = [on_hosts(each, "n1", "n2") for each in runs]
-    run = write_run(folder / "run", there, record=record)
-    lines = [
-        counter_row(each.key, event, factor * value(each), tool="node", rank=rank, unit=unit)
-        for each in runs
-        for event, (unit, value) in MADE.items()
-        for rank, factor in enumerate((1.0, 1.5))
-    ]
-    write_rows(run, runs[0].case, lines)
-    return run
 
 
 def test_medians_off_and_on_are_sums_over_nodes_but_of_shares_and_frequencies(tmp_path):

@@ -1,6 +1,5 @@
 """Slowdowns by factor, and prices and gains, of runs whose effects are known."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,11 @@ from analysis.questions.question import answer
 from analysis.report.data import RunData, load_run
 from analysis.report.page import render
 from analysis.subjects.factors import LEVELS, RATES
-from records.arms import named_level
 from records.sample import Level
 from tests.analysis.drawn import shown, texts
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import STREAM, Case, samples, write_run
+from tests.analysis.subjects.made_levels import of_levels
+from tests.analysis.synthetic import Case, samples, write_run
 
 
 @pytest.fixture(scope="module")
@@ -24,18 +23,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
 
 def loaded(folder: Path, case: Case) -> RunData:
     return load_run(write_run(folder / "run", samples(case, pairs=6)))
-
-
-def of_levels(factors: dict[str, list[Level]]) -> Case:
-    """A case with an effect for each combination of levels; names leave out the first ones."""
-    combined: list[dict[str, Level]] = [{}]
-    for name, levels in factors.items():
-        combined = [{**each, name: level} for each in combined for level in levels]
-    own = {}
-    for each in combined:
-        later = [f"{k}={named_level(v)}" for k, v in each.items() if v != factors[k][0]]
-        own["on" + ("@" if later else "") + ",".join(later)] = each
-    return replace(STREAM, effects={**dict.fromkeys(own, 1.2), "aa": 1.0}, factors=own)
 
 
 def test_rates_stand_where_the_writers_reached_them(run: RunData) -> None:

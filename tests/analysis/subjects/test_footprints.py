@@ -1,8 +1,6 @@
 """Cache or memory: made runs with a planted cause, and which cells it rests on."""
 
 from collections import Counter
-from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -12,58 +10,9 @@ from analysis.questions.shown import _boundaries
 from analysis.report.data import load_run
 from analysis.subjects.factors import LEVELS
 from analysis.subjects.footprints import BOTH, CACHE, CAUSES, CELLS, MEMORY, NONE, cause
-from records.arms import name_of, parts_of
 from tests.analysis.drawn import shown
-from tests.analysis.made_counters import counter_row, write_rows
-from tests.analysis.synthetic import Case, crossed, header, samples, write_run
+from tests.analysis.subjects.made_footprints import KIB, made_run
 from tests.studies.footprints import MIB, PLANTED, named, planted_run
-
-KIB = 1 << 10
-#: Footprint -> bytes, and time, of the made run below.
-FOOTPRINTS = {"64KiB": (64 * KIB, 1.0), "llc_16": (2 * MIB, 1.0), "2*llc": (64 * MIB, 1.2)}
-SETS = {"512KiB": 512.0 * KIB, "64MiB": 64.0 * MIB}
-
-
-def treated(arm: str) -> tuple[str, str]:
-    """Its footprint and working set; names leave out first levels."""
-    of = parts_of(arm)[1]
-    return of.get("footprint", "64KiB"), of.get("working_set", "512KiB")
-
-
-def made_run(folder: Path, transport: str = "InfiniBand") -> Path:
-    """Writes beyond the caches cost 20 % whatever the working set; half of them reach memory."""
-    levels = [{"footprint": f, "working_set": w} for f in FOOTPRINTS for w in SETS]
-    first = {"footprint": "64KiB", "working_set": "512KiB"}
-    silent = [each for each in levels if each["footprint"] == "64KiB"]
-    names = [
-        name_of(arm, {key: level for key, level in of.items() if level != first[key]})
-        for arm, cells in (("on", levels), ("off", silent), ("aa", silent))
-        for of in cells
-    ]
-    times = {
-        name: FOOTPRINTS[treated(name)[0]][1] if name.startswith("on") else 1.0 for name in names
-    }
-    case = Case("membench", "B/s", "higher", 1e10, times, noise=0.004, transport=transport)
-    case = replace(
-        crossed(case, {"working_set": "512KiB", "tool": "perf_stat:dram"}, {"footprint": "64KiB"}),
-        origin="far",
-    )
-    found = []
-    for each in samples(case, pairs=12):
-        footprint, working_set = treated(each.arm)
-        size_b = FOOTPRINTS[footprint][0]
-        writers = [replace(writer, footprint_b=size_b) for writer in each.writers]
-        found.append(replace(each, writers=writers, working_set_b=SETS[working_set]))
-    host = {"llc_total_b": 32 * MIB, "sockets": 2, "l2_b": MIB}
-    run = write_run(folder / "run", found, header(margin=0.03), record={"nodes": {"n": host}})
-    rows = []
-    for each in found:
-        written_b = sum(writer.bytes_b for writer in each.writers)
-        share = 0.5 if treated(each.arm)[0] == "2*llc" else 0.0
-        lines = (1e9 + share * written_b) / 64
-        rows.append(counter_row(each.key, "unc_m_cas_count.wr", lines, tool="perf_stat:dram"))
-    write_rows(run, "membench", rows)
-    return run
 
 
 @pytest.mark.parametrize("everywhere", [True, False])

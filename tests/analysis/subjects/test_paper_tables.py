@@ -1,61 +1,26 @@
 """Tables II and III and figure 3 from one's own runs; every expected figure is made by hand."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from analysis.questions.question import Question, answer, sentences_of
-from analysis.report.data import RunData, load_run
 from analysis.subjects.paper_tables import ESTIMATORS, TABLE_2, TABLE_3, paper_estimates, picture
 from analysis.subjects.published import NAMES, normalised, triad
 from records.sample import Sample
 from tests.analysis.drawn import texts
-from tests.analysis.synthetic import Case, changed, samples, write_run
-
-#: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then
-#: one more, which the paper's ten leave out.
-OFF_S = [10.0, 12, 11, 10, 12, 11, 11, 11, 10, 12, 99]
-ON_S = [20.0, 24, 22, 21, 23, 22, 22, 22, 20, 24, 198]
-#: Rates whose harmonic means are 12 and 6 GB/s: 2 / (1/10 + 1/15) = 12. Each is 2.5 GB/s from the
-#: arithmetic mean of 12.5, so the standard deviation is the root of 62.5/9, 2.635.
-OFF_B_S = [10e9, 15e9] * 5
-ON_B_S = [5e9, 7.5e9] * 5
-
-
-def runs(
-    name: str, off: Sequence[float], on: Sequence[float], unit: str = "s", **changes: str
-) -> list[Sample]:
-    """Samples of a case with just these figures of merit, a pair each."""
-    better = "lower" if unit == "s" else "higher"
-    case = Case(name, unit, better, 1.0, {"on": 1.0, "aa": 1.0}, **changes)  # type: ignore[arg-type]
-    foms = {"off": off, "aa": off, "on": on}
-    return [
-        replace(sample, fom=max(off) if sample.warmup else foms[sample.arm][sample.pair])
-        for sample in samples(case, pairs=len(off))
-    ]
-
-
-def under(
-    arm: str, name: str, off: Sequence[float] = OFF_S, on: Sequence[float] = ON_S, **factors: str
-) -> list[Sample]:
-    """The same with another arm than `on`."""
-    return changed(runs(name, off, on), lambda s: replace(s, arm=arm, factors=factors), "on")
-
-
-def load(tmp_path: Path, *found: list[Sample]) -> RunData:
-    # Samples of several cases and arms are mixed, which no conductor does.
-    return load_run(write_run(tmp_path / "run", list(chain(*found))), force=True)
-
-
-def one_node(folder: Path) -> Path:
-    """STREAM at half its rate, LAMMPS in twice its time."""
-    found = [*runs("stream", OFF_B_S, ON_B_S, "B/s"), *runs("lammps", OFF_S, ON_S)]
-    return write_run(folder / "run", found)
+from tests.analysis.subjects.made_paper_tables import (
+    OFF_B_S,
+    OFF_S,
+    ON_B_S,
+    ON_S,
+    load,
+    runs,
+    under,
+)
 
 
 def here(table: Question, tmp_path: Path, *found: list[Sample]) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from analysis.report.data import RunData, load_run
 from analysis.report.page import render, write_data
 from analysis.subjects.remedies import TIMES
 from tests.analysis.drawn import plain, shown
+from tests.analysis.remedies.made_core import CORE
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.remedies.test_advice import CORE
 from tests.analysis.synthetic import samples, write_run
 
 PAIRS = 8

@@ -6,8 +6,8 @@ import pytest
 
 from nimc.campaign.cases import expand, treatments
 from records.campaign import Entry
+from tests.nimc.campaign.campaign_files import CHECKS, faults, load
 from tests.nimc.campaign.made_request import made_machine
-from tests.nimc.campaign.test_load import CHECKS, faults, load
 
 #: Origin and target share a host.
 HERE = made_machine("same_host", injector="ucx")

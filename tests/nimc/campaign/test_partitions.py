@@ -18,7 +18,7 @@ from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError
 from tests.nimc.checkouts import SITE, checkout
-from tests.reframe_tests.test_numa_places import of
+from tests.reframe_tests.numa_facts import host_facts
 
 PARTITIONS = [
     {"name": "std", "scheduler": "slurm", "time_limit": "1h30m"},
@@ -143,11 +143,11 @@ def campaign(factors: Any = None, **asked: Any) -> Campaign:
 
 def test_levels_that_the_machine_lacks_are_left_out_with_the_reason():
     asked = campaign(factors={"comm_node": [0, 1, 2], "buffer": ["nic", "other"]})
-    left, absent = leave_out(asked, of(numa_nodes=2, nic_node=0))
+    left, absent = leave_out(asked, host_facts(numa_nodes=2, nic_node=0))
     assert left.cases[0].factors == {"comm_node": [0, 1], "buffer": ["nic", "other"]}
     assert absent == [Omitted("numa", "box has 2 NUMA nodes", "comm_node", 2)]
     assert omission_lines(absent) == ["left out (box has 2 NUMA nodes): numa comm_node=2"]
-    left, absent = leave_out(asked, of(numa_nodes=2, nic_node=0, memory_nodes=[2]))
+    left, absent = leave_out(asked, host_facts(numa_nodes=2, nic_node=0, memory_nodes=[2]))
     assert (left.cases[0].factors["comm_node"], absent) == ([0, 1, 2], [])
 
 
@@ -167,7 +167,7 @@ def test_cores_left_to_the_system_are_a_job_of_their_own_where_the_site_allows_t
 
 def test_a_level_takes_all_its_cells_along_and_a_case_its_last_one():
     factors = {"buffer": ["nic", "other"], "load": ["idle", "read"], "workers": ["nic", "other"]}
-    left, _ = leave_out(campaign(factors=factors), of(numa_nodes=1))
+    left, _ = leave_out(campaign(factors=factors), host_facts(numa_nodes=1))
     names = [each.name for each in treatments(["off", "on"], left.cases[0])]
     assert names == ["off", "on", "off@load=read", "on@load=read"]
     # Nothing is left of the levels, or only what `only` does not keep.
@@ -175,16 +175,16 @@ def test_a_level_takes_all_its_cells_along_and_a_case_its_last_one():
     gone += [{"factors": {"buffer": ["nic", "other"]}, "only": [{"buffer": "other"}]}]
     for more in gone:
         entries = [{"check": "numa", **more}, {"check": "stream"}]
-        left, absent = leave_out(campaign(workloads=entries), of(numa_nodes=1))
+        left, absent = leave_out(campaign(workloads=entries), host_facts(numa_nodes=1))
         assert [case.name for case in left.cases] == ["stream"]
         assert absent == [Omitted("numa", "box has 1 NUMA node")]
     with pytest.raises(InputError, match="x: no case is left: numa: box has 1 NUMA node"):
-        leave_out(campaign(factors={"buffer": ["other"]}), of(numa_nodes=1))
+        leave_out(campaign(factors={"buffer": ["other"]}), host_facts(numa_nodes=1))
     # A level that is a case.
     entry = campaign(workloads=[{"check": "y"}]).workloads[0]
     cases = [entry.at(f"comm_node={n}", {"comm_node": n}) for n in (0, 1)]
     asked = campaign(factors={}).model_copy(update={"workloads": cases})
-    left, absent = leave_out(asked, of(numa_nodes=1))
+    left, absent = leave_out(asked, host_facts(numa_nodes=1))
     assert [case.name for case in left.cases] == ["y@comm_node=0"]
     assert absent == [Omitted("y@comm_node=1", "box has 1 NUMA node")]
 
@@ -207,7 +207,7 @@ def test_the_numa_campaign_has_every_cell_once_on_two_nodes_and_says_what_one_no
     ]
     assert len(expected) == 40
     assert (effects(asked.campaign), asked.absent) == (sorted(expected), [])
-    one, absent = leave_out(asked.campaign, of(numa_nodes=1))
+    one, absent = leave_out(asked.campaign, host_facts(numa_nodes=1))
     # One place of the buffer; nobody, or three loads with workers in 2 places.
     assert effects(one) == sorted(cell for cell in expected if "other" not in cell)
     assert len(effects(one)) == 14

@@ -25,7 +25,7 @@ from tests.analysis.history.tables import made_table, write_nights
 from tests.analysis.synthetic import header, result
 from tests.commands import Command
 from tests.nimc.documented import assert_documented
-from tests.nimc.minicluster.test_state import STATE
+from tests.nimc.minicluster.states import STATE
 
 Patch = pytest.MonkeyPatch
 FAILED = [Failure("stream", "no binary")]

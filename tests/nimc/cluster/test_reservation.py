@@ -17,14 +17,9 @@ from records.errors import InputError, MachineError
 from records.machine.site import Machine
 from records.programs import ProgramAnswer
 from tests.nimc.checkouts import program
+from tests.nimc.cluster.reservation_lines import LINE
 from tests.records.machine import made
 
-LINE = (
-    "ReservationName=nimc StartTime=2026-11-21T04:25:28 EndTime=2026-11-21T05:25:28 "
-    "Duration=01:00:00 Nodes=node4 NodeCnt=1 CoreCnt=2 Features=(null) PartitionName=origin Flags= "
-    "TRES=cpu=2 Users=root Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE "
-    "BurstBuffer=(null) Watts=n/a MaxStartDelay=(null)"
-)
 NOON = datetime(2026, 11, 21, 4, 55, 28)  # half an hour before the end
 
 

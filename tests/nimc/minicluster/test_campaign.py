@@ -9,17 +9,9 @@ from pathlib import Path
 import pytest
 
 from records.kernel_text import read
+from tests.nimc.minicluster.campaigns import CAMPAIGN
 from tests.nimc.minicluster.real import Cluster, wait
 
-CAMPAIGN = """
-name: tiny
-title: LAMMPS, as short as can be
-workloads: [{check: lammps, set: {steps: 100}, expect: 3s}]
-arms: [off, on]
-pairs: {floor: 6, cap: 6}
-verify: {min_share: 0.001, foreign_cpus: null, steal_share: null, frequency_drop: null}
-run_timeout: 1min
-"""
 BY_REFRAME = Path(sys.executable).parent / "reframe"
 
 

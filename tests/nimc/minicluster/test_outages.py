@@ -10,8 +10,8 @@ import pytest
 
 from testbed import daemons
 from testbed.containers import enter
+from tests.nimc.minicluster.campaigns import CAMPAIGN
 from tests.nimc.minicluster.real import Cluster, cluster_of, wait
-from tests.nimc.minicluster.test_campaign import CAMPAIGN
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 

@@ -10,10 +10,8 @@ import pytest
 
 from records.errors import InputError, MachineError
 from testbed import cluster, needs, state
-from testbed.spec import SITE, ClusterLayout, Spec
-from testbed.state import State
-
-STATE = State(Spec("rxe", 3, 1, numa=2, shares=("/srv/results",)), "up", "10.77.9", 1, 900, "tcg")
+from testbed.spec import SITE, ClusterLayout
+from tests.nimc.minicluster.states import STATE
 
 
 def test_written_and_read_back(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from records import chain
 from records.units import si
 from reframe_tests import foreign
 from reframe_tests.foreign import direction
-from tests.conductor.test_store import SAMPLE
+from tests.conductor.made_sample import SAMPLE
 from tests.reframe_tests.foreign.checks import (
     accepts_all,
     by_its_options,

@@ -1,0 +1,42 @@
+"""Runs of membench, whose samples make a sweep."""
+
+import json
+
+from records.run import save_header
+from records.sample import WriterRecord
+from tests.analysis.synthetic import header, rechain, sample
+
+
+def made_header(numa_nodes=1, sockets=1):
+    host = {"numa_nodes": [{"number": i} for i in range(numa_nodes)], "sockets": sockets}
+    return header(machine="m", campaign="contention_model", facts={"host": host})
+
+
+def made_sample(
+    arm, pair, fom, cores, node=None, outcome="kept", warmup=False, workload="membench"
+):
+    extra = {"cores": float(cores)} | ({} if node is None else {"node": float(node)})
+    writer = WriterRecord("ucx", "a", "a", "shared memory", 64, None, 4e9, fom / 10, fom / 10, 1.0)
+    return sample(
+        key=f"{cores}/{node}/{pair}/{arm}/{outcome}/{warmup}/{workload}",
+        **{"case": f"c{cores}", "workload": workload, "arm": arm, "pair": pair, "warmup": warmup},
+        **{"outcome": outcome, "reason": None if outcome == "kept" else "why", "provenance": "p"},
+        **{"fom": fom, "fom_unit": "B/s", "fom_better": "higher", "fom_extra": extra},
+        **{"nodes": ["a"], "origin_nodes": ["a"], "writers": [writer] if arm == "on" else []},
+    )
+
+
+def both(**more):
+    return [made_sample(arm, 0, 5e9, 1, **more) for arm in ("off", "on")]
+
+
+def write(folder, samples, of_target=None, **facts):
+    """A run, with what the target's agent recorded."""
+    if of_target is not None:
+        (folder / "provenance").mkdir(parents=True)
+        (folder / "provenance" / "p.json").write_text(json.dumps(of_target))
+    (folder / "samples").mkdir(parents=True)
+    save_header(folder, made_header(**facts))
+    lines = [json.dumps(s.as_dict()) + "\n" for s in samples]
+    (folder / "samples" / "c.jsonl").write_text("".join(lines))
+    return rechain(folder)

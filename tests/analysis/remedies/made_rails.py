@@ -1,0 +1,90 @@
+"""Runs under policies of rails, whose prices and losses are planted."""
+
+from pathlib import Path
+
+import numpy as np
+
+from records.arms import name_of
+from records.sample import Better, Sample
+from tests.analysis.made_counters import counter_row, write_rows
+from tests.analysis.synthetic import Case, crossed, samples, write_run
+
+RANKS = 2
+TOOL = "mpip"
+
+#: True time at a policy / time at `default`.
+TIMES = {"default": 1.0, "nic0": 1.0, "nic1": 1.1}
+
+#: True slowdown under writers, by MPI's policy at the writers' default, and by the writers'.
+SLOWDOWN = 1.5
+WRITERS = {"default": 1.0, "nic0": 0.8}
+
+#: True shares of the application's time at `default`, and mean messages.
+SHARES = {"point-to-point": 0.2, "collective": 0.05}
+MESSAGES = {"point-to-point": 40_000.0, "collective": 8.0}
+
+#: True time in each kind of call at a policy / at `default`.
+CALLS = {
+    "default": {"point-to-point": 1.0, "collective": 1.0},
+    "nic0": {"point-to-point": 1.0, "collective": 1.0},
+    "nic1": {"point-to-point": 1.4, "collective": 1.0},
+}
+
+
+def treatments() -> dict[str, float]:
+    """Name -> time / time of `off`, of a campaign as multirail.yaml asks it."""
+    found = {}
+    for policy, time in TIMES.items():
+        level = {} if policy == "default" else {"mpi_rail": policy}
+        for arm, factor in (("off", 1.0), ("on", SLOWDOWN), ("aa", 1.0)):
+            found[name_of(arm, level)] = time * factor
+            if arm != "on":
+                found[name_of(arm, {**level, "tool": TOOL})] = time * factor
+    found["on@writer_rail=nic0"] = SLOWDOWN * WRITERS["nic0"]
+    del found["off"]
+    return found
+
+
+def case(noise: float = 0.005, better: Better = "lower", transport: str = "RDMA") -> Case:
+    """A case whose treatments have the times of `treatments`."""
+    made = Case(
+        *("umt", "s" if better == "lower" else "1/s", better, 10.0, treatments()),
+        noise=noise,
+        pair_noise=0.05,
+        transport=transport,
+        origin="synthetic-1",
+    )
+    return crossed(made, {"mpi_rail": "default", "tool": "none"}, {"writer_rail": "default"})
+
+
+def made(folder: Path, one: Case, *, pairs: int = 10, seed: int = 1) -> Path:
+    """A run with the counts of mpiP in every run that it wrapped."""
+    found = samples(one, pairs=pairs, seed=seed)
+    run = write_run(folder / f"run-{seed}", found)
+    rng = np.random.default_rng(seed)
+    lines = [line for each in found if each.factors["tool"] == TOOL for line in counts(each, rng)]
+    write_rows(run, one.name, lines)
+    return run
+
+
+def counts(
+    sample: Sample, rng: np.random.Generator, noise: float = 0.01
+) -> list[dict[str, object]]:
+    """Lines of `counters/CASE.jsonl` of one run: both ranks take the same time."""
+    policy = str(sample.factors["mpi_rail"])
+    time_s = sample.elapsed_s / TIMES[policy]
+    found = []
+    for rank in range(RANKS):
+        values = {"application-time": (time_s, "s")}
+        for kind, share in SHARES.items():
+            spread = float(np.exp(rng.normal(0, noise)))
+            values[f"{kind}-time"] = (share * time_s * CALLS[policy][kind] * spread, "s")
+            values[f"{kind}-calls"] = (30.0, "count")
+            values[f"{kind}-messages"] = (10.0, "count")
+            values[f"{kind}-sent"] = (10 * MESSAGES[kind], "B")
+        of = {"tool": TOOL, "rank": rank, "running_share": None}
+        found += [
+            counter_row(sample.key, event, value, unit=unit, **of)
+            for event, (value, unit) in values.items()
+        ]
+    return found

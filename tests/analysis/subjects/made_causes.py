@@ -1,0 +1,85 @@
+"""Runs with made counts of ranks and nodes, for the questions of why."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from records.sample import Sample
+from tests.analysis.made_counters import (
+    CASES,
+    TOOL,
+    counter_row,
+    with_tool,
+    write_counts,
+    write_rows,
+)
+from tests.analysis.synthetic import on_hosts, remedies, samples, write_run
+
+LAMMPS = CASES[2]
+
+
+def made_run(
+    folder: Path,
+    cases=(LAMMPS,),
+    *,
+    pairs: int = 8,
+    seed: int = 1,
+    processor: str = "",
+    tool: str = TOOL,
+    **truth,
+) -> Path:
+    runs = {case.name: with_tool(samples(case, pairs=pairs, seed=seed), tool) for case in cases}
+    found = [each for own in runs.values() for each in own]
+    record = {"nodes": {"synthetic-0": {"processor": processor}}}
+    run = write_run(folder / "run", found, record=record)
+    for case in cases:
+        write_counts(run, case, runs[case.name], seed=seed, tool=tool, **truth)
+    return run
+
+
+def priced(folder: Path, price: float) -> Path:
+    times = {"on": 2.0, "off@tool=p": price, "on@tool=p": 2.0 * price}
+    found = samples(remedies(times=times), pairs=8)
+    run = write_run(folder / "run", found)
+    wrapped = [each for each in found if each.factors["tool"] == "p"]
+    write_rows(run, "melt", [counter_row(each.key, "e", 1.0, tool="p") for each in wrapped])
+    return run
+
+
+#: Event -> unit, and the value of a run on the first of two nodes.
+Values = Mapping[str, tuple[str, Callable[[Sample], float]]]
+
+
+def is_on(sample: Sample) -> bool:
+    return sample.arm.startswith("on")
+
+
+def stalled(sample: Sample) -> float:
+    """A tool changes it too."""
+    if "tool=p" in sample.arm:
+        return 0.6
+    return 0.4 if is_on(sample) else 0.1
+
+
+MADE: Values = {
+    "context-switches": ("count", lambda s: 300.0 if is_on(s) else 100.0),
+    "enp225s0f1np1:tx_prio3_pause_duration": ("s", lambda s: 2.5 if is_on(s) else 0.5),
+    "frequency": ("Hz", lambda _: 2e9),
+    "eth0:rx_dropped": ("count", lambda _: 0.0),
+    "eth0:outbound_pci_stalled_wr": ("1", stalled),
+    "eth1:outbound_pci_stalled_wr": ("1", lambda _: 0.04),
+}
+
+
+def with_nodes(folder: Path, runs: list[Sample], absent: Mapping[str, str] = {}) -> Path:
+    """A run whose second node counts what the first does, and a half more."""
+    record = {"nodes": {name: {"absent_counters": absent} for name in ("n1", "n2")}}
+    there = [on_hosts(each, "n1", "n2") for each in runs]
+    run = write_run(folder / "run", there, record=record)
+    lines = [
+        counter_row(each.key, event, factor * value(each), tool="node", rank=rank, unit=unit)
+        for each in runs
+        for event, (unit, value) in MADE.items()
+        for rank, factor in enumerate((1.0, 1.5))
+    ]
+    write_rows(run, runs[0].case, lines)
+    return run

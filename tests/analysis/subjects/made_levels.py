@@ -1,0 +1,19 @@
+"""Cases whose treatments are combinations of levels."""
+
+from dataclasses import replace
+
+from records.arms import named_level
+from records.sample import Level
+from tests.analysis.synthetic import STREAM, Case
+
+
+def of_levels(factors: dict[str, list[Level]]) -> Case:
+    """A case with an effect for each combination of levels; names leave out the first ones."""
+    combined: list[dict[str, Level]] = [{}]
+    for name, levels in factors.items():
+        combined = [{**each, name: level} for each in combined for level in levels]
+    own = {}
+    for each in combined:
+        later = [f"{k}={named_level(v)}" for k, v in each.items() if v != factors[k][0]]
+        own["on" + ("@" if later else "") + ",".join(later)] = each
+    return replace(STREAM, effects={**dict.fromkeys(own, 1.2), "aa": 1.0}, factors=own)

@@ -1,0 +1,78 @@
+"""Runs on NUMA nodes, whose rates are planted."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from records.sample import Sample
+from tests.analysis.synthetic import Case, crossed, header, samples, write_run
+
+GB = 1e9
+
+
+class Key(NamedTuple):
+    """A cell."""
+
+    direction: str
+    buffer: str
+    load: str
+    workers: str
+
+
+#: What communications do in each cell, GB/s, one a run; six runs of the same rate where it is one.
+TWO_NODES = {
+    Key("write", "nic", "idle", ""): 8,
+    Key("write", "nic", "write", "nic"): 6,
+    Key("write", "nic", "write", "free"): 1.5,
+    Key("write", "other", "idle", ""): 4,
+    Key("write", "other", "write", "other"): 1,
+    Key("write", "other", "write", "free"): [1, 2, 3, 4, 5, 6],
+    Key("read", "other", "idle", ""): 5,
+    Key("read", "other", "write", "other"): 3.7,
+    Key("read", "other", "write", "free"): [1, 2, 3, 4, 5, 6],
+}
+
+
+def runs_of(
+    grid: Mapping[Key, object], of_cell: Mapping[Key, dict[str, object]] = {}, **writer: object
+) -> list[Sample]:
+    """Runs whose cells are the treatments of one case; nothing of them was measured.
+
+    Workers do 10 GB/s alone, and 5 GB/s beside communications. Without workers their place says
+    nothing.
+    """
+    placed = {"buffer_node": 0, "target_on_node_share": 1.0, "own_binding": "none", **writer}
+    effects: dict[str, float] = {}
+    rates: dict[str, object] = {}
+    placed_as = {}
+    for key, rate in grid.items():
+        workers = key.workers or "nic"
+        at = f"buffer={key.buffer},load={key.load},workers={workers}"
+        off, spin, on = f"off@{at}", f"spin@{at}", f"on@{at},direction={key.direction}"
+        effects |= {off: 1.0, spin: 1.25 if key.buffer == "other" else 1.6, on: 2.0}
+        rates[on] = rate
+        placed_as[on] = {**placed, **of_cell.get(key, {})}
+    case = Case("numa", "B/s", "higher", 10 * GB, effects, noise=0, pair_noise=0)
+    case = crossed(case, dict.fromkeys(("buffer", "load", "workers"), "none"))
+    found = []
+    for sample in samples(case, pairs=6):
+        if sample.arm in rates:
+            rate = rates[sample.arm]
+            each = rate[sample.pair] if isinstance(rate, list) else rate
+            (record,) = sample.writers
+            written = {"rate_b_s": each * GB, "direction": sample.factors["direction"]}
+            written |= placed_as[sample.arm]
+            sample = replace(sample, writers=[replace(record, **written)])
+        found.append(sample)
+    return found
+
+
+def write(folder: Path, found: list[Sample], nodes: int = 2) -> Path:
+    """A run of these, on a machine of so many NUMA nodes."""
+    facts = {"numa_nodes": nodes, "nic_node": 0, "places": {"nic": 0, "other": 1}}
+    return write_run(folder / "run", found, header(campaign="numa"), {"numa": facts})
+
+
+def run_of(folder: Path, grid: Mapping[Key, object], nodes: int = 2, **more: Any) -> Path:
+    return write(folder, runs_of(grid, **more), nodes)

@@ -1,0 +1,30 @@
+"""A run at several scales."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from analysis.report.data import RunData, load_run
+from tests.analysis.synthetic import STARTED_S, Case, header, reject, samples, write_run
+
+EFFECTS = {"daly": 1.5, "constant": 1.2, "aa": 1.0}
+
+
+def run_of(
+    folder: Path,
+    *ranks: int,
+    workload: str = "lammps_scaling",
+    pairs: int = 6,
+    effects: dict[str, float] = EFFECTS,
+    later_s: float = 0.0,
+) -> RunData:
+    """Ten seconds at every scale; one run was rejected."""
+    found = [
+        replace(sample, fom_extra={"ranks": float(count)})
+        for count in ranks
+        for sample in samples(
+            Case(f"{workload}@{count}", "s", "lower", 10.0, effects, 0.001, 0.0), pairs=pairs
+        )
+    ]
+    found[5] = reject(found[5], "rejected", "too late")
+    head = header(started_s=STARTED_S + later_s)
+    return load_run(write_run(folder / "run", found, head), force=True)

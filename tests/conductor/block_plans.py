@@ -1,0 +1,17 @@
+"""A block's plan, for tests of what follows it."""
+
+from records.acceptance import AcceptanceLimits
+from records.plan import BlockPlan
+from tests.conductor.treatments import treatments
+
+PLAN = BlockPlan(
+    case="stream",
+    workload="stream",
+    block=0,
+    seed=7,
+    treatments=treatments(["off", "on", "spin", "aa"], ["./stream"], {"devices": ("mlx5_0",)}),
+    pairs=10,
+    warmups=1,
+    nimc_dir="/nowhere",
+    demand=AcceptanceLimits(min_share=0.4, retries=1),
+)

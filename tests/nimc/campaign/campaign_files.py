@@ -1,0 +1,37 @@
+"""Campaigns as files, and what is wrong in them."""
+
+from pathlib import Path
+
+import pytest
+
+from nimc.campaign.checks import CheckVariables
+from nimc.campaign.load import load_campaign
+from records import marked_yaml
+from records.campaign import Campaign
+from records.errors import InputError
+from records.machine.site import load as load_machine
+
+#: Variables of every check, and the two that some tests rely on.
+COMMON = {"arms", "rate", "message", "injector", "direction", "reserved_cores", "tool"}
+
+CHECKS = {
+    "stream": CheckVariables(
+        frozenset({"iterations", "llc_multiple", *COMMON}),
+        comparable_across_cores=True,
+        levels={"direction": "write"},
+    ),
+    "lammps": CheckVariables(frozenset({"steps", *COMMON}), frozenset({"steps"})),
+}
+
+
+def load(tmp_path: Path, text: str | bytes) -> Campaign:
+    path = tmp_path / "c.yaml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return load_campaign(marked_yaml.load(path), CHECKS, load_machine("localhost"))
+
+
+def faults(tmp_path: Path, text: str) -> list[str]:
+    """The lines of the refusal, without the folder."""
+    with pytest.raises(InputError) as error:
+        load(tmp_path, text)
+    return str(error.value).replace(f"{tmp_path}/", "").splitlines()

@@ -1,0 +1,8 @@
+"""Facts of a host for a layout on NUMA nodes."""
+
+from tests.records.machine.made import machine
+
+
+def host_facts(**facts):
+    known = {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "64GiB"}
+    return machine(facts={**known, **facts})
