@@ -17,6 +17,7 @@ from records import units
 from records.acceptance import AcceptanceLimits, limit
 from records.arms import ARMS, BASELINE, level_text
 from records.marked_yaml import Duration, Fraction, Record, quantity
+from records.plan import Scale
 from records.run import CAP, FLOOR, MARGIN
 from records.sample import Level
 
@@ -164,6 +165,7 @@ class Entry(Record):
     #: Expected length of one run, seconds. Used only for the plan's estimate.
     expect: Duration = Field(default=60.0, description=_DURATION_RULE)
     _between: dict[str, Level] = PrivateAttr(default_factory=dict)
+    _scale: Scale | None = PrivateAttr(default=None)
 
     @property
     def name(self) -> str:
@@ -191,6 +193,17 @@ class Entry(Record):
         """The case `NAME@SUFFIX` of this entry, at levels that cannot change within a block."""
         case = self.but({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
         case._between = dict(levels)
+        return case
+
+    @property
+    def scale(self) -> Scale | None:
+        """Its short writes; None if no arm makes them, or they are not resolved yet."""
+        return self._scale
+
+    def scaled(self, scale: Scale | None) -> Entry:
+        """The case with its short writes."""
+        case = self.but({})
+        case._scale = scale
         return case
 
     def but(self, changes: Mapping[str, Any]) -> Entry:

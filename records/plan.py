@@ -43,6 +43,31 @@ class ShortWrites:
 
 
 @dataclass(frozen=True)
+class Scale:
+    """The short writes of a case on so many nodes, resolved for a machine."""
+
+    short: ShortWrites
+    #: Ranks for which the writers are computed, and the mean time to interrupt of each.
+    counted: int
+    mtti_s: float
+    #: Arm -> writers at a time.
+    writers: dict[str, int]
+    #: Arms whose writers are given, not computed.
+    given: tuple[str, ...]
+    #: Origin nodes; 0 if origin and target share a host.
+    origins: int
+    #: Rate of one writer, as requested or limited by link and share; None if the link is unknown.
+    writer_b_s: float | None
+    #: Bytes of one write; None if neither its messages nor the link is known.
+    write_b: float | None
+
+    @property
+    def writes_per_s(self) -> dict[str, float]:
+        """Arm -> writes that start per second."""
+        return {arm: count / self.short.length_s for arm, count in self.writers.items()}
+
+
+@dataclass(frozen=True)
 class BlockPlan:
     """The pairs of one allocation."""
 

@@ -293,11 +293,13 @@ class NimcMixin(LayoutMixin):
             return BlockPlan.load(Path(self.block_file))
         asked = self.requested()
         seed = secrets.randbits(63) if self.seed is None else self.seed
+        resolved = planning.scale(asked, self.machine)
         return planning.block(
             asked,
-            planning.treatments(asked, self.machine),
+            planning.treatments(asked, self.machine, resolved),
             self.machine,
             {name: getattr(self, name) for name in _LIMITS},
+            resolved,
             case=case,
             workload=type(self).__name__,
             block=self.block,

@@ -17,7 +17,7 @@ from records.arms import ARMS
 from records.errors import InputError
 from records.machine import fabrics, slurm
 from records.machine.site import Machine
-from records.plan import BlockPlan
+from records.plan import BlockPlan, Scale
 from records.sample import Level
 from records.treatment import Treatment, Writes
 from reframe_tests import rails, scaling
@@ -103,26 +103,31 @@ def level_faults(
             yield name, None, why
 
 
-def treatments(asked: CaseRequest, machine: Machine) -> list[Treatment]:
+def scale(asked: CaseRequest, machine: Machine) -> Scale | None:
+    """The short writes of a request; None if no arm, or not the check, makes them.
+
+    Raises InputError.
+    """
+    makes = asked.levels.keys() >= set(scaling.FIELDS)
+    if not makes or set(scaling.SCHEDULED).isdisjoint(asked.arms):
+        return None
+    return scaling.resolve(scaling.request_of(asked.levels), machine)
+
+
+def treatments(
+    asked: CaseRequest, machine: Machine, resolved: Scale | None = None
+) -> list[Treatment]:
     """The treatments of a pair, before the application is laid out. Raises InputError.
 
-    Levels must be valid (`level_faults`).
+    Levels must be valid (`level_faults`). `resolved`: the short writes (`scale`).
     """
     try:
-        load = _scale(asked, machine)
         return [
-            replace(one, writes=_writes(one.arm, asked, one.factors, machine, load))
+            replace(one, writes=_writes(one.arm, asked, one.factors, machine, resolved))
             for one in cross(asked.arms, asked.factors, asked.exclude, asked.only)
         ]
     except ValueError as error:
         raise InputError(str(error)) from None
-
-
-def _scale(asked: CaseRequest, machine: Machine) -> scaling.Load | None:
-    """The short writes of a check that can make them; None of others."""
-    if not asked.levels.keys() >= set(scaling.FIELDS):
-        return None
-    return scaling.load(scaling.request_of(asked.levels), machine)
 
 
 def block(
@@ -130,19 +135,23 @@ def block(
     treated: list[Treatment],
     machine: Machine,
     demand: Mapping[str, Any],
+    resolved: Scale | None = None,
+    /,
     **fixed: Any,
 ) -> BlockPlan:
     """The block of these treatments; what only the check knows in its place is not in it yet.
 
-    `demand`: limits that are asked for. `fixed`: other fields of the plan. Raises InputError.
+    `demand`: limits that are asked for. `resolved`: the short writes (`scale`). `fixed`: other
+    fields of the plan. Raises InputError.
     """
-    load = _scale(asked, machine)
     reserved = asked.levels.get("reserved_cores", -1)
     shared = machine.origins.policy == "same_host"
     _, origin_cpus = machine.split_cpus(
         reserved if isinstance(reserved, int) and reserved >= 0 else None
     )
-    origins = machine.origins if load is None else machine.with_origins(load.origins or 1).origins
+    origins = machine.origins
+    if resolved:
+        origins = machine.with_origins(resolved.origins or 1).origins
     of_machine = {name: getattr(machine.proof, name) for name in _PROOF}
     limits = {**demand, "min_share": demand.get("min_share") or machine.proof.min_share}
     return BlockPlan(
@@ -155,7 +164,7 @@ def block(
         link_rate_b_s=machine.nic.link_rate_b_s if machine.nic else None,
         interface=machine.interface,
         demand=AcceptanceLimits(**of_machine, **limits),
-        short=load.short if load else None,
+        short=resolved.short if resolved else None,
         notes=[*machine.caveats],
         **fixed,
     )
@@ -169,7 +178,7 @@ def _writes(
     asked: CaseRequest,
     factors: Mapping[str, Level],
     site: Machine,
-    load: scaling.Load | None,
+    resolved: Scale | None,
 ) -> Writes | None:
     """The writes of an arm; None if it has no writers. Raises InputError or ValueError."""
     row = ARMS[arm]
@@ -178,7 +187,7 @@ def _writes(
     if row.silent:
         return None
     scheduled = row.writing == "scheduled"
-    if scheduled and load is None:
+    if scheduled and resolved is None:
         raise InputError(f"arms: {arm} found; allowed: only in lammps_scaling")
     levels = {**WRITES, **asked.levels, **factors}
     injector = _injector(levels, site, short=scheduled)
@@ -201,7 +210,7 @@ def _writes(
         rate_share=share,
         devices=rails.of_writers(site, str(levels["writer_rail"]), node),
         buffer_node=node,
-        scheduled=load.writers[arm] if load and scheduled else None,
+        scheduled=resolved.writers[arm] if resolved and scheduled else None,
     )
 
 

@@ -12,7 +12,7 @@ from records.arms import ARMS
 from records.daly import concurrent_writers, write_of
 from records.errors import InputError
 from records.machine.site import Machine
-from records.plan import ShortWrites
+from records.plan import Scale, ShortWrites
 
 #: Arms that write under a timetable.
 SCHEDULED = tuple(arm.name for arm in ARMS.values() if arm.writing == "scheduled")
@@ -53,30 +53,7 @@ def request_of(levels: Mapping[str, Any]) -> ScaleRequest:
     return ScaleRequest(**given)
 
 
-@dataclass(frozen=True)
-class Load:
-    """The short writes of one scale."""
-
-    short: ShortWrites
-    #: Ranks for which the writers are computed, and the mean time to interrupt of each.
-    counted: int
-    mtti_s: float
-    #: Arm -> writers at a time.
-    writers: dict[str, int]
-    #: Origin nodes; 0 if origin and target share a host.
-    origins: int
-    #: Rate of one writer, as requested or limited by link and share; None if the link is unknown.
-    writer_b_s: float | None
-    #: Bytes of one write; None if neither its messages nor the link is known.
-    write_b: float | None
-
-    @property
-    def writes_per_s(self) -> dict[str, float]:
-        """Arm -> writes that start per second."""
-        return {arm: count / self.short.length_s for arm, count in self.writers.items()}
-
-
-def load(request: ScaleRequest, machine: Machine) -> Load:
+def resolve(request: ScaleRequest, machine: Machine) -> Scale:
     """The writers, writes and origins of one scale. Raises InputError."""
     rate_b_s = None if request.rate == "full" else units.rate_b_s(request.rate, "rate")
     nic = machine.nic
@@ -88,7 +65,8 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
     per_node = request.counted_per_node or ranks_per_node(request, machine.node_facts().cores)
     computed = concurrent_writers(request.nodes * per_node, mtti_s, short.length_s)
     writers = {"daly": computed.concurrent_writers, "constant": computed.constant_share_writers}
-    writers |= _given_writers(request.writers)
+    given = _given_writers(request.writers)
+    writers |= given
     most = max(writers.values())
     if most > request.nodes:
         raise InputError(
@@ -108,7 +86,16 @@ def load(request: ScaleRequest, machine: Machine) -> Load:
     write_b = request.fill * short.length_s * writer_b_s if writer_b_s else None
     if short.messages:
         write_b = float(short.messages * machine.message_b(request.message))
-    return Load(short, computed.counted, mtti_s, writers, origins, writer_b_s, write_b)
+    return Scale(
+        short=short,
+        counted=computed.counted,
+        mtti_s=mtti_s,
+        writers=writers,
+        given=tuple(given),
+        origins=origins,
+        writer_b_s=writer_b_s,
+        write_b=write_b,
+    )
 
 
 def _short_writes(request: ScaleRequest, machine: Machine, writer_b_s: float | None) -> ShortWrites:

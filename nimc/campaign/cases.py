@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -24,10 +24,10 @@ from records.machine.site import Machine
 from records.plan import MOST_NODES
 from records.sample import Level
 from records.treatment import Treatment
-from reframe_tests import scaling
 from reframe_tests.crossing import Cell, cross
 from reframe_tests.factors import lacking
-from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest
+from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest, scale
+from reframe_tests.scaling import SCHEDULED
 
 #: Numbers of cores of a sweep of few.
 _FEW = 8
@@ -37,7 +37,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._@+%=,-]")
 
 def scheduled(arms: Sequence[str]) -> list[str]:
     """The arms whose writers follow a timetable."""
-    return [arm for arm in arms if arm in scaling.SCHEDULED]
+    return [arm for arm in arms if arm in SCHEDULED]
 
 
 def arms_of(campaign: Campaign, machine: Machine) -> list[str]:
@@ -45,19 +45,45 @@ def arms_of(campaign: Campaign, machine: Machine) -> list[str]:
     return campaign.arms or standard_arms(same_host=machine.origins.policy == "same_host")
 
 
-def expand(campaign: Campaign, checks: Mapping[str, CheckVariables], machine: Machine) -> Campaign:
+#: What to do with what is wrong with a case: index of its entry, key there or none, and the error.
+Refuse = Callable[[int, str, InputError], None]
+
+
+def _refuse(_entry: int, _key: str, error: InputError) -> None:
+    raise error
+
+
+def expand(
+    campaign: Campaign,
+    checks: Mapping[str, CheckVariables],
+    machine: Machine,
+    refuse: Refuse = _refuse,
+) -> Campaign:
     """The campaign with its arms, and cases as entries, each with the factors it is crossed with.
 
-    Raises InputError.
+    The short writes of each are resolved here, once. Raises InputError, unless `refuse` does not.
     """
-    cases = [
-        case
-        for entry in campaign.workloads
-        for levels in cases_of(campaign, entry, checks[entry.check])
-        for case in swept(levels, machine)
-    ]
+    campaign = campaign.model_copy(update={"arms": arms_of(campaign, machine)})
+    cases = []
+    for index, entry in enumerate(campaign.workloads):
+        check = checks[entry.check]
+        for case in cases_of(campaign, entry, check):
+            if case.factors or case.exclude or case.only:
+                try:
+                    treatments(campaign.arms, case)
+                except InputError as error:
+                    refuse(index, "", InputError(f"{case.name}: {error}"))
+                    continue
+            try:
+                resolved = scale(requested(campaign, case, check), machine)
+                scaled = case.scaled(resolved)
+                nodes_taken(scaled, machine)
+            except InputError as error:
+                refuse(index, "set", error)
+                continue
+            cases += swept(scaled, machine)
     crossed = {"workloads": cases, "factors": {}, "exclude": [], "only": []}
-    return campaign.model_copy(update={"arms": arms_of(campaign, machine), **crossed})
+    return campaign.model_copy(update=crossed)
 
 
 def factors_of(campaign: Campaign, entry: Entry) -> dict[str, list[Level]]:
@@ -177,14 +203,8 @@ def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
 # How many nodes a case needs on a machine.
 
 
-def short_writes(campaign: Campaign, entry: Entry) -> scaling.ScaleRequest:
-    """A case's request for short writes: its settings, and the campaign's rate and message."""
-    chosen = {"rate": campaign.injector.rate, "message": campaign.injector.message}
-    return scaling.request_of({**entry.set, **chosen})
-
-
 @dataclass(frozen=True)
-class Scale:
+class ScaleRow:
     """One arm of one scale; None if machine file and campaign do not give it."""
 
     case: str
@@ -209,33 +229,35 @@ class Scale:
     link_share: float | None
 
 
-def scales(campaign: Campaign, machine: Machine) -> Iterator[Scale]:
-    """Every scale and arm of short writes. Raises InputError for what cannot be planned."""
-    for entry, arm in product(campaign.cases, scheduled(campaign.arms)):
-        asked = short_writes(campaign, entry)
-        load = scaling.load(asked, machine)
-        write_b, per_s = load.write_b, load.writes_per_s[arm]
-        link_b_s = machine.nic.link_rate_b_s if machine.nic else None
-        busiest = -(-load.writers[arm] // max(load.origins, 1))
-        yield Scale(
-            case=entry.name,
+def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
+    """Every scale and arm of short writes."""
+    link_b_s = machine.nic.link_rate_b_s if machine.nic else None
+    for case, arm in product(campaign.cases, scheduled(campaign.arms)):
+        resolved = case.scale
+        if resolved is None:
+            continue
+        write_b, per_s = resolved.write_b, resolved.writes_per_s[arm]
+        length_s, writers = resolved.short.length_s, resolved.writers[arm]
+        busiest = -(-writers // max(resolved.origins, 1))
+        yield ScaleRow(
+            case=case.name,
             arm=arm,
-            target_nodes=entry.nodes,
-            origin_nodes=load.origins,
-            counted=None if f"{arm}:" in asked.writers else load.counted,
-            mtti_s=load.mtti_s,
-            messages=load.short.messages,
-            tolerance_s=load.short.tolerance_s,
-            writers=load.writers[arm],
-            write_s=load.short.length_s,
+            target_nodes=case.nodes,
+            origin_nodes=resolved.origins,
+            counted=None if arm in resolved.given else resolved.counted,
+            mtti_s=resolved.mtti_s,
+            messages=resolved.short.messages,
+            tolerance_s=resolved.short.tolerance_s,
+            writers=writers,
+            write_s=length_s,
             writes_per_s=per_s,
             write_b=write_b,
-            run_b=write_b and write_b * per_s * entry.expect,
-            link_share=write_b and link_b_s and busiest * write_b / load.short.length_s / link_b_s,
+            run_b=write_b and write_b * per_s * case.expect,
+            link_share=write_b and link_b_s and busiest * write_b / length_s / link_b_s,
         )
 
 
-def short_write_warnings(rows: Iterable[Scale]) -> list[str]:
+def short_write_warnings(rows: Iterable[ScaleRow]) -> list[str]:
     """Writes so short that their tolerance says nothing of when they are made."""
     short = {
         (row.messages, row.write_s, row.tolerance_s): row
@@ -252,19 +274,19 @@ def short_write_warnings(rows: Iterable[Scale]) -> list[str]:
     return warnings
 
 
-def origins_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
-    """Origin nodes of an allocation; 0 on a shared host. Raises InputError as `nodes_taken`."""
-    if scheduled(campaign.arms):
-        return scaling.load(short_writes(campaign, entry), machine).origins
+def origins_taken(case: Entry, machine: Machine) -> int:
+    """Origin nodes of an allocation; 0 on a shared host."""
+    if case.scale:
+        return case.scale.origins
     return 0 if machine.origins.policy == "same_host" else machine.origins.nodes
 
 
-def nodes_taken(campaign: Campaign, entry: Entry, machine: Machine) -> int:
+def nodes_taken(case: Entry, machine: Machine) -> int:
     """Target and origin nodes of an allocation. Raises InputError if that is impossible."""
-    origins = origins_taken(campaign, entry, machine)
-    if (nodes := entry.nodes + origins) > MOST_NODES:
+    origins = origins_taken(case, machine)
+    if (nodes := case.nodes + origins) > MOST_NODES:
         raise InputError(
-            f"nodes: {entry.nodes} and {origins} of origins found; allowed: {MOST_NODES} together"
+            f"nodes: {case.nodes} and {origins} of origins found; allowed: {MOST_NODES} together"
         )
     return nodes
 
@@ -332,7 +354,7 @@ def leave_out(
 def _able(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
     """A case with the levels that the machine has; None if none is left."""
     most = machine.nodes
-    if most is not None and nodes_taken(campaign, case, machine) > most:
+    if most is not None and nodes_taken(case, machine) > most:
         reason = f"more nodes with its origins than the {most} of site/{machine.name}.yaml"
         return None, [Omitted(case.name, reason)]
     for name, level in case.set.items():

@@ -69,10 +69,9 @@ def dotted(place: Place) -> str:
 def load_campaign(
     marked: Marked, checks: Mapping[str, CheckVariables], machine: Machine
 ) -> Campaign:
-    """The campaign in a file, checked for a machine.
+    """The campaign in a file, checked for a machine, with its cases as entries (`cases.expand`).
 
-    Its trace, which can be read, has its whole path. Raises InputError with one line an error:
-    `FILE:LINE: field: found; allowed: what is`.
+    Raises InputError with one line an error: `FILE:LINE: field: found; allowed: what is`.
     """
     if not isinstance(marked.data, dict):
         keys = ", ".join(Campaign.model_fields)
@@ -89,8 +88,14 @@ def load_campaign(
         for index, entry in enumerate(campaign.workloads)
     ]
     refuse(marked, [*_of_fields(asked, checks), *_of_cells(asked), *_of_cases(asked)])
-    refuse(marked, _of_runs(asked, machine))
-    return campaign
+    faults = [*_of_lengths(asked, machine)]
+
+    def wrong(index: int, key: str, error: InputError) -> None:
+        faults.append(Fault(("workloads", index, *([key] if key else [])), str(error)))
+
+    expanded = cases.expand(campaign, checks, machine, wrong)
+    refuse(marked, faults)
+    return expanded
 
 
 def refuse(marked: Marked, faults: Iterable[Fault]) -> None:
@@ -294,23 +299,13 @@ def _of_cases(entries: Sequence[_Asked]) -> Iterator[Fault]:
             names.add(name)
 
 
-def _of_runs(entries: Sequence[_Asked], machine: Machine) -> Iterator[Fault]:
-    """Cases without treatments, short writes that cannot be made, and runs that are too short."""
+def _of_lengths(entries: Sequence[_Asked], machine: Machine) -> Iterator[Fault]:
+    """Runs that are too short for the rows of their writers."""
     campaign = entries[0].campaign
-    arms = cases.arms_of(campaign, machine)
     least = cases.least_s(campaign, machine)
     rows = f"{LEAST_ROWS} rows of {cases.slowest_injector(campaign, machine)}"
     for asked in entries:
         entry = asked.entry
-        for case in asked.cases:
-            try:
-                at, begin = asked.place, f"{case.name}: "
-                if case.factors or case.exclude or case.only:
-                    cases.treatments(arms, case)
-                at, begin = asked.at("set"), ""
-                cases.nodes_taken(campaign, case, machine)
-            except InputError as error:
-                yield Fault(at, f"{begin}{error}")
         if entry.expect < least and not asked.check.lengthened_by:
             text = (
                 f"{entry.expect:g} s found; runs of '{entry.check}' cannot be lengthened, and"

@@ -94,7 +94,7 @@ class Request:
             alike = repr(asked)  # of levels, equal ones may differ: 1 and 1.0
             try:
                 if alike not in made:  # most cases of thousands are alike
-                    made[alike] = treatments(asked, self.machine)
+                    made[alike] = treatments(asked, self.machine, case.scale)
                 decided[case.name] = made[alike]
             except InputError as error:
                 raise InputError(f"{self.campaign.name}: {case.name}: {error}") from None
@@ -129,7 +129,7 @@ class Request:
     @property
     def origins_most(self) -> int:
         """Origin nodes that its largest case takes."""
-        taken = (origins_taken(self.campaign, case, self.machine) for case in self.campaign.cases)
+        taken = (origins_taken(case, self.machine) for case in self.campaign.cases)
         return max(taken, default=0)
 
     def plan(self, without: Collection[str] = ()) -> Plan:
@@ -160,7 +160,7 @@ class Request:
     def nodes_from_partition(self, case: Entry) -> int:
         """Nodes that a case takes from the partition of its targets."""
         if self.machine.origins.policy == "same_job":
-            return nodes_taken(self.campaign, case, self.machine)
+            return nodes_taken(case, self.machine)
         return case.nodes
 
 
@@ -264,7 +264,7 @@ def _plan_case(request: Request, entry: Entry) -> Case:
         factors_within=entry.factors,
         factors_between=entry.between,
         target_nodes=entry.nodes,
-        origin_nodes=origins_taken(request.campaign, entry, request.machine),
+        origin_nodes=origins_taken(entry, request.machine),
         pairs_least=pairs.floor,
         pairs_most=pairs.most,
         duration_least_s=search_s + sum(b.duration_s for b in blocks if b.needed == "always"),
@@ -359,6 +359,7 @@ def block_plan(
         request.treatments[entry.name],
         request.machine,
         demand,
+        entry.scale,
         case=entry.name,
         workload=entry.check,
         block=index,

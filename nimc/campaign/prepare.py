@@ -50,8 +50,7 @@ def prepare(
     require_known_programs(machine, checks)
     marked = marked_yaml.load(campaign_file)
     checks |= others_in(marked, checks, config, machine.system)
-    loaded = load_campaign(marked, checks, machine)
-    campaign, absent = cases.leave_out(cases.expand(loaded, checks, machine), machine, only)
+    campaign, absent = cases.leave_out(load_campaign(marked, checks, machine), machine, only)
     used = {name: checks[name] for name in sorted({case.check for case in campaign.cases})}
     settings = settings_of(config)
     targets = _targets(config, settings, machine, used, root)

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from nimc.campaign import allocations
-from nimc.campaign.cases import Scale, omission_lines, scales, short_write_warnings
+from nimc.campaign.cases import ScaleRow, omission_lines, scales, short_write_warnings
 from nimc.campaign.plan import RUN, Case, Plan, Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
@@ -161,7 +161,7 @@ def _left_out(request: Request, able: Possible) -> list[str]:
     return omission_lines([*request.absent, *shown])
 
 
-def _scales(rows: list[Scale], machine: str, nodes: int | None) -> list[str | Table]:
+def _scales(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[str | Table]:
     """How much is written at which scale, of campaigns with a timetable."""
     if not rows:
         return []
@@ -253,7 +253,7 @@ def _lengths(least_s: float, most_s: float, least_h: float, most_h: float) -> tu
     return _range(duration(least_s), duration(most_s)), hours
 
 
-def _scale(row: Scale) -> list[str]:
+def _scale(row: ScaleRow) -> list[str]:
     return [
         row.case,
         row.arm,

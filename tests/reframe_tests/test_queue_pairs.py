@@ -14,7 +14,8 @@ SHARED = made.machine("same_host", facts={**FACTS, "memory": "64GiB"})
 
 def writes(machine=CLUSTER, arm="on", **levels):
     request = planning.CaseRequest(arms=["off", arm], levels={"injector": "perftest", **levels})
-    return planning.treatments(request, machine)[-1].writes
+    resolved = planning.scale(request, machine)
+    return planning.treatments(request, machine, resolved)[-1].writes
 
 
 @pytest.mark.parametrize(

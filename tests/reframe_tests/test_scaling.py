@@ -4,7 +4,7 @@ import pytest
 
 from analysis.subjects.published import paper
 from records.errors import InputError
-from reframe_tests.scaling import ScaleRequest, load, ranks_per_node
+from reframe_tests.scaling import ScaleRequest, ranks_per_node, resolve
 from tests.records.machine import made
 
 NIC = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}  # 4 GB/s
@@ -31,14 +31,14 @@ def test_the_writers_are_those_of_table_5(cores, spare, counted):
     ):
         given = {"spare_cores": spare, "counted_per_node": counted}
         asked = ScaleRequest(nodes // per_node, write="1s", node_mtti="5y", **given)
-        found = load(asked, machine(facts={**FACTS, "cores": cores}))
+        found = resolve(asked, machine(facts={**FACTS, "cores": cores}))
         assert (found.counted, found.mtti_s) == (nodes, 5 * 365.25 * 86400)
         assert found.writers == {"daly": daly, "constant": constant}
         assert found.writes_per_s == {"daly": daly, "constant": constant}  # of one second each
-    often = load(ScaleRequest(8192), machine(node_mtti="1y")).writers["daly"]
-    assert often > load(ScaleRequest(8192), machine(node_mtti="5y")).writers["daly"] == 42
+    often = resolve(ScaleRequest(8192), machine(node_mtti="1y")).writers["daly"]
+    assert often > resolve(ScaleRequest(8192), machine(node_mtti="5y")).writers["daly"] == 42
     # Given writers take the place of computed ones.
-    found = load(ScaleRequest(4, write="0.5s", writers="daly:2"), machine())
+    found = resolve(ScaleRequest(4, write="0.5s", writers="daly:2"), machine())
     assert found.writers == {"daly": 2, "constant": 0}
     assert found.writes_per_s == {"daly": 4.0, "constant": 0.0}
     assert (ScaleRequest(1).tolerance_s, ScaleRequest(1).allowed_share) == (0, 0)  # the machine's
@@ -60,7 +60,7 @@ def test_the_writers_are_those_of_table_5(cores, spare, counted):
     ],
 )
 def test_origin_nodes(asked, changes, origins, writer_b_s):
-    found = load(asked, machine(**changes))
+    found = resolve(asked, machine(**changes))
     assert (found.origins, found.writer_b_s) == (origins, writer_b_s)
 
 
@@ -91,7 +91,7 @@ def test_origin_nodes(asked, changes, origins, writer_b_s):
 )
 def test_a_mistake_is_named(asked, named):
     with pytest.raises(InputError, match=named):
-        load(asked, machine(nic=NIC))
+        resolve(asked, machine(nic=NIC))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_mistake_is_named(asked, named):
     ],
 )
 def test_bytes_of_a_write(asked, changes, write_b):
-    assert load(asked, machine(**changes)).write_b == write_b
+    assert resolve(asked, machine(**changes)).write_b == write_b
 
 
 def test_ranks_of_a_node():

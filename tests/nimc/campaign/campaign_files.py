@@ -9,6 +9,7 @@ from nimc.campaign.load import load_campaign
 from records import marked_yaml
 from records.campaign import Campaign
 from records.errors import InputError
+from records.machine.site import Machine
 from records.machine.site import load as load_machine
 
 #: Variables of every check, and the two that some tests rely on.
@@ -24,10 +25,10 @@ CHECKS = {
 }
 
 
-def load(tmp_path: Path, text: str | bytes) -> Campaign:
+def load(tmp_path: Path, text: str | bytes, machine: Machine | None = None) -> Campaign:
     path = tmp_path / "c.yaml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return load_campaign(marked_yaml.load(path), CHECKS, load_machine("localhost"))
+    return load_campaign(marked_yaml.load(path), CHECKS, machine or load_machine("localhost"))
 
 
 def faults(tmp_path: Path, text: str) -> list[str]:

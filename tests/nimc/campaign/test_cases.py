@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from nimc.campaign.cases import expand, treatments
+from nimc.campaign.cases import treatments
 from records.campaign import Entry
-from tests.nimc.campaign.campaign_files import CHECKS, faults, load
+from tests.nimc.campaign.campaign_files import faults, load
 from tests.nimc.campaign.made_request import made_machine
 
 #: Origin and target share a host.
@@ -14,7 +14,7 @@ HERE = made_machine("same_host", injector="ucx")
 
 
 def cases(tmp_path: Path, text: str) -> list[Entry]:
-    return expand(load(tmp_path, text), CHECKS, HERE).cases
+    return load(tmp_path, text, HERE).cases
 
 
 def names(case: Entry, *arms: str) -> list[str]:
@@ -27,12 +27,12 @@ def text(entry: str = "check: stream", more: str = "") -> str:
 
 @pytest.mark.parametrize("more", ["", "factors: {rate: [0, 25%, full]}\n"])
 def test_the_control_is_run_only_on_a_shared_host(tmp_path, more):
-    campaign = load(tmp_path, text(more=more))
-    assert expand(campaign, CHECKS, HERE).arms == ["off", "on", "spin", "aa"]
-    assert expand(campaign, CHECKS, made_machine("same_job")).arms == ["off", "on", "aa"]
+    campaign = text(more=more)
+    assert load(tmp_path, campaign, HERE).arms == ["off", "on", "spin", "aa"]
+    assert load(tmp_path, campaign, made_machine("same_job")).arms == ["off", "on", "aa"]
     # Given ones stay.
-    asked = load(tmp_path, text(more=f"arms: [off, on]\n{more}"))
-    assert expand(asked, CHECKS, HERE).arms == ["off", "on"]
+    given = text(more=f"arms: [off, on]\n{more}")
+    assert load(tmp_path, given, HERE).arms == ["off", "on"]
 
 
 def test_factors_of_the_table_and_of_the_check_change_within_a_block(tmp_path):

@@ -29,7 +29,7 @@ from records.errors import InputError
 from records.plan import BlockPlan
 from records.sample import Level
 from records.treatment import Treatment, Writes
-from reframe_tests.planning import treatments
+from reframe_tests.planning import scale, treatments
 from reframe_tests.scaling import ScaleRequest
 from tests.nimc.campaign.made_request import FACTS, made_machine, made_request
 
@@ -77,9 +77,8 @@ def treated(
 ) -> list[Treatment]:
     """The treatments of an entry that the campaign does not have."""
     asked = request.asked(entry)
-    return treatments(
-        replace(asked, arms=arms, levels={**asked.levels, **(levels or {})}), request.machine
-    )
+    asked = replace(asked, arms=arms, levels={**asked.levels, **(levels or {})})
+    return treatments(asked, request.machine, scale(asked, request.machine))
 
 
 def test_expected_length_is_worked_out_from_its_parts():

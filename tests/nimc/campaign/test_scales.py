@@ -1,5 +1,6 @@
 """Scales of a campaign: their cases, and what the plan shows of each; cases of all campaigns."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -7,9 +8,15 @@ import pytest
 
 from analysis.subjects.published import paper
 from nimc.campaign.cases import scales
+from nimc.campaign.checks import checks_in
+from nimc.campaign.load import load_campaign
+from nimc.campaign.plan import block_plan
 from nimc.campaign.prepare import prepare
+from records import marked_yaml
+from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError
+from records.machine.site import Machine
 from tests.nimc.campaign.made_request import FACTS, made_machine, made_request
 
 TEXT = """
@@ -36,6 +43,11 @@ def write(tmp_path: Path, text: str) -> Path:
     return path
 
 
+def expanded(tmp_path: Path, text: str, machine: Machine = MACHINE) -> Campaign:
+    checks = checks_in(ROOT / "reframe_tests")
+    return load_campaign(marked_yaml.load(write(tmp_path, text)), checks, machine)
+
+
 def test_more_nodes_than_agents_were_tried_on_are_refused(tmp_path):
     text = TEXT.replace("8192", "10000")
     with pytest.raises(InputError, match=r"nodes: 10000 and \d+ of origins found; allowed: 10000"):
@@ -43,7 +55,7 @@ def test_more_nodes_than_agents_were_tried_on_are_refused(tmp_path):
 
 
 def test_what_each_scale_comes_to(tmp_path):
-    campaign = prepare(write(tmp_path, TEXT), "minicluster").campaign
+    campaign = expanded(tmp_path, TEXT)
     assert [case.nodes for case in campaign.cases] == [4, 512, 8192]
     given = {"ranks_per_node": 2, "write": "1s", "node_mtti": "5y", "counted_per_node": 1}
     assert campaign.cases[0].set == {**given, "nodes": 4}
@@ -59,18 +71,39 @@ def test_what_each_scale_comes_to(tmp_path):
     assert (constant.writers, constant.origin_nodes) == (16, 42)
     assert constant.link_share == 1.0  # an origin that writes at all has one of them
     # A reservation holds an origin for each of the 42 writers; else as many as the site file says.
-    for arms, most in ((["off", "daly"], 42), (["off", "on"], 3)):
-        asked = made_request(campaign.model_copy(update={"arms": arms}), MACHINE)
-        assert asked.origins_most == most
+    for arms, most in (("[off, daly]", 42), ("[off, on]", 3)):
+        asked = expanded(tmp_path, TEXT.replace("[off, daly, constant, full]", arms))
+        assert made_request(asked, MACHINE).origins_most == most
+
+
+def test_a_block_has_the_origins_of_its_plan(tmp_path):
+    """Of Daly's short writes on 8,192 nodes 42, and as many as the machine has without them."""
+    for arms, origins in (("[off, daly]", 42), ("[off, on]", 3)):
+        text = TEXT.replace("[off, daly, constant, full]", arms).replace("[4, 512, 8192]", "[8192]")
+        campaign = expanded(tmp_path, text)
+        request = replace(made_request(campaign, MACHINE), checks=checks_in(ROOT / "reframe_tests"))
+        (case,) = request.campaign.cases
+        assert request.plan().cases[0].origin_nodes == origins
+        plan = block_plan(request, case, 0, 6, tmp_path, seed=1)
+        assert plan.n_origins == origins
+        assert (plan.short is None) == (origins == 3)
+
+
+def test_variables_of_a_check_of_others_say_how_it_writes(tmp_path):
+    """Its own defaults hold: two writers of 2 s begin a write a second."""
+    ours = checks_in(ROOT / "reframe_tests")["lammps_scaling"]
+    theirs = replace(ours, levels={**ours.levels, "write": "2s", "writers": "daly:2"})
+    text = "name: c\nworkloads: [{check: theirs, set: {nodes: 4}}]\narms: [off, daly]\n"
+    marked = marked_yaml.load(write(tmp_path, text))
+    (row,) = scales(load_campaign(marked, {"theirs": theirs}, MACHINE), MACHINE)
+    assert (row.writers, row.counted, row.write_s, row.writes_per_s) == (2, None, 2.0, 1.0)
 
 
 def test_messages_and_not_the_link_say_what_a_write_has(tmp_path):
     text = f"{TEXT}injector: {{message: 1MB}}\n".replace(
         "write: 1s", "write: 500 messages of 1MB at 250MB/s, writers: 'daly:2'"
     )
-    campaign = prepare(
-        write(tmp_path, text.replace("[4, 512, 8192]", "[4]")), "minicluster"
-    ).campaign
+    campaign = expanded(tmp_path, text.replace("[4, 512, 8192]", "[4]"))
     daly, constant = scales(campaign, MACHINE)
     assert (daly.counted, constant.counted) == (None, 4)  # given, and computed
     # 500 MB every second for 100 s; one writer an origin, of whose 4 GB/s it takes 0.25 GB/s.

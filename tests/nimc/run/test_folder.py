@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from nimc.campaign.cases import expand
 from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
 from nimc.campaign.plan import Request
@@ -236,8 +235,7 @@ SITE = {
 def expanded(folder: Path, text: str, machine: Machine) -> Campaign:
     (folder / "c.yaml").write_text(text)
     checks = checks_in(ROOT / "reframe_tests")
-    loaded = load_campaign(marked_yaml.load(folder / "c.yaml"), checks, machine)
-    return expand(loaded, checks, machine)
+    return load_campaign(marked_yaml.load(folder / "c.yaml"), checks, machine)
 
 
 @pytest.mark.parametrize(
