@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from records.checkout import ROOT
-from records.machine import slurm
 from records.machine.site import Origins
 from records.plan import BlockPlan
+from records.slurm import options
 from testbed import needs
 from testbed.spec import Fabric
 from tests.conductor.treatments import treatments
@@ -66,7 +66,7 @@ def plan(
         nimc_dir=str(folder / "run"),
         origin_policy="hetjob",
         interface="eth0",
-        agent_launcher=slurm.agent_launcher(Origins(policy="hetjob", partition="origin")),
+        agent_launcher=options.agent_launcher(Origins(policy="hetjob", partition="origin")),
         **{"block": 0, "pairs": 1, **more},
     )
     path = folder / f"plan-{made.block}.json"

@@ -17,9 +17,9 @@ from conductor import length
 from records.errors import InputError
 from records.files import replace_text
 from records.groups import grouped
-from records.machine import slurm
 from records.notes import Note
 from records.sample import Level
+from records.slurm import options
 from records.treatment import Start, Treatment
 from reframe_tests import foreign, rails, tools
 from reframe_tests.crossing import of_application, read_cells, read_factors
@@ -285,7 +285,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         added |= self.added_environment()
         threads = self.num_cpus_per_task or 1
         if self.workload:  # checks of others count CPUs as Slurm does
-            self.num_cpus_per_task = slurm.cpus_per_task(
+            self.num_cpus_per_task = options.cpus_per_task(
                 self.num_cpus_per_task, self.node_facts.threads_per_core
             )
         launcher = self._launcher()
@@ -324,13 +324,13 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         launcher = shlex.split(self.job.launcher.run_command(self.job))
         if self.job.scheduler.registered_name == "local":
             return launcher
-        launcher = slurm.on_targets(launcher, self.machine.origins, self.num_tasks)
-        launcher = slurm.networked(launcher, self.machine.network)
+        launcher = options.on_targets(launcher, self.machine.origins, self.num_tasks)
+        launcher = options.networked(launcher, self.machine.network)
         if not self._varied:
             return launcher
         if "reserved_cores" in self._varied:
-            launcher = slurm.bound(launcher)
-        return slurm.sized(launcher, self.num_tasks, self.num_tasks_per_node)
+            launcher = options.bound(launcher)
+        return options.sized(launcher, self.num_tasks, self.num_tasks_per_node)
 
     def starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
         """How applications are started, for provenance: each distinct start with its treatments."""

@@ -34,10 +34,11 @@ from records.arms import ARMS, BASELINE, standard_arms
 from records.checkout import python_main
 from records.errors import InputError
 from records.files import replace_text
-from records.machine import program, slurm
+from records.machine import program
 from records.machine.site import load as load_machine
 from records.notes import Note
 from records.plan import BlockPlan
+from records.slurm import options, parse
 from records.treatment import Treatment
 from reframe_tests import foreign, planning
 from reframe_tests.factors import fault, lacking, lacking_nodes
@@ -269,8 +270,8 @@ class NimcMixin(LayoutMixin):
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
         if self.job.scheduler.registered_name != "local":
-            self.job.options += slurm.job_options(origins, self.core_spec, self.nodelist)
-            self.env_vars |= slurm.STEP_ENVIRONMENT
+            self.job.options += options.job_options(origins, self.core_spec, self.nodelist)
+            self.env_vars |= options.STEP_ENVIRONMENT
         else:
             # The job ends with its shell, so the shell waits until the conductor has cleaned up.
             self.prerun_cmds = ["trap : TERM", *self.prerun_cmds]
@@ -362,7 +363,7 @@ class NimcMixin(LayoutMixin):
         path = self.block_logs / "block.json"
         block = json.loads(path.read_text()) if path.is_file() else None
         slurm_state = None if self.job.scheduler.registered_name == "local" else self.job.state
-        told = slurm.outcome(slurm_state, self.job.exitcode, block)
+        told = parse.outcome(slurm_state, self.job.exitcode, block)
         job = {
             "outcome": told.name,
             "reason": told.reason,

@@ -15,10 +15,11 @@ from conductor.injectors.base import Injector
 from records.acceptance import AcceptanceLimits
 from records.arms import ARMS
 from records.errors import InputError
-from records.machine import fabrics, slurm
+from records.machine import fabrics
 from records.machine.site import Machine
 from records.plan import BlockPlan, Scale
 from records.sample import Level
+from records.slurm import options
 from records.treatment import Treatment, Writes
 from reframe_tests import rails, scaling
 from reframe_tests.crossing import RATE, Cell, Factors, cross, is_nothing
@@ -159,7 +160,7 @@ def block(
         origin_cpus=origin_cpus,
         origin_policy=origins.policy,
         n_origins=origins.nodes,
-        agent_launcher=[] if shared else slurm.agent_launcher(origins, machine.network),
+        agent_launcher=[] if shared else options.agent_launcher(origins, machine.network),
         rails=[rail.device for rail in machine.rails],
         link_rate_b_s=machine.nic.link_rate_b_s if machine.nic else None,
         interface=machine.interface,

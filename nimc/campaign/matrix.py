@@ -15,7 +15,9 @@ from nimc.campaign.settings import ReframePlace, ReframeSettings, places_of, tar
 from records.errors import MachineError, NimcError
 from records.groups import grouped
 from records.machine.program import ModuleLoad, load_modules, search_path
-from records.machine.slurm import SCHEDULERS, SlurmNode, ask_nodes, partition_in
+from records.slurm.client import ask_nodes
+from records.slurm.options import SCHEDULERS
+from records.slurm.parse import SlurmNode, partition_in
 from records.text import some, wrapped
 from records.units import plural
 from reframe_tests.spack import setup

@@ -24,8 +24,8 @@ from records import checkout, marked_yaml
 from records.errors import InputError
 from records.machine.site import Machine
 from records.machine.site import load as load_machine
-from records.machine.slurm import SCHEDULERS
 from records.programs import which
+from records.slurm.options import SCHEDULERS
 from records.text import duration
 
 #: A time limit as ReFrame spells it.

@@ -29,8 +29,10 @@ from records.machine.devices import Device, Port
 from records.machine.host import Host
 from records.machine.program import version_of
 from records.machine.site import Machine
-from records.machine.slurm import SCHEDULERS, ask_nodes, fields_of, option_values, partition_in
 from records.programs import ask
+from records.slurm.client import ask_nodes
+from records.slurm.options import SCHEDULERS
+from records.slurm.parse import fields_of, option_values, partition_in
 from records.text import some
 from reframe_tests.spack.setup import compilers, find_spack, layout, load, without_compiler
 from reframe_tests.tools import TOOLS

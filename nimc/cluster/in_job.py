@@ -30,11 +30,12 @@ from records.errors import InputError, MachineError
 from records.files import make_named_folder, private_lock
 from records.groups import grouped
 from records.interrupts import Interrupts
-from records.machine import fabrics, slurm
+from records.machine import fabrics
 from records.machine.devices import named
 from records.machine.site import Machine
 from records.machine.site import load as load_machine
 from records.plan import BlockPlan
+from records.slurm import client, options, parse
 
 _JOB = "job on nodes"
 #: The plan of the trial, in the job's folder.
@@ -88,7 +89,7 @@ def look(
     site, config = load_machine(name, root), root / "configs" / f"{name}.py"
     settings = settings_of(config)
     targets = target_partitions(settings.partitions, site.partition)
-    part = next((of for of in targets if of.get("scheduler") in slurm.SCHEDULERS), None)
+    part = next((of for of in targets if of.get("scheduler") in options.SCHEDULERS), None)
     if part is None:
         none = "no partition of Slurm for the targets; allowed: machines whose jobs Slurm starts"
         raise InputError(f"--in-job: configs/{name}.py: {settings.fault or none}")
@@ -122,8 +123,8 @@ def look(
             tick = _watch(folder, watch, tell, waits)
             status = run_session(command, folder, log, interrupts, tick)
         finally:
-            slurm.cancel(folder)
-        return replace(collected(folder, status), limit=slurm.limit_in(waits[-1]))
+            client.cancel(folder)
+        return replace(collected(folder, status), limit=parse.limit_in(waits[-1]))
 
 
 def _check(site: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -> list[str]:

@@ -20,8 +20,8 @@ from records.files import user_name
 from records.kernel_text import number
 from records.machine import host
 from records.machine.site import Origins
-from records.machine.slurm import fields_of
 from records.programs import ask
+from records.slurm.parse import fields_of
 
 #: A word that may stand in a new file: names of partitions, accounts, nodes.
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)

@@ -15,8 +15,8 @@ from reframe.core.exceptions import SanityError
 
 from records.checkout import python_main
 from records.last_words import quoted
-from records.machine import slurm
 from records.machine.site import Origins
+from records.slurm import options
 
 
 @rfm.simple_test
@@ -46,9 +46,9 @@ class NodeLook(rfm.RunOnlyRegressionTest):
         alone = origins.policy == "same_host"
         self.nodes = 1 if alone else 1 + origins.nodes
         self.num_tasks = self.nodes if origins.policy == "same_job" else 1
-        self.job.options += slurm.job_options(origins)
-        self.env_vars |= slurm.STEP_ENVIRONMENT
-        step = [] if alone else slurm.agent_launcher(origins, self.network or None)
+        self.job.options += options.job_options(origins)
+        self.env_vars |= options.STEP_ENVIRONMENT
+        step = [] if alone else options.agent_launcher(origins, self.network or None)
         launcher = [word.format(n_nodes=self.nodes) for word in step]
         words = self.folder, self.device, self.interface, self.stage
         look = python_main("nimc.cluster.node_look", *words)

@@ -12,8 +12,8 @@ from records.commands import command
 from records.errors import InputError, MachineError
 from records.files import group_names, user_name
 from records.machine.site import Machine
-from records.machine.slurm import fields_of
 from records.programs import ProgramAnswer, ask
+from records.slurm.parse import fields_of
 
 #: Slurm's format of times in one-line records.
 _TIME = "%Y-%m-%dT%H:%M:%S"

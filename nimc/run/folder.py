@@ -20,7 +20,6 @@ from records.errors import InputError, MachineError
 from records.files import make_named_folder, private_lock
 from records.machine import host, program
 from records.machine.site import Machine
-from records.machine.slurm import cancel as cancel_jobs
 from records.run import (
     Reproduced,
     Requirements,
@@ -30,6 +29,7 @@ from records.run import (
     own_runs,
     save_header,
 )
+from records.slurm.client import cancel as cancel_jobs
 
 if TYPE_CHECKING:
     import polars as pl

@@ -36,10 +36,10 @@ from records.campaign import Campaign, Entry, Pairs
 from records.chain import walk_run
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped
-from records.machine import slurm
 from records.notes import Note
 from records.plan import BlockPlan
 from records.run import PlainName
+from records.slurm import client
 
 if TYPE_CHECKING:
     import polars as pl
@@ -501,7 +501,7 @@ class CampaignRunner:
         """Cancel jobs that ReFrame may have left, or say that this is not possible."""
         if self.slurm:
             try:
-                slurm.cancel(self.run)
+                client.cancel(self.run)
             except MachineError as error:
                 ids = " ".join(self.slurm.jobs) or "JOB (squeue --me lists them)"
                 self.display.tell(f"{error}; jobs of this run may go on: scancel {ids}")

@@ -19,8 +19,8 @@ from records.checkout import ROOT, python_main, python_path
 from records.commands import setup_command
 from records.errors import MachineError
 from records.interrupts import Interrupts
-from records.machine import slurm
 from records.programs import START_FOLDER, which
+from records.slurm import client, parse
 
 #: Environment variable with the path of another ReFrame.
 REFRAME_VARIABLE = "NIMC_REFRAME"
@@ -167,7 +167,7 @@ END_S = 600.0
 GONE_S = 60.0
 #: Who answers -> a command that fails without it.
 _ASKED = {
-    "slurmctld (squeue)": slurm.SQUEUE,
+    "slurmctld (squeue)": client.SQUEUE,
     "accounting (sacct)": ("sacct", "--allocations", "--noheader", "--jobs=1"),
 }
 
@@ -269,8 +269,8 @@ class SlurmWatch:
         self._begun |= begun
         for probe in self._probes:
             answer = probe.ask(now_s)
-            if answer is not None and probe.command is slurm.SQUEUE:
-                self.jobs = slurm.working_in(self._run, answer)
+            if answer is not None and probe.command is client.SQUEUE:
+                self.jobs = parse.working_in(self._run, answer)
                 self._begun |= bool(self.jobs)
                 if self.jobs or not self._begun:
                     self._gone_s = None

@@ -20,8 +20,9 @@ from nimc.cluster import learn, reservation
 from records import processes
 from records.errors import InputError
 from records.last_words import quoted
-from records.machine import host, node_counters, slurm
+from records.machine import host, node_counters
 from records.programs import first_line, last_line
+from records.slurm import parse
 from reframe_tests.spack.setup import packages_in, reason_in
 from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load
@@ -380,11 +381,11 @@ def refused(text: str, _: Path) -> list[tuple[list[str], str | None]]:
 
 def usable(text: str, _: Path) -> list[str]:
     """Nodes that take jobs now or later."""
-    return [each.name for each in slurm.nodes_in(text) if each.usable]
+    return [each.name for each in parse.nodes_in(text) if each.usable]
 
 
 def partition(text: str, _: Path) -> str | None:
-    return slurm.partition_in(text.rstrip("\n").split("\n"))
+    return parse.partition_in(text.rstrip("\n").split("\n"))
 
 
 def modules(text: str, _: Path) -> list[str]:
@@ -574,7 +575,7 @@ HOSTS = [
     ),
     Case(
         "LAUNCH_FAILED",
-        lambda text, _: slurm.outcome(text, 1, None).name,
+        lambda text, _: parse.outcome(text, 1, None).name,
         "node_failed",
         "LAUNCH_FAILED",
     ),
@@ -594,7 +595,7 @@ HOSTS = [
     *(
         Case(
             f"a job that waits for {reason}",
-            *(lambda text, at: slurm.limit_in(slurm.working_in(at, text.format(at))["7"]), right),
+            *(lambda text, at: parse.limit_in(parse.working_in(at, text.format(at))["7"]), right),
             f"7+0|PD|N/A|{reason}|{{}}",
         )
         for reason, right in {

@@ -24,11 +24,12 @@ from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import NodeShape
 from nimc.cluster.new_machine import config_text, site_text
 from records.errors import InputError
-from records.machine import devices, host, slurm
+from records.machine import devices, host
 from records.machine import site as site_files
 from records.machine.devices import Device, Port
 from records.machine.site import Machine
 from records.programs import ProgramAnswer
+from records.slurm import parse
 from reframe_tests import rails
 from reframe_tests.factors import node_of_places
 from tests.cases.real import CPU, KIB, MIB, NODE, cache, files_in, given, machine_of
@@ -338,7 +339,7 @@ def test_other_answers_may_begin_with_a_banner(monkeypatch):
     assert learn.mpi_types(printed + BANNER) == ["none", "pmi2"]
     assert learn.mpi_types(BANNER) == []
     assert learn.accounts(f"{BANNER}physics\nbench\n") == ["physics", "bench"]
-    nodes = slurm.nodes_in(f"{BANNER}nid001 idle\n")
+    nodes = parse.nodes_in(f"{BANNER}nid001 idle\n")
     assert [(each.name, each.state) for each in nodes] == [("nid001", "idle")]
     shown = ProgramAnswer("scontrol", 0, f"{BANNER}nid001\nnid-2.x\n", "")
     monkeypatch.setattr(allocation, "ask", lambda _: shown)

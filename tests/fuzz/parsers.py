@@ -30,10 +30,11 @@ from records import kernel_text, processes, units
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.last_words import quoted, unlabelled
-from records.machine import host, load, node_counters, site, slurm
+from records.machine import host, load, node_counters, site
 from records.machine.load import KernelThreads
 from records.machine.program import compilers_in, images_in, mpi_library
 from records.run import load_header
+from records.slurm import parse
 from reframe_tests.spack import build, setup
 from reframe_tests.spack.setup import SpackLayout
 from reframe_tests.tools import TOOLS
@@ -239,11 +240,11 @@ def _line(text: bytes, _: Path) -> None:
 
 _BATCH = learn.SlurmPartition("batch", default=True, limit_s=None, whole_nodes=False, nodes=1)
 _SLURM = [
-    Target("slurm.squeue", lambda text, at: slurm.working_in(at, text.decode(errors="replace")),
+    Target("slurm.squeue", lambda text, at: parse.working_in(at, text.decode(errors="replace")),
            [b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"]),
     Target("slurm.reservation", of_text(reservation.parse),
            [LINE.replace("Users=root", "Users=root,ada").encode()], (MachineError,)),
-    Target("slurm.sinfo", of_text(slurm.nodes_in),
+    Target("slurm.sinfo", of_text(parse.nodes_in),
            [b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"]),
     Target("slurm.partitions", of_text(learn.partitions), captures("slurm/partitions.txt")),
     Target("slurm.shapes", of_text(lambda text: learn.shapes(text, _BATCH)),

@@ -2,16 +2,16 @@ import pytest
 from pydantic import ValidationError
 
 from records.machine.site import Origins
-from records.machine.slurm import (
+from records.slurm.options import (
     agent_launcher,
     bound,
     cpus_per_task,
     job_options,
     networked,
     on_targets,
-    outcome,
     sized,
 )
+from records.slurm.parse import outcome
 from tests.records.machine import made
 from tests.reframe_tests.command import ran, script, succeeded
 

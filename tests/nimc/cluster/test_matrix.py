@@ -16,8 +16,9 @@ from nimc.campaign.settings import ReframePlace, ReframeSettings
 from records.commands import command
 from records.machine import program
 from records.machine.program import ModuleLoad
-from records.machine.slurm import SlurmNode, ask_nodes, nodes_in
 from records.programs import ProgramAnswer
+from records.slurm.client import ask_nodes
+from records.slurm.parse import SlurmNode, nodes_in
 from tests.nimc.checkouts import program as program_of
 
 #: The variable of a module system -> the program that it names.
@@ -222,7 +223,7 @@ def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -
         asked.append(command)
         return ProgramAnswer("sinfo", 0, "n1 idle\nn2 down\n", "")
 
-    monkeypatch.setattr("records.machine.slurm.ask", ask)
+    monkeypatch.setattr("records.slurm.client.ask", ask)
     assert ask_nodes("big", {}) == ask_nodes(None, {}) == [IDLE, DOWN]
     assert [command[-1] for command in asked] == ["--partition=big", "--format=%N %T"]
     # Nothing is known of its nodes if Slurm does not answer.
@@ -230,6 +231,6 @@ def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -
     part = {"name": "p", "scheduler": "slurm", "access": ["-p big"], "environs": ["e"]}
     settings = ReframeSettings({}, [part], [{"name": "e"}])
     silent = ProgramAnswer("sinfo", 1, "", "no answer")
-    monkeypatch.setattr("records.machine.slurm.ask", lambda *_: silent)
+    monkeypatch.setattr("records.slurm.client.ask", lambda *_: silent)
     (cell,) = matrix({"copy": COMPILES}, offers_of(settings, "m", None), {"copy": 2}).cells
     assert cell.runs == "yes"

@@ -21,10 +21,10 @@ from nimc.run.session import LostJobError, SilentError, SlurmWatch
 from records.campaign import Campaign
 from records.errors import MachineError
 from records.interrupts import Interrupts, Stopped
-from records.machine import slurm as jobs
 from records.machine.site import Machine, Origins
 from records.plan import BlockPlan
 from records.programs import ProgramAnswer
+from records.slurm import client, parse
 from tests.nimc.campaign.made_request import made_request
 from tests.nimc.checkouts import program
 
@@ -45,19 +45,19 @@ def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(tmp_pat
     asked: list[list[str]] = []
 
     def answer(command: Sequence[str], **_: str) -> ProgramAnswer:
-        if command == jobs.SQUEUE:
+        if command == client.SQUEUE:
             return ProgramAnswer("squeue", 0, listed.pop(0), "")
         asked.append([*command])
         return ProgramAnswer("scancel", 1, "", "Operation not permitted")
 
-    monkeypatch.setattr(jobs, "ask", answer)
-    assert jobs.cancel(tmp_path) == ["2", "5"]
+    monkeypatch.setattr(client, "ask", answer)
+    assert client.cancel(tmp_path) == ["2", "5"]
     assert asked == [["scancel", "2", "5"]]
     # What does not end is named, with why Slurm refused.
-    monkeypatch.setattr(jobs, "_END_S", -1.0)
+    monkeypatch.setattr(client, "_END_S", -1.0)
     listed += [f"5{RUNS}{tmp_path}/b\n"] * 2
     with pytest.raises(MachineError, match=r"end: \['5'\]: scancel: exit status 1: Operation not"):
-        jobs.cancel(tmp_path)
+        client.cancel(tmp_path)
 
 
 def work_in(
@@ -81,7 +81,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
     cancelled: list[Path] = []
     monkeypatch.setattr(sessions, "_ASKED", {})
     monkeypatch.setattr(runner, "run_session", session)
-    monkeypatch.setattr(jobs, "cancel", cancelled.append)
+    monkeypatch.setattr(client, "cancel", cancelled.append)
     with Interrupts() as interrupts:
         work = work_in(tmp_path, interrupts, slurm=slurm)
         if how == "stopped":
@@ -99,7 +99,7 @@ def test_a_run_beside_another_on_one_host_says_so_and_notes_it(
 ):
     monkeypatch.setattr(sessions, "_ASKED", {})
     monkeypatch.setattr(runner, "run_session", lambda *_: -signal.SIGKILL)
-    monkeypatch.setattr(jobs, "cancel", lambda _: None)
+    monkeypatch.setattr(client, "cancel", lambda _: None)
     environment = {**os.environ, sessions.RUN_VARIABLE: "/results/quick-localhost-1"}
     with Interrupts() as interrupts, subprocess.Popen(["sleep", "300"], env=environment) as other:
         with closing(work_in(tmp_path, interrupts, slurm=slurm)) as work:
@@ -128,10 +128,10 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, mo
         raise MachineError("squeue: Unable to contact slurm controller")
 
     squeue = ("echo", f"7{RUNS}{tmp_path}/logs")
-    monkeypatch.setattr(jobs, "SQUEUE", squeue)
+    monkeypatch.setattr(client, "SQUEUE", squeue)
     monkeypatch.setattr(sessions, "_ASKED", {"slurmctld": squeue})
     monkeypatch.setattr(runner, "run_session", session)
-    monkeypatch.setattr(jobs, "cancel", cancel)
+    monkeypatch.setattr(client, "cancel", cancel)
     with Interrupts() as interrupts:
         work = work_in(tmp_path, interrupts, slurm=True)
         with closing(work), pytest.raises(Stopped):
@@ -145,7 +145,7 @@ def test_a_folder_in_another_encoding_hides_no_job(tmp_path, monkeypatch):
     listed = f"7{RUNS}/old/caf\\351\\n8{RUNS}{tmp_path}/run\\n"
     program(tmp_path, "squeue", f"printf '{listed}'")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert jobs._left(tmp_path / "run") == ["8"]
+    assert client._left(tmp_path / "run") == ["8"]
 
 
 class Clock:
@@ -160,7 +160,7 @@ class Clock:
         self.controller, self.accounting = run / "controller", run / "accounting"
         self.controller.write_text(f"7{RUNS}{run}/logs\n8{RUNS}/elsewhere\n")
         squeue, sacct = (str(self.controller),), (str(self.accounting),)
-        monkeypatch.setattr(jobs, "SQUEUE", squeue)
+        monkeypatch.setattr(client, "SQUEUE", squeue)
         monkeypatch.setattr(sessions, "_ASKED", {"slurmctld": squeue, "accounting": sacct})
         monkeypatch.setattr(sessions.subprocess, "Popen", self._answer)
         self.watch = SlurmWatch(run, self.told.append)
@@ -215,7 +215,7 @@ def test_reason_and_start_are_shown_as_far_as_slurm_knows_them(tmp_path, listed,
     (tmp_path / "lustre" / "r").mkdir(parents=True)
     (tmp_path / "scratch").symlink_to("lustre")
     line = f"7|{listed}|{tmp_path}/lustre/r/a|b\n8{RUNS}{tmp_path}/lustre/r-2\n"
-    (why,) = jobs.working_in(tmp_path / "scratch" / "r", line).values()
+    (why,) = parse.working_in(tmp_path / "scratch" / "r", line).values()
     assert "waits" in why
     assert all(fact in why for fact in facts)
     assert not {"None", "N/A"} & set(why.replace("(", " ").replace(")", " ").split())

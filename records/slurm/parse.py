@@ -1,20 +1,18 @@
-"""Slurm: options of a job with origins, how jobs end, nodes of a partition, orphaned jobs."""
+"""What Slurm prints, and how job options are read. Pure."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from records.errors import MachineError
-from records.machine.site import Origins
-from records.programs import ask
+# How jobs end.
+
 
 #: Slurm's job states that say more than the conductor could, worst first.
 _STATES = {
@@ -29,15 +27,6 @@ _STATES = {
     "CANCELLED": "cancelled",
 }
 
-#: ReFrame's schedulers that are Slurm.
-SCHEDULERS = ("slurm", "squeue")
-#: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
-#: first, later ones the second, and from 23.11 on the third. They would confine the agents.
-_TASK_CPUS = ("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_TASK")
-_WITHOUT = [f"--unset={name}{of}" for name in _TASK_CPUS for of in ("", "_HET_GROUP_0")]
-#: Gives steps the job script's environment even if jobs are submitted with `--export=NONE`.
-STEP_ENVIRONMENT = {"SLURM_EXPORT_ENV": "ALL"}
-
 
 @dataclass(frozen=True)
 class JobOutcome:
@@ -45,92 +34,6 @@ class JobOutcome:
 
     name: str
     reason: str | None = None
-
-
-def job_options(origins: Origins, core_spec: int = 0, nodelist: str = "") -> list[str]:
-    """Options in the job script: no requeue, and the component of the origins if there is one.
-
-    `core_spec` leaves cores of the targets to the system, and `nodelist` pins the targets: both are
-    options of the first component.
-
-    Slurm copies account, QOS and time limit of the first component to the second, but not
-    `--exclusive`.
-    """
-    options = ["--no-requeue", *([f"--core-spec={core_spec}"] if core_spec else [])]
-    options += [f"--nodelist={nodelist}"] if nodelist else []
-    if origins.policy in ("hetjob", "reservation"):
-        count = origins.nodes
-        component = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
-        component += ["--no-requeue", "--exclusive"]
-        if origins.partition:
-            component.append(f"--partition={origins.partition}")
-        if origins.reservation:
-            component.append(f"--reservation={origins.reservation}")
-        component += origins.access
-        options += ["#SBATCH hetjob", f"#SBATCH {' '.join(component)}"]
-    return options
-
-
-def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
-    """CPUs of a task of `cores`, in Slurm's count: hardware threads.
-
-    None means one core, and stays None if a core has one CPU.
-    """
-    return cores if threads_per_core == 1 else (cores or 1) * threads_per_core
-
-
-def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
-    """A step with one task per node of the job, which shares cores with the application.
-
-    It ends with the first agent that fails, which the conductor may not have heard of yet.
-    `network`: for this step, and for those of writers that an agent starts. Slingshot's plugin
-    would reserve resources for each CPU of the node, and leave none to the application: `depth=1`.
-    """
-    over = [f"SLURM_NETWORK={network},depth=1"] if network else []
-    step = ["env", *_WITHOUT, *over, "srun", "--overlap", "--ntasks-per-node=1"]
-    step += ["--cpu-bind=none", "--mpi=none", "--mem=0", "--kill-on-bad-exit=1"]
-    if origins.policy == "same_job":
-        return [*step, "--ntasks={n_nodes}", "--nodes={n_nodes}"]
-    return [*step, "--het-group=0,1"]
-
-
-def networked(launcher: list[str], network: str | None) -> list[str]:
-    """The launch line of an application whose step names its network, unless it does already."""
-    named = any(word.startswith("--network") for word in launcher)
-    if launcher[:1] != ["srun"] or network is None or named:
-        return launcher
-    return [*launcher, f"--network={network}"]
-
-
-def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
-    """The launch line of an application that leaves the last nodes of its job to the origins.
-
-    The first component of a heterogeneous job has only targets, so there the line is unchanged.
-    """
-    if origins.policy != "same_job" or not launcher:
-        return launcher
-    if launcher[0] == "srun":
-        return [*launcher, "--nodes={n_targets}", f"--ntasks={tasks}", "--nodelist={targets}"]
-    return [*launcher, "--host", "{slots}"]
-
-
-def bound(launcher: list[str]) -> list[str]:
-    """The launch line of an application of which each task keeps to its own cores.
-
-    By default Slurm binds tasks if there are as many as cores, and else it does not, so that levels
-    of `reserved_cores` would differ in that too.
-    """
-    if launcher[:1] != ["srun"] or any(word.startswith("--cpu-bind") for word in launcher):
-        return launcher
-    return [*launcher, "--cpu-bind=cores"]
-
-
-def sized(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
-    """The launch line of an application that may have fewer tasks than its job requested."""
-    if launcher[:1] != ["srun"] or any(word.startswith("--ntasks=") for word in launcher):
-        return launcher
-    a_node = [f"--ntasks-per-node={per_node}"] if per_node else []
-    return [*launcher, f"--ntasks={tasks}", *a_node]
 
 
 def outcome(
@@ -252,21 +155,7 @@ def nodes_in(sinfo_output: str) -> list[SlurmNode]:
     return list(nodes.values())
 
 
-def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[SlurmNode]:
-    """Nodes of a partition, of the default partitions without one. Raises MachineError."""
-    command = ["sinfo", "--Node", "--noheader", "--format=%N %T"]
-    command += [f"--partition={partition}"] if partition else []
-    return nodes_in(ask(command, environment).required())
-
-
-# Orphaned Slurm jobs of a run: found by their working folder, and cancelled.
-
-
-#: How long jobs may take to end, seconds.
-_END_S = 60.0
-#: Lists this user's jobs, a line `JOB|STATE|START|REASON|FOLDER` each; components of a
-#: heterogeneous job are `JOB+N`. A start lies ahead while the state is `PD`.
-SQUEUE = ("squeue", "--me", "--noheader", "--format=%i|%t|%S|%r|%Z")
+# This user's jobs, as `squeue` lists them.
 
 
 def working_in(folder: Path, squeue_output: str) -> dict[str, str]:
@@ -305,26 +194,3 @@ def _waits(start: str, reason: str) -> str:
     why = f" ({reason})" if reason not in ("", "None", "(null)") else ""
     when = f", expected to start {start.replace('T', ' ')}" if start[:1].isdigit() else ""
     return f"waits in the queue{why}{when}"
-
-
-def cancel(run: Path) -> list[str]:
-    """Cancel the jobs left by a run and wait until they have ended. Returns their ids.
-
-    ReFrame cancels its jobs on SIGTERM, but not if it was killed. Raises MachineError if Slurm
-    does not answer or jobs do not end.
-    """
-    jobs = _left(run)
-    if jobs:
-        refused = ask(["scancel", *jobs])  # fails also for jobs that are just ending
-        until_s = time.monotonic() + _END_S
-        while left := _left(run):
-            if time.monotonic() > until_s:
-                why = "" if refused.ok else f": scancel: {refused.reason}"
-                raise MachineError(f"{run}: jobs of an earlier session do not end: {left}{why}")
-            time.sleep(1.0)
-    return jobs
-
-
-def _left(run: Path) -> list[str]:
-    # Folders are compared, whatever their encoding.
-    return list(working_in(run, ask(SQUEUE, errors="surrogateescape").required()))

@@ -1,0 +1,1 @@
+"""Slurm: what its commands print (`parse`), who asks them (`client`), its options (`options`)."""

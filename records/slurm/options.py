@@ -1,0 +1,103 @@
+"""Options that are written for Slurm: of a job with origins, and of its steps. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from records.machine.site import Origins
+
+#: ReFrame's schedulers that are Slurm.
+SCHEDULERS = ("slurm", "squeue")
+#: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
+#: first, later ones the second, and from 23.11 on the third. They would confine the agents.
+_TASK_CPUS = ("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_TASK")
+_WITHOUT = [f"--unset={name}{of}" for name in _TASK_CPUS for of in ("", "_HET_GROUP_0")]
+#: Gives steps the job script's environment even if jobs are submitted with `--export=NONE`.
+STEP_ENVIRONMENT = {"SLURM_EXPORT_ENV": "ALL"}
+
+
+def job_options(origins: Origins, core_spec: int = 0, nodelist: str = "") -> list[str]:
+    """Options in the job script: no requeue, and the component of the origins if there is one.
+
+    `core_spec` leaves cores of the targets to the system, and `nodelist` pins the targets: both are
+    options of the first component.
+
+    Slurm copies account, QOS and time limit of the first component to the second, but not
+    `--exclusive`.
+    """
+    options = ["--no-requeue", *([f"--core-spec={core_spec}"] if core_spec else [])]
+    options += [f"--nodelist={nodelist}"] if nodelist else []
+    if origins.policy in ("hetjob", "reservation"):
+        count = origins.nodes
+        component = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
+        component += ["--no-requeue", "--exclusive"]
+        if origins.partition:
+            component.append(f"--partition={origins.partition}")
+        if origins.reservation:
+            component.append(f"--reservation={origins.reservation}")
+        component += origins.access
+        options += ["#SBATCH hetjob", f"#SBATCH {' '.join(component)}"]
+    return options
+
+
+def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
+    """CPUs of a task of `cores`, in Slurm's count: hardware threads.
+
+    None means one core, and stays None if a core has one CPU.
+    """
+    return cores if threads_per_core == 1 else (cores or 1) * threads_per_core
+
+
+def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
+    """A step with one task per node of the job, which shares cores with the application.
+
+    It ends with the first agent that fails, which the conductor may not have heard of yet.
+    `network`: for this step, and for those of writers that an agent starts. Slingshot's plugin
+    would reserve resources for each CPU of the node, and leave none to the application: `depth=1`.
+    """
+    over = [f"SLURM_NETWORK={network},depth=1"] if network else []
+    step = ["env", *_WITHOUT, *over, "srun", "--overlap", "--ntasks-per-node=1"]
+    step += ["--cpu-bind=none", "--mpi=none", "--mem=0", "--kill-on-bad-exit=1"]
+    if origins.policy == "same_job":
+        return [*step, "--ntasks={n_nodes}", "--nodes={n_nodes}"]
+    return [*step, "--het-group=0,1"]
+
+
+def networked(launcher: list[str], network: str | None) -> list[str]:
+    """The launch line of an application whose step names its network, unless it does already."""
+    named = any(word.startswith("--network") for word in launcher)
+    if launcher[:1] != ["srun"] or network is None or named:
+        return launcher
+    return [*launcher, f"--network={network}"]
+
+
+def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
+    """The launch line of an application that leaves the last nodes of its job to the origins.
+
+    The first component of a heterogeneous job has only targets, so there the line is unchanged.
+    """
+    if origins.policy != "same_job" or not launcher:
+        return launcher
+    if launcher[0] == "srun":
+        return [*launcher, "--nodes={n_targets}", f"--ntasks={tasks}", "--nodelist={targets}"]
+    return [*launcher, "--host", "{slots}"]
+
+
+def bound(launcher: list[str]) -> list[str]:
+    """The launch line of an application of which each task keeps to its own cores.
+
+    By default Slurm binds tasks if there are as many as cores, and else it does not, so that levels
+    of `reserved_cores` would differ in that too.
+    """
+    if launcher[:1] != ["srun"] or any(word.startswith("--cpu-bind") for word in launcher):
+        return launcher
+    return [*launcher, "--cpu-bind=cores"]
+
+
+def sized(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
+    """The launch line of an application that may have fewer tasks than its job requested."""
+    if launcher[:1] != ["srun"] or any(word.startswith("--ntasks=") for word in launcher):
+        return launcher
+    a_node = [f"--ntasks-per-node={per_node}"] if per_node else []
+    return [*launcher, f"--ntasks={tasks}", *a_node]
