@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import BenchRow, below, cost_of, in_own_process, print_cost
-from conductor.store import Store
+from conductor.block.store import Store
 from nimc.run.verify import verify
 from tests.analysis.integrity.outputs import output_of
 from tests.analysis.synthetic import STREAM, asked_for, header, samples
@@ -20,7 +20,7 @@ from tests.nimc.stored import rows_of, store_run, with_figures
 
 _SIZE = 10_000
 _MOST_S = 5.0
-#: The conductor makes runs longer until two rows of a second fit in (`conductor.length`).
+#: The conductor makes runs longer until two rows of a second fit in (`conductor.judge.length`).
 _SHORTEST_S = 2.0
 #: Largest share of a run's time that the chain may add.
 _MOST_SHARE = 0.01

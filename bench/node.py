@@ -46,7 +46,7 @@ _CAMPAIGN = {
 _PARTS = {
     f"sleep {_RUN_S}": "application",
     "/mpi_put ": "writers",
-    "conductor.agent": "agents",
+    "conductor.agent.agent": "agents",
     "reframe_tests.conduct": "conductor",
     "nimc.cli.main": "`nimc run`",
     "reframe": "ReFrame",

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench import BenchRow, below
 from conductor import messages, wire
-from conductor.series import LoadSample, NodeSeries
+from conductor.judge.series import LoadSample, NodeSeries
 from records import clock, kernel_text
 from records.acceptance import AcceptanceLimits
 from records.machine import host

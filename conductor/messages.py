@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from conductor.injectors.base import EndRole, Writer
-from conductor.series import CounterSample, Metered, NodeSeries, Placed, RateRow
+from conductor.judge.series import CounterSample, Metered, NodeSeries, Placed, RateRow
 from conductor.wire import WireError
 from records.errors import first_fault
 from records.machine.node_counters import NodeCounter

@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from conductor import allocation, conductor
-from conductor.alone import Alone, AloneRates
-from conductor.figures import writer_records
+from conductor.block import allocation, conductor
+from conductor.block.alone import Alone, AloneRates
+from conductor.block.readers import Readers
+from conductor.block.runs import BlockError, BlockRunner
 from conductor.injectors import INJECTORS
-from conductor.judge import faults
-from conductor.rates import passed_at
-from conductor.readers import Readers
-from conductor.runs import BlockError, BlockRunner
-from conductor.series import Series, WriterSeries
+from conductor.judge.figures import writer_records
+from conductor.judge.judge import faults
+from conductor.judge.rates import passed_at
+from conductor.judge.series import Series, WriterSeries
 from records import clock
 from records.acceptance import AcceptanceLimits
 from records.files import replace_text
@@ -130,7 +130,7 @@ def read(logs: Path) -> Sequence[Trial]:
 
 
 def main() -> None:
-    """Entry point; exit status as of `conductor.conductor.main`."""
+    """Entry point; exit status as of `conductor.block.conductor.main`."""
     conductor.main(BlockPlan.load(Path(sys.argv[1])), conduct)
 
 

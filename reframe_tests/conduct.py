@@ -14,8 +14,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from conductor import conductor
-from conductor.readers import Readers
+from conductor.block import conductor
+from conductor.block.readers import Readers
 from records.checkout import ROOT
 from records.plan import BlockPlan
 from records.sample import CounterRow
@@ -39,7 +39,7 @@ def _counters(tool: str, folder: Path, ranks: int) -> list[CounterRow]:
 
 
 def main() -> None:
-    """Entry point; exit status as of `conductor.conductor.main`."""
+    """Entry point; exit status as of `conductor.block.conductor.main`."""
     plan = BlockPlan.load(Path(sys.argv[1]))
     conductor.main(plan, partial(conductor.conduct, readers=readers(plan)))
 

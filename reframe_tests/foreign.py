@@ -24,9 +24,9 @@ import reframe.utility.sanity as sn
 from pydantic import TypeAdapter
 from reframe.core.exceptions import ReframeError
 
-from conductor.conductor import UNREAD
-from conductor.readers import FomError
-from conductor.store import Store
+from conductor.block.conductor import UNREAD
+from conductor.block.readers import FomError
+from conductor.block.store import Store
 from records import units
 from records.chain import file_digest
 from records.notes import Note

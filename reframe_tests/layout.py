@@ -13,7 +13,7 @@ from typing import Any
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from conductor import length
+from conductor.judge import length
 from records.errors import InputError
 from records.files import replace_text
 from records.groups import grouped

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from conductor.readers import Fom, FomError
+from conductor.block.readers import Fom, FomError
 from records.errors import InputError
 from records.last_words import unlabelled
 from records.sample import Better

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from conductor.injectors import INJECTORS
-from conductor.length import LEAST_ROWS
+from conductor.judge.length import LEAST_ROWS
 from nimc.campaign.checks import CheckVariables
 from records.arms import ARMS, level_text, standard_arms
 from records.campaign import Campaign, Entry

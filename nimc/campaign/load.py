@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from conductor.injectors import INJECTORS
-from conductor.length import LEAST_ROWS
+from conductor.judge.length import LEAST_ROWS
 from nimc.campaign import cases, layouts
 from nimc.campaign.checks import UNLISTED, CheckVariables, check_of_others
 from records.arms import ARMS, level_text

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from analysis.statistics.looks import next_look
 from conductor.injectors import INJECTORS
-from conductor.length import doublings
+from conductor.judge.length import doublings
 from nimc.campaign import layouts
 from nimc.campaign.cases import Omitted, nodes_taken, origins_taken, requested
 from nimc.campaign.checks import UNLISTED, CheckVariables

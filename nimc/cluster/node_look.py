@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from conductor import counters, wire
-from conductor.agent import node_name
+from conductor.agent.agent import node_name
 from conductor.injectors import INJECTORS
 from records.errors import MachineError
 from records.files import private_lock, replace_text

@@ -14,7 +14,7 @@ from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, Any
 
-from conductor.conductor import UNREAD
+from conductor.block.conductor import UNREAD
 from nimc.campaign import layouts
 from nimc.campaign.plan import (
     PLAN,

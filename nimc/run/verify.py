@@ -22,10 +22,10 @@ from pydantic_core import from_json
 from analysis.samples.columns import read_run
 from analysis.samples.integrity import ROUNDING, check_run
 from analysis.samples.provenance import read_provenance
-from conductor import series
-from conductor.figures import conditions, writer_records
-from conductor.judge import faults
-from conductor.readers import FomError
+from conductor.block.readers import FomError
+from conductor.judge import series
+from conductor.judge.figures import conditions, writer_records
+from conductor.judge.judge import faults
 from records import chain, run_folder
 from records.errors import InputError
 from records.json_limits import parsed, validated

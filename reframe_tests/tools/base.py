@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from conductor.readers import ToolError
+from conductor.block.readers import ToolError
 from records.programs import ask
 from records.roles import Scope
 from records.sample import CounterRow, State

@@ -10,7 +10,7 @@ import polars as pl
 
 from analysis.report.data import load_run
 from analysis.report.page import write_data
-from conductor.readers import FomError
+from conductor.block.readers import FomError
 from records import sample
 from records.checkout import ROOT
 from records.sample import NodesRow
@@ -59,7 +59,7 @@ def test_keys_of_objects() -> None:
     assert table("# Outcome").keys() == set(get_args(sample.Outcome))
     campaigns = (ROOT / "docs/campaigns.md").read_text()
     assert table("# Factors", campaigns).keys() == set(FACTORS)
-    files = [*(ROOT / "reframe_tests").glob("*.py"), ROOT / "conductor/conductor.py"]
+    files = [*(ROOT / "reframe_tests").glob("*.py"), ROOT / "conductor/block/conductor.py"]
     text = "".join(path.read_text() for path in files)
     records = "".join(re.findall(r"\{\s*\*\*\w+\.provenance,([^}]*)\}", text))
     of_others = set(foreign.origin(NimcMixin))

@@ -13,9 +13,9 @@ from typing import IO, Any, NamedTuple
 
 import pytest
 
+from conductor.block.readers import FomError, ToolError
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Row, Total
-from conductor.readers import FomError, ToolError
 from nimc.cluster import learn, reservation
 from records import processes
 from records.errors import InputError

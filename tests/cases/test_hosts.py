@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from conductor import allocation, counters
+from conductor import counters
+from conductor.block import allocation
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from nimc.campaign.prepare import prepare

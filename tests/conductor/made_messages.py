@@ -2,7 +2,7 @@
 
 from conductor import messages
 from conductor.injectors.base import Writer
-from conductor.series import (
+from conductor.judge.series import (
     CounterSample,
     DeviceSample,
     DeviceSeries,

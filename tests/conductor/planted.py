@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from conductor.injectors.base import Writer
-from conductor.series import (
+from conductor.judge.series import (
     CounterSample,
     DeviceSample,
     DeviceSeries,

@@ -106,7 +106,7 @@ def role(words: tuple[str, ...]) -> str | None:
         return "srun"
     if "reframe_tests.conduct" in words:
         return "conductor"
-    if "conductor.agent" in words:
+    if "conductor.agent.agent" in words:
         return "agent"
     if program == "ucx_perftest":
         return "writer_origin" if "-t" in words else "writer_target"

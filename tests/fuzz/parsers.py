@@ -20,9 +20,9 @@ from analysis.report import data as blocks
 from analysis.report.table import COLUMNS
 from analysis.samples.counts import counters_of, medians, read_counts
 from conductor import counters, messages, wire
+from conductor.block.readers import FomError
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Row, Writer
-from conductor.readers import FomError
 from nimc.cli.model import load_model
 from nimc.cluster import learn, reservation
 from nimc.run import runner

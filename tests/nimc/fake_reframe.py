@@ -22,8 +22,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from conductor.conductor import UNREAD
-from conductor.store import Store
+from conductor.block.conductor import UNREAD
+from conductor.block.store import Store
 from records.arms import ARMS, BASELINE
 from records.plan import BlockPlan
 from records.sample import Sample, WriterRecord

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conductor.figures import conditions, writer_records
-from conductor.series import ENDING, RateRow, Series, save
-from conductor.store import Store
+from conductor.block.store import Store
+from conductor.judge.figures import conditions, writer_records
+from conductor.judge.series import ENDING, RateRow, Series, save
 from records.acceptance import AcceptanceLimits
 from records.chain import walk_run
 from records.run import Requirements, RunHeader, save_header

@@ -118,7 +118,7 @@ def test_code_and_modules_are_started_without_the_current_folder(planted: Path) 
     code = "import json, shlex, runpy, conductor; print(sys.argv[1:])"
     done = in_folder(planted, python_code(code, "a b", "c"))
     assert done.stdout == "['a b', 'c']\n"
-    agent = in_folder(planted, python_main("conductor.agent"))
+    agent = in_folder(planted, python_main("conductor.agent.agent"))
     assert "KeyError: 'NIMC" in agent.stderr  # its first act is to read its variable
     *control, program = INJECTORS["spin"].origin_command(cast(Writer, None))
     assert program == "while True: pass"

@@ -20,7 +20,7 @@ READERS = """
 import sys
 from records.plan import BlockPlan
 from reframe_tests.conduct import readers
-import conductor.agent
+import conductor.agent.agent
 name, read_by_check = sys.argv[1], sys.argv[2] == "by_check"
 found = readers(BlockPlan("case", name, 0, 0, [], 1, 0, "run", read_by_check=read_by_check))
 files = {module.__file__ for module in list(sys.modules.values()) if hasattr(module, "WORKLOAD")}

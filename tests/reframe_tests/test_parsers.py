@@ -9,7 +9,7 @@ from math import sqrt
 
 import pytest
 
-from conductor.readers import FomError
+from conductor.block.readers import FomError
 from reframe_tests import cns, hpccg, lulesh, snap
 from reframe_tests.workload import load, names
 from tests.reframe_tests.captured import CAPTURES, GOOD

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from conductor import injectors
+from conductor.agent.programs import start_end
 from conductor.injectors.base import Writer
-from conductor.programs import start_end
 from records.errors import InputError
 from tests.reframe_tests.command import script
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.effects.estimate import StoppingRule
-from conductor.store import Store
+from conductor.block.store import Store
 from nimc.run.runner import CaseState, case_state, why_failed
 from records.campaign import Pairs
 from records.errors import InputError

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from conductor.conductor import UNREAD
+from conductor.block.conductor import UNREAD
 from nimc.run.session import NIMC, users_of
 from nimc.run.verify import verify
 from tests.faults.host import Process, having, read

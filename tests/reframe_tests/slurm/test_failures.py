@@ -117,7 +117,7 @@ def test_the_srun_of_the_agents_is_killed(start, signum, outcome):
     """Slurm leaves the tasks of a srun that got SIGKILL running; one that can, ends them."""
     block = start(pairs=1, script="sleep 4")
     block.wait_for_samples(1)
-    pids = block.step("conductor.agent")
+    pids = block.step("conductor.agent.agent")
     assert pids
     for pid in pids:
         os.kill(pid, signum)

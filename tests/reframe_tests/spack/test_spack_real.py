@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from conductor.readers import FomError
+from conductor.block.readers import FomError
 from records.errors import MachineError
 from reframe_tests.spack import setup
 from reframe_tests.spack.build import build, lacking, placed

@@ -1,0 +1,348 @@
+"""One end of a writer on its agent's node: started, read, paced, held and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import IO
+
+from conductor import counters
+from conductor.agent.pacer import Pacer, pace
+from conductor.agent.programs import Meaning, read, start_end
+from conductor.agent.watch import Meter
+from conductor.injectors.base import PASSES, Arrived, EndRole, Injector, Row, Writer
+from conductor.judge.series import Placed, RateRow
+from conductor.messages import News
+from records import clock, processes
+
+#: How often the byte counter of the origin's device is read if a writer prints no rows, seconds.
+COUNT_S = 1.0
+#: How often to check whether a passive side listens, seconds.
+LISTEN_S = 0.02
+#: After how long one that listens where nothing shows it is taken to, seconds; its origin tries
+#: again a few times.
+_UNSEEN_S = 2.0
+#: A writer that may be held after a row only is held within this time after it printed one,
+#: seconds, or at the latest after so many rows: perftest sleeps for 1 s, then measures the clock.
+_SOON_S = 0.75
+_ROWS_TO_HOLD = 3
+#: How often to look whether a suspended process has stopped, seconds.
+_STOP_S = 0.002
+_PIPE = asyncio.subprocess.PIPE
+
+
+class End:
+    """One running end of a writer."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        role: EndRole,
+        injector: Injector,
+        process: asyncio.subprocess.Process,
+        send: Callable[[News], None],
+        writes_alone: Callable[[End], bool] = lambda _: False,
+    ) -> None:
+        """`writes_alone`: whether an origin is the only one here that writes."""
+        self.writer = writer
+        self.role = role
+        self.injector = injector
+        self.process = process
+        self._send = send
+        self._writes_alone = writes_alone
+        #: Counts what an origin writes; None for a passive side.
+        self.meter: Meter | None = None
+        if role == "origin":
+            self.meter = Meter(writer, injector, process.pid, self._noted)
+        #: None if it writes at full rate or its program limits it, and until it has set up.
+        self.pacer: Pacer | None = None
+        self._pacing: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        #: What its launcher has started, once known.
+        self._ranks: list[int] = []
+        #: Whether it is suspended between runs, and since when it is not any more.
+        self.held = False
+        self._resumed_s = 0.0
+        #: Whether it is a passive side that has listened; that stays suspended while its origin
+        #: writes.
+        self.listened = self.frozen = False
+        #: Whether it is being stopped, and is not to be replaced.
+        self._stopping = False
+        #: When its last row ended, reported or not, and when it came.
+        self._last_row_s: float | None = None
+        self.came_s = 0.0
+        #: Whether it has reported a row since it was resumed or started.
+        self._reported = False
+        #: What its bytes go over, as its program has found it.
+        self._transport: str | None = None
+
+    def begin(self, log: IO[bytes]) -> None:
+        """Read what it prints, and count what it writes."""
+        self._begin(self._watch(log))
+        if self.role == "target":
+            self._begin(self._listen())
+        elif self.meter and not self.injector.writes:
+            self.meter.start()
+        elif self.injector.row_source(self.writer) == "counter":
+            self._begin(self._count())
+
+    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.append(task)
+        return task
+
+    @property
+    def index(self) -> int:
+        """Index of the writer."""
+        return self.writer.index
+
+    @property
+    def paced(self) -> bool:
+        """Whether it is let run and suspended, so that it keeps a rate."""
+        return self.role == "origin" and self.injector.is_paced(self.writer)
+
+    @property
+    def pids(self) -> list[int]:
+        """Its processes; of a launcher, those that it has started, once a row has come."""
+        if self.injector.is_launched and not self._ranks and self._last_row_s is not None:
+            self._ranks = processes.launched(self.process.pid)
+        return self._ranks or [self.process.pid]
+
+    # Held between runs.
+
+    def suspend(self) -> None:
+        """Let it stand still; not a launcher, which ends with us, and what it has started then."""
+        if self.injector.is_launched and self.process.returncode is None:
+            processes.send(self.pids, signal.SIGSTOP)
+        else:
+            processes.suspend(self.process)
+
+    def _let_run(self) -> None:
+        """End what `suspend` began."""
+        if self.injector.is_launched and self.process.returncode is None:
+            processes.send(self.pids, signal.SIGCONT)
+        else:
+            processes.resume(self.process)
+
+    def freeze(self) -> None:
+        """Suspend a passive side that spins although the writes no longer need it."""
+        if self.role == "target":
+            self.frozen = True
+            self.suspend()
+
+    async def hold(self) -> None:
+        """Suspend it until `resume`."""
+        self.held = True
+        if self.meter:
+            await self.meter.stop()
+        await self._let_go()
+        self.suspend()
+
+    def resume(self) -> None:
+        """Let it continue."""
+        self.held, self._reported, self._resumed_s = False, False, clock.now_s()
+        if not self.frozen:
+            self._let_run()
+        if self.meter:
+            self.meter.start()
+        if self.pacer:
+            self._pace(self.pacer)
+
+    async def after_a_row(self) -> None:
+        """Wait until it may be held, if only shortly after a row; no longer than for a few rows."""
+        printed = self.injector.row_source(self.writer) == "output"
+        if self.injector.holds != "after a row" or not printed:
+            return
+        until_s = clock.now_s() + _ROWS_TO_HOLD * (self.injector.row_s or 0.0)
+        while clock.now_s() < until_s and self.process.returncode is None:
+            if clock.now_s() - self.came_s <= _SOON_S:
+                return
+            await asyncio.sleep(LISTEN_S)
+
+    def placed(self) -> Placed:
+        """Where its buffers are; unknown if the process has ended."""
+        buffers_b: Counter[int] = Counter()
+        pids = (self.process.pid, *processes.descendants(self.process.pid))
+        for pid in pids:
+            buffers_b.update(processes.buffers_b(pid, self.writer.message_b))
+        huge_b = [size_b for pid in pids if (size_b := processes.huge_b(pid)) is not None]
+        return Placed(
+            writer=self.index,
+            role=self.role,
+            own_binding=self.injector.own_binding(),
+            buffers_b={str(node): size_b for node, size_b in buffers_b.items()},
+            pinned_b=processes.pinned_b(self.process.pid),
+            huge_b=sum(huge_b) if huge_b else None,
+            options=self.injector.options(self.writer),
+        )
+
+    # Paced.
+
+    def _pace(self, pacer: Pacer) -> None:
+        self.pacer = pacer
+        self._pacing = self._begin(pacer.run())
+
+    async def _let_go(self) -> None:
+        """Pace it no more; first, since a pacer resumes the process at its end."""
+        if self._pacing:
+            self._pacing.cancel()
+            await asyncio.gather(self._pacing, return_exceptions=True)
+            self._pacing = None
+
+    def _pacer(self, reported_b_s: float) -> Pacer:
+        """Paces it; `reported_b_s`: what it has written without limit."""
+        writer = self.writer
+        full_b_s = writer.full_b_s or max(reported_b_s, writer.rate_b_s or 0.0)
+        return Pacer(self.process, pace(writer), full_b_s, self.passed_b)
+
+    def passed_b(self) -> float | None:
+        """What its device has passed on, if it is the only one here that writes."""
+        return self.meter.passed_b() if self.meter and self._writes_alone(self) else None
+
+    # What it reports.
+
+    def _noted(self) -> None:
+        if not self._reported:  # until then there is nothing else to go by
+            self.report_count()
+
+    def count(self) -> None:
+        """Count now what it has written, in addition to the looks."""
+        if self.meter:
+            self.meter.count()
+
+    def report_count(self) -> None:
+        """Report what was counted of it since the last time."""
+        if self.meter and (samples := self.meter.taken()):
+            self._send(News(self.index, samples=samples))
+
+    def report_meter(self) -> None:
+        """Report by what an origin that is not held was counted, and what was."""
+        if self.meter and not self.held:
+            news = News(self.index, samples=self.meter.taken(), meter=self.meter.metered())
+            self._send(news)
+
+    def report_row(self, row: Row) -> None:
+        """Report a row that has come now."""
+        before_s, self.came_s = self.came_s, clock.now_s()
+        ended_s, last_s, over_s = self.came_s - row.after_s, self._last_row_s, row.over_s
+        if over_s is None:
+            over_s = (self.injector.row_s or COUNT_S) if last_s is None else ended_s - last_s
+        elif last_s is not None:  # a row begins when the one before it is printed, at the latest
+            ended_s = min(ended_s, before_s + over_s)
+        self._last_row_s = ended_s
+        if self.meter and row.after_s:  # the program goes on to count now, for a row's length
+            self.count()
+            asyncio.get_running_loop().call_later(self.injector.row_s or 0.0, self.count)
+        held = self.held or ended_s - over_s < self._resumed_s
+        if self.pacer:
+            self.pacer.reported(None if held else row.rate_b_s * over_s, over_s)
+        elif self.paced and not self.held:  # it has set up
+            self._pace(self._pacer(row.rate_b_s))
+        if held:
+            return  # the interval has a part in which it was held
+        self._reported = True
+        if self.meter:
+            self.meter.start()
+            self.report_count()
+        self._send(News(self.index, row=RateRow(ended_s - over_s, ended_s, row.rate_b_s)))
+
+    def report_arrived(self, arrived: Arrived) -> None:
+        """Count what has arrived, and report what it went over, if that is new."""
+        if self.meter:
+            self.meter.arrived(arrived.bytes_b)
+        if arrived.transport != self._transport:
+            self._transport = arrived.transport
+            self._send(News(self.index, transport=arrived.transport))
+
+    def _ended(self, why: str) -> None:
+        self._send(News(self.index, ended=f"{self.role} side ended: {why}"))
+
+    async def _watch(self, log: IO[bytes]) -> None:
+        """Read what it prints until it ends; replace it if short writes need another."""
+        with contextlib.closing(log):
+            why = await self._read(log)
+            # A passive side of short writes had listened, and ended.
+            while self.listened and self.writer.messages is not None and not self._stopping:
+                began_s = clock.now_s()
+                process = await start_end(self.injector, self.writer, self.role, _PIPE)
+                if isinstance(process, str):
+                    why = process
+                    break
+                self.process = process
+                why = await self._read(log)
+                # In case that each of them ends at once.
+                await asyncio.sleep(max(began_s + LISTEN_S - clock.now_s(), 0.0))
+        self._ended(why)
+
+    async def _read(self, log: IO[bytes]) -> str:
+        """Read what a process prints until it ends, and why it did."""
+
+        def take(meaning: Meaning) -> None:
+            if isinstance(meaning, Row) and self.role == "origin":
+                self.report_row(meaning)
+            elif isinstance(meaning, Arrived):
+                self.report_arrived(meaning)
+
+        return await read(self.process, self.injector.parser(self.writer), take, log)
+
+    async def _listen(self) -> None:
+        """Report when the passive side listens: its output may stay buffered for a long time."""
+        port, began_s = self.writer.port, clock.now_s()
+        shown = self.injector.listens_over_tcp(self.writer)
+        while self.process.returncode is None:
+            state = processes.listener(port, self.process.pid)
+            if state == "other":
+                self._ended(processes.TAKEN.format(port=port))
+                return
+            if state == "own" or (not shown and clock.now_s() - began_s > _UNSEEN_S):
+                self.listened = True
+                self._send(News(self.index, listening=True))
+                return
+            await asyncio.sleep(LISTEN_S)
+
+    async def _count(self) -> None:
+        """Rows of a writer that prints none: the bytes that passed its origin's device."""
+        read_now = partial(counters.read, self.writer.device, PASSES[self.injector.direction][0])
+        then_s, then = clock.now_s(), read_now()
+        if then is None:
+            device = self.writer.device
+            self._ended(f"device {device}: no byte counter; a writer that prints no rows needs one")
+        while self.process.returncode is None and then is not None:
+            await asyncio.sleep(COUNT_S)
+            now_s, now = clock.now_s(), read_now()
+            gone_b = counters.difference(then, now)
+            if gone_b is not None:
+                self.report_row(Row(gone_b / (now_s - then_s)))
+            then_s, then = now_s, now
+
+    # Stopped.
+
+    async def quieten(self) -> None:
+        """Count and pace it no more, and let it run: what stands still does not end."""
+        self._stopping = True
+        if self.meter:
+            await self.meter.stop()
+        await self._let_go()
+        self._let_run()
+
+    async def stop(self) -> None:
+        """Stop its process."""
+        await processes.stop(self.process)
+
+    async def forget(self) -> None:
+        """End what reads it, and a passive side that has replaced it meanwhile."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.writer.messages:
+            await self.stop()
+
+
+async def until_stopped(ends: list[End]) -> None:
+    """Wait until suspended ends stand still: a signal takes its time."""
+    while not all(processes.is_stopped(pid) for end in ends for pid in end.pids):
+        await asyncio.sleep(_STOP_S)

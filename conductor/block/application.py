@@ -1,0 +1,198 @@
+"""The application of one run: the time before it, its start and end, and what it printed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from conductor.block.allocation import Allocation
+from conductor.block.hub import Hub, WriterState
+from conductor.block.readers import Fom, FomError, Readers, require_ranks
+from records import clock, processes
+from records.last_words import quoted
+from records.machine.node_counters import NodeCounter
+from records.sample import NodeConditions, Outcome, TimetableRecord, WriterRecord
+from records.treatment import Start, Treatment, Writes
+
+#: The lead-in as a multiple of the longest time needed, so that a slightly slower start-up fits.
+_LEAD_IN_MARGIN = 1.05
+#: A start that takes this many times as long as the next slowest of the same writes was delayed. It
+#: counts if there is another: one delay must not lengthen all later runs of the block.
+_DELAYED = 2.0
+
+
+@dataclass
+class Run:
+    """One run: which it is, and what has come of it; see `records.sample.Sample` for the fields."""
+
+    treatment: Treatment
+    pair: int
+    position: int
+    attempt: int
+    warmup: bool = False
+    outcome: Outcome = "kept"
+    reason: str | None = None
+    start_s: float = 0.0
+    elapsed_s: float = 0.0
+    lead_in_s: float | None = None
+    fom: Fom | None = None
+    writers: list[WriterRecord] = field(default_factory=list)
+    timetable: TimetableRecord | None = None
+    conditions: list[NodeConditions] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    #: Node -> name -> what its counters gained.
+    node_counters: Mapping[str, Mapping[str, NodeCounter]] = field(default_factory=dict)
+
+    def fail(self, outcome: Outcome, reason: str) -> None:
+        """Record the first failure; later ones follow from it and are ignored."""
+        if self.accepted:
+            self.outcome, self.reason = outcome, reason
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing has failed yet."""
+        return self.outcome == "kept"
+
+    @property
+    def window_s(self) -> tuple[float, float]:
+        """When the application started and ended, Unix time."""
+        return self.start_s, self.start_s + self.elapsed_s
+
+
+class Files(NamedTuple):
+    """Paths of one run's files: the application's outputs, a tool's folder, and the series."""
+
+    out: Path
+    err: Path
+    counters: Path
+    series: Path
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """A word of a command with its placeholders replaced."""
+    for name, value in values.items():
+        text = text.replace(name, value)
+    return text
+
+
+async def carry_out(
+    run: Run,
+    start: Start,
+    nodes: Allocation,
+    files: Files,
+    hub: Hub,
+    states: list[WriterState],
+    timeout_s: float,
+) -> None:
+    """Run the application; stop it early if a writer dies, since the run is then rejected."""
+    if start.tool:
+        files.counters.mkdir(parents=True, exist_ok=True)
+    values = {
+        "{targets}": ",".join(nodes.targets),
+        "{n_targets}": str(len(nodes.targets)),
+        "{slots}": ",".join(f"{node}:{start.ranks_per_node}" for node in nodes.targets),
+        "{counters}": str(files.counters),
+    }
+    command = [_filled(word, values) for word in start.command]
+    environment = {name: _filled(text, values) for name, text in start.environment.items()}
+    with files.out.open("wb") as out, files.err.open("wb") as err:
+        run.start_s, began_s = clock.now_s(), time.monotonic()
+        try:
+            process = await processes.spawn(command, environment, start.cpus, out, err)
+        except OSError as error:
+            run.fail("application_failed", f"{command[0]}: {error.strerror}")
+            return
+        await _until_end(process, hub, states, run, timeout_s)
+        run.elapsed_s = time.monotonic() - began_s
+        code = await processes.stop(process)
+    if run.accepted and code != 0:
+        said = quoted(*(path.read_text(errors="replace") for path in (files.err, files.out)))
+        run.fail("application_failed", f"exit status {code}: {said or 'it printed nothing'}")
+
+
+async def _until_end(
+    process: asyncio.subprocess.Process,
+    hub: Hub,
+    states: list[WriterState],
+    run: Run,
+    timeout_s: float,
+) -> None:
+    end = asyncio.ensure_future(process.wait())
+    death = asyncio.ensure_future(
+        hub.wait_for(lambda: any(state.ended for state in states), timeout_s)
+    )
+    waiting: set[asyncio.Future[int] | asyncio.Future[bool]] = {end, death}
+    done, _ = await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    death.cancel()
+    if end in done:
+        return
+    end.cancel()
+    if death in done and death.exception() is not None:
+        await death
+    for state in states:
+        if state.ended:
+            run.fail("injector_died", f"writer {state.number}: {state.ended}")
+    run.fail("application_hung", f"did not end within {timeout_s:g} s")
+
+
+def read_fom(run: Run, start: Start, files: Files, readers: Readers) -> None:
+    """The figure of merit of a run that succeeded, if the workload has a parser."""
+    if not run.accepted or readers.fom is None:
+        return
+    try:
+        fom = readers.fom(files.out.read_text(errors="replace"))
+        run.fom = require_ranks(fom, start.ranks)
+    except FomError as error:
+        run.fail("no_fom", str(error))
+
+
+class LeadIn:
+    """The time from the end of one application to the start of the next, the same before every run.
+
+    It is the longest that any kind of writes needs: without waiting, the processor would rest
+    longer before runs with writers, which start and stop, than before others. It is no shorter than
+    the rest that a campaign asks for, so that runs leave less to the next one. Times are those of
+    `clock.now_s`.
+    """
+
+    def __init__(self, rest_s: float = 0.0) -> None:
+        self._rest_s = rest_s
+        self._needed_s: dict[Writes, list[float]] = {}
+        self._ended_s: float | None = None
+
+    @property
+    def longest_s(self) -> float:
+        """The lead-in of the next run, at least."""
+        needed_s = max(map(_usual, self._needed_s.values()), default=0.0)
+        return max(self._rest_s, _LEAD_IN_MARGIN * needed_s)
+
+    def expect(self, writes: Writes, needed_s: float) -> None:
+        """Note what writers needed, or will need."""
+        self._needed_s.setdefault(writes, []).append(needed_s)
+
+    def left_s(self, now_s: float, writes: Writes | None = None) -> float:
+        """How long a run that is ready at `now_s` must wait; 0 for the first of the block."""
+        if self._ended_s is None:
+            return 0.0
+        needed_s = now_s - self._ended_s
+        if writes is not None:
+            self.expect(writes, needed_s)
+        return max(self.longest_s - needed_s, 0.0)
+
+    def of(self, start_s: float) -> float | None:
+        """The lead-in of an application that started at `start_s`; None for the block's first."""
+        return None if self._ended_s is None else start_s - self._ended_s
+
+    def ended(self, at_s: float) -> None:
+        """The application has ended, or the run has, if its application never started."""
+        self._ended_s = at_s
+
+
+def _usual(needed_s: Iterable[float]) -> float:
+    """The longest, or the second longest if the longest was delayed."""
+    *_, second_s, longest_s = (0.0, *sorted(needed_s))
+    return second_s if 0.0 < _DELAYED * second_s <= longest_s else longest_s

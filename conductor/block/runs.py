@@ -1,0 +1,403 @@
+"""The runs of one block: each with its writers, watched and judged, and its sample."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from math import fsum
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from conductor.block import application
+from conductor.block.allocation import Allocation
+from conductor.block.application import Files, LeadIn, Run
+from conductor.block.hub import Hub, WriterState
+from conductor.block.observer import Observer, rails_of, silent_directions, usual_hz
+from conductor.block.readers import Readers, ToolError
+from conductor.block.timetable import NotReadyError, ScheduleControl
+from conductor.block.writers import Writers
+from conductor.injectors import INJECTORS
+from conductor.judge import series
+from conductor.judge.figures import conditions, unproven, writer_records
+from conductor.judge.judge import faults, shows_disturbed_alone
+from conductor.judge.rates import until_s
+from conductor.judge.series import Series
+from records import clock
+from records.acceptance import LIMITS, AcceptanceLimits
+from records.machine.node_counters import NodeCounter
+from records.notes import Note
+from records.plan import BlockPlan
+from records.run_folder import stem_of
+from records.sample import (
+    AVERAGED,
+    NODE,
+    ORIGIN,
+    PROCESSING,
+    CounterRow,
+    Level,
+    NodeConditions,
+    NodesRow,
+    Sample,
+)
+from records.timetable import without_writers
+from records.treatment import Writes
+
+#: A timetable is planned for this many times the longest run of the block so far.
+_ROOM = 10.0
+#: Timeout for the rows that cover the end of the window, seconds: on an emulated processor a row
+#: of one second may come several seconds late.
+_LAST_ROWS_S = 10.0
+
+
+class BlockError(Exception):
+    """The block cannot continue. The message is one line."""
+
+    def __init__(self, outcome: str, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+
+
+class BlockRunner:
+    """Measures the runs of one block."""
+
+    def __init__(
+        self,
+        plan: BlockPlan,
+        nodes: Allocation,
+        hub: Hub,
+        logs: Path,
+        provenance: str,
+        readers: Readers,
+    ) -> None:
+        self.plan = plan
+        self.nodes = nodes
+        self.hub = hub
+        self.logs = logs
+        self._readers = readers
+        self._provenance = provenance
+        self._longest_s = 0.0
+        self.lead_in = LeadIn(plan.rest_s)
+        self.writers = Writers(plan, nodes, hub, logs)
+        self.schedules = {
+            treatment.writes: ScheduleControl(plan, treatment.writes, nodes, hub, logs)
+            for treatment in plan.treatments
+            if treatment.writes and treatment.writes.scheduled
+        }
+        self.observer = Observer(plan, nodes, hub)
+        #: Conditions of the accepted runs.
+        self._accepted: list[list[NodeConditions]] = []
+        #: Whose rate alone was disturbed when it was measured, as their later rates show.
+        self.disturbed_alone: set[Writes] = set()
+        #: Time from one row to the next of the slowest writer; 0 if none reports rows.
+        self.row_s = 0.0
+        #: How often the length of the check's runs is doubled.
+        self.doublings = 0
+        #: How its runs ended, in their order.
+        self.outcomes: list[str] = []
+
+    async def measure(self, run: Run) -> tuple[Sample, list[dict[str, Any]], list[Path]]:
+        """One run, until its application has ended and its writers are held or stopped.
+
+        Returns its sample, the rows (JSON) that were counted in it, and the outputs to store.
+        """
+        writes, run.start_s = run.treatment.writes, clock.now_s()
+        self.writers.restarted = False
+        if writes is None:
+            recorded = await self._without_writers(run)
+        elif writes.scheduled is not None:
+            recorded = await self._under_timetable(run, writes)
+        else:
+            recorded = await self._under_writers(run, writes)
+        if not run.elapsed_s:
+            self.lead_in.ended(clock.now_s())
+        self._judge(run, recorded)
+        # In a thread, since a tool may take seconds to gather its files.
+        counters = await asyncio.to_thread(self._counters, run)
+        if self.doublings:
+            times = 2**self.doublings
+            run.notes.append(Note.LENGTHENED(variable=self.plan.lengthened_by, times=times))
+        files = self._files(run)
+        if run.accepted:
+            self._accepted.append(run.conditions)
+            counters += node_rows(self.nodes, run.node_counters)
+            if (nodes := len(self.nodes.targets)) > EACH_NODE:
+                run.notes.append(Note.SUMMED(nodes=nodes))
+        if run.elapsed_s:
+            series.save(recorded, self.plan.demand, files.series)
+        sample = self._sample(run)
+        # What a check of others reads after the block is stored then.
+        read_here = [files.out] if self._readers.fom is not None else []
+        outputs = [path for path in (*read_here, files.series) if path.exists()]
+        return sample, [{"key": sample.key, **row} for row in counters], outputs
+
+    def _judge(self, run: Run, recorded: Series) -> None:
+        """What each writer did; the run is rejected if it does not count."""
+        window_s, limits = run.window_s, self.plan.demand
+        run.conditions = [conditions(node) for node in recorded.nodes]
+        run.writers = writer_records(recorded, window_s)
+        if run.accepted and (reason := next(faults(recorded, window_s, limits), None)):
+            run.fail("rejected", reason)
+        if run.treatment.writes and shows_disturbed_alone(recorded, window_s, limits):
+            self.disturbed_alone.add(run.treatment.writes)
+        if run.accepted and (note := unproven(recorded, run.writers)):
+            run.notes.append(note)
+
+    async def _without_writers(self, run: Run) -> Series:
+        await self._lead_in()
+        return self._series(run, await self._application(run, []))
+
+    async def _under_writers(self, run: Run, writes: Writes) -> Series:
+        states = await self._writers_at_speed(run, writes)
+        observed = Series()
+        if run.accepted:
+            observed = await self._application(run, states)
+            await self._last_rows(run, states)
+        await self.writers.silence(writes, states)
+        # What comes late is not of this run.
+        return self._series(run, observed, writers=[state.series.copy() for state in states])
+
+    async def _under_timetable(self, run: Run, writes: Writes) -> Series:
+        """The application under short writes; without writers if the number of writers is 0."""
+        assert self.plan.short
+        if not writes.scheduled:
+            run.timetable = without_writers(self.plan.short)
+            nodes = len(self.nodes.targets)
+            run.notes.append(Note.WITHOUT_WRITERS(treatment=run.treatment.name, nodes=nodes))
+            return await self._without_writers(run)
+        schedule = self.schedules[writes]
+        if note := schedule.other_length():
+            run.notes.append(note)
+        most_s = self.plan.demand.run_timeout_s
+        run_s = min(_ROOM * self._longest_s or most_s, most_s) + self.lead_in.longest_s
+        try:
+            name = f"{run.pair}/{run.treatment.name}"
+            begun = await schedule.begin(run_s, name, self.writers.next_turn())
+        except NotReadyError as error:
+            run.fail("injector_never_ready", str(error))
+            return Series()
+        await self._lead_in(writes)
+        observed = await self._application(run, [])
+        path = self._files(run).out.with_suffix(".writes.json")
+        run.timetable, claims, reason = await schedule.end(begun, run.window_s, path)
+        return self._series(run, observed, claims=claims, off_plan=[reason] if reason else [])
+
+    def _series(self, run: Run, observed: Series, **of_writers: Any) -> Series:
+        """What was recorded of a run, with what it is measured against."""
+        return replace(
+            observed,
+            nodes=[
+                replace(node, usual_hz=usual_hz(node.node, self._accepted))
+                for node in observed.nodes
+            ],
+            silent=silent_directions(self.plan, run.treatment),
+            alone_b_s=self._alone_b_s(),
+            rails=rails_of(self.plan, run.treatment, self.nodes),
+            **of_writers,
+        )
+
+    def _alone_b_s(self) -> float:
+        """The highest rate of all writers of a treatment together, without an application."""
+        writing = [
+            sum(rates)
+            for writes, rates in self.writers.alone.items()
+            if INJECTORS[writes.injector].writes
+        ]
+        scheduled = [schedule.alone_b_s for schedule in self.schedules.values()]
+        return max([*writing, *scheduled], default=0.0)
+
+    async def _writers_at_speed(self, run: Run, writes: Writes) -> list[WriterState]:
+        timeout_s = self.plan.demand.ready_timeout_s
+        states = await self.writers.start(writes)
+        if self.writers.restarted and (why := self.writers.why_not_held(writes)):
+            run.notes.append(f"writers were started for this run: {why}")
+        in_time = await self.hub.wait_for(lambda: self.writers.at_speed(states), timeout_s)
+        for state in states:
+            if state.ended:
+                run.fail("injector_never_ready", f"writer {state.number}: {state.ended}")
+        if not in_time:
+            silent = any(until_s(state.series) is None for state in states)
+            run.fail(
+                "injector_never_ready" if silent else "rejected",
+                f"not at speed within {timeout_s:.0f} s",
+            )
+        if run.accepted:
+            await self._lead_in(writes, states)
+        return states
+
+    async def _lead_in(
+        self, writes: Writes | None = None, states: Sequence[WriterState] = ()
+    ) -> None:
+        """Wait as long as the run's lead-in requires; writers write meanwhile.
+
+        Ends early if one of them dies: the run then ends as it does if one dies later.
+        """
+        # A restart is no reason to wait for as long before all later runs.
+        restarted = self.writers.restarted and writes and self.writers.holds(writes)
+        left_s = self.lead_in.left_s(clock.now_s(), None if restarted else writes)
+        await self.hub.wait_for(lambda: any(state.ended for state in states), left_s)
+
+    async def _application(self, run: Run, states: list[WriterState]) -> Series:
+        """Run the application, observed, and read its output."""
+        start, files = run.treatment.start_of(self.doublings), self._files(run)
+        timeout_s = self.plan.demand.run_timeout_s
+        await self.observer.begin(start.cpus)
+        await application.carry_out(run, start, self.nodes, files, self.hub, states, timeout_s)
+        observed, run.node_counters = await self.observer.end()
+        run.lead_in_s = self.lead_in.of(run.start_s)
+        self.lead_in.ended(run.window_s[1])
+        self._longest_s = max(self._longest_s, run.elapsed_s)
+        application.read_fom(run, start, files, self._readers)
+        return observed
+
+    async def _last_rows(self, run: Run, states: list[WriterState]) -> None:
+        """Wait for the rows that cover the end of the window."""
+        _, end_s = run.window_s
+
+        def is_covered(state: WriterState) -> bool:
+            return (until_s(state.series) or 0.0) >= end_s
+
+        if run.accepted:
+            await self.hub.wait_for(
+                lambda: all(state.ended or is_covered(state) for state in states), _LAST_ROWS_S
+            )
+            for state in states:
+                if state.ended and not is_covered(state):
+                    run.fail("injector_died", f"writer {state.number}: {state.ended}")
+
+    def _counters(self, run: Run) -> list[dict[str, Any]]:
+        """What the treatment's tool counted; the run is rejected if counters are missing."""
+        start = run.treatment.start
+        if start.tool is None or not run.accepted:
+            return []
+        try:
+            rows = self._readers.counters(start.tool, self._files(run).counters, start.ranks or 1)
+        except ToolError as error:
+            run.fail("rejected", f"{start.tool}: {error}")
+            return []
+        return [{"tool": start.tool, **asdict(row)} for row in rows]
+
+    def _sample(self, run: Run) -> Sample:
+        plan, treatment, fom, readers = self.plan, run.treatment, run.fom, self._readers
+        return Sample(
+            key=f"{plan.case}/{plan.block}/{run.pair}/{treatment.name}/{run.attempt}",
+            case=plan.case,
+            workload=plan.workload,
+            arm=treatment.name,
+            block=plan.block,
+            pair=run.pair,
+            position=run.position,
+            attempt=run.attempt,
+            warmup=run.warmup,
+            outcome=run.outcome,
+            reason=run.reason,
+            start_s=run.start_s,
+            elapsed_s=run.elapsed_s,
+            fom=fom.value if fom else None,
+            fom_unit=(fom and fom.unit) or readers.unit,
+            fom_better=(fom and fom.better) or readers.better,
+            nodes=self.nodes.targets,
+            origin_nodes=self.nodes.origins,
+            provenance=self._provenance,
+            seed=plan.seed,
+            fom_extra=fom.extra if fom else {},
+            writers=run.writers,
+            timetable=run.timetable,
+            notes=[
+                *plan.notes,
+                *treatment.notes,
+                *run.notes,
+                *unreserved(treatment.factors, run.conditions),
+                *unjudged(plan.demand),
+            ],
+            role=treatment.role,
+            baseline=treatment.baseline,
+            factors=treatment.factors,
+            lead_in_s=run.lead_in_s,
+            working_set_b=treatment.start.working_set_b,
+            conditions=run.conditions,
+        )
+
+    def _files(self, run: Run) -> Files:
+        name, logs = stem_of(run.pair, run.treatment.name, run.attempt), self.logs
+        return Files(
+            out=logs / f"{name}.out",
+            err=logs / f"{name}.err",
+            counters=logs / "counters" / name,
+            series=logs / f"{name}{series.ENDING}",
+        )
+
+
+#: Nodes of which each has rows of its own; of more, their counters would be larger than all else
+#: that is stored of a run.
+EACH_NODE = 64
+
+
+def node_rows(
+    nodes: Allocation, counters: Mapping[str, Mapping[str, NodeCounter]]
+) -> list[dict[str, Any]]:
+    """The counts of nodes as JSON, one row per node and counter; `rank` is the node's index.
+
+    Of many nodes there is one row per counter (`NodesRow`). Of origins that are not targets, only
+    the processor time that writing may take.
+    """
+    rows = []
+    for tool, names in ((NODE, nodes.targets), (ORIGIN, nodes.origins)):
+        of_nodes = {
+            index: {
+                name: counter
+                for name, counter in counters.get(node, {}).items()
+                if tool == NODE or name in PROCESSING
+            }
+            for index, node in enumerate(names)
+            if tool == NODE or node not in nodes.targets
+        }
+        made = summed if len(names) > EACH_NODE else single
+        rows += [{"tool": tool, **asdict(row)} for row in made(of_nodes)]
+    return rows
+
+
+def single(of_nodes: Mapping[int, Mapping[str, NodeCounter]]) -> Iterator[CounterRow]:
+    """A row per node and counter."""
+    for index, counters in of_nodes.items():
+        for name, counter in counters.items():
+            yield CounterRow(index, name, counter.value, counter.unit)
+
+
+def summed(of_nodes: Mapping[int, Mapping[str, NodeCounter]]) -> Iterator[NodesRow]:
+    """A row per counter, of all nodes that have it."""
+    for name in dict.fromkeys(name for counters in of_nodes.values() for name in counters):
+        having = {index: of[name] for index, of in of_nodes.items() if name in of}
+        values = {index: counter.value for index, counter in having.items()}
+        unit = next(iter(having.values())).unit
+        total = fmean(values.values()) if unit in AVERAGED else fsum(values.values())
+        least, most = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+        yield NodesRow(
+            rank=-1,
+            event=name,
+            value=total,
+            unit=unit,
+            nodes=len(values),
+            median=median(values.values()),
+            least=values[least],
+            least_node=least,
+            most=values[most],
+            most_node=most,
+        )
+
+
+def unreserved(factors: Mapping[str, Level], conditions: Sequence[NodeConditions]) -> Iterator[str]:
+    """A note if cores were to be left free, and the application may run on all CPUs all the same.
+
+    Launchers of other hosts than this one bind as they are configured.
+    """
+    full = [each.node for each in conditions if each.free_cpus == ""]
+    if factors.get("reserved_cores") and full:
+        yield Note.UNBOUND(nodes=", ".join(full))
+
+
+def unjudged(limits: AcceptanceLimits) -> Iterator[str]:
+    """A note on the conditions that are recorded but not judged, if there are any."""
+    if names := [name for name in LIMITS if getattr(limits, name) is None]:
+        yield Note.NOT_JUDGED(limits=", ".join(names))

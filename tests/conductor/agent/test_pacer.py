@@ -1,0 +1,195 @@
+"""A writer keeps its pace: one that is simulated, a busy process, and a real one."""
+
+import asyncio
+import sys
+import time
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+
+from conductor.agent import pacer
+from conductor.agent.pacer import Pace, Pacer, pace
+from conductor.injectors.base import Writer
+from records import processes
+from tests.conductor.conftest import lasting, needs, state_of
+
+
+class World:
+    """A process that writes at a rate while it runs, and reports about each second that it does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, rate_b_s: float) -> None:
+        self.now_s, self.until_s = 1000.0, 0.0
+        self.rate_b_s, self.running = rate_b_s, True
+        #: All that its device has passed on.
+        self.passed_b = 0.0
+        #: Bytes of each second, and what was written since the last report at that time.
+        self.written: dict[int, float] = {}
+        self.unreported_b, self.reported_s = 0.0, self.now_s
+        self.returncode: int | None = None
+        self.pacer: Pacer | None = None
+        #: Seconds in which its host does not let it write.
+        self.stalled = range(0)
+        #: Whether it says that its reports are of a time in which it was held.
+        self.held = False
+        monkeypatch.setattr(pacer, "clock", SimpleNamespace(now_s=lambda: self.now_s))
+        monkeypatch.setattr(pacer.asyncio, "sleep", self.sleep)
+        signals = SimpleNamespace(suspend=self.suspend, resume=self.resume)
+        monkeypatch.setattr(pacer, "processes", signals)
+
+    def suspend(self, _: object) -> None:
+        self.running = False
+
+    def resume(self, _: object) -> None:
+        self.running = True
+
+    async def sleep(self, length_s: float) -> None:
+        for _ in range(round(length_s / 0.001)):
+            second = int(self.now_s - 1000 + 1e-9)
+            if self.running and second not in self.stalled:
+                more_b = 0.001 * self.rate_b_s
+                self.written[second] = self.written.get(second, 0.0) + more_b
+                self.unreported_b += more_b
+                self.passed_b += more_b
+            self.now_s += 0.001
+            if self.running and self.now_s - self.reported_s >= 1.0 and self.pacer:
+                bytes_b = None if self.held else self.unreported_b
+                self.pacer.reported(bytes_b, self.now_s - self.reported_s)
+                self.unreported_b, self.reported_s = 0.0, self.now_s
+
+            if self.now_s >= self.until_s:
+                self.returncode = 0
+
+    def keep(
+        self, paced: Pace, seconds: int, told_b_s: float, counted: bool = False
+    ) -> list[float]:
+        """Bytes of each second."""
+        self.until_s = self.now_s + seconds
+        passed_b = (lambda: self.passed_b) if counted else (lambda: None)
+        self.pacer = Pacer(self, paced, told_b_s, passed_b)  # type: ignore[arg-type]
+        with pytest.raises(StopIteration):  # its sleeps take no time
+            self.pacer.run().send(None)
+        return [self.written.get(second, 0.0) for second in range(seconds)]
+
+
+#: A quarter of the rate of a writer of 200 bytes/s.
+QUARTER = Pace(50.0, 0.02)
+
+
+@pytest.mark.parametrize("told_b_s", [200.0, 140.0, 280.0])
+def test_each_second_has_its_bytes_whatever_rate_was_told(
+    monkeypatch: pytest.MonkeyPatch, told_b_s: float
+) -> None:
+    written = World(monkeypatch, 200.0).keep(QUARTER, 20, told_b_s)
+    # In the first seconds it learns what rate the writer really has.
+    assert written[8:] == pytest.approx([50.0] * 12, abs=5)
+    assert sum(written) == pytest.approx(20 * 50, rel=0.1)
+
+
+def test_what_the_device_counts_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Told half its rate, it would write twice as much until its first report.
+    assert World(monkeypatch, 200.0).keep(QUARTER, 1, 100.0, counted=True)[0] < 55
+    assert World(monkeypatch, 200.0).keep(QUARTER, 1, 100.0)[0] > 90
+    # Told twice its rate: one pass a period would write half of it.
+    assert World(monkeypatch, 200.0).keep(QUARTER, 1, 400.0, counted=True)[0] > 45
+
+
+def test_a_report_that_was_printed_late_counts_as_what_the_device_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, 200.0)
+    world.keep(QUARTER, 2, 200.0, counted=True)
+    assert world.pacer
+    # Of 200 bytes/s in 2 s, although its device has 100 bytes or so.
+    world.pacer.reported(400.0, 2.0)
+    assert world.pacer._reported_b == pytest.approx(world.passed_b)
+
+
+def test_what_was_written_before_it_was_paced_is_no_part_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first report is of a second that began 0.6 s before, with 120 bytes."""
+    world = World(monkeypatch, 200.0)
+    world.unreported_b, world.reported_s = 120.0, world.now_s - 0.6
+    assert world.keep(QUARTER, 2, 200.0) == pytest.approx([50, 50], abs=6)
+
+
+def test_what_cannot_be_written_in_time_is_not_written_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, 200.0)
+    world.stalled = range(4, 7)
+    written = world.keep(QUARTER, 12, 200.0, counted=True)
+    # Of 150 bytes of three seconds, those of half a second are made up for: at most 100, and fewer
+    # at the rate that it is taken to have after such a time.
+    assert written[4:7] == [0, 0, 0]
+    assert 25 < sum(written[7:]) - 5 * 50 < 105
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_reports_of_a_time_in_which_it_was_held_say_nothing(
+    monkeypatch: pytest.MonkeyPatch, counted: bool
+) -> None:
+    """What it wrote then is known from the device, or from how long it ran."""
+    world = World(monkeypatch, 200.0)
+    world.held = True
+    assert sum(world.keep(QUARTER, 20, 200.0, counted)) == pytest.approx(20 * 50, abs=10)
+    if not counted and (paced := world.pacer):  # and one in a pause adds nothing to that
+        ran_b = paced._reported_b + paced._ran_s * paced._full_b_s
+        paced.reported(None, 1.0)
+        assert paced._reported_b == pytest.approx(ran_b, abs=1e-6)
+
+
+BUSY = [sys.executable, "-S", "-c", "while True: pass"]
+
+
+@pytest.mark.parametrize(
+    ("message_b", "full_b_s", "seconds"),
+    [
+        (65536, 10e9, 0.02),
+        (1 << 26, None, 0.02),
+        (100_000_000, 10e9, 0.04),  # four messages of 10 ms
+        (1 << 30, 5e9, 0.2),  # a message alone takes longer
+    ],
+)
+def test_a_period_holds_several_messages_where_it_can(message_b, full_b_s, seconds):
+    asked = Writer(0, "o", "o", "127.0.0.1", 20000, message_b, 1e6, full_b_s)
+    assert pace(asked) == Pace(1e6, pytest.approx(seconds))
+
+
+def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
+    async def run():
+        process = await processes.spawn(BUSY, {}, [], -3, -3)
+        task = asyncio.create_task(Pacer(process, Pace(20.0, 0.02), 100.0).run())
+        looks_s = [time.monotonic()]
+        while processes.cpu_s(process.pid) < 0.3:
+            await asyncio.sleep(0.005)
+            looks_s.append(time.monotonic())
+        while state_of(process.pid) != "T":
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        until_s = time.monotonic() + 60
+        while processes.cpu_s(process.pid) < 0.5 and time.monotonic() < until_s:
+            await asyncio.sleep(0.01)
+        used_s = processes.cpu_s(process.pid)
+        await processes.stop(process)
+        return looks_s, used_s
+
+    looks_s, used_s = asyncio.run(run())
+    # It has a fifth of the time, and what it had because a busy host woke the pacer, and with it
+    # this test, late.
+    late_s = sum(max(now_s - then_s - 0.02, 0.0) for then_s, now_s in pairwise(looks_s))
+    assert (looks_s[-1] - looks_s[0]) / 5 + late_s > 0.3 - 0.1
+    assert used_s >= 0.5  # it goes on when it is no longer paced
+
+
+@needs("ucx")
+@pytest.mark.slow
+def test_an_agent_holds_ucx_at_a_quarter_of_its_rate(block):
+    """Over shared memory. Next to other load it may be slower than it was alone."""
+    writes = {"message_b": 65536, "rate_share": 0.25}
+    run = block(arms=["off", "on"], command=lasting(3), writes=writes)
+    (writer,) = run.done().sample()["writers"]
+    assert writer["limited_by"] == "agent"
+    assert 0.1 < writer["rate_b_s"] / writer["asked_b_s"] < 2.0

@@ -1,0 +1,93 @@
+import asyncio
+import os
+import subprocess
+import sys
+
+from conductor import messages
+from conductor.agent.agent import Agent
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Writer
+from conductor.injectors.spin import Spin
+from records import processes
+from tests.conductor.conftest import LOGS
+
+
+def exit_status_of_a_child_of(parent):
+    """Exit status of a forked process that was given another parent and would exit with 7."""
+    pid = os.fork()
+    if not pid:
+        processes.end_with(parent)()
+        os._exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_child_whose_parent_died_before_it_was_ready_ends():
+    assert exit_status_of_a_child_of(os.getpid()) == 7
+    assert exit_status_of_a_child_of(os.getppid()) == 1
+
+
+def test_a_line_that_is_too_long_comes_in_pieces():
+    async def read():
+        stream = asyncio.StreamReader(limit=64)
+        stream.feed_data(b"one\n" + b"x" * 1000 + b"\ntwo\nend")
+        stream.feed_eof()
+        return [line async for line in processes.lines(stream)]
+
+    first, *long, before, last = asyncio.run(read())
+    assert (first, before, last) == (b"one\n", b"two\n", b"end")
+    assert b"".join(long) == b"x" * 1000 + b"\n"
+
+
+def _listener_of(port):
+    """A process that listens on a port of 127.0.0.1 (0: any), and that port."""
+    code = (
+        "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
+        "print(s.getsockname()[1], flush=True); sys.stdin.read()"
+    )
+    started = subprocess.Popen(
+        ["sh", "-c", '"$@"; exit 0', "sh", sys.executable, "-c", code, str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return started, int(started.stdout.readline())
+
+
+def test_whose_port_it_is():
+    """The first process, a shell, holds the socket through its child."""
+    holder, port = _listener_of(0)
+    try:
+        assert processes.listener(port, holder.pid) == "own"
+        with subprocess.Popen(["sleep", "300"]) as writer:
+            assert processes.listener(port, writer.pid) == "other"
+            writer.kill()
+    finally:
+        holder.communicate()
+    assert processes.listener(port, os.getpid()) is None
+
+
+def test_a_writer_whose_port_a_stranger_has_ends_with_that_reason(tmp_path):
+    """The program would only say that an address is in use, or nothing."""
+    holder, port = _listener_of(0)
+    sent = []
+
+    class Patient(Spin):
+        def target_command(self, writer):
+            return ["sleep", "300"]
+
+    async def talk():
+        agent = Agent(None, LOGS)
+        agent._send = sent.append
+        writer = Writer(0, "n", "n", "127.0.0.1", port, 65536)
+        INJECTORS["patient"] = Patient()
+        await agent._start(messages.StartEnd("target", "patient", writer, str(tmp_path / "log")))
+        while not sent:
+            await asyncio.sleep(0.01)
+        await agent._stop()
+
+    try:
+        asyncio.run(asyncio.wait_for(talk(), 30))
+    finally:
+        del INJECTORS["patient"]
+        holder.communicate()
+    assert sent[0].ended.startswith(f"target side ended: another process listens on port {port}: ")

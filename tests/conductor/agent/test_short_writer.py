@@ -1,0 +1,197 @@
+"""An agent's part of a timetable, with a stand-in for the program that writes."""
+
+import asyncio
+import os
+import sys
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from conductor.agent.agent import Agent
+from conductor.agent.programs import start_end
+from conductor.agent.short_writer import ShortWriter
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Fault, Total, Writer
+from conductor.messages import Perform, StartEnd
+from records import processes
+from records.timetable import PlannedWrite, staggered
+from tests.conductor.conftest import LOGS, Sent, free_port
+
+LISTENER = (
+    "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
+    "s.accept()[0].recv(1)"
+)
+#: Connects, takes 0.1 s to set up, writes for 0.2 s.
+CLIENT = (
+    "import socket, sys, time\n"
+    "try:\n"
+    "    c = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
+    "except OSError: sys.exit('fault: nobody there')\n"
+    "time.sleep(0.3); print('total', sys.argv[2]); c.close()\n"
+)
+
+
+@dataclass
+class Program:
+    """Ends of a writer that write nothing; a total says 1000 messages at 5000 a second."""
+
+    passive: str = LISTENER
+    writes: bool = True
+    is_launched: bool = False
+
+    def target_command(self, writer):
+        return [sys.executable, "-S", "-c", self.passive, str(writer.port)]
+
+    def origin_command(self, writer):
+        return [sys.executable, "-S", "-c", CLIENT, str(writer.port), str(writer.messages)]
+
+    def environment(self, writer):
+        return {}
+
+    def listens_over_tcp(self, writer):
+        return True
+
+    def parser(self, writer):
+        return self
+
+    def parse(self, line):
+        word, _, rest = line.partition(" ")
+        if word == "total":
+            return Total(int(rest), 5000.0 * 100)
+        return Fault(rest.strip()) if word == "fault:" else None
+
+
+class Shows(Program):
+    """Prints the processors that it may run on, and its variable."""
+
+    def target_command(self, writer):
+        code = "import os; print(os.sched_getaffinity(0), os.environ['GREETING'])"
+        return [sys.executable, "-S", "-c", code]
+
+    origin_command = target_command
+
+    def environment(self, writer):
+        return {"GREETING": "a=b,c"}
+
+
+def test_each_end_runs_on_the_cpus_of_its_side_with_the_variables_of_its_injector():
+    first, *_, last = sorted(os.sched_getaffinity(0)) * 2
+    asked = {"origin_cpus": [first], "target_cpus": [last]}
+    writer = Writer(0, "o", "t", "", 1, 100, **asked)
+
+    async def printed(role):
+        process = await start_end(Shows(), writer, role, asyncio.subprocess.PIPE)
+        return (await process.communicate())[0].decode()
+
+    assert asyncio.run(printed("origin")) == f"{{{first}}} a=b,c\n"
+    assert asyncio.run(printed("target")) == f"{{{last}}} a=b,c\n"
+
+
+def part(folder, port, starts, **changes):
+    given = {
+        "injector": "stand-in",
+        "log": str(folder / "writes.log"),
+        "writer": Writer(0, "o", "t", "", port, message_b=100, messages=1000),
+        "targets": [("t", "127.0.0.1")],
+        "sides": 1,
+        "zero_s": time.time() + 1.0,
+        "lead_s": 0.15,
+        "patience_s": 60.0,
+        "writes": [
+            PlannedWrite(number, 0, start_s, start_s + 0.2) for number, start_s in enumerate(starts)
+        ],
+    }
+    return Perform(**{**given, **changes})
+
+
+def test_passive_sides_of_a_target_take_turns():
+    plan = staggered(["a", "b", "c"], ["o"], 1, 1.0, 12.0, 3)
+    writer = Writer(0, "o", "", "", 20000, 100)
+    targets = [(n, f"at {n}") for n in "abc"]
+    handed = Perform("ucx", "log", writer, targets, 2, 0.0, 0.1, 0.3, plan.writes_of("o"))
+    for place, name in enumerate("abc"):
+        to_one = [handed.writer_of(write) for write in handed.writes if write.target == place]
+        assert {(each.target, each.address) for each in to_one} == {(name, f"at {name}")}
+        assert [each.port for each in to_one] == [20000, 20001, 20000, 20001]
+
+
+async def passive_side(writer, log):
+    """An agent with an order to start a short write."""
+    agent = Agent(Sent(), LOGS)
+    await agent._start(StartEnd("target", "stand-in", writer, str(log)))
+    return agent
+
+
+def carried_out(monkeypatch, handed, enough, tmp_path, program=None):
+    """What an origin did until it was enough, with a passive side at its target."""
+    program = program or Program()
+    monkeypatch.setitem(INJECTORS, "stand-in", program)
+
+    async def perform():
+        agent = await passive_side(handed.writer, tmp_path / "side.log")
+        performer = ShortWriter(handed)
+        while not enough(performer):
+            await asyncio.sleep(0.01)
+        await performer.finish(60.0)
+        await agent._stop()
+        assert processes.listener(handed.writer.port, 0) is None
+        return performer
+
+    return asyncio.run(asyncio.wait_for(perform(), 120))
+
+
+def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
+    monkeypatch, tmp_path
+):
+    handed = part(tmp_path, free_port(), [0.0, 1.0, 600.0])
+    seen = carried_out(monkeypatch, handed, lambda made: len(made.finished) == 2, tmp_path)
+    assert [write.number for write in seen.finished] == [0, 1]
+    for write in seen.finished:
+        assert write.bytes_b == 1000 * 100
+        # 1000 messages at 5000 a second, and nothing of the 0.1 s before them.
+        assert write.end_s - write.start_s == pytest.approx(0.2)
+        assert write.setup_s >= 0.1
+    # The first was launched 0.15 s before it was due, or a little later.
+    first = seen.finished[0]
+    assert first.setup_s <= first.start_s - (handed.zero_s - handed.lead_s) + 1e-3
+    assert seen.faults == {}
+
+
+def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch, tmp_path):
+    handed = part(tmp_path, free_port(), [0.0], patience_s=0.3)
+    program = Program(passive="import time; time.sleep(60)")
+    seen = carried_out(monkeypatch, handed, lambda made: made.faults, tmp_path, program)
+    assert seen.finished == []
+    assert seen.faults["nobody there"] == 1
+    assert "nobody there" in (tmp_path / "writes.log").read_text()
+
+
+def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, tmp_path):
+    """Its successor is started while the agent is already stopping it."""
+    writer = Writer(0, "o", "t", "", free_port(), 100, messages=1)
+    monkeypatch.setitem(INJECTORS, "stand-in", Program(passive="import time; time.sleep(60)"))
+    successors, stop = [], processes.stop
+
+    async def slow_stop(process):
+        await asyncio.sleep(0.3)
+        return await stop(process)
+
+    async def stopped():
+        agent = await passive_side(writer, tmp_path / "side.log")
+        (side,) = agent._ends
+        side.listened, replacing = True, asyncio.Event()
+
+        async def start(*asked):
+            replacing.set()
+            successors.append(await start_end(*asked))
+            return successors[0]
+
+        monkeypatch.setattr("conductor.agent.end.start_end", start)
+        await stop(side.process)
+        await replacing.wait()
+        monkeypatch.setattr(processes, "stop", slow_stop)
+        await agent._stop()
+        return successors[0].returncode
+
+    assert asyncio.run(stopped()) == -15

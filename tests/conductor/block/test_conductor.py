@@ -1,0 +1,324 @@
+"""The conductor for real, on this host: every way in which a block can end."""
+
+import asyncio
+import errno
+import gzip
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from conductor.block.allocation import Allocation
+from conductor.block.conductor import _require_files, _watch_owner
+from records.errors import MachineError
+from records.plan import ShortWrites
+from tests.conductor.conftest import MELT, PACE, lasting, needs, state_of, stop_for, wait_until
+from tests.conductor.treatments import treatments
+
+ORIGIN = "ucp_put_bw"
+
+
+@needs("ucx")
+@pytest.mark.slow
+def test_a_pair_of_all_arms(block):
+    arms = ["off", "on", "spin", "aa"]
+    run = block(
+        command=lasting(3.5),
+        arms=arms,
+        warmups=1,
+        writes={"buffer_node": 0},
+        demand={**PACE, "ready_rows": 3},
+    )
+    origins = {}
+    for arm in [each.name for each in run.plan.order(0)]:
+        run.started(f"0-{arm}-0")
+        origins[arm] = {pid: state_of(pid) for pid in run.processes(ORIGIN)}
+    samples = {sample["arm"]: sample for sample in run.done().samples() if not sample["warmup"]}
+    assert sorted(samples) == sorted(arms)
+    assert {sample["outcome"] for sample in samples.values()} == {"kept"}
+    assert {sample["fom"] for sample in samples.values()} == {1.12089}  # as the capture says
+    # The same process writes in one run, and is held in the others.
+    assert len({frozenset(each) for each in origins.values()}) == 1
+    stopped = {arm: set(each.values()) == {"T"} for arm, each in origins.items()}
+    assert stopped == {"off": True, "on": False, "spin": True, "aa": True}
+    (writer,) = samples["on"]["writers"]
+    assert writer["rate_alone_b_s"] > 1e8  # one core copies at gigabytes a second
+    assert writer["rate_before_b_s"] > 1e8  # of the two rows after the first, of a second each
+    elapsed_s = samples["on"]["elapsed_s"]
+    assert writer["bytes_b"] == pytest.approx(writer["rate_b_s"] * elapsed_s, rel=1e-6)
+    # Both ends' buffers of 64 MiB, which the origin maps; the target touches none of them.
+    assert (writer["buffer_node"], list(writer["origin_buffers_b"])) == (0, ["0"])
+    assert writer["origin_buffers_b"]["0"] >= 2 * (1 << 26)
+    # Every arm waits as long as writers need: to report a last second, and to start again.
+    lead_ins = [sample["lead_in_s"] for sample in samples.values()]
+    assert min(lead_ins) > 2.0
+    assert max(lead_ins) - min(lead_ins) < 0.2 * max(lead_ins)
+    # Nothing but the writer's rows shows what passed over shared memory, and the sample says so.
+    assert (writer["proof"], writer["overwritten_share"]) == ("unproven", None)
+    assert any("over shared memory" in note for note in samples["on"]["notes"])
+    assert writer["observed_share"] == pytest.approx(1.0)
+    (control,) = samples["spin"]["writers"]
+    assert (control["rate_b_s"], control["proof"]) == (0, None)
+    assert 0.1 < control["cpu_share"] <= 1.1
+    for sample in samples.values():
+        (found,) = sample["conditions"]
+        assert sample["elapsed_s"] < found["over_s"] < sample["elapsed_s"] + 10
+        assert found["foreign_cpus"] >= 0
+        assert found["counter"] is None  # nothing passes a device on one host
+    assert samples["off"]["writers"] == []
+    assert run.state()["state"] == "done"
+
+
+def test_a_block_continues_the_order_of_the_one_before(block, monkeypatch):
+    """Of two treatments, two pairs have both orders, wherever a block begins."""
+    monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0:openmpi/5.0.8")
+    for number in range(2):
+        given = {"command": ["cat", str(MELT)], "block": number, "warmups": 1}
+        run = block(arms=["off", "aa"], program="cat", modules=["openmpi"], **given).done()
+    samples = run.samples()
+    assert_names(run, samples[0])
+    blocks = [[each for each in samples if each["block"] == at] for at in (0, 1)]
+    for each in blocks:
+        assert [one["pair"] for one in each if one["warmup"]] == [each[0]["pair"]] == [-1]
+    orders = [[each["arm"] for each in samples[1:]] for samples in blocks]
+    assert sorted(orders) == [["aa", "off"], ["off", "aa"]]
+    for first, second, _ in blocks:  # the lead-in is from end to start
+        assert first["lead_in_s"] is None
+        gap_s = second["start_s"] - first["start_s"] - first["elapsed_s"]
+        assert second["lead_in_s"] == pytest.approx(gap_s, abs=1e-6)
+
+
+@needs("ucx")
+@pytest.mark.slow
+def test_writers_that_somebody_kills_or_continues(block):
+    run = block(arms=["off", "on"], demand={**PACE, "retries": 2}, command=lasting(2))
+    victims = {"off": signal.SIGCONT, "on": signal.SIGKILL}
+    for arm in (each.name for each in run.plan.order(0)):
+        run.started(f"0-{arm}-0")
+        (writer,) = run.processes(ORIGIN)
+        os.kill(writer, victims[arm])
+    samples = run.done().samples()
+    found = {arm: [each for each in samples if each["arm"] == arm] for arm in victims}
+    assert [each["outcome"] for each in found["on"]] == ["injector_died", "kept"]
+    assert found["on"][0]["fom"] is None
+    assert "origin side ended" in found["on"][0]["reason"]
+    # A held writer that ran is suspended again before the run is repeated.
+    off = [(each["outcome"], each["reason"]) for each in found["off"]]
+    assert off == [("rejected", "1 held writer ran within the run"), ("kept", None)]
+
+
+@needs("ucx")
+@pytest.mark.slow
+def test_a_writer_that_is_stopped_within_its_window_is_late_with_a_row(block):
+    """Over shared memory its rows are all that tells: two intervals are allowed."""
+    run = block(
+        arms=["off", "on"],
+        demand={**PACE, "late_rows": 2},
+        writes={"message_b": 1 << 20},
+        command=lasting(4),
+    )
+    run.started("0-on-0")
+    stop_for(run.processes(ORIGIN), 2.5)
+    sample = run.done().sample()
+    assert sample["outcome"] == "rejected"
+    assert re.search(r"reported nothing for \d+\.\d s|wrote at \d+ %", sample["reason"])
+    assert sample["fom"] == 1.12089  # the first attempt's figure stays known
+
+
+@pytest.mark.slow
+def test_a_conductor_that_stood_still_accepts_no_run(block, tmp_path):
+    """Of a suspended job neither the time nor the writers' rows can be trusted."""
+    gate = tmp_path / "gate"
+    run = block(command=["sh", "-c", f"until test -e '{gate}'; do sleep 0.1; done; cat '{MELT}'"])
+    run.started("0-off-0")
+    stop_for(run.processes(), 2.0)  # conductor, agent and application
+    gate.touch()
+    (sample,) = run.done().samples()
+    assert sample["outcome"] == "rejected"
+    assert sample["reason"].startswith("the conductor did not run ")
+    assert sample["elapsed_s"] > 1.8
+
+
+def test_an_application_that_fails_is_repeated_as_often_as_allowed(block):
+    run = block(command=["sh", "-c", "echo lost atoms >&2; exit 3"], demand={"retries": 1})
+    assert run.finish() == 1
+    found = [(each["attempt"], each["outcome"]) for each in run.samples()]
+    assert found == [(0, "application_failed"), (1, "application_failed")]
+    assert run.state()["state"] == "application_failed"
+    assert "exit status 3: lost atoms" in run.err
+    assert "Traceback" not in run.err
+
+
+REFUSAL = "srun: error: Invalid --het-group argument"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        # Agents are given 120 s to call.
+        (
+            {"agent_launcher": ["sh", "-c", f"echo '{REFUSAL}' >&2; exit 1"]},
+            rf"agents\.log: {REFUSAL}$",
+        ),
+        # With `melt` on PATH, another program of that name was measured in its place.
+        ({"modules": ["gcc/13", "hpccg/9.9"]}, r"module hpccg/9\.9 .*; loaded: gcc/13\.2\.0"),
+    ],
+)
+def test_what_keeps_a_block_from_starting_is_reported_at_once(block, monkeypatch, changes, reason):
+    monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0")
+    began_s = time.monotonic()
+    run = block(**changes)
+    assert run.finish() == 3
+    assert time.monotonic() - began_s < 110
+    (said,) = (line for line in run.err.splitlines() if "machine_failed" in line)
+    assert re.search(reason, said)
+    assert "Traceback" not in run.err
+    assert run.samples() == []
+
+
+def assert_names(run, sample):
+    """The sample names its outputs, counts, program and modules."""
+    (name,) = (each for each in sample["logs"] if each.endswith(".out"))
+    assert set(sample["logs"]) == {name, name.replace(".out", ".series.json")}
+    assert sample["logs"][name] == hashlib.sha256(MELT.read_bytes()).hexdigest()
+    assert not (run.run_dir / name).exists()
+    assert gzip.decompress((run.run_dir / f"{name}.gz").read_bytes()) == MELT.read_bytes()
+    counters = run.run_dir / "counters/melt.jsonl"
+    first = counters.read_bytes().splitlines(keepends=True) if counters.exists() else []
+    of_run = b"".join(row for row in first if json.loads(row)["key"] == sample["key"])
+    assert sample["counters_sha256"] == (hashlib.sha256(of_run).hexdigest() if of_run else None)
+    record = run.run_dir / "provenance" / f"{sample['provenance']}.json"
+    found = json.loads(record.read_text())
+    assert found["modules"] == ["gcc/13.2.0", "openmpi/5.0.8"]
+    cat = os.path.realpath(shutil.which("cat"))
+    assert (found["program"]["name"], found["program"]["path"]) == ("cat", cat)
+    assert found["program"]["sha256"] == hashlib.sha256(Path(cat).read_bytes()).hexdigest()
+
+
+#: As Open MPI 4.1.4 prints it to root, with a command to the terminal and a long word in it.
+REFUSES = f"""#!/bin/sh
+echo ------------------------------
+echo 'mpirun has detected an attempt to run as root.' >&2
+echo 'Running as root is *strongly* discouraged'
+printf '\\033[2J{"x" * 500}\\n------------------------------\\n' >&2
+exit 213
+"""
+
+
+def test_a_writer_that_never_gets_ready_is_told_in_its_programs_words(block, tmp_path, monkeypatch):
+    program = tmp_path / "bin" / "ib_write_bw"
+    program.parent.mkdir()
+    program.write_text(REFUSES)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    run = block(arms=["off", "on"], writes={"injector": "perftest", "message_b": 65536})
+    assert run.finish() == 1
+    found = run.state()
+    assert found["state"] == "injector_never_ready"
+    said = "mpirun has detected an attempt to run as root."
+    assert found["reason"].endswith(f": {said}")
+    assert said in run.err
+
+
+AGENT = "conductor.agent.agent"
+
+
+@needs("ucx")
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGKILL, "agent killed"])
+def test_nothing_outlives_a_conductor_that_is_stopped_or_is_left_stopped(block, signum):
+    run = block(arms=["off", "on"], pairs=50, command=lasting(3))
+    run.started("0-off-0")
+    assert [state_of(pid) for pid in run.processes(ORIGIN)] == ["T"]
+    if signum == "agent killed":
+        (agent,) = run.processes(AGENT)
+        os.kill(agent, signal.SIGKILL)
+    else:
+        run.process.send_signal(signum)
+    code = run.finish()
+    wait_until(lambda: not run.processes())
+    assert [each["reason"] for each in run.samples() if each["outcome"] != "kept"] == []
+    assert code == {"agent killed": 3, signal.SIGKILL: -9}.get(signum, 143)
+    if code == 143:
+        assert run.state()["state"] == "cancelled"
+
+
+def test_an_owner_is_gone_when_the_kernel_says_so_and_not_when_no_file_is_left(monkeypatch):
+    said = iter([5, OSError(errno.EMFILE, "Too many open files"), 5, OSError(errno.EIO, ""), None])
+
+    def start_time(_):
+        if isinstance(now := next(said), OSError):
+            raise now
+        return now
+
+    monkeypatch.setattr("records.processes.start_time", start_time)
+    monkeypatch.setattr("conductor.block.conductor._OWNER_S", 0.0)
+    asyncio.run(_watch_owner(7))
+    assert next(said, "all") == "all"
+
+
+def test_agents_that_need_more_files_than_are_allowed_are_refused(monkeypatch):
+    monkeypatch.setattr("records.processes.allow_files", lambda: 1024)
+    _require_files(Allocation([f"n{index}" for index in range(512)], []))
+    many = Allocation([f"n{index}" for index in range(513)], [])
+    with pytest.raises(MachineError, match=r"513 nodes need 1025 open files; .* 1024"):
+        _require_files(many)
+
+
+def test_a_block_does_not_go_on_without_its_owner(block):
+    owner = os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "300")
+    run = block(command=["sleep", "30"], owner_pid=owner)
+    run.started("0-off-0")
+    os.kill(owner, signal.SIGKILL)
+    os.waitpid(owner, 0)
+    assert run.finish() == 143
+
+
+def test_a_second_signal_does_not_interrupt_the_clean_up(block, tmp_path):
+    """Nor does what ReFrame sends to the job's group."""
+    slow = f'"$@"; sleep 0.5; touch {tmp_path}/ended'  # as agents whose writers take their time
+    run = block(command=["sleep", "30"], agent_launcher=["sh", "-c", slow, "sh"])
+    run.started("0-off-0")
+    group = os.getpgid(run.process.pid)
+    run.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: os.getpgid(run.process.pid) != group)
+    run.process.send_signal(signal.SIGTERM)
+    assert run.finish() == 143
+    assert run.state()["state"] == "cancelled"
+    assert (tmp_path / "ended").exists()
+
+
+@needs("ucx")
+@pytest.mark.slow
+def test_short_writes_under_a_timetable_on_one_host(block):
+    # A busy host makes the writes, but late.
+    short = ShortWrites(length_s=0.4, fill=0.5, tolerance_s=20.0, allowed_share=0.9)
+    arms = treatments(["off", "daly"], lasting(3), {"message_b": 1 << 26}, {"daly": 1})
+    sample = block(treatments=arms, short=short, demand=PACE).done().sample("daly")
+    assert sample["outcome"] == "kept", sample["reason"]
+    table = sample["timetable"]
+    assert table["planned"] >= 7  # 3 s of writes of 0.4 s
+    # Writes planned before the run may be made, late, within it.
+    assert 1 <= table["done"] <= 2 * table["planned"]
+    assert table["unplanned"] == 0
+    assert table["bytes_b"] == table["done"] * table["messages"] * (1 << 26)
+    (writer,) = sample["writers"]
+    assert writer["transport"] == "shared memory"
+    assert writer["bytes_b"] > 0
+
+
+@pytest.mark.slow
+def test_a_control_that_is_stopped_is_rejected(block):
+    running = block(arms=["off", "spin"], command=lasting(3), demand={**PACE, "min_share": 0.05})
+    running.started("0-spin-0")
+    (busy,) = running.processes("while True: pass")
+    os.kill(busy, signal.SIGSTOP)
+    sample = running.done().sample("spin")
+    said = r"control 0 computed nothing from second \d\.\d of the window"
+    assert re.fullmatch(said, sample["reason"])

@@ -1,0 +1,292 @@
+"""The hub and an agent over loopback."""
+
+import asyncio
+import time
+from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import replace
+
+import pytest
+
+from conductor import messages, wire
+from conductor.agent.agent import Agent
+from conductor.block.hub import AgentGoneError, Hub, _counted_s
+from conductor.injectors import INJECTORS
+from conductor.injectors.base import Writer
+from conductor.judge.series import CounterSample, Metered, Placed, RateRow
+from records.errors import MachineError
+from tests.conductor.conftest import LOGS, Sent
+
+SECRET = wire.new_secret()
+
+
+@asynccontextmanager
+async def connected():
+    """A hub and the near end of an agent's connection, which has said that it is n7."""
+    hub = Hub(SECRET)
+    port = await hub.listen("127.0.0.1")
+    agent = await wire.connect("127.0.0.1", port, SECRET, None)
+    agent.send(messages.encode(messages.Hello("n7", {"which": 1})))
+    while "n7" not in hub.facts:
+        await asyncio.sleep(0.001)
+    try:
+        yield hub, agent, port
+    finally:
+        agent.close()
+        hub.close()
+
+
+@pytest.mark.parametrize("said", [None, ["Dance"], ["News", {"writer": "soon"}], {"event": "row"}])
+def test_an_agent_that_hangs_up_or_says_what_nobody_knows_is_gone(said):
+    async def talk():
+        async with connected() as (hub, agent, _):
+            if said is None:
+                agent.close()
+            else:
+                agent.send(said)
+            await hub.wait_for(lambda: False, 10.0)
+
+    why = "(unknown|malformed)" if said else "the connection closed"
+    with pytest.raises(AgentGoneError, match=rf"the agent on n7 is gone: {why}"):
+        asyncio.run(talk())
+
+
+@pytest.mark.parametrize(
+    ("injector", "origins", "counted"),
+    [
+        ("perftest", ["o", "p"], [True, True]),
+        ("perftest", ["o", "o", "p"], [False, False, True]),  # a device counts for all of an origin
+        ("mpi_put", ["o", "o"], [True, True]),  # its target counts
+        ("ucx", ["t", "t", "o", "o"], [False] * 4),  # two writers on one host, two elsewhere
+        ("spin", ["o", "o"], [True, True]),
+    ],
+)
+def test_a_writer_that_shares_its_counter_has_no_count(injector, origins, counted):
+    writers = [Writer(i, name, "t", "", 1, 64, device="d0") for i, name in enumerate(origins)]
+    found = _counted_s(INJECTORS[injector], writers)
+    assert [each is not None for each in found] == counted
+
+
+def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_periods():
+    one = Writer(0, "o", "t", "", 1, 64, device="d0")
+    # Four messages of 0.05 s each are a period.
+    paced = replace(one, origin="p", rate_b_s=1e9, message_b=10**8, full_b_s=2e9)
+    assert _counted_s(INJECTORS["ucx"], [one, paced]) == pytest.approx([0.25, 0.8])
+
+
+def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypatch):
+    """Ten times as many as may wait; once all agents are there, nobody may call any more."""
+    for name, value in {"_CALLERS": 16, "_CROWD": 8, "_PATIENCE_S": 0.05}.items():
+        monkeypatch.setattr(f"conductor.block.hub.{name}", value)
+    most = []
+
+    async def talk():
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        crowd = [await asyncio.open_connection("127.0.0.1", port) for _ in range(160)]
+        agents = [
+            asyncio.create_task(agent_that_answers(port, node, lambda *_: []))
+            for node in ("n7", "n8")
+        ]
+        gathered = asyncio.create_task(hub.gather(["n7", "n8"], 60.0))
+        while not gathered.done():
+            most.append(len(hub._callers))
+            await asyncio.sleep(0)
+        await gathered
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        for reader, writer in crowd:
+            with suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), 60.0) == b""
+            writer.close()
+        hub.close()
+        await asyncio.gather(*agents)
+
+    asyncio.run(talk())
+    assert max(most) <= 16
+
+
+async def agent_that_answers(port, node, answer, ahead_s=0.0):
+    """An agent whose clock is ahead; answers orders other than pings by what `answer` makes."""
+    agent = await wire.connect("127.0.0.1", port, SECRET, None)
+    agent.send(messages.encode(messages.Hello(node, {})))
+    with closing(agent), suppress(wire.WireError):
+        while True:
+            order = messages.order(await agent.receive())
+            if isinstance(order, messages.Ping):
+                agent.send(messages.encode(messages.Pong(time.time() + ahead_s)))
+            for report in answer(node, order):
+                agent.send(messages.encode(report))
+
+
+def with_agents(nodes, answer, talk, ahead_s=0.0):
+    """What `talk(hub)` returns while agents of these nodes are connected."""
+
+    async def run():
+        hub = Hub(SECRET)
+        port = await hub.listen("127.0.0.1")
+        agents = [
+            asyncio.create_task(agent_that_answers(port, node, answer, ahead_s)) for node in nodes
+        ]
+        try:
+            await hub.gather(nodes, 10.0)
+            return await talk(hub)
+        finally:
+            hub.close()
+            await asyncio.gather(*agents)
+
+    return asyncio.run(run())
+
+
+def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
+    def answer(_, order):
+        if not isinstance(order, messages.StartEnd):
+            return []
+        if order.role == "target":
+            return [messages.News(order.writer.index, listening=True)]
+        now_s = time.time() + 100.0
+        counted = [CounterSample(now_s - 0.5, 7.0), CounterSample(now_s, 9.0)]
+        row = RateRow(now_s - 1, now_s, 5.0)
+        return [messages.News(order.writer.index, row=row, samples=counted)]
+
+    async def talk(hub):
+        before_s = time.time()
+        asked = Writer(0, "n7", "n7", "127.0.0.1", 20000, 65536)
+        (state,) = await hub.start(INJECTORS["ucx"], [asked], tmp_path, 10.0)
+        assert await hub.wait_for(lambda: bool(state.rows), 10.0)
+        clocks = await hub.clocks(["n7"])
+        return before_s, time.time(), state, hub.clock_offsets_s["n7"], clocks["n7"]
+
+    before_s, after_s, state, offset_s, clock = with_agents(["n7"], answer, talk, ahead_s=100.0)
+    (row,), (earlier, later) = state.rows, state.series.samples
+    # What was counted is in our time as well.
+    assert later == (row.end_s, 9.0)
+    assert later.at_s - earlier.at_s == pytest.approx(0.5, abs=0.01)
+    # The way between two processes of one host takes less than 5 s.
+    assert before_s - 5 < row.end_s < after_s + 5
+    assert row.end_s - row.start_s == pytest.approx(1.0)
+    assert offset_s == pytest.approx(100.0, abs=5)
+    assert clock.offset_s == pytest.approx(100.0, abs=5)
+
+
+PERFTEST = INJECTORS["perftest"]
+COUNTED = Metered(0, "sent by mlx5_0")
+ONE = Writer(0, "o1", "n7", "127.0.0.1", 20000, 65536)
+
+
+@pytest.mark.parametrize(
+    ("said", "ended", "allowed_s"),
+    [
+        ([lambda at: messages.News(at, ended="no port")], "no port", 60.0),
+        ([], "passive side did not listen within 0 s", 0.1),
+        ([lambda at: messages.News(at, listening=True)], None, 60.0),
+    ],
+)
+def test_origins_start_once_all_passive_sides_listen(said, ended, allowed_s, tmp_path):
+    starts = []
+
+    def answer(node, order):
+        if not isinstance(order, messages.StartEnd):
+            return []
+        starts.append((node, order.role, order.writer.index))
+        return [each(order.writer.index) for each in said]
+
+    async def talk(hub):
+        (state,) = await hub.start(PERFTEST, [ONE], tmp_path, allowed_s)
+        sides = [replace(ONE, index=10 + at, target=("n7", "o1")[at]) for at in range(2)]
+        return [state, *await hub.stand_by(PERFTEST, sides, tmp_path, allowed_s)]
+
+    found = with_agents(["o1", "n7"], answer, talk)
+    assert sorted(starts) == sorted(
+        [("n7", "target", ONE.index), ("n7", "target", 10), ("o1", "target", 11)]
+        + ([] if ended else [("o1", "origin", ONE.index)])
+    )
+    for state in found:
+        assert state.ended is None if ended is None else state.ended.endswith(ended)
+
+
+def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(type(PERFTEST), "freezes_target", lambda *_: True)
+    orders, begun_s = [], 1000.0
+
+    def answer(node, order):
+        if not isinstance(order, messages.Ping):
+            orders.append((node, order))
+        match order:
+            case messages.StartEnd("target"):
+                return [messages.News(0, listening=True)]
+            case messages.StartEnd():
+                # The second begins with the first one's end.
+                spans_s = [(-1, 0, 5.0), (-1, 2, 6.0), (4, 5, 7.0)]
+                rows = [RateRow(begun_s + at, begun_s + to, rate) for at, to, rate in spans_s]
+                return [
+                    messages.News(1, row=rows[0], transport="tcp"),
+                    *(messages.News(0, row=row, transport="RoCE") for row in rows),
+                    messages.News(0, meter=COUNTED),
+                    messages.News(0, ended="first"),
+                    messages.News(0, ended="second"),
+                ]
+            case messages.Control(do) if do != "resume":
+                return [messages.WritersStopped([Placed(0, "target", node, {})])]
+        return []
+
+    async def talk(hub):
+        states = await hub.start(PERFTEST, [ONE], tmp_path, 10.0)
+        (state,) = states
+        assert await hub.wait_for(lambda: bool(state.ended), 10.0)
+        rows, meter = list(state.rows), state.series.meter
+        await hub.hold(states)
+        placed = state.series.placed
+        hub.resume(states)
+        assert (state.rows, state.series.samples, state.series.placed) == ([], [], [])
+        assert state.series.meter == Metered(0)
+        await hub.stop(states)
+        assert state.series.placed == placed
+        return state, rows, placed, meter
+
+    state, rows, placed, meter = with_agents(["o1", "n7"], answer, talk)
+    assert [row.end_s - row.start_s for row in rows] == pytest.approx([1, 2, 1])
+    assert [row.rate_b_s for row in rows] == [5.0, 6.0, 7.0]
+    assert (state.ended, state.series.transport, meter) == ("first", "RoCE", COUNTED)
+    assert sorted(each.own_binding for each in placed) == ["n7", "o1"]
+    of_node = {name: [each for node, each in orders if node == name] for name in ("o1", "n7")}
+    controls = [messages.Control(do, [0]) for do in ("hold", "resume", "stop")]
+    assert of_node["o1"][1:] == controls
+    assert of_node["n7"][1:] == [messages.Control("freeze", [0]), *controls]  # once
+
+
+ASKED = "read its node's load"
+
+
+def test_who_does_not_answer_is_named_with_what_it_did_not_do():
+    async def talk(hub):
+        with pytest.raises(MachineError, match="no agent from n8, n9 after 0 s"):
+            await hub.gather(["n8", "n7", "n9"], 0.1)
+        with pytest.raises(MachineError, match="did not read its node's load within 0 s"):
+            await hub.ask({"n7": messages.EndWatch()}, messages.Observed, ASKED, 0.1)
+
+    with_agents(["n7"], lambda *_: [], talk)
+
+
+def test_an_agent_that_is_given_no_order_ends_with_the_reason():
+    class Conductor(Sent):
+        async def receive(self):
+            return ["Dance", {}]
+
+    with pytest.raises(wire.WireError, match="unknown message 'Dance'"):
+        asyncio.run(Agent(conductor := Conductor(), LOGS).serve())
+    assert [type(each) for each in conductor.sent] == [messages.Hello]
+
+
+def test_a_second_agent_of_a_node_is_hung_up_on():
+    async def talk():
+        async with connected() as (hub, first, port):
+            second = await wire.connect("127.0.0.1", port, SECRET, None)
+            second.send(messages.encode(messages.Hello("n7", {"which": 2})))
+            with pytest.raises(wire.WireError):
+                await asyncio.wait_for(second.receive(), 60.0)
+            second.close()
+            first.send(messages.encode(messages.Written([], {})))
+            asked = {"n7": messages.Finish(60.0)}
+            return hub.facts, list(await hub.ask(asked, messages.Written, "finish", 60.0))
+
+    assert asyncio.run(talk()) == ({"n7": {"which": 1}}, ["n7"])

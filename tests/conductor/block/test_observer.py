@@ -1,0 +1,230 @@
+"""What is watched around a run, and what it must show by the plan of its block."""
+
+import asyncio
+import os
+import time
+from dataclasses import replace
+from itertools import count
+from types import SimpleNamespace
+from unittest.mock import ANY
+
+import pytest
+
+from conductor import messages
+from conductor.agent.agent import node_name
+from conductor.agent.watch import Watch
+from conductor.block.allocation import Allocation
+from conductor.block.observer import (
+    Observer,
+    rails_of,
+    silent_directions,
+    usual_hz,
+    watched_devices,
+)
+from conductor.counters import Reading
+from conductor.judge.series import DeviceSample, DeviceSeries, LoadSample, NodeSeries, Rails
+from conductor.messages import Observed
+from records.machine.load import HostLoad
+from records.machine.node_counters import NodeCounter
+from records.plan import BlockPlan
+from records.sample import WRITERS, NodeConditions
+from records.treatment import Start, Treatment, Writes
+from tests.conductor.block_plans import PLAN
+
+WRITES = Writes("perftest", 65536, devices=("m0", "m1"))
+READS = replace(WRITES, injector="perftest_read")
+CONTROL = Writes("spin", 0)
+APART = replace(PLAN, origin_policy="hetjob")
+RAILS = ["m0", "m1"]
+
+
+def under(writes: Writes | None) -> Treatment:
+    return Treatment("on", Start(["x"]), writes)
+
+
+def block(plan: BlockPlan = APART, writes: Writes | None = WRITES) -> BlockPlan:
+    """A block with silent runs, these writes, and a control."""
+    return replace(plan, treatments=[under(each) for each in (None, writes, CONTROL)])
+
+
+@pytest.mark.parametrize(
+    ("plan", "devices"),
+    [
+        (APART, ["m0", "m1"]),  # those of the writers
+        (replace(APART, rails=["m0"]), ["m0"]),
+        (replace(APART, rails=["m0"], origin_policy="same_host"), []),
+    ],
+)
+def test_targets_devices_are_counted_unless_writes_stay_on_one_host(plan, devices):
+    assert watched_devices(block(plan)) == devices
+
+
+@pytest.mark.parametrize(
+    ("writes", "of_block", "silent"),
+    [
+        (None, WRITES, ["received"]),
+        (CONTROL, WRITES, ["received"]),
+        (replace(WRITES, scheduled=0), WRITES, ["received"]),
+        (None, READS, ["sent"]),
+        (None, None, []),  # nothing in the block writes
+        (WRITES, WRITES, []),
+        (replace(WRITES, scheduled=2), WRITES, []),
+    ],
+)
+def test_a_run_without_writes_is_silent_in_the_direction_of_its_blocks(writes, of_block, silent):
+    assert silent_directions(block(writes=of_block), under(writes)) == silent
+
+
+def named(writers=None, ranks=None, devices=(), scheduled=None):
+    writes = None
+    if writers is not None:
+        writes = Writes("perftest", 65536, devices=tuple(writers), scheduled=scheduled)
+    return Treatment("on", Start(["x"], ranks=ranks, devices=list(devices)), writes)
+
+
+@pytest.mark.parametrize(
+    ("treatment", "targets", "required", "allowed"),
+    [
+        # One writer takes the first of several devices, two take both.
+        (named(RAILS), 1, ["m0"], ["m0"]),
+        (named(RAILS), 2, RAILS, RAILS),
+        (named(RAILS, scheduled=2), 2, ["m0"], ["m0"]),
+        (named(RAILS, scheduled=0), 2, [], []),
+        # MPI on one node sends nothing over a rail; between two it may choose unless told.
+        (named(ranks=4, devices=["m1"]), 1, [], []),
+        (named(ranks=4, devices=["m1"]), 2, ["m1"], ["m1"]),
+        (named(ranks=4), 2, [], RAILS),
+        (named(["m0"], 4), 2, ["m0"], RAILS),
+        (named(["m0"], 4, ["m1"]), 2, RAILS, RAILS),
+        (named(), 1, [], []),
+    ],
+)
+def test_rails_that_a_treatment_names(treatment, targets, required, allowed):
+    plan = replace(APART, rails=RAILS, n_origins=1)
+    nodes = Allocation([f"n{at}" for at in range(targets)], ["o1"])
+    assert rails_of(plan, treatment, nodes) == Rails(RAILS, required, allowed)
+    for unjudged in (APART, replace(plan, origin_policy="same_host")):
+        assert rails_of(unjudged, treatment, nodes) is None
+
+
+def test_the_usual_frequency_is_that_of_three_accepted_runs_or_more():
+    runs = [[NodeConditions("n1", 9.0, frequency_hz=hz)] for hz in (2.9e9, 3.0e9, 3.3e9)]
+    assert usual_hz("n1", runs) == 3.0e9
+    assert usual_hz("n2", runs) is usual_hz("n1", runs[1:]) is None
+    assert usual_hz("n1", [*runs[1:], [NodeConditions("n1", 9.0)]]) is None
+
+
+class Hub:
+    """Two agents: the orders that they get, and their answers after a run."""
+
+    def __init__(self):
+        self.orders = {}
+
+    async def ask(self, orders, kind, what):
+        if kind is messages.Watching:
+            self.orders = orders
+            return {}
+        assert orders == dict.fromkeys(self.orders, messages.EndWatch())
+        here = NodeSeries(node_name())
+        irqs = {"irq": NodeCounter(7, "1")}
+        return {
+            "n1": Observed(NodeSeries("n1", busiest="cc1"), {}, [4, 2]),
+            node_name(): Observed(here, irqs, [2]),
+        }
+
+
+def test_this_process_and_what_owns_it_are_no_foreign_ones():
+    plan, hub = block(replace(APART, owner_pid=42)), Hub()
+
+    async def watch():
+        one = Observer(plan, Allocation(["n1"], [node_name()]), hub)
+        await one.begin([1, 2])
+        return await one.end()
+
+    series, gained = asyncio.run(watch())
+    assert hub.orders == {
+        "n1": messages.BeginWatch(["m0", "m1"], [1, 2], [], []),
+        node_name(): messages.BeginWatch([], [1, 2], [os.getpid()], [42]),
+    }
+    assert series.nodes == [NodeSeries("n1", busiest="cc1")]  # of targets only
+    assert gained == {"n1": {}, node_name(): {"irq": NodeCounter(7, "1")}}
+    assert series.ran == [2, 4]
+    assert max(series.stood_still_s, abs(series.clock_moved_s)) < 10.0
+
+
+def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch):
+    """A second passes from each reading to the next, in which cc1 takes 0.5 s and ld 0.25 s."""
+    times_s, used_s = count(100.0), dict.fromkeys((1, 2), count())
+    ran_s = {13: iter((1.0, 1.0)), 14: iter((2.0, 2.5)), 15: iter((3.0, None))}
+    passed = {"m0": iter((100, 10, 103, 11)), "m1": iter((200, 20, 204, 22))}
+    busy, asked = iter(({4}, *[set()] * 10_000)), []
+
+    def read(_, roots, exempt, earlier=None):
+        own = {1: 10} if earlier is None else {1: 10, 2: 20, 3: 30}
+        asked.append((roots, exempt))
+        return HostLoad(next(times_s), {}, {}, own, frozenset(), 0, 0)
+
+    def busy_cpus(pids, over_s):
+        assert (pids, over_s) == ([2, 3], len(asked) - 1)
+        return next(busy)
+
+    for name, replacement in {
+        "load.read": read,
+        "load.foreign_s": lambda *_: {"cc1": 0.5, "ld": 0.25},
+        "load.frequency_hz": lambda cpus: 1e9 * cpus[0],
+        "load.busy_cpus": busy_cpus,
+        "load.left_free": lambda busy: "0-3" if busy == {4} else "",
+        "processes.ran_s": lambda pid: next(ran_s[pid]),
+        "processes.cpu_s": lambda pid: next(used_s[pid]),
+        "counters.read": lambda device, _: Reading(device, next(passed[device])),
+        "_FIRST_S": 0.0,
+        "_LOAD_S": 0.0,
+    }.items():
+        monkeypatch.setattr(f"conductor.agent.watch.{name}", replacement)
+    irqs = count(7, 2)
+    node = SimpleNamespace(read=lambda: {"irq": NodeCounter(next(irqs), "1")}, by_cpu=dict)
+
+    async def watch():
+        order = messages.BeginWatch(["m0", "m1"], [3], [41], [42])
+        one = Watch("n1", order, node, [1, 2], [(3, 13), (5, 14), (6, 15)])
+        while len(asked) < 5:
+            await asyncio.sleep(0)
+        return await one.end()
+
+    observed = asyncio.run(watch())
+    assert {roots[1] for roots, _ in asked} == {41}
+    assert asked[-1] == ([os.getpid(), 41], [42])
+    first, second, *_, last = observed.node.loads
+    assert (first, second) == (LoadSample(100.0, 0.0, 0, 0), LoadSample(101.0, 0.75, 0, 0))
+    assert (last.foreign_s, observed.node.busiest) == (0.75 * (len(asked) - 1), "cc1")
+    assert observed.node.devices == [
+        DeviceSeries("m0", "m0", [DeviceSample(ANY, 100, 10), DeviceSample(ANY, 103, 11)]),
+        DeviceSeries("m1", "m1", [DeviceSample(ANY, 200, 20), DeviceSample(ANY, 204, 22)]),
+    ]
+    assert set(observed.node.frequencies_hz) == {3e9}
+    assert observed.node.free_cpus == "0-3"
+    assert observed.counters == {
+        "irq": NodeCounter(2, "1"),
+        WRITERS: NodeCounter(4, "s"),  # 0 + 1 at first, then 2 + 3
+        "frequency": NodeCounter(3e9, "Hz", "gauge"),
+    }
+    assert observed.ran == [5]  # one that ended writes nothing
+
+
+def test_the_longest_time_that_the_loop_did_not_run_is_of_each_run(monkeypatch):
+    now = {"s": 100.0, "wall_s": 5000.0}
+    monkeypatch.setattr(time, "monotonic", lambda: now["s"])
+    monkeypatch.setattr(time, "time", lambda: now["wall_s"])
+
+    async def twice():
+        one = Observer(APART, Allocation(["n1"], [node_name()]), Hub())
+        await one.begin([])
+        now["s"] += 10.2  # its next beat was due after 0.2 s
+        now["wall_s"] += 14.2
+        first, _ = await one.end()
+        await one.begin([])
+        return first, (await one.end())[0]
+
+    first, second = asyncio.run(twice())
+    assert (first.stood_still_s, first.clock_moved_s) == pytest.approx((10.0, 4.0))
+    assert (second.stood_still_s, second.clock_moved_s) == (0.0, 0.0)

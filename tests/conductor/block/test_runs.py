@@ -1,0 +1,680 @@
+"""One run in this process: its lead-in, its application, its writers (stand-ins), its records."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from pydantic import TypeAdapter
+
+from conductor.block import application
+from conductor.block.allocation import Allocation
+from conductor.block.alone import Alone, AloneRates, interval_s
+from conductor.block.application import Files, LeadIn, Run
+from conductor.block.conductor import _give_up, _repeat, _warm_up
+from conductor.block.hub import WriterState
+from conductor.block.readers import Fom, FomError, Readers, ToolError
+from conductor.block.runs import BlockError, BlockRunner, node_rows, unreserved
+from conductor.block.store import Store, note, noted
+from conductor.block.timetable import NotReadyError
+from conductor.injectors.base import Writer
+from conductor.judge import length
+from conductor.judge.judge import faults
+from conductor.judge.series import CounterSample, Metered, NodeSeries, RateRow, WriterSeries, read
+from conductor.messages import Observed
+from records import clock
+from records.acceptance import AcceptanceLimits
+from records.errors import MachineError
+from records.machine.node_counters import NodeCounter
+from records.plan import ShortWrites
+from records.sample import CounterRow, NodeConditions
+from records.treatment import Start, Treatment, Writes
+from tests.conductor.block_plans import PLAN
+from tests.conductor.planted import device, node
+from tests.undisturbed import UNJUDGED
+
+WRITES, OTHER = Writes("ucx", 1 << 20), Writes("perftest", 1 << 16)
+HERE = Allocation(["n1"], ["n1"])
+
+# The same time before every run, on a clock that starts at 100 s.
+
+
+def lead_in(**needed_s):
+    """The lead-in of a block whose long and short writes need so much."""
+    made = LeadIn()
+    for kind, each_s in needed_s.items():
+        made.expect({"long": WRITES, "short": OTHER}[kind], each_s)
+    return made
+
+
+def after_runs(*needed_s, expected_s=3.0):
+    """A block whose writers were expected to need 3 s, and needed these times in its runs."""
+    made = lead_in(long=expected_s)
+    for each_s in needed_s:
+        made.ended(100.0)
+        made.left_s(100.0 + each_s, WRITES)
+    return made
+
+
+def test_a_silent_run_waits_as_long_as_writers_need():
+    made = lead_in(long=3.0)  # and a twentieth more
+    assert (made.left_s(100.0, WRITES), made.of(100.0)) == (0.0, None)  # the block's first run
+    made = lead_in(long=3.0)
+    made.ended(100.0)
+    assert made.left_s(100.1) == pytest.approx(3.05)  # nothing to start: ready at once
+    assert made.left_s(102.9, WRITES) == pytest.approx(0.25)  # at speed a little earlier
+    assert made.of(103.15) == pytest.approx(3.15)
+    resting = LeadIn(2.0)
+    resting.ended(100.0)
+    assert resting.left_s(100.5) == 1.5
+    resting.expect(WRITES, 3.0)  # longer than the rest
+    assert resting.left_s(100.5) == pytest.approx(1.05 * 3.0 - 0.5)
+    nothing_needed = lead_in()
+    nothing_needed.ended(100.0)
+    assert nothing_needed.left_s(100.002) == 0.0
+
+
+def test_a_slower_start_is_given_to_all_runs_after_it_and_waits_no_longer_itself():
+    made = lead_in(long=3.0, short=1.0)
+    made.ended(100.0)
+    assert made.left_s(105.0, WRITES) == pytest.approx(0.25)
+    made.ended(200.0)
+    assert made.left_s(200.0) == pytest.approx(5.25)
+    assert made.left_s(213.0, WRITES) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("made", "needed_s"),
+    [
+        (lead_in(long=3.0, short=8.0), 8.0),  # the slowest kind, if the others are much faster
+        (after_runs(13.0), 3.0),  # one delayed start lengthens no later run
+        (after_runs(13.0, 3.1), 3.1),
+        (after_runs(13.0, 12.0), 13.0),  # two are what writers need
+        (lead_in(long=13.0), 13.0),
+        (after_runs(3.1, expected_s=13.0), 3.1),  # delayed while the rate alone was measured
+    ],
+)
+def test_the_lead_in_is_what_writers_usually_need_and_a_twentieth(made, needed_s):
+    assert made.longest_s == pytest.approx(1.05 * needed_s)
+
+
+# The length of runs.
+
+
+@pytest.mark.parametrize(
+    ("run_s", "row_s", "often"),
+    [
+        *[(2.0, 1.0, 0), (60.0, 1.0, 0), (1.9, 1.0, 1), (1.0, 1.0, 1), (0.9, 1.0, 2)],
+        *[(0.4, 3.2, 4), (0.001, 0.0, 0)],
+    ],
+)
+def test_a_run_is_doubled_until_two_rows_fit(run_s, row_s, often):
+    assert length.doublings(run_s, length.LEAST_ROWS * row_s) == often
+
+
+def test_rows_come_as_declared_or_later():
+    # Rows of one second that an emulated processor prints 2.9 s apart; one comes after 9 s.
+    seen = [RateRow(end - 1, end, 1.0) for end in (1.0, 3.9, 6.8, 15.8)]
+    assert interval_s(seen, 1.0) == pytest.approx(2.9)
+    assert interval_s([RateRow(end - 0.9, end, 1.0) for end in (1.0, 1.9, 2.8)], 1.0) == 1.0
+
+
+def test_the_lengths_that_a_check_plans_are_those_that_a_block_can_note():
+    assert length.TIMES == [2, 4, 8, 16, 32, 64]
+    for doublings in (*range(length.MOST_DOUBLINGS + 1), -1, 7):
+        noted_well = doublings in range(7)
+        with nullcontext() if noted_well else pytest.raises(ValueError, match="doublings"):
+            TypeAdapter(length.Length).validate_python({"doublings": doublings})
+
+
+ALONE = Alone(["n1"], ["n9"], replace(WRITES, rate_share=0.25), [5e9], {"n1": 5e9}, 1.2, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "damaged"),
+    [
+        (length.Length, [length.Length(2), length.Length(3)], '{"doublings": 7}'),
+        (list[Alone], [[ALONE], [ALONE, replace(ALONE, targets=["n2"])]], '[{"targets": ["n1"]}]'),
+    ],
+)
+def test_what_blocks_noted_comes_back_in_their_order(tmp_path, kind, values, damaged):
+    assert noted(tmp_path, "note.json", kind) == []
+    for block, value in enumerate(values):
+        (tmp_path / str(block)).mkdir()
+        note(tmp_path / str(block), "note.json", TypeAdapter(kind).dump_python(value))
+    assert noted(tmp_path, "note.json", kind) == values
+    for text in ("", "3", damaged):
+        (tmp_path / "0/note.json").write_text(text)
+        with pytest.raises(MachineError, match=r"0/note\.json: not what a block wrote; remove the"):
+            noted(tmp_path, "note.json", kind)
+
+
+# The application.
+
+
+def writer_series(of=None, number=0, injector="ucx", **more):
+    of = of or Writer(0, "n1", "n1", "", 1, 64)
+    return WriterSeries(number, injector, of, "shared memory", 1.0, **more)
+
+
+class Hub:
+    """Agents and writers in this process: rows of a second at this rate, from 9 s ago on."""
+
+    def __init__(self, rate_b_s=100.0, memory_b=1 << 30, ended=None, **changes):
+        """`changes` of the series of writers that are started, and why they have ended."""
+        self.rate_b_s, self.ended, self.changes = rate_b_s, ended, changes
+        self.addresses, self.facts = {"n1": "127.0.0.1"}, {"n1": {"memory_b": memory_b}}
+        self.orders, self.states = [], []
+        self.node = NodeSeries("n1")
+        #: How long its writers take to stand still, and have taken so far.
+        self.hold_s = self.held_s = 0.0
+
+    async def wait_for(self, what, timeout_s):
+        if not what():
+            await asyncio.sleep(timeout_s)
+        return what()
+
+    async def start(self, injector, writers, logs, timeout_s):
+        self.orders.append("start")
+        now_s = clock.now_s()
+        rows = [RateRow(now_s + at_s, now_s + at_s + 1, self.rate_b_s) for at_s in range(-9, 30)]
+        quarters = [at / 4 for at in range(-36, 120)]
+        passed = [CounterSample(now_s + at_s, 1e6 + self.rate_b_s * at_s) for at_s in quarters]
+        self.states = []
+        for each in writers:
+            of = {"rows": list(rows), "samples": list(passed), **self.changes}
+            series = replace(writer_series(each, injector=injector.name), **of)
+            self.states.append(WriterState(series, ended=self.ended))
+        return self.states
+
+    def resume(self, states):
+        self.orders.append("resume")
+
+    async def hold(self, states):
+        self.orders.append("hold")
+        self.held_s += self.hold_s
+
+    async def stop(self, states):
+        self.orders.append("stop")
+
+    async def ask(self, orders, kind, what):
+        for state in self.states:
+            state.series.meter = Metered(0, "the target's memory", memory=True)
+        return {name: Observed(self.node) for name in orders}
+
+
+def figure_of(text):
+    if "ranks" not in text:
+        raise FomError("the output has no figure")
+    return Fom(7.0, {"ranks": float(text.split()[-1])})
+
+
+READERS = Readers("s", "lower", figure_of, lambda *_: [])
+PRINTS = ["echo", "ranks 1"]
+LOST = ("rejected", "perf: no file")
+
+
+def a_run(**changes):
+    return Run(Treatment("off"), 0, 0, 0, **changes)
+
+
+@pytest.mark.parametrize(
+    ("command", "ranks", "outcome", "reason"),
+    [
+        (PRINTS, 1, "kept", None),
+        (["sh", "-c", "echo lost atoms >&2; exit 3"], 1, *("application_failed", "3: lost atoms")),
+        (["sh", "-c", "echo no licence; exit 3"], 1, *("application_failed", "3: no licence")),
+        (["sleep", "60"], 1, "application_hung", "did not end within 0.5 s"),
+        (["echo", "hello"], 1, "no_fom", "the output has no figure"),
+        (["no-such-program"], 1, "application_failed", "no-such-program: No such file"),
+        # What `srun` starts if it uses another MPI than the application: copies of one rank each.
+        (PRINTS, 2, "no_fom", "ran with 1 ranks, not 2"),
+    ],
+)
+def test_how_an_application_ends(tmp_path, command, ranks, outcome, reason):
+    start, run = Start(command, ranks=ranks), a_run()
+    files = Files(*(tmp_path / name for name in Files._fields))
+    allowed_s = 0.5 if outcome == "application_hung" else 60.0
+    asyncio.run(application.carry_out(run, start, HERE, files, Hub(), [], allowed_s))
+    application.read_fom(run, start, files, READERS)
+    assert (run.outcome, run.fom is not None) == (outcome, outcome == "kept")
+    assert reason is None if run.reason is None else reason in run.reason
+
+
+def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_path):
+    files = Files(*(tmp_path / name for name in Files._fields))
+    state = WriterState(writer_series(number=3), ended="exit status 1")
+    for command, reason in ((["sleep", "60"], "writer 3: exit status 1"), (["true"], None)):
+        run, states = a_run(), [state] if reason else []
+        asyncio.run(application.carry_out(run, Start(command), HERE, files, Hub(), states, 60.0))
+        assert (run.outcome, run.reason) == ("injector_died" if reason else "kept", reason)
+
+
+@pytest.mark.parametrize(("until_s", "outcome"), [(12.0, "kept"), (11.9, "injector_died")])
+def test_a_writer_that_ended_must_have_rows_until_the_application_did(tmp_path, until_s, outcome):
+    runner, _ = block(tmp_path, Hub())
+    rows = [RateRow(9.0, until_s, 1.0)]
+    states = [WriterState(writer_series(rows=rows), ended="killed")]
+    run = a_run(start_s=10.0, elapsed_s=2.0)
+    asyncio.run(runner._last_rows(run, states))
+    assert (run.outcome, run.reason or "writer 0: killed") == (outcome, "writer 0: killed")
+
+
+# Whole runs.
+
+
+LIMITS = {"min_share": 0.5, "retries": 2, "ready_timeout_s": 0.1, "pause_s": 60.0, **UNJUDGED}
+
+
+def block(tmp_path, hub, writes=WRITES, number=0, demand: Mapping[str, object] = {}, **changes):
+    """The runner of a block of the arms `off` and `on`, and its rates alone."""
+    logs = tmp_path / str(number)
+    logs.mkdir()
+    on = Treatment("on", Start(PRINTS), writes, "effect", "off")
+    changes = {**changes, "demand": AcceptanceLimits(**{**LIMITS, **demand})}
+    arms = [Treatment("off", Start(PRINTS)), on]
+    plan = replace(PLAN, treatments=arms, nimc_dir=str(tmp_path), **changes)
+    runner = BlockRunner(plan, HERE, hub, logs, "0" * 64, READERS)
+    return runner, AloneRates(runner)
+
+
+@pytest.mark.parametrize(
+    ("counted", "outcome", "reason"),
+    [([CounterRow(1, "cycles", 7.0, "count")], "kept", None), (ToolError("no file"), *LOST)],
+)
+def test_what_a_tool_counted_is_stored_with_the_key_of_its_run(tmp_path, counted, outcome, reason):
+    def read_counters(*asked):
+        assert asked == ("perf", tmp_path / "0/counters/4-off-0", 2)
+        if isinstance(counted, ToolError):
+            raise counted
+        return counted
+
+    runner, _ = block(tmp_path, Hub())
+    runner._readers = Readers("s", "lower", figure_of if reason else None, read_counters)
+    start = Start(["sh", "-c", "test -d {counters} && echo ranks 2"], ranks=2, tool="perf")
+    measuring = runner.measure(Run(Treatment("off", start), 4, 2, 0))
+    sample, rows, outputs = asyncio.run(measuring)
+    assert (sample.outcome, sample.reason) == (outcome, reason)
+    stored = [(row["key"], row["tool"], row["event"]) for row in rows]
+    assert stored == ([(sample.key, "perf", "cycles")] if reason is None else [])
+    # What the check itself reads is kept once it has.
+    assert outputs == [
+        *([tmp_path / "0/4-off-0.out"] if reason else []),
+        tmp_path / "0/4-off-0.series.json",
+    ]
+
+
+def measured(runner, *arms):
+    """The samples of runs of these arms."""
+    treatments = {each.name: each for each in runner.plan.treatments}
+
+    async def each():
+        runs = [Run(treatments[arm], pair, 0, 0) for pair, arm in enumerate(arms)]
+        return [(await runner.measure(run))[0] for run in runs]
+
+    return asyncio.run(each())
+
+
+def test_writers_are_started_once_and_held_between_their_runs(tmp_path):
+    runner, rates = block(tmp_path, hub := Hub())
+    asyncio.run(rates.learn(WRITES))
+    first, off, second = measured(runner, "on", "off", "on")
+    assert hub.orders == ["start", "hold", "resume", "hold", "resume", "hold"]
+    assert [each.outcome for each in (first, off, second)] == ["kept"] * 3, first.reason
+    assert (off.writers, off.lead_in_s is None) == ([], False)
+    (writer,) = second.writers
+    assert (writer.rate_alone_b_s, writer.rate_b_s, writer.proof) == (100.0, 100.0, "memory")
+    hub.states[0].ended = "origin side ended: exit status 1"  # while it is held
+    measured(runner, "on")
+    assert hub.orders[6:] == ["stop", "start", "hold"]
+
+
+@pytest.mark.parametrize(
+    ("writes", "memory_b", "noted"),
+    [
+        (WRITES, 16 << 20, None),  # by hand: two ends, each with two buffers of 1 MiB
+        (WRITES, (16 << 20) - 1, "exceed a quarter of a node's memory"),
+        (Writes("mpi_put", 1 << 20), 1 << 30, None),  # its ranks share a host
+    ],
+)
+def test_writers_that_cannot_be_held_start_for_their_run(tmp_path, writes, memory_b, noted):
+    runner, rates = block(tmp_path, hub := Hub(memory_b=memory_b), writes)
+    asyncio.run(rates.learn(writes))
+    (sample,) = measured(runner, "on")
+    is_held = noted is None
+    assert hub.orders == (
+        ["start", "hold", "resume", "hold"] if is_held else ["start", "stop", "start", "stop"]
+    )
+    said = [note for note in sample.notes if note.startswith("writers were started")]
+    assert len(said) == bool(noted)
+    assert all(noted in note for note in said)
+
+
+def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path, monkeypatch):
+    for number, rate_b_s in enumerate((100.0, 70.0)):
+        runner, rates = block(tmp_path, hub := Hub(rate_b_s), number=number)
+        hub.hold_s = 0.3
+        passes_in_holds(monkeypatch, hub)
+        asyncio.run(rates.learn(WRITES))
+        assert runner.writers.alone == {WRITES: [100.0]}  # although they write less now
+        assert hub.orders == ["start", "hold"]
+        assert runner.row_s == 1.0
+        # Between two runs, writers are suspended, and report two rows, of which one counts.
+        assert runner.lead_in.longest_s == pytest.approx(1.05 * 2.3)
+    asyncio.run(rates.learn_anew(WRITES))
+    assert runner.writers.alone == {WRITES: [70.0]}
+
+
+class Link(Hub):
+    """A link that carries so much over so many queue pairs, over those of all writers together."""
+
+    def __init__(self, b_s_over):
+        super().__init__()
+        self.b_s_over, self.started = b_s_over, []
+
+    async def start(self, injector, writers, logs, timeout_s):
+        pairs = sum(injector.queue_pairs(writer) for writer in writers)
+        self.started.append(pairs)
+        self.rate_b_s = self.b_s_over[pairs] / len(writers)
+        return await super().start(injector, writers, logs, timeout_s)
+
+
+@pytest.mark.parametrize(
+    ("injector", "b_s_over", "link_b_s", "started", "alone_b_s"),
+    [
+        # By hand: 98 is less than 1.05 times 95, and 95 is 95 % of a link of 100.
+        ("perftest", {1: 50.0, 2: 95.0, 4: 98.0}, None, [1, 2, 4, 2], [95.0]),
+        ("perftest", {1: 50.0, 2: 95.0}, 100.0, [1, 2], [95.0]),
+        ("perftest", {1: 50.0, 2: 95.0, 4: 98.0}, 101.0, [1, 2, 4, 2], [95.0]),
+        ("perftest", {1: 100.0, 2: 104.0}, None, [1, 2, 1], [100.0]),
+        ("perftest", {2**n: 2.0**n for n in range(6)}, None, [1, 2, 4, 8, 16, 32], [32.0]),
+        # A program that opens one queue pair is started as often.
+        ("ucx", {1: 50.0, 2: 95.0, 4: 98.0}, None, [1, 2, 4, 2], [47.5, 47.5]),
+    ],
+)
+def test_queue_pairs_are_added_while_they_raise_the_rate(
+    tmp_path, monkeypatch, injector, b_s_over, link_b_s, started, alone_b_s
+):
+    monkeypatch.setattr("records.machine.devices.is_rdma", lambda name: name == "mlx5_0")
+    full = Writes(injector, 1 << 16, devices=("mlx5_0",), queue_pairs=None)
+    half = replace(full, rate_share=0.5)
+    for number in (0, 1):  # the next block takes over the number
+        hub = Link(b_s_over)
+        runner, rates = block(tmp_path, hub, full, number=number, link_rate_b_s=link_b_s)
+        asyncio.run(rates.learn(full))
+        assert hub.started == ([started[-1]] if number else started)
+        assert runner.writers.alone[full] == alone_b_s
+    asyncio.run(rates.learn(half))
+    assert hub.started == [started[-1]] * 2
+    (sample,) = measured(runner, "on")
+    assert [each.queue_pairs for each in sample.writers] == (
+        [started[-1]] if injector == "perftest" else [1] * started[-1]
+    )
+
+
+def test_queue_pairs_that_the_device_refuses_are_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr("records.machine.devices.is_rdma", lambda _: True)
+
+    class Small(Link):
+        async def start(self, injector, writers, logs, timeout_s):
+            self.ended = "Couldn't create QP" if writers[0].queue_pairs > 2 else None
+            return await super().start(injector, writers, logs, timeout_s)
+
+    writes = Writes("perftest", 1 << 16, devices=("mlx5_0",), queue_pairs=None)
+    runner, rates = block(tmp_path, hub := Small({1: 50.0, 2: 100.0, 4: 200.0}), writes)
+    asyncio.run(rates.learn(writes))
+    assert (hub.started, runner.writers.alone[writes]) == ([1, 2, 4, 2], [100.0])
+
+
+@pytest.mark.parametrize("devices", [(), ("eth0",)])
+def test_one_queue_pair_where_no_rdma_device_is_named(tmp_path, devices):
+    writes = Writes("ucx", 1 << 16, devices=devices, queue_pairs=None)
+    runner, rates = block(tmp_path, hub := Link({1: 100.0}), writes)
+    asyncio.run(rates.learn(writes))
+    assert (hub.started, runner.writers.alone[writes]) == ([1], [100.0])
+
+
+def passes_in_holds(monkeypatch, hub):
+    """Time passes only while this hub's writers are held."""
+    passed = SimpleNamespace(monotonic=lambda: hub.held_s)
+    monkeypatch.setattr("conductor.block.alone.time", passed)
+
+
+@pytest.mark.parametrize(
+    ("held", "ready_rows", "counted", "needed_s"),
+    [
+        # Of rows of a second: those of a new start but for its first, which was waited for; all
+        # after the first since it went on; or what was counted in a quarter of a second.
+        *[(False, 1, False, 0.0), (False, 3, False, 2.0), (False, 1, True, 0.0)],
+        *[(True, 1, False, 2.0), (True, 3, False, 4.0), (True, 1, True, 0.25), (True, 3, True, 4)],
+    ],
+)
+def test_what_writers_need_between_two_runs(
+    tmp_path, monkeypatch, held, ready_rows, counted, needed_s
+):
+    shared = {"counted_s": 0.25, "samples": [CounterSample(0.0, 0.0)]} if counted else {}
+    hub = Hub(memory_b=16 << 20 if held else (16 << 20) - 1, **shared)
+    passes_in_holds(monkeypatch, hub)
+    runner, rates = block(tmp_path, hub, demand={"ready_rows": ready_rows})
+    asyncio.run(rates.learn(WRITES))
+    assert runner.lead_in.longest_s == pytest.approx(1.05 * needed_s)
+
+
+@pytest.mark.parametrize(
+    ("rate_b_s", "ended", "outcome", "reason"),
+    [
+        (51.0, None, "kept", None),
+        (49.0, None, "rejected", "not at speed within 0 s"),
+        (100.0, "exit status 1", "injector_never_ready", "writer 0: exit status 1"),
+    ],
+)
+@pytest.mark.parametrize("writes", [WRITES, replace(WRITES, rate_b_s=100.0)])
+def test_a_run_needs_writers_at_speed(tmp_path, rate_b_s, ended, outcome, reason, writes):
+    runner, _ = block(tmp_path, hub := Hub(rate_b_s, ended=ended), writes)
+    runner.writers.alone[writes] = [100.0]
+    (sample,) = measured(runner, "on")
+    assert (sample.outcome, sample.reason) == (outcome, reason)
+    assert hub.orders == ["start", "stop" if ended else "hold"]
+
+
+def test_a_control_is_accepted_if_the_application_leaves_anything_to_it(tmp_path):
+    runner, rates = block(tmp_path, Hub(0.02), control := Writes("spin", 0))
+    asyncio.run(rates.learn(control))
+    (sample,) = measured(runner, "on")
+    assert (sample.outcome, sample.reason) == ("kept", None)
+    assert sample.writers[0].cpu_share == pytest.approx(0.02, rel=1e-4)
+
+
+def test_bytes_that_pass_reject_runs_in_which_nothing_writes(tmp_path):
+    """By hand: 2 % of 100 B/s alone are 2 B in the second of a run."""
+    runner, rates = block(tmp_path, hub := Hub(), demand={"foreign_share": 0.02})
+    asyncio.run(rates.learn(WRITES))
+    hub.node = node(device(3, 0, over_s=1.0), over_s=1.0)
+    off, again = measured(runner, "off", "off")
+    assert (off.outcome, again.outcome) == ("rejected", "rejected")
+    assert "although nothing wrote" in off.reason
+    # Its series are stored beside its output, and give the same verdict.
+    stored = read((tmp_path / "0/0-off-0.series.json").read_bytes())
+    assert stored.limits == runner.plan.demand
+    assert stored.series.silent == ["received"]
+    window_s = (off.start_s, off.start_s + off.elapsed_s)
+    assert list(faults(stored.series, window_s, stored.limits)) == [off.reason]
+
+
+@pytest.mark.parametrize("writers", [0, 1])
+def test_a_timetable_has_room_for_longer_runs_and_says_why_it_cannot_begin(tmp_path, writers):
+    scheduled = replace(WRITES, scheduled=writers)
+    runner, _ = block(tmp_path, Hub(), scheduled, short=ShortWrites())
+
+    class Schedule:
+        alone_b_s, runs_s = 0.0, []
+
+        async def begin(self, run_s, *_):
+            self.runs_s.append(run_s)
+            raise NotReadyError("n1: no port")
+
+        def other_length(self):
+            return None
+
+    runner.schedules = {scheduled: Schedule()}
+    runner.lead_in.expect(WRITES, 0.02)
+    (sample,) = measured(runner, "on")
+    for longest_s in (7.0, 1e9):
+        runner._longest_s = longest_s
+        measured(runner, "on")
+    # Ten times the longest run, if that is known, and at most the timeout; and the lead-in.
+    assert Schedule.runs_s == pytest.approx([3600.021, 70.021, 3600.021] if writers else [])
+    expected = ("injector_never_ready", "n1: no port") if writers else ("kept", None)
+    assert (sample.outcome, sample.reason) == expected
+    assert (sample.timetable is None) == bool(writers)
+    assert any("0 writers at a time" in note for note in sample.notes) == (not writers)
+
+
+@pytest.mark.parametrize(
+    ("alone_b_s", "anew_b_s", "last", "times"),
+    [
+        (65.0, 98.0, (1, "kept"), 1),
+        (98.0, 0.0, (0, "kept"), 0),
+        (65.0, 60.0, (2, "rejected"), 3),  # after the last attempt, too
+    ],
+)
+def test_a_disturbed_rate_alone_is_measured_as_often_as_it_is_disturbed(
+    tmp_path, alone_b_s, anew_b_s, last, times
+):
+    """The writers now reach 100 B/s; 125 % of their rate alone are allowed."""
+    runner, _ = block(tmp_path, Hub(100.0), demand={"max_share": 1.25})
+    runner.writers.alone[WRITES], anew = [alone_b_s], []
+
+    class Rates:
+        async def learn_anew(self, writes):
+            runner.writers.alone[writes] = [anew_b_s]
+            anew.append(writes)
+
+    run = Run(runner.plan.treatments[1], 0, 0, 0)
+    store = Store(tmp_path, "stream")
+    sample = asyncio.run(_repeat(run, runner, store, Rates()))
+    assert ((sample.attempt, sample.outcome), anew) == (last, [WRITES] * times)
+
+
+@pytest.mark.parametrize("lengths", [3, 1])
+def test_runs_are_made_longer_until_two_rows_fit(tmp_path, monkeypatch, lengths):
+    """By hand: rows of 0.45 s; a run of 0.25 s must be doubled twice to reach 0.9 s."""
+    starts = [Start(["echo", f"ranks {2**n}"]) for n in range(lengths)]
+    ends_s = iter([0.0, 0.25, 100.0, 101.0])  # of two runs, which take 0.25 s and 1 s
+    monkeypatch.setattr(application, "time", SimpleNamespace(monotonic=lambda: next(ends_s)))
+    runner, rates = block(tmp_path, Hub(), lengthened_by="steps" if lengths > 1 else "")
+    arms = [replace(each, start=starts[0], longer=starts[1:]) for each in runner.plan.treatments]
+    runner.plan, runner.row_s = replace(runner.plan, treatments=arms), 0.45
+    store = Store(tmp_path, "stream")
+    warm_up = _warm_up(runner, store, rates)
+    if lengths == 1:
+        with pytest.raises(BlockError, match=r"2 rows of the writers 0\.9 s; .* larger problem"):
+            asyncio.run(warm_up)
+        return
+    asyncio.run(warm_up)
+    # The case's next blocks begin with it.
+    stored = json.loads((tmp_path / "0/length.json").read_text())
+    assert (stored, runner.doublings) == ({"doublings": 2}, 2)
+    later, _ = block(tmp_path, Hub(), number=2)
+    later.plan = replace(runner.plan, warmups=0)
+    asyncio.run(_warm_up(later, store, rates))
+    assert later.doublings == 2
+    lines = (tmp_path / "samples/stream.jsonl").read_text().splitlines()
+    first, last = map(json.loads, lines)
+    assert [(each["pair"], each["fom_extra"]["ranks"]) for each in (first, last)] == [
+        (-1, 1), (-2, 4)
+    ]  # fmt: skip
+    (longer,) = set(last["notes"]) - set(first["notes"])
+    assert "steps times 4" in longer
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "reason", "said"),
+    [
+        (
+            ["rejected"] * 7,
+            "n1: foreign processes used 1",
+            "wait until they end, or raise the limit",
+        ),
+        (["rejected"] * 7, "the wall clock moved", "docs/reliability.md has what each"),
+        (["rejected"] * 6, "n1: foreign processes used 1", None),
+        (["kept", *["rejected"] * 6], "n1: foreign processes used 1", None),
+    ],
+)
+def test_a_block_whose_first_runs_are_all_rejected_ends_with_what_to_do(outcomes, reason, said):
+    sample = SimpleNamespace(outcome="rejected", reason=reason)
+    if said is None:
+        _give_up(PLAN, outcomes, sample)
+        return
+    with pytest.raises(BlockError, match=f"^8 of 8 runs rejected, the last as {reason}; {said}"):
+        _give_up(PLAN, outcomes, sample)
+
+
+def test_an_injector_that_reports_nothing_ends_the_block(tmp_path):
+    _, rates = block(tmp_path, Hub(rows=[], row_s=0.01))
+    with pytest.raises(BlockError, match=r"writer 0 \(ucx, n1\) reported no rate in \d+ s$"):
+        asyncio.run(rates.learn(WRITES))
+    # What its launcher waits for.
+    log = rates._runner.logs / "writer-0-origin.log"
+    log.write_text("srun: Job 7 step creation temporarily disabled, retrying\n")
+    with pytest.raises(BlockError, match=r"no rate in \d+ s: srun: Job 7 step creation"):
+        asyncio.run(rates.learn(WRITES))
+
+
+# What is stored next to what was measured.
+
+
+@pytest.mark.parametrize(
+    ("cores", "free", "noted"),
+    [
+        (1, ["63"], False),
+        (1, ["", "63"], True),
+        (1, [None], False),  # unknown
+        (0, [""], False),
+        (None, [""], False),
+    ],
+)
+def test_a_reserved_core_on_which_the_application_may_run_is_noted(cores, free, noted):
+    factors = {} if cores is None else {"reserved_cores": cores}
+    nodes = [NodeConditions(f"n{at}", 9.0, free_cpus=each) for at, each in enumerate(free)]
+    notes = list(unreserved(factors, nodes))
+    assert len(notes) == noted
+    assert not noted or "n0" in notes[0]
+
+
+def test_of_origins_only_the_time_that_writing_may_take_is_stored():
+    counted = {
+        node: {"softirq-time": NodeCounter(at, "s"), "interrupts": NodeCounter(9, "count")}
+        for at, node in enumerate(("t0", "t1", "o0"), 1)
+    }
+    rows = node_rows(Allocation(["t0", "t1"], ["o0"]), counted)
+    assert [(row["tool"], row["rank"], row["event"], row["value"]) for row in rows] == [
+        ("node", 0, "softirq-time", 1),
+        ("node", 0, "interrupts", 9),
+        ("node", 1, "softirq-time", 2),
+        ("node", 1, "interrupts", 9),
+        ("origin", 0, "softirq-time", 3),
+    ]
+    shared = node_rows(Allocation(["t0"], ["t0"]), {"t0": {"interrupts": NodeCounter(1, "count")}})
+    assert [row["tool"] for row in shared] == ["node"]  # nothing twice
+
+
+def test_of_many_nodes_the_sum_the_median_and_the_extremes_are_kept():
+    """65 nodes count 0 to 64 interrupts, backwards; a share is 1 on one, 0 on another alone."""
+    names = [f"t{index}" for index in range(65)]
+    counted = {
+        name: {"interrupts": NodeCounter(64 - index, "count")} for index, name in enumerate(names)
+    }
+    counted["t3"]["stalls"], counted["t9"]["stalls"] = NodeCounter(1.0, "1"), NodeCounter(0.0, "1")
+    counted["o0"] = {"softirq-time": NodeCounter(5.0, "s")}
+    rows = node_rows(Allocation(names, ["o0"]), counted)
+    kept = ("tool", "rank", "event", "value", "nodes", "median", "least", "least_node")
+    assert [tuple(row[name] for name in (*kept, "most", "most_node")) for row in rows[:2]] == [
+        ("node", -1, "interrupts", 64 * 65 / 2, 65, 32, 0, 64, 64, 0),
+        ("node", -1, "stalls", 0.5, 2, 0.5, 0.0, 9, 1.0, 3),
+    ]
+    assert [(row["tool"], row["rank"], row["value"]) for row in rows[2:]] == [("origin", 0, 5.0)]
+    assert len(node_rows(Allocation(names[:64], ["o0"]), counted)) == 64 + 2 + 1
