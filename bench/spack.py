@@ -10,7 +10,7 @@ from pathlib import Path
 from bench import BenchRow, below, cost_of
 from reframe_tests.spack import setup
 from reframe_tests.spack.build import build
-from reframe_tests.spack.setup import layout
+from reframe_tests.spack.folders import layout
 
 NO_OP_AIM_S = 2.0
 

@@ -27,7 +27,7 @@ from records.machine.program import search_path
 from records.machine.site import load as load_machine
 from reframe_tests.factors import cores_lacking, fault, layout_of
 from reframe_tests.mixin import NimcMixin
-from reframe_tests.spack import build, setup
+from reframe_tests.spack import build, externals, folders, settings
 from reframe_tests.spack.build import Built
 
 #: Search path for programs: the folder of this Python first, as in the settings of a host.
@@ -78,10 +78,10 @@ class SpackMixin(rfm.RegressionTestPlugin):
 
     def _built(self) -> Built:
         """The check's environment, built once, under a lock. Raises NimcError."""
-        place = setup.layout(self.current_system.name, None)
+        place = folders.layout(self.current_system.name, None)
         jobs = len(os.sched_getaffinity(0))
         return build.build(
-            place, setup.load(place), self.spack_environment(), jobs, self.logger.debug
+            place, settings.load(place), self.spack_environment(), jobs, self.logger.debug
         )
 
     def _use(self, built: Built) -> None:
@@ -159,8 +159,8 @@ class CompiledMixin(SpackMixin):
     def provided(self, environ: Environment) -> str:
         """The C compiler."""
         if "spack" in environ.features:
-            place = setup.layout(self.current_system.name, None)
-            return setup.c_compiler(place, setup.load(place))
+            place = folders.layout(self.current_system.name, None)
+            return externals.c_compiler(place, settings.load(place))
         if not environ.cc:
             raise InputError(f"environment {environ.name} has no C compiler: 'cc' is empty")
         return str(environ.cc)

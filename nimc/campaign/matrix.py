@@ -20,7 +20,8 @@ from records.slurm.options import SCHEDULERS
 from records.slurm.parse import SlurmNode, partition_in
 from records.text import some, wrapped
 from records.units import plural
-from reframe_tests.spack import setup
+from reframe_tests.spack import externals, folders
+from reframe_tests.spack.settings import load
 
 #: `unknown`: only a job will tell.
 Runs = Literal["yes", "no", "unknown"]
@@ -124,8 +125,8 @@ def offers_of(
     environment = {**settings.environment, "PATH": here}
     spack_fault = ""
     try:
-        spack = setup.layout(system)
-        setup.c_compiler(spack, setup.load(spack))
+        spack = folders.layout(system)
+        externals.c_compiler(spack, load(spack))
     except NimcError as error:
         spack_fault = str(error)
     slurm = {str(part.get("name")): _slurm_nodes(part, settings) for part in parts}

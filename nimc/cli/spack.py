@@ -15,16 +15,9 @@ from records.machine.site import require_known
 from records.text import aligned, wrapped
 from reframe_tests.spack.build import Built, read, stored
 from reframe_tests.spack.build import build as build_environment
-from reframe_tests.spack.setup import (
-    LANGUAGES,
-    SpackLayout,
-    compilers,
-    known_environments,
-    layout,
-    load,
-    text_of,
-    without_compiler,
-)
+from reframe_tests.spack.externals import LANGUAGES, compilers, without_compiler
+from reframe_tests.spack.folders import SpackLayout, layout
+from reframe_tests.spack.settings import known_environments, load, text_of
 from reframe_tests.spack.setup import setup as set_up
 
 _jobs = click.option(

@@ -34,7 +34,10 @@ from records.slurm.client import ask_nodes
 from records.slurm.options import SCHEDULERS
 from records.slurm.parse import fields_of, option_values, partition_in
 from records.text import some
-from reframe_tests.spack.setup import compilers, find_spack, layout, load, without_compiler
+from reframe_tests.spack.externals import compilers, without_compiler
+from reframe_tests.spack.folders import layout
+from reframe_tests.spack.settings import load
+from reframe_tests.spack.setup import find_spack
 from reframe_tests.tools import TOOLS
 
 _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"

@@ -16,24 +16,19 @@ from pydantic import TypeAdapter
 
 from records.errors import InputError, MachineError
 from records.files import replace, replace_text
-from reframe_tests.spack.setup import (
-    ENVIRONMENTS,
-    SpackLayout,
-    SpackSettings,
+from reframe_tests.spack.externals import (
     compilers,
-    find_compilers,
     has_external,
-    load_pins,
-    locked,
     own_file,
     packages_in,
     packages_of,
-    recipes,
     section_name,
-    spack,
-    text_of,
     without_compiler,
 )
+from reframe_tests.spack.folders import SpackLayout, locked
+from reframe_tests.spack.isolation import spack
+from reframe_tests.spack.settings import ENVIRONMENTS, SpackSettings, load_pins, recipes, text_of
+from reframe_tests.spack.setup import find_compilers
 
 #: MPI -> the variant that names its networks, and the values of which it needs at least one. Others
 #: have their network by themselves, or come with the machine.

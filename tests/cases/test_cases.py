@@ -23,7 +23,8 @@ from records.last_words import quoted
 from records.machine import host, node_counters
 from records.programs import first_line, last_line
 from records.slurm import parse
-from reframe_tests.spack.setup import packages_in, reason_in
+from reframe_tests.spack.errors import reason_in
+from reframe_tests.spack.externals import packages_in
 from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load
 from tests.captures import CAPTURES

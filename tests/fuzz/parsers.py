@@ -35,8 +35,8 @@ from records.machine.load import KernelThreads
 from records.machine.program import compilers_in, images_in, mpi_library
 from records.run import load_header
 from records.slurm import parse
-from reframe_tests.spack import build, setup
-from reframe_tests.spack.setup import SpackLayout
+from reframe_tests.spack import build, errors, externals, settings
+from reframe_tests.spack.folders import SpackLayout
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import ToolError
 from reframe_tests.tools.openspeedshop import read_view
@@ -293,7 +293,7 @@ _MODELS = [
 _STATE = asdict(State(Spec("rxe", 3, 1), "up", "10.77.9", 1, 900, "tcg"))
 _SPACK = [
     json.dumps({field.name: None for field in fields(record)}).encode()
-    for record in (setup.SpackSettings, build.Built)
+    for record in (settings.SpackSettings, build.Built)
 ]
 _COMPILERS = (
     b"packages:\n  gcc::\n    externals:\n    - spec: gcc@14 languages='c'\n      prefix: /usr\n"
@@ -333,13 +333,13 @@ def _spack(text: bytes, folder: Path) -> None:
     with suppress(InputError):
         build.read(layout, "proxyapps")
     in_file(str(layout.settings.relative_to(folder)), text, folder)
-    setup.load(layout)
+    settings.load(layout)
 
 
 def _compilers(text: bytes, folder: Path) -> None:
     layout = SpackLayout(folder, "m")
     in_file(str(layout.packages.relative_to(folder)), text, folder)
-    setup.compilers(layout, setup.SpackSettings("/", "1.1.0", True, None, None, None))
+    externals.compilers(layout, settings.SpackSettings("/", "1.1.0", True, None, None, None))
 
 
 def _input(name: str, read: Read, *seeds: bytes) -> Target:
@@ -364,7 +364,7 @@ _FILES = [
            json.dumps(_STATE).encode()),
     _input("file.compilers", _compilers, _COMPILERS),
     _input("file.spack", _spack, *_SPACK),
-    _input("spack's log", of_text(setup.reason_in), _LOG, _LOG_SINCE_1_2),
+    _input("spack's log", of_text(errors.reason_in), _LOG, _LOG_SINCE_1_2),
     _input("last words", of_text(lambda text: (quoted(text), unlabelled(text))), *_ENDINGS),
     Target("file.boot image", lambda image, _: vm.payload(image),
            [bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")], (MachineError,)),

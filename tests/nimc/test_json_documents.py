@@ -6,7 +6,7 @@
 import pytest
 
 from nimc.cli import spack
-from reframe_tests.spack.setup import SpackSettings
+from reframe_tests.spack.settings import SpackSettings
 from tests.analysis.history.made import made_run
 from tests.commands import Command, widest, with_option
 from tests.nimc.documented import DOCUMENTED, assert_documented

@@ -10,7 +10,7 @@ import pytest
 
 from records.checkout import ROOT
 from reframe_tests.binaries import largest_cube, near_cube, near_square
-from reframe_tests.spack.setup import layout as spack_layout
+from reframe_tests.spack.folders import layout as spack_layout
 from reframe_tests.spack.setup import setup
 from tests.reframe_tests.command import (
     plan_of,

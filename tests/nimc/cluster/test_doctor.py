@@ -23,7 +23,8 @@ from records.machine import site
 from records.machine.devices import Device, Port
 from records.machine.site import Machine
 from records.programs import ProgramAnswer
-from reframe_tests.spack.setup import SpackSettings, layout
+from reframe_tests.spack.folders import layout
+from reframe_tests.spack.settings import SpackSettings
 from tests.nimc.checkouts import SITE, checkout, program
 from tests.records.machine.made import machine
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from reframe_tests.spack import setup
-from reframe_tests.spack.setup import layout
+from reframe_tests.spack.folders import layout
 from tests.reframe_tests.spack.fake import install
 
 

@@ -13,8 +13,9 @@ import pytest
 import yaml
 
 from records.errors import InputError, MachineError
-from reframe_tests.spack import setup
-from reframe_tests.spack.setup import layout
+from reframe_tests.spack import externals, isolation, setup
+from reframe_tests.spack.folders import layout
+from reframe_tests.spack.settings import ENVIRONMENTS, known_environments, load, load_pins
 from tests.nimc.checkouts import program
 from tests.reframe_tests.spack.fake import FAKE, calls, install
 
@@ -35,7 +36,7 @@ def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, mon
     inside = [path for name, path in seen.items() if name != "SPACK_PYTHON"]
     assert all(path.startswith(str(place.root)) for path in inside)
     # srun does not say its version without a configuration, and may have one in jobs only.
-    conf = setup.isolated(place, {"SLURM_CONF": "/of/the/site"})["SLURM_CONF"]
+    conf = isolation.isolated(place, {"SLURM_CONF": "/of/the/site"})["SLURM_CONF"]
     assert "ClusterName=" in Path(conf).read_text()
     config = yaml.safe_load((place.config / "config.yaml").read_text())["config"]
     assert config["install_tree"]["root"] == str(place.store)
@@ -157,10 +158,10 @@ def test_checks_compile_with_the_newest_gcc_or_else_the_newest_compiler(
         rules.setdefault(spec.partition("@")[0], {"externals": []})["externals"].append(found)
     place.packages.write_text(yaml.safe_dump({"packages": rules}))
     if expected:
-        assert setup.c_compiler(place, settings) == str(tmp_path / "compilers" / expected)
+        assert externals.c_compiler(place, settings) == str(tmp_path / "compilers" / expected)
     else:
         with pytest.raises(InputError, match="Spack has no C and no C"):
-            setup.c_compiler(place, settings)
+            externals.c_compiler(place, settings)
 
 
 def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path, monkeypatch):
@@ -172,7 +173,7 @@ def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path
 
     monkeypatch.setattr(setup, "find_spack", lambda: None)
     monkeypatch.setattr(setup, "clone", clone)
-    place, pins = layout("here", tmp_path / "state"), setup.load_pins()
+    place, pins = layout("here", tmp_path / "state"), load_pins()
     for _ in range(2):
         settings = setup.setup(place, None, None, None, print)
     spack, recipes = (
@@ -183,7 +184,7 @@ def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path
     repos = yaml.safe_load((place.config / "repos.yaml").read_text())
     assert repos["repos"] == {"builtin": str(recipes / "repos/spack_repo/builtin")}
     assert yaml.safe_load((place.config / "mirrors.yaml").read_text()) == {"mirrors": {}}
-    assert setup.load(place) == settings
+    assert load(place) == settings
 
 
 def test_a_machine_has_a_folder_of_its_own(tmp_path, monkeypatch):
@@ -205,7 +206,7 @@ def test_a_search_that_fails_leaves_no_settings(spack_root, ready, other):
     with pytest.raises(MachineError):
         setup.setup(place, other, None, None, print)
     with pytest.raises(InputError, match="Spack is not set up for here"):
-        setup.load(place)
+        load(place)
 
 
 @pytest.mark.parametrize(
@@ -240,12 +241,12 @@ def test_builds_see_no_wheels_of_this_python_and_have_a_users_name(tmp_path, mon
     (tmp_path / "linked").symlink_to(sys.prefix)
     given = {"PATH": f"/usr/bin:{own}:/bin", "VIRTUAL_ENV": sys.prefix, "HOME": "/root"}
     place = layout("here", tmp_path)
-    seen = setup.isolated(place, given)
+    seen = isolation.isolated(place, given)
     in_venv = sys.prefix != sys.base_prefix
     assert seen["PATH"] == ("/usr/bin:/bin" if in_venv else f"/usr/bin:{own}:/bin")
     assert ("VIRTUAL_ENV" in seen, seen["HOME"]) == (False, "/root")
     assert seen["LOGNAME"] == pwd.getpwuid(os.getuid()).pw_name
-    assert setup.isolated(place, {"PATH": "/bin", "LOGNAME": "other"})["LOGNAME"] == "other"
+    assert isolation.isolated(place, {"PATH": "/bin", "LOGNAME": "other"})["LOGNAME"] == "other"
 
 
 def test_setup_refuses_an_old_spack_and_an_empty_root(spack_root, tmp_path, monkeypatch):
@@ -275,14 +276,14 @@ def test_clone_refuses_a_moved_tag(tmp_path):
 
 
 def test_pins_file_with_a_mistake(tmp_path):
-    text = (setup.ENVIRONMENTS / "pins.yaml").read_text()
+    text = (ENVIRONMENTS / "pins.yaml").read_text()
     (tmp_path / "pins.yaml").write_text(text.replace("v1.1.0", "[1]"))
     with pytest.raises(InputError, match=r"pins\.yaml: spack\.tag"):
-        setup.load_pins(tmp_path)
+        load_pins(tmp_path)
 
 
-FOLDER = setup.ENVIRONMENTS
-STACKS = [name.removesuffix("@SIZE") for name in setup.known_environments()]
+FOLDER = ENVIRONMENTS
+STACKS = [name.removesuffix("@SIZE") for name in known_environments()]
 #: Packages that are compiled with -O2 or -O3 by what their recipe or makefile says, as the compile
 #: lines of a build show. Those of other workloads must be given their flags.
 OPTIMISED = {"hpccg", "lammps", "lulesh", "minife", "stream"}

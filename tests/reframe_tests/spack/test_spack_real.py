@@ -17,9 +17,9 @@ import yaml
 
 from conductor.block.readers import FomError
 from records.errors import MachineError
-from reframe_tests.spack import setup
+from reframe_tests.spack import isolation, setup
 from reframe_tests.spack.build import build, lacking, placed
-from reframe_tests.spack.setup import layout
+from reframe_tests.spack.folders import layout
 from reframe_tests.workload import load
 
 pytestmark = [
@@ -65,7 +65,7 @@ def concretized(place, settings, stack, folder):
     """The concrete specs of an environment that is not built."""
     folder.mkdir(parents=True)
     (folder / "spack.yaml").write_text(placed(place, settings, stack))
-    setup.spack(place, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
+    isolation.spack(place, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
     lock = json.loads((folder / "spack.lock").read_text())
     assert lock["roots"]
     specs = list(lock["concrete_specs"].values())

@@ -1,0 +1,93 @@
+"""The folders of a machine's Spack: one root for each machine, nothing in `~/.spack`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from records.commands import command
+from records.errors import InputError
+from records.files import private_lock
+
+
+def spack_setup_command(machine: str) -> str:
+    """What to type to set up a machine's Spack."""
+    return command("spack", "setup", "--machine", machine)
+
+
+@dataclass(frozen=True)
+class SpackLayout:
+    """The folders under `root`, one root for each machine; nothing is in `~/.spack`."""
+
+    root: Path
+    machine: str
+
+    @property
+    def config(self) -> Path:
+        """Spack's user scope: install tree, caches, mirrors, compilers, externals."""
+        return self.root / "config"
+
+    @property
+    def packages(self) -> Path:
+        """What Spack found on this host, and what the user added."""
+        return self.config / "packages.yaml"
+
+    @property
+    def slurm_conf(self) -> Path:
+        """What Slurm's programs need to say their version; they may find no other."""
+        return self.root / "slurm.conf"
+
+    @property
+    def store(self) -> Path:
+        """The install tree that all environments share."""
+        return self.root / "store"
+
+    @property
+    def settings(self) -> Path:
+        """Result of `setup`."""
+        return self.root / "setup.json"
+
+    def clone(self, what: str, commit: str) -> Path:
+        """A pinned clone of Spack or of its recipes."""
+        return self.root / "pinned" / f"{what}-{commit[:12]}"
+
+    def environment(self, name: str) -> Path:
+        """Folder of Spack's environment, with lock and view."""
+        return self.root / "environments" / name
+
+    def stamp(self, name: str) -> Path:
+        """Record of what was built, and from which inputs."""
+        return self.environment(name) / "built.json"
+
+    def lock(self, name: str) -> Path:
+        """Locked while an environment, or the setup, is changed."""
+        return self.root / "locks" / f"{name}.lock"
+
+    def log(self, name: str) -> Path:
+        """Output of Spack."""
+        return self.root / "logs" / f"{name}.log"
+
+
+def layout(machine: str, root: Path | None = None) -> SpackLayout:
+    """The layout of a machine's Spack. Raises InputError for a name that is a path.
+
+    `root`: by default `NIMC_SPACK_DIR`, else a folder in the user's cache.
+    """
+    if not re.fullmatch(r"\w[\w.+-]*", machine):
+        raise InputError(f"--machine: {machine!r} found; allowed: letters, digits and ._+-")
+    cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    root = root or Path(os.environ.get("NIMC_SPACK_DIR") or Path(cache, "nimc/spack"))
+    return SpackLayout(root.resolve() / machine, machine)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Lock a file; a second process waits. The kernel releases the lock when the process ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with private_lock(path) as lock:
+        lock.take(None)
+        yield

@@ -1,0 +1,85 @@
+"""Runs Spack apart from the user's configuration and caches."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from records.errors import MachineError
+from records.files import user_name
+from records.programs import START_FOLDER
+from reframe_tests.spack.errors import reason_in
+from reframe_tests.spack.folders import SpackLayout, spack_setup_command
+
+
+def isolated(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
+    """The environment for Spack: its user scope and caches are under the layout's root.
+
+    This Python's virtual environment is removed, since builds would find the MPI of its wheels.
+    LOGNAME is set, since mpiP's build needs it and batch jobs and containers often lack it.
+    """
+    rest = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("SPACK_") and name not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
+    if sys.prefix != sys.base_prefix:
+        wheels = Path(sys.prefix, "bin").resolve()  # PATH may have it by a link's name
+        folders = rest.get("PATH", os.defpath).split(":")
+        rest["PATH"] = ":".join(f for f in folders if Path(f).resolve() != wheels)
+    return {
+        "LOGNAME": user_name(os.getuid()),
+        **rest,
+        "SLURM_CONF": str(layout.slurm_conf),
+        "SPACK_PYTHON": sys.executable,
+        "SPACK_USER_CONFIG_PATH": str(layout.config),
+        "SPACK_SYSTEM_CONFIG_PATH": str(layout.root / "no-system-scope"),
+        "SPACK_USER_CACHE_PATH": str(layout.root / "cache"),
+    }
+
+
+def spack(
+    layout: SpackLayout,
+    root: Path,
+    *words: str,
+    log: str,
+    watch: Callable[[str], None] | None = None,
+) -> str:
+    """Output of a Spack command, logged as it runs; `watch` gets each line. Raises MachineError."""
+    path = layout.log(log)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = [str(root / "bin" / "spack"), "--color", "never", *words]
+    if not Path(command[0]).is_file():
+        raise MachineError(
+            f"{command[0]}: no such file; `{spack_setup_command(layout.machine)}` clones Spack"
+        )
+    printed: list[str] = []
+    with path.open("a") as file:
+        file.write(f"$ spack {' '.join(words)}\n")
+        file.flush()
+        begin_b = file.tell()
+        environ = isolated(layout, dict(os.environ))
+        with subprocess.Popen(
+            command,
+            cwd=START_FOLDER,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            errors="replace",
+        ) as process:
+            assert process.stdout
+            for line in process.stdout:
+                printed.append(line)
+                if watch:
+                    watch(line)
+                file.write(line)
+                file.flush()
+    if process.returncode != 0:
+        with path.open("rb") as log_file:
+            log_file.seek(begin_b)
+            reason = reason_in(log_file.read().decode(errors="replace"))
+        raise MachineError(f"Spack failed at {log}: {reason} (log: {path})")
+    return "".join(printed)

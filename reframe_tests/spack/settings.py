@@ -1,0 +1,106 @@
+"""What is built and with which Spack: pins, environments, and what `setup` settled."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import Field, TypeAdapter, ValidationError
+
+from records.checkout import ROOT
+from records.errors import InputError, first_fault
+from records.marked_yaml import Record
+from reframe_tests.spack.folders import SpackLayout, spack_setup_command
+
+ENVIRONMENTS = ROOT / "spack_envs"
+
+
+class Source(Record):
+    """A commit of a repository; the tag is for shallow clones."""
+
+    git: Annotated[str, Field(pattern=r"^https://\S+\.git$")]
+    tag: str
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+
+
+class Pins(Record):
+    """`spack_envs/pins.yaml`: Spack and its recipes, which are updated together."""
+
+    spack: Source
+    packages: Source
+
+
+def load_pins(folder: Path = ENVIRONMENTS) -> Pins:
+    """The pins; raises InputError if the file is invalid."""
+    path = folder / "pins.yaml"
+    try:
+        return Pins.model_validate(yaml.safe_load(path.read_text()))
+    except ValidationError as error:
+        raise InputError(f"{path.name}: {first_fault(error)}") from None
+
+
+#: What stands in the file of an environment for its size, and joins that to its name.
+SIZE, _AT = "$NIMC_SIZE", "@"
+
+
+def known_environments() -> list[str]:
+    """Every environment, by its folder's name; with `@SIZE` those that are built for a size."""
+    texts = {path.parent.name: path.read_text() for path in ENVIRONMENTS.glob("*/spack.yaml")}
+    return sorted(f"{name}{_AT}SIZE" if SIZE in text else name for name, text in texts.items())
+
+
+def text_of(name: str) -> str:
+    """The file of an environment such as `proxyapps` or `stream@80000000`, its size filled in.
+
+    Raises InputError for other names.
+    """
+    folder, at, size = name.partition(_AT)
+    allowed = known_environments()
+    if (f"{folder}{at}SIZE" if at else folder) not in allowed:
+        raise InputError(f"environment {name!r}: allowed are {', '.join(allowed)}")
+    if at and not re.fullmatch(r"[1-9][0-9]*", size):
+        raise InputError(f"environment {name!r}: SIZE is a whole number from 1")
+    return (ENVIRONMENTS / folder / "spack.yaml").read_text().replace(SIZE, size)
+
+
+@dataclass(frozen=True)
+class SpackSettings:
+    """Result of `setup`, for later commands."""
+
+    #: Folder of Spack, its version, and whether that is the pinned one.
+    spack: str
+    version: str
+    pinned: bool
+    #: Recipes given by the user instead of the pinned ones (folder of `repos/spack_repo/builtin`).
+    packages: str | None
+    #: The machine's externals, a YAML file with a `packages` section.
+    machine_file: str | None
+    #: URL of sources and built packages for sites without a network.
+    mirror: str | None
+
+
+_SETTINGS = TypeAdapter(SpackSettings)
+
+
+def load(layout: SpackLayout) -> SpackSettings:
+    """The settings; raises InputError if there are none."""
+    if not layout.settings.is_file():
+        raise InputError(
+            f"Spack is not set up for {layout.machine}: `{spack_setup_command(layout.machine)}`"
+        )
+    try:
+        return _SETTINGS.validate_json(layout.settings.read_bytes())
+    except ValueError:
+        raise InputError(
+            f"{layout.settings}: not what `{spack_setup_command(layout.machine)}` writes:"
+            " run it again"
+        ) from None
+
+
+def recipes(layout: SpackLayout, pins: Pins) -> Path:
+    """The builtin recipes within the pinned clone."""
+    clone_path = layout.clone("packages", pins.packages.commit)
+    return clone_path / "repos" / "spack_repo" / "builtin"
