@@ -312,18 +312,19 @@ def detect(root: Path = Path("/")) -> Host:
     caches, llc_total_b, l2_b = _caches(system / "cpu", cpus)
     governors = {_read(system / f"cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus}
     cpuinfo = _read(root / "proc/cpuinfo")
+    processor = processor_identity(cpuinfo)
     flags = re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE)
     product = _read(root / "sys/class/dmi/id/product_name") or "unknown"
     return Host(
         hostname=socket.gethostname(),
         kernel=platform.release(),
         cpu_model=_cpu_model(root),
-        processor=processor_identity(cpuinfo),
+        processor=processor,
         sockets=len({_socket(system / "cpu", cpu) for cpu in cpus}),
-        cores=len(_one_a_core(system / "cpu", cpus)),
+        cores=len(_one_a_core(system / "cpu", cpus, processor)),
         threads=len(cpus),
         usable_cpus=usable,
-        usable_cores=_one_a_core(system / "cpu", usable),
+        usable_cores=_one_a_core(system / "cpu", usable, processor),
         cpu_quota=cpu_quota(root),
         numa_nodes=nodes or [NumaNode(0, cpus, memory_b)],
         last_level_caches=caches,
@@ -369,24 +370,30 @@ def _socket(folder: Path, cpu: int) -> str:
     return _read(folder / f"cpu{cpu}/topology/physical_package_id")
 
 
-def _one_a_core(folder: Path, cpus: list[int]) -> list[int]:
+def _one_a_core(folder: Path, cpus: list[int], processor: str) -> list[int]:
     """The first CPU of each core; a CPU whose core is unknown counts as a core."""
+    compute_units = processor.startswith(_COMPUTE_UNITS)
     first: dict[tuple[str, ...], int] = {}
     for cpu in cpus:
-        first.setdefault(_core(folder, cpu), cpu)
+        first.setdefault(_core(folder, cpu, compute_units), cpu)
     return list(first.values())
 
 
-def _core(folder: Path, cpu: int) -> tuple[str, ...]:
-    """What the threads of one core have in common: the kernel's list of them, and their L1 cache.
+#: AMD's family 15h: the kernel calls the cores of a compute unit threads of one core.
+_COMPUTE_UNITS = "AuthenticAMD-21-"
 
-    The kernel calls the cores of a compute unit of AMD's family 15h threads of one: each has an L1
-    data cache. Numbers of cores begin again in each socket, die and, on ARM, cluster.
+
+def _core(folder: Path, cpu: int, compute_units: bool) -> tuple[str, ...]:
+    """The mark that the threads of one core share: the kernel's list of these threads.
+
+    Cores of a compute unit are told apart by their L1 data caches. Elsewhere these say nothing:
+    a virtual machine may show one for each thread. Numbers of cores begin again in each socket,
+    die and, on ARM, cluster.
     """
     topology = folder / f"cpu{cpu}/topology"
     for name in ("core_cpus", "thread_siblings"):  # the second before Linux 5.3
         if threads := _cpu_set(topology, name):
-            return (threads, _l1_of(folder, cpu))
+            return (threads, _l1_of(folder, cpu) if compute_units else "")
     die, cluster, core = (_read(topology / f"{part}_id") for part in ("die", "cluster", "core"))
     return (_socket(folder, cpu), die, cluster, core or f"cpu{cpu}")
 

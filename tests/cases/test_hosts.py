@@ -117,16 +117,34 @@ def test_cores_of_a_compute_unit_are_cores(tmp_path):
     The kernel says that they are threads of one core (arch/x86/kernel/smpboot.c); AMD's BIOS and
     Kernel Developer's Guide 42301 calls them cores.
     """
+    files = {"proc/cpuinfo": cpuinfo("AuthenticAMD", family=21)} | four_threads_in_pairs()
+    assert host.detect(write(tmp_path / "units", files)).cores == 4
+    for cpu in range(4):  # threads of a core share it
+        files |= cache(cpu, 0, 1, f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}", "32K")
+    assert host.detect(write(tmp_path / "threads", files)).cores == 2
+
+
+@pytest.mark.parametrize(("vendor", "family"), [("GenuineIntel", 6), ("AuthenticAMD", 25)])
+def test_threads_of_a_virtual_core_may_have_an_l1_cache_each(vendor, family, tmp_path):
+    """QEMU shows guests one L1 cache a thread; `lstopo` counts two cores here as well."""
+    files = {"proc/cpuinfo": cpuinfo(vendor, family)} | four_threads_in_pairs()
+    assert host.detect(write(tmp_path, files)).cores == 2
+
+
+def cpuinfo(vendor: str, family: int) -> str:
+    """The lines of /proc/cpuinfo that identify a processor."""
+    return f"vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: 2\nstepping\t: 0\n"
+
+
+def four_threads_in_pairs() -> dict[str, str]:
+    """Four CPUs, two and two threads of a core by the kernel, each with an L1 data cache."""
     files = {}
     for cpu in range(4):
         pair = f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}"
         files[f"{CPU}/cpu{cpu}/topology/thread_siblings_list"] = pair
         files[f"{CPU}/cpu{cpu}/topology/core_id"] = str(cpu // 2)
         files |= cache(cpu, 0, 1, str(cpu), "16K") | cache(cpu, 2, 2, pair, "2048K")
-    assert host.detect(write(tmp_path / "units", files)).cores == 4
-    for cpu in range(4):  # threads of a core share it
-        files |= cache(cpu, 0, 1, f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}", "32K")
-    assert host.detect(write(tmp_path / "threads", files)).cores == 2
+    return files
 
 
 # Places by the kernel's numbers of NUMA nodes.
