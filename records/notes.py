@@ -31,6 +31,10 @@ class Note(Enum):
         "writes were emulated by messages, which the target's CPU received: this is not RDMA",
         "let the MPI use a transport with one-sided writes (docs/injectors.md)",
     )
+    RECEIVES = (
+        "messages were received by the target's CPU (two-sided), as the campaign says: not RDMA",
+        "leave a core free for it (reserved_cores)",
+    )
     TCP = (
         "writers went over TCP: the target's CPU took part, this is not RDMA",
         "the size of the effect is that of the emulation; measure on a machine with RDMA hardware",

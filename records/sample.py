@@ -24,7 +24,8 @@ Name = Annotated[str, NAME]
 Better = Literal["lower", "higher"]
 
 #: `both`: as many bytes are written as read, at once; figures are those of one direction.
-Direction = Literal["write", "read", "both"]
+#: `receive`: the target's CPU receives messages (two-sided).
+Direction = Literal["write", "read", "both", "receive"]
 
 #: Level of a factor: a number, a boolean, or a word such as `25%`.
 Level = int | float | bool | str
@@ -72,8 +73,9 @@ class WriterRecord:
     origin: str
     target: str
     #: Transport of the bytes: a fabric of docs/fabrics.md, `RDMA` (unknown device), `none`
-    #: (control); `two-sided`, alone or after a device's and `+`, if the target's processor receives
-    #: messages that stand for writes; `EFA, emulated` if the target did not count RDMA writes.
+    #: (control). Alone or after a device's and `+`: `two-sided`, if the target's processor receives
+    #: messages that stand for writes; `receives`, if it receives messages as `direction` says.
+    #: `EFA, emulated` if the target did not count RDMA writes.
     transport: str
     #: Size of one write, bytes; 0 for a control, which writes nothing.
     message_b: int

@@ -96,7 +96,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: Injector of arms that write; `auto` takes the machine's.
     injector = variable(str, value=WRITES["injector"])
 
-    #: What writers do: `write` to the target's memory, `read` from it, or `both` at once.
+    #: What writers do: `write` to the target's memory, `read` from it, or `both` at once; or send
+    #: messages that the target's CPU has to `receive`.
     direction = variable(str, value=WRITES["direction"])
 
     #: Writers to each target, taken from the origins in turn; 0: as many writers as there are

@@ -137,7 +137,7 @@ def judge(row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = Fals
 
 
 #: Transport of a writer -> caveat.
-_EMULATIONS = {**fabrics.NOTES, "two-sided": Note.TWO_SIDED}
+_EMULATIONS = {**fabrics.NOTES, "two-sided": Note.TWO_SIDED, "receives": Note.RECEIVES}
 
 
 def emulations(transports: pl.Series) -> list[str]:

@@ -113,6 +113,7 @@ def duration(value_s: float) -> str:
 _KINDS = {
     "read": ("reads", "read from"),
     "both": ("writes and reads", "written into, and as many read from,"),
+    "receive": ("messages", "received by"),
 }
 
 #: Suffix of a key -> format of its number; longer suffixes come first.

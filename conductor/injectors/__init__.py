@@ -25,6 +25,7 @@ INJECTORS: dict[str, Injector] = {
         Ucx("ucx_read", "read"),
         MpiPut("mpi_put_read", "read"),
         MpiPut("mpi_put_both", "both"),
+        MpiPut("mpi_put_receive", "receive"),
     )
 }
 

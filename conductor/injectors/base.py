@@ -162,6 +162,7 @@ PASSES: dict[Direction, tuple[Passed, Passed]] = {
     "write": ("sent", "received"),
     "read": ("received", "sent"),
     "both": ("sent", "received"),  # of what is written
+    "receive": ("sent", "received"),
 }
 
 

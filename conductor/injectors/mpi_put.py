@@ -1,4 +1,4 @@
-"""One-sided calls of MPI between two ranks: `mpi_put`, this project's own program (`mpi_put/`).
+"""One-sided calls of MPI between two ranks, or messages: `mpi_put`, this project's own program.
 
 The origin's agent starts both ranks with the launcher of the MPI that the program was compiled
 with. What it goes over is found out: the ranks say whether they share the memory, and whether the
@@ -51,9 +51,17 @@ _ON_TWO = {
 _A_TASK = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group"
 _ON_COMPONENTS = f"{_A_TASK}=0 --nodelist={{target}} : {_A_TASK}=1 --nodelist={{origin}}"
 
+#: Direction -> the program's options.
+_OPTIONS: dict[Direction, list[str]] = {
+    "write": [],
+    "read": ["--get"],
+    "both": ["--both"],
+    "receive": ["--receive"],
+}
+
 _ROW = re.compile(r"^row (\d{1,9}\.\d{6}) s (\d{1,18}) B$")
 _ARRIVED = re.compile(
-    r"^arrived (\d{1,18}) B by (shared|unshared) memory, target (sleeps|polls),"
+    r"^arrived (\d{1,18}) B by (shared|unshared) memory, target (sleeps|polls|receives),"
     r" (\d{1,9}\.\d{6}) s of its processor$"
 )
 _FAULT = re.compile(r"^mpi_put: (.+)")
@@ -64,7 +72,8 @@ _BATCH, _BATCH_B = 32, 2 << 20
 #: report's limit of onload, and as a share of a core, since it sleeps and looks at its memory.
 _TAKES_PART_S_B = 0.05e-9
 _TAKES_PART_SHARE = 0.01
-_TWO_SIDED = "two-sided"
+#: What it goes over if the target's processor receives what stands for writes, or messages.
+_TWO_SIDED, _RECEIVES = "two-sided", "receives"
 
 
 class ReportParser:
@@ -87,7 +96,7 @@ class ReportParser:
         if told := _ARRIVED.match(line):
             least_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
             is_costly = self._claimed_s > 0 and float(told[4]) > least_s
-            if told[3] == "polls" or is_costly:
+            if told[3] != "sleeps" or is_costly:
                 return Arrived(int(told[1]), self._received)
             over = "shared memory" if told[2] == "shared" else self._transport
             return Arrived(int(told[1]), over)
@@ -111,6 +120,8 @@ class MpiPut(Injector):
 
     def transport(self, writer: Writer) -> str:
         """One host's memory, or the named device, until the program has reported it (`Arrived`)."""
+        if self.direction == "receive":
+            return self._received(writer)
         if not _apart(writer):
             return "shared memory"
         return devices.transport(writer.device) if devices.is_rdma(writer.device) else "RDMA"
@@ -137,7 +148,7 @@ class MpiPut(Injector):
         command = [_program(), "--size", str(writer.message_b)]
         command += ["--footprint", str(self.footprint_b(writer))] if writer.footprint_b else []
         command += ["--target", writer.target] if _apart(writer) else []
-        command += {"write": [], "read": ["--get"], "both": ["--both"]}[self.direction]
+        command += _OPTIONS[self.direction]
         command += ["--rate", f"{writer.rate_b_s:.9g}"] if writer.rate_b_s else []
         return command if writer.buffer_node is None else [*command, "-m", str(writer.buffer_node)]
 
@@ -153,8 +164,12 @@ class MpiPut(Injector):
 
     def parser(self, writer: Writer) -> ReportParser:
         """Parses the lines of both ranks, which the launcher mixes."""
+        return ReportParser(self.transport(writer), self._received(writer))
+
+    def _received(self, writer: Writer) -> str:
+        """The transport if the target's processor receives."""
         kind = [devices.transport(writer.device)] if devices.is_rdma(writer.device) else []
-        return ReportParser(self.transport(writer), "+".join([*kind, _TWO_SIDED]))
+        return "+".join([*kind, _RECEIVES if self.direction == "receive" else _TWO_SIDED])
 
     def missing(self, device: str | None = None) -> str | None:
         """Looks for the program on PATH and where it is made, and for its launcher."""

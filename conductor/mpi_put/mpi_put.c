@@ -1,4 +1,5 @@
-// mpi_put: one-sided writes or reads of another rank's memory, see docs/injectors.md.
+// mpi_put: one-sided writes or reads of another rank's memory, or messages that it receives, see
+// docs/injectors.md.
 //
 // Of two ranks, one is the target. It calls nothing of MPI while the other, the origin, puts or
 // gets; it sleeps, and looks at a mark in its memory, to which the origin writes how many bytes
@@ -6,6 +7,7 @@
 // target has to receive: then it polls, and says so.
 #define _GNU_SOURCE
 #include <getopt.h>
+#include <limits.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -40,10 +42,11 @@ enum { NODES_MAX = 1024, POLICY_BIND = 2, WORD_BITS = 8 * sizeof(unsigned long) 
 enum { BEGUN, BYTES, ENDED, MARKS };
 
 static const char HELP[] =
-    "mpi_put [options]: one-sided writes or reads between two ranks of MPI\n"
+    "mpi_put [options]: one-sided writes or reads between two ranks of MPI, or messages\n"
     "\n"
     "  -g, --get           read the target's memory (write it)\n"
     "  -b, --both          write one half of it and read the other, as many bytes\n"
+    "      --receive       the target receives messages, two-sided (it sleeps)\n"
     "  -s, --size B        bytes of a message (65536)\n"
     "  -f, --footprint B   bytes of memory that messages pass through (a batch of them)\n"
     "  -r, --rate B/S      bytes per second, evenly spaced (as fast as possible)\n"
@@ -53,7 +56,7 @@ static const char HELP[] =
     "      --launcher      print how its MPI starts programs\n";
 
 struct options {
-    bool put, get;
+    bool put, get, receive;
     size_t message_b, footprint_b;
     double rate_b_s, duration_s;
     int node;
@@ -118,13 +121,14 @@ static size_t in_batch(size_t each_b)
 
 static void read_options(int argc, char **argv, struct options *o)
 {
-    enum { START = 256 };
+    enum { START = 256, RECEIVE };
     static const struct option known[] = {
         {"get", no_argument, NULL, 'g'},        {"both", no_argument, NULL, 'b'},
         {"size", required_argument, NULL, 's'}, {"rate", required_argument, NULL, 'r'},
         {"footprint", required_argument, NULL, 'f'},
         {"node", required_argument, NULL, 'm'},
         {"target", required_argument, NULL, 't'},
+        {"receive", no_argument, NULL, RECEIVE},
         {"duration", required_argument, NULL, 'd'}, {"launcher", no_argument, NULL, START},
         {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
     };
@@ -138,6 +142,7 @@ static void read_options(int argc, char **argv, struct options *o)
         case 'r': o->rate_b_s = number("--rate", optarg, 1, 1e15); break;
         case 'm': o->node = (int)whole("--node", optarg, 0, NODES_MAX - 1); break;
         case 't': o->target = optarg; break;
+        case RECEIVE: o->receive = true; break;
         case 'd': o->duration_s = number("--duration", optarg, 0.01, 1e6); break;
         case START: puts(LAUNCHER); exit(0);
         case 'h': fputs(HELP, stdout); exit(0);
@@ -147,14 +152,19 @@ static void read_options(int argc, char **argv, struct options *o)
         quit(2, "%s: not an option, see --help", argv[optind]);
     if (o->footprint_b > 0 && o->footprint_b < o->message_b)
         quit(2, "--footprint %zu: at least a message, %zu, is needed", o->footprint_b, o->message_b);
+    if (o->receive && (o->get || o->message_b < sizeof(uint64_t) || o->message_b > INT_MAX))
+        quit(2, "--receive: messages of 8 to %d bytes in one direction are needed", INT_MAX);
     o->data_b = o->footprint_b > 0 ? o->footprint_b : in_batch(o->message_b) * o->message_b;
-    o->piece_b = o->message_b < PIECE_B ? o->message_b : PIECE_B;
-    if (o->rate_b_s > 0 && o->piece_b > UNSPLIT_B) {
+    if (o->receive)
+        o->data_b -= o->data_b % o->message_b; // whole messages
+    o->piece_b = o->receive || o->message_b < PIECE_B ? o->message_b : PIECE_B;
+    if (o->rate_b_s > 0 && !o->receive && o->piece_b > UNSPLIT_B) {
         const double part_b = o->rate_b_s * EVEN_S;
         if (part_b < (double)o->piece_b)
             o->piece_b = part_b < UNSPLIT_B ? UNSPLIT_B : (size_t)part_b / LINE_B * LINE_B;
     }
-    o->step_b = (o->rate_b_s > 0 ? 1 : in_batch(o->piece_b)) * o->piece_b;
+    const bool one = o->rate_b_s > 0 || o->receive;
+    o->step_b = (one ? 1 : in_batch(o->piece_b)) * o->piece_b;
     o->step_b = o->step_b < o->data_b ? o->step_b : o->data_b;
     o->read_at = o->put && o->get ? o->data_b : 0;
     o->marks_at = (o->read_at + o->data_b + sizeof(uint64_t) - 1) / sizeof(uint64_t) *
@@ -337,9 +347,44 @@ static void post(const struct options *o, char *data, size_t from, size_t size_b
     }
 }
 
-static void send(const struct options *o, char *data, int target, MPI_Win window)
+// Sends bytes as one message, which ends in how many came before: the target checks that.
+static void send_message(char *data, size_t size_b, uint64_t before_b, int target)
 {
-    uint64_t marks[MARKS] = {0};
+    if (size_b >= sizeof before_b)
+        memcpy(data + size_b - sizeof before_b, &before_b, sizeof before_b);
+    MPI_Send(data, (int)size_b, MPI_BYTE, target, 0, MPI_COMM_WORLD);
+}
+
+// Receives messages until an empty one, and counts their bytes.
+static void receive_messages(const struct options *o, char *data, int origin)
+{
+    const double before_s = processor_s();
+    double reported_s = now_s();
+    uint64_t arrived_b = 0;
+    int got_b = 1;
+    while (got_b > 0) {
+        char *at = data + arrived_b % o->data_b;
+        MPI_Status status;
+        MPI_Recv(at, (int)o->message_b, MPI_BYTE, origin, 0, MPI_COMM_WORLD, &status);
+        MPI_Get_count(&status, MPI_BYTE, &got_b);
+        uint64_t told_b = arrived_b;
+        if (got_b > 0)
+            memcpy(&told_b, at + (size_t)got_b - sizeof told_b, sizeof told_b);
+        if (told_b != arrived_b)
+            quit(3, "a message is missing: %ju B came before it, not %ju", (uintmax_t)told_b,
+                 (uintmax_t)arrived_b);
+        arrived_b += (uint64_t)got_b;
+        if (now_s() - reported_s < ROW_S && got_b > 0)
+            continue;
+        printf("arrived %ju B by unshared memory, target receives, %.6f s of its processor\n",
+               (uintmax_t)arrived_b, processor_s() - before_s);
+        reported_s = now_s();
+    }
+}
+
+// Locks the target's window, and waits until the target looks at it.
+static void open_window(const struct options *o, uint64_t *marks, int target, MPI_Win window)
+{
     // Without MPI_MODE_NOCHECK, with which Open MPI 4.1 writes nothing over tcp. To grant a lock may
     // take the target's processor, to write afterwards should not.
     MPI_Win_lock(MPI_LOCK_SHARED, target, 0, window);
@@ -350,6 +395,13 @@ static void send(const struct options *o, char *data, int target, MPI_Win window
     marks[BEGUN] = 1;
     write_marks(o, marks, target, window);
     MPI_Win_flush(target, window);
+}
+
+static void send(const struct options *o, char *data, int target, MPI_Win window)
+{
+    uint64_t marks[MARKS] = {0};
+    if (!o->receive)
+        open_window(o, marks, target, window);
     const double began_s = now_s();
     double at_s = began_s, row_s = began_s; // when the last row ended
     uint64_t row_b = 0;
@@ -359,10 +411,14 @@ static void send(const struct options *o, char *data, int target, MPI_Win window
         const size_t left_b = o->data_b - from, size_b = left_b < o->step_b ? left_b : o->step_b;
         if (o->rate_b_s > 0)
             wait_for_turn(o, &limiter, size_b);
-        // Of bytes that are complete: between two flushes there is no order.
-        write_marks(o, marks, target, window);
-        post(o, data, from, size_b, target, window);
-        MPI_Win_flush(target, window);
+        if (o->receive) {
+            send_message(data + from, size_b, marks[BYTES], target);
+        } else {
+            // Of bytes that are complete: between two flushes there is no order.
+            write_marks(o, marks, target, window);
+            post(o, data, from, size_b, target, window);
+            MPI_Win_flush(target, window);
+        }
         marks[BYTES] += size_b;
         from = (from + size_b) % o->data_b;
         at_s = now_s();
@@ -373,6 +429,10 @@ static void send(const struct options *o, char *data, int target, MPI_Win window
         }
     }
     printf("sent %ju B\n", (uintmax_t)marks[BYTES]);
+    if (o->receive) {
+        send_message(data, 0, 0, target);
+        return;
+    }
     marks[ENDED] = 1;
     write_marks(o, marks, target, window);
     MPI_Win_unlock(target, window);
@@ -404,7 +464,9 @@ int main(int argc, char **argv)
         quit(3, "this MPI keeps a second copy of a window: its memory cannot be looked at");
     const bool shared = share_memory(rank == target, target, memory);
     forget_names();
-    if (rank == target)
+    if (rank == target && o.receive)
+        receive_messages(&o, memory, !target);
+    else if (rank == target)
         receive((const volatile uint64_t *)(memory + o.marks_at), shared);
     else
         send(&o, memory, target, window);

@@ -25,7 +25,7 @@ from records.plan import MOST_NODES
 from records.sample import Level
 from records.treatment import Treatment
 from reframe_tests.crossing import Cell, cross
-from reframe_tests.factors import lacking
+from reframe_tests.factors import app_cores, lacking
 from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest, scale
 from reframe_tests.scaling import SCHEDULED
 
@@ -163,8 +163,9 @@ def swept(entry: Entry, machine: Machine) -> list[Entry]:
     if entry.sweep is None:
         return [entry]
     facts = machine.node_facts()
-    app_cpus, _ = machine.split_cpus()
-    most = max(1, (len(app_cpus) or facts.cores) // facts.sockets)
+    reserved = entry.set.get("reserved_cores", -1)
+    cores = app_cores(machine, reserved if isinstance(reserved, int) else -1)
+    most = max(1, cores // facts.sockets)
     if entry.set.get("socket") == "all":
         most *= facts.sockets
     numbers = evenly_spaced(most) if entry.sweep.cores == "few" else range(1, most + 1)

@@ -88,6 +88,7 @@ LIMITED = {**HERE, "rate_b_s": 1.25e8, "buffer_node": 1}
             f"/opt/mpiexec -n 2 {_PUT} --rate 125000000 -m 1",
         ),
         ("mpi_put_both", "mpiexec", HERE, f"mpiexec -n 2 {_PUT} --both"),
+        ("mpi_put_receive", "mpiexec", HERE, f"mpiexec -n 2 {_PUT} --receive"),
         (
             *("mpi_put_read", "mpiexec", {**HERE, "origin": "n2"}),
             f"mpiexec -n 2 -host n1,n2 {_PUT} --target n1 --get",

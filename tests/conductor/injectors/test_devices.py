@@ -69,6 +69,12 @@ def test_soft_devices_are_emulation_and_real_ones_are_not():
     assert len(emulations(pl.Series(transports[2:]))) == 1
 
 
+def test_messages_that_are_received_are_named_with_the_device():
+    receives = INJECTORS["mpi_put_receive"]
+    transports = [receives.transport(writer(device=name)) for name in ("mlx5_0", "rxe0", None)]
+    assert transports == ["InfiniBand+receives", "soft-RoCE+receives", "receives"]
+
+
 @pytest.mark.parametrize(
     ("target", "device", "transport", "takes_part"),
     [

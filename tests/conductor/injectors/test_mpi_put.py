@@ -98,13 +98,39 @@ def test_what_it_claims_is_what_the_target_finds_in_its_memory(made, mpi):
             assert rate_b_s(found) > 1e6  # one core copies at gigabytes a second, if it is let
 
 
+def test_the_target_counts_the_messages_that_it_receives(made, mpi):
+    """Whole messages, of which it has seen as many bytes as the origin says."""
+    for words in (["-s", 8 * MIB], ["-s", 1000, "--footprint", 70000])[
+        : 2 if mpi == "mpich" else 1
+    ]:
+        done = run(made(mpi), "-d", 0.6, "--receive", *words)
+        assert done.returncode == 0, done.stderr
+        sent_b = int(re.search(r"^sent (\d+) B$", done.stdout, re.MULTILINE)[1])
+        found = meanings("mpi_put_receive", done.stdout)
+        assert last_arrival(found) == Arrived(sent_b, "receives")
+        assert sent_b > 0
+        assert sent_b % words[1] == 0
+        # It waits for messages: it takes its processor's time, which one-sided writes do not.
+        used = re.findall(r"target receives, (\S+) s", done.stdout)
+        assert float(used[-1]) > 0
+
+
 @pytest.mark.parametrize(
-    "words", [["--get"], ["--both", "-r", "200e6"], ["--footprint", "70000", "-s", "65536"]]
+    "words",
+    [
+        ["--get"],
+        ["--both", "-r", "200e6"],
+        ["--footprint", "70000", "-s", "65536"],
+        ["--receive", "-s", "1000", "-r", "5e6"],
+    ],
 )
 def test_under_sanitizers(made, words):
     done = run(made("mpich", "mpi_put-asan"), "-d", 1.2, *words, ASAN_OPTIONS="detect_leaks=0")
     assert done.returncode == 0, done.stderr
     assert rate_b_s(meanings("mpi_put", done.stdout)) > 0
+
+
+RECEIVED = "--receive: messages of 8 to 2147483647 bytes in one direction are needed"
 
 
 def start(program):
@@ -119,6 +145,8 @@ def start(program):
         (["--size", "1.5"], "--size 1.5: a whole number is needed"),
         (["--rate", "0"], "--rate 0: a number from 1 to 1e+15 is needed"),
         (["--footprint", "9"], "--footprint 9: at least a message, 65536, is needed"),
+        (["--receive", "-s", "7"], RECEIVED),
+        (["--receive", "--get"], RECEIVED),
         (["--node", "1024"], "--node 1024: a number from 0 to 1023 is needed"),
         (["write"], "write: not an option, see --help"),
     ],

@@ -197,6 +197,14 @@ def test_a_target_that_polls_is_emulation_whatever_is_fast(name):
     assert "not RDMA" in caveat
 
 
+def test_messages_that_the_target_receives_are_named_so():
+    line = "arrived 67108864 B by unshared memory, target receives, 0.000100 s of its processor"
+    assert meanings("mpi_put_receive", line) == [Arrived(67108864, "receives")]
+    (caveat,) = emulations(pl.Series(["receives"]))
+    assert "two-sided" in caveat
+    assert "not RDMA" in caveat
+
+
 def test_a_progress_thread_of_the_target_is_emulation_too():
     """A gigabyte in a second: 0.04 s of its processor are below the limit of onload, 0.06 not."""
     row = "row 1.000000 s 1000000000 B\n"

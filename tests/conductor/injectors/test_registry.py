@@ -16,6 +16,7 @@ from tests.reframe_tests.command import script
     [
         (("ibwrite", "write"), "'ibwrite': allowed are perftest, ucx, mpi_put, spin,"),
         (("ucx", "both"), r"'ucx': .* both; allowed: mpi_put$"),
+        (("perftest", "receive"), r"'perftest': .* receive; allowed: mpi_put$"),
         (("ucx", "up"), "direction 'up': allowed are write, read, both"),
     ],
 )
@@ -29,6 +30,7 @@ def test_an_unknown_injector_or_direction_is_refused_with_the_known_ones(asked, 
     [
         *[("perftest read", "perftest_read"), ("ucx read", "ucx_read"), ("ucx write", "ucx")],
         *[("ucx_read read", "ucx_read"), ("mpi_put both", "mpi_put_both"), ("spin read", "spin")],
+        ("mpi_put receive", "mpi_put_receive"),
     ],
 )
 def test_a_direction_picks_the_counterpart_of_the_same_program(asked, found):
@@ -40,7 +42,7 @@ def test_a_direction_picks_the_counterpart_of_the_same_program(asked, found):
     [
         ("perftest perftest_read", "after a row", "program", True, 1.0, False),
         ("ucx ucx_read", "anytime", "agent", True, 1.0, False),
-        ("mpi_put mpi_put_both", "on one host", "program", False, 0.25, True),
+        ("mpi_put mpi_put_both mpi_put_receive", "on one host", "program", False, 0.25, True),
         ("mpi_put_read", "on one host", "program", False, 0.25, False),
     ],
 )

@@ -203,6 +203,11 @@ CASES = {
         # 8 of 32 cores, each 31 / 7 more than the one before.
         [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in (1, 5, 10, 14, 19, 23, 28, 32)],
     ),
+    # 8 of 31 cores: one of 64 is left free, and (64 - 1) / 2 is 31.5. Each has 30 / 7 more.
+    "contention_model_receive": (
+        "example_slurm",
+        [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in (1, 5, 10, 14, 18, 22, 27, 31)],
+    ),
     # 32 cores of a socket on every pair of 8 NUMA nodes, a calibration's first.
     "contention_model_all": (
         "example_slurm",
