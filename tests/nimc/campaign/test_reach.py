@@ -31,7 +31,13 @@ MOST_OFTEN = 83 / 100
 CAMPAIGNS = sorted(path.stem for path in (ROOT / "campaigns").glob("*.yaml"))
 #: What asks for several nodes, NUMA nodes or rails; one host also has the control to surpass.
 ON_A_CLUSTER = {
-    *("core_reservation_scaling", "scaling", "scaling_quick", "scaling_rxe"),
+    *(
+        "core_reservation_scaling",
+        "core_reservation_scaling_quick",
+        "scaling",
+        "scaling_quick",
+        "scaling_rxe",
+    ),
     *("numa", "multirail", "multirail_quick"),
 }
 
