@@ -19,6 +19,8 @@ import numpy as np
 import polars as pl
 
 from analysis.effects.result import Result, Verdict
+from analysis.questions.question import Question, answer
+from analysis.report.data import RunData, load_run
 from analysis.samples.columns import read_samples
 from records import chain
 from records.arms import BASELINE, arm_of, name_of, natural, parts_of
@@ -342,6 +344,23 @@ def sample(**changes: object) -> Sample:
     }
     key = "{case}/{block}/{pair}/{arm}/{attempt}".format(**fields)
     return Sample(**{"key": key, **fields})  # type: ignore[arg-type]
+
+
+def loaded_run(
+    run: Path,
+    found: list[Sample],
+    head: RunHeader | None = None,
+    record: object = None,
+    *,
+    force: bool = False,
+) -> RunData:
+    """The data of a run that `write_run` writes."""
+    return load_run(write_run(run, found, head, record), force=force)
+
+
+def answered(question: Question, run: Path) -> pl.DataFrame:
+    """What a question of the report answers for the run in this folder."""
+    return answer(question, load_run(run))
 
 
 def write_run(

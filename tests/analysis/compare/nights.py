@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.report.data import RunData, load_run
-from tests.analysis.synthetic import STREAM, Case, header, on_hosts, samples, write_run
+from analysis.report.data import RunData
+from tests.analysis.synthetic import STREAM, Case, header, loaded_run, on_hosts, samples
 
 
 def night(
@@ -20,10 +20,10 @@ def night(
     found = [each for case in cases for each in samples(case, pairs=pairs, seed=seed)]
     head = header(**{"run": folder.name, **changes})
     if node is None:
-        return load_run(write_run(folder, found, head))
+        return loaded_run(folder, found, head)
     host = f"node-of-{folder.name}"
     record = {"nodes": {host: node}, "seed": seed}
-    return load_run(write_run(folder, [on_hosts(each, host) for each in found], head, record))
+    return loaded_run(folder, [on_hosts(each, host) for each in found], head, record)
 
 
 def nights(folder: Path, name: str, *effects: float) -> list[RunData]:

@@ -33,7 +33,7 @@ from tests.analysis.subjects import (
     made_paper_tables,
     made_scaling,
 )
-from tests.analysis.synthetic import STREAM, Case, samples, write_run
+from tests.analysis.synthetic import STREAM, Case, loaded_run, samples, write_run
 
 _GOLDEN = Path(__file__).with_name("golden")
 Maker = Callable[[Path], Path]
@@ -120,7 +120,7 @@ _FIRST = {"on": {"rate": "full"}, "aa": {"rate": 0}}
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("case", [STREAM, replace(STREAM, factors=_FIRST)])
 def test_a_run_of_writes_alone_has_no_other_sections(tmp_path: Path, case: Case) -> None:
-    run = load_run(write_run(tmp_path / "run", samples(case, pairs=8)))
+    run = loaded_run(tmp_path / "run", samples(case, pairs=8))
     parts: list[tuple[Part, object]] = [
         ("machine", [run]),
         ("lead", run),

@@ -11,9 +11,8 @@ import pytest
 from analysis.questions.estimators import difference, median, ratio, ratio_of_sets
 from analysis.questions.question import Limit, Question, answer, shared
 from analysis.questions.shown import answered, figure, section, spread, whole_rows
-from analysis.report.data import load_run
 from analysis.statistics.interval import Estimate
-from tests.analysis.synthetic import LAMMPS, samples, write_run
+from tests.analysis.synthetic import LAMMPS, loaded_run, samples
 
 
 def first(rows):
@@ -229,7 +228,7 @@ def test_figures_have_the_unit_of_their_name_and_the_decimals_of_their_interval(
 
 
 def test_a_question_is_answered_once_a_run(tmp_path):
-    run = load_run(write_run(tmp_path / "run", samples(LAMMPS, pairs=2)))
+    run = loaded_run(tmp_path / "run", samples(LAMMPS, pairs=2))
     asked_for = []
     question = replace(asked(ROWS), rows=lambda of: asked_for.append(of) or ROWS)
     assert answered(question, run) is answered(question, run)

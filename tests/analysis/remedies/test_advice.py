@@ -11,19 +11,19 @@ from analysis.questions.question import columns_of
 from analysis.remedies.advice import Advice, advise, sentences, where
 from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing, costs_nothing
-from analysis.report.data import RunData, load_run
+from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
 from records.checkout import ROOT
 from tests.analysis.remedies.made_core import CORE
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import LAMMPS, samples, write_run
+from tests.analysis.synthetic import LAMMPS, loaded_run, samples
 
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     """Four pairs in each of three allocations."""
     found = samples(CORE, blocks=3, pairs=4)
-    return load_run(write_run(tmp_path_factory.mktemp("core") / "run", found))
+    return loaded_run(tmp_path_factory.mktemp("core") / "run", found)
 
 
 def test_the_right_remedy_is_recommended(core: RunData) -> None:
@@ -55,11 +55,11 @@ def test_without_a_share_of_traffic_the_break_even_is_all_that_is_said(core: Run
 
 
 def test_a_run_without_remedies_has_none(tmp_path: Path) -> None:
-    plain = load_run(write_run(tmp_path / "plain" / "run", samples(LAMMPS, blocks=3, pairs=4)))
+    plain = loaded_run(tmp_path / "plain" / "run", samples(LAMMPS, blocks=3, pairs=4))
     found = advise([plain])
     assert found.remedies == []
     assert sentences(found)[1].startswith("No remedy was tried")
-    empty = advise([load_run(write_run(tmp_path / "empty" / "run", []))])
+    empty = advise([loaded_run(tmp_path / "empty" / "run", [])])
     assert sentences(empty)[0].startswith("No loss can be stated")
 
 
@@ -71,7 +71,7 @@ def _keys(found: object) -> set[str]:
 
 
 def test_the_document_and_its_documented_keys(tmp_path: Path) -> None:
-    run = load_run(write_run(tmp_path / "run", swept(sweep(noise=0.05), pairs=8)))
+    run = loaded_run(tmp_path / "run", swept(sweep(noise=0.05), pairs=8))
     document = json.loads(json.dumps(advise([run], 0.5).as_dict()))
     assert document["schema"] == 4
     assert document["traffic_share"] == 0.5

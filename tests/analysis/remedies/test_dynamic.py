@@ -8,10 +8,10 @@ import pytest
 from analysis.questions.question import answer
 from analysis.remedies.advice import advise, of_dynamic
 from analysis.remedies.dynamic import DYNAMIC, STRATEGIES
-from analysis.report.data import RunData, load_run
+from analysis.report.data import RunData
 from tests.analysis.remedies.made_core import CORE
 from tests.analysis.remedies.sweeps import SAME_RATE_B_S, sweep, swept
-from tests.analysis.synthetic import LAMMPS, samples, write_run
+from tests.analysis.synthetic import LAMMPS, loaded_run, samples
 
 
 def speeds(run: RunData, share: float, traffic: str = "on") -> list[float]:
@@ -23,14 +23,14 @@ def speeds(run: RunData, share: float, traffic: str = "on") -> list[float]:
 def core(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     """Times 1 and, with writes, 1.5; with the core 1.05 and 1.1. No sweep of rates."""
     exact = replace(CORE, noise=0.0)
-    return load_run(write_run(tmp_path_factory.mktemp("core") / "run", samples(exact, pairs=6)))
+    return loaded_run(tmp_path_factory.mktemp("core") / "run", samples(exact, pairs=6))
 
 
 @pytest.fixture(scope="module")
 def rates(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     """14 - 0.3 x GB/s, with the core 12.8 - 0.1 x: as fast with it from 6 GB/s on."""
     exact = replace(sweep(noise=0.0), pair_noise=0.0)
-    return load_run(write_run(tmp_path_factory.mktemp("rates") / "run", swept(exact, pairs=6)))
+    return loaded_run(tmp_path_factory.mktemp("rates") / "run", swept(exact, pairs=6))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_without_a_sweep_it_is_reserved_while_there_is_traffic(
 def test_a_core_that_never_helps_is_never_reserved(tmp_path: Path) -> None:
     """With the core 1.6 instead of 1.5 under traffic."""
     worse = replace(CORE, noise=0.0, effects={**CORE.effects, "on@reserved_cores=1": 1.6})
-    run = load_run(write_run(tmp_path / "run", samples(worse, pairs=6)))
+    run = loaded_run(tmp_path / "run", samples(worse, pairs=6))
     never, always, dynamic = speeds(run, 0.5)
     assert dynamic == never > always
 
@@ -87,6 +87,6 @@ def test_the_picture_has_each_strategy_over_the_share_of_traffic(core: RunData) 
 
 
 def test_a_run_without_a_reserved_core_has_none(tmp_path: Path) -> None:
-    run = load_run(write_run(tmp_path / "run", samples(LAMMPS, pairs=6)))
+    run = loaded_run(tmp_path / "run", samples(LAMMPS, pairs=6))
     assert advise([run]).dynamic == []
     assert answer(DYNAMIC, run).is_empty()

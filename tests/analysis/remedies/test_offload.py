@@ -11,6 +11,7 @@ from analysis.report.data import load_run
 from analysis.report.page import render
 from analysis.subjects.processing import PROCESSOR_TIME
 from tests.analysis.remedies.made_offload import made_run
+from tests.analysis.synthetic import answered
 
 
 def found(*given, claim=None, **more):
@@ -39,9 +40,7 @@ def test_the_word_follows_the_time_per_byte_and_stands_beside_the_claim(tmp_path
 )
 def test_what_traffic_takes_of_a_core_stands_beside_the_papers(tmp_path, s_gb, against):
     """At 7.8 GB/s 0.0005 s/GB are 0.4 % of a core, 0.0025 s/GB 2 %."""
-    (text,) = sentences_of(
-        PROCESSOR_TIME, answer(PROCESSOR_TIME, load_run(made_run(tmp_path, s_gb)))
-    )
+    (text,) = sentences_of(PROCESSOR_TIME, answered(PROCESSOR_TIME, made_run(tmp_path, s_gb)))
     said = re.search(r"melt on: traffic took (\S+) % of a core .*, (.*?) the 2%", text)
     assert float(said[1]) == pytest.approx(100 * 7.8 * s_gb, rel=0.35)
     assert said[2] == against

@@ -13,6 +13,7 @@ from analysis.subjects import rails
 from records.sample import Better
 from tests.analysis.made_counters import write_rows
 from tests.analysis.remedies.made_rails import CALLS, MESSAGES, SHARES, TIMES, WRITERS, case, made
+from tests.analysis.synthetic import answered
 
 # Made runs of a multirail campaign, with known truth. Nothing here was measured.
 
@@ -21,7 +22,7 @@ PAIRS = 10
 
 
 def test_figure_1_has_one_value_a_pair(tmp_path: Path) -> None:
-    table = answer(rails.CALLS, load_run(made(tmp_path, case(), pairs=PAIRS)))
+    table = answered(rails.CALLS, made(tmp_path, case(), pairs=PAIRS))
     assert table["kind"].to_list() == list(SHARES)
     assert table["n"].to_list() == [PAIRS] * 2  # off and aa of a pair
     assert table["share"].to_list() == pytest.approx(list(SHARES.values()), rel=0.02)
@@ -30,7 +31,7 @@ def test_figure_1_has_one_value_a_pair(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_figure_2_has_the_speed_of_each_policy(tmp_path: Path, better: Better) -> None:
-    table = answer(rails.POLICIES, load_run(made(tmp_path, case(better=better))))
+    table = answered(rails.POLICIES, made(tmp_path, case(better=better)))
     truth = {("mpi_rail", arm, p): 1 / time for arm in ("off", "on") for p, time in TIMES.items()}
     truth |= {("writer_rail", "on", policy): 1 / time for policy, time in WRITERS.items()}
     expected = {key: speed for key, speed in truth.items() if key[2] != "default"}

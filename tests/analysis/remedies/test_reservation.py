@@ -8,14 +8,13 @@ import pytest
 from analysis.remedies import net
 from analysis.remedies.advice import advise
 from analysis.remedies.standing import Standing
-from analysis.report.data import load_run
 from records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import Case, crossed, remedies, samples, write_run
+from tests.analysis.synthetic import Case, crossed, loaded_run, remedies, samples
 
 
 def rows_of(folder: Path, runs: list[Sample], share: float = 1.0) -> list[net.Remedy]:
-    return net.remedies(load_run(write_run(folder / "run", runs)), share).to_dicts()
+    return net.remedies(loaded_run(folder / "run", runs), share).to_dicts()
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
@@ -104,6 +103,6 @@ def test_both_sides_of_levels_in_different_jobs_must_be_sound(odd: int, tmp_path
         cases = [base, replace(base, name="stream@core_spec=1", base=5.0)]
         cases[odd] = replace(cases[odd], **changes)  # type: ignore[arg-type]
         made = [each for case in cases for each in samples(case, blocks=3, pairs=6)]
-        (row,) = advise([load_run(write_run(tmp_path / name, made))]).remedies
+        (row,) = advise([loaded_run(tmp_path / name, made)]).remedies
         assert bool(row["emulated"]) == (name == "emulated")
         assert (row["standing"] is Standing.UNSTABLE) == (name == "unstable")

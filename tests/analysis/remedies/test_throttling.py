@@ -9,14 +9,14 @@ import pytest
 
 from analysis.questions.question import answer
 from analysis.remedies.throttling import RUNS, THROTTLING, by_level, fitted
-from analysis.report.data import RunData, load_run
+from analysis.report.data import RunData
 from records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import CROSSOVER_B_S, SAME_RATE_B_S, SLOPE, sweep, swept
-from tests.analysis.synthetic import result, write_run
+from tests.analysis.synthetic import loaded_run, result
 
 
 def loaded(folder: Path, found: list[Sample]) -> RunData:
-    return load_run(write_run(folder / "run", found))
+    return loaded_run(folder / "run", found)
 
 
 def rows_of(folder: Path, found: list[Sample]) -> list[dict[str, Any]]:

@@ -35,7 +35,16 @@ from tests.analysis.subjects.made_causes import made_run, with_nodes
 from tests.analysis.subjects.made_levels import of_levels
 from tests.analysis.subjects.made_numa import TWO_NODES, run_of
 from tests.analysis.subjects.made_scaling import run_of as scales
-from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, remedies, samples, write_run
+from tests.analysis.synthetic import (
+    LAMMPS,
+    STREAM,
+    header,
+    loaded_run,
+    reject,
+    remedies,
+    samples,
+    write_run,
+)
 from tests.captures import RUN_QUICK
 
 pytestmark = [pytest.mark.browser, needs_chromium]
@@ -52,12 +61,12 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def _by_factor(folder: Path) -> str:
-    return page.render([load_run(write_run(folder / "run", swept(sweep(), pairs=6)))])
+    return page.render([loaded_run(folder / "run", swept(sweep(), pairs=6))])
 
 
 def _by_level(folder: Path) -> str:
     case = of_levels({"load": ["read", "write", "copy"], "place": ["nic", "other"], "node": [0, 1]})
-    return page.render([load_run(write_run(folder / "run", samples(case, pairs=6)))])
+    return page.render([loaded_run(folder / "run", samples(case, pairs=6))])
 
 
 def _numa(folder: Path) -> str:

@@ -28,6 +28,7 @@ from tests.analysis.synthetic import (
     STREAM,
     commands,
     header,
+    loaded_run,
     of_two_units,
     reject,
     samples,
@@ -44,7 +45,7 @@ def _found() -> list[Sample]:
 
 
 def _run(tmp_path: Path, found: list[Sample] | None = None, **changes: object) -> RunData:
-    return load_run(write_run(tmp_path / "run", found or _found(), header(**changes)))
+    return loaded_run(tmp_path / "run", found or _found(), header(**changes))
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +244,7 @@ def test_runs_that_lack_samples_or_an_end_have_a_page(tmp_path: Path) -> None:
     # Without an effect the table has what there is.
     repeated = samples(replace(STREAM, effects={"aa": 1.0}), pairs=6)
     assert "Slowdown by workload" in well_formed(_run(tmp_path / "repeated", repeated))
-    empty = load_run(write_run(tmp_path / "empty", []))
+    empty = loaded_run(tmp_path / "empty", [])
     assert "No samples." in well_formed(empty)
     assert summary(empty)[0].startswith("Nothing was measured")
     many = [reject(s, "rejected", "slow") for s in samples(STREAM, pairs=51)]

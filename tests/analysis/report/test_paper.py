@@ -6,11 +6,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from analysis.report.data import RunData, load_run
+from analysis.report.data import RunData
 from analysis.report.paper import write_for_paper
 from analysis.report.plots import Hover, Picture
 from records.latex import escaped, tabular
-from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
+from tests.analysis.synthetic import LAMMPS, STREAM, header, loaded_run, samples
 
 #: Width of columns in points of PDF and SVG, 72 an inch.
 POINTS = {"ieee-column": 252.0, "ieee-page": 515.52, "acm-column": 239.76, "acm-page": 504.0}
@@ -19,7 +19,7 @@ POINTS = {"ieee-column": 252.0, "ieee-page": 515.52, "acm-column": 239.76, "acm-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     found = samples(STREAM, pairs=6) + samples(LAMMPS, pairs=6)
-    return load_run(write_run(tmp_path_factory.mktemp("paper") / "run", found, header()))
+    return loaded_run(tmp_path_factory.mktemp("paper") / "run", found, header())
 
 
 @pytest.fixture(scope="module")

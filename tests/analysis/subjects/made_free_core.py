@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.report.data import RunData, load_run
+from analysis.report.data import RunData
 from records.sample import NodeConditions
-from tests.analysis.synthetic import HOST, Case, crossed, header, samples, write_run
+from tests.analysis.synthetic import HOST, Case, crossed, header, loaded_run, samples
 
 #: Figure 6c's price of 6.4 %. With a free core Daly's writes cost nothing, constant ones 10 %.
 CORE = 1.064
@@ -35,4 +35,4 @@ def made(
     ]
     record = {"nodes": {HOST: {"interrupts": interrupts}}}
     head = header(facts={"site": {"device": "mlx5_0:1"}})
-    return load_run(write_run(folder / "run", found, head, record))
+    return loaded_run(folder / "run", found, head, record)

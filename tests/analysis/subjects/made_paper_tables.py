@@ -5,9 +5,9 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from analysis.report.data import RunData, load_run
+from analysis.report.data import RunData
 from records.sample import Sample
-from tests.analysis.synthetic import Case, changed, samples, write_run
+from tests.analysis.synthetic import Case, changed, loaded_run, samples, write_run
 
 #: Ten runs of mean 11 (six of them 1 away), and of mean 22 (squares of the distances: 18); then
 #: one more, which the paper's ten leave out.
@@ -42,7 +42,7 @@ def under(
 
 def load(tmp_path: Path, *found: list[Sample]) -> RunData:
     # Samples of several cases and arms are mixed, which no conductor does.
-    return load_run(write_run(tmp_path / "run", list(chain(*found))), force=True)
+    return loaded_run(tmp_path / "run", list(chain(*found)), force=True)
 
 
 def one_node(folder: Path) -> Path:

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.report.data import RunData, load_run
-from tests.analysis.synthetic import STARTED_S, Case, header, reject, samples, write_run
+from analysis.report.data import RunData
+from tests.analysis.synthetic import STARTED_S, Case, header, loaded_run, reject, samples
 
 EFFECTS = {"daly": 1.5, "constant": 1.2, "aa": 1.0}
 
@@ -27,4 +27,4 @@ def run_of(
     ]
     found[5] = reject(found[5], "rejected", "too late")
     head = header(started_s=STARTED_S + later_s)
-    return load_run(write_run(folder / "run", found, head), force=True)
+    return loaded_run(folder / "run", found, head, force=True)

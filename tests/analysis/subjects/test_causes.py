@@ -12,8 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.questions.question import Question, answer, sentences_of
-from analysis.report.data import load_run
+from analysis.questions.question import Question, sentences_of
 from analysis.subjects import causes
 from analysis.subjects.causes import STALLS, TIME, hit_more, of_r, pearson, worst_ranks
 from analysis.subjects.published import paper
@@ -32,13 +31,13 @@ from tests.analysis.made_counters import (
 from tests.analysis.made_counters import STALLS as STALLED
 from tests.analysis.subjects.made_causes import LAMMPS, made_run, priced, with_nodes
 from tests.analysis.synthetic import LAMMPS as PLAIN
-from tests.analysis.synthetic import remedies, samples, write_run
+from tests.analysis.synthetic import answered, remedies, samples, write_run
 
 Rows = list[dict[str, Any]]
 
 
 def rows(run: Path, question: Question) -> Rows:
-    return answer(question, load_run(run)).to_dicts()
+    return answered(question, run).to_dicts()
 
 
 def change_of(run: Path, role: str) -> dict[str, Any]:
@@ -98,7 +97,7 @@ def test_without_two_ranks_of_which_one_grew_most_there_is_no_worst(pairs):
 def test_a_rank_with_twice_the_misses_is_named_and_others_are_not(tmp_path):
     run = made_run(tmp_path, [CASES[0], LAMMPS])
     write_counts(run, LAMMPS, with_tool(samples(LAMMPS, pairs=8)), worst=2)
-    table = answer(causes.CHANGES, load_run(run)).filter(treatment="on")
+    table = answered(causes.CHANGES, run).filter(treatment="on")
     of = {(row["case"], row["role"]): row for row in table.to_dicts()}
     for role in ("L1 misses", "L2 misses", "L3 misses"):
         row = of["lammps", role]
@@ -230,7 +229,7 @@ def test_the_presets_of_figure_4_have_the_papers_table(tmp_path):
 
 
 def test_stalled_cycles_are_not_called_stalls_on_memory(tmp_path):
-    table = answer(causes.LOSSES, load_run(made_run(tmp_path, tool=FIGURE_4)))
+    table = answered(causes.LOSSES, made_run(tmp_path, tool=FIGURE_4))
     (row,) = table.to_dicts()
     assert (row["role"], row["word"]) == (causes.STALLED, "stalled cycles")
     assert row["share_low"] <= 0.8 <= row["share_high"]
@@ -242,7 +241,7 @@ def test_stalled_cycles_are_not_called_stalls_on_memory(tmp_path):
 
 def test_a_rank_with_twice_the_misses_is_named_by_the_presets_too(tmp_path):
     run = made_run(tmp_path, [LAMMPS], tool=FIGURE_4, worst=2)
-    (text,) = hit_more(answer(causes.CHANGES, load_run(run)).filter(treatment="on"))
+    (text,) = hit_more(answered(causes.CHANGES, run).filter(treatment="on"))
     assert text.startswith("on: one rank is hit more than the others in lammps (rank 2, whose L")
 
 
@@ -263,7 +262,7 @@ def test_links_within_a_workload_have_its_runs_as_points(tmp_path):
     ],
 )
 def test_the_extra_cycles_are_told_apart(tmp_path, stalls, word, said):
-    table = answer(causes.LOSSES, load_run(made_run(tmp_path, stall_share=stalls)))
+    table = answered(causes.LOSSES, made_run(tmp_path, stall_share=stalls))
     (row,) = table.to_dicts()
     assert (row["case"], row["treatment"], row["word"]) == ("lammps", "on", word)
     assert row["share_low"] <= stalls <= row["share_high"]

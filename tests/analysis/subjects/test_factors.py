@@ -5,24 +5,24 @@ from pathlib import Path
 import pytest
 
 from analysis.questions.question import answer
-from analysis.report.data import RunData, load_run
+from analysis.report.data import RunData
 from analysis.report.page import render
 from analysis.subjects.factors import LEVELS, RATES
 from records.sample import Level
 from tests.analysis.drawn import shown, texts
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.subjects.made_levels import of_levels
-from tests.analysis.synthetic import Case, samples, write_run
+from tests.analysis.synthetic import Case, loaded_run, samples
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     found = swept(sweep(noise=0.0, transport="tcp"), pairs=6)
-    return load_run(write_run(tmp_path_factory.mktemp("sweep") / "run", found))
+    return loaded_run(tmp_path_factory.mktemp("sweep") / "run", found)
 
 
 def loaded(folder: Path, case: Case) -> RunData:
-    return load_run(write_run(folder / "run", samples(case, pairs=6)))
+    return loaded_run(folder / "run", samples(case, pairs=6))
 
 
 def test_rates_stand_where_the_writers_reached_them(run: RunData) -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from analysis.questions.question import answer, sentences_of
-from analysis.report.data import load_run
 from analysis.subjects.free_core import FABRIC, SERVED
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.subjects.made_free_core import CORE, TIMES, made
-from tests.analysis.synthetic import HOST, rechain
+from tests.analysis.synthetic import HOST, answered, rechain
 
 
 def test_a_core_that_takes_the_loss_away_clears_the_fabric(tmp_path: Path) -> None:
@@ -74,7 +73,7 @@ def test_what_came_during_the_runs_is_beside_what_was_bound(tmp_path: Path) -> N
         for event, value in values.items()
     ]
     write_rows(run.path, path.stem, rows)
-    (row,) = answer(SERVED, load_run(rechain(run.path))).to_dicts()
+    (row,) = answered(SERVED, rechain(run.path)).to_dicts()
     assert (row["share"], row["came"], row["threads"]) == (0.75, 0.6, 0.25)
-    (text,) = sentences_of(SERVED, answer(SERVED, load_run(run.path)))
+    (text,) = sentences_of(SERVED, answered(SERVED, run.path))
     assert "60% of those that came were served there; 25% of the time of kernel threads" in text

@@ -12,20 +12,20 @@ from analysis.report.data import load_run
 from analysis.subjects.numa import CELLS, FINDINGS
 from records.sample import Sample
 from tests.analysis.subjects.made_numa import GB, TWO_NODES, Key, run_of, runs_of, write
-from tests.analysis.synthetic import reject
+from tests.analysis.synthetic import answered, reject
 
 Rows = list[dict[str, Any]]
 
 
 def cells_of(run: Path) -> dict[tuple[Key, str], dict[str, Any]]:
     """Cell and side -> row."""
-    rows = answer(CELLS, load_run(run)).to_dicts()
+    rows = answered(CELLS, run).to_dicts()
     return {(Key(*(row[name] for name in Key._fields)), row["side"]): row for row in rows}
 
 
 def findings_of(run: Path) -> list[Rows]:
     """The rows of each finding of numa.json."""
-    rows = answer(FINDINGS, load_run(run)).to_dicts()
+    rows = answered(FINDINGS, run).to_dicts()
     names = list(dict.fromkeys(row["finding"] for row in rows))
     return [[row for row in rows if row["finding"] == name] for name in names]
 

@@ -9,13 +9,13 @@ import pytest
 
 from analysis.questions.question import answer
 from analysis.remedies.throttling import RUNS
-from analysis.report.data import RunData, load_run
+from analysis.report.data import RunData
 from analysis.report.page import render, write_data
 from analysis.subjects.remedies import TIMES
 from tests.analysis.drawn import plain, shown
 from tests.analysis.remedies.made_core import CORE
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import samples, write_run
+from tests.analysis.synthetic import loaded_run, samples
 
 PAIRS = 8
 
@@ -31,7 +31,7 @@ def rows_of(page: str, place: str) -> list[list[str]]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     folder = tmp_path_factory.mktemp("remedies")
-    return load_run(write_run(folder / "run", swept(sweep(noise=0.005), pairs=PAIRS)))
+    return loaded_run(folder / "run", swept(sweep(noise=0.005), pairs=PAIRS))
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -74,7 +74,7 @@ def test_times_are_relative_to_off_without_the_remedy(run: RunData, tmp_path: Pa
 @pytest.mark.usefixtures("undrawn")
 def test_emulation_is_marked_and_the_data_hold_the_advice(tmp_path: Path) -> None:
     case = replace(CORE, transport="soft-RoCE")
-    run = load_run(write_run(tmp_path / "run", samples(case, blocks=3, pairs=4)))
+    run = loaded_run(tmp_path / "run", samples(case, blocks=3, pairs=4))
     (row,) = rows_of(render([run]), 'id="advice"')
     assert row[7] == "better emulated"
     (file,) = [path for path in write_data(tmp_path, [run]) if path.name == "advice.json"]

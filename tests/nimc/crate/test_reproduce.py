@@ -9,11 +9,11 @@ import jsonschema
 import pytest
 
 from analysis.compare.sides import compare_sides
-from analysis.report.data import RunData, load_run
+from analysis.report.data import RunData
 from nimc.crate.reproduce import judge
 from nimc.crate.schemas import FOLDER
 from nimc.crate.zipped import unzipped
-from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
+from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, loaded_run, samples
 from tests.commands import Command, Nimc, call
 from tests.nimc.crate.conftest import reseal
 from tests.nimc.documented import assert_documented
@@ -36,7 +36,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., RunData]:
             folder = tmp_path_factory.mktemp("runs") / f"run-{seed}"
             made = samples(case, pairs=pairs, seed=seed)
             head = header(run=folder.name, pairs_cap=60)
-            runs[key] = load_run(write_run(folder, made, head))
+            runs[key] = loaded_run(folder, made, head)
         return runs[key]
 
     return run
@@ -82,7 +82,7 @@ def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> 
     runs = []
     for name, cases, seed in (("packed", (SLOW, LAMMPS), 1), ("new", (more,), 2)):
         made = [each for case in cases for each in samples(case, pairs=PAIRS, seed=seed)]
-        runs.append(load_run(write_run(tmp_path / name, made, header(run=name, pairs_cap=60))))
+        runs.append(loaded_run(tmp_path / name, made, header(run=name, pairs_cap=60)))
     outcome, reasons = judge(compare_sides(runs[:1], runs[1:]))
     assert outcome == "differs"
     assert sorted(reason.rpartition(": ")[2] for reason in reasons) == [_NOT, "differs"]
