@@ -18,7 +18,7 @@ campaign: $(READY)
 JOBS ?= 2
 # Images of containers often set it; each of some hundred processes would then compile all it imports.
 export PYTHONDONTWRITEBYTECODE =
-PARALLEL = -n $(JOBS) --dist loadfile
+PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 test: $(DEV)
 	$(BIN)/python -m pytest -m "not (slow or long or browser or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 

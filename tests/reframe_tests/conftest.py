@@ -1,14 +1,16 @@
-"""membench, built once for the tests of a session."""
+"""membench, built once for the tests of a session, and a cluster that is started once."""
 
 import ctypes
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.nimc.minicluster.real import Cluster, cluster_of
 from tests.reframe_tests.command import ran, succeeded
 
 MEMBENCH = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
@@ -48,6 +50,12 @@ def make(target: str, out: Path, source: Path = MEMBENCH, *settings: str) -> Pat
         pytest.skip("needs cc and make")
     succeeded(ran("make", "-s", "-C", source, target, f"OUT={out}", *settings))
     return out / {"all": "membench", "asan": "membench-asan"}[target]
+
+
+@pytest.fixture(scope="session")
+def three_nodes() -> Iterator[Cluster]:
+    """A cluster of two targets and an origin over veth, up; tests leave its nodes idle."""
+    yield from cluster_of(3)
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,13 @@
 """The scaling check for real: LAMMPS on two nodes of a minicluster, one writer on a third."""
 
 import json
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from conductor.injectors import INJECTORS
-from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
+from tests.nimc.minicluster.real import ENV, Cluster
 from tests.reframe_tests.command import reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES
 
@@ -32,17 +31,11 @@ SETTINGS = {
 }
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    yield from cluster_or_skip("veth")
-
-
-def test_writes_are_done_as_planned(cluster: Cluster, tmp_path: Path) -> None:
+def test_writes_are_done_as_planned(three_nodes: Cluster, tmp_path: Path) -> None:
     if missing := INJECTORS["ucx"].missing():
         pytest.skip(missing)
-    cluster.nimc("up", "--nodes", "3", "--origins", "1")
     asked = {**SETTINGS, "nimc_dir": tmp_path / "run"}
-    state = {**ENV, "NIMC_MINICLUSTER": str(cluster.state)}
+    state = {**ENV, "NIMC_MINICLUSTER": str(three_nodes.state)}
     succeeded(reframe(tmp_path, "minicluster", "lammps_scaling", "-r", settings=asked, **state))
     samples = samples_of(tmp_path / "run", "lammps_scaling")
     all_kept = [sample for sample in samples if sample["outcome"] == "kept"]
@@ -64,5 +57,3 @@ def test_writes_are_done_as_planned(cluster: Cluster, tmp_path: Path) -> None:
     full = json.loads((tmp_path / "run/logs/lammps_scaling/0" / name).read_text())
     hits = full["timetable"]["hits"]
     assert all(a != b for a, b in pairwise(hits))  # two targets take turns
-    cluster.nimc("down")
-    assert cluster.left_behind() == []

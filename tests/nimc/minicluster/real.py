@@ -160,3 +160,5 @@ def cluster_of(nodes: int, origins: int = 1) -> Iterator[Cluster]:
     for cluster in cluster_or_skip("veth"):
         cluster.nimc("up", "--nodes", str(nodes), "--origins", str(origins), "--fabric", "veth")
         yield cluster
+        cluster.nimc("down")
+        assert cluster.left_behind() == []

@@ -8,7 +8,7 @@ that a block starts after the failure before it, and the last one of CI complete
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -17,22 +17,22 @@ import pytest
 from records.kernel_text import read
 from testbed import daemons
 from testbed.spec import Node
-from tests.nimc.minicluster.real import Cluster, cluster_of
+from tests.nimc.minicluster.real import Cluster
 from tests.reframe_tests.slurm.block import Block
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    yield from cluster_of(3)
+@pytest.fixture
+def cluster(three_nodes) -> Cluster:
+    return three_nodes
 
 
 @pytest.fixture(scope="module")
-def start(cluster, tmp_path_factory) -> Callable[..., Block]:
+def start(three_nodes, tmp_path_factory) -> Callable[..., Block]:
     """Starts the next block of the one run."""
     folder, numbers = tmp_path_factory.mktemp("blocks"), count()
-    return lambda **variables: Block(cluster, folder, next(numbers), **variables)
+    return lambda **variables: Block(three_nodes, folder, next(numbers), **variables)
 
 
 def test_a_writer_killed_before_any_run(start):

@@ -1,0 +1,39 @@
+"""Commands and examples of docs/extend.md, run as they are printed."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from records.checkout import ROOT
+from tests.literal_docs import run_as_printed, steps
+from tests.reframe_tests.command import ran, succeeded
+from tests.reframe_tests.followed import FACTOR, INJECTOR, WORKLOAD, followed
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return followed(tmp_path_factory.mktemp("pages"))
+
+
+@pytest.mark.parametrize(
+    ("text", "check"), [(WORKLOAD, "sort"), (FACTOR, "stream"), (INJECTOR, "stream")]
+)
+def test_the_commands_as_printed(checkout: Path, tmp_path: Path, text: str, check: str) -> None:
+    for done in run_as_printed(text, check, checkout, tmp_path):
+        assert "[  PASSED  ]" in succeeded(done)
+
+
+def test_the_examples_pass_lint(checkout: Path) -> None:
+    written = [each for text in (WORKLOAD, FACTOR, INJECTOR) for each in steps(text)]
+    python = [each for each in written if each.path.endswith(".py")]
+    files = sorted({each.path for each in python})
+    new = [each.path for each in python if each.anchor is None]
+    for command in (
+        ["ruff", "check", "--no-cache", *files],
+        ["ruff", "format", "--no-cache", "--check", *files],
+        ["mypy", "--cache-dir", ROOT / ".mypy_cache", *new],  # of `make lint`, if it is there
+    ):
+        succeeded(ran(sys.executable, "-m", *command, cwd=checkout))
