@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from records.slurm import parse
 from records.text import one_line
 
 # What stands before a line of a program.
@@ -19,8 +20,8 @@ _TAG = re.compile(
     r"\[(?:prte(?:run)?-[^\]\s]+@)?\d+,\d+\]<std(?:out|err|diag)>: ?",
     re.MULTILINE,
 )
-#: `srun --label`, and `-prepend-rank` of MPICH, which Intel MPI adds to its own.
-_RANK = re.compile(r"^(?: *(?:\d+: |\[\d+\] ))+", re.MULTILINE)
+#: Slurm's, and `-prepend-rank` of MPICH, which Intel MPI adds to its own.
+_RANK = re.compile(rf"^(?: *(?:{parse.LABEL}|\[\d+\] ))+", re.MULTILINE)
 #: More of a line, or more lines before its end, say no more of a cause, and take long to search.
 _LONGEST, _LINES = 4096, 10_000
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -54,10 +55,7 @@ _ERROR = re.compile(r"\b(error|fatal|abort(ed|ing)?)\b", re.IGNORECASE)
 _FOLLOWS = re.compile(
     "|".join(
         [
-            # Slurm.
-            r"^srun: (?:error: )?(?:\S+: tasks? [\d,-]+: (?:Exited with|Terminated|Killed)"
-            r"|Job step aborted|(?:Force )?[Tt]erminat|launch/slurm: _step_signal|[Jj]ob \d+ )",
-            r"^slurmstepd: error: (?:couldn't chdir|\*\*\* \S+ \S+ ON \S+ CANCELLED AT \S+ \*\*\*)",
+            *parse.FOLLOWS,
             # Open MPI.
             r"^\[[^\]]+\] +\*\*\* (?!MPI_ERR_)|^\[[^\]]+\] +\[ *\d+\] |Process received signal",
             r"more process(?:es)? (?:has|have) sent help message|MCA parameter",
@@ -80,7 +78,7 @@ _CALL = re.compile(r"\w+\(.*\) failed|")
 
 #: By whom a cause is stated -> the line; its first group, if it has one, is what is shown.
 _CAUSES = {
-    "Slurm": r"^((?:srun|slurmstepd|slurmd|sbatch): (?:error|fatal): .+)",
+    "Slurm": parse.CAUSE,
     "the loader": r"(error while loading shared libraries: .+|symbol lookup error: .+"
     r"|version `\S+' not found.*)",
     "UCX": r"\bUCX +(?:ERROR|FATAL|Fatal:?) +(.+)",

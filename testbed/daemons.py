@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pwd
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -13,6 +13,8 @@ from records.errors import MachineError
 from records.files import replace
 from records.kernel_text import read
 from records.programs import last_line
+from records.slurm import client
+from records.slurm.parse import is_up
 from testbed.containers import Kind, container, enter
 from testbed.shell import run, wait_for
 from testbed.spec import SITE, ClusterLayout, Node, Spec
@@ -71,7 +73,7 @@ def start_accounting(layout: ClusterLayout) -> None:
 
     def registered() -> bool:
         try:
-            run(["sacctmgr", "-i", "add", "cluster", "minicluster"], env=client_env(layout))
+            run(client.add_cluster("minicluster"), env=client_env(layout))
         except MachineError:
             return accounting_answers(layout)
         return True
@@ -87,12 +89,12 @@ def start_controller(layout: ClusterLayout) -> None:
 
 def controller_answers(layout: ClusterLayout) -> bool:
     """Whether slurmctld says that it is up."""
-    return "is UP" in _answer(layout, "scontrol", "ping")
+    return is_up(_answer(layout, client.PING))
 
 
 def accounting_answers(layout: ClusterLayout) -> bool:
     """Whether slurmdbd answers and knows the cluster."""
-    return "minicluster" in _answer(layout, "sacctmgr", "-nP", "show", "cluster")
+    return "minicluster" in _answer(layout, client.CLUSTERS)
 
 
 def start_slurmds(layout: ClusterLayout, nodes: list[Node]) -> None:
@@ -127,11 +129,11 @@ def wait_idle(
 
 def node_states(layout: ClusterLayout) -> dict[str, str]:
     """Node -> Slurm's state (`idle`, `down*`, ...); empty if slurmctld does not answer."""
-    listed = _answer(layout, "sinfo", "-h", "-N", "-o", "%n %t")
+    listed = _answer(layout, client.NODE_STATES)
     return dict(words for line in listed.splitlines() if len(words := line.split()) == 2)
 
 
-def _answer(layout: ClusterLayout, *command: str) -> str:
+def _answer(layout: ClusterLayout, command: Sequence[str]) -> str:
     """What a command of Slurm prints; nothing if it fails or takes too long."""
     try:
         return run(command, env=client_env(layout), timeout_s=ANSWER_S)

@@ -164,3 +164,33 @@ def test_programs_and_python_start_as_the_checkout_does() -> None:
                 otherwise += [name] if is_python and BUSY not in text else []
     assert without_folder == IN_THE_JOB
     assert otherwise == ["records/checkout.py"]
+
+
+#: The only folder whose code names them, and what a site edits.
+SLURM, OF_THE_SITE = "records/slurm/", "configs/"
+SLURM_COMMANDS = re.compile(
+    r"\b(?:sacct|sacctmgr|salloc|sbatch|scancel|scontrol|sinfo|sprio|squeue|srun|sshare)\b"
+)
+
+
+def docstrings(path: Path) -> set[int]:
+    """Which nodes are docstrings, by identity."""
+    holders = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    return {
+        id(node.body[0].value)
+        for node in ast.walk(tree(path))
+        if isinstance(node, holders) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+
+
+def test_commands_of_slurm_are_named_in_one_folder() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {node.value.strip()[:60]}"
+        for name in FOLDERS
+        for path in sources(name)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if SLURM_COMMANDS.search(node.value) and id(node) not in docstrings(path)
+    }
+    assert {line for line in found if line.startswith(SLURM)}
+    assert not {line for line in found if not line.startswith((SLURM, OF_THE_SITE))}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import re
 import secrets
 import socket
 from collections import Counter
@@ -18,10 +17,9 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import MOST_QUEUE_PAIRS, Writer
 from records.errors import MachineError
 from records.plan import BlockPlan
-from records.programs import ask
+from records.slurm.client import hostnames
 from records.treatment import Writes
 
-_NODE = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _LOOPBACK = "127.0.0.1"
 _FIRST_PORT = 20000
 #: Most passive sides of a target under a timetable; each needs a port.
@@ -44,15 +42,6 @@ class Allocation:
         return list(dict.fromkeys(self.targets + self.origins))
 
 
-def expand(nodelist: str) -> list[str]:
-    """Node names from Slurm's compact list, expanded by `scontrol`. Raises MachineError."""
-    if not nodelist:
-        return []
-    shown = ask(["scontrol", "show", "hostnames", nodelist]).required()
-    # A site may print something before the names, of which each has a line.
-    return [line.strip() for line in shown.splitlines() if _NODE.fullmatch(line.strip())]
-
-
 def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> Allocation:
     """The targets and origins of this job.
 
@@ -62,11 +51,11 @@ def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> All
         here = [node_name()]
         return Allocation(here, here)
     if plan.origin_policy == "same_job":
-        nodes = expand(environment.get("SLURM_JOB_NODELIST", ""))
+        nodes = hostnames(environment.get("SLURM_JOB_NODELIST", ""))
         targets, origins = nodes[: -plan.n_origins], nodes[-plan.n_origins :]
     else:
-        targets = expand(environment.get("SLURM_JOB_NODELIST_HET_GROUP_0", ""))
-        origins = expand(environment.get("SLURM_JOB_NODELIST_HET_GROUP_1", ""))
+        targets = hostnames(environment.get("SLURM_JOB_NODELIST_HET_GROUP_0", ""))
+        origins = hostnames(environment.get("SLURM_JOB_NODELIST_HET_GROUP_1", ""))
     if not targets or len(origins) < plan.n_origins:
         raise MachineError(
             f"the job has {len(targets)} target and {len(origins)} origin nodes;"

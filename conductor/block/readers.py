@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from records.sample import Better, CounterRow
+from records.slurm import options
 
 # The figure of merit: what readers of an application's output return and raise.
 
@@ -37,7 +38,7 @@ def require_ranks(fom: Fom, requested: int | None) -> Fom:
     if None not in (requested, ranks) and ranks != requested:
         raise FomError(
             f"the application ran with {ranks:g} ranks, not {requested}: launcher and application"
-            " use different MPIs (for srun: set SLURM_MPI_TYPE)"
+            f" use different MPIs ({options.MPI_HINT})"
         )
     return fom
 

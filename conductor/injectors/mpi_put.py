@@ -20,6 +20,7 @@ from conductor.shared_memory import FOLDER_VARIABLE
 from records.machine import devices
 from records.programs import ask
 from records.sample import Direction
+from records.slurm import options
 
 _FOLDER = Path(__file__).parents[1] / "mpi_put"
 #: For Open MPI: where processes run is the agent's choice. For MPICH: ranks look at the host
@@ -41,15 +42,9 @@ _FOLDERS = (
     "OMPI_MCA_osc_rdma_backing_directory",
     "OMPI_MCA_osc_sm_backing_directory",
 )
-#: Options of both ranks on one host, and of one on each of two; in a heterogeneous job, targets are
-#: in the first component and origins in the second, and each has a command of its own.
-_ON_ONE = {"srun": "--overlap --cpu-bind=none --nodes=1 --ntasks=2", "mpiexec": "-n 2"}
-_ON_TWO = {
-    "srun": "--overlap --cpu-bind=none --nodes=2 --ntasks=2 --nodelist={target},{origin}",
-    "mpiexec": "-n 2 -host {target},{origin}",
-}
-_A_TASK = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group"
-_ON_COMPONENTS = f"{_A_TASK}=0 --nodelist={{target}} : {_A_TASK}=1 --nodelist={{origin}}"
+#: Options of both ranks on one host, and of one on each of two.
+_ON_ONE = {options.LAUNCHER: options.RANKS_ON_ONE, "mpiexec": "-n 2"}
+_ON_TWO = {options.LAUNCHER: options.RANKS_ON_TWO, "mpiexec": "-n 2 -host {target},{origin}"}
 
 #: Direction -> the program's options.
 _OPTIONS: dict[Direction, list[str]] = {
@@ -135,11 +130,11 @@ class MpiPut(Injector):
         """Starts both ranks; the target's is the first, or the one on the target's node."""
         launcher = shlex.split(_launcher(_program()))
         kind = _kind(launcher)
-        options = (_ON_TWO if _apart(writer) else _ON_ONE)[kind]
-        if _apart(writer) and kind == "srun" and "SLURM_HET_SIZE" in os.environ:
-            options = _ON_COMPONENTS
+        ranks = (_ON_TWO if _apart(writer) else _ON_ONE)[kind]
+        if _apart(writer) and kind == options.LAUNCHER and "SLURM_HET_SIZE" in os.environ:
+            ranks = options.RANKS_ON_COMPONENTS
         command: list[str] = []
-        for part in options.format(target=writer.target, origin=writer.origin).split(":"):
+        for part in ranks.format(target=writer.target, origin=writer.origin).split(":"):
             command += [":", *launcher[1:]] if command else launcher
             command += [*part.split(), *self._rank(writer)]
         return command
@@ -183,9 +178,9 @@ class MpiPut(Injector):
     def doubt(self) -> str | None:
         """Its launcher, unless that is srun: MPICH's stays in one component of a job."""
         launcher = _launcher(_program()) if shutil.which(_program()) else ""
-        if not launcher or _kind(shlex.split(launcher)) == "srun":
+        if not launcher or _kind(shlex.split(launcher)) == options.LAUNCHER:
             return None
-        make = f"make -B -C {_FOLDER} LAUNCHER='srun --mpi=...'"
+        make = f"make -B -C {_FOLDER} LAUNCHER='{options.launcher('...')}'"
         return f"{launcher} of mpi_put may not reach a job's other nodes: {make}"
 
 
@@ -199,7 +194,8 @@ def _program() -> str:
 
 def _kind(launcher: list[str]) -> str:
     """Whose options a launcher takes."""
-    return "srun" if launcher and Path(launcher[0]).name == "srun" else "mpiexec"
+    is_step = launcher and Path(launcher[0]).name == options.LAUNCHER
+    return options.LAUNCHER if is_step else "mpiexec"
 
 
 @functools.cache

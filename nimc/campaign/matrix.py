@@ -15,7 +15,7 @@ from nimc.campaign.settings import ReframePlace, ReframeSettings, places_of, tar
 from records.errors import MachineError, NimcError
 from records.groups import grouped
 from records.machine.program import ModuleLoad, load_modules, search_path
-from records.slurm.client import ask_nodes
+from records.slurm.client import ask_nodes, lists_nodes
 from records.slurm.options import SCHEDULERS
 from records.slurm.parse import SlurmNode, partition_in
 from records.text import some, wrapped
@@ -213,7 +213,7 @@ def lacking_nodes(nodes: Sequence[SlurmNode], partition: str | None, needed: int
 def _slurm_nodes(
     part: Mapping[str, Any], settings: ReframeSettings
 ) -> tuple[list[SlurmNode] | None, str | None]:
-    if part.get("scheduler") not in SCHEDULERS or not shutil.which("sinfo"):
+    if part.get("scheduler") not in SCHEDULERS or not lists_nodes():
         return None, None
     name = partition_in(part.get("access") or [])
     try:

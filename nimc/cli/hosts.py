@@ -14,10 +14,12 @@ from nimc.cli.document import Answer, Listing, answers, log
 from nimc.cluster import reservation
 from nimc.cluster.doctor import Diagnosis, Finding, examine
 from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
-from nimc.cluster.reservation import Reservation
 from records.errors import InputError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
+from records.slurm.client import find_reservation
+from records.slurm.options import request_of
+from records.slurm.parse import Reservation
 from records.text import WIDTH, Line, filled, visible, wrapped
 
 # `nimc doctor`: what works on this host for a machine, and how to get what is missing.
@@ -120,7 +122,7 @@ def create(machine: str, length_s: float, nodes: str | None) -> Answer:
 def show(machine: str) -> Answer | int:
     """Show the reservation; exit code 3 if there is none."""
     name = reservation.name_of(load_machine(machine))
-    current = reservation.find(name)
+    current = find_reservation(name)
     if current is None:
         log(f"reservation {name} does not exist")
         return 3
@@ -189,7 +191,7 @@ def _remedy_text(remedy: RootRemedy, chosen: dict[str, str], texts: dict[str, st
         f"needs: {remedy.needs}",
         f"price: {remedy.price}",
         f"trap: {remedy.trap}",
-        f"request: sbatch --exclusive --constraint={remedy.feature} (docs/remedies.md)",
+        f"request: {request_of(remedy.feature)} (docs/remedies.md)",
         *(
             f"value: {name}={chosen[name]} (--set {name}=...: {parameter['allowed']})"
             for name, parameter in remedy.parameters.items()

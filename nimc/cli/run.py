@@ -23,13 +23,14 @@ from nimc.cluster.possible import possible
 from nimc.run.folder import RunFolder, find_other, new_header, open_run, past_lengths
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
-from nimc.run.session import SilentError, find_reframe
+from nimc.run.session import find_reframe
 from records.calls import Call
 from records.campaign import MOST_PAIRS
 from records.commands import Shell, campaign_word, command
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped, stopped_at_once
 from records.run import RunHeader
+from records.slurm.client import SilentError
 
 if TYPE_CHECKING:
     from analysis.report.page import Report

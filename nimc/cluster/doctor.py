@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,9 +29,9 @@ from records.machine.host import Host
 from records.machine.program import version_of
 from records.machine.site import Machine
 from records.programs import ask
-from records.slurm.client import ask_nodes
+from records.slurm import client
 from records.slurm.options import SCHEDULERS
-from records.slurm.parse import fields_of, option_values, partition_in
+from records.slurm.parse import option_values, partition_in
 from records.text import some
 from reframe_tests.spack.externals import compilers, without_compiler
 from reframe_tests.spack.folders import layout
@@ -212,7 +211,7 @@ def sharing(
     partitions: Sequence[Mapping[str, Any]], environment: Mapping[str, str]
 ) -> list[Finding]:
     """Slurm partitions that do not request whole nodes: other jobs may load a target's memory."""
-    wrong, whole = [], whole_node_partitions(environment)
+    wrong, whole = [], client.whole_node_partitions(environment)
     for part in partitions:
         values = set(option_values(part.get("access", []), "exclusive"))
         # Of one's own jobs, or of a group's, others may share the node.
@@ -223,15 +222,6 @@ def sharing(
         return []
     detail = f"{', '.join(wrong)}: access has no --exclusive, so other jobs may share a target"
     return [lacking("whole nodes", detail, "add it")]
-
-
-def whole_node_partitions(environment: Mapping[str, str]) -> set[str | None]:
-    """Slurm's partitions that give whole nodes only; None for the default one if it does."""
-    answer = ask(["scontrol", "--oneliner", "show", "partition"], environment)
-    rows = map(fields_of, answer.stdout.splitlines() if answer.ok else [])
-    whole = [fields for fields in rows if fields.get("OverSubscribe") == "EXCLUSIVE"]
-    names: set[str | None] = {fields.get("PartitionName") for fields in whole}
-    return names | {None for fields in whole if fields.get("Default") == "YES"}
 
 
 def origins(site: Machine, environment: Mapping[str, str]) -> list[Finding]:
@@ -247,10 +237,10 @@ def origins(site: Machine, environment: Mapping[str, str]) -> list[Finding]:
             remedy = "access in configs/, and origins.access in site/: --account=NAME"
             return [Finding("origins", "limited", f"{until}; {unsure}", remedy, needed=True)]
         return [Finding("origins", "ok", until, needed=True)]
-    if site.origins.policy != "hetjob" or not shutil.which("sinfo"):
+    if site.origins.policy != "hetjob" or not client.lists_nodes():
         return []
     with suppress(MachineError):  # Slurm does not answer: a finding of its own
-        nodes = ask_nodes(site.origins.partition, environment)
+        nodes = client.ask_nodes(site.origins.partition, environment)
         if lack := lacking_nodes(nodes, site.origins.partition, site.origins.nodes):
             remedy = f"origins in site/{site.name}.yaml"
             return [lacking("origins", lack, remedy, needed=True)]
@@ -262,21 +252,17 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[Finding]:
 
     `environment`: that in which ReFrame runs them, which the machine's configuration sets.
     """
-    absent = [name for name in ("sbatch", "srun", "scontrol", "sacct") if not shutil.which(name)]
-    if absent:
+    if absent := client.missing_commands():
         remedy = "apt install slurm-client; dnf install slurm"
         return [lacking("slurm", f"no {', '.join(absent)} on PATH", remedy, needed=needed)]
     if not needed:
         return [Finding("slurm", "ok", "commands found; this machine does not use them")]
-    version = version_of("sbatch") or "sbatch"
-    answer = ask(["scontrol", "ping"], environment)
-    if not answer.ok or " is UP" not in answer.text:
-        detail = f"the controller does not answer: {answer.last}"
+    version = version_of(client.SUBMIT) or client.SUBMIT
+    if fault := client.controller_fault(environment):
+        detail = f"the controller does not answer: {fault}"
         return [lacking("slurm", detail, "start slurmctld, or set SLURM_CONF", needed=True)]
-    accounts = ask(["sacct", "-n", "-X"], environment)
-    if not accounts.ok:
-        remedy = "configure slurmdbd: ReFrame's scheduler 'slurm' reads job states from sacct"
-        return [lacking("slurm", f"{version}; {accounts.last}", remedy, needed=True)]
+    if fault := client.accounting_fault(environment):
+        return [lacking("slurm", f"{version}; {fault}", client.ACCOUNTING_REMEDY, needed=True)]
     return [Finding("slurm", "ok", f"{version}; controller and accounting answer", needed=True)]
 
 

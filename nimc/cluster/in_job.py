@@ -23,7 +23,7 @@ from nimc.cluster import trial
 from nimc.cluster.doctor import Finding, lacking, peculiarities, required, used_devices
 from nimc.cluster.node_look import LookedAt
 from nimc.run.runner import reported_cases, why_failed
-from nimc.run.session import LOOK, SlurmWatch, find_reframe, run_session
+from nimc.run.session import LOOK, find_reframe, run_session
 from records import processes
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
@@ -36,13 +36,12 @@ from records.machine.site import Machine
 from records.machine.site import load as load_machine
 from records.plan import BlockPlan
 from records.slurm import client, options, parse
+from records.slurm.client import SlurmWatch
 
 _JOB = "job on nodes"
 #: The plan of the trial, in the job's folder.
 _PLAN = "trial-plan.json"
 _CHECK = Path(__file__).with_name("node_look_check.py")
-#: Begins each error of sbatch; ends what ReFrame quotes of it.
-_SBATCH, _ENDS = "sbatch: error: ", " --- stderr ---"
 _NODE = TypeAdapter(LookedAt)
 
 
@@ -172,9 +171,8 @@ def collected(folder: Path, status: int) -> JobLook:
     files = sorted(folder.glob("[0-9]*.json"), key=lambda path: int(path.stem))
     job = next((case.get("jobid") for case in reported_cases(folder)), None)
     why = why_failed(status, folder)
-    if why and _SBATCH in why:
-        _, *errors = why.removesuffix(_ENDS).split(_SBATCH)
-        why = "Slurm refuses the job: " + "; ".join(error.strip() for error in errors)
+    if why and (refusal := parse.refusal(why)):
+        why = f"Slurm refuses the job: {refusal}"
     why = why and why.removeprefix("ReFrame failed in 'sanity': sanity error: ")  # of the check
     nodes = [_NODE.validate_json(path.read_bytes()) for path in files]
     trials = trial.read(folder)

@@ -18,11 +18,13 @@ from typing import get_args
 import yaml
 
 from nimc.cluster.in_job import look
-from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition
+from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.node_look import LookedAt
 from records.machine.devices import Device, Port
 from records.machine.fabrics import FABRICS, Fabric, InjectorName
 from records.machine.host import Host, memory_nodes, nodes_with_cores
+from records.slurm import options
+from records.slurm.parse import NodeShape, SlurmPartition
 from records.text import one_line
 
 _WIDTH = 98
@@ -46,7 +48,7 @@ def config_text(name: str, facts: ClusterFacts) -> str:
         name=name,
         facts=facts,
         hostnames=host_pattern(facts.host),
-        launcher="srun" if _MPI_TYPES & set(facts.mpi) else "mpirun",
+        launcher=options.LAUNCHER if _MPI_TYPES & set(facts.mpi) else "mpirun",
         access=access,
         longest_s=_LONGEST_S,
         mpi_variable=lambda pmi: [["SLURM_MPI_TYPE", pmi]] if pmi in facts.mpi else [],
@@ -152,7 +154,7 @@ def _make(facts: ClusterFacts) -> str:
     """How `mpi_put` is built with the site's MPI."""
     mpi = next((name for name in ("cray_shasta", "pmix", "pmi2") if name in facts.mpi), "pmix")
     compiler = "MPICC=cc " if mpi == "cray_shasta" else ""
-    return f"make -B -C conductor/mpi_put {compiler}LAUNCHER='srun --mpi={mpi}'"
+    return f"make -B -C conductor/mpi_put {compiler}LAUNCHER='{options.launcher(mpi)}'"
 
 
 def to_fill_in(text: str) -> list[str]:

@@ -1,67 +1,17 @@
-"""The reservation of a machine's origin nodes: create, find, check, remove."""
+"""The reservation of a machine's origin nodes: create, check, remove."""
 
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from records.commands import command
 from records.errors import InputError, MachineError
 from records.files import group_names, user_name
 from records.machine.site import Machine
-from records.programs import ProgramAnswer, ask
-from records.slurm.parse import fields_of
-
-#: Slurm's format of times in one-line records.
-_TIME = "%Y-%m-%dT%H:%M:%S"
-#: How such a record begins; other lines say that there is none.
-_RECORD = "ReservationName="
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """A reservation as Slurm shows it."""
-
-    name: str
-    start: datetime
-    end: datetime
-    nodes: str
-    node_count: int
-    #: Whom it admits, everyone if all are empty; a name with `-` is excluded.
-    users: list[str]
-    groups: list[str]
-    accounts: list[str]
-    state: str
-    #: Such as `MAINT`.
-    flags: list[str]
-
-
-def parse(line: str) -> Reservation:
-    """One line of `scontrol -o show reservation`. Raises MachineError if it is not one."""
-    fields = fields_of(line)
-
-    def listed(key: str) -> list[str]:
-        return [name for name in fields.get(key, "").split(",") if name not in ("", "(null)")]
-
-    try:
-        return Reservation(
-            name=fields["ReservationName"],
-            start=datetime.strptime(fields["StartTime"], _TIME),
-            end=datetime.strptime(fields["EndTime"], _TIME),
-            nodes=fields["Nodes"],
-            node_count=int(fields["NodeCnt"]),
-            users=listed("Users"),
-            groups=listed("Groups"),
-            accounts=listed("Accounts"),
-            state=fields["State"],
-            flags=listed("Flags"),
-        )
-    except (KeyError, ValueError) as error:
-        what = " ".join(str(error).split())
-        raise MachineError(f"scontrol: its reservation cannot be read: {what}") from None
+from records.slurm import client
+from records.slurm.parse import Reservation
 
 
 def name_of(machine: Machine) -> str:
@@ -74,15 +24,14 @@ def name_of(machine: Machine) -> str:
 
 def create_command(machine: Machine, minutes: int, nodes: str | None, user: str) -> list[str]:
     """The command that creates the reservation, of named nodes or from a partition."""
-    command = ["scontrol", "create", "reservation", f"ReservationName={name_of(machine)}"]
-    command += ["StartTime=now", f"Duration={minutes}", f"Users={user}"]
+    origins = machine.origins
+    command = client.create_reservation(name_of(machine), minutes, user)
     if nodes:
         return [*command, f"Nodes={nodes}"]
-    if machine.origins.partition is None:
-        at = f"site/{machine.name}.yaml: origins.partition"
-        raise InputError(f"{at}: missing; give a partition to reserve nodes from, or --nodes")
-    count = machine.origins.nodes
-    return [*command, f"PartitionName={machine.origins.partition}", f"NodeCnt={count}"]
+    if origins.partition is None:
+        key = f"site/{machine.name}.yaml: origins.partition"
+        raise InputError(f"{key}: missing; give a partition to reserve nodes from, or --nodes")
+    return [*command, f"PartitionName={origins.partition}", f"NodeCnt={origins.nodes}"]
 
 
 def admits(listed: Sequence[str], names: Collection[str]) -> bool:
@@ -127,19 +76,10 @@ def shortcomings(
     return [f"reservation {current.name} {fault}" for fault in faults]
 
 
-def find(name: str) -> Reservation | None:
-    """The reservation as Slurm shows it; None if there is none of that name."""
-    answer = _scontrol(["scontrol", "-o", "show", "reservation", name])
-    if "not found" in answer.text:
-        return None
-    lines = answer.required().splitlines()
-    return parse(next((line for line in lines if line.startswith(_RECORD)), ""))
-
-
 def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
     """Create the reservation; MachineError with a command for the operator if Slurm refuses."""
-    _run_or_advise(create_command(machine, minutes, nodes, user_name(os.geteuid())))
-    current = find(name_of(machine))
+    client.run_or_advise(create_command(machine, minutes, nodes, user_name(os.geteuid())))
+    current = client.find_reservation(name_of(machine))
     if current is None:
         raise MachineError(f"Slurm does not show the new reservation {name_of(machine)}")
     return current
@@ -147,7 +87,7 @@ def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
 
 def remove(machine: Machine) -> None:
     """Remove the reservation; MachineError with a command for the operator if Slurm refuses."""
-    _run_or_advise(["scontrol", "delete", f"ReservationName={name_of(machine)}"])
+    client.run_or_advise(client.delete_reservation(name_of(machine)))
 
 
 def check(machine: Machine, nodes: int, needed_s: float) -> Reservation | None:
@@ -157,7 +97,7 @@ def check(machine: Machine, nodes: int, needed_s: float) -> Reservation | None:
     """
     if machine.origins.policy != "reservation":
         return None
-    current, user = find(name_of(machine)), user_name(os.geteuid())
+    current, user = client.find_reservation(name_of(machine)), user_name(os.geteuid())
     if current is None:
         create = command("origins", "create", "--machine", machine.name)
         raise MachineError(f"reservation {name_of(machine)} does not exist; to have it: `{create}`")
@@ -166,14 +106,3 @@ def check(machine: Machine, nodes: int, needed_s: float) -> Reservation | None:
         remove = command("origins", "remove", "--machine", machine.name)
         raise MachineError(f"{'; '.join(faults)}; for another one, first: `{remove}`")
     return current
-
-
-def _scontrol(command: list[str]) -> ProgramAnswer:
-    # Users may have changed the format of times.
-    return ask(command, {**os.environ, "SLURM_TIME_FORMAT": "standard"}).ended()
-
-
-def _run_or_advise(command: list[str]) -> None:
-    answer = _scontrol(command)
-    if not answer.ok:
-        raise MachineError(f"{answer.last}; an operator can run: {shlex.join(command)}")

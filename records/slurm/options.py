@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from records.machine.site import Origins
 
-#: ReFrame's schedulers that are Slurm.
-SCHEDULERS = ("slurm", "squeue")
+#: ReFrame's schedulers that are Slurm, and its name of Slurm's launcher of steps, which is that of
+#: the program.
+SCHEDULERS, LAUNCHER = ("slurm", "squeue"), "srun"
+#: What helps if a step starts copies of one rank each.
+MPI_HINT = "for srun: set SLURM_MPI_TYPE"
 #: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
 #: first, later ones the second, and from 23.11 on the third. They would confine the agents.
 _TASK_CPUS = ("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_TASK")
@@ -57,7 +60,7 @@ def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
     would reserve resources for each CPU of the node, and leave none to the application: `depth=1`.
     """
     over = [f"SLURM_NETWORK={network},depth=1"] if network else []
-    step = ["env", *_WITHOUT, *over, "srun", "--overlap", "--ntasks-per-node=1"]
+    step = ["env", *_WITHOUT, *over, LAUNCHER, "--overlap", "--ntasks-per-node=1"]
     step += ["--cpu-bind=none", "--mpi=none", "--mem=0", "--kill-on-bad-exit=1"]
     if origins.policy == "same_job":
         return [*step, "--ntasks={n_nodes}", "--nodes={n_nodes}"]
@@ -67,7 +70,7 @@ def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
 def networked(launcher: list[str], network: str | None) -> list[str]:
     """The launch line of an application whose step names its network, unless it does already."""
     named = any(word.startswith("--network") for word in launcher)
-    if launcher[:1] != ["srun"] or network is None or named:
+    if launcher[:1] != [LAUNCHER] or network is None or named:
         return launcher
     return [*launcher, f"--network={network}"]
 
@@ -79,7 +82,7 @@ def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
     """
     if origins.policy != "same_job" or not launcher:
         return launcher
-    if launcher[0] == "srun":
+    if launcher[0] == LAUNCHER:
         return [*launcher, "--nodes={n_targets}", f"--ntasks={tasks}", "--nodelist={targets}"]
     return [*launcher, "--host", "{slots}"]
 
@@ -90,14 +93,36 @@ def bound(launcher: list[str]) -> list[str]:
     By default Slurm binds tasks if there are as many as cores, and else it does not, so that levels
     of `reserved_cores` would differ in that too.
     """
-    if launcher[:1] != ["srun"] or any(word.startswith("--cpu-bind") for word in launcher):
+    if launcher[:1] != [LAUNCHER] or any(word.startswith("--cpu-bind") for word in launcher):
         return launcher
     return [*launcher, "--cpu-bind=cores"]
 
 
 def sized(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
     """The launch line of an application that may have fewer tasks than its job requested."""
-    if launcher[:1] != ["srun"] or any(word.startswith("--ntasks=") for word in launcher):
+    if launcher[:1] != [LAUNCHER] or any(word.startswith("--ntasks=") for word in launcher):
         return launcher
     a_node = [f"--ntasks-per-node={per_node}"] if per_node else []
     return [*launcher, f"--ntasks={tasks}", *a_node]
+
+
+def launcher(mpi: str) -> str:
+    """The line that starts ranks of an MPI, such as `pmix`; `...` of one that is not known."""
+    return f"{LAUNCHER} --mpi={mpi}"
+
+
+def request_of(feature: str) -> str:
+    """The line with which a user asks for whole nodes of a feature."""
+    return f"sbatch --exclusive --constraint={feature}"
+
+
+# Both ranks of a writer, which its agent starts in a step of its own beside the application.
+
+
+#: On one host; and one on each of two.
+RANKS_ON_ONE = "--overlap --cpu-bind=none --nodes=1 --ntasks=2"
+RANKS_ON_TWO = "--overlap --cpu-bind=none --nodes=2 --ntasks=2 --nodelist={target},{origin}"
+_RANK = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group"
+#: In a heterogeneous job, targets are in the first component and origins in the second, and each
+#: has a command of its own.
+RANKS_ON_COMPONENTS = f"{_RANK}=0 --nodelist={{target}} : {_RANK}=1 --nodelist={{origin}}"

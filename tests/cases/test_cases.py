@@ -363,8 +363,8 @@ def node(number: int, cpus: str, kib: int) -> dict[str, object]:
 def shape(text: str, _: Path) -> tuple[int, int, int | None]:
     """Cores, threads of one and memory that jobs get on a node, as Slurm says."""
     nodes = [line for line in text.splitlines() if line.startswith("NodeName=")]
-    partition, *_others = learn.partitions(text) or [BATCH]
-    ((found, _number),) = learn.shapes("\n".join(nodes), partition)
+    partition, *_others = parse.partitions(text) or [BATCH]
+    ((found, _number),) = parse.shapes("\n".join(nodes), partition)
     return found.cores, found.threads_per_core, found.memory_mib
 
 
@@ -376,7 +376,7 @@ def refused(text: str, _: Path) -> list[tuple[list[str], str | None]]:
             reservation.shortcomings(each, 1, 0, "ada", ["staff"], datetime(2026, 12, 1)),
             reservation.doubt(each),
         )
-        for each in map(reservation.parse, lines)
+        for each in map(parse.reservation, lines)
     ]
 
 
@@ -393,7 +393,7 @@ def modules(text: str, _: Path) -> list[str]:
     return learn.modules_in(text)
 
 
-BATCH = learn.SlurmPartition("batch", True, None, False, 1)
+BATCH = parse.SlurmPartition("batch", True, None, False, 1)
 TWO_CPUS = {f"{CPU}/online": "0-1", "proc/meminfo": "MemTotal:       16384000 kB"}
 #: Two clusters of two cores, whose numbers start again; a kernel without lists of threads.
 CLUSTERS = {f"{CPU}/online": "0-3"}

@@ -14,15 +14,13 @@ from typing import Any
 import pytest
 
 from conductor import counters
-from conductor.block import allocation
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from nimc.campaign.prepare import prepare
 from nimc.campaign.settings import settings_of
 from nimc.cli import init
-from nimc.cluster import doctor, in_job, learn, reservation
+from nimc.cluster import doctor, in_job, learn
 from nimc.cluster.in_job import JobLook
-from nimc.cluster.learn import NodeShape
 from nimc.cluster.new_machine import config_text, site_text
 from records.errors import InputError
 from records.machine import devices, host
@@ -30,7 +28,8 @@ from records.machine import site as site_files
 from records.machine.devices import Device, Port
 from records.machine.site import Machine
 from records.programs import ProgramAnswer
-from records.slurm import parse
+from records.slurm import client, parse
+from records.slurm.parse import NodeShape
 from reframe_tests import rails
 from reframe_tests.factors import node_of_places
 from tests.cases.real import CPU, KIB, MIB, NODE, cache, files_in, given, machine_of
@@ -354,24 +353,24 @@ BANNER = "\n-------\n   Welcome to the Example Supercomputer\n-------\n\nQuota: 
 def test_other_answers_may_begin_with_a_banner(monkeypatch):
     printed = "MPI plugin types are...\n\tnone\n\tpmi2\nspecific pmix plugin versions: pmix_v4\n"
     old = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n"
-    assert [learn.mpi_types(BANNER + text) for text in (printed, old)] == [["none", "pmi2"]] * 2
-    assert learn.mpi_types(printed + BANNER) == ["none", "pmi2"]
-    assert learn.mpi_types(BANNER) == []
-    assert learn.accounts(f"{BANNER}physics\nbench\n") == ["physics", "bench"]
+    assert [parse.mpi_types(BANNER + text) for text in (printed, old)] == [["none", "pmi2"]] * 2
+    assert parse.mpi_types(printed + BANNER) == ["none", "pmi2"]
+    assert parse.mpi_types(BANNER) == []
+    assert parse.accounts(f"{BANNER}physics\nbench\n") == ["physics", "bench"]
     nodes = parse.nodes_in(f"{BANNER}nid001 idle\n")
     assert [(each.name, each.state) for each in nodes] == [("nid001", "idle")]
     shown = ProgramAnswer("scontrol", 0, f"{BANNER}nid001\nnid-2.x\n", "")
-    monkeypatch.setattr(allocation, "ask", lambda _: shown)
-    assert allocation.expand("nid[001-002]") == ["nid001", "nid-2.x"]
+    monkeypatch.setattr(client, "ask", lambda _: shown)
+    assert client.hostnames("nid[001-002]") == ["nid001", "nid-2.x"]
     record = "ReservationName=r StartTime=2026-01-01T00:00:00 EndTime=2026-01-02T00:00:00"
     record += " Nodes=n NodeCnt=1 Users=me State=ACTIVE"
     there = ProgramAnswer("scontrol", 0, f"StartTime=never\n{BANNER}{record}\n", "")
-    monkeypatch.setattr(reservation, "ask", lambda *_: there)
-    found = reservation.find("r")
+    monkeypatch.setattr(client, "ask", lambda *_: there)
+    found = client.find_reservation("r")
     assert found is not None
     assert (found.name, found.node_count) == ("r", 1)
     assert [
-        each.name for each in learn.partitions(f"{BANNER}PartitionName=a State=UP TotalNodes=1")
+        each.name for each in parse.partitions(f"{BANNER}PartitionName=a State=UP TotalNodes=1")
     ] == ["a"]
 
 

@@ -24,7 +24,7 @@ from conductor.block.readers import FomError
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Row, Writer
 from nimc.cli.model import load_model
-from nimc.cluster import learn, reservation
+from nimc.cluster import learn
 from nimc.run import runner
 from records import kernel_text, processes, units
 from records.checkout import ROOT
@@ -238,20 +238,20 @@ def _line(text: bytes, _: Path) -> None:
     asyncio.run(received())
 
 
-_BATCH = learn.SlurmPartition("batch", default=True, limit_s=None, whole_nodes=False, nodes=1)
+_BATCH = parse.SlurmPartition("batch", default=True, limit_s=None, whole_nodes=False, nodes=1)
 _SLURM = [
     Target("slurm.squeue", lambda text, at: parse.working_in(at, text.decode(errors="replace")),
            [b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"]),
-    Target("slurm.reservation", of_text(reservation.parse),
+    Target("slurm.reservation", of_text(parse.reservation),
            [LINE.replace("Users=root", "Users=root,ada").encode()], (MachineError,)),
     Target("slurm.sinfo", of_text(parse.nodes_in),
            [b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"]),
-    Target("slurm.partitions", of_text(learn.partitions), captures("slurm/partitions.txt")),
-    Target("slurm.shapes", of_text(lambda text: learn.shapes(text, _BATCH)),
+    Target("slurm.partitions", of_text(parse.partitions), captures("slurm/partitions.txt")),
+    Target("slurm.shapes", of_text(lambda text: parse.shapes(text, _BATCH)),
            captures("slurm/nodes.txt")),
-    Target("slurm.settings", of_text(learn.settings), captures("slurm/config.txt")),
-    Target("slurm.mpi types", of_text(learn.mpi_types), captures("slurm/mpi_list.txt")),
-    Target("slurm.accounts", of_text(learn.accounts),
+    Target("slurm.settings", of_text(parse.settings), captures("slurm/config.txt")),
+    Target("slurm.mpi types", of_text(parse.mpi_types), captures("slurm/mpi_list.txt")),
+    Target("slurm.accounts", of_text(parse.accounts),
            [b"bench\nphysics\n"]),
     Target("modules.avail", of_text(learn.modules_in), captures("modules/*.txt")),
     Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),

@@ -14,10 +14,10 @@ import pytest
 from analysis.effects.result import Verdict
 from nimc.cli import crate, hosts, minicluster, run, spack
 from nimc.cli.document import Answer
-from nimc.cluster.reservation import Reservation
 from nimc.run.runner import Failure
 from records.errors import InputError
 from records.notes import Note
+from records.slurm.parse import Reservation
 from reframe_tests import factors
 from reframe_tests.spack.build import Built
 from testbed.cluster import Status
@@ -100,10 +100,10 @@ def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> Non
     slurm = Made(
         create=lambda machine, *given: calls.append((machine.name, *given)) or of,
         name_of=lambda _: "nimc",
-        find=lambda _: of if calls else None,
         remove=lambda machine: calls.append(machine.name),
     )
     monkeypatch.setattr(hosts, "reservation", slurm)
+    monkeypatch.setattr(hosts, "find_reservation", lambda _: of if calls else None)
     at = ("--machine", "example_slurm")
     line = command.refused("origins", "show", *at, code=3)
     assert line == "reservation nimc does not exist"

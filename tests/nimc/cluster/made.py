@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from nimc.cluster import learn
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.node_look import LookedAt
 from records.machine.devices import Device, Port
 from records.machine.host import Interface, NumaNode, detect
+from records.slurm import parse
 from tests.fuzz.target import CAPTURES
 
 SLURM = CAPTURES / "slurm"
@@ -59,14 +59,14 @@ def found(**changes: Any) -> ClusterFacts:
     """The cluster of the captured outputs, whose nodes have two rails."""
     nodes = (SLURM / "nodes.txt").read_text().replace("CoresPerSocket=1", "CoresPerSocket=32")
     nodes = nodes.replace("CPUTot=2", "CPUTot=64").replace("CPUEfctv=2", "CPUEfctv=64")
-    partitions = learn.partitions((SLURM / "partitions.txt").read_text())
+    partitions = parse.partitions((SLURM / "partitions.txt").read_text())
     facts = ClusterFacts(
         host="login12.example",
         processor="GenuineIntel-6-85-7",
         partitions=partitions,
-        shapes=learn.shapes(nodes, partitions[0]),
-        settings=learn.settings((SLURM / "config.txt").read_text()),
-        mpi=learn.mpi_types((SLURM / "mpi_list.txt").read_text()),
+        shapes=parse.shapes(nodes, partitions[0]),
+        settings=parse.settings((SLURM / "config.txt").read_text()),
+        mpi=parse.mpi_types((SLURM / "mpi_list.txt").read_text()),
         accounts=[],
         modules_system="lmod",
         modules=["gcc/12", "openmpi/5.0.1"],

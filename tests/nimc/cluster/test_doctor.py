@@ -23,6 +23,7 @@ from records.machine import site
 from records.machine.devices import Device, Port
 from records.machine.site import Machine
 from records.programs import ProgramAnswer
+from records.slurm import client
 from reframe_tests.spack.folders import layout
 from reframe_tests.spack.settings import SpackSettings
 from tests.nimc.checkouts import SITE, checkout, program
@@ -379,8 +380,8 @@ def test_a_tool_has_one_line_if_its_forms_lack_the_same(monkeypatch):
 def test_what_slurm_says_is_not_mixed_with_the_version_of_a_command_that_says_none(monkeypatch):
     """Without slurm.conf `sbatch --version` fails, as `scontrol ping` does."""
     lost = ProgramAnswer("scontrol", 1, "", "scontrol: fatal: no configuration source")
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(client.shutil, "which", lambda name: f"/bin/{name}")
     monkeypatch.setattr(doctor, "version_of", lambda _: None)
-    monkeypatch.setattr(doctor, "ask", lambda *_: lost)
+    monkeypatch.setattr(client, "ask", lambda *_: lost)
     (row,) = doctor.slurm({}, needed=True)
     assert row.detail == "the controller does not answer: scontrol: fatal: no configuration source"

@@ -17,13 +17,15 @@ from nimc.campaign.settings import matching
 from nimc.cli import init
 from nimc.cluster import learn, new_machine
 from nimc.cluster.in_job import JobLook
-from nimc.cluster.learn import ClusterFacts, NodeShape, SlurmPartition
+from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.new_machine import config_text, host_pattern, site_text, to_fill_in, with_nodes
 from records.checkout import ROOT
 from records.errors import MachineError
 from records.machine import site as machine
 from records.machine.host import NumaNode
 from records.programs import ProgramAnswer
+from records.slurm import client, parse
+from records.slurm.parse import NodeShape, SlurmPartition
 from tests.fuzz.target import CAPTURES
 from tests.nimc.cluster.made import FAST, SLURM, found, node
 
@@ -211,14 +213,14 @@ def read(name: str) -> str:
 
 
 def test_what_slurm_prints():
-    assert learn.partitions(read("partitions.txt")) == [
+    assert parse.partitions(read("partitions.txt")) == [
         SlurmPartition("batch", True, 86400, whole_nodes=True, nodes=3),
         SlurmPartition("debug", False, 1800, whole_nodes=False, nodes=2),
     ]
-    settings = learn.settings(read("config.txt"))
+    settings = parse.settings(read("config.txt"))
     assert (settings["AllowSpecResourcesUsage"], settings["ClusterName"]) == ("No", "minicluster")
-    assert learn.mpi_types(read("mpi_list.txt")) == ["pmix", "none", "cray_shasta", "pmi2"]
-    assert (learn.limit_s("2-01:02:03"), learn.limit_s("UNLIMITED")) == (176523, None)
+    assert parse.mpi_types(read("mpi_list.txt")) == ["pmix", "none", "cray_shasta", "pmi2"]
+    assert (parse.limit_s("2-01:02:03"), parse.limit_s("UNLIMITED")) == (176523, None)
     # The default partition comes first, and those that run no jobs do not come.
     rows = [
         *("a Default=NO State=UP TotalNodes=1", "b Default=NO State=DRAIN TotalNodes=1"),
@@ -226,16 +228,16 @@ def test_what_slurm_prints():
         "$(reboot) State=UP TotalNodes=1",
     ]
     text = "".join(f"PartitionName={row}\n" for row in rows)
-    assert [partition.name for partition in learn.partitions(text)] == ["c", "a"]
+    assert [partition.name for partition in parse.partitions(text)] == ["c", "a"]
     # Three nodes of two sockets with one core each; debug has two of them. Slurm shows
     # RealMemory=1 where slurm.conf has none.
     nodes, shape = read("nodes.txt"), NodeShape(2, 2, 1, memory_mib=6026)
-    batch = learn.partitions(read("partitions.txt"))[0]
-    assert learn.shapes(nodes, batch) == [(shape, 3)]
-    assert learn.shapes(nodes, replace(batch, name="debug")) == [(shape, 2)]
-    other = learn.shapes(nodes.replace("RealMemory=6026", "RealMemory=1", 1), batch)
+    batch = parse.partitions(read("partitions.txt"))[0]
+    assert parse.shapes(nodes, batch) == [(shape, 3)]
+    assert parse.shapes(nodes, replace(batch, name="debug")) == [(shape, 2)]
+    other = parse.shapes(nodes.replace("RealMemory=6026", "RealMemory=1", 1), batch)
     assert other == [(shape, 2), (replace(shape, memory_mib=None), 1)]
-    assert learn.shapes(nodes, replace(batch, name="deb")) == []
+    assert parse.shapes(nodes, replace(batch, name="deb")) == []
 
 
 def test_modules_that_environments_are_made_of():
@@ -263,7 +265,8 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
         status, errors = (1, "no answer") if text is None else (0, "")
         return ProgramAnswer(command[0], status, text or "", errors)
 
-    monkeypatch.setattr(learn, "ask", ask)
+    for module in (learn, client):
+        monkeypatch.setattr(module, "ask", ask)
     monkeypatch.setattr(learn, "user_name", lambda _: "me")
     monkeypatch.delenv("LMOD_CMD", raising=False)
     monkeypatch.delenv("MODULES_CMD", raising=False)

@@ -154,7 +154,7 @@ def test_the_target_s_partition_is_looked_at_and_nothing_is_left(tmp_path, monke
     monkeypatch.setattr(in_job, "load_machine", lambda *_: box)
     monkeypatch.setattr(in_job.processes, "become_subreaper", lambda: None)
     monkeypatch.setattr(in_job, "run_session", run_session)
-    monkeypatch.setattr(in_job.slurm, "cancel", lambda run: cancelled.append(run))
+    monkeypatch.setattr(in_job.client, "cancel", lambda run: cancelled.append(run))
     results = tmp_path / "new" / "results"
     with pytest.raises(MachineError, match="600 s"):
         in_job.look("box", results, 60.0, print, Path("/c"))

@@ -17,7 +17,6 @@ from nimc.run import runner
 from nimc.run import session as sessions
 from nimc.run.progress import Display
 from nimc.run.runner import CampaignRunner
-from nimc.run.session import LostJobError, SilentError, SlurmWatch
 from records.campaign import Campaign
 from records.errors import MachineError
 from records.interrupts import Interrupts, Stopped
@@ -25,6 +24,7 @@ from records.machine.site import Machine, Origins
 from records.plan import BlockPlan
 from records.programs import ProgramAnswer
 from records.slurm import client, parse
+from records.slurm.client import LostJobError, SilentError, SlurmWatch
 from tests.nimc.campaign.made_request import made_request
 from tests.nimc.checkouts import program
 
@@ -79,7 +79,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
         return -signal.SIGKILL
 
     cancelled: list[Path] = []
-    monkeypatch.setattr(sessions, "_ASKED", {})
+    monkeypatch.setattr(client, "_ASKED", {})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(client, "cancel", cancelled.append)
     with Interrupts() as interrupts:
@@ -97,7 +97,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
 def test_a_run_beside_another_on_one_host_says_so_and_notes_it(
     tmp_path, monkeypatch, capsys, slurm
 ):
-    monkeypatch.setattr(sessions, "_ASKED", {})
+    monkeypatch.setattr(client, "_ASKED", {})
     monkeypatch.setattr(runner, "run_session", lambda *_: -signal.SIGKILL)
     monkeypatch.setattr(client, "cancel", lambda _: None)
     environment = {**os.environ, sessions.RUN_VARIABLE: "/results/quick-localhost-1"}
@@ -129,7 +129,7 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, mo
 
     squeue = ("echo", f"7{RUNS}{tmp_path}/logs")
     monkeypatch.setattr(client, "SQUEUE", squeue)
-    monkeypatch.setattr(sessions, "_ASKED", {"slurmctld": squeue})
+    monkeypatch.setattr(client, "_ASKED", {"slurmctld": squeue})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(client, "cancel", cancel)
     with Interrupts() as interrupts:
@@ -161,8 +161,8 @@ class Clock:
         self.controller.write_text(f"7{RUNS}{run}/logs\n8{RUNS}/elsewhere\n")
         squeue, sacct = (str(self.controller),), (str(self.accounting),)
         monkeypatch.setattr(client, "SQUEUE", squeue)
-        monkeypatch.setattr(sessions, "_ASKED", {"slurmctld": squeue, "accounting": sacct})
-        monkeypatch.setattr(sessions.subprocess, "Popen", self._answer)
+        monkeypatch.setattr(client, "_ASKED", {"slurmctld": squeue, "accounting": sacct})
+        monkeypatch.setattr(client.subprocess, "Popen", self._answer)
         self.watch = SlurmWatch(run, self.told.append)
 
     @staticmethod
@@ -300,7 +300,7 @@ def test_while_accounting_is_away_reframe_may_wait(clock):
 
 def test_one_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     hanging = ("sleep", "300")
-    monkeypatch.setattr(sessions, "_ASKED", {"slurmctld": hanging})
+    monkeypatch.setattr(client, "_ASKED", {"slurmctld": hanging})
     watch = SlurmWatch(tmp_path, lambda _: None)
     began_s = time.monotonic()
     for now_s in (0.0, 30.0, 61.0):
