@@ -26,7 +26,7 @@ _MOST = 3
 
 @dataclass(frozen=True)
 class Advice:
-    """Of one machine; `docs/remedies.md#advice-as-json` explains the keys of the rows."""
+    """Of one machine; `docs/data.md#advicejson` explains the keys of the rows."""
 
     machine: str
     runs: list[str]
