@@ -175,7 +175,7 @@ def _configurations_and_checks_are_read_once() -> Iterator[None]:
 
     The stand-in for ReFrame has no part in it. Checks of others are read once, too.
     """
-    from nimc.campaign import checks, settings
+    from nimc.possible import checks, settings
 
     run, read, answers = settings.ask, checks._ask, dict[Any, Any]()
 
@@ -265,8 +265,8 @@ def command() -> Command:
 @pytest.fixture
 def able(monkeypatch: pytest.MonkeyPatch) -> None:
     """`nimc plan` plans all cases, whatever this host lacks."""
-    from nimc.campaign.matrix import Matrix
     from nimc.cluster.possible import Possible
+    from nimc.possible.matrix import Matrix
 
     monkeypatch.setattr("nimc.cli.plan.possible", lambda _: Possible(Matrix(), [], ""))
 

@@ -22,7 +22,13 @@ FOLDERS = {
 }
 #: Rooms of `nimc` from the top down: each imports only from itself and from those after it.
 ROOMS = [
-    *("nimc.cli", "nimc.nights", "nimc.crate", "nimc.cluster", "nimc.run", "nimc.campaign"),
+    "nimc.cli",
+    "nimc.nights",
+    "nimc.crate",
+    "nimc.cluster",
+    "nimc.run",
+    "nimc.campaign",
+    "nimc.possible",
 ]
 #: Folders that hold packages of their own; none of these may import another that imports it.
 HOUSES = ["analysis", "conductor", "nimc.cluster"]

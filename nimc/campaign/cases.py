@@ -15,7 +15,7 @@ from itertools import product
 
 from conductor.injectors import INJECTORS
 from conductor.judge.length import LEAST_ROWS
-from nimc.campaign.checks import CheckVariables
+from nimc.possible.checks import CheckVariables
 from records.arms import ARMS, level_text, standard_arms
 from records.campaign import Campaign, Entry
 from records.errors import InputError

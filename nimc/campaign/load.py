@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from conductor.injectors import INJECTORS
 from conductor.judge.length import LEAST_ROWS
 from nimc.campaign import cases, layouts
-from nimc.campaign.checks import UNLISTED, CheckVariables, check_of_others
+from nimc.possible.checks import UNLISTED, CheckVariables, check_of_others
 from records.arms import ARMS, level_text
 from records.campaign import SWEPT, Campaign, Entry
 from records.errors import InputError, MachineError, near, show

@@ -13,9 +13,9 @@ from conductor.injectors import INJECTORS
 from conductor.judge.length import doublings
 from nimc.campaign import layouts
 from nimc.campaign.cases import Omitted, nodes_taken, origins_taken, requested
-from nimc.campaign.checks import UNLISTED, CheckVariables
-from nimc.campaign.matrix import Matrix, Offers, matrix, offers_of
-from nimc.campaign.settings import ReframeSettings
+from nimc.possible.checks import UNLISTED, CheckVariables
+from nimc.possible.matrix import Matrix, Offers, matrix, offers_of
+from nimc.possible.settings import ReframeSettings
 from records.acceptance import LIMITS
 from records.arms import ARMS
 from records.campaign import Campaign, Entry, Pairs

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nimc.campaign import cases
-from nimc.campaign.checks import CheckVariables, checks_in, require_known_programs
 from nimc.campaign.load import load_campaign, others_in
 from nimc.campaign.plan import Plan, Request
-from nimc.campaign.settings import (
+from nimc.possible.checks import CheckVariables, checks_in, require_known_programs
+from nimc.possible.settings import (
     Partitions,
     ReframeSettings,
     line_of,

@@ -142,7 +142,7 @@ def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
 
 
 def _machine_or_default(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str:
-    from nimc.campaign.settings import default_machine  # loads checks, which few commands need
+    from nimc.possible.settings import default_machine  # loads checks, which few commands need
 
     return value or default_machine()
 

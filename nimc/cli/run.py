@@ -18,12 +18,12 @@ from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.cli import options
 from nimc.cli.document import Answer, Listing, answers, log, silent
-from nimc.cluster import reservation
 from nimc.cluster.possible import possible
+from nimc.possible import reservation
+from nimc.possible.reframe import find_reframe
 from nimc.run.folder import RunFolder, find_other, new_header, open_run, past_lengths
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
-from nimc.run.session import find_reframe
 from records.calls import Call
 from records.campaign import MOST_PAIRS
 from records.commands import Shell, campaign_word, command

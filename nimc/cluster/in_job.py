@@ -18,12 +18,13 @@ from pydantic import TypeAdapter
 from conductor.injectors import INJECTORS
 from conductor.trial import Trial
 from nimc.campaign.plan import folders_in
-from nimc.campaign.settings import line_of, places_of, settings_of, target_partitions
 from nimc.cluster import trial
-from nimc.cluster.doctor import Finding, lacking, peculiarities, required, used_devices
 from nimc.cluster.node_look import LookedAt
+from nimc.possible.needs import Finding, lacking, peculiarities, required, used_devices
+from nimc.possible.reframe import find_reframe
+from nimc.possible.settings import line_of, places_of, settings_of, target_partitions
 from nimc.run.runner import reported_cases, why_failed
-from nimc.run.session import LOOK, find_reframe, run_session
+from nimc.run.session import LOOK, run_session
 from records import processes
 from records.checkout import ROOT
 from records.errors import InputError, MachineError

@@ -10,9 +10,9 @@ from functools import cache, cached_property
 
 from conductor.injectors import INJECTORS
 from nimc.campaign.cases import Omitted
-from nimc.campaign.matrix import Matrix, matrix
 from nimc.campaign.plan import Request
-from nimc.cluster.doctor import of_machine
+from nimc.possible.matrix import Matrix, matrix
+from nimc.possible.needs import of_machine
 from records.machine import host
 from reframe_tests.factors import lacking, lacking_nodes
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from conductor import trial
 from conductor.injectors import INJECTORS, get
 from conductor.trial import Trial
-from nimc.cluster.doctor import Finding, lacking
 from nimc.cluster.node_look import LookedAt
+from nimc.possible.needs import Finding, lacking
 from records.errors import InputError
 from records.machine import devices
 from records.machine.site import Machine

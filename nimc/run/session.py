@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,13 +11,8 @@ from typing import IO
 
 from records import kernel_text, processes
 from records.checkout import ROOT, python_main, python_path
-from records.commands import setup_command
-from records.errors import MachineError
 from records.interrupts import Interrupts
-from records.programs import which
 
-#: Environment variable with the path of another ReFrame.
-REFRAME_VARIABLE = "NIMC_REFRAME"
 #: Set for everything that a run starts: the run's folder.
 RUN_VARIABLE = "NIMC_RUN"
 #: How often progress is updated, seconds.
@@ -28,20 +21,6 @@ _TICK_S = 1.0
 _GRACE_S = 30.0
 #: How long a block may then take to end: its agents their writers, and its conductor the agents.
 _END_BLOCK_S = 3 * processes.GRACE_S
-
-
-def find_reframe() -> str:
-    """Path of ReFrame; raises MachineError if it is not found."""
-    named = os.environ.get(REFRAME_VARIABLE)
-    reframe = shutil.which(named) if named else which("reframe")
-    if reframe is None and named:
-        raise MachineError(
-            f"reframe: not found {REFRAME_VARIABLE}={named}; correct it, or unset it"
-        )
-    if reframe is None:
-        where = f"next to {sys.executable} or on PATH"
-        raise MachineError(f"reframe: not found {where}; `{setup_command()}` installs it")
-    return os.path.abspath(reframe)
 
 
 def run_session(

@@ -16,7 +16,8 @@ import pytest
 from conductor.block.readers import FomError, ToolError
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Row, Total
-from nimc.cluster import learn, reservation
+from nimc.cluster import learn
+from nimc.possible import reservation
 from records import processes
 from records.errors import InputError
 from records.last_words import quoted

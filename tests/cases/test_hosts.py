@@ -17,11 +17,12 @@ from conductor import counters
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from nimc.campaign.prepare import prepare
-from nimc.campaign.settings import settings_of
 from nimc.cli import init
-from nimc.cluster import doctor, in_job, learn
+from nimc.cluster import in_job, learn
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.new_machine import config_text, site_text
+from nimc.possible import needs
+from nimc.possible.settings import settings_of
 from records.errors import InputError
 from records.machine import devices, host
 from records.machine import site as site_files
@@ -48,12 +49,12 @@ def test_a_size_of_caches_is_known_or_one_line_says_what_to_set(tmp_path, monkey
     with pytest.raises(InputError, match="last-level caches is unknown") as error:
         box.message_b("auto")
     assert str(error.value).endswith(f"; allowed: {line}")
-    found = doctor.memory(box)
+    found = needs.memory(box)
     assert (found.state, found.remedy) == ("missing", f"set {line}")
     # Where writes come from other nodes, only some workloads need it.
     apart = box.model_copy(update={"origins": machine("hetjob").origins})
     assert apart.message_b("auto") == 64 * KIB
-    assert doctor.memory(apart).state == "limited"
+    assert needs.memory(apart).state == "limited"
 
 
 def test_a_host_without_memory_or_processors_in_its_files_is_still_one(tmp_path, monkeypatch):
@@ -173,7 +174,7 @@ def rdma(
     return Device(name, "InfiniBand", None, 0, listed, pci)
 
 
-def on_nodes(looked: JobLook, what: str, **changes: Any) -> doctor.Finding:
+def on_nodes(looked: JobLook, what: str, **changes: Any) -> needs.Finding:
     """What doctor says of that on all nodes."""
     rows = in_job.findings(looked, machine(**changes))
     return next(row for row in rows if row.what.endswith(f"{what} on nodes"))
@@ -331,7 +332,7 @@ def test_doctor_says_what_is_wrong_with_the_device_of_the_site_file(of_nodes, de
 
 def test_doctor_looks_at_the_port_that_writers_use_on_this_host():
     here = SimpleNamespace(rdma=ports_of_case(), interfaces=[])
-    own, _ = doctor.rdma(here, machine("same_host", device="mlx4_0:3"))
+    own, _ = needs.rdma(here, machine("same_host", device="mlx4_0:3"))
     assert (own.state, "no port 3; active: mlx4_0:2" in own.detail) == ("missing", True), own
 
 
@@ -387,7 +388,7 @@ def test_reframe_s_other_scheduler_that_is_slurm_looks_at_nodes(cluster):
 def test_a_reservation_of_the_origins_is_not_for_targets():
     box = machine("reservation")
     box = box.model_copy(update={"origins": box.origins.model_copy(update={"reservation": "r"})})
-    (found,) = doctor.targets(box, [{"name": "cpu", "access": ["-A P1 --reservation r"]}])
+    (found,) = needs.targets(box, [{"name": "cpu", "access": ["-A P1 --reservation r"]}])
     assert (found.state, found.needed) == ("missing", True)
 
 
@@ -417,7 +418,7 @@ def test_a_machine_has_its_own_system_of_a_configuration(tmp_path, monkeypatch):
     assert (settings.fault, settings.system, settings.hostnames) == (None, "alvis", ["alvis"])
     partitions = {"cpu": ["-A P1", "-C 8xT4", "--partition cpu"]}
     assert {part["name"]: part.get("access", []) for part in settings.partitions} == partitions
-    finding = doctor.config_file("alvis", config, settings)
+    finding = needs.config_file("alvis", config, settings)
     assert (finding.state, "cpu" in finding.detail) == ("ok", True)
     campaign = tmp_path / "small.yaml"
     campaign.write_text(CAMPAIGN)
@@ -428,7 +429,7 @@ def test_a_machine_has_its_own_system_of_a_configuration(tmp_path, monkeypatch):
 def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path):
     config = configured(tmp_path, "box", given("reframe_several_systems"))
     said = "systems: name: 'skalman', 'alvis' found; allowed: one with the name of the file, 'box'"
-    finding = doctor.config_file("box", config, settings_of(config))
+    finding = needs.config_file("box", config, settings_of(config))
     assert (finding.state, finding.detail) == ("missing", f"line 3: {said}")
     with pytest.raises(InputError) as error:
         prepare(ROOT / "campaigns/quick.yaml", "box", tmp_path)

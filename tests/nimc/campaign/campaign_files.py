@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nimc.campaign.checks import CheckVariables
 from nimc.campaign.load import load_campaign
+from nimc.possible.checks import CheckVariables
 from records import marked_yaml
 from records.campaign import Campaign
 from records.errors import InputError

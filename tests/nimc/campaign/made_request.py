@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from nimc.campaign.plan import Request
-from nimc.campaign.settings import ReframeSettings
+from nimc.possible.settings import ReframeSettings
 from records.campaign import Campaign
 from records.machine.site import Machine
 

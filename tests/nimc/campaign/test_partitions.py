@@ -12,7 +12,7 @@ import pytest
 from nimc.campaign.cases import Omitted, leave_out, omission_lines, treatments
 from nimc.campaign.plan import block_plan
 from nimc.campaign.prepare import prepare, time_limit_s, use_slurm
-from nimc.campaign.settings import target_partitions
+from nimc.possible.settings import target_partitions
 from nimc.run.folder import new_header
 from records.campaign import Campaign
 from records.checkout import ROOT

@@ -8,10 +8,10 @@ import pytest
 
 from analysis.subjects.published import paper
 from nimc.campaign.cases import scales
-from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
 from nimc.campaign.plan import block_plan
 from nimc.campaign.prepare import prepare
+from nimc.possible.checks import checks_in
 from records import marked_yaml
 from records.campaign import Campaign
 from records.checkout import ROOT

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from nimc.campaign.cases import expand
-from nimc.campaign.checks import CheckVariables
 from nimc.campaign.prepare import prepare
+from nimc.possible.checks import CheckVariables
 from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError

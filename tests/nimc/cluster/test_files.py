@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from nimc.campaign.settings import matching
 from nimc.cli import init
 from nimc.cluster import learn, new_machine
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.new_machine import config_text, host_pattern, site_text, to_fill_in, with_nodes
+from nimc.possible.settings import matching
 from records.checkout import ROOT
 from records.errors import MachineError
 from records.machine import site as machine

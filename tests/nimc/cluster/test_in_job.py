@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from nimc.campaign.settings import ReframeSettings
 from nimc.cluster import in_job
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.node_look import LookedAt
+from nimc.possible.settings import ReframeSettings
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.files import private_lock

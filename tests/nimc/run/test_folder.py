@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from nimc.campaign.checks import checks_in
 from nimc.campaign.load import load_campaign
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
+from nimc.possible.checks import checks_in
 from nimc.run import folder as folders
 from nimc.run.folder import (
     find_latest,

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from nimc.campaign.checks import CheckVariables
 from nimc.campaign.layouts import candidates
+from nimc.possible.checks import CheckVariables
 from records.campaign import Entry
 from records.errors import InputError
 from tests.nimc.campaign.made_request import made_machine

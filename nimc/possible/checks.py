@@ -219,7 +219,7 @@ def check_of_others(path: Path, name: str, config: Path, system: str) -> CheckVa
 
 def _ask(place: Path, *words: str) -> dict[str, Any]:
     answer = ask(
-        python_main("nimc.campaign.checks", str(place), *words),
+        python_main("nimc.possible.checks", str(place), *words),
         {**os.environ, "PYTHONPATH": python_path()},
         timeout_s=_ANSWER_S,
     )

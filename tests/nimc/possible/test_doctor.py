@@ -11,11 +11,10 @@ import pytest
 import yaml
 
 from conductor.injectors import INJECTORS
-from nimc.campaign import settings
-from nimc.campaign.matrix import Matrix, MatrixCell
 from nimc.cli.hosts import text
-from nimc.cluster import doctor
-from nimc.cluster.doctor import Finding
+from nimc.possible import needs, settings
+from nimc.possible.matrix import Matrix, MatrixCell
+from nimc.possible.needs import Finding
 from records.checkout import ROOT
 from records.commands import command
 from records.errors import InputError, MachineError
@@ -53,10 +52,10 @@ def state_of(diagnosis, what):
 
 
 def test_a_machine_of_this_checkout(root, monkeypatch):
-    monkeypatch.setattr(doctor, "tools", lambda: [doctor.lacking("tool x", "none")])
-    checks = doctor.checks_in(ROOT / "reframe_tests")  # takes long
-    monkeypatch.setattr(doctor, "checks_in", lambda _: checks)
-    diagnosis = doctor.examine("box", root=root)
+    monkeypatch.setattr(needs, "tools", lambda: [needs.lacking("tool x", "none")])
+    checks = needs.checks_in(ROOT / "reframe_tests")  # takes long
+    monkeypatch.setattr(needs, "checks_in", lambda _: checks)
+    diagnosis = needs.examine("box", root=root)
     assert state_of(diagnosis, "configs/box.py") == state_of(diagnosis, "site/box.yaml") == "ok"
     needed = {row.what for row in diagnosis.findings if row.needed}
     assert {"configs/box.py", "site/box.yaml", "cores", "injector ucx"} <= needed
@@ -72,17 +71,17 @@ def test_a_machine_of_this_checkout(root, monkeypatch):
     monkeypatch.setenv("NIMC_REFRAME", "/bin/true")  # ReFrame was asked, which takes long
     config = CONFIG.replace('"cc": ""', '"cc": "sh"')
     (root / "configs" / "box.py").write_text(config)
-    diagnosis = doctor.examine("box", root=root)
+    diagnosis = needs.examine("box", root=root)
     assert state_of(diagnosis, "environments") == "limited"
     assert "environments" not in diagnosis.why
     (root / "site" / "box.yaml").write_text(SITE + "programs: {cms: /opt/cns}\n")
-    rows = doctor.examine("box", root=root).findings
+    rows = needs.examine("box", root=root).findings
     (row,) = (row for row in rows if row.what == "checks")
     assert row.detail.startswith("site/box.yaml: programs.cms: ")
     assert "allowed: MCBenchmark.exe, XSBench, amg, cns, " in row.detail
 
 
-SOME = doctor.Diagnosis(
+SOME = needs.Diagnosis(
     *("box", ""),
     [
         Finding("python", "ok", "3.11"),
@@ -137,17 +136,17 @@ def test_what_works_is_named_and_what_does_not_has_a_line():
 
 
 def test_a_file_that_is_wrong_or_missing_is_a_finding(root, monkeypatch):
-    monkeypatch.setattr(doctor, "tools", list)
+    monkeypatch.setattr(needs, "tools", list)
     (root / "site" / "box.yaml").write_text(SITE + "injectr: ucx\n")
     (root / "configs" / "box.py").write_text("site_configuration = {\n")
-    of_nodes = [doctor.lacking("locks", "none", needed=True), doctor.lacking("x", "none")]
-    diagnosis = doctor.examine("box", of_nodes, root)
+    of_nodes = [needs.lacking("locks", "none", needed=True), needs.lacking("x", "none")]
+    diagnosis = needs.examine("box", of_nodes, root)
     # What is not needed is not named.
     assert diagnosis.why == "configs/box.py, site/box.yaml, locks"
     assert any(row.detail.startswith("line 1: ") for row in diagnosis.findings)
     assert any("injectr" in row.detail for row in diagnosis.findings)
     with pytest.raises(InputError, match=r"'bix': neither .* exists; known machines: box$"):
-        doctor.examine("bix", root=root)
+        needs.examine("bix", root=root)
 
 
 def test_settings_are_those_of_the_configuration_whatever_it_prints(root):
@@ -162,22 +161,22 @@ def test_settings_are_those_of_the_configuration_whatever_it_prints(root):
 def test_a_compiler_without_openmp_is_missing(tmp_path, monkeypatch):
     compiler = program(tmp_path, "mycc", "echo unrecognized option -fopenmp; exit 1")
     monkeypatch.setenv("CC", str(compiler))
-    row = doctor.c_compiler(needed=True)
+    row = needs.c_compiler(needed=True)
     assert (row.state, row.needed) == ("missing", True)
     assert "unrecognized option" in row.detail
     assert "apt install gcc" in row.remedy
     monkeypatch.delenv("CC")
-    assert doctor.c_compiler(needed=False).state == "ok"
+    assert needs.c_compiler(needed=False).state == "ok"
 
 
 def test_a_configuration_is_what_reframe_accepts(root, monkeypatch):
     def found():
-        made = doctor.config_file("box", root / "configs/box.py", of)
+        made = needs.config_file("box", root / "configs/box.py", of)
         return made.state, made.needed, made.detail
 
     of = settings.settings_of(root / "configs/box.py")
     answers = [(0, "", ""), (1, "", "ERROR: no such system\n")]
-    monkeypatch.setattr(doctor, "ask", lambda _: ProgramAnswer("x", *answers.pop(0)))
+    monkeypatch.setattr(needs, "ask", lambda _: ProgramAnswer("x", *answers.pop(0)))
     assert found() == ("ok", True, "ReFrame accepts it; partitions: p (local)")
     assert found() == ("missing", True, "ERROR: no such system")
     monkeypatch.setenv("NIMC_REFRAME", "/nowhere")
@@ -188,11 +187,11 @@ def test_a_configuration_is_what_reframe_accepts(root, monkeypatch):
 
 def test_a_core_is_the_origins_where_it_shares_the_host(monkeypatch):
     monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[0, 2, 4]))
-    shared = doctor.cores(machine_apart("same_host"))
+    shared = needs.cores(machine_apart("same_host"))
     assert (shared.state, shared.detail) == ("ok", "application on 0, 2, origin on 4")
-    assert doctor.cores(machine_apart("hetjob")).detail.startswith("origins are other nodes (hetj")
+    assert needs.cores(machine_apart("hetjob")).detail.startswith("origins are other nodes (hetj")
     monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[0]))
-    alone = doctor.cores(machine_apart("same_host"))
+    alone = needs.cores(machine_apart("same_host"))
     assert (alone.state, alone.needed) == ("missing", True)
 
 
@@ -204,8 +203,8 @@ def test_a_reservation_of_the_origins_must_be_usable_now(monkeypatch):
                 raise answer
             return answer
 
-        monkeypatch.setattr(doctor.reservation, "check", check)
-        rows = doctor.origins(machine_apart(), os.environ)
+        monkeypatch.setattr(needs.reservation, "check", check)
+        rows = needs.origins(machine_apart(), os.environ)
         return [(each.state, each.needed, each.detail) for each in rows]
 
     assert found(None) == []
@@ -222,7 +221,7 @@ def test_the_spack_at_hand_is_named_with_its_version_and_what_it_lacks(tmp_path,
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     here = f"1.1.0 at {tmp_path}"
-    assert doctor.spack("here") == Finding("spack", "ok", f"{here}, not set up for here")
+    assert needs.spack("here") == Finding("spack", "ok", f"{here}, not set up for here")
     place = layout("here")
     place.config.mkdir(parents=True)
     settings = SpackSettings(str(tmp_path), "1.1.0", True, None, None, None)
@@ -236,9 +235,9 @@ def test_the_spack_at_hand_is_named_with_its_version_and_what_it_lacks(tmp_path,
         programs = {"c": sys.executable, "cxx": sys.executable, "fortran": str(fortran)}
         gcc = {"spec": "gcc@14.2.0 languages:='c,c++'", "extra_attributes": {"compilers": programs}}
         place.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
-        assert doctor.spack("here") == Finding("spack", state, detail, said)
+        assert needs.spack("here") == Finding("spack", state, detail, said)
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "none"))
-    assert (doctor.spack("here").state, doctor.spack("here").needed) == ("limited", False)
+    assert (needs.spack("here").state, needs.spack("here").needed) == ("limited", False)
 
 
 def machine_apart(policy="reservation", **changes) -> Machine:
@@ -247,23 +246,23 @@ def machine_apart(policy="reservation", **changes) -> Machine:
 
 
 def test_what_the_site_file_leaves_open_is_reported_with_its_cost():
-    (found,) = doctor.writes(machine_apart(interface="eth0"))
+    (found,) = needs.writes(machine_apart(interface="eth0"))
     assert (found.state, found.needed) == ("limited", False)
     assert "no device: " in found.detail
     assert "no nic:" in found.detail
     assert "no interface" not in found.detail
     nic = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}
-    (found,) = doctor.writes(machine_apart(interface="eth0", device="mlx5_0", nic=nic))
+    (found,) = needs.writes(machine_apart(interface="eth0", device="mlx5_0", nic=nic))
     assert found.state == "ok"
     assert "mlx5_0" in found.detail
     assert "eth0" in found.detail
-    assert doctor.writes(machine_apart("same_host")) == []
+    assert needs.writes(machine_apart("same_host")) == []
 
 
 @pytest.mark.parametrize(("memory", "state"), [("24GiB", "ok"), ("23GiB", "limited")])
 def test_half_of_the_memory_must_hold_three_arrays_of_four_times_the_caches(memory, state):
     facts = {"cores": 8, "sockets": 1, "numa_nodes": 1, "llc": "1GiB", "memory": memory}
-    found = doctor.memory(machine_apart(facts=facts))
+    found = needs.memory(machine_apart(facts=facts))
     assert (found.state, found.needed) == (state, False)
     assert "STREAM needs 12.00 GiB" in found.detail
     assert f"{int(memory[:2]) / 2:.2f} of {memory[:2]}.00 GiB" in found.detail
@@ -275,7 +274,7 @@ def test_a_size_of_caches_that_is_unknown_is_to_be_set(monkeypatch, policy, stat
         raise InputError("the size is unknown; allowed: facts: {llc: SIZE}")
 
     monkeypatch.setattr(Machine, "llc_b", unknown)
-    row = doctor.memory(machine_apart(policy))
+    row = needs.memory(machine_apart(policy))
     assert (row.state, row.detail, row.remedy) == (
         *(state, "the size is unknown", "set facts: {llc: SIZE}"),
     )
@@ -301,7 +300,7 @@ PARTITIONS = [
 def test_targets_have_a_partition_without_the_origins_reservation(
     changes, partitions, detail, remedy
 ):
-    found = doctor.targets(machine_apart(**changes), partitions)
+    found = needs.targets(machine_apart(**changes), partitions)
     if detail is None:
         assert found == []
         return
@@ -317,7 +316,7 @@ def test_an_injector_is_asked_of_the_host_only_where_writers_run_there(
 ):
     lack = "no ib_write_bw: 'apt install x'"
     monkeypatch.setattr(INJECTORS["perftest"], "missing", lambda _device: lack)
-    found = {each.what: each for each in doctor.injectors(machine_apart(policy))}
+    found = {each.what: each for each in needs.injectors(machine_apart(policy))}
     writes = found["injector perftest"]
     assert (writes.state, writes.needed) == expected
     assert writes.detail.startswith("no ib_write_bw")
@@ -338,11 +337,11 @@ def test_targets_that_others_may_share_are_reported(tmp_path, monkeypatch):
     shown = f"PartitionName=a OverSubscribe=NO\n{whole}\n"
     program(tmp_path, "scontrol", f"printf '{shown}'")
     monkeypatch.setenv("PATH", environment["PATH"])
-    (row,) = doctor.sharing(partitions, environment)
+    (row,) = needs.sharing(partitions, environment)
     assert (row.state, row.needed) == ("limited", False)
     assert row.detail.startswith("a, c: access has no --exclusive")
     program(tmp_path, "scontrol", f"printf '{shown}' | sed s/Default=NO/Default=YES/")
-    (row,) = doctor.sharing(partitions, environment)
+    (row,) = needs.sharing(partitions, environment)
     assert row.detail.startswith("a: access has no --exclusive")
 
 
@@ -353,13 +352,13 @@ def test_targets_that_others_may_share_are_reported(tmp_path, monkeypatch):
 def test_an_rdma_device_needs_an_active_port_where_it_shows_ports(states, state):
     ports = [Port(n, of_port, "InfiniBand", 25e9) for n, of_port in enumerate(states, 1)]
     here = SimpleNamespace(rdma=[Device("mlx5_0", "InfiniBand", "1.2", None, ports)])
-    (row,) = doctor.rdma(here, machine("hetjob"))
+    (row,) = needs.rdma(here, machine("hetjob"))
     assert row.detail.endswith("byte counter: none (net/dev: no mlx5_0)")  # not of this host
     assert row.state == state
     assert "firmware 1.2" in row.detail
     if len(states) == 2:
         assert "port 2 ACTIVE 200 Gbit/s" in row.detail
-    (none,) = doctor.rdma(SimpleNamespace(rdma=[]), machine("hetjob"))
+    (none,) = needs.rdma(SimpleNamespace(rdma=[]), machine("hetjob"))
     assert none.state == "limited"
 
 
@@ -367,9 +366,9 @@ def test_a_tool_has_one_line_if_its_forms_lack_the_same(monkeypatch):
     lack = "counts none of a, b on this host (measure elsewhere)"
     of = {"p:x": lack, "p:y": lack, "q": None, "r:x": lack, "r:y": lack, "r:z": None}
     tools = {name: SimpleNamespace(missing=lambda why=why: why) for name, why in of.items()}
-    monkeypatch.setattr(doctor, "TOOLS", tools)
+    monkeypatch.setattr(needs, "TOOLS", tools)
     said = ("limited", "counts none of a, b on this host", "measure elsewhere")
-    assert [(row.what, row.state, row.detail, row.remedy) for row in doctor.tools()] == [
+    assert [(row.what, row.state, row.detail, row.remedy) for row in needs.tools()] == [
         ("tool p", *said),
         ("tool q", "ok", "ready", ""),
         ("tool r:x, r:y", *said),
@@ -381,7 +380,7 @@ def test_what_slurm_says_is_not_mixed_with_the_version_of_a_command_that_says_no
     """Without slurm.conf `sbatch --version` fails, as `scontrol ping` does."""
     lost = ProgramAnswer("scontrol", 1, "", "scontrol: fatal: no configuration source")
     monkeypatch.setattr(client.shutil, "which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr(doctor, "version_of", lambda _: None)
+    monkeypatch.setattr(needs, "version_of", lambda _: None)
     monkeypatch.setattr(client, "ask", lambda *_: lost)
-    (row,) = doctor.slurm({}, needed=True)
+    (row,) = needs.slurm({}, needed=True)
     assert row.detail == "the controller does not answer: scontrol: fatal: no configuration source"

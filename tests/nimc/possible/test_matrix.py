@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from nimc.campaign.checks import CheckVariables
-from nimc.campaign.matrix import Offer, judge, matrix, offers_of
-from nimc.campaign.settings import ReframePlace, ReframeSettings
+from nimc.possible.checks import CheckVariables
+from nimc.possible.matrix import Offer, judge, matrix, offers_of
+from nimc.possible.settings import ReframePlace, ReframeSettings
 from records.commands import command
 from records.machine import program
 from records.machine.program import ModuleLoad

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from nimc.campaign.checks import CheckVariables
-from nimc.campaign.settings import (
+from nimc.possible.checks import CheckVariables
+from nimc.possible.settings import (
     ReframePlace,
     ReframeSettings,
     matching,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import reframe as rfm
 
-from nimc.campaign import checks
-from nimc.campaign.checks import VariableType, checks_in
+from nimc.possible import checks
+from nimc.possible.checks import VariableType, checks_in
 from records.campaign import WARMUPS
 from records.checkout import ROOT
 from records.errors import MachineError

@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from conductor import counters
 from conductor.injectors import INJECTORS
-from nimc.campaign.checks import checks_in, require_known_programs
-from nimc.campaign.matrix import Matrix, lacking_nodes, matrix, offers_of
-from nimc.campaign.settings import ReframeSettings, settings_of, target_partitions
-from nimc.cluster import reservation
-from nimc.run.session import find_reframe
+from nimc.possible import reservation
+from nimc.possible.checks import checks_in, require_known_programs
+from nimc.possible.matrix import Matrix, lacking_nodes, matrix, offers_of
+from nimc.possible.reframe import find_reframe
+from nimc.possible.settings import ReframeSettings, settings_of, target_partitions
 from records import checkout
 from records.commands import command, setup_command
 from records.errors import InputError, MachineError, NimcError

@@ -9,7 +9,7 @@ import pytest
 
 from nimc.campaign.prepare import prepare
 from nimc.cli import hosts, plan, run
-from nimc.cluster.doctor import examine
+from nimc.possible.needs import examine
 from reframe_tests.factors import _missing
 from tests.nimc.checkouts import SITE, checkout, program
 
@@ -110,7 +110,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("records.processes.become_subreaper", lambda: None)
     monkeypatch.setattr("reframe_tests.factors._missing", _missing.__wrapped__)  # not remembered
     # What doctor says of tools is not asked here, and takes long.
-    monkeypatch.setattr("nimc.cluster.doctor.tools", list)
+    monkeypatch.setattr("nimc.possible.needs.tools", list)
     monkeypatch.setattr(hosts, "examine", partial(examine, root=tmp_path))
     for command in (plan, run):
         monkeypatch.setattr(command, "prepare", partial(prepare, root=tmp_path))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from nimc.campaign.checks import CheckVariables
-from nimc.campaign.settings import ReframePlace, ReframeSettings, places_of, target_partitions
+from nimc.possible.checks import CheckVariables
+from nimc.possible.settings import ReframePlace, ReframeSettings, places_of, target_partitions
 from records.errors import MachineError, NimcError
 from records.groups import grouped
 from records.machine.program import ModuleLoad, load_modules, search_path

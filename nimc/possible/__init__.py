@@ -1,0 +1,1 @@
+"""What can run here, and why not: of this host, its nodes, Slurm and ReFrame's environments."""
