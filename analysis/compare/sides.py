@@ -25,8 +25,8 @@ from analysis.history.between_nights import (
     ratio_of_two,
 )
 from analysis.report.data import RunData
+from analysis.report.facts import facts
 from analysis.report.table import how_made, results_table
-from analysis.report.words import facts
 from analysis.samples.integrity import Integrity
 from analysis.samples.provenance import FACTS, all_hosts, mapping, reported_facts
 from analysis.statistics.interval import Estimate, flat, holm

@@ -106,6 +106,16 @@ class RunData:
         """Each case with each transport of its writers."""
         return self.samples.select("case", "transport").unique(maintain_order=True)
 
+    @cached_property
+    def cases(self) -> list[CaseData]:
+        """Its cases with results, in their order."""
+        return [CaseData(self, name) for name in dict.fromkeys(row.case for row in self.results)]
+
+    @property
+    def shown(self) -> list[Result]:
+        """The rows of the table of effects: those of a case without effects are all its rows."""
+        return [row for case in self.cases for row in (case.effects or case.rows)]
+
     @property
     def ended_s(self) -> float | None:
         """When its last run ended, Unix time (the chain covers that); None if not finished."""
@@ -155,6 +165,34 @@ class RunData:
             "contrasts": list(map(flat, self.contrasts)),
             "integrity_faults": self.integrity.faults,
         }
+
+
+@dataclass(frozen=True)
+class CaseData:
+    """One case of a run."""
+
+    run: RunData
+    name: str
+
+    @property
+    def samples(self) -> pl.LazyFrame:
+        """Its samples with their `status`."""
+        return self.run.samples.lazy().filter(pl.col("case") == self.name)
+
+    @cached_property
+    def rows(self) -> list[Result]:
+        """Its effects, controls and repeated baselines."""
+        return [row for row in self.run.results if row.case == self.name]
+
+    @property
+    def effects(self) -> list[Result]:
+        """Its rows of treatments with writers."""
+        return [row for row in self.rows if row.role == "effect"]
+
+    @cached_property
+    def emulated(self) -> list[str]:
+        """Caveats of the transports of its writers; none for hardware."""
+        return self.run.emulated([self.name])
 
 
 def all_rows(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from analysis.effects.result import Result
 from analysis.report.data import RunData
-from analysis.report.page import fom, run_view
+from analysis.report.page import run_view
 from analysis.report.plots import Picture, View
-from analysis.report.words import named
+from analysis.report.sections import Shown
+from analysis.report.words import fom, named
 from analysis.statistics.interval import bracketed, ends
 from records.files import make_folder, replace_text
 from records.latex import escaped, tabular
@@ -82,17 +83,22 @@ def _pictures(view: View) -> Iterator[tuple[str, Sequence[str], Picture]]:
     for part, sections in view.sections.items():
         if part == "run":
             for case in view.cases:
-                yield from ((case.name, case.emulated, picture) for picture in case.pictures)
+                for picture in _pictures_in(case.sections):
+                    yield case.name, case.emulated, picture
         for section in sections:
             for picture in getattr(section.view, "pictures", ()):
                 title = section.declared.title or "All cases"
                 yield title, getattr(section.view, "emulated", view.emulated), picture
 
 
+def _pictures_in(sections: Sequence[Shown]) -> list[Picture]:
+    return [picture for section in sections for picture in getattr(section.view, "pictures", ())]
+
+
 def _tables(view: View) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]]]]:
     """Caption, caveats and rows of each table, the header first."""
-    if view.shown:
-        rows: list[Sequence[str]] = [_EFFECTS, *map(_effect, view.shown)]
+    if effects := view.data.shown:
+        rows: list[Sequence[str]] = [_EFFECTS, *map(_effect, effects)]
         yield f"Slowdown by workload. {_LEGEND}", view.emulated, rows
     for section in (section for of in view.sections.values() for section in of):
         of = section.view

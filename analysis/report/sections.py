@@ -21,8 +21,9 @@ from analysis.report.data import RunData
 SUBJECTS = "analysis.subjects"
 #: Name of a file next to the page -> its JSON document, or its table.
 Files = Mapping[str, Mapping[str, Any] | pl.DataFrame]
-#: Of the page: before all runs. Of a run: before all words, before the cases, after them.
-Part = Literal["machine", "lead", "run", "end"]
+#: Of the page: before all runs, and after them. Of a run: before all words, before the cases, after
+#: them. Of each case.
+Part = Literal["machine", "after", "lead", "run", "end", "case"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Section:
     #: Its template is NAME.html unless `template` says, and NAME its id, after that of the run.
     name: str
     #: What the template shows, as `view`; None if the section does not apply. It is given the run,
-    #: for the machine all runs, the newest first, and a prefix for the ids of figures.
+    #: for the page all runs, the newest first, for a case its `CaseData`; and a prefix for the ids
+    #: of figures.
     view: Callable[[Any, str], object | None]
     #: Entry in the contents; empty for none.
     title: str = ""
@@ -63,7 +65,7 @@ class Shown:
 
 
 def shown(part: Part, of: object, anchor: str = "") -> list[Shown]:
-    """The sections of a part of the page that apply to a run, or to all runs."""
+    """The sections of a part of the page that apply to a run, to a case, or to all runs."""
     sections = []
     for section in _declared():
         name = f"{anchor}{section.name}"

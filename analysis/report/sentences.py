@@ -13,7 +13,7 @@ class Sentences(NamedTuple):
 
     #: What was seen, how sure that is, and what it does not say.
     meaning: str
-    #: What to do next, with the commands that do it (`analysis.report.words.next_step`).
+    #: What to do next, with the commands that do it (`analysis.report.summary.next_step`).
     do: str = ""
 
 

@@ -20,7 +20,8 @@ from analysis.remedies.standing import Standing
 from analysis.report.data import load_run
 from analysis.report.page import make_reports
 from analysis.report.paper import Written, write_for_paper
-from analysis.report.words import named, next_step, notes_of
+from analysis.report.summary import next_step
+from analysis.report.words import named, notes_of
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import Interval, bracketed, ends
 from nimc.cli import options

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.effects.estimate import StoppingRule, reported, results
 from analysis.effects.result import Result, Verdict
-from analysis.report.words import next_step
+from analysis.report.summary import next_step
 from analysis.samples.pairs import short_of_pairs
 from analysis.statistics.interval import Estimate
 from records.errors import InputError

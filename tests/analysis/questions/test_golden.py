@@ -125,10 +125,15 @@ def test_a_run_of_writes_alone_has_no_other_sections(tmp_path: Path, case: Case)
         ("machine", [run]),
         ("lead", run),
         ("run", run),
+        *(("case", of_case) for of_case in run.cases),
         ("end", run),
+        ("after", [run]),
     ]
     names = [each.declared.name for part, of in parts for each in shown(part, of)]
-    assert names == ["picture", "paper_table_2", "paper_estimates"]
+    assert names == [
+        *("picture", "effects", "in_words", "conditions", "pictures", "treatments", "nodes"),
+        *("paper_table_2", "paper_estimates", "about", "machine", "method"),
+    ]
     assert sorted(data_files([run])) == ["paper_estimates.json", "paper_table_2.json"]
 
 

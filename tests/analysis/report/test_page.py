@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from analysis.effects.result import Result, Verdict
 from analysis.report import page, plots
 from analysis.report.data import RunData, load_run
-from analysis.report.page import summary
 from analysis.report.plots import COLOURS, drawing, light, marker, themed_svg, variable
 from analysis.report.sentences import SENTENCES
-from analysis.report.words import control, headline, next_step
+from analysis.report.summary import headline, next_step, summary
 from analysis.statistics.interval import Estimate, Interval
+from analysis.subjects.case_runs import control
 from records.arms import ARMS
 from records.notes import Note
 from records.run import Requirements
@@ -539,3 +539,13 @@ def test_the_control_is_named_with_what_it_shows_or_why_there_is_none(run: RunDa
     assert "on took 1.050 times as long as the control (1.010 to 1.090)." in said
     for same_host, why in ((True, "although origin and target share"), (False, "on other hosts")):
         assert why in control([own], same_host=same_host, cpu_shares=[])
+
+
+# The frame.
+
+
+def test_the_frame_has_no_section_of_its_own() -> None:
+    """Tables, pictures and what readers open are in the templates of sections."""
+    frame = (Path(page.__file__).with_name("page.html")).read_text()
+    assert "section.declared.html" in frame
+    assert not re.findall(r"<table|<details|<figure|<pre", frame)

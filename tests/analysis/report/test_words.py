@@ -2,21 +2,13 @@ import polars as pl
 import pytest
 
 from analysis.effects.result import Verdict
+from analysis.report.facts import facts, ranges
 from analysis.report.sentences import SENTENCES
-from analysis.report.words import (
-    breakable,
-    conditions,
-    disturbance,
-    facts,
-    notes_of,
-    ranges,
-    ratio,
-    sentence,
-    utc,
-    with_code,
-    with_remedy,
-)
+from analysis.report.summary import disturbance
+from analysis.report.words import breakable, notes_of, ratio, utc, with_code, with_remedy
 from analysis.statistics.interval import Estimate, Interval
+from analysis.subjects.case_runs import conditions
+from analysis.subjects.effects import sentence
 from records.notes import Note
 from tests.analysis.synthetic import result
 

@@ -1,0 +1,163 @@
+"""The runs of a case: conditions, control, writers, and what was rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from analysis.effects.result import Result
+from analysis.report import words
+from analysis.report.data import CaseData
+from analysis.report.plots import View
+from analysis.report.sections import Section
+from analysis.samples.pairs import kinds
+from analysis.statistics.interval import ends
+from records.text import some
+from records.units import plural
+
+#: Outcome of a run that does not count -> its meaning.
+OUTCOMES = {
+    "rejected": "The application ran, but not under the required conditions.",
+    "injector_never_ready": "The writers did not reach their rate.",
+    "injector_died": "A writer ended while the application ran.",
+    "application_failed": "The application ended with an error.",
+    "application_hung": "The application did not end in time.",
+    "no_fom": "The application's output has no figure of merit.",
+    "kept": "Recorded as accepted, but no writer wrote.",
+}
+
+
+#: Most rejected runs listed one by one; samples.parquet has all.
+_LISTED = 200
+#: Most reasons for which runs were rejected, and most nodes and seeds, that are named.
+_KINDS, _NAMED = 50, 12
+
+
+def control(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequence[float]) -> str:
+    """The control that the effects of one case were compared with, or why there is none.
+
+    `cpu_shares` are the shares of a core that it used in its runs.
+    """
+    controls = [row for row in rows if row.role == "control"]
+    if not controls:
+        if same_host:
+            return "Control: none was run, although origin and target share a host."
+        return "Control: none; writers on other hosts take no core from the application."
+    shown = "; ".join(
+        f"{row.arm}, a busy process instead of the writers, in {plural(row.pairs, 'pair')}"
+        for row in controls
+    )
+    used = f", using {min(cpu_shares):.0%} to {max(cpu_shares):.0%} of a core" if cpu_shares else ""
+    against = "; ".join(
+        f"{row.arm} took {row.over_control.value:.3f} times as long as the control"
+        f" ({ends(row.over_control).replace('-', ' to ')})"
+        for row in rows
+        if row.over_control is not None
+    )
+    return f"Control: {shown}{used}. In the same pairs: {against or 'too few to compare'}."
+
+
+def conditions(samples: pl.DataFrame) -> str:
+    """What else went on at the nodes during the runs that count; empty if nothing was read."""
+    counted = samples.filter(status="counts")
+    foreign, steal = (
+        counted[name].drop_nulls().to_list() for name in ("foreign_cpus", "steal_share")
+    )
+    said = []
+    if foreign:
+        ends = f"{min(foreign):.2f} to {max(foreign):.2f}"
+        said.append(f"foreign processes kept {ends} hardware threads busy")
+    if steal:
+        said.append(f"the hypervisor took up to {max(steal):.1%} of the processor time")
+    return f"During the runs that count, {' and '.join(said)}." if said else ""
+
+
+def _writers(counted: pl.LazyFrame) -> list[str]:
+    """A line for each kind of writers: what they are, and how well they kept their rate."""
+    kind = ("arm", "writers", "injector", "transport", "message_b", "footprint_b", "queue_pairs")
+    kinds = (
+        counted.filter(pl.col("message_b") > 0)
+        .group_by(*kind, "direction", maintain_order=True)
+        .agg(pl.col("writer_share").min())
+    )
+    return [_writers_line(**row) for row in kinds.collect().iter_rows(named=True)]
+
+
+def _writers_line(
+    *,
+    arm: str,
+    writers: int,
+    injector: str,
+    transport: str,
+    message_b: int,
+    footprint_b: int | None,
+    queue_pairs: int | None,
+    direction: str,
+    writer_share: float | None,
+) -> str:
+    over = f" over {queue_pairs} queue pairs each" if (queue_pairs or 1) > 1 else ""
+    return (
+        f"{arm}: {plural(writers, 'writer')}, {injector} over {transport},"
+        f" {words.kind(direction)[0]} of {words.binary(message_b)}{_through(footprint_b)}{over};"
+        f" never below {writer_share or 0:.0%} of the rate alone"
+    )
+
+
+def _through(footprint_b: int | None) -> str:
+    """The memory that each writer's messages pass through, if it is recorded."""
+    return "" if footprint_b is None else f" through {words.binary(footprint_b)} each"
+
+
+def _conditions(case: CaseData, _: str) -> View:
+    samples = case.samples.select("status", "same_host", "foreign_cpus", "steal_share").collect()
+    cpu_shares = _counted(case).select("cpu_share").drop_nulls().collect().to_series().to_list()
+    notes = words.notes_of(case.effects or case.rows)
+    return View(
+        control=control(
+            case.rows,
+            same_host=bool(samples["same_host"].any()),
+            cpu_shares=cpu_shares,
+        ),
+        conditions=conditions(samples),
+        notes=[words.with_remedy(note) for note in notes if note not in case.emulated],
+    )
+
+
+def _counted(case: CaseData) -> pl.LazyFrame:
+    return case.samples.filter(pl.col("status") == "counts")
+
+
+def _rejected(case: CaseData, _: str) -> View | None:
+    status = case.samples.select("status").collect()["status"]
+    columns = ("key", "start_s", "outcome", pl.col("reason").fill_null(""))
+    rejected = case.samples.filter(pl.col("status") == "rejected").select(columns).collect()
+    if rejected.is_empty():
+        return None
+    return View(
+        kinds=kinds(rejected.select("outcome", "reason").iter_rows())[:_KINDS],
+        rejected=rejected.height,
+        warmups=status.eq("warm-up").sum(),
+        # The first rejected runs: key, time, outcome, reason.
+        listed=[
+            (key, words.utc(start_s), outcome, reason)
+            for key, start_s, outcome, reason in rejected.head(_LISTED).iter_rows()
+        ],
+        outcomes=OUTCOMES,
+    )
+
+
+def _nodes(case: CaseData, _: str) -> View:
+    samples = case.samples.select("seed", "nodes", "origin_nodes").collect()
+    nodes, origins, seeds = (
+        some(samples[name].unique(maintain_order=True), _NAMED)
+        for name in ("nodes", "origin_nodes", "seed")
+    )
+    return View(nodes=nodes, origins=origins, seeds=seeds, writers=_writers(_counted(case)))
+
+
+SECTIONS = [
+    Section("case", 20, "conditions", _conditions),
+    Section("case", 60, "rejected_runs", _rejected),
+    Section("case", 70, "nodes", _nodes),
+]
