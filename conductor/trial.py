@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from conductor.block import allocation, conductor
+from conductor.block.allocation import Allocation
 from conductor.block.alone import Alone, AloneRates
+from conductor.block.hub import Hub
 from conductor.block.readers import Readers
 from conductor.block.runs import BlockError, BlockRunner
 from conductor.injectors import INJECTORS
@@ -57,13 +59,22 @@ async def conduct(plan: BlockPlan, logs: Path) -> None:
     nodes = allocation.resolve(plan)
     async with conductor.connected(plan, nodes, logs) as hub:
         clock.require_near(nodes.targets[0], hub.clock_offsets_s)
-        rates = AloneRates(BlockRunner(plan, nodes, hub, logs, "", _NOTHING_READ))
+        rates = AloneRates(runner_of(plan, nodes, hub, logs))
         trials = []
         for treatment in plan.treatments:
             if treatment.writes and _can_write(treatment.writes):
-                trials.append(await _try(treatment, treatment.writes, rates, plan.demand))
-                # After each, since the job's time may end.
-                replace_text(logs / FILE, json.dumps([asdict(trial) for trial in trials], indent=1))
+                trials.append(await attempt(treatment, treatment.writes, rates, plan.demand))
+                save(trials, logs)  # after each, since the job's time may end
+
+
+def runner_of(plan: BlockPlan, nodes: Allocation, hub: Hub, logs: Path) -> BlockRunner:
+    """A runner of writers without an application."""
+    return BlockRunner(plan, nodes, hub, logs, "", _NOTHING_READ)
+
+
+def save(trials: Sequence[Trial], logs: Path) -> None:
+    """Write what came of them."""
+    replace_text(logs / FILE, json.dumps([asdict(trial) for trial in trials], indent=1))
 
 
 def _can_write(writes: Writes) -> bool:
@@ -72,9 +83,10 @@ def _can_write(writes: Writes) -> bool:
     return not any(INJECTORS[writes.injector].lacks(fabric) for fabric in over)
 
 
-async def _try(
+async def attempt(
     treatment: Treatment, writes: Writes, rates: AloneRates, limits: AcceptanceLimits
 ) -> Trial:
+    """Try one kind of writes; its writers are held then, if they can be."""
     try:
         await rates.learn(writes)
     except BlockError as error:

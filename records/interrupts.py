@@ -96,8 +96,9 @@ class Interrupts:
     """Within this context signals that stop are counted instead of ending the process."""
 
     def __init__(self) -> None:
-        #: The first that arrived, and how many did.
+        #: The first that arrived, the last one, and how many did.
         self.signum: int | None = None
+        self.last: int | None = None
         self.count = 0
         self._before: dict[int, Any] = {}
 
@@ -117,7 +118,7 @@ class Interrupts:
 
     def _note(self, signum: int, _frame: FrameType | None) -> None:
         if signum in STOPPING:
-            self.signum = self.signum or signum
+            self.signum, self.last = self.signum or signum, signum
             self.count += 1
 
     def wait(self, seconds: float) -> None:

@@ -105,6 +105,38 @@ async def spawn(
     )
 
 
+async def spawn_in_terminal(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    folder: str,
+    stdin: int | None,
+    stdout: int,
+    stderr: int,
+    group: int | None = None,
+) -> asyncio.subprocess.Process:
+    """Start a command as a shell would; it is killed if this process dies.
+
+    It joins the process group `group`, which the keys of the terminal reach; None: it has its own.
+    `stdin` None is that of this process. Raises OSError if there is no such program.
+    """
+    killed_with_parent = end_with(os.getpid(), signal.SIGKILL)
+
+    def prepare() -> None:
+        killed_with_parent()
+        resource.setrlimit(resource.RLIMIT_NOFILE, _FILES)
+        os.setpgid(0, group or 0)
+
+    return await asyncio.create_subprocess_exec(
+        *command,
+        env=environment,
+        cwd=folder,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        preexec_fn=prepare,
+    )
+
+
 def _plain(environment: Mapping[str, str]) -> dict[str, str]:
     """Without what makes launchers label the lines of a program, or send them elsewhere."""
     return {name: value for name, value in environment.items() if name not in _OUTPUT_VARIABLES}

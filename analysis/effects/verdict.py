@@ -19,7 +19,6 @@ from records.arms import level_text, parts_of
 from records.errors import InputError
 from records.groups import grouped
 from records.machine import fabrics
-from records.notes import Note
 
 if TYPE_CHECKING:
     import polars as pl
@@ -136,12 +135,6 @@ def judge(row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = Fals
     return Verdict.NO_EFFECT if "within" in shown and not beyond else Verdict.INCONCLUSIVE
 
 
-#: Transport of a writer -> caveat.
-_EMULATIONS = {**fabrics.NOTES, "two-sided": Note.TWO_SIDED, "receives": Note.RECEIVES}
-
-
 def emulations(transports: pl.Series) -> list[str]:
-    """Caveats of `transports`, each a name or several joined with `+`; none for RDMA hardware."""
-    joined = transports.drop_nulls().unique(maintain_order=True)
-    names = dict.fromkeys(name for text in joined for name in text.split("+"))
-    return [_EMULATIONS[name]() for name in names if name in _EMULATIONS]
+    """Caveats of `transports` (`records.machine.fabrics`)."""
+    return fabrics.emulations(transports.drop_nulls().unique(maintain_order=True))

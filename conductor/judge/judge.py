@@ -36,10 +36,13 @@ _MESSAGES = 3
 Window = tuple[float, float]
 
 
-def faults(series: Series, window_s: Window, limits: AcceptanceLimits) -> Iterator[str]:
+def faults(
+    series: Series, window_s: Window, limits: AcceptanceLimits, *, others: bool = False
+) -> Iterator[str]:
     """Why a run does not count, one line each, the first cause first; nothing if it counts.
 
     `window_s`: when its application started and ended, by the conductor's clock (Unix time).
+    `others`: whether something else may send to a single target, too.
     """
     if series.stood_still_s > limits.pause_s:
         yield f"the conductor did not run for {series.stood_still_s:.1f} s"
@@ -63,7 +66,7 @@ def faults(series: Series, window_s: Window, limits: AcceptanceLimits) -> Iterat
         if INJECTORS[writer.injector].writes:
             yield from _silences(writer, window_s, limits)
     records = writer_records(series, window_s)
-    yield from _disagreements(records, limits, alone=len(series.nodes) == 1)
+    yield from _disagreements(records, limits, alone=len(series.nodes) == 1 and not others)
     yield from _misplaced(records)
 
 

@@ -88,6 +88,12 @@ COMMANDS: dict[str, Command] = {
         "runs or resumes a campaign, prints the table and the report's path",
         {"": "quick --machine mycluster --pairs 12"},
     ),
+    "inject": Command(
+        "Measure",
+        "inject",
+        "only the writers, proven, beside a harness of your own",
+        {"": "--machine mycluster --for 10min"},
+    ),
     "runs": Command("Measure", "runs", "the runs of a results folder", {"": "--results results"}),
     "report": Command(
         "Read",

@@ -259,7 +259,7 @@ def output_option(
 
 def only_with(mode: str, *allowed: str) -> None:
     """Raise InputError for an option that is given together with `mode` but not in `allowed`."""
-    for name in _given():
+    for name in given():
         if name not in (mode, *allowed):
             raise InputError(
                 f"{name}: cannot be combined with {mode};"
@@ -269,13 +269,13 @@ def only_with(mode: str, *allowed: str) -> None:
 
 def useless_without(mode: str, *options: str) -> None:
     """Raise InputError for one of `options`, which have no effect without `mode`."""
-    for name in _given():
+    for name in given():
         if name in options:
             raise InputError(f"{name}: has no effect without {mode}; allowed: both, or neither")
 
 
-def _given() -> list[str]:
-    """Options of the command line."""
+def given() -> list[str]:
+    """The options that the command line has, by their first names."""
     context = click.get_current_context()
     source = context.get_parameter_source
     return [

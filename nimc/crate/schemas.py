@@ -22,6 +22,7 @@ from analysis.effects.result import Result
 from analysis.statistics.interval import keys
 from records.checkout import ROOT
 from records.files import make_folder, replace_text
+from records.injected import Injection
 from records.machine.host import Host
 from records.run import RunHeader
 from records.sample import NodesRow, Sample
@@ -127,6 +128,7 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         },
     ),
     "results": ("report/results.json", _RESULTS, {}),
+    "injection": ("the record of nimc inject", Injection, {}),
     "comparison": ("a row of 'comparisons' of nimc compare --json", _flat(Comparison), {}),
 }
 

@@ -14,7 +14,7 @@ UCX, Open MPI and MVAPICH2.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -333,7 +333,15 @@ def emulated(name: str) -> str:
 NOTES: dict[str, Note] = {
     **{row.name: row.note for row in TABLE if row.note},
     **{emulated(row.name): row.emulated for row in TABLE if row.emulated},
+    "two-sided": Note.TWO_SIDED,
+    "receives": Note.RECEIVES,
 }
+
+
+def emulations(transports: Iterable[str]) -> list[str]:
+    """Caveats of `transports`, each a name or several joined with `+`; none for RDMA hardware."""
+    names = dict.fromkeys(name for text in transports for name in text.split("+"))
+    return [NOTES[name]() for name in names if name in NOTES]
 
 
 def by_name(device: str) -> Fabric | None:

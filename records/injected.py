@@ -1,0 +1,127 @@
+"""The record of `nimc inject`: what writers wrote, when, and what proved it.
+
+Standard library only, because the conductor writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from records.files import replace_text
+from records.sample import WriterRecord
+
+#: It rises if a key goes or changes its meaning.
+SCHEMA = 1
+#: The readings of an injection that goes on, a line each, and all else that is known of it.
+READINGS, HEAD = "readings.jsonl", "head.json"
+
+#: What ended the writes: the end of the command, the time of `--for`, Ctrl-C or a signal, or a
+#: failure of a writer or of the machine.
+EndedBy = Literal["command", "time", "stop", "failure"]
+
+
+@dataclass(frozen=True)
+class WrittenRow:
+    """What a writer wrote between two times."""
+
+    #: Its index among the writers of the reading.
+    writer: int
+    #: Unix time by the conductor's clock, and the bytes that the writer reported.
+    start_s: float
+    end_s: float
+    bytes_b: float
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A time in which all writers were checked; the next one begins at its end."""
+
+    #: Unix time by the conductor's clock.
+    start_s: float
+    end_s: float
+    #: Whether something other than the writers' own reports shows that all of them wrote, at the
+    #: least share of their uncontended rate, through all of this time.
+    proven: bool
+    #: Why not, in one line; null if they are proven.
+    reason: str | None
+    #: One for each writer, as in a sample: the application's window is this time.
+    writers: list[WriterRecord] = field(default_factory=list)
+    #: The writers' reports that ended in this time, in their order; the first began before it.
+    rows: list[WrittenRow] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Head:
+    """All but the readings."""
+
+    #: Machine, and the checkout's commit (null: unknown, with `+`: changed).
+    machine: str
+    commit: str | None
+    #: Rate as requested: `full`, a share of the full rate, or bytes per second a writer.
+    rate: str
+    #: Rate of the link, bytes per second; null if the machine's file does not say it.
+    link_rate_b_s: float | None
+    #: Caveats of these writes, such as that they are emulated.
+    notes: list[str] = field(default_factory=list)
+    #: Host names; equal on one host.
+    targets: list[str] = field(default_factory=list)
+    origins: list[str] = field(default_factory=list)
+    #: Begin and end of the writes that were checked, Unix time; null: nothing was written.
+    start_s: float | None = None
+    end_s: float | None = None
+    #: Bytes that all writers reported of this time.
+    bytes_b: float = 0.0
+    #: Whether all readings are proven, and there is one; why not, in one line.
+    proven: bool = False
+    reason: str | None = None
+    #: How long the writes were proven, seconds.
+    proven_s: float = 0.0
+    #: What ended the writes; null while they go on.
+    ended_by: EndedBy | None = None
+    #: The command, when it began and ended (Unix time), and its exit status (128 + its number after
+    #: a signal); null and empty without one.
+    command: list[str] = field(default_factory=list)
+    command_start_s: float | None = None
+    command_end_s: float | None = None
+    exit_status: int | None = None
+
+
+@dataclass(frozen=True)
+class Injection(Head):
+    """The whole record."""
+
+    #: In their order.
+    readings: list[Reading] = field(default_factory=list)
+    #: Schema of the record.
+    schema: int = SCHEMA
+
+
+def add_reading(folder: Path, reading: Reading) -> None:
+    """Append a reading."""
+    with (folder / READINGS).open("a") as file:
+        file.write(json.dumps(asdict(reading), separators=(",", ":"), allow_nan=False) + "\n")
+
+
+def save_head(folder: Path, head: Head) -> None:
+    """Write what is known by now."""
+    replace_text(folder / HEAD, json.dumps(asdict(head), allow_nan=False))
+
+
+def save(folder: Path, output: Path) -> None:
+    """Write the record from what a folder has, with the lines of its readings as they are.
+
+    Raises OSError without a head, or if the file cannot be written.
+    """
+    head = json.loads((folder / HEAD).read_bytes())
+    begin = json.dumps({"schema": SCHEMA, **head}, indent=1).removesuffix("\n}")
+    lines = (folder / READINGS).read_text().splitlines(keepends=True)
+    whole = [f"  {line.rstrip()}" for line in lines if line.endswith("\n")]
+    replace_text(output, f'{begin},\n "readings": [\n' + ",\n".join(whole) + "\n ]\n}\n")
+
+
+def begin(folder: Path) -> None:
+    """Begin a record without readings."""
+    (folder / READINGS).touch()
