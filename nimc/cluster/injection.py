@@ -18,7 +18,6 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from conductor import injection, trial
-from conductor.block.allocation import expand
 from conductor.injection import Request
 from nimc.cluster.trial import findings
 from records import checkout, injected, processes
@@ -30,6 +29,7 @@ from records.interrupts import Interrupts
 from records.last_words import quoted
 from records.machine.site import Machine
 from records.plan import BlockPlan, OriginPolicy
+from records.slurm.client import hostnames
 from records.slurm.options import agent_launcher
 from records.treatment import Treatment
 from reframe_tests import planning
@@ -252,6 +252,9 @@ def _planned(site: Machine, wish: Wish, folder: Path) -> tuple[BlockPlan, list[s
     plan = plan_of(with_nodes, wish, folder)
     if site.origins.policy == "same_host":
         return plan, [], []
+    if _JOB not in os.environ:
+        where = f"site/{site.name}.yaml: origins.policy: {site.origins.policy}"
+        raise InputError(f"{where}: found outside an allocation; allowed: in one (salloc, sbatch)")
     policy: OriginPolicy = "hetjob" if _HETEROGENEOUS in os.environ else "same_job"
     component = site.origins.model_copy(update={"policy": policy})
     launcher = agent_launcher(component, site.network)
@@ -271,9 +274,9 @@ def _named(site: Machine, wish: Wish) -> tuple[list[str], list[str]]:
     if site.origins.policy == "same_host":
         policy = f"site/{site.name}.yaml: origins.policy: same_host"
         raise InputError(f"--to, --from: found; allowed with {policy}: neither, since it is a host")
-    targets, origins = expand(wish.targets), expand(wish.origins)
+    targets, origins = hostnames(wish.targets), hostnames(wish.origins)
     components = [name for name in os.environ if name.startswith("SLURM_JOB_NODELIST")]
-    there = [node for name in components for node in expand(os.environ[name])]
+    there = [node for name in components for node in hostnames(os.environ[name])]
     for option, nodes in (("--to", targets), ("--from", origins)):
         absent = [node for node in nodes if node not in there]
         if absent or not nodes:

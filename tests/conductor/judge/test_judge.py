@@ -384,6 +384,15 @@ def test_a_count_that_does_not_go_with_the_claim_rejects(
     assert (found == []) == fine
 
 
+@pytest.mark.parametrize(("counted_b", "others", "fine"), [
+    (9999, True, True), (9999, False, False), (799, True, False),
+])  # fmt: skip
+def test_others_may_send_to_a_single_target_too(counted_b: int, others: bool, fine: bool) -> None:
+    series = Series([node(device(counted_b))], claims=[claim()])
+    found = list(faults(series, WINDOW, AcceptanceLimits(counter_share=0.2), others=others))
+    assert (found == []) == fine
+
+
 def test_a_disagreement_says_what_was_claimed_at_least_and_at_most() -> None:
     series = Series([node(device(10 * MB))], claims=[replace(HALF, bytes_b=1e6)])
     assert reasons(series) == [

@@ -52,7 +52,7 @@ def test_what_no_sample_has_is_rejected(field: str, value: object) -> None:
 
 
 def test_every_field_says_what_it_is() -> None:
-    for name in ("run", "sample", "counter", "host", "comparison"):
+    for name in ("run", "sample", "counter", "host", "comparison", "injection"):
         record = schema(name)
         for kind in (record, *record.get("$defs", {}).values()):
             for field, known in kind["properties"].items():

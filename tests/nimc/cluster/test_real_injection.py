@@ -1,0 +1,176 @@
+"""`nimc inject` with real writers on this host, in the ways in which it may end."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from conductor.injectors import INJECTORS
+from nimc.crate.schemas import schema_of
+from records.checkout import ROOT, python_main
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        INJECTORS["mpi_put"].missing() is not None, reason=str(INJECTORS["mpi_put"].missing())
+    ),
+]
+
+Wait = Callable[[Callable[[], bool]], None]
+
+
+def start(folder: Path, *words: str, **more: Any) -> "subprocess.Popen[str]":
+    """Start it; what it starts has a variable with this folder in its environment."""
+    command = python_main("nimc.cli.main", "inject", "--machine", "localhost", *words)
+    environment = {**os.environ, "INJECTION": str(folder)}
+    out = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=folder, env=environment, text=True, **{**out, **more})
+
+
+def left(folder: Path) -> list[str]:
+    """Command lines of live processes that it has started, with what these have started."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            marked = f"INJECTION={folder}".encode() in (process / "environ").read_bytes()
+            state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+            if marked and state != "Z":
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """Its record, which follows the schema."""
+    found: dict[str, Any] = json.loads((folder / "r.json").read_bytes())
+    jsonschema.Draft202012Validator(schema_of("injection")).validate(found)
+    return found
+
+
+def test_a_command_reads_prints_and_fails_as_without_writers(tmp_path: Path) -> None:
+    code = "import sys, time; time.sleep(1); print(input()); print('no', file=sys.stderr); exit(7)"
+    words = ["-o", "r.json", "--", "python3", "-c", code]
+    started = start(tmp_path, *words, stdin=subprocess.PIPE)
+    out, err = started.communicate("a word\n", timeout=300)
+    assert (started.returncode, out) == (7, "a word\n"), err
+    assert "\nno\n" in err
+    found = record(tmp_path)
+    assert (found["proven"], found["ended_by"], found["exit_status"]) == (True, "command", 7)
+    assert any("emulation" in note for note in found["notes"])
+    assert {writer["proof"] for reading in found["readings"] for writer in reading["writers"]} == {
+        "memory"
+    }
+    rows = [row for reading in found["readings"] for row in reading["rows"]]
+    assert rows
+    assert all(after["start_s"] >= row["end_s"] - 1e-6 for row, after in pairwise(rows))
+    assert all(row["bytes_b"] > 0 for row in rows)
+    assert found["start_s"] <= found["command_start_s"]
+    assert found["command_start_s"] + 1 <= found["command_end_s"] <= found["end_s"]
+    assert left(tmp_path) == []
+    assert not list(tmp_path.glob("results/.nimc*"))
+
+
+def test_writes_that_nothing_shows_are_no_success(tmp_path: Path) -> None:
+    if why := INJECTORS["ucx"].missing():
+        pytest.skip(why)
+    started = start(tmp_path, "--injector", "ucx", "-o", "r.json", "--", "true")
+    _, err = started.communicate(timeout=300)
+    assert started.returncode == 1, err
+    assert "not proven: unproven: no device counted" in err
+    found = record(tmp_path)
+    assert (found["proven"], found["exit_status"], found["proven_s"]) == (False, 0, 0)
+
+
+def begun(started: "subprocess.Popen[str]") -> None:
+    """Wait until it writes."""
+    assert started.stderr
+    lines = []
+    for line in started.stderr:
+        lines.append(line)
+        if line.startswith("nimc: writes from "):
+            return
+    raise AssertionError("".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("signum", "status", "ended_by"),
+    [(signal.SIGINT, 130, "command"), (signal.SIGTERM, 143, "stop"), (signal.SIGKILL, -9, "stop")],
+)
+def test_nothing_outlives_it(
+    tmp_path: Path, wait_until: Wait, signum: signal.Signals, status: int, ended_by: str
+) -> None:
+    command = ["sh", "-c", "sleep 1000 & sleep 1000; echo late"]
+    started = start(tmp_path, "-o", "r.json", "--", *command, start_new_session=True)
+    begun(started)
+    assert sum("sleep 1000" in line for line in left(tmp_path)) >= 2
+    started.send_signal(signum)
+    out, _ = started.communicate(timeout=300)
+    assert (started.returncode, out) == (status, "")
+    wait_until(lambda: left(tmp_path) == [])
+    wait_until(lambda: not list(tmp_path.glob("results/.nimc*")))
+    assert record(tmp_path)["ended_by"] == ended_by
+
+
+def test_ctrl_c_ends_it_without_a_command(tmp_path: Path, wait_until: Wait) -> None:
+    started = start(tmp_path, "--for", "10min", "--json", "-o", "r.json", start_new_session=True)
+    begun(started)
+    began_s = time.time()
+    os.killpg(started.pid, signal.SIGINT)
+    out, err = started.communicate(timeout=300)
+    document = json.loads(out)
+    assert started.returncode == 0, err
+    assert (document["ended_by"], document["proven"]) == ("stop", True)
+    assert began_s < document["end_s"] < time.time()
+    assert document["readings"] == record(tmp_path)["readings"]
+    wait_until(lambda: left(tmp_path) == [])
+
+
+def test_the_time_ends_the_writes_and_the_command_goes_on(tmp_path: Path) -> None:
+    words = ["--for", "2s", "-o", "r.json", "--", "sh", "-c", "sleep 12; exit 3"]
+    started = start(tmp_path, *words)
+    _, err = started.communicate(timeout=300)
+    assert started.returncode == 3, err
+    found = record(tmp_path)
+    assert found["ended_by"] == "time"
+    assert found["end_s"] < found["command_end_s"]
+
+
+def test_a_command_has_the_terminal(tmp_path: Path) -> None:
+    """It reads what is typed, and Ctrl-C is for it alone."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        words = ["inject", "--machine", "localhost", "-o", "r.json", "--", "python3", "-q", "-i"]
+        argv = python_main("nimc.cli.main", *words)
+        os.execve(argv[0], argv, {**os.environ, "PYTHONPATH": str(ROOT)})
+    typed = [
+        (b">>> ", b"import time; print(6 * 7); time.sleep(1000)\n"),
+        (b"42\r\n", b"\x03"),
+        (b"KeyboardInterrupt", b"exit(9)\n"),
+    ]
+    shown = b""
+    for expected, keys in typed:
+        while expected not in shown:
+            shown += os.read(terminal, 4096)
+        os.write(terminal, keys)
+        shown = b""
+    while True:
+        try:
+            if not os.read(terminal, 4096):
+                break
+        except OSError:  # closed at the other end
+            break
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 9
+    found = record(tmp_path)
+    assert (found["proven"], found["ended_by"]) == (True, "command")
