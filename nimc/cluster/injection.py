@@ -254,7 +254,7 @@ def _planned(site: Machine, wish: Wish, folder: Path) -> tuple[BlockPlan, list[s
         return plan, [], []
     if _JOB not in os.environ:
         where = f"site/{site.name}.yaml: origins.policy: {site.origins.policy}"
-        raise InputError(f"{where}: found outside an allocation; allowed: in one (salloc, sbatch)")
+        raise InputError(f"{where}: found outside an allocation; allowed: inside one")
     policy: OriginPolicy = "hetjob" if _HETEROGENEOUS in os.environ else "same_job"
     component = site.origins.model_copy(update={"policy": policy})
     launcher = agent_launcher(component, site.network)

@@ -43,7 +43,7 @@ def test_nodes_need_an_allocation(command: Command, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     line = command.refused("inject", "--machine", "example_slurm")
     assert line.startswith("site/example_slurm.yaml: origins.policy: ")
-    assert line.endswith("found outside an allocation; allowed: in one (salloc, sbatch)")
+    assert line.endswith("found outside an allocation; allowed: inside one")
 
 
 def test_only_the_writes_are_judged(tmp_path: Path) -> None:
