@@ -2,7 +2,7 @@
 
 A role is a quantity of the question "why is it slower"; an event is what a processor offers. One
 event's name means different things on different processors, so roles are compared between
-machines and events are not. A role that has no row for a family is lacking there. Standard library
+machines and events are not. A role that has no row for a family is missing there. Standard library
 only.
 
 The rows are in roles.json. Their sources:
@@ -107,7 +107,7 @@ def counts(tool: str, group: str, family: str | None) -> list[RoleCount]:
     ]
 
 
-def lacking(tool: str, family: str | None) -> list[str]:
+def missing_roles(tool: str, family: str | None) -> list[str]:
     """The roles that a tool counts, and not on this family."""
     rows = [row for row in COUNTS if row.tool == tool]
     counted = {row.role for row in rows if family in row.families}

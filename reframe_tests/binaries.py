@@ -25,7 +25,7 @@ from records.commands import command
 from records.errors import InputError, NimcError
 from records.machine.program import search_path
 from records.machine.site import load as load_machine
-from reframe_tests.factors import cores_lacking, fault, layout_of
+from reframe_tests.factors import fault, layout_of, missing_cores
 from reframe_tests.mixin import NimcMixin
 from reframe_tests.spack import build, externals, folders, settings
 from reframe_tests.spack.build import Built
@@ -196,7 +196,7 @@ class ThreadsMixin(rfm.RegressionTestPlugin):
             raise fault(self, "layout", why) from None
         if asked is None:
             return ranks, max(1, self.app_cores // ranks)
-        if lacks := cores_lacking(self.layout, self.app_cores):
+        if lacks := missing_cores(self.layout, self.app_cores):
             raise fault(self, "layout", lacks)
         total = asked[0] * getattr(self, "nodes", 1)
         if self.rank_counts and total not in self.rank_counts:

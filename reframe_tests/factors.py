@@ -25,7 +25,7 @@ from reframe_tests import rails, tools
 
 Part = Literal["writes", "application"]
 #: Why a machine does not support a level; None if it does.
-Lacking = Callable[[Machine, Any], str | None]
+Missing = Callable[[Machine, Any], str | None]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Factor:
     #: Checks a level; raises InputError or ValueError if it is not allowed.
     check: Callable[[Level], object]
     #: Why a machine does not support a level; None if it does.
-    lacking: Lacking | None = None
+    missing: Missing | None = None
     #: Whether each level is a job, and so a case, of its own.
     between_jobs: bool = False
 
@@ -130,7 +130,7 @@ def layout_of(level: Level) -> tuple[int, int] | None:
     return int(ranks), int(threads)
 
 
-def cores_lacking(level: Level, cores: int) -> str | None:
+def missing_cores(level: Level, cores: int) -> str | None:
     """Why a layout does not fit on the application's cores of a node; None if it does."""
     ranks, threads = layout_of(level) or (1, 1)
     if ranks * threads > cores:
@@ -217,9 +217,9 @@ _NUMBERS = "whole numbers from 0"
 _SIZES = f"{AUTO}, a size with its unit, such as 2MiB, or of the last-level caches: llc/2, 4*llc"
 
 
-def _named(name: str, part: Part, words: Sequence[str], lacking: Lacking | None = None) -> Factor:
+def _named(name: str, part: Part, words: Sequence[str], missing: Missing | None = None) -> Factor:
     """A factor whose levels are words."""
-    return Factor(name, part, ", ".join(words), _one_of(*words), lacking)
+    return Factor(name, part, ", ".join(words), _one_of(*words), missing)
 
 
 _TABLE = (
@@ -233,8 +233,8 @@ _TABLE = (
     Factor("clients", "writes", "whole numbers; 0: as the machine has origins", _whole),
     _named("direction", "writes", _DIRECTIONS),
     Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
-    Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.lacking),
-    Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.lacking_of_mpi),
+    Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.missing),
+    Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.missing_for_mpi),
     Factor("reserved_cores", "application", _NUMBERS, _whole, _too_few_cores),
     Factor("core_spec", "application", _NUMBERS, _whole, _no_core_spec, between_jobs=True),
     _named("tool", "application", tools.NAMES, _no_such_program),
@@ -244,7 +244,7 @@ _OF_CHECKS = (
     Factor("working_set", "application", _SIZES, _size),
     Factor(
         *("layout", "application", "RANKSxTHREADS of a node, such as 8x2", layout_of),
-        lambda machine, level: cores_lacking(level, app_cores(machine)),
+        lambda machine, level: missing_cores(level, app_cores(machine)),
     ),
     _named("buffer", "application", PLACES, _no_such_place),
     _named("workers", "application", (*PLACES, FREE), _no_such_place),
@@ -280,7 +280,7 @@ def changes_within_jobs(name: str) -> bool:
     return factor is not None and name in EVERYWHERE and not factor.between_jobs
 
 
-def lacking_nodes(machine: Machine, targets: int) -> str | None:
+def missing_nodes(machine: Machine, targets: int) -> str | None:
     """Why a machine cannot give an application so many nodes; None if its file allows them."""
     if targets + machine.origins.nodes > MOST_NODES:
         return f"{targets} and {machine.origins.nodes} of origins are more than {MOST_NODES} nodes"
@@ -289,7 +289,7 @@ def lacking_nodes(machine: Machine, targets: int) -> str | None:
     return None
 
 
-def lacking(machine: Machine, name: str, level: Level) -> str | None:
+def missing_level(machine: Machine, name: str, level: Level) -> str | None:
     """Why a machine does not support a level of a factor, in one line; None if it does."""
     factor = FACTORS.get(name)
-    return factor.lacking(machine, level) if factor and factor.lacking else None
+    return factor.missing(machine, level) if factor and factor.missing else None

@@ -29,7 +29,7 @@ from reframe_tests.factors import (
     app_cores,
     changes_within_jobs,
     fault,
-    lacking,
+    missing_level,
     size_of,
 )
 from reframe_tests.planning import WRITES, CaseRequest, level_faults, planned
@@ -215,12 +215,12 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         for name, _, text in level_faults(levels, factors, comparable_across_cores=across):
             raise InputError(f"{name}: {text}")
         possible = {
-            name: [level for level in levels if not lacking(self.machine, name, level)]
+            name: [level for level in levels if not missing_level(self.machine, name, level)]
             for name, levels in factors.items()
         }
         for name, remaining in possible.items():
             if not remaining:
-                reason = lacking(self.machine, name, factors[name][0])
+                reason = missing_level(self.machine, name, factors[name][0])
                 raise InputError(f"factors: {name}: no level is left: {reason}")
         return CaseRequest(
             arms=self.arms,

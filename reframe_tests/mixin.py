@@ -41,7 +41,7 @@ from records.plan import BlockPlan
 from records.slurm import options, parse
 from records.treatment import Treatment
 from reframe_tests import foreign, planning
-from reframe_tests.factors import fault, lacking, lacking_nodes
+from reframe_tests.factors import fault, missing_level, missing_nodes
 from reframe_tests.layout import LayoutMixin
 from reframe_tests.workload import load
 
@@ -204,7 +204,7 @@ class NimcMixin(LayoutMixin):
         try:
             self.machine = load_machine(self.current_system.name)
             self.node_facts = self.machine.node_facts()
-            if reason := lacking_nodes(self.machine, int(getattr(self, "nodes", 1))):
+            if reason := missing_nodes(self.machine, int(getattr(self, "nodes", 1))):
                 raise fault(self, "nodes", f"{reason}; allowed: fewer")
             notes = self.notes
             self.place_application()
@@ -254,7 +254,7 @@ class NimcMixin(LayoutMixin):
             self.prerun_cmds, self.postrun_cmds = [], []
             return
         try:
-            if reason := lacking(self.machine, "core_spec", self.core_spec):
+            if reason := missing_level(self.machine, "core_spec", self.core_spec):
                 raise fault(self, "core_spec", f"{reason}; allowed: 0")
             if self.core_spec:
                 self.notes = [*self.notes, Note.UNPAIRED(cores=self.core_spec)]
@@ -265,7 +265,7 @@ class NimcMixin(LayoutMixin):
                 origins = self.machine.origins
             plan = self._complete(decided)
             for name in {it.writes.injector for it in plan.treatments if it.writes}:
-                if reason := lacking(self.machine, "injector", name):
+                if reason := missing_level(self.machine, "injector", name):
                     raise InputError(f"{self.name}.injector: {name}: {reason}")
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
@@ -382,8 +382,8 @@ class NimcMixin(LayoutMixin):
         from analysis.statistics.interval import FEWEST
 
         least = FEWEST if self.asked_pairs >= FEWEST else 1
-        lacking_pairs = short_of_pairs(self._block_samples(), self.treated, self.asked_pairs, least)
-        for arm, reason in lacking_pairs.items():
+        missing_pairs = short_of_pairs(self._block_samples(), self.treated, self.asked_pairs, least)
+        for arm, reason in missing_pairs.items():
             raise SanityError(f"no slowdown of '{arm}': {reason}")
         return True
 

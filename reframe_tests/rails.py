@@ -30,7 +30,7 @@ def check(level: Level) -> None:
         raise ValueError
 
 
-def lacking(machine: Machine, level: Level) -> str | None:
+def missing(machine: Machine, level: Level) -> str | None:
     """Why a machine does not have a policy; None if it does."""
     one = _ONE.fullmatch(str(level))
     count = len(machine.rails)
@@ -41,11 +41,11 @@ def lacking(machine: Machine, level: Level) -> str | None:
     return None
 
 
-def lacking_of_mpi(machine: Machine, level: Level) -> str | None:
+def missing_for_mpi(machine: Machine, level: Level) -> str | None:
     """The same for the application's MPI, which takes names only, before its nodes are known."""
     if level == DEFAULT:
         return None
-    if reason := lacking(machine, level):
+    if reason := missing(machine, level):
         return reason
     for rail in _of_level(machine, str(level)):
         if devices.has_address(rail.device):
@@ -119,7 +119,7 @@ def _of_level(machine: Machine, policy: str) -> list[Rail]:
 
 
 def _require(machine: Machine, field: str, policy: str) -> None:
-    of_field = lacking_of_mpi if field == "mpi_rail" else lacking
+    of_field = missing_for_mpi if field == "mpi_rail" else missing
     if reason := of_field(machine, policy):
         raise InputError(f"{field}: {policy}: {reason}; allowed: {DEFAULT}")
 

@@ -265,10 +265,11 @@ def command() -> Command:
 @pytest.fixture
 def able(monkeypatch: pytest.MonkeyPatch) -> None:
     """`nimc plan` plans all cases, whatever this host lacks."""
-    from nimc.cluster.possible import Possible
+    from nimc.campaign.plan import Request
     from nimc.possible.matrix import Matrix
+    from nimc.possible.question import Possible
 
-    monkeypatch.setattr("nimc.cli.plan.possible", lambda _: Possible(Matrix(), [], ""))
+    monkeypatch.setattr(Request, "possible", lambda _: Possible(Matrix(), [], ""))
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:

@@ -29,7 +29,7 @@ from analysis.subjects.published import paper
 from records.arms import in_order
 from records.groups import grouped
 from records.machine.host import processor_family, processor_words
-from records.roles import COUNTS, ROLES, SHARES, lacking
+from records.roles import COUNTS, ROLES, SHARES, missing_roles
 from records.sample import AGENTS, NODE
 from records.units import plural
 
@@ -499,9 +499,9 @@ def _absent(run: RunData) -> pl.DataFrame:
                 {"what": "all roles", "where": where, "reason": "not in the table of roles"}
             )
         rows += [
-            {"what": ", ".join(lack), "where": family, "reason": f"{program} counts none there"}
+            {"what": ", ".join(absent), "where": family, "reason": f"{program} counts none there"}
             for program in sorted(programs)
-            if family and (lack := lacking(program, family))
+            if family and (absent := missing_roles(program, family))
         ]
     nodes_without = grouped(
         (source, node)

@@ -16,6 +16,7 @@ from itertools import product
 from conductor.injectors import INJECTORS
 from conductor.judge.length import LEAST_ROWS
 from nimc.possible.checks import CheckVariables
+from nimc.possible.question import Omitted
 from records.arms import ARMS, level_text, standard_arms
 from records.campaign import Campaign, Entry
 from records.errors import InputError
@@ -25,7 +26,7 @@ from records.plan import MOST_NODES
 from records.sample import Level
 from records.treatment import Treatment
 from reframe_tests.crossing import Cell, cross
-from reframe_tests.factors import app_cores, lacking
+from reframe_tests.factors import app_cores, missing_level
 from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest, scale
 from reframe_tests.scaling import SCHEDULED
 
@@ -317,18 +318,6 @@ def slowest_injector(campaign: Campaign, machine: Machine) -> str:
 # Cases and levels that a machine cannot run: left out before anything runs, with the reason.
 
 
-@dataclass(frozen=True)
-class Omitted:
-    """A case that is not measured on this machine, or a level of one."""
-
-    case: str
-    #: One line.
-    reason: str
-    #: The level that the machine lacks; None where it lacks the whole case.
-    factor: str | None = None
-    level: Level | None = None
-
-
 def leave_out(
     campaign: Campaign, machine: Machine, only: Sequence[str] = ()
 ) -> tuple[Campaign, list[Omitted]]:
@@ -356,16 +345,16 @@ def _able(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | No
     """A case with the levels that the machine has; None if none is left."""
     most = machine.nodes
     if most is not None and nodes_taken(case, machine) > most:
-        reason = f"more nodes with its origins than the {most} of site/{machine.name}.yaml"
-        return None, [Omitted(case.name, reason)]
+        most_nodes = f"more nodes with its origins than the {most} of site/{machine.name}.yaml"
+        return None, [Omitted(case.name, most_nodes)]
     for name, level in case.set.items():
-        if level != CHOSEN_BY_MACHINE.get(name) and (lacks := lacking(machine, name, level)):
-            return None, [Omitted(case.name, lacks)]
+        if level != CHOSEN_BY_MACHINE.get(name) and (reason := missing_level(machine, name, level)):
+            return None, [Omitted(case.name, reason)]
     absent = [
-        Omitted(case.name, lacks, name, level)
+        Omitted(case.name, reason, name, level)
         for name, levels in case.factors.items()
         for level in levels
-        if (lacks := lacking(machine, name, level))
+        if (reason := missing_level(machine, name, level))
     ]
     if not absent:
         return case, []

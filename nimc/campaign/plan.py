@@ -12,9 +12,11 @@ from analysis.statistics.looks import next_look
 from conductor.injectors import INJECTORS
 from conductor.judge.length import doublings
 from nimc.campaign import layouts
-from nimc.campaign.cases import Omitted, nodes_taken, origins_taken, requested
+from nimc.campaign.cases import nodes_taken, origins_taken, requested
 from nimc.possible.checks import UNLISTED, CheckVariables
-from nimc.possible.matrix import Matrix, Offers, matrix, offers_of
+from nimc.possible.facts import Facts
+from nimc.possible.matrix import Offers, offers_of
+from nimc.possible.question import CaseNeeds, Omitted, Possible, possible
 from nimc.possible.settings import ReframeSettings
 from records.acceptance import LIMITS
 from records.arms import ARMS
@@ -149,13 +151,21 @@ class Request:
         site = self.machine
         return offers_of(self.settings, site.name, site.partition, site.programs)
 
-    def matrix(self) -> Matrix:
-        """Which workload runs where, with the nodes of its smallest case."""
-        nodes: dict[str, int] = {}
+    def possible(self) -> Possible:
+        """What of it can run now: asks this host, and Slurm. Raises InputError."""
+        site = self.machine
+        facts = Facts(site.name, self.config, self.settings, self.folder, site)
+        return possible(facts, self.needs(), self.checks, self.offers, in_jobs=self.slurm)
+
+    def needs(self) -> list[CaseNeeds]:
+        """What each case needs. Raises InputError for writes that cannot be made."""
+        needs = []
         for case in self.campaign.cases:
-            taken = self.nodes_from_partition(case)
-            nodes[case.check] = min(taken, nodes.get(case.check, taken))
-        return matrix(self.checks, self.offers, nodes)
+            writes = [treatment.writes for treatment in self.treatments[case.name]]
+            injectors = frozenset(one.injector for one in writes if one)
+            nodes = self.nodes_from_partition(case)
+            needs.append(CaseNeeds(case.name, case.check, case.nodes, nodes, injectors))
+        return needs
 
     def nodes_from_partition(self, case: Entry) -> int:
         """Nodes that a case takes from the partition of its targets."""

@@ -13,7 +13,8 @@ from nimc.cli import options
 from nimc.cli.document import Answer, Listing, answers, log
 from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
 from nimc.possible import reservation
-from nimc.possible.needs import Diagnosis, Finding, examine
+from nimc.possible.finding import Finding
+from nimc.possible.question import Diagnosis, examine
 from records.errors import InputError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine

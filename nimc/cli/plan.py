@@ -18,7 +18,7 @@ from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
 from nimc.cli.document import Answer, Listing, Table, answers, prose
 from nimc.cli.options import campaign_argument, details_option, machine_option, results_option
-from nimc.cluster.possible import Possible, possible
+from nimc.possible.question import Possible
 from nimc.run.folder import new_header, past_lengths
 from records import marked_yaml
 from records.arms import level_text
@@ -57,7 +57,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     request = prepare(campaign, machine)
     if results.is_dir():
         request = replace(request, lengths=past_lengths(results, new_header(request).digest))
-    able = possible(request)
+    able = request.possible()
     every_scale = list(scales(request.campaign, request.machine))
     planned = request.plan(able.cannot)
     spreads = last_spreads(results, machine)
@@ -130,7 +130,7 @@ def _listed(file: Path, machine: str) -> dict[str, Any]:
     row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATIONS)}
     try:
         request = prepare(file, machine)
-        able = possible(request)
+        able = request.possible()
         sums = request.plan(able.cannot).sums
     except InputError as error:
         return {**row, "why": str(error)}

@@ -18,7 +18,6 @@ from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.cli import options
 from nimc.cli.document import Answer, Listing, answers, log, silent
-from nimc.cluster.possible import possible
 from nimc.possible import reservation
 from nimc.possible.reframe import find_reframe
 from nimc.run.folder import RunFolder, find_other, new_header, open_run, past_lengths
@@ -137,7 +136,7 @@ def measured(
     options.require_own_results(results)
     reframe = find_reframe()
     request = replace(request, lengths=past_lengths(results.absolute(), header.digest))
-    able = possible(request)
+    able = request.possible()
     if able.why:
         raise MachineError(f"{request.machine.name}: {able.why}")
     slurm = request.slurm

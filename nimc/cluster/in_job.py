@@ -20,7 +20,8 @@ from conductor.trial import Trial
 from nimc.campaign.plan import folders_in
 from nimc.cluster import trial
 from nimc.cluster.node_look import LookedAt
-from nimc.possible.needs import Finding, lacking, peculiarities, required, used_devices
+from nimc.possible.finding import Finding, gap, required
+from nimc.possible.needs import peculiarities, used_devices
 from nimc.possible.reframe import find_reframe
 from nimc.possible.settings import line_of, places_of, settings_of, target_partitions
 from nimc.run.runner import reported_cases, why_failed
@@ -198,7 +199,7 @@ def findings(looked: JobLook, site: Machine) -> Iterator[Finding]:
     for of_nodes in grouped(rows).values():
         yield _of_all(of_nodes)
     if looked.untried:
-        yield lacking("writes between nodes", looked.untried, needed=True)
+        yield gap("writes between nodes", looked.untried, needed=True)
     yield from trial.findings(looked.trials, looked.nodes, site)
 
 
@@ -220,7 +221,7 @@ def _counters(node: LookedAt, site: Machine) -> Iterator[Finding]:
             yield Finding(what, "ok", f"{counter} was read")
         elif name in node.uncounted:
             lack = f"none: {node.uncounted[name]}"
-            yield lacking(what, lack, "writes are proven by nothing, or by memory (mpi_put)")
+            yield gap(what, lack, "writes are proven by nothing, or by memory (mpi_put)")
 
 
 def _of_node(node: LookedAt, site: Machine) -> Iterator[Finding]:
@@ -234,7 +235,7 @@ def _of_node(node: LookedAt, site: Machine) -> Iterator[Finding]:
     name, what, file = site.interface, "interface on nodes", f"site/{site.name}.yaml"
     there = ", ".join(name for name, address in node.addresses.items() if address) or "none"
     if name is None:
-        yield lacking(what, f"not set; with an IPv4 address: {there}", f"set interface in {file}")
+        yield gap(what, f"not set; with an IPv4 address: {there}", f"set interface in {file}")
     else:
         address = node.addresses.get(name)
         lack = "" if address else f"no {name} with an IPv4 address, but {there}"

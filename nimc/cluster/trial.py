@@ -11,7 +11,7 @@ from conductor import trial
 from conductor.injectors import INJECTORS, get
 from conductor.trial import Trial
 from nimc.cluster.node_look import LookedAt
-from nimc.possible.needs import Finding, lacking
+from nimc.possible.finding import Finding, gap
 from records.errors import InputError
 from records.machine import devices
 from records.machine.site import Machine
@@ -107,16 +107,16 @@ def findings(
 
 def _finding(one: Trial, what: str, nodes: Sequence[LookedAt], site: Machine) -> Finding:
     if one.failure:
-        return lacking(what, one.failure, needed=True)
+        return gap(what, one.failure, needed=True)
     detail = "; ".join(_details(one, nodes, site))
     unproven = any(record.proof == "unproven" for record in one.writers)
     share = _link_share(one.writers, site)
     if one.rejection:
-        return lacking(what, f"a run would be rejected: {one.rejection}; {detail}", _REJECTED)
+        return gap(what, f"a run would be rejected: {one.rejection}; {detail}", _REJECTED)
     if unproven:
-        return lacking(what, f"unproven; {detail}", Note.UNPROVEN.remedy)
+        return gap(what, f"unproven; {detail}", Note.UNPROVEN.remedy)
     if share is not None and share < FULL_SHARE:
-        return lacking(what, detail, Note.BELOW_LINK.remedy)
+        return gap(what, detail, Note.BELOW_LINK.remedy)
     return Finding(what, "ok", detail)
 
 

@@ -174,11 +174,11 @@ def judge(
     check: CheckVariables, place: ReframePlace, offer: Offer, nodes: int = 1
 ) -> tuple[Runs, str]:
     """Whether a check can run in a place: the first thing that is missing decides."""
-    lack = place.refuses(check)
-    if not lack and offer.nodes is not None:
-        lack = lacking_nodes(offer.nodes, offer.slurm_partition, nodes)
-    if lack:
-        return "no", lack
+    reason = place.refuses(check)
+    if not reason and offer.nodes is not None:
+        reason = missing_nodes(offer.nodes, offer.slurm_partition, nodes)
+    if reason:
+        return "no", reason
     named = offer.programs.get(check.program or "")
     if check.from_spack and not named and "spack" in place.features:
         return ("no" if offer.spack_fault else "yes"), offer.spack_fault
@@ -197,7 +197,7 @@ def judge(
     return "yes", ""
 
 
-def lacking_nodes(nodes: Sequence[SlurmNode], partition: str | None, needed: int) -> str:
+def missing_nodes(nodes: Sequence[SlurmNode], partition: str | None, needed: int) -> str:
     """Why a job cannot have so many of a partition's nodes; empty if it can."""
     where = f"partition {partition}" if partition else "default partition"
     if not nodes:

@@ -1,29 +1,31 @@
-"""What works on this host for a machine, and how to get what is missing: `nimc doctor`."""
+"""The table of needs: who needs what, how it shows on this host, and what to do.
+
+Rows are in the order in which to fix what they find.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from conductor import counters
 from conductor.injectors import INJECTORS
 from nimc.possible import reservation
-from nimc.possible.checks import checks_in, require_known_programs
-from nimc.possible.matrix import Matrix, lacking_nodes, matrix, offers_of
+from nimc.possible.facts import Facts
+from nimc.possible.finding import Finding, gap, required
+from nimc.possible.matrix import Matrix, missing_nodes
 from nimc.possible.reframe import find_reframe
-from nimc.possible.settings import ReframeSettings, settings_of, target_partitions
-from records import checkout
+from nimc.possible.settings import ReframeSettings
 from records.commands import command, setup_command
 from records.errors import InputError, MachineError, NimcError
 from records.groups import grouped
 from records.machine import devices, fabrics, host
-from records.machine import site as site_files
 from records.machine.devices import Device, Port
 from records.machine.host import Host
 from records.machine.program import version_of
@@ -47,33 +49,6 @@ _STREAM_ARRAYS = 3
 _NAMED = 6
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check."""
-
-    what: str
-    #: `limited`: works with the restriction in `detail`, or missing and needed by some campaigns
-    #: only.
-    state: Literal["ok", "limited", "missing"]
-    detail: str
-    #: How to get what is missing; empty if there is nothing to do.
-    remedy: str = ""
-    #: Whether campaigns on this machine require it.
-    needed: bool = False
-
-
-def lacking(what: str, detail: str, remedy: str = "", *, needed: bool = False) -> Finding:
-    """What is missing if campaigns require it, and else restricts them."""
-    return Finding(what, "missing" if needed else "limited", detail, remedy, needed)
-
-
-def required(what: str, lack: object, detail: str, remedy: str) -> Finding:
-    """What campaigns require: `lack` says what is wrong with it, if anything, else `detail`."""
-    if lack:
-        return lacking(what, str(lack), remedy, needed=True)
-    return Finding(what, "ok", detail, needed=True)
-
-
 def c_compiler(*, needed: bool) -> Finding:
     """A C compiler whose OpenMP programs run; STREAM needs one."""
     name, what = os.environ.get("CC") or "cc", "C compiler with OpenMP"
@@ -94,30 +69,28 @@ def config_file(name: str, path: Path, settings: ReframeSettings) -> Finding:
     what = f"configs/{name}.py"
     if not path.is_file():
         remedy = "copy configs/example_slurm.py and adapt it, see docs/add-a-machine.md"
-        return lacking(what, "no such file", remedy, needed=True)
+        return gap(what, "no such file", remedy, needed=True)
     if settings.fault:
         where = f"line {settings.fault_line}: " if settings.fault_line else ""
-        return lacking(what, f"{where}{settings.fault}", "fix the file", needed=True)
+        return gap(what, f"{where}{settings.fault}", "fix the file", needed=True)
     try:
         reframe = find_reframe()
     except NimcError as error:
-        return lacking(what, str(error), f"`{setup_command()}`", needed=True)
+        return gap(what, str(error), f"`{setup_command()}`", needed=True)
     shown = ask([reframe, "-C", str(path), "--system", name, "--show-config=systems"])
     if not shown.ok:
-        return lacking(what, shown.last, "fix the file", needed=True)
+        return gap(what, shown.last, "fix the file", needed=True)
     names = ", ".join(f"{part['name']} ({part['scheduler']})" for part in settings.partitions)
     return Finding(what, "ok", f"ReFrame accepts it; partitions: {names}", needed=True)
 
 
-def site_file(name: str, root: Path) -> tuple[Finding, Machine | None]:
-    """Whether the machine's site file is valid; and its content."""
-    what = f"site/{name}.yaml"
-    try:
-        site = site_files.load(name, root)
-    except InputError as error:
-        return lacking(what, str(error), "see site/example_slurm.yaml", needed=True), None
+def site_file(facts: Facts) -> Finding:
+    """Whether the machine's site file is valid."""
+    what, site = f"site/{facts.name}.yaml", facts.site
+    if site is None:
+        return gap(what, facts.site_fault, "see site/example_slurm.yaml", needed=True)
     detail = f"origins: {site.origins.policy}; injector: {site.injector}"
-    return Finding(what, "ok", detail, needed=True), site
+    return Finding(what, "ok", detail, needed=True)
 
 
 def cores(site: Machine) -> Finding:
@@ -126,7 +99,7 @@ def cores(site: Machine) -> Finding:
         application, origin = site.split_cpus()
     except InputError as error:
         remedy = "use a host, or a job, with at least two cores"
-        return lacking("cores", str(error), remedy, needed=True)
+        return gap("cores", str(error), remedy, needed=True)
     detail = f"application on {some(application, _NAMED)}, origin on {some(origin, _NAMED)}"
     if not origin:
         detail = f"origins are other nodes ({site.origins.policy}); all cores are the application's"
@@ -142,7 +115,7 @@ def memory(site: Machine) -> Finding:
         lack, _, remedy = str(error).partition("; allowed: ")
         # On a shared host all writes are larger than the caches.
         needed = site.origins.policy == "same_host"
-        return lacking("memory", lack, f"set {remedy}", needed=needed)
+        return gap("memory", lack, f"set {remedy}", needed=needed)
     share_b = site.memory_share * memory_b
     detail = (
         f"STREAM needs {wanted_b / 2**30:.2f} GiB (arrays of {_STREAM_MULTIPLE} times the"
@@ -150,7 +123,7 @@ def memory(site: Machine) -> Finding:
     )
     if wanted_b <= share_b:
         return Finding("memory", "ok", detail)
-    return lacking("memory", f"{detail}: its arrays are smaller, and samples note it")
+    return gap("memory", f"{detail}: its arrays are smaller, and samples note it")
 
 
 def writes(site: Machine) -> list[Finding]:
@@ -166,7 +139,7 @@ def writes(site: Machine) -> list[Finding]:
     unset = [f"no {key}: {cost}" for key, cost in costs.items() if getattr(site, key) is None]
     if unset:
         remedy = f"see site/example_slurm.yaml for the keys of site/{site.name}.yaml"
-        return [lacking(what, "; ".join(unset), remedy)]
+        return [gap(what, "; ".join(unset), remedy)]
     counted = f"{site.device} is to count them, which --in-job reads on nodes"
     return [Finding(what, "ok", f"{counted}; agents over {site.interface}")]
 
@@ -176,7 +149,7 @@ def targets(site: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Find
     names, reserved = [part["name"] for part in partitions], site.origins.reservation
     if partitions and site.partition and site.partition not in names:
         detail = f"partition {site.partition} of site/{site.name}.yaml is not in configs/"
-        return [lacking("targets", detail, f"one of {', '.join(names)}", needed=True)]
+        return [gap("targets", detail, f"one of {', '.join(names)}", needed=True)]
     wrong = [
         part["name"]
         for part in partitions
@@ -185,7 +158,7 @@ def targets(site: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[Find
     if not wrong:
         return []
     detail = f"{', '.join(wrong)}: access has --reservation={reserved}, which is for the origins"
-    return [lacking("targets", detail, "remove it from access", needed=True)]
+    return [gap("targets", detail, "remove it from access", needed=True)]
 
 
 def environments(cells: Matrix, config: Path) -> list[Finding]:
@@ -221,7 +194,7 @@ def sharing(
     if not wrong:
         return []
     detail = f"{', '.join(wrong)}: access has no --exclusive, so other jobs may share a target"
-    return [lacking("whole nodes", detail, "add it")]
+    return [gap("whole nodes", detail, "add it")]
 
 
 def origins(site: Machine, environment: Mapping[str, str]) -> list[Finding]:
@@ -230,7 +203,7 @@ def origins(site: Machine, environment: Mapping[str, str]) -> list[Finding]:
         held = reservation.check(site, site.origins.nodes, needed_s=0)
     except NimcError as error:
         remedy = f"`{command('origins', 'create', '--machine', site.name)}`"
-        return [lacking("origins", str(error), remedy, needed=True)]
+        return [gap("origins", str(error), remedy, needed=True)]
     if held is not None:
         until = f"reserved until {held.end:%Y-%m-%d %H:%M}"
         if unsure := reservation.doubt(held):
@@ -241,9 +214,9 @@ def origins(site: Machine, environment: Mapping[str, str]) -> list[Finding]:
         return []
     with suppress(MachineError):  # Slurm does not answer: a finding of its own
         nodes = client.ask_nodes(site.origins.partition, environment)
-        if lack := lacking_nodes(nodes, site.origins.partition, site.origins.nodes):
+        if lack := missing_nodes(nodes, site.origins.partition, site.origins.nodes):
             remedy = f"origins in site/{site.name}.yaml"
-            return [lacking("origins", lack, remedy, needed=True)]
+            return [gap("origins", lack, remedy, needed=True)]
     return []
 
 
@@ -254,15 +227,15 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[Finding]:
     """
     if absent := client.missing_commands():
         remedy = "apt install slurm-client; dnf install slurm"
-        return [lacking("slurm", f"no {', '.join(absent)} on PATH", remedy, needed=needed)]
+        return [gap("slurm", f"no {', '.join(absent)} on PATH", remedy, needed=needed)]
     if not needed:
         return [Finding("slurm", "ok", "commands found; this machine does not use them")]
     version = version_of(client.SUBMIT) or client.SUBMIT
     if fault := client.controller_fault(environment):
         detail = f"the controller does not answer: {fault}"
-        return [lacking("slurm", detail, "start slurmctld, or set SLURM_CONF", needed=True)]
+        return [gap("slurm", detail, "start slurmctld, or set SLURM_CONF", needed=True)]
     if fault := client.accounting_fault(environment):
-        return [lacking("slurm", f"{version}; {fault}", client.ACCOUNTING_REMEDY, needed=True)]
+        return [gap("slurm", f"{version}; {fault}", client.ACCOUNTING_REMEDY, needed=True)]
     return [Finding("slurm", "ok", f"{version}; controller and accounting answer", needed=True)]
 
 
@@ -271,11 +244,16 @@ def peculiarities(here: Host) -> Iterator[Finding]:
     if host.processor_family(here.processor) is None:
         words = host.processor_words(here.processor)
         detail = f"{words} ({here.cpu_model}) is in no table: tools choose no counters for it"
-        yield lacking("processor", detail, "add it to FAMILIES of records/machine/host.py")
+        yield gap("processor", detail, "add it to FAMILIES of records/machine/host.py")
     if here.memory_side_cache_b:
         size = f"{here.memory_side_cache_b / 2**30:g} GiB"
         detail = f"{size} lie before the memory: writes and applications meet it first"
-        yield lacking("memory-side cache", detail, "flat mode in the firmware shows both apart")
+        yield gap("memory-side cache", detail, "flat mode in the firmware shows both apart")
+
+
+def of_shared_host(site: Machine, here: Host) -> Iterable[Finding]:
+    """The same of the host on which targets run; of nodes, a job finds it."""
+    return peculiarities(here) if site.origins.policy == "same_host" else ()
 
 
 def rdma(here: Host, site: Machine) -> list[Finding]:
@@ -285,7 +263,7 @@ def rdma(here: Host, site: Machine) -> list[Finding]:
     if not here.rdma:
         emulated = command("minicluster", "up", "--fabric", "rxe")
         remedy = f"load the device's driver; without hardware: `{emulated}`"
-        return [*rows, lacking("RDMA devices", "none on this host", remedy)]
+        return [*rows, gap("RDMA devices", "none on this host", remedy)]
     for device in here.rdma:
         what, words = f"RDMA device {device.name}", [port_words(port) for port in device.ports]
         reading = counters.read(device.name, "received")
@@ -294,7 +272,7 @@ def rdma(here: Host, site: Machine) -> list[Finding]:
         about = [device.transport, f"firmware {device.firmware or 'unknown'}", *words, counted]
         detail = ", ".join(about)
         if device.ports and all(port.state != "ACTIVE" for port in device.ports):
-            rows.append(lacking(what, detail, "connect a port, or start the subnet manager"))
+            rows.append(gap(what, detail, "connect a port, or start the subnet manager"))
         else:
             rows.append(Finding(what, "ok", detail))
     return rows
@@ -305,7 +283,7 @@ def unseen_nodes(site: Machine | None) -> list[Finding]:
     if site is None or site.origins.policy == "same_host":
         return []
     remedy = f"`{command('doctor', '--machine', site.name, '--in-job')}`"
-    return [lacking("nodes", "not looked at: their devices, modules and limits", remedy)]
+    return [gap("nodes", "not looked at: their devices, modules and limits", remedy)]
 
 
 def used_devices(here: Host, site: Machine) -> Iterator[Finding]:
@@ -363,7 +341,7 @@ def injectors(site: Machine | None) -> list[Finding]:
         doubt = injector.doubt() if apart and injector.direction == "write" else None
         if reason is None and doubt:
             detail, _, remedy = doubt.partition(": ")
-            rows.append(lacking(f"injector {name}", detail, remedy))
+            rows.append(gap(f"injector {name}", detail, remedy))
             continue
         if reason is None:
             detail = "ready, used by this machine" if used else "ready"
@@ -371,7 +349,7 @@ def injectors(site: Machine | None) -> list[Finding]:
             continue
         lack, _, remedy = reason.partition(": ")
         lack += " on this host; compute nodes must have it" if used and apart else ""
-        rows.append(lacking(f"injector {name}", lack, remedy, needed=used and not apart))
+        rows.append(gap(f"injector {name}", lack, remedy, needed=used and not apart))
     return rows
 
 
@@ -383,9 +361,9 @@ def spack(machine: str) -> Finding:
     try:
         root = find_spack() or (Path(settings.spack) if settings else None)
     except NimcError as error:
-        return lacking("spack", str(error), "unset SPACK_ROOT, or correct it")
+        return gap("spack", str(error), "unset SPACK_ROOT, or correct it")
     if root is None:
-        return lacking(
+        return gap(
             "spack", "no Spack found", f"`{command('spack', 'setup', '--machine', machine)}`"
         )
     detail = f"{ask([str(root / 'bin' / 'spack'), '--version']).last} at {root}"
@@ -394,9 +372,9 @@ def spack(machine: str) -> Finding:
     try:
         lack = without_compiler(compilers(place, settings), machine)
     except InputError as error:
-        return lacking("spack", str(error), "correct the file")
+        return gap("spack", str(error), "correct the file")
     if lack:
-        return lacking("spack", f"{detail}; {lack[0]}", lack[1])
+        return gap("spack", f"{detail}; {lack[0]}", lack[1])
     return Finding("spack", "ok", detail)
 
 
@@ -409,87 +387,71 @@ def tools() -> list[Finding]:
         for reason, names in reasons.items():
             what = f"tool {tool if len(reasons) == 1 else ', '.join(names)}"
             lack, _, remedy = reason.partition(" (")
-            absent = lacking(what, lack, remedy.removesuffix(")"))
+            absent = gap(what, lack, remedy.removesuffix(")"))
             rows.append(absent if reason else Finding(what, "ok", "ready"))
     return rows
 
 
+# The table.
+
+
+#: Who needs it: this program itself; every campaign, whatever its workloads; or some workloads,
+#: writers, or levels of factors, of which a plan finds those of its cases.
+Who = Literal["nimc", "campaigns", "some"]
+
+
 @dataclass(frozen=True)
-class Diagnosis:
-    """All findings, in the order in which to fix them."""
+class Need:
+    """A row of the table."""
 
-    machine: str
-    #: What keeps campaigns from running, in one line; empty if nothing does.
-    why: str
-    findings: list[Finding]
-    #: Facts of the host (`records.machine.host`).
-    host: dict[str, Any]
-    #: What runs where, in every partition; empty if the settings or the checks cannot be read.
-    matrix: Matrix
-
-    def as_dict(self) -> dict[str, Any]:
-        """The diagnosis as in JSON."""
-        verdict = "not ready" if self.why else "ready"
-        return asdict(self) | {"verdict": verdict, "matrix": asdict(self.matrix)["cells"]}
+    who: Who
+    #: How it shows, and what to do.
+    find: Callable[[Facts], Iterable[Finding]]
 
 
-def examine(name: str, of_nodes: Sequence[Finding] = (), root: Path = checkout.ROOT) -> Diagnosis:
-    """Check this host for the machine `name`; `of_nodes`: what a job found.
-
-    Raises InputError if there is no file of that name; an invalid file is a finding.
-    """
-    path = root / "configs" / f"{name}.py"
-    site_files.require_known(name, root)
-    here, settings = host.detect(), settings_of(path)
-    config = config_file(name, path, settings)
-    partitions = settings.partitions if config.state == "ok" else []
-    site_finding, site = site_file(name, root)
+def _python(_facts: Facts) -> list[Finding]:
     version = f"{sys.version.split()[0]} at {sys.executable}"
-    findings = [Finding("python", "ok", version, needed=True), config, site_finding]
-    if site is not None:
-        findings += [*of_machine(site, partitions, settings.environment, here), *writes(site)]
-    cells = Matrix()
-    if settings.partitions and (root / "reframe_tests").is_dir():
-        try:
-            checks = checks_in(root / "reframe_tests")
-            if site:
-                require_known_programs(site, checks)
-            programs = site.programs if site else {}
-            cells = matrix(checks, offers_of(settings, name, None, programs))
-        except NimcError as error:
-            findings.append(lacking("checks", str(error), "fix what it names", needed=True))
-    of_targets = Matrix(
-        [cell for cell in cells.cells if not site or site.partition in (None, cell.partition)]
-    )
-    findings += [c_compiler(needed=uncompiled(of_targets)), *environments(of_targets, path)]
-    findings += [
-        *sharing(partitions, settings.environment),
-        *injectors(site),
-        *tools(),
-        spack(name),
-        *(of_nodes or unseen_nodes(site)),
-    ]
-    why = ", ".join(row.what for row in findings if row.needed and row.state == "missing")
-    return Diagnosis(name, why, findings, here.as_dict(), cells)
+    return [Finding("python", "ok", version, needed=True)]
 
 
-def of_machine(
-    site: Machine,
-    partitions: Sequence[Mapping[str, Any]],
-    environment: Mapping[str, str],
-    here: Host,
-) -> list[Finding]:
-    """What any campaign on a machine requires, whatever its workloads: of this host and of Slurm.
+def _files(facts: Facts) -> list[Finding]:
+    return [config_file(facts.name, facts.config, facts.settings), site_file(facts)]
 
-    `environment`: that in which ReFrame runs Slurm's commands.
-    """
-    used = target_partitions(partitions, site.partition)
-    apart = site.origins.policy != "same_host"
-    with_slurm = apart or any(part["scheduler"] in SCHEDULERS for part in used)
-    return [
-        *(cores(site), memory(site), *targets(site, partitions)),
-        *slurm(environment, needed=with_slurm),
-        *origins(site, environment),
-        *rdma(here, site),
-        *(peculiarities(here) if not apart else ()),
-    ]
+
+def _checks(facts: Facts) -> Iterator[Finding]:
+    """What makes the checks, or the programs of the site file, unreadable."""
+    if facts.checks_fault:
+        yield gap("checks", facts.checks_fault, "fix what it names", needed=True)
+
+
+def _nodes(facts: Facts) -> Sequence[Finding]:
+    return facts.of_nodes or unseen_nodes(facts.site)
+
+
+def _of_site(find: Callable[[Machine, Facts], Iterable[Finding]]) -> Callable[..., Any]:
+    """Of a machine with a valid site file."""
+    return lambda facts: find(facts.site, facts) if facts.site else ()
+
+
+TABLE = (
+    Need("nimc", _python),
+    Need("nimc", _files),
+    Need("campaigns", _of_site(lambda site, _: [cores(site), memory(site)])),
+    Need("campaigns", _of_site(lambda site, facts: targets(site, facts.partitions))),
+    Need(
+        "campaigns",
+        _of_site(lambda _, facts: slurm(facts.settings.environment, needed=facts.uses_slurm)),
+    ),
+    Need("campaigns", _of_site(lambda site, facts: origins(site, facts.settings.environment))),
+    Need("campaigns", _of_site(lambda site, facts: rdma(facts.host, site))),
+    Need("campaigns", _of_site(lambda site, facts: of_shared_host(site, facts.host))),
+    Need("some", _of_site(lambda site, _: writes(site))),
+    Need("nimc", _checks),
+    Need("some", lambda facts: [c_compiler(needed=uncompiled(facts.matrix_of_targets))]),
+    Need("some", lambda facts: environments(facts.matrix_of_targets, facts.config)),
+    Need("some", lambda facts: sharing(facts.partitions, facts.settings.environment)),
+    Need("some", lambda facts: injectors(facts.site)),
+    Need("some", lambda _: tools()),
+    Need("some", lambda facts: [spack(facts.name)]),
+    Need("some", _nodes),
+)

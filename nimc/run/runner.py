@@ -268,7 +268,7 @@ class CampaignRunner:
     seed: int
     interrupts: Interrupts
     display: Display
-    #: Case -> why it cannot run here (`nimc.cluster.possible`).
+    #: Case -> why it cannot run here (`Request.possible`).
     cannot: Mapping[str, str] = field(default_factory=dict)
     #: Case -> pairs that were rejected before this session.
     rejected_before: dict[str, int] = field(default_factory=dict)

@@ -40,7 +40,7 @@ _NETWORK = {
 _UCX = ("verbs", "rc")
 
 
-def lacking(specs: Iterable[dict[str, Any]], machine_file: Path) -> str | None:
+def without_network(specs: Iterable[dict[str, Any]], machine_file: Path) -> str | None:
     """Why the chosen MPI has no fast network, and what to set; None if it has one.
 
     `common.yaml` requires it, but a machine's file may require something else, and a fabric that is
@@ -135,7 +135,7 @@ def build(
         started = time.monotonic()
         _concretize(layout, settings, name)
         specs = list(_lock(folder / "spack.lock").get("concrete_specs", {}).values())
-        if reason := lacking(specs, own_file(layout, settings)):
+        if reason := without_network(specs, own_file(layout, settings)):
             raise MachineError(f"{name}: {reason}")
         concretized = time.monotonic()
         say(f"{name}: building")

@@ -22,6 +22,7 @@ from nimc.cluster import in_job, learn
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.new_machine import config_text, site_text
 from nimc.possible import needs
+from nimc.possible.finding import Finding
 from nimc.possible.settings import settings_of
 from records.errors import InputError
 from records.machine import devices, host
@@ -174,7 +175,7 @@ def rdma(
     return Device(name, "InfiniBand", None, 0, listed, pci)
 
 
-def on_nodes(looked: JobLook, what: str, **changes: Any) -> needs.Finding:
+def on_nodes(looked: JobLook, what: str, **changes: Any) -> Finding:
     """What doctor says of that on all nodes."""
     rows = in_job.findings(looked, machine(**changes))
     return next(row for row in rows if row.what.endswith(f"{what} on nodes"))

@@ -138,7 +138,7 @@ def test_libraries_that_take_several_devices_get_those_of_a_numa_node(devices, w
 )
 def test_a_policy_that_no_mpi_can_follow_is_refused(devices, at, policy, why):
     there = rails_of(*devices, at=at)
-    assert why in rails.lacking_of_mpi(there, policy)
+    assert why in rails.missing_for_mpi(there, policy)
     with pytest.raises(InputError, match=rf"mpi_rail: {policy}: .*{why}; allowed: default"):
         rails.named(there, policy)
-    assert rails.lacking(there, policy) is None  # writers can
+    assert rails.missing(there, policy) is None  # writers can

@@ -9,7 +9,7 @@ import pytest
 from analysis.samples.counts import medians, role_values, without_tool
 from records.errors import InputError
 from records.machine.host import FAMILIES
-from records.roles import COUNTS, ROLES, counts, groups, lacking
+from records.roles import COUNTS, ROLES, counts, groups, missing_roles
 from tests.analysis.made_counters import counter_row, read_counters, write_rows
 
 ON = '{"rate":"25%"}'
@@ -232,11 +232,11 @@ def test_events_of_the_literature():
 
 
 def test_what_a_processor_lacks_is_known():
-    assert "memory stalls" in lacking("perf_stat", "Zen 2")
-    assert "memory stalls" not in lacking("perf_stat", "Cascade Lake")
-    assert "DDIO misses" in lacking("perf_stat", "Cascade Lake")
+    assert "memory stalls" in missing_roles("perf_stat", "Zen 2")
+    assert "memory stalls" not in missing_roles("perf_stat", "Cascade Lake")
+    assert "DDIO misses" in missing_roles("perf_stat", "Cascade Lake")
     # Which no group of the tool counts anywhere, no processor lacks.
-    assert "PCIe stalls" not in lacking("perf_stat", "Sapphire Rapids")
-    assert lacking("papi", "Haswell-EP") == ["L2 hits", "L3 hits"]
-    assert lacking("papi", "Westmere-EP") == ["stalled cycles", "L3 hits"]
-    assert lacking("mpip", "Zen 4") == []
+    assert "PCIe stalls" not in missing_roles("perf_stat", "Sapphire Rapids")
+    assert missing_roles("papi", "Haswell-EP") == ["L2 hits", "L3 hits"]
+    assert missing_roles("papi", "Westmere-EP") == ["stalled cycles", "L3 hits"]
+    assert missing_roles("mpip", "Zen 4") == []

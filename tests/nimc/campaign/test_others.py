@@ -7,6 +7,7 @@ import pytest
 
 from nimc.campaign.plan import Request, block_plan
 from nimc.campaign.prepare import prepare
+from nimc.possible.matrix import matrix
 from records.errors import InputError
 
 THEIRS = Path(__file__).with_name("theirs.py")
@@ -59,7 +60,8 @@ def test_each_level_is_a_case_that_reframe_is_asked_for(asked):
     # Only where its class says.
     melt, plain = (asked.checks[name] for name in ("melt", "plain"))
     assert melt.environs == plain.environs == ("default+wheels",)
-    assert {(cell.workload, cell.place): cell.runs for cell in asked.matrix().cells} == {
+    cells = matrix(asked.checks, asked.offers).cells
+    assert {(cell.workload, cell.place): cell.runs for cell in cells} == {
         **{(name, "default+wheels"): "yes" for name in ("melt", "plain", "stream")},
         **{(name, "default+spack"): "no" for name in ("melt", "plain", "stream")},
     }

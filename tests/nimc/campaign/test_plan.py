@@ -21,6 +21,7 @@ from nimc.campaign.plan import (
     next_block,
 )
 from nimc.campaign.prepare import prepare
+from nimc.possible.question import fewest_nodes
 from nimc.run.folder import lengths_of
 from records.acceptance import AcceptanceLimits
 from records.campaign import Campaign, Entry, Pairs
@@ -201,15 +202,14 @@ def test_runs_last_for_two_rows_of_the_slowest_writers(arms, injector, factors, 
     assert least_s(asked, MACHINE) == least
 
 
-def test_the_smallest_case_of_a_check_says_where_it_can_run(monkeypatch):
-    monkeypatch.setattr("nimc.campaign.plan.matrix", lambda *given: given[2])
+def test_the_smallest_case_of_a_check_says_where_it_can_run():
     entries = [campaign().workloads[0].but({"set": {"nodes": n}}) for n in (2, 4, 3)]
     asked = campaign().model_copy(
         update={"workloads": [*entries, entries[0].but({"check": "lammps", "set": {}})]}
     )
     for policy, nodes in (("hetjob", (2, 1)), ("same_job", (4, 3))):
-        found: object = made_request(asked, made_machine(policy, origins=2)).matrix()
-        assert found == dict(zip(("stream", "lammps"), nodes, strict=True))
+        needs = made_request(asked, made_machine(policy, origins=2)).needs()
+        assert fewest_nodes(needs) == dict(zip(("stream", "lammps"), nodes, strict=True))
 
 
 @pytest.mark.usefixtures("able")

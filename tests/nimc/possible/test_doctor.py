@@ -12,9 +12,10 @@ import yaml
 
 from conductor.injectors import INJECTORS
 from nimc.cli.hosts import text
-from nimc.possible import needs, settings
+from nimc.possible import facts, needs, settings
+from nimc.possible.finding import Finding, gap
 from nimc.possible.matrix import Matrix, MatrixCell
-from nimc.possible.needs import Finding
+from nimc.possible.question import Diagnosis, examine
 from records.checkout import ROOT
 from records.commands import command
 from records.errors import InputError, MachineError
@@ -52,10 +53,10 @@ def state_of(diagnosis, what):
 
 
 def test_a_machine_of_this_checkout(root, monkeypatch):
-    monkeypatch.setattr(needs, "tools", lambda: [needs.lacking("tool x", "none")])
-    checks = needs.checks_in(ROOT / "reframe_tests")  # takes long
-    monkeypatch.setattr(needs, "checks_in", lambda _: checks)
-    diagnosis = needs.examine("box", root=root)
+    monkeypatch.setattr(needs, "tools", lambda: [gap("tool x", "none")])
+    checks = facts.checks_in(ROOT / "reframe_tests")  # takes long
+    monkeypatch.setattr(facts, "checks_in", lambda _: checks)
+    diagnosis = examine("box", root=root)
     assert state_of(diagnosis, "configs/box.py") == state_of(diagnosis, "site/box.yaml") == "ok"
     needed = {row.what for row in diagnosis.findings if row.needed}
     assert {"configs/box.py", "site/box.yaml", "cores", "injector ucx"} <= needed
@@ -71,17 +72,17 @@ def test_a_machine_of_this_checkout(root, monkeypatch):
     monkeypatch.setenv("NIMC_REFRAME", "/bin/true")  # ReFrame was asked, which takes long
     config = CONFIG.replace('"cc": ""', '"cc": "sh"')
     (root / "configs" / "box.py").write_text(config)
-    diagnosis = needs.examine("box", root=root)
+    diagnosis = examine("box", root=root)
     assert state_of(diagnosis, "environments") == "limited"
     assert "environments" not in diagnosis.why
     (root / "site" / "box.yaml").write_text(SITE + "programs: {cms: /opt/cns}\n")
-    rows = needs.examine("box", root=root).findings
+    rows = examine("box", root=root).findings
     (row,) = (row for row in rows if row.what == "checks")
     assert row.detail.startswith("site/box.yaml: programs.cms: ")
     assert "allowed: MCBenchmark.exe, XSBench, amg, cns, " in row.detail
 
 
-SOME = needs.Diagnosis(
+SOME = Diagnosis(
     *("box", ""),
     [
         Finding("python", "ok", "3.11"),
@@ -139,14 +140,14 @@ def test_a_file_that_is_wrong_or_missing_is_a_finding(root, monkeypatch):
     monkeypatch.setattr(needs, "tools", list)
     (root / "site" / "box.yaml").write_text(SITE + "injectr: ucx\n")
     (root / "configs" / "box.py").write_text("site_configuration = {\n")
-    of_nodes = [needs.lacking("locks", "none", needed=True), needs.lacking("x", "none")]
-    diagnosis = needs.examine("box", of_nodes, root)
+    of_nodes = [gap("locks", "none", needed=True), gap("x", "none")]
+    diagnosis = examine("box", of_nodes, root)
     # What is not needed is not named.
     assert diagnosis.why == "configs/box.py, site/box.yaml, locks"
     assert any(row.detail.startswith("line 1: ") for row in diagnosis.findings)
     assert any("injectr" in row.detail for row in diagnosis.findings)
     with pytest.raises(InputError, match=r"'bix': neither .* exists; known machines: box$"):
-        needs.examine("bix", root=root)
+        examine("bix", root=root)
 
 
 def test_settings_are_those_of_the_configuration_whatever_it_prints(root):

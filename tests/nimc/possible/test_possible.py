@@ -9,7 +9,7 @@ import pytest
 
 from nimc.campaign.prepare import prepare
 from nimc.cli import hosts, plan, run
-from nimc.possible.needs import examine
+from nimc.possible.question import examine
 from reframe_tests.factors import _missing
 from tests.nimc.checkouts import SITE, checkout, program
 

@@ -12,7 +12,7 @@ import yaml
 from records.errors import InputError, MachineError
 from records.files import private_lock
 from reframe_tests.spack import folders
-from reframe_tests.spack.build import build, lacking, placed
+from reframe_tests.spack.build import build, placed, without_network
 from reframe_tests.spack.settings import ENVIRONMENTS
 from tests.reframe_tests.spack.fake import calls, install
 
@@ -307,5 +307,5 @@ def ucx(verbs, rc):
     ],
 )
 def test_what_an_mpi_lacks_and_where_to_set_it(specs, words):
-    said = lacking(specs, Path("machines/m.yaml"))
+    said = without_network(specs, Path("machines/m.yaml"))
     assert said is None if words is None else words in said and "machines/m.yaml" in said
