@@ -67,6 +67,10 @@ class Scale:
         return {arm: count / self.short.length_s for arm, count in self.writers.items()}
 
 
+#: File in the block's logs: samples whose figures of merit the check has yet to read.
+UNREAD = "unread.jsonl"
+
+
 @dataclass(frozen=True)
 class BlockPlan:
     """The pairs of one allocation."""

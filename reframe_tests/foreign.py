@@ -24,12 +24,12 @@ import reframe.utility.sanity as sn
 from pydantic import TypeAdapter
 from reframe.core.exceptions import ReframeError
 
-from conductor.block.conductor import UNREAD
 from conductor.block.readers import FomError
 from conductor.block.store import Store
 from records import units
 from records.chain import file_digest
 from records.notes import Note
+from records.plan import UNREAD
 from records.run_folder import stem_of
 from records.sample import Better, Sample
 

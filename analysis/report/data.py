@@ -31,8 +31,10 @@ from records.calls import RunCommands
 from records.commands import Shell
 from records.errors import InputError
 from records.json_limits import read_json
+from records.plan import UNREAD
 from records.run import RunHeader, load_header
 from records.run_folder import run_folders
+from records.units import plural
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,20 @@ def unfinished_blocks(run: Path) -> list[UnfinishedBlock]:
     return unfinished
 
 
+def unread_runs(run: Path) -> list[str]:
+    """A line for each block with runs that its check has yet to read, in order of case and block.
+
+    A session that is killed leaves them. A crash leaves a part of a line, which is no run.
+    """
+    lines = []
+    for file in sorted((run / "logs").glob(f"*/*/{UNREAD}")):
+        case, block = file.parts[-3:-1]
+        with suppress(OSError):
+            runs = plural(file.read_bytes().count(b"\n"), "run")
+            lines.append(f"{case}, block {block}: {runs} to be read by the check: resume this run")
+    return lines
+
+
 @dataclass(frozen=True)
 class RunData:
     """One run, read and estimated."""
@@ -74,6 +90,8 @@ class RunData:
     counters: pl.DataFrame
     #: Blocks that ended early.
     unfinished_blocks: list[UnfinishedBlock]
+    #: `unread_runs`.
+    unread: list[str]
     #: Sample files whose last line was cut off.
     torn: list[str]
     #: SHA-256 -> content of the file in `provenance/`.
@@ -233,6 +251,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
         results=rows,
         counters=counters,
         unfinished_blocks=unfinished_blocks(path),
+        unread=unread_runs(path),
         torn=read.torn,
         provenance=provenance.records,
         integrity=integrity,

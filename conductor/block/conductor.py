@@ -39,7 +39,7 @@ from records.last_words import quoted
 from records.machine import program
 from records.machine.load import BLOCK_VARIABLE
 from records.machine.program import program_facts
-from records.plan import BlockPlan
+from records.plan import UNREAD, BlockPlan
 from records.sample import Sample
 
 #: How long agents may take to connect, seconds; srun takes long in a large job.
@@ -48,8 +48,6 @@ _NO_MODULE = (
     "'module' is not a command in the job's shell: set BASH_ENV, or use_login_shell in configs/"
 )
 _TOO_SHORT = "this check cannot be lengthened: set a larger problem"
-#: File in the block's logs: samples whose figures of merit the check has yet to read.
-UNREAD = "unread.jsonl"
 #: How often the owner process is checked, seconds.
 _OWNER_S = 0.5
 #: Outcomes that end the block if repeating the run did not help.

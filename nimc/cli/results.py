@@ -57,6 +57,7 @@ def report_command(
     for report in reports:
         for run in report.runs:
             parts += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
+            parts += map(prose, run.unread)
             parts += results_tables(
                 run.results,
                 run.header,

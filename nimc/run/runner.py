@@ -14,7 +14,6 @@ from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, Any
 
-from conductor.block.conductor import UNREAD
 from nimc.campaign import layouts
 from nimc.campaign.plan import (
     PLAN,
@@ -37,7 +36,7 @@ from records.chain import walk_run
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped
 from records.notes import Note
-from records.plan import BlockPlan
+from records.plan import UNREAD, BlockPlan
 from records.run import PlainName
 from records.slurm import client
 from records.slurm.client import LostJobError, SilentError, SlurmWatch

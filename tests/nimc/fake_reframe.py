@@ -22,10 +22,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from conductor.block.conductor import UNREAD
 from conductor.block.store import Store
 from records.arms import ARMS, BASELINE
-from records.plan import BlockPlan
+from records.plan import UNREAD, BlockPlan
 from records.sample import Sample, WriterRecord
 from records.treatment import Treatment
 from reframe_tests import workload

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from markupsafe import Markup
 
 from analysis.report.data import UnfinishedBlock, load_run, unfinished_blocks
-from analysis.report.page import make_reports
+from analysis.report.page import make_reports, render
 from records.errors import InputError
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 from tests.nimc import nimc_without_figures
@@ -60,6 +61,16 @@ def test_several_runs_go_to_a_folder_and_each_machine_has_a_page(tmp_path: Path)
     (report,) = make_reports(runs, tmp_path / "both")
     assert len(report.runs) == 2
     assert pl.read_parquet(tmp_path / "both" / "samples.parquet").height == 50
+
+
+def test_runs_that_a_killed_session_left_unread_are_said(tmp_path, command, monkeypatch):
+    monkeypatch.setattr("analysis.report.plots.themed_svg", lambda *_, **__: Markup())
+    run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
+    (run / "logs" / "osu" / "2").mkdir(parents=True)
+    (run / "logs" / "osu" / "2" / "unread.jsonl").write_text('{"key": 1}\n{"key": 2}\n{"ke')
+    said = "osu, block 2: 2 runs to be read by the check: resume this run"
+    assert said in command("report", run)
+    assert said in render([load_run(run)])
 
 
 def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):

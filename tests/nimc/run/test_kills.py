@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from conductor.block.conductor import UNREAD
 from nimc.run.session import NIMC, users_of
 from nimc.run.verify import verify
+from records.plan import UNREAD
 from tests.faults.host import Process, having, read
 from tests.undisturbed import VERIFY
 

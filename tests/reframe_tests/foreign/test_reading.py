@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from reframe.core.exceptions import ReframeError
 
-from conductor.block.conductor import UNREAD
 from records import chain
+from records.plan import UNREAD
 from records.units import si
 from reframe_tests import foreign
 from reframe_tests.foreign import direction
