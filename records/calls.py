@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from records.checkout import ROOT
@@ -30,14 +30,24 @@ class Call:
     subject: tuple[str | Path, ...]
     #: Options that decide what is run.
     options: tuple[str, ...] = ()
+    #: Words after all options: `--` and a user's own command (`nimc measure`).
+    tail: tuple[str, ...] = ()
+    #: Where it was typed, and a user's own command runs; None of earlier versions.
+    folder: Path | None = None
+
+    @property
+    def typed_in(self) -> Path | None:
+        """The folder that it must be typed in: that of a user's own command; None for any."""
+        return self.folder if self.tail else None
 
     def save(self, run: Path) -> None:
         """Keep it in the folder of a run."""
         subject = [
             str(word.absolute()) if isinstance(word, Path) else word for word in self.subject
         ]
-        text = json.dumps({"subject": subject, "options": self.options}, indent=1)
-        replace_text(run / _CALL, f"{text}\n")
+        kept = {"subject": subject, "options": self.options, "tail": self.tail}
+        kept |= {"folder": str(self.folder)} if self.folder else {}
+        replace_text(run / _CALL, f"{json.dumps(kept, indent=1)}\n")
 
 
 def call_of(run: Path, campaign: str) -> Call:
@@ -45,7 +55,9 @@ def call_of(run: Path, campaign: str) -> Call:
     with suppress(OSError, InputError, KeyError, TypeError):
         kept = read_json(run / _CALL)
         subject = tuple(Path(word) if os.path.isabs(word) else word for word in kept["subject"])
-        return Call(subject, tuple(map(str, kept["options"])))
+        folder = Path(kept["folder"]) if "folder" in kept else None
+        options, tail = (tuple(map(str, kept.get(name, ()))) for name in ("options", "tail"))
+        return Call(subject, options, tail, folder)
     return Call(("run", _shipped(campaign) or f"{campaign}.yaml"))
 
 
@@ -67,7 +79,10 @@ class RunCommands:
         """Resumes the run, or with other options continues or repeats it."""
         elsewhere = Call(("run", _shipped(self.campaign) or PACKED))
         call = call_of(self.run, self.campaign) if self.shell else elsewhere
-        return self._line(*call.subject, *self._where(), *call.options, *options)
+        if self.shell and call.typed_in not in (None, self.shell.folder):
+            there = replace(self, shell=Shell(call.typed_in))
+            return f"cd {shlex.quote(str(call.typed_in))} && {there.again(*options)}"
+        return self._line(*call.subject, *self._where(), *call.options, *options, *call.tail)
 
     def shipped(self, does: str, campaign: str) -> str:
         """Runs or plans another of the campaigns on this machine."""

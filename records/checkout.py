@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from records.programs import ProgramAnswer, ask
@@ -57,3 +58,18 @@ def python_path(*first: Path) -> str:
     """PYTHONPATH of a child: folders, then this process's without those relative to a folder."""
     entries = [*map(str, first), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return os.pathsep.join(filter(os.path.isabs, entries))
+
+
+def callers_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what this project adds for its own programs, for those of others.
+
+    This checkout leaves PYTHONPATH. The folder of this Python, which a configuration of ReFrame
+    puts before all others on PATH, comes last: another `python3` or `mpiexec` is found first.
+    """
+    own, kept = str(Path(sys.executable).parent), dict(environment)
+    added = kept.pop("PYTHONPATH", "").split(os.pathsep)
+    if left := [entry for entry in added if entry not in ("", str(ROOT))]:
+        kept["PYTHONPATH"] = os.pathsep.join(left)
+    first, *others = kept.get("PATH", os.defpath).split(os.pathsep)
+    kept["PATH"] = os.pathsep.join([*others, first] if first == own else [first, *others])
+    return kept

@@ -57,15 +57,24 @@ class Marked:
     """A file's data and the line of each of its values and keys, counted from 1."""
 
     path: Path
+    text: str = ""
     data: Any = None
     lines: dict[Place, int] = field(default_factory=dict)
     key_lines: dict[Place, int] = field(default_factory=dict)
+    #: Of a text that a command makes of its options: what each value comes from.
+    options: dict[Place, str] = field(default_factory=dict)
 
     def line(self, place: Place) -> int:
         """Line of a value, or of the nearest one that contains it."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
+
+    def option(self, place: Place) -> str:
+        """The option that a value comes from, or the nearest one that contains it."""
+        while place and place not in self.options:
+            place = place[:-1]
+        return self.options.get(place, "")
 
 
 def load(path: Path) -> Marked:
@@ -75,7 +84,7 @@ def load(path: Path) -> Marked:
 
 def parse(text: str, path: Path) -> Marked:
     """The values in a text, as those of a file of this name. Raises InputError as `load` does."""
-    marked = Marked(path)
+    marked = Marked(path, text)
     try:
         _refuse_deep(text, marked)
         loader = _Loader(text)

@@ -109,6 +109,14 @@ class Note(Enum):
         "answers are not proven right: {check} accepts no output",
         "give the check a sanity function that reads its output",
     )
+    FIGURE = (
+        "the figure is the {which} match of {pattern!r} in the output of each repetition",
+        "let the pattern match the one number that says how fast the program is",
+    )
+    SEVERAL_FIGURES = (
+        "several numbers match the figure's pattern",
+        "of ranks that print one each, take the slowest (`--worst`); else let it match one number",
+    )
     LENGTHENED = (
         "run lengthened: {variable} times {times}, so that the writers' rows fit",
         "compare times with runs of the same length; set the variable in the campaign",

@@ -123,6 +123,11 @@ class BlockPlan:
     settings: dict[str, Level] = field(default_factory=dict)
     #: Target nodes that the job is pinned to, joined with commas; empty: any.
     nodelist: str = ""
+    #: Folder that a user's own command is started in; empty: the check's. No sample has it.
+    folder: str = ""
+    #: Unit and direction of the figure of merit if the user chooses them; empty: the workload's.
+    fom_unit: str = ""
+    fom_better: Literal["", "lower", "higher"] = ""
 
     def save(self, path: Path) -> None:
         """Write the plan as JSON."""

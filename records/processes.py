@@ -77,11 +77,12 @@ async def spawn(
     stdout: int | IO[bytes],
     stderr: int | IO[bytes],
     memory_node: int | None = None,
+    folder: str | None = None,
 ) -> asyncio.subprocess.Process:
     """Start a command in its own session, on `cpus`; it is killed if this process dies.
 
-    Its memory is bound to the NUMA node `memory_node`. Raises OSError if there is no such node or
-    program.
+    Its memory is bound to the NUMA node `memory_node`, and it starts in `folder`, by default this
+    process's. Raises OSError if there is no such node, folder or program.
     """
     check_binding(memory_node)
     killed_with_parent = end_with(os.getpid(), signal.SIGKILL)
@@ -102,6 +103,7 @@ async def spawn(
         stderr=stderr,
         start_new_session=True,
         preexec_fn=prepare,
+        cwd=folder,
     )
 
 

@@ -31,7 +31,8 @@ def readers(plan: BlockPlan) -> Readers:
     added = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
     sys.path.sort(key=(added - {str(ROOT)}).__contains__)
     record = load(plan.workload)
-    return Readers(record.unit, record.better, record.parse, _counters)
+    unit, better = plan.fom_unit or record.unit, plan.fom_better or record.better
+    return Readers(unit, better, record.parse, _counters)
 
 
 def _counters(tool: str, folder: Path, ranks: int) -> list[CounterRow]:

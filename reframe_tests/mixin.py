@@ -326,6 +326,7 @@ class NimcMixin(LayoutMixin):
             lengthened_by=self.lengthened_by,
             modules=requested_modules(self),
             owner_pid=os.getpid() if self.job.scheduler.registered_name == "local" else None,
+            folder="",  # a check has its own
         )
 
     def _provenance(self, treatments: list[Treatment], seed: int) -> dict[str, Any]:

@@ -87,6 +87,7 @@ async def carry_out(
     hub: Hub,
     states: list[WriterState],
     timeout_s: float,
+    folder: str = "",
 ) -> None:
     """Run the application; stop it early if a writer dies, since the run is then rejected."""
     if start.tool:
@@ -102,9 +103,12 @@ async def carry_out(
     with files.out.open("wb") as out, files.err.open("wb") as err:
         run.start_s, began_s = clock.now_s(), time.monotonic()
         try:
-            process = await processes.spawn(command, environment, start.cpus, out, err)
+            process = await processes.spawn(
+                command, environment, start.cpus, out, err, folder=folder or None
+            )
         except OSError as error:
-            run.fail("application_failed", f"{command[0]}: {error.strerror}")
+            what = folder if folder and not Path(folder).is_dir() else command[0]
+            run.fail("application_failed", f"{what}: {error.strerror}")
             return
         await _until_end(process, hub, states, run, timeout_s)
         run.elapsed_s = time.monotonic() - began_s
@@ -146,6 +150,7 @@ def read_fom(run: Run, start: Start, files: Files, readers: Readers) -> None:
     try:
         fom = readers.fom(files.out.read_text(errors="replace"))
         run.fom = require_ranks(fom, start.ranks)
+        run.notes.extend(fom.notes)
     except FomError as error:
         run.fail("no_fom", str(error))
 

@@ -31,7 +31,7 @@ from conductor.block.runs import BlockError, BlockRunner
 from conductor.block.store import Store, note, noted
 from conductor.judge import length
 from records import clock, processes
-from records.checkout import python_main
+from records.checkout import callers_environment, python_main
 from records.errors import MachineError
 from records.files import replace_text
 from records.interrupts import STOPPING
@@ -91,7 +91,7 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
             {
                 **plan.provenance,
                 "programs": programs,
-                "program": plan.program and program_facts(plan.program, os.environ, Path.cwd()),
+                "program": _program(plan),
                 "modules": program.loaded_modules(os.environ),
                 "nodes": hub.facts,
                 "clock_offsets_s": hub.clock_offsets_s,
@@ -107,6 +107,16 @@ async def conduct(plan: BlockPlan, logs: Path, readers: Readers) -> None:
         for pair in range(plan.pairs):
             for position, treatment in enumerate(plan.order(earlier + pair)):
                 await _repeat(Run(treatment, pair, position, 0), runner, store, rates)
+
+
+def _program(plan: BlockPlan) -> dict[str, Any] | None:
+    """Facts of the application's program; where that of a user lies is not stored."""
+    if not plan.program:
+        return None
+    if not plan.folder:
+        return program_facts(plan.program, os.environ, Path.cwd())
+    facts = program_facts(plan.program, callers_environment(os.environ), Path(plan.folder))
+    return {**facts, "name": os.path.basename(plan.program), "path": None}
 
 
 @asynccontextmanager

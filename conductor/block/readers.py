@@ -22,6 +22,8 @@ class Fom:
     #: Unit and better direction if they differ from the workload's.
     unit: str | None = None
     better: Better | None = None
+    #: Caveats to show with it.
+    notes: list[str] = field(default_factory=list)
 
 
 class FomError(Exception):

@@ -243,7 +243,8 @@ class BlockRunner:
         start, files = run.treatment.start_of(self.doublings), self._files(run)
         timeout_s = self.plan.demand.run_timeout_s
         await self.observer.begin(start.cpus)
-        await application.carry_out(run, start, self.nodes, files, self.hub, states, timeout_s)
+        parts = run, start, self.nodes, files, self.hub, states, timeout_s
+        await application.carry_out(*parts, folder=self.plan.folder)
         observed, run.node_counters = await self.observer.end()
         run.lead_in_s = self.lead_in.of(run.start_s)
         self.lead_in.ended(run.window_s[1])

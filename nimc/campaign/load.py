@@ -100,11 +100,15 @@ def load_campaign(
 
 def refuse(marked: Marked, faults: Iterable[Fault]) -> None:
     """Raise InputError with a line for each of the first faults of a file, if there are any."""
-    texts = {
-        (_line_of(marked, fault.line_of or fault.place), f"{dotted(fault.place)}: {fault.text}")
-        for fault in faults
-    }
-    lines = [one_line(f"{marked.path}:{line}: {text}") for line, text in sorted(texts)]
+    if marked.options:
+        of_options = [f"{marked.option(fault.place)}: {fault.text}" for fault in faults]
+        lines = list(map(one_line, dict.fromkeys(of_options)))
+    else:
+        texts = {
+            (_line_of(marked, fault.line_of or fault.place), f"{dotted(fault.place)}: {fault.text}")
+            for fault in faults
+        }
+        lines = [one_line(f"{marked.path}:{line}: {text}") for line, text in sorted(texts)]
     if len(lines) > _MOST_FAULTS:
         lines[_MOST_FAULTS:] = [f"{marked.path}: {len(lines) - _MOST_FAULTS} more errors"]
     if lines:

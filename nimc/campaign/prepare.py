@@ -42,13 +42,23 @@ def prepare(
     only: Sequence[str] = (),
 ) -> Request:
     """Raises InputError. `nodelist` pins the targets; `only` these cases, if any, are run."""
+    return prepare_read(marked_yaml.load(campaign_file), machine_name, root, nodelist, only)
+
+
+def prepare_read(
+    marked: marked_yaml.Marked,
+    machine_name: str,
+    root: Path = checkout.ROOT,
+    nodelist: str | None = None,
+    only: Sequence[str] = (),
+) -> Request:
+    """As `prepare`, of a campaign that is read already."""
     machine = load_machine(machine_name, root)
     config, folder = root / "configs" / f"{machine_name}.py", root / "reframe_tests"
     if not config.is_file():
         raise InputError(f"machine {machine_name!r}: configs/{machine_name}.py does not exist")
     checks = dict(checks_in(folder))
     require_known_programs(machine, checks)
-    marked = marked_yaml.load(campaign_file)
     checks |= others_in(marked, checks, config, machine.system)
     campaign, absent = cases.leave_out(load_campaign(marked, checks, machine), machine, only)
     used = {name: checks[name] for name in sorted({case.check for case in campaign.cases})}
@@ -62,7 +72,7 @@ def prepare(
         settings,
         used,
         absent,
-        text=campaign_file.read_text(encoding="utf-8-sig"),
+        text=marked.text,
         slurm=machine.origins.policy != "same_host" or use_slurm(targets),
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,

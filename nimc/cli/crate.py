@@ -17,6 +17,7 @@ from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
 from nimc.cli.document import Answer, answers, prose
+from nimc.cli.measure import COMMAND
 from nimc.cli.results import comparison_parts
 from nimc.cli.run import measured
 from nimc.crate.metadata import LICENSES
@@ -29,7 +30,7 @@ from nimc.run.verify import Verified, verify
 from records import marked_yaml
 from records.calls import Call
 from records.errors import InputError
-from records.run import Reproduced, RunHeader
+from records.run import Reproduced, RunHeader, entries_of
 from records.text import visible
 from records.units import plural, quantity
 
@@ -112,6 +113,8 @@ def reproduce_command(
             raise InputError(
                 f"{others[0]}: a check of others is not in a crate; allowed: --analysis-only"
             )
+        if any(entry.check == COMMAND for entry in entries_of(packed.header) or ()):
+            raise InputError("a command that the packer chose is not run; allowed: --analysis-only")
         if packed.header.seed is None:
             raise InputError(f"{packed.header.run}: has no seed: the order of its runs is unknown")
         request = _asked(packed.header, campaign, machine)

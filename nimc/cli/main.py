@@ -70,6 +70,12 @@ COMMANDS: dict[str, Command] = {
         "a Slurm cluster on this machine: up, status, down",
         {"up": "--nodes 3 --origins 1", "status": "", "down": ""},
     ),
+    "measure": Command(
+        "Measure",
+        "measure",
+        "the slowdown of any command, without a campaign",
+        {"": "-- ./solver input.dat"},
+    ),
     "campaigns": Command(
         "Measure",
         "plan",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -274,13 +274,33 @@ def useless_without(mode: str, *options: str) -> None:
             raise InputError(f"{name}: has no effect without {mode}; allowed: both, or neither")
 
 
+def words_given(*without: str) -> tuple[str, ...]:
+    """The options of the command line as its words, but for those `without`."""
+    words = []
+    for option, value in _given():
+        if option.opts[0] in without:
+            continue
+        if option.is_flag:
+            words.append(_name(option, value))
+        else:
+            words += [option.opts[0], str(value)]
+    return tuple(words)
+
+
 def given() -> list[str]:
-    """The options that the command line has, by their first names."""
+    """The options that the command line has, by the names that were given."""
+    return [_name(option, value) for option, value in _given()]
+
+
+def _name(option: click.Option, value: Any) -> str:
+    """The option as it was given: `--higher/--lower` has two names."""
+    return option.opts[0] if value or not option.secondary_opts else option.secondary_opts[0]
+
+
+def _given() -> Iterator[tuple[click.Option, Any]]:
+    """Options of the command line, and their values."""
     context = click.get_current_context()
-    source = context.get_parameter_source
-    return [
-        param.opts[0]
-        for param in context.command.params
-        if isinstance(param, click.Option)
-        and source(str(param.name)) is ParameterSource.COMMANDLINE
-    ]
+    for param in context.command.params:
+        source = context.get_parameter_source(str(param.name))
+        if isinstance(param, click.Option) and source is ParameterSource.COMMANDLINE:
+            yield param, context.params[str(param.name)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,10 +19,10 @@ from nimc.cli import options
 from nimc.cli.document import Answer, Listing, answers, log, silent
 from nimc.possible import reservation
 from nimc.possible.reframe import find_reframe
-from nimc.run.folder import RunFolder, find_other, new_header, open_run, past_lengths
+from nimc.run.folder import RunFolder, find_latest, find_other, new_header, open_run, past_lengths
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
-from records.calls import Call
+from records.calls import Call, RunCommands, call_of
 from records.campaign import MOST_PAIRS
 from records.commands import Shell, campaign_word, command
 from records.errors import InputError, MachineError
@@ -44,20 +43,26 @@ def _look(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> in
     return pairs
 
 
+def pairs_option(usual: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--pairs`, the most of a case; `usual` says what holds without it."""
+    text = f"Most pairs of a case, {usual}; a finished run continues up to them."
+    return click.option("--pairs", type=int, metavar="N", callback=_look, help=text)
+
+
+#: `--fresh`.
+fresh_option = click.option(
+    "--fresh", is_flag=True, help="Start a new run even if there is an unfinished one."
+)
+
+
 @click.command()
 @options.campaign_argument
 @options.machine_option
 @options.results_option
 @answers()
 @options.progress_options
-@click.option("--fresh", is_flag=True, help="Start a new run even if there is an unfinished one.")
-@click.option(
-    "--pairs",
-    type=int,
-    metavar="N",
-    callback=_look,
-    help="Most pairs of a case, instead of the campaign's; a finished run continues up to them.",
-)
+@fresh_option
+@pairs_option("instead of the campaign's")
 @click.option("--nodelist", metavar="N,N", help="Target nodes, for Slurm [default: any].")
 @click.option(
     "--case",
@@ -84,6 +89,25 @@ def run_command(
     With --pairs, a finished run is resumed as well: its cases that are not decided get more pairs.
     """
     request = prepare(campaign, machine, nodelist=nodelist, only=cases)
+    options = ["--nodelist", nodelist] if nodelist else []
+    options += [word for case in cases for word in ("--case", case)]
+    call = Call(("run", campaign_word(campaign)), tuple(options), folder=Path.cwd())
+    parts = request, call, results, progress
+    return reported(*parts, fresh=fresh, pairs=pairs, fail_inconclusive=fail_inconclusive)
+
+
+def reported(
+    request: Request,
+    call: Call,
+    results: Path,
+    progress: Progress,
+    *,
+    fresh: bool,
+    pairs: int | None,
+    fail_inconclusive: bool = False,
+    in_words: Callable[[str], str] = str,
+) -> Answer | int:
+    """Run a campaign, or resume it, and report it; as `measured`."""
     floor = request.campaign.pairs.floor
     if pairs is not None and pairs < floor:
         raise InputError(f"--pairs: {pairs} found; allowed: from the campaign's floor, {floor}")
@@ -96,11 +120,8 @@ def run_command(
         status = exit_code(report, failures, fail_inconclusive=fail_inconclusive)
         return Answer(document, parts, status)
 
-    options = ["--nodelist", nodelist] if nodelist else []
-    options += [word for case in cases for word in ("--case", case)]
-    call = Call(("run", campaign_word(campaign)), tuple(options))
-    header = new_header(request)
-    return measured(request, header, call, results, progress, conclude, fresh=fresh, pairs=pairs)
+    parts = request, new_header(request), call, results, progress, conclude
+    return measured(*parts, fresh=fresh, pairs=pairs, in_words=in_words)
 
 
 def exit_code(
@@ -127,10 +148,12 @@ def measured(
     *,
     fresh: bool = False,
     pairs: int | None = None,
+    in_words: Callable[[str], str] = str,
 ) -> Answer | int:
     """Run a campaign, or resume its latest unfinished run; what `conclude` gives, or a status.
 
-    Also a finished run, with the most `pairs` of a case.
+    Also a finished run, with the most `pairs` of a case. `in_words` says a failure in the words of
+    the command.
     """
     remark = silent if progress == "quiet" else log
     options.require_own_results(results)
@@ -140,12 +163,21 @@ def measured(
     if able.why:
         raise MachineError(f"{request.machine.name}: {able.why}")
     slurm = request.slurm
-    with open_run(results, header, fresh=fresh, slurm=slurm, pairs=pairs) as folder:
+    typed_in = call.typed_in
+    elsewhere = _begun_elsewhere(results.absolute(), header, typed_in)
+    with open_run(
+        results, header, fresh=fresh, slurm=slurm, pairs=pairs, typed_in=typed_in
+    ) as folder:
         request = request.up_to(folder.header.most_pairs)
         is_new = not (folder.resumed or fresh)
         if is_new and (other := find_other(folder.path.parent, header)):
             what = "campaign, checks, cases, machine file or host"
             remark(f"does not resume {other}: {what} differ")
+        if folder.resumed:  # a user's own command runs where it did
+            began_in = call_of(folder.path, header.campaign).folder
+            call = replace(call, folder=began_in or call.folder)
+        elif elsewhere and not fresh:
+            remark(f"does not resume {elsewhere}: it was started in another folder")
         call.save(folder.path)
         remark(f"machine: {request.machine.name}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
@@ -165,7 +197,10 @@ def measured(
                     with closing(CampaignRunner(*parts)) as runner:
                         least_s = runner.least_s()
                         reservation.check(request.machine, request.origins_most, least_s)
-                        failures = runner.run_all()
+                        failures = [
+                            replace(failure, reason=in_words(failure.reason))
+                            for failure in runner.run_all()
+                        ]
                     interrupts.check()  # one that came after the last block
                 for failure in failures:
                     log(str(failure))
@@ -182,10 +217,23 @@ def measured(
             return error.exit_code
 
 
+def _begun_elsewhere(results: Path, header: RunHeader, typed_in: Path | None) -> Path | None:
+    """The latest run of a user's own command, if it is unfinished, and was typed in another folder.
+
+    The same words may be another program there.
+    """
+    latest = find_latest(results, header.digest) if typed_in else None
+    if latest is None or latest[1].finished_s is not None:
+        return None
+    path, _ = latest
+    return path if call_of(path, header.campaign).folder != typed_in else None
+
+
 def _how_to_go_on(folder: RunFolder) -> str:
     """What to do after a signal, or if Slurm does not answer."""
     if folder.header.finished_s is None:
-        same = command(*(word for word in sys.argv[1:] if word != "--fresh"))
+        names = folder.header.campaign, folder.header.machine
+        same = RunCommands(folder.path, *names, Shell.here()).again()
         return f"all samples are saved; to resume: {same}"
     return f"the samples are complete; for the report: {command('report', folder.path)}"
 

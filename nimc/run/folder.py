@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nimc.campaign.plan import Lengths, Request
 from nimc.run.session import users_of
+from records.calls import call_of
 from records.campaign import Campaign
 from records.chain import walk_run
 from records.checkout import commit
@@ -69,8 +70,9 @@ def open_run(
     fresh: bool = False,
     slurm: bool = False,
     pairs: int | None = None,
+    typed_in: Path | None = None,
 ) -> Iterator[RunFolder]:
-    """The latest run of the same request in `results`, or a new one.
+    """The latest run of the same request in `results`, or a new one; if `typed_in` that folder.
 
     That is a new one if it is `fresh`, or if the latest is finished, unless it goes on up to so
     many `pairs` a case. `--fresh` so gives up those before it.
@@ -84,7 +86,8 @@ def open_run(
     make_named_folder(results)
     with ExitStack() as held:
         with _beginning(results):
-            latest = None if fresh else find_latest(results, header.digest, header.reproduces)
+            of_request = header.digest, header.reproduces, typed_in
+            latest = None if fresh else find_latest(results, *of_request)
             resumed = latest is not None and _goes_on(latest[1], pairs)
             path = latest[0] if latest and resumed else _create(results, header.run)
             held.callback(_remove_empty, path)
@@ -141,13 +144,20 @@ def _raise_cap(run: Path, pairs: int) -> None:
 
 
 def find_latest(
-    results: Path, digest: str, reproduces: Reproduced | None = None
+    results: Path,
+    digest: str,
+    reproduces: Reproduced | None = None,
+    typed_in: Path | None = None,
 ) -> tuple[Path, RunHeader] | None:
-    """The latest run of that digest, with its header; of those that reproduce the same, or none."""
+    """The latest run of that digest, with its header; of those that reproduce the same, or none.
+
+    If a folder is given, of those that were called in it.
+    """
     runs = [
         (path, header)
         for path, header in own_runs(results)
         if (header.digest, header.reproduces) == (digest, reproduces)
+        and typed_in in (None, call_of(path, header.campaign).folder)
     ]
     return max(runs, key=lambda run: run[1].started_s, default=None)
 

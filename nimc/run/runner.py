@@ -31,6 +31,7 @@ from nimc.run.progress import Display, NewSamples, Pace, RunCounter, run_line
 from nimc.run.session import others_beside, run_session
 from records import kernel_text, processes
 from records.arms import arm_of
+from records.calls import call_of
 from records.campaign import Campaign, Entry, Pairs
 from records.chain import walk_run
 from records.errors import InputError, MachineError
@@ -387,7 +388,9 @@ class CampaignRunner:
         logs.mkdir(parents=True, exist_ok=True)
         treated = self.request.treatments[entry.name]
         plan = block_plan(self.request, entry, block, pairs, self.run, seed=self.seed)
-        plan = replace(plan, notes=[*plan.notes, *notes, *self._beside()])
+        folder = call_of(self.run, self.campaign.name).folder
+        notes = [*plan.notes, *notes, *self._beside()]
+        plan = replace(plan, notes=notes, folder=str(folder or ""))
         plan.save(logs / PLAN)
         samples = self.run / "samples" / f"{entry.name}.jsonl"
         # Runs of a check of others are no samples until it has read their figures.

@@ -75,4 +75,8 @@ GOOD = [
     ("mcb/n1", 9205585.989, {"tracks": 872835, "max_error": 0.0498425, "particles": 20000}),
     ("mcb/n2", 3678486.689, {"ranks": 2}),
     ("mcb/t2", 562259.6417, {"ranks": 1}),
+    # (0.119083223 + 0.072973386) / 2, (2.9 + 3.3) / 2 GB/s, and the slowest of three ranks in ms.
+    ("command/seconds", 0.0960283045, {"repetitions": 2, "matches": 0}),
+    ("command/dd", 3.1e9, {"repetitions": 2, "matches": 1}),
+    ("command/ranks", 0.0135, {"repetitions": 1, "matches": 3}),
 ]

@@ -38,6 +38,9 @@ FAILED = [
     ("quicksilver/few", "Absorption / Fission / Scatter Ratios NOT maintained"),
     ("mcb/killed", "not show: it ended"),
     ("mcb/few", "max_error is 2.00678"),
+    ("command/failed", "not show: each repetition ended with exit status 0"),
+    ("command/no-match", "nothing matches in the output of a repetition"),
+    ("command/no-number", "the figure's pattern matches 'fine', no number"),
 ]
 
 # A right output with one thing changed: capture, pattern, replacement, what is said.
@@ -123,6 +126,7 @@ TAMPERED = [
     ("mcb/n1", r"(MC max error =)\S+", r"\1nan", "max_error is nan"),
     ("mcb/n1", r"( FOM =)\S+", r"\g<1>9.21e+06", "rate_1_s is"),
     ("mcb/n1", "done!", "", "'done!'"),
+    ("command/dd", r"\n[^\n]*2/2[^\n]*", "", "1 of 2 repetitions ended"),
 ]
 
 

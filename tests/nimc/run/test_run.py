@@ -228,11 +228,18 @@ def test_rejected_runs_never_end_in_a_loop(nimc):
     assert nimc.complete_pairs("stream") == 6
 
 
+def resuming(nimc: Nimc) -> str:
+    """The command without the option that says where runs are anyway."""
+    words = nimc.words()
+    assert words[-2:] == ["--results", "results"]
+    return Shell(nimc.folder).line(*words[:-2])
+
+
 def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc):
     """The chain goes on; its head before each block is in the report of ReFrame."""
     _, begun = nimc.ended(fake="torn", code=3)  # gone after three pairs of six
     assert "ReFrame was killed by SIGKILL" in begun
-    assert f"to resume: {Shell(nimc.folder).line(*nimc.words())}" in begun.splitlines()[-1]
+    assert f"to resume: {resuming(nimc)}" in begun.splitlines()[-1]
     assert nimc.complete_pairs("stream") == 3
     header, run = nimc.header(), nimc.the_run()
     assert header["seed"] == run_seed(header["digest"], run.name)
@@ -367,8 +374,7 @@ def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, com
     code, err = stopped(first, signal.SIGHUP, signal.SIGINT)
     assert code == 130
     assert err.splitlines()[-1] == (
-        "nimc: stopped by SIGINT; all samples are saved; to resume:"
-        f" {Shell(nimc.folder).line(*nimc.words())}"
+        f"nimc: stopped by SIGINT; all samples are saved; to resume: {resuming(nimc)}"
     )
     assert users_of(nimc.the_run()) == []
     assert children_of_nobody(nimc) == []

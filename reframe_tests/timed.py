@@ -1,0 +1,78 @@
+"""Runs a command so many times, and prints a line with its figure after each. Standard library.
+
+    python -m reframe_tests.timed REPETITIONS PATTERN WHICH BETTER UNIT PROGRAM ARG...
+
+The figure is the time that the command took, or with a pattern a number in its output: the `last`
+match, or the `worst`. The environment is the job's, without what this project adds for its own
+programs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from records.checkout import callers_environment
+
+#: Begins the line after a repetition: its number of how many, better, unit, which, number of
+#: matches, and the figure.
+MARK = "nimc measured:"
+#: Exit status of a command that cannot be started, as of a shell.
+_NOT_STARTED = 127
+
+
+def main() -> None:
+    """Ends with the exit status of the first repetition that fails."""
+    repetitions, pattern, which, better, unit, *words = sys.argv[1:]
+    environment = callers_environment(os.environ)
+    os.environ.clear()
+    os.environ.update(environment)  # the program is searched for on this PATH
+    for repetition in range(1, int(repetitions) + 1):
+        matches, figure = _figure(words, pattern, worst=which == "worst", higher=better == "higher")
+        which_of = f"{repetition}/{repetitions}"
+        print(f"\n{MARK} {which_of} {better} {unit} {which} {matches} {figure}", flush=True)
+
+
+def _figure(words: Sequence[str], pattern: str, *, worst: bool, higher: bool) -> tuple[int, str]:
+    """Run the command once: the number of matches, and the figure."""
+    began_s = time.perf_counter()
+    try:
+        output = subprocess.PIPE if pattern else None
+        done = subprocess.run(words, stdout=output, cwd=os.getcwd(), check=False)
+    except OSError as error:
+        print(f"{words[0]}: {error.strerror}", file=sys.stderr)
+        sys.exit(_NOT_STARTED)
+    took_s = time.perf_counter() - began_s
+    if pattern:
+        sys.stdout.buffer.write(done.stdout)
+        sys.stdout.buffer.flush()
+    if done.returncode:
+        sys.exit(done.returncode if done.returncode > 0 else 128 - done.returncode)
+    if not pattern:
+        return 0, f"{took_s:.9f}"
+    found = figures(pattern, done.stdout.decode(errors="replace"))
+    if not found:
+        return 0, ""
+    return len(found), _worst(found, higher=higher) if worst else found[-1]
+
+
+def figures(pattern: str, text: str) -> list[str]:
+    """What matches in an output: the pattern's first group, or all of it if it has none."""
+    return [match[min(1, match.re.groups)] or "" for match in re.finditer(pattern, text, re.M)]
+
+
+def _worst(found: Sequence[str], *, higher: bool) -> str:
+    """The worst of the numbers; the last match if one is no number, which is said later."""
+    with suppress(ValueError):
+        choose = min if higher else max
+        return choose(found, key=float)
+    return found[-1]
+
+
+if __name__ == "__main__":
+    main()

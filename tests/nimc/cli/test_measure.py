@@ -1,0 +1,191 @@
+"""`nimc measure`: a command as a campaign of one case, in the words of its options."""
+
+import json
+import os
+import shlex
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conductor.block.conductor import _ADVICE
+from nimc.cli.measure import _in_words, campaign_of
+from records.calls import RunCommands, call_of
+from records.commands import Shell
+from records.errors import InputError
+from records.run import load_header
+from tests.commands import Command, Nimc
+from tests.nimc.documented import assert_documented
+from tests.reframe_tests.command import script
+
+REQUEST = {
+    **{"nodes": 1, "ranks": None, "rate": "full", "figure": "", "unit": None, "higher": None},
+    **{"worst": False, "repeat": 1, "busy": False},
+}
+
+
+def campaign(*program: str, **options: object) -> dict[str, object]:
+    """What a command stands for, as its text has it."""
+    text = campaign_of(program, **{**REQUEST, **options}).text
+    read: dict[str, object] = yaml.safe_load(text)
+    return read
+
+
+def test_it_is_a_campaign_of_one_case() -> None:
+    asked = campaign("./my solver", "-n", "$HOME", rate="2GB/s", repeat=4, busy=True)
+    (entry,) = asked["workloads"]  # type: ignore[misc]
+    assert asked["name"] == entry["case"]
+    assert shlex.split(entry["set"]["command"]) == ["./my solver", "-n", "$HOME"]
+    assert entry["set"] == {"command": entry["set"]["command"], "repeat": 4}
+    assert asked["injector"] == {"rate": "2GB/s"}
+    assert asked["verify"] == dict.fromkeys(["foreign_cpus", "steal_share", "frequency_drop"])
+    assert asked["title"] == "'./my solver' -n '$HOME'"
+
+
+def test_no_two_commands_share_a_name_nor_has_one_that_of_a_workload() -> None:
+    """The name is that of the campaign, the case, and of a machine's references."""
+    names = [
+        campaign(*words, **options)["name"]
+        for words, options in (
+            (("stream",), {}),
+            (("stream", "-n", "2"), {}),
+            (("stream",), {"repeat": 2}),
+            (("stream",), {"figure": "x", "higher": True}),
+            (("stream",), {"figure": "x", "higher": False}),
+            (("/bin/stream",), {}),
+        )
+    ]
+    assert len(set(names)) == len(names)
+    assert {str(name).partition("-")[0] for name in names} == {"stream"}
+    assert "stream" not in names
+    assert campaign("stream", rate="1GB/s")["name"] == names[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "unit", "better"),
+    [
+        ({"unit": "ms"}, "ms", "lower"),
+        ({"unit": "MB/s"}, "MB/s", "higher"),
+        ({"unit": "steps/s"}, "steps/s", "higher"),
+        ({"unit": "MB/s", "higher": False}, "MB/s", "lower"),
+        ({"higher": True}, "1", "higher"),
+    ],
+)
+def test_which_figures_are_better_is_by_the_unit_or_as_requested(
+    given: dict[str, object], unit: str, better: str
+) -> None:
+    (entry,) = campaign("x", figure="(.*)", **given)["workloads"]  # type: ignore[misc]
+    assert entry["set"] == {"command": "x", "figure": "(.*)", "unit": unit, "better": better}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--rate fast -- true", "--rate: 'fast' is not a rate; write a number and one of"),
+        ("--rate 0GB/s true", "--rate: '0GB/s' is not above zero; allowed: full, or a rate"),
+        ("--nodes 2 true", "--nodes: 2 found; allowed: 1, or with --ranks"),
+        ("--nodes 10001 --ranks 1 true", "--nodes"),
+        ("--figure x true", "--figure: which numbers are better is not known; give --higher or"),
+        ("--figure ( true", "--figure: '(' found: missing ), unterminated subpattern"),
+        ("--figure x --unit M.B --higher --unit '' true", "--unit: '' found; allowed: a word"),
+        ("--unit s true", "--unit: has no effect without --figure"),
+        ("--worst true", "--worst: has no effect without --figure"),
+        ("--lower true", "--lower: has no effect without --figure"),
+        ("./nothing-here", "./nothing-here: not an executable file; allowed: a program"),
+        ("nothing-here", "nothing-here: not found on PATH; allowed: a program"),
+        ("--pairs 7 true", "--pairs: 7 found; allowed, as verdicts need: 6, 8, 12"),
+    ],
+)
+def test_a_wrong_option_is_named(command: Command, words: str, says: str) -> None:
+    refused = command.refused("measure", "--machine", "localhost", *shlex.split(words))
+    assert refused.startswith(says)
+
+
+def test_words_that_are_no_text_are_refused() -> None:
+    with pytest.raises(InputError, match="not UTF-8 text"):
+        campaign_of(["x", "\udcff"], **REQUEST)
+
+
+def measured(
+    nimc: Nimc, *words: str, folder: Path | None = None, fake: str = ""
+) -> tuple[int, str, str]:
+    given = ["measure", "--machine", "localhost", "--results", str(nimc.results), *words]
+    return nimc.typed(given, folder or nimc.folder, fake=fake)
+
+
+def test_it_is_resumed_by_the_command_that_is_printed_from_any_folder(nimc: Nimc) -> None:
+    """With the options of the program itself as they are, `--fresh` among them."""
+    script(nimc.folder / "solver", "true")
+    words = ["--rate", "2GB/s", "--busy", "--", "./solver", "--fresh", "a b"]
+    status, _, err = measured(nimc, *words, fake="torn")
+    assert status == 3
+    line = err.splitlines()[-1].partition("to resume: ")[2]
+    (run,) = nimc.runs()
+    assert shlex.split(line)[-len(words) :] == words
+    assert call_of(run, "").folder == nimc.folder
+    away = RunCommands(run, "", "localhost", Shell(Path("/"))).again("--pairs", "12")
+    to, _, typed = away.partition(" && ")
+    assert to == f"cd {nimc.folder}"
+    assert shlex.split(typed)[1:] == [
+        *("measure", "--machine", "localhost"),
+        *("--rate", "2GB/s", "--busy", "--pairs", "12", "--", "./solver", "--fresh", "a b"),
+    ]
+    status, out, err = nimc.typed(shlex.split(typed)[1:], nimc.folder)
+    assert (status, f"resumes {run}" in err) == (0, True), err
+    assert "solver-" in out
+    assert nimc.runs() == [run]
+
+
+def test_the_same_words_in_another_folder_are_another_run(nimc: Nimc) -> None:
+    """They may be another program."""
+    for name in ("one", "two"):
+        before = nimc.runs() if nimc.results.exists() else []
+        script(nimc.folder / name / "solver", "true")
+        status, _, err = measured(nimc, "./solver", folder=nimc.folder / name, fake="torn")
+        assert (status, "starts" in err) == (3, True), err
+    assert f"does not resume {before[0]}: it was started in another folder" in err
+    one, two = sorted(nimc.runs(), key=lambda run: str(call_of(run, "").folder))
+    assert [call_of(run, "").folder for run in (one, two)] == [
+        nimc.folder / name for name in ("one", "two")
+    ]
+    assert load_header(one).digest == load_header(two).digest
+    plan = json.loads(next(two.glob("logs/*/0/plan.json")).read_text())
+    assert plan["folder"] == str(nimc.folder / "two")
+
+
+def test_a_crate_does_not_say_where_it_ran_and_is_not_run_again(
+    nimc: Nimc, command: Command, tmp_path: Path
+) -> None:
+    folder = nimc.folder / "a secret project"
+    script(folder / "solver", "true")
+    status, _, err = measured(nimc, "./solver", folder=folder)
+    assert status == 0, err
+    (run,) = nimc.runs()
+    crate = tmp_path / "run.zip"
+    command("pack", run, "-o", crate)
+    with zipfile.ZipFile(crate) as packed:
+        content = {name: packed.read(name) for name in packed.namelist()}
+    assert b"./solver" in content["campaign.yaml"]
+    named = [name for name, text in content.items() if b"a secret project" in text]
+    assert not named
+    path = os.environ["PATH"].encode()
+    assert not [name for name, text in content.items() if path in text]
+    said = command.refused("reproduce", crate, "--machine", "localhost")
+    assert "a command that the packer chose is not run; allowed: --analysis-only" in said
+
+
+def test_failures_are_in_the_words_of_options() -> None:
+    said = [_in_words(f"8 runs rejected; {advice}") for advice in _ADVICE.values()]
+    assert not [text for text in said if "limit" in text]
+    assert said[0].endswith("wait until they end, or give --busy")
+    assert _in_words("a run takes 0.01 s; set repeat higher").endswith("give a higher --repeat")
+
+
+def test_one_document_as_of_a_run(nimc: Nimc) -> None:
+    script(nimc.folder / "solver", "true")
+    status, out, err = measured(nimc, "--json", "./solver", "--json")
+    assert status == 0, err
+    document = json.loads(out)
+    assert_documented("measure", document)
+    assert document["campaign"].startswith("solver-")

@@ -1,0 +1,162 @@
+"""A user's own command: how it is started, repeated and read."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conductor.block.readers import FomError
+from records.checkout import ROOT, python_main
+from records.notes import Note
+from reframe_tests.workload import load
+from tests.reframe_tests.command import plan_of, reframe, script, succeeded
+
+BIN = Path(sys.executable).parent
+
+
+def timed(
+    *words: object, times: int = 1, figure: str = "", **options: object
+) -> subprocess.CompletedProcess[str]:
+    """So many repetitions of a command, as a job starts them."""
+    given: dict[str, object] = {"which": "last", "better": "lower", "unit": "s", **options}
+    how = [str(given.pop(name)) for name in ("which", "better", "unit")]
+    command = python_main("reframe_tests.timed", str(times), figure, *how, *map(str, words))
+    given = {"stdin": subprocess.DEVNULL, "timeout": 60, **given}
+    return subprocess.run(command, capture_output=True, text=True, **given)  # type: ignore[call-overload,no-any-return]
+
+
+def test_a_figure_is_the_mean_of_all_repetitions(tmp_path: Path) -> None:
+    """10, 20 and 60 ms, as a program prints them that counts how often it was started."""
+    program = script(
+        tmp_path / "a program",
+        'echo x >> count; set -- 10 20 60; shift $(($(wc -l < count) - 1)); echo "took: $1 ms"',
+    )
+    done = timed(program, times=3, figure=r"took: (\d+)", unit="ms", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    fom = load("command").parse(done.stdout)
+    assert (fom.value, fom.unit, fom.better) == (pytest.approx(0.030), "s", "lower")
+    assert fom.extra == {"repetitions": 3, "matches": 1}
+    assert fom.notes == []
+
+
+def test_seconds_are_those_of_one_repetition() -> None:
+    """Three times at least 0.2 s: the figure is no sum."""
+    done = timed("sleep", "0.2", times=3)
+    fom = load("command").parse(done.stdout)
+    figures = [float(line.split()[-1]) for line in done.stdout.split("\n") if line]
+    assert len(figures) == 3
+    assert min(figures) >= 0.2
+    assert fom.value == pytest.approx(sum(figures) / 3)
+
+
+@pytest.mark.parametrize(
+    ("which", "better", "expected"),
+    [("last", "lower", 7.5), ("worst", "lower", 12.0), ("worst", "higher", 3.0)],
+)
+def test_of_several_matches_the_last_or_the_worst_counts(
+    which: str, better: str, expected: float
+) -> None:
+    printed = "echo rate 12.0; echo rate 3.0; echo rate 7.5"
+    of = {"which": which, "better": better, "unit": "widgets"}
+    done = timed("sh", "-c", printed, figure=r"rate (\S+)", **of)
+    fom = load("command").parse(done.stdout)
+    assert (fom.value, fom.unit, fom.better) == (expected, "widgets", better)
+    assert fom.notes == ([Note.SEVERAL_FIGURES()] if which == "last" else [])
+
+
+def test_the_whole_match_counts_without_a_group() -> None:
+    done = timed("echo", "it took 1,250 s", figure="[0-9,]+")
+    assert load("command").parse(done.stdout).value == 1250
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (("sh", "-c", "exit 3"), 3, ""),
+        (("sh", "-c", "kill -SEGV $$"), 128 + 11, ""),
+        (("./nothing-here",), 127, "./nothing-here: No such file or directory"),
+        (("/",), 127, "/: Permission denied"),
+    ],
+)
+def test_the_first_repetition_that_fails_ends_it(
+    words: tuple[str, ...], status: int, says: str
+) -> None:
+    done = timed(*words, times=3)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (status, "", says)
+    with pytest.raises(FomError, match="each repetition ended with exit status 0"):
+        load("command").parse(done.stdout)
+
+
+def test_output_without_its_last_repetition_is_refused() -> None:
+    done = timed("true", times=2)
+    first = done.stdout.partition("2/2")[0].rpartition("\nnimc")[0]
+    assert "1/2" in first
+    with pytest.raises(FomError, match="1 of 2 repetitions ended"):
+        load("command").parse(first)
+
+
+def test_a_program_that_reads_its_terminal_finds_the_end_of_its_input() -> None:
+    done = timed(sys.executable, "-c", "input('name? ')")
+    assert done.returncode == 1
+    assert "EOFError" in done.stderr
+    assert timed("cat").returncode == 0
+
+
+def test_the_environment_is_the_users(tmp_path: Path) -> None:
+    """This checkout is not on its PYTHONPATH, and another `python3` before ours stays the first."""
+    script(tmp_path / "python3", "echo another")
+    path = os.pathsep.join([str(BIN), str(tmp_path), "/usr/bin", "/bin"])
+    added = os.pathsep.join([str(ROOT), "/theirs"])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": added}
+    shown = 'echo "$PYTHONPATH"; python3; command -v hydra_nameserver'
+    done = timed("sh", "-c", shown, env=environment)
+    assert done.stdout.splitlines()[:3] == ["/theirs", "another", str(BIN / "hydra_nameserver")]
+
+
+def settings(**changes: object) -> dict[str, object]:
+    return {"command": "true", **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"command": "'unclosed"}, "command.command: No closing quotation"),
+        ({"command": "echo {slots}"}, "allowed: a program and its arguments, without {targets}"),
+        ({"which": "first"}, "command.which: first found; allowed: last, worst"),
+        ({"nodes": 1, "figure": "("}, "command.figure: '(' found: missing )"),
+        ({"unit": "M B"}, "command.unit: M B found; allowed: a word without spaces"),
+        ({"ranks_per_node": 1, "tool": "perf_stat"}, "command.tool: perf_stat found"),
+    ],
+)
+def test_what_cannot_be_measured_is_named(
+    tmp_path: Path, changes: dict[str, object], says: str
+) -> None:
+    done = reframe(tmp_path, "localhost", "command", "--dry-run", settings=settings(**changes))
+    assert says in re.sub(r"\s+", " ", done.stdout), done.stdout
+
+
+def test_each_repetition_starts_the_launcher(tmp_path: Path) -> None:
+    of = settings(command="./solver 'an input'", ranks_per_node=2, figure="x", unit="MB/s")
+    of |= {"better": "higher"}
+    words = ["--dry-run", "-p", "wheels"]
+    succeeded(reframe(tmp_path, "localhost", "command", *words, settings=of))
+    plan = plan_of(tmp_path, "command")
+    assert (plan["fom_unit"], plan["fom_better"]) == ("B/s", "higher")
+    start = plan["treatments"][0]["start"]
+    assert start["ranks"] == 2
+    words = start["command"]
+    assert words[words.index("reframe_tests.timed") + 1 :] == [
+        *("1", "x", "last", "higher", "MB/s"),
+        *("mpiexec", "-n", "2", "./solver", "an input"),
+    ]
+    longer = plan["treatments"][0]["longer"]
+    times = [of["command"][words.index("reframe_tests.timed") + 1] for of in longer]
+    assert times == ["2", "4", "8", "16", "32", "64"]
+
+
+def test_without_a_command_nothing_is_run(tmp_path: Path) -> None:
+    done = reframe(tmp_path, "localhost", "command", "--dry-run")
+    assert "Ran 0/0 test case(s)" in done.stdout
