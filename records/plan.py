@@ -26,6 +26,10 @@ OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
 MOST_NODES = 10_000
 
 
+#: Beside the plan of a campaign's block: why the check skipped a place, a list of lines (JSON).
+SKIPPED = "skipped.json"
+
+
 @dataclass(frozen=True)
 class ShortWrites:
     """The short writes of scheduled treatments."""

@@ -209,7 +209,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 varying = (*filter(changes_within_jobs, FACTORS), *self.within_block)
                 allowed = ", ".join(other for other in varying if hasattr(self, other))
                 raise InputError(f"factors: {name}; allowed: {allowed}")
-        variables = planned(type(self)._rfm_var_space.vars, self.within_block)
+        variables = planned(set(type(self).var_space), self.within_block)
         levels = {name: getattr(self, name) for name in variables if hasattr(self, name)}
         across = self.comparable_across_cores
         for name, _, text in level_faults(levels, factors, comparable_across_cores=across):

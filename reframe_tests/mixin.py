@@ -37,7 +37,7 @@ from records.files import replace_text
 from records.machine import program
 from records.machine.site import load as load_machine
 from records.notes import Note
-from records.plan import BlockPlan
+from records.plan import SKIPPED, BlockPlan
 from records.slurm import options, parse
 from records.treatment import Treatment
 from reframe_tests import foreign, planning
@@ -73,6 +73,15 @@ def requested_modules(check: rfm.RegressionTest) -> list[str]:
         if not (isinstance(module, Mapping) and module.get("collection"))
     ]
     return [module for name in names for module in system.resolve_module(name)]
+
+
+def told_skip(check: rfm.RegressionTest, msg: str | None = None) -> None:
+    """Skip a check; of a campaign's block, leave the reason beside its plan."""
+    if check.block_file:
+        path = Path(check.block_file).with_name(SKIPPED)
+        reasons = json.loads(path.read_text()) if path.is_file() else []
+        replace_text(path, json.dumps([*reasons, msg or "no reason given"], indent=1))
+    rfm.RegressionTest.skip(check, msg)
 
 
 class NimcMixin(LayoutMixin):
@@ -156,6 +165,7 @@ class NimcMixin(LayoutMixin):
         super().__init_subclass__(**options)
         if base := foreign.base_of(cls):
             cls._rfm_pinned_prefix = vars(base)["_rfm_prefix"]
+        cls.skip = told_skip  # those of ReFrame come first in the order of bases
 
     def __new__(cls, *arguments: Any, **options: Any) -> Any:
         """Set the variables of the class to those of its block, before any hook reads them."""

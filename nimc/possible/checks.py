@@ -261,7 +261,7 @@ def _described(folder: Path) -> dict[str, Any]:
     from reframe_tests.binaries import CompiledMixin
     from reframe_tests.mixin import NimcMixin
 
-    of_reframe = set(rfm.RegressionTest._rfm_var_space.vars)
+    of_reframe = set(rfm.RegressionTest.var_space)
     described: dict[str, Any] = {}
     for path in sorted(folder.glob("*.py")):
         name = path.stem
@@ -274,7 +274,7 @@ def _described(folder: Path) -> dict[str, Any]:
         if issubclass(check, NimcMixin):
             spack = issubclass(check, CompiledMixin) or _default(check, "stack") is not None
             described[name] = {
-                **_fields(check, set(check._rfm_var_space.vars) - of_reframe),
+                **_fields(check, set(check.var_space) - of_reframe),
                 "environs": list(_default(check, "valid_prog_environs") or check.wanted_environs),
                 "program": _default(check, "program"),
                 "from_spack": spack,
@@ -313,7 +313,7 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
         "file": file,
         "sha256": file_digest(Path(file)),
     }
-    return {name: {**_fields(check, set(check._rfm_var_space.vars)), **of_file}}
+    return {name: {**_fields(check, set(check.var_space)), **of_file}}
 
 
 def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
@@ -338,7 +338,7 @@ def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
 
 def _type(check: Any, name: str) -> dict[str, Any]:
     """Fields of `VariableType`."""
-    types: Any = getattr(check._rfm_var_space.vars[name].field, "_types", ())
+    types: Any = getattr(check.var_space[name].field, "valid_types", ())
     default = _default(check, name)
     is_number = isinstance(default, int | float) and not isinstance(default, bool)
     plain = types[0].__name__ if len(types) == 1 else ""
@@ -350,8 +350,9 @@ def _type(check: Any, name: str) -> dict[str, Any]:
 
 def _default(check: Any, name: str) -> Any:
     """The class's value of a variable; None of one that it does not have, or that has none."""
-    variable = check._rfm_var_space.vars.get(name)
-    return variable.default_value if variable is not None and variable.is_defined() else None
+    if name not in check.var_space or not check.var_space[name].is_defined():
+        return None
+    return check.var_space[name].default_value
 
 
 def _line(error: Exception) -> str:

@@ -37,7 +37,7 @@ from records.chain import walk_run
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped
 from records.notes import Note
-from records.plan import UNREAD, BlockPlan
+from records.plan import SKIPPED, UNREAD, BlockPlan
 from records.run import PlainName
 from records.slurm import client
 from records.slurm.client import LostJobError, SilentError, SlurmWatch
@@ -150,10 +150,6 @@ def _samples(files: Sequence[Path]) -> pl.DataFrame:
 
 #: A disk with less room than this cannot take another sample, bytes.
 _FULL_B = 64 * 1024
-#: Why ReFrame skips a case, a test or its file, or finds no place for it, in its log.
-_SKIPPED = (
-    r"(?:SKIP.*? \[|skipping test (?:file )?'[^']*': |(?=\b\w+ does not run on ))(.*?)\]?\s*$"
-)
 #: Escape sequences with which ReFrame colours its output.
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 #: Longest reason that is printed, characters.
@@ -225,14 +221,19 @@ def _last_words(log: Path) -> str:
 
 
 def _skipped(logs: Path) -> str | None:
-    """Why ReFrame skipped the check everywhere; only its log says so."""
+    """Why the check was skipped everywhere, as it says itself, or why ReFrame ran none."""
     results = {case.get("result") for case in reported_cases(logs)}
     if results - {"skip"}:
         return None
-    text = _COLOURS.sub("", kernel_text.read(logs / "reframe.log"))
-    if reasons := re.findall(_SKIPPED, text, re.MULTILINE):
+    reasons: list[str] = []
+    with suppress(OSError, ValueError, RecursionError):
+        reasons = [str(reason) for reason in json.loads((logs / SKIPPED).read_bytes())]
+    if reasons:
         return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
-    return "skipped by ReFrame" if results else None
+    if results:
+        return "skipped by ReFrame"
+    log = logs / "reframe.log"
+    return _line(f"ReFrame ran no check: {_last_words(log)}") if log.exists() else None
 
 
 def _line(text: str) -> str:

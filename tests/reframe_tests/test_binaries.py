@@ -8,6 +8,9 @@ import shutil
 
 import pytest
 
+from nimc.campaign.plan import block_plan, logs_of
+from nimc.campaign.prepare import prepare
+from nimc.run.runner import why_failed
 from records.checkout import ROOT
 from reframe_tests.binaries import largest_cube, near_cube, near_square
 from reframe_tests.spack.folders import layout as spack_layout
@@ -42,6 +45,29 @@ def test_skipped_with_the_reason_of_each_environment(tmp_path, monkeypatch, mach
     for reason in reasons:
         assert reason in done.stdout
     assert f"{len(reasons)} skipped" in done.stdout
+
+
+@pytest.mark.skipif(
+    shutil.which("test_HPCCG", path="/usr/bin:/bin") is not None, reason="HPCCG is installed here"
+)
+def test_a_campaign_is_told_why_its_check_was_skipped(tmp_path, monkeypatch):
+    monkeypatch.delenv("SPACK_ROOT", raising=False)
+    campaign = tmp_path / "c.yaml"
+    campaign.write_text("name: c\nworkloads: [{check: hpccg, expect: 5s}]\narms: [off, spin, aa]\n")
+    request = prepare(campaign, "localhost")
+    (case,) = request.campaign.cases
+    logs = logs_of(tmp_path / "run", case, 0)
+    logs.mkdir(parents=True)
+    block_plan(request, case, 0, 6, tmp_path / "run", seed=1).save(logs / "plan.json")
+    report = f"--report-file={logs / 'reframe.json'}"
+    variables = {"PATH": "/usr/bin:/bin", "NIMC_SPACK_DIR": str(tmp_path / "none")}
+    settings = {"block_file": logs / "plan.json"}
+    done = reframe(tmp_path, "localhost", "hpccg", "-r", report, settings=settings, **variables)
+    assert done.returncode == 0
+    reason = why_failed(0, logs)
+    assert reason.startswith("skipped: ")
+    for part in ("test_HPCCG is not on PATH", "Spack is not set up for localhost"):
+        assert part in reason
 
 
 #: One run of one pair without writers; one that a busy host disturbed is repeated.

@@ -89,7 +89,7 @@ def test_campaigns_may_set_nothing_of_reframe_and_every_default():
     # What has a key of its own is a factor all the same.
     assert {"rate", "message"} <= stream.factors
     assert not {"rate", "arms", "pairs", "notes"} & stream.settable
-    of_reframe = set(rfm.RegressionTest._rfm_var_space.vars)
+    of_reframe = set(rfm.RegressionTest.var_space)
     for name, check in of_project.items():
         assert not check.settable & of_reframe
         for variable, kind in check.types.items():

@@ -103,17 +103,13 @@ STOPPED = {"state": "cancelled", "reason": "stopped by a signal, or the owner pr
 TIMEOUT = json.dumps({"outcome": "time_limit", "reason": "Slurm: job state TIMEOUT"})
 UNMET = failed("performance", "failed to meet reference")
 NO_PAIR = failed("sanity", "sanity error: no pair of 'on' counts: writer 0 was at 3% of its rate")
+#: As a check leaves it for each place.
+SKIPPED = json.dumps(["test_HPCCG is not on PATH", "nimc: no Spack is set up"])
 #: As ReFrame 4.10.4 prints it, colours included.
-SKIPPED = """\
-[ \x1b[33m    SKIP\x1b[0m ] (1/2) hpccg /ae @localhost:default+wheels [test_HPCCG is not on PATH]
-[ \x1b[33m    SKIP\x1b[0m ] (2/2) hpccg /ae @localhost:default+spack [nimc: no Spack is set up]
-"""
-
 UNLOADED = """\
 \x1b[33mWARNING: skipping test file 'run/checks/x.py': reframe error: x.py: was changed
 rerun with '-v' for a backtrace\x1b[0m
 """
-NOWHERE = "\x1b[33mWARNING: x does not run on m: valid_systems\n"
 
 
 @pytest.mark.parametrize(
@@ -140,12 +136,16 @@ NOWHERE = "\x1b[33mWARNING: x does not run on m: valid_systems\n"
         ),
         (2, None, [], {"reframe.json": "{ half"}, "with status 2: it printed nothing to LOG"),
         (
-            *(0, None, [SKIP, SKIP], {"reframe.log": SKIPPED}),
+            *(0, None, [SKIP, SKIP], {"skipped.json": SKIPPED}),
             "skipped: test_HPCCG is not on PATH; nimc: no Spack is set up",
         ),
-        (0, None, [SKIP, PASS], {"reframe.log": SKIPPED}, None),
-        (0, None, [], {"reframe.log": UNLOADED}, "skipped: reframe error: x.py: was changed"),
-        (0, None, [], {"reframe.log": NOWHERE}, "skipped: x does not run on m: valid_systems"),
+        (0, None, [SKIP, PASS], {"skipped.json": SKIPPED}, None),
+        (0, None, [SKIP], {}, "skipped by ReFrame"),
+        (
+            *(0, None, [], {"reframe.log": UNLOADED}),
+            "ReFrame ran no check: WARNING: skipping test file 'run/checks/x.py': reframe error:"
+            " x.py: was changed (LOG)",
+        ),
     ],
 )
 def test_why_a_block_failed(tmp_path, status, block, cases, files, expected):
