@@ -36,6 +36,7 @@ _OF_HOST = tuple(name for name in LIMITS if name != "foreign_share")
 _OPTIONS: dict[marked_yaml.Place, str] = {
     (): "measure",
     ("injector", "rate"): "--rate",
+    ("factors", "rate"): "--rate",
     ("workloads", 0, "set"): "--nodes, --ranks",
     ("workloads", 0, "set", "nodes"): "--nodes",
     ("workloads", 0, "set", "ranks_per_node"): "--ranks",
@@ -70,7 +71,7 @@ _WORDS = {
     "--rate",
     metavar="RATE",
     default="full",
-    help="Rate of each writer: full, or such as 500MB/s.",
+    help="Of each writer: full, a share of that (25%), or 500MB/s.",
 )
 @click.option(
     "--figure",
@@ -147,7 +148,7 @@ def campaign_of(program: Sequence[str], **request: Any) -> marked_yaml.Marked:
         "name": name,
         "title": words,
         "workloads": [{"check": COMMAND, "case": name, "set": settings, "expect": "5s"}],
-        "injector": {"rate": request["rate"]},
+        **_rate(request["rate"]),
     }
     if request["busy"]:
         campaign["verify"] = dict.fromkeys(_OF_HOST)
@@ -155,6 +156,14 @@ def campaign_of(program: Sequence[str], **request: Any) -> marked_yaml.Marked:
     marked = marked_yaml.parse(text, Path("measure"))
     marked.options = _OPTIONS
     return marked
+
+
+def _rate(rate: str) -> dict[str, Any]:
+    """The writers' rate; a share of the full one is a level, the only one. Raises InputError."""
+    if not rate.endswith("%"):
+        return {"injector": {"rate": rate}}
+    units.share(rate, "--rate")
+    return {"factors": {"rate": [rate]}}
 
 
 def _layout(request: Mapping[str, Any]) -> dict[str, int | None]:

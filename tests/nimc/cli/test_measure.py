@@ -43,6 +43,16 @@ def test_it_is_a_campaign_of_one_case() -> None:
     assert asked["title"] == "'./my solver' -n '$HOME'"
 
 
+def test_the_rate_may_be_a_share_of_the_full_one(nimc: Nimc) -> None:
+    script(nimc.folder / "solver", "true")
+    status, _, err = measured(nimc, "--rate", "25%", "./solver")
+    assert status == 0, err
+    (run,) = nimc.runs()
+    plan = json.loads(next(run.glob("logs/*/0/plan.json")).read_text())
+    shares = {one["name"]: (one["writes"] or {}).get("rate_share") for one in plan["treatments"]}
+    assert {name: share for name, share in shares.items() if share} == {"on@rate=25%": 0.25}
+
+
 def test_no_two_commands_share_a_name_nor_has_one_that_of_a_workload() -> None:
     """The name is that of the campaign, the case, and of a machine's references."""
     names = [
@@ -84,6 +94,8 @@ def test_which_figures_are_better_is_by_the_unit_or_as_requested(
     [
         ("--rate fast -- true", "--rate: 'fast' is not a rate; write a number and one of"),
         ("--rate 0GB/s true", "--rate: '0GB/s' is not above zero; allowed: full, or a rate"),
+        ("--rate 0% true", "--rate: '0%' is not a share above 0; write such as 50%"),
+        ("--rate 120% true", "--rate: "),
         ("--nodes 2 true", "--nodes: 2 found; allowed: 1, or with --ranks"),
         ("--nodes 10001 --ranks 1 true", "--nodes"),
         ("--figure x true", "--figure: which numbers are better is not known; give --higher or"),
