@@ -247,6 +247,8 @@ class Comparison:
     p_adjusted: float | None
     #: Least relative change that would have been named, given the spread between nights.
     least_named: float | None
+    #: At most that of as many nights in turn of either side; None if not judged, or if they are.
+    least_named_in_turn: float | None
     #: What may be said of it.
     verdict: Change
 
@@ -340,6 +342,9 @@ def compare(
             p=judged[of].p if of in judged else None,
             p_adjusted=p,
             least_named=judged[of].least(LEVEL / len(judged)) if of in judged else None,
+            least_named_in_turn=judged[of].least_in_turn(LEVEL / len(judged))
+            if of in judged and not in_turn
+            else None,
             verdict=verdict,
         )
         rows.append(row)
@@ -494,9 +499,17 @@ class Compared:
         """What would make intervals narrower, and its price."""
         if widened < _WIDE:
             return ""
+        history = f" {FEWEST_OF_HISTORY} other nights of this campaign may show that it is less."
+        if self.correlation.of_history:
+            history = ""
+        named = [of.least_named_in_turn for of in self.rows if of.least_named_in_turn is not None]
+        if not named:
+            return history
+        reference, this = map(len, (self.reference.runs, self.this.runs))
         return (
-            f" Narrower are those of a machine with {FEWEST_OF_HISTORY} nights of this campaign, or"
-            " of nights in turn of either side: every second one is then of the reference."
+            f"{history} Of as many nights in turn, {(reference + this) // 2} of either side,"
+            f" changes of {change(1 + min(named))} to {change(1 + max(named))} are named: every"
+            " second night is then of the reference."
         )
 
     def document(self) -> dict[str, Any]:

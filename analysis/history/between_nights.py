@@ -20,10 +20,10 @@ from scipy import special
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import TAIL, Estimate
 
-#: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`. All the
-#: same, unchanged nights name a change in at most 5 % of comparisons (`python -m
-#: tests.studies.nights`).
-_MISSED = 0.05
+#: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`, if they show
+#: it themselves, and if a history does. All the same, unchanged nights name a change in at most 5 %
+#: of comparisons (`python -m tests.studies.nights`).
+_MISSED, _MISSED_OF_HISTORY = 0.05, 0.15
 #: Correlations that are tried; nights are taken to correlate by no more than the last.
 _TRIED = tuple(step / 20 for step in range(20))
 
@@ -64,13 +64,19 @@ class NightsDifference:
         """Least relative change with a p value of at most `level`, given this spread."""
         return math.expm1(_half_width(self.errors, level / 2))
 
+    def least_in_turn(self, level: float) -> float:
+        """The same of as many nights in turn of either side; less if neighbours are alike."""
+        error, freedom = self.errors[0]
+        return math.expm1(_half_width([(error, freedom / 2)], level / 2))
+
 
 def correlation_of_nights(
-    rows: Sequence[tuple[Sequence[float], Sequence[float]]],
+    rows: Sequence[tuple[Sequence[float], Sequence[float]]], missed: float = _MISSED
 ) -> NightCorrelation:
     """Of the positive values of both sides, one pair of sides a row, nights in order of time.
 
-    Rows that lack a night are left out. All rows are taken to correlate alike.
+    Rows that lack a night are left out. All rows are taken to correlate alike. `missed`: chance
+    that they correlate by more than `at_most`.
     """
     most = max(((len(x), len(y)) for x, y in rows), default=(0, 0), key=sum)
     full = [(x, y) for x, y in rows if (len(x), len(y)) == most]
@@ -83,7 +89,7 @@ def correlation_of_nights(
     neighbours = float(np.einsum("ri,ij,rj->r", nights, _neighbours(*most), nights).mean())
     expected, deviation = np.array([_of_neighbours(*most, r) for r in _TRIED]).T
     error = deviation / math.sqrt(_independent_rows(nights, sum(most) - 2))
-    possible = neighbours - expected > special.ndtri(_MISSED) * error
+    possible = neighbours - expected > special.ndtri(missed) * error
     return NightCorrelation(
         float(np.interp(neighbours, expected, _TRIED)),
         float(np.max(_TRIED, where=possible, initial=0.0)),
@@ -105,7 +111,7 @@ def correlation_of_history(series: Sequence[Sequence[float]]) -> NightCorrelatio
     whole = [of for of in series if len(of) == nights]
     last: list[tuple[Sequence[float], Sequence[float]]]
     last = [(of[-_MOST_OF_HISTORY:], []) for of in whole]
-    return replace(correlation_of_nights(last), of_history=len(last[0][0]))
+    return replace(correlation_of_nights(last, _MISSED_OF_HISTORY), of_history=len(last[0][0]))
 
 
 def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimate | None:
@@ -115,7 +121,7 @@ def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimat
         return None
     mean, centred = _logs(values)
     errors = [
-        (math.sqrt(_squares(centred, r) / (n - 1) * _of_mean(n, r)), n - 1.0)
+        (math.sqrt(_squares(centred, r) / (n - 1) * variance_of_mean(n, r)), n - 1.0)
         for r in {0.0, correlation}
     ]
     return _estimate(mean, errors)
@@ -183,18 +189,27 @@ def _logs(values: Sequence[float]) -> tuple[float, Values]:
 
 
 def _squares(centred: Values, r: float) -> float:
-    """Sum of n - 1 squares of one night's deviation, of logarithms whose neighbours correlate by r.
+    """Sum of n - 1 squares of a night's deviation; neighbours correlate by r."""
+    steps = independent(len(centred), r) @ centred
+    return float(steps @ steps)
+
+
+@cache
+def independent(n: int, r: float) -> Values:
+    """Matrix that makes nights whose neighbours correlate by `r` independent, and takes their mean.
 
     Each night less r times the one before is independent of all others.
     """
-    rest = math.sqrt(1 - r * r)
-    steps = np.append(rest * centred[0], centred[1:] - r * centred[:-1])
-    level = np.append(rest, np.full(len(centred) - 1, 1 - r))
-    steps -= level * (level @ steps) / (level @ level)
-    return float(steps @ steps) / (1 - r * r)
+    steps = np.eye(n) - r * np.eye(n, k=-1)
+    steps[0, 0] = math.sqrt(1 - r * r)
+    level = steps.sum(axis=1)
+    return np.asarray(
+        (steps - np.outer(level, level @ steps) / (level @ level)) / math.sqrt(1 - r * r)
+    )
 
 
-def _of_mean(n: int, r: float) -> float:
+@cache
+def variance_of_mean(n: int, r: float) -> float:
     """Variance of the mean of n nights / variance of one."""
     return (1 + 2 * sum((1 - k / n) * r**k for k in range(1, n))) / n
 
@@ -203,7 +218,7 @@ def _errors(x: Values, y: Values, r: float) -> list[_Error]:
     """Student's, and Welch's if both sides have several nights."""
     m, n = len(x), len(y)
     squares = _squares(x, r), _squares(y, r)
-    of_mean = _of_mean(m, r), _of_mean(n, r)
+    of_mean = variance_of_mean(m, r), variance_of_mean(n, r)
     errors = [(math.sqrt(sum(squares) / (m + n - 2) * sum(of_mean)), m + n - 2.0)]
     if min(m, n) > 1 and any(squares):
         a, b = squares[0] / (m - 1) * of_mean[0], squares[1] / (n - 1) * of_mean[1]

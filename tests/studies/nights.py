@@ -5,7 +5,8 @@
 Two sides of nights are compared as `nimc compare` does, with seven cases or one, each of three
 quantities: time of the baseline and time under writes, which vary by 1 % from night to night, and
 the slowdown, their ratio. Every figure comes from COMPARISONS (default 1000) comparisons with fixed
-seeds.
+seeds, of which all are computed at once; `tests/analysis/compare/test_sides.py` holds that against
+the program.
 """
 
 from __future__ import annotations
@@ -15,18 +16,32 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from scipy import special
 
-from analysis.compare.sides import Nights, Quantity, compare, correlation
+from analysis.compare.sides import LEVEL, Metric, Nights, Quantity, nights_needed
+from analysis.history.between_nights import (
+    _MISSED,
+    _MISSED_OF_HISTORY,
+    _TRIED,
+    _independent_rows,
+    _of_neighbours,
+    independent,
+    variance_of_mean,
+)
 from analysis.statistics.interval import Estimate
-from tests.studies import head, row, show
-from tests.studies.noises import Draw, bimodal, correlated, heavy, normal
+from tests.studies import FRESH, head, row, show
+from tests.studies.noises import Draw, Draws, bimodal, correlated, heavy, normal
 
 COMPARISONS = 1000
 CASES = (7, 1)
-#: Nights of the reference, and of the side compared with it.
-SIDES = ((3, 3), (4, 4), (5, 5), (7, 7), (10, 10), (20, 20), (10, 3), (10, 1))
-SPREAD = 0.01
-CHANGES = (0.02, 0.03, 0.05)
+#: Correlations of neighbouring nights.
+RS = (0.0, 0.3, 0.6, 0.9)
+#: Nights of the reference and of the side compared with it, and of the machine's history.
+SIDES = (
+    *((7, 7, past) for past in (0, 30, 90, 200)),
+    *((10, 10, 0), (10, 10, 90), (20, 20, 90)),
+)
+SPREAD, CHANGE = 0.01, 0.03
 
 
 @dataclass(frozen=True)
@@ -40,6 +55,12 @@ class NightNoise:
     common: float = 0.0
 
 
+#: Treatment and metric of each quantity of a case.
+_QUANTITIES: tuple[tuple[str, Metric], ...] = (
+    ("off", "off"),
+    ("on", "on"),
+    ("on", "slowdown"),
+)
 NOISES = (
     NightNoise("independent", normal),
     *(NightNoise(f"correlated by {r}", correlated(r)) for r in (0.3, 0.6, 0.9)),
@@ -49,23 +70,87 @@ NOISES = (
 )
 
 
-def made_nights(
-    noise: NightNoise, rng: np.random.Generator, count: int, cases: int, change: float = 0.0
-) -> Nights:
-    """`count` nights; the first case is slower under writes by the share `change`."""
-    apart, common = noise.draw(rng, (2, cases, count)), noise.draw(rng, (1, 1, count))
-    logs = SPREAD * (np.sqrt(1 - noise.common) * apart + np.sqrt(noise.common) * common)
-    logs[1, 0] += np.log1p(change)
-    nights: dict[Quantity, list[Estimate]] = {}
-    for case, (off, on) in enumerate(logs.swapaxes(0, 1)):
-        for arm, metric, logs_of in (
-            ("off", "off", off),
-            ("on", "on", on),
-            ("on", "slowdown", on - off),
-        ):
-            quantity = Quantity(f"case{case}", arm, metric, "s", "lower")  # type: ignore[arg-type]
-            nights[quantity] = [Estimate(v, v, v) for v in np.exp(logs_of).tolist()]
+def made_logs(
+    noise: NightNoise, rng: np.random.Generator, count: int, nights: int, cases: int
+) -> Draws:
+    """Logarithms of nights, none of which differs from the others: (comparison, quantity, night).
+
+    Quantities are those of `_QUANTITIES`, case by case.
+    """
+    apart = noise.draw(rng, (2, count, cases, nights))
+    common = noise.draw(rng, (1, count, 1, nights))
+    off, on = SPREAD * (np.sqrt(1 - noise.common) * apart + np.sqrt(noise.common) * common)
+    return np.stack([off, on, on - off], axis=2).reshape(count, 3 * cases, nights)
+
+
+def as_nights(logs: Draws) -> Nights:
+    """The nights of one comparison as the program takes them."""
+    nights = {}
+    for at, values in enumerate(np.exp(logs).tolist()):
+        case, (arm, metric) = f"case{at // 3}", _QUANTITIES[at % 3]
+        of = Quantity(case, arm, metric, "s", "lower")
+        nights[of] = [Estimate(value, value, value) for value in values]
     return nights
+
+
+def p_values(old: Draws, new: Draws, correlations: Draws) -> Draws:
+    """P value of each quantity of each comparison, whose neighbours correlate by so much at most.
+
+    As of `analysis.history.between_nights.ratio_of_nights`.
+    """
+    p = np.empty(old.shape[:2])
+    for r in np.unique(correlations):
+        places = np.flatnonzero(correlations == r)
+        p[places] = np.maximum(*(_p_values(old[places], new[places], of) for of in (0.0, r)))
+    return p
+
+
+def _p_values(old: Draws, new: Draws, r: float) -> Draws:
+    sides = [(of, of.shape[-1]) for of in (old, new)]
+    squares = [((of @ independent(n, r).T) ** 2).sum(-1) for of, n in sides]
+    of_mean = [variance_of_mean(n, r) for _, n in sides]
+    m, n = (n for _, n in sides)
+    student = sum(squares) / (m + n - 2) * sum(of_mean)
+    parts = [of / (n - 1) * mean for of, (_, n), mean in zip(squares, sides, of_mean, strict=True)]
+    welch = sum(parts)
+    freedom = welch**2 / sum(of**2 / (n - 1) for of, (_, n) in zip(parts, sides, strict=True))
+    change = np.abs(new.mean(-1) - old.mean(-1))
+    by_student = special.stdtr(np.full(change.shape, m + n - 2.0), -change / np.sqrt(student))
+    return np.asarray(2 * np.maximum(by_student, special.stdtr(freedom, -change / np.sqrt(welch))))
+
+
+def p_values_in_turn(old: Draws, new: Draws) -> Draws:
+    """The same of nights in turn of either side, as of `ratio_of_alternating`."""
+    apart, n = new - old, old.shape[-1]
+    t = np.abs(apart.mean(-1)) / apart.std(-1, ddof=1) * np.sqrt(n)
+    return np.asarray(2 * special.stdtr(np.full(t.shape, n - 1.0), -t))
+
+
+def at_most(old: Draws, new: Draws, past: Draws) -> Draws:
+    """How much neighbours correlate at most, of each comparison.
+
+    As of `correlation_of_history` if there are past nights, else of `correlation_of_nights`.
+    """
+    has_past = past.shape[-1] > 0
+    sides, missed = ([past], _MISSED_OF_HISTORY) if has_past else ([old, new], _MISSED)
+    centred = [side - side.mean(-1, keepdims=True) for side in sides]
+    squares = sum((side**2).sum(-1) for side in centred)
+    products = sum((side[..., 1:] * side[..., :-1]).sum(-1) for side in centred)
+    neighbours = (products / squares).mean(1)
+    one, other = sides[0].shape[-1], 0 if has_past else new.shape[-1]
+    expected, deviation = np.array([_of_neighbours(one, other, r) for r in _TRIED]).T
+    lengths = np.concatenate(centred, axis=-1) / np.sqrt(squares)[..., None]
+    rows = np.array([_independent_rows(of, one + other - 2) for of in lengths])
+    error = deviation / np.sqrt(rows)[:, None]
+    possible = neighbours[:, None] - expected > special.ndtri(missed) * error
+    return np.asarray(np.where(possible, _TRIED, 0.0).max(1))
+
+
+def shown(p: Draws) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    """Which quantities of each comparison are named, over all of them (Holm 1979)."""
+    order = np.sort(p, axis=1)
+    held = np.logical_and.accumulate(order <= LEVEL / np.arange(p.shape[1], 0, -1), axis=1)
+    return np.asarray(p <= np.where(held, order, -1.0).max(axis=1, keepdims=True))
 
 
 def named(
@@ -73,82 +158,70 @@ def named(
     sides: tuple[int, int],
     cases: int,
     count: int,
-    change: float = 0.0,
     *,
     past: int = 0,
-) -> float:
-    """Share of comparisons that name a change; of the first case if it did change.
+    change: float = CHANGE,
+    in_turn: bool = False,
+) -> tuple[float, float]:
+    """Shares of comparisons that name a change: any if nothing changed, and the first case's.
 
-    `past`: nights of the machine's history.
+    The same nights are compared both ways. `past`: nights of the machine's history. `in_turn`:
+    nights are in turn of one side and of the other.
     """
-    rng = np.random.default_rng([cases, *sides, *([past] if past else [])])
-    hits = 0
-    for _ in range(count):
-        old = made_nights(noise, rng, sides[0], cases)
-        new = made_nights(noise, rng, sides[1], cases, change)
-        before = made_nights(noise, rng, past, cases).values()
-        history = [[[night.value for night in of] for of in before]] if past else []
-        rows = compare(old, new, (), correlation(old, new, *history))
-        changed = {row.case for row in rows if row.verdict in ("worse", "better")}
-        hits += "case0" in changed if change else bool(changed)
-    return hits / count
+    if sum(sides) < nights_needed(3 * cases):
+        return 0.0, 0.0
+    rng = np.random.default_rng([FRESH, cases, *sides, past, in_turn])
+    if in_turn:
+        every = made_logs(noise, rng, count, sum(sides), cases)
+        old, new = every[..., ::2], every[..., 1::2]
+    else:
+        old, new = (made_logs(noise, rng, count, nights, cases) for nights in sides)
+    changed = new.copy()
+    changed[:, 1:3] += np.log1p(change)
+    if in_turn:
+        p, of_changed = (p_values_in_turn(old, side) for side in (new, changed))
+    else:
+        largest = at_most(old, new, made_logs(noise, rng, count, past, cases))
+        p, of_changed = (p_values(old, side, largest) for side in (new, changed))
+    return float(shown(p).any(1).mean()), float(shown(of_changed)[:, :3].any(1).mean())
+
+
+def known(r: float, nights: int, cases: int, change: float, count: int = 100_000) -> float:
+    """The share found if spread and correlation were known exactly, which no history gives.
+
+    From means of least variance of `nights` of each side, whose neighbours correlate by `r`: the
+    most that can be found at this error.
+    """
+    rng = np.random.default_rng([FRESH, cases, nights, round(100 * r)])
+    of_mean = (1 - r**2) / (1 - r**2 + (nights - 1) * (1 - r) ** 2)
+    spread = SPREAD * np.sqrt(2 * of_mean)
+    off, on = rng.normal(0, spread, (2, count, cases))
+    on[:, 0] += np.log1p(change)
+    deviations = np.stack([off, on, (on - off) / np.sqrt(2)], axis=-1).reshape(count, -1) / spread
+    p = special.erfc(np.abs(deviations) / np.sqrt(2))
+    return float(shown(p)[:, :3].any(1).mean())
 
 
 def tables(count: int) -> Iterator[str]:
     """The lines of all tables, as Markdown."""
-    columns = [
-        " and ".join(map(str, sides)) + ("" if cases > 1 else ", one case")
-        for cases, sides in product(CASES, SIDES)
-    ]
-    rows = list(zip(columns, product(CASES, SIDES), strict=True))
-    yield from head(["unchanged nights: named, %", *(noise.name for noise in NOISES)])
-    for column, (cases, sides) in rows:
-        shares = [named(noise, sides, cases, count) for noise in NOISES]
-        yield row([column, *map(_percent, shares)])
-    yield from head(["change found, %", *(f"{change:.0%}" for change in CHANGES)])
-    for column, (cases, sides) in rows:
-        shares = [named(NOISES[0], sides, cases, count, change) for change in CHANGES]
-        yield row([column, *map(_percent, shares)])
-    yield from with_history(count)
-
-
-def with_history(count: int) -> Iterator[str]:
-    """The lines of a table of sides with a history, and of nights in turn."""
-    yield from head(["nights, history", *(f"{noise.name}: named, 3 % found" for noise in NOISES)])
-    for cases, sides, past in product(CASES, ((7, 7), (10, 10)), (0, 30, 90)):
-        shares = [
-            [named(noise, sides, cases, count, change, past=past) for change in (0.0, 0.03)]
-            for noise in NOISES
-        ]
-        name = f"{sides[0]} and {sides[1]}, {past}" + ("" if cases > 1 else ", one case")
-        yield row([name, *(", ".join(map(_percent, of)) for of in shares)])
-    yield from head(["nights in turn", *(f"{noise.name}: named, 3 % found" for noise in NOISES)])
+    yield from head([f"{CHANGE:.0%} found at most, %", *(f"correlated by {r}" for r in RS)])
+    for cases, nights in product(CASES, (7, 10, 11, 14, 20)):
+        most = [known(r, nights, cases, CHANGE) for r in RS]
+        yield row([f"{nights} and {nights}, {cases}", *(f"{share:.0%}" for share in most)])
+    names = [f"{noise.name}: named, found" for noise in NOISES]
+    yield from head(["nights, history, cases", *names])
+    for cases, (one, other, past) in product(CASES, SIDES):
+        shares = (named(noise, (one, other), cases, count, past=past) for noise in NOISES)
+        yield row([f"{one} and {other}, {past}, {cases}", *map(_percent, shares)])
+    yield from head(["nights in turn, cases", *names])
     for cases, nights in product(CASES, (7, 10)):
-        shares = [
-            [in_turn(noise, nights, cases, count, change) for change in (0.0, 0.03)]
-            for noise in NOISES
-        ]
-        name = f"{nights} and {nights}" + ("" if cases > 1 else ", one case")
-        yield row([name, *(", ".join(map(_percent, of)) for of in shares)])
+        shares = (named(noise, (nights, nights), cases, count, in_turn=True) for noise in NOISES)
+        yield row([f"{nights} and {nights}, {cases}", *map(_percent, shares)])
 
 
-def in_turn(noise: NightNoise, nights: int, cases: int, count: int, change: float = 0.0) -> float:
-    """As `named`, of nights that are in turn of one side and of the other."""
-    rng = np.random.default_rng([cases, nights, 1])
-    hits = 0
-    for _ in range(count):
-        every = made_nights(noise, rng, 2 * nights, cases)
-        old, new = ({of: values[start::2] for of, values in every.items()} for start in (0, 1))
-        grown = {of for of in new if of.case == "case0" and of.metric != "off"}
-        new |= {of: [night.mapped(lambda v: v * (1 + change)) for night in new[of]] for of in grown}
-        rows = compare(old, new, (), correlation(old, new), in_turn=nights)
-        changed = {row.case for row in rows if row.verdict in ("worse", "better")}
-        hits += "case0" in changed if change else bool(changed)
-    return hits / count
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.1f}"
+def _percent(shares: tuple[float, float]) -> str:
+    unchanged, found = shares
+    return f"{100 * unchanged:.1f}, {100 * found:.0f}"
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from analysis.statistics.interval import Estimate
 from records.errors import InputError
 from tests.analysis.compare.nights import night
 from tests.analysis.synthetic import LAMMPS, STREAM, Case
+from tests.studies import nights as study
 from tests.studies.nights import NOISES, NightNoise, named
 
 
@@ -268,7 +269,27 @@ def estimates(*values: float) -> list[Estimate]:
     ids=lambda noise: noise.name,
 )
 def test_unchanged_nights_name_a_change_in_at_most_five_percent(noise: NightNoise) -> None:
-    assert named(noise, (5, 5), 7, 100) <= 0.05
+    unchanged, _ = named(noise, (5, 5), 7, 100)
+    assert unchanged <= 0.05
+
+
+@pytest.mark.parametrize("past", [0, 40])
+def test_the_study_of_nights_computes_what_the_program_does(past: int) -> None:
+    rng = np.random.default_rng(3)
+    old, new, before = (study.made_logs(NOISES[2], rng, 3, nights, 2) for nights in (7, 8, past))
+    largest = study.at_most(old, new, before)
+    p = study.p_values(old, new, largest)
+    alternating = study.p_values_in_turn(old, new[..., :7])
+    for at in range(3):
+        sides = [study.as_nights(logs[at]) for logs in (old, new, new[..., :7])]
+        history = [np.exp(before[at]).tolist()] if past else []
+        correlated = correlation(*sides[:2], *history)
+        assert correlated.at_most == largest[at]
+        rows = compare(*sides[:2], (), correlated)
+        assert [row.p for row in rows] == pytest.approx(p[at].tolist())
+        assert [row.p_adjusted <= 0.05 for row in rows] == study.shown(p)[at].tolist()
+        rows = compare(sides[0], sides[2], (), correlated, in_turn=7)
+        assert [row.p for row in rows] == pytest.approx(alternating[at].tolist())
 
 
 #: Nights a side, change of one case of one -> share found, as docs/evidence.md has it.
@@ -280,7 +301,8 @@ def test_planted_changes_are_found_as_often_as_documented(count: int, change: fl
     share = _POWER[count, change]
     # Four standard errors of 200 trials.
     error = 4 * np.sqrt(share * (1 - share) / 200)
-    assert named(NOISES[0], (count, count), 1, 200, change) == pytest.approx(share, abs=error)
+    _, found = named(NOISES[0], (count, count), 1, 200, change=change)
+    assert found == pytest.approx(share, abs=error)
 
 
 @pytest.mark.parametrize(("rows", "nights"), [(1, 6), (3, 7), (21, 10), (25, 10), (26, 11)])
@@ -305,6 +327,11 @@ def test_the_least_change_that_is_named_is_that_of_the_smallest_p(rows: int) -> 
     side = {of(case=str(n)): estimates(*values.tolist()) for n in range(rows)}
     least = np.expm1(stats.t.ppf(1 - 0.025 / rows, 8) * 0.01)
     assert [row.least_named for row in compared(side, side)] == [pytest.approx(least)] * rows
+    # The error of five differences of neighbours is no larger; they have four degrees.
+    in_turn = np.expm1(stats.t.ppf(1 - 0.025 / rows, 4) * 0.01)
+    assert [row.least_named_in_turn for row in compared(side, side)] == [
+        pytest.approx(in_turn)
+    ] * rows
     for factor, verdict in ((0.999, "no change shown"), (1.001, "worse")):
         moved = {**side, of(case="0"): estimates(*(values * (1 + least * factor)).tolist())}
         assert compared(side, moved)[0].verdict == verdict
@@ -375,6 +402,8 @@ def test_nights_in_turn_are_compared_with_their_neighbours(stream: RunData) -> N
     assert row.ratio is not None
     assert row.ratio.value == pytest.approx(np.exp(0.12))
     assert row.widened == 1
+    assert row.least_named is not None
+    assert row.least_named_in_turn is None
 
 
 def test_two_nights_differ_and_no_more_and_one_new_night_is_not_judged() -> None:
@@ -435,6 +464,7 @@ def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, 
     }  # fmt: skip
     assert document["worse"] == 2
     assert "2 of 3 rows changed by more than nights differ; with 4 against 4" in found.summary
+    assert " Of as many nights in turn, 4 of either side, changes of +" in found.summary
     one = compare_sides(old[:1], new[:2])
     assert one.summary.startswith(one.too_few_nights)
     assert "may correlate by 0.95, the most that is considered" in one.summary
