@@ -21,6 +21,8 @@ Wanted = Literal["slower", "above_control", "within"]
 TABLE = Path(__file__).with_suffix(".json")
 #: No more pairs are taken into account.
 _MOST = 2000
+#: Share of baseline runs right after writes in the nights of the table: `off`, `on` and `aa`.
+_AFTER = 4 / 9
 
 
 def least_loss(pairs: int, hypotheses: int, *, controlled: bool) -> float | None:
@@ -33,13 +35,33 @@ def least_loss(pairs: int, hypotheses: int, *, controlled: bool) -> float | None
     return None if last is None else _least(last, hypotheses, wanted)
 
 
-def pairs_for_none(margin: float, hypotheses: int) -> int | None:
-    """The first look that shows of an effect of nothing that it is within a margin; or None."""
+def pairs_for_none(margin: float, hypotheses: int, after_writes: float = _AFTER) -> int | None:
+    """The first look that shows of an effect of nothing that it is within a margin; or None.
+
+    `after_writes`: share of baseline runs that come right after writes.
+    """
+    more = max(0.0, _allowed(after_writes) - _allowed(_AFTER))
     for look in looks(_MOST):
         least = _least(look, hypotheses, "within")
-        if least is not None and least <= margin:
+        if least is not None and least + more / math.sqrt(look.pairs) <= margin:
             return look.pairs
     return None
+
+
+def after_writes(runs: int, effects: int) -> float:
+    """Share of baseline runs right after writes, of so many runs with a baseline in each pair.
+
+    One that comes first follows the last run of the pair before.
+    """
+    return effects / runs * (1 + 1 / runs)
+
+
+def _allowed(share: float) -> float:
+    """What 'no effect' allows for carry-over, times the root of the pairs.
+
+    The share, times a standard error of the pairs with a baseline run of either kind: 2 s (1 - s).
+    """
+    return math.sqrt(share / (1 - share))
 
 
 def _least(look: Look, hypotheses: int, wanted: Wanted) -> float | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from analysis.effects.power import least_loss, pairs_for_none
+from analysis.effects.power import after_writes, least_loss, pairs_for_none
 from analysis.effects.verdict import hypotheses
 from analysis.statistics.interval import FEWEST
 from analysis.statistics.looks import looks
@@ -100,7 +100,7 @@ class Reach:
     family: int
     roles: list[str]
     #: Its floor and cap, and the smallest slowdown, less 1, that so many pairs show; None: they
-    #: show none.
+    #: show none. At least the margin: a case whose loss is smaller may end with 'no effect' first.
     pairs: tuple[int, int]
     least_effects: tuple[float | None, float | None]
     #: Pairs of 'no effect'; None: more than are ever measured.
@@ -111,12 +111,13 @@ class Reach:
     @property
     def text(self) -> str:
         """In one line, without the case."""
-        by = [
-            f"by {100 * effect:.2g} % in {pairs} pairs"
-            for pairs, effect in zip(self.pairs, self.least_effects, strict=True)
-            if effect is not None
-        ]
-        least = ", ".join(dict.fromkeys(by))
+        by: dict[float, int] = {}
+        for pairs, effect in zip(self.pairs, self.least_effects, strict=True):
+            if effect is not None:
+                by.setdefault(effect, pairs)
+        least = ", ".join(
+            f"by {100 * effect:.2g} % in {pairs} pairs" for effect, pairs in by.items()
+        )
         slower = f"slower {least}" if by else f"no slowdown in {self.pairs[1]} pairs"
         none = self.pairs_for_none
         beyond = "" if none and none <= self.pairs[1] else ", beyond the cap"
@@ -147,9 +148,17 @@ def _of_case(case: Case, family: int, margin: float, spread: float) -> Reach:
     pairs = (case.pairs_least, case.pairs_most)
     roles: list[str] = sorted({treatment.role for treatment in case.treatments})
     of_pairs = (least_loss(number, family, controlled="control" in roles) for number in pairs)
-    floor, cap = (None if loss is None else math.expm1(loss * spread) for loss in of_pairs)
-    none = pairs_for_none(math.log1p(margin) / spread, family)
+    floor, cap = (
+        None if loss is None else max(math.expm1(loss * spread), margin) for loss in of_pairs
+    )
+    none = pairs_for_none(math.log1p(margin) / spread, family, _after_writes(case))
     return Reach(case.case, spread, family, roles, pairs, (floor, cap), none, not case.origin_nodes)
+
+
+def _after_writes(case: Case) -> float:
+    """The largest share of a baseline's runs that come right after writes."""
+    groups = grouped((of.baseline or of.name, of.role == "effect") for of in case.treatments)
+    return max(after_writes(len(of), sum(of)) for of in groups.values())
 
 
 def lines(reached: Iterable[Reach]) -> list[str]:

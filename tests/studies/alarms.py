@@ -2,14 +2,16 @@
 
     python -m tests.studies.alarms [HISTORIES]
 
-Every row comes from HISTORIES (default 30) histories of two years of a machine with 18 series, with
-fixed seeds. Losses of 2 and 3 spreads are planted, on one night of every third, into one series, a
-third of them, or all, and found by an alarm of one of these series or of the machine.
+Every row comes from HISTORIES (default 12) histories of two years of a machine with 18 series, with
+fixed seeds. Losses of 2 and 3 spreads are planted, on one night of each, into one series, a third
+of them, or all, and found by an alarm of one of these series or of the machine. A loss of the whole
+machine beside a weekly pattern is planted into 20 times as many shorter histories.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +26,11 @@ from tests.studies.noises import Draws as Values
 SERIES, NIGHTS = 18, 730
 #: What is planted: loss in spreads, and one in so many series has it.
 PLANTED = ((2.0, SERIES), (3.0, SERIES), (2.0, 3), (2.0, 1), (3.0, 1))
-#: They are planted into one in so many histories.
-_EVERY = 3
+#: Histories with a weekly pattern for one of the table, and the loss of all series in them.
+_WEEKLY, _LOSS = 20, 2.0
 #: A loss that is not found after so many nights counts as found then.
 PATIENCE = 30
-HISTORIES = 30
+HISTORIES = 12
 
 # Noises: deviations of nights, (series, nights), larger is worse; what a night without a run has
 # is NaN.
@@ -109,24 +111,41 @@ NOISES: dict[str, Draw] = {
 }
 
 
-def watch(values: Values) -> Watch:
-    """Over the nights that have a run."""
-    has_run = np.isfinite(values).any(1)
-    return Watch(values[has_run], np.flatnonzero(has_run).tolist())
+class History:
+    """Nights that are watched until one night; those after it may differ."""
 
+    def __init__(self, values: Values, at: int) -> None:
+        has_run = np.asarray(np.isfinite(values).any(1))
+        self.first = int(has_run[:at].sum())
+        self._values = values[has_run]
+        self._watch = Watch(self._values, np.flatnonzero(has_run).tolist())
+        self._look(self._watch, range(FEWEST, self.first))
 
-def _nights_to_find(values: Values, at: int, loss: float, one_in: int) -> int:
-    """Measured nights from a loss on night `at` until it is found."""
-    changed = values[: at + 3 * PATIENCE].copy()
-    changed[at:, ::one_in] += loss
-    first = int(np.isfinite(values[:at]).any(1).sum())
-    having = {None, *range(0, SERIES, one_in)}
-    noticed = (
-        change.noticed + 1 - first
-        for change in watch(changed).all()
-        if change.worse and change.noticed >= first and change.series in having
-    )
-    return min(next(noticed, PATIENCE), PATIENCE)
+    @staticmethod
+    def _look(watch: Watch, nights: Iterable[int]) -> None:
+        with np.errstate(invalid="ignore"):
+            for night in nights:
+                watch._look(night)
+
+    def false_alarms(self) -> int:
+        """Alarms if nothing is lost."""
+        watch = deepcopy(self._watch)
+        self._look(watch, range(self.first, len(self._values)))
+        return sum(change.worse for change in watch.changes)
+
+    def nights_to_find(self, loss: float, one_in: int) -> int:
+        """Measured nights from a loss on that night until it is found."""
+        values = self._values.copy()
+        values[self.first :, ::one_in] += loss
+        watch = deepcopy(self._watch)
+        watch._values = values
+        having = {None, *range(0, SERIES, one_in)}
+        for night in range(self.first, min(self.first + PATIENCE, len(values))):
+            known = len(watch.changes)
+            self._look(watch, [night])
+            if any(change.worse and change.series in having for change in watch.changes[known:]):
+                return night + 1 - self.first
+        return PATIENCE
 
 
 def rate(false_alarms: int, histories: int) -> tuple[float, float, float]:
@@ -141,20 +160,35 @@ def cells(draw: Draw, number: int, histories: int) -> Iterator[str]:
     """What so many histories of a noise show: false alarms, and nights until losses were found."""
     false_alarms = 0
     nights: dict[tuple[float, int], list[int]] = {planted: [] for planted in PLANTED}
-    for history in range(histories):
-        rng = np.random.default_rng([FRESH, number, history])
+    for seed in range(histories):
+        rng = np.random.default_rng([FRESH, number, seed])
         values = draw(rng, (SERIES, NIGHTS)).T
-        at = int(rng.integers(200, 680))
-        for planted in PLANTED if history % _EVERY == 0 else ():
-            nights[planted].append(_nights_to_find(values, at, *planted))
-        false_alarms += sum(change.worse for change in watch(values).all())
+        history = History(values, int(rng.integers(200, 680)))
+        false_alarms += history.false_alarms()
+        for planted, until in nights.items():
+            until.append(history.nights_to_find(*planted))
     yield "{:.2f} ({:.2f} to {:.2f})".format(*rate(false_alarms, histories))
     for until in nights.values():
         yield f"{np.median(until):.0f}"
 
 
+def beside_weekly(histories: int) -> list[int]:
+    """Nights until a loss of the whole machine is found beside a weekly pattern."""
+    until = []
+    for seed in range(histories):
+        rng = np.random.default_rng([FRESH, seed])
+        at = int(rng.integers(120, 220))
+        values = _weekly(rng, (SERIES, at + PATIENCE)).T
+        until.append(History(values, at).nights_to_find(_LOSS, 1))
+    return until
+
+
 def table(histories: int) -> Iterator[str]:
-    """The lines of the table, as Markdown."""
+    """The lines of the tables, as Markdown."""
+    yield from head(["whole machine, weekly", "within 6 nights", "within 15", "within 30"])
+    until = beside_weekly(_WEEKLY * histories)
+    shares = [sum(nights <= most for nights in until) / len(until) for most in (6, 15, 29)]
+    yield row([f"{_LOSS:g} in all, {len(until)}", *(f"{share:.3f}" for share in shares)])
     names = [f"{loss:g} in {SERIES // one_in} of {SERIES}" for loss, one_in in PLANTED]
     yield from head(["nights", "false alarms a machine and year", *names])
     for number, (name, draw) in enumerate(NOISES.items()):

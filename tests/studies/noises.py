@@ -69,6 +69,12 @@ def _six_times(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
     return normal(rng, shape) + 500 * (rng.random(shape) < 0.01)
 
 
+def _lopsided(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+    """Exponential above 0 and uniform below: skewed, although mean and median are 0."""
+    above, below = rng.exponential(1, shape), -rng.uniform(0, 2, shape)
+    return np.asarray(np.where(rng.random(shape) < 0.5, above, below) / np.sqrt(5 / 3))
+
+
 def _contaminated(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
     return normal(rng, shape) * np.where(rng.random(shape) < 0.1, 5, 1)
 
@@ -88,6 +94,8 @@ NOISES = (
     ),
     RunNoise("normal, `on` twice as wide", normal, treated=2.0),
     RunNoise("normal, `on` five times as wide", normal, treated=5.0),
+    RunNoise("skewed about its mean, `on` three times as wide", _lopsided, treated=3.0),
+    RunNoise("bimodal, `on` twice as wide", bimodal, treated=2.0),
     RunNoise("1 % of runs six times as long, at 1 %", _six_times),
 )
 
@@ -110,14 +118,15 @@ def runs_in_order(
 
 def nights(
     noise: RunNoise, rng: np.random.Generator, count: int, pairs: int, scale: float, effect: float
-) -> Draws:
+) -> tuple[Draws, Draws]:
     """Natural logarithms of times, shape (count, pairs, 3): `on`, `off` and `aa` of each pair.
 
-    The runs of a pair come in random order. `effect` is the true slowdown.
+    And 1 where `off` and `aa` come right after `on`. The runs of a pair come in random order.
+    `effect` is the true slowdown.
     """
-    runs, _ = runs_in_order(noise.draw, rng, count, pairs)
+    runs, after = runs_in_order(noise.draw, rng, count, pairs)
     runs[..., 0] *= noise.treated
     # A run takes at least a tenth of its time, however wide the noise.
     log_times = np.log(np.maximum(1 + scale * runs, 0.1))
     log_times[..., 0] += np.log(effect)
-    return np.asarray(log_times)
+    return np.asarray(log_times), after[..., 1:]

@@ -24,13 +24,11 @@ from scipy import special
 
 from analysis.effects.power import POWER, TABLE, Wanted, by_student, least_loss
 from analysis.effects.result import Verdict
-from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL, judge
+from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL
 from analysis.statistics import looks
-from analysis.statistics.aligned_ranks import slowdown
 from analysis.statistics.carry_over import allowing, carry_over
-from analysis.statistics.interval import FEWEST, Interval
-from tests.analysis.synthetic import result
 from tests.studies import FRESH, head, row, show
+from tests.studies.many import ManyNights
 from tests.studies.noises import Draws, normal, runs_in_order
 
 #: Hypotheses and pairs in the file.
@@ -75,25 +73,6 @@ class Night:
         )
         return all(looks.is_shown(part, test, level) for part in parts)
 
-    def verdict(self, hypotheses: int) -> Verdict:
-        """As the report has it; of one repeated baseline."""
-        controlled = self.all_times.shape[1] > 3
-        names = [name for name in LEVELS if controlled or name != "above_control"]
-        shown = {name for name in names if self.is_shown(name, LEVELS[name] / hypotheses)}
-        repeated = self.times[:, [2, 1]]
-        if looks.differs(repeated) <= UNSTABLE_LEVEL:
-            shown.add("unstable")
-        of_night = result(
-            pairs=len(self.times),
-            slowdown=slowdown(self.times),
-            mean=looks.mean_ratio(self.times),
-            noise_floor=Interval.of(slowdown(repeated)),
-            over_control=slowdown(self.all_times[:, [0, 3]]) if controlled else None,
-            margin=self.margin,
-            writer_rate_b_s=1e9,
-        )
-        return judge(of_night, shown, FEWEST)
-
 
 def nights(wanted: Wanted, pairs: int, count: int, seed: int) -> list[tuple[Draws, Draws]]:
     """Noise of runs, and which came right after `on`."""
@@ -112,8 +91,11 @@ def of_size(noise: Draws, after: Draws, wanted: Wanted, size: float) -> Night:
 
 def reached(wanted: Wanted, pairs: int, hypotheses: int, size: float, count: int) -> float:
     """Share of nights with the verdict that is wanted, of other ones than the file is made of."""
-    made = nights(wanted, pairs, count, FRESH)
-    verdicts = [of_size(*night, wanted, size).verdict(hypotheses) for night in made]
+    noise, after = map(np.stack, zip(*nights(wanted, pairs, count, FRESH), strict=True))
+    margin = math.expm1(size * _SPREAD) if wanted == "within" else _MARGIN
+    if wanted != "within":
+        noise[..., 0] += size * _SPREAD
+    verdicts, _ = ManyNights(noise, after, margin).verdicts(hypotheses, pairs)
     return verdicts.count(WANTED[wanted]) / count
 
 

@@ -1,0 +1,140 @@
+"""What campaigns of the project promise, and what is reached of it: the table of docs/evidence.md.
+
+    python -m tests.studies.campaigns [NIGHTS]
+
+Each kind of case of each campaign is planned on a machine, and simulated until it ends: normal
+noise of 1 %, the order of its treatments, its blocks, floor, cap and precision, in a campaign whose
+other questions show nothing. In NIGHTS (default 200) nights the arm has the loss that the plan
+promises for the cap; in as many others nothing has a loss, and the case ends at the pairs that the
+plan promises for 'no effect'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.effects.result import Verdict
+from nimc.campaign.plan import Case, block_sizes
+from nimc.campaign.prepare import prepare
+from nimc.campaign.reach import Reach, Spreads, reach
+from records.campaign import Campaign
+from records.checkout import ROOT
+from records.order import pair_order
+from records.run import MARGIN
+from records.treatment import Treatment
+from tests.studies import FRESH, head, row, show
+from tests.studies.many import ManyNights
+from tests.studies.noises import Draws
+
+NIGHTS = 200
+CAMPAIGNS = sorted(path.stem for path in (ROOT / "campaigns").glob("*.yaml"))
+#: What asks for several nodes, NUMA nodes or rails: not planned on one host.
+ON_A_CLUSTER = {
+    *("core_reservation_scaling", "core_reservation_scaling_quick"),
+    *("scaling", "scaling_quick", "scaling_rxe"),
+    *("numa", "multirail", "multirail_quick"),
+}
+_SPREAD = 0.01
+#: Orders of treatments that are drawn; nights take them in turn.
+_ORDERS = 20
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Cases of a campaign that are measured alike."""
+
+    campaign: Campaign
+    case: Case
+    reach: Reach
+
+    @property
+    def group(self) -> list[Treatment]:
+        """An effect, its baseline and what stands beside it; the rest shows nothing."""
+        effect = next(of for of in self.case.treatments if of.role == "effect")
+        beside = {of.role: of for of in self.case.treatments if of.baseline == effect.baseline}
+        baseline = next(of for of in self.case.treatments if of.name == effect.baseline)
+        rest = [beside[role] for role in ("floor", "control") if role in beside]
+        return [effect, baseline, *rest]
+
+    def after_writes(self, seed: int) -> Draws:
+        """1 where a baseline run comes right after one with writes, a row a pair."""
+        baselines = {of.name: of.baseline for of in self.case.treatments}
+        roles = {of.name: of.role for of in self.case.treatments}
+        names = [of.name for of in self.group[1:3]]
+        rows: list[list[float]] = []
+        for pairs in block_sizes(self.campaign.pairs):
+            before = None
+            for _ in range(pairs):
+                after = {}
+                for name in pair_order(baselines, seed, self.case.case, len(rows)):
+                    after[name] = float(before == "effect")
+                    before = roles[name]
+                rows.append([after[name] for name in names])
+        return np.array(rows)
+
+    def share(self, wanted: Verdict, cap: int, loss: float, count: int) -> tuple[float, float]:
+        """Share of nights that end in a verdict, and mean of their pairs.
+
+        `loss`: of the effect, a logarithm.
+        """
+        rng = np.random.default_rng([FRESH, cap, self.reach.family, len(self.group)])
+        times = rng.normal(0, _SPREAD, (count, cap, len(self.group)))
+        times[..., 0] += loss
+        orders = [self.after_writes(seed)[:cap] for seed in range(_ORDERS)]
+        after = np.stack([orders[night % _ORDERS] for night in range(count)])
+        made = ManyNights(times, after, self.campaign.margin or MARGIN)
+        precision = self.campaign.pairs.precision
+        verdicts, pairs = made.verdicts(self.reach.family, self.case.pairs_least, precision)
+        return verdicts.count(wanted) / count, float(pairs.mean())
+
+
+def kinds(name: str, machine: str) -> list[tuple[Kind, list[str]]]:
+    """The kinds of cases of a campaign, each with its cases."""
+    request = prepare(ROOT / "campaigns" / f"{name}.yaml", machine)
+    planned = request.plan()
+    cases = {case.case: case for case in planned.cases}
+    alike: dict[tuple[object, ...], tuple[Kind, list[str]]] = {}
+    for of_case in reach(planned, request.campaign, Spreads()):
+        case = cases[of_case.case]
+        names = tuple((of.name, of.baseline) for of in case.treatments)
+        kind = Kind(request.campaign, case, of_case)
+        alike.setdefault((of_case.pairs, names), (kind, []))[1].append(of_case.case)
+    return list(alike.values())
+
+
+def cells(kind: Kind, count: int) -> Iterator[str]:
+    """What is promised, and what is reached of it."""
+    cap, loss = kind.case.pairs_most, kind.reach.least_effects[1]
+    if loss is None:
+        yield from ("nothing", "")
+    else:
+        share, pairs = kind.share(Verdict.SLOWER, cap, math.log1p(loss), count)
+        yield f"{100 * loss:.2g} % in {cap}"
+        yield f"{share:.2f} in {pairs:.1f}"
+    none = kind.reach.pairs_for_none
+    if none is None or none > cap:
+        yield from ("beyond the cap", "")
+    else:
+        none = max(none, kind.case.pairs_least)
+        share, pairs = kind.share(Verdict.NO_EFFECT, none, 0.0, count)
+        yield f"in {none}"
+        yield f"{share:.2f} in {pairs:.1f}"
+
+
+def table(count: int) -> Iterator[str]:
+    """The lines of the table, as Markdown."""
+    promises = ["slower by", "reached", "'no effect'", "reached"]
+    yield from head(["campaign", "machine", "cases", "questions", "runs a pair", *promises])
+    for name in CAMPAIGNS:
+        for machine in ("example_slurm", "localhost")[: 1 if name in ON_A_CLUSTER else 2]:
+            for kind, cases in kinds(name, machine):
+                beside = [str(kind.reach.family), str(len(kind.case.treatments))]
+                yield row([name, machine, f"{len(cases)}", *beside, *cells(kind, count)])
+
+
+if __name__ == "__main__":
+    show(table, NIGHTS)
