@@ -148,6 +148,36 @@ def _model(_: Path) -> str:
     return model_page(fit(measured), measured)
 
 
+def _campaign(name: str) -> Campaign:
+    path = ROOT / "campaigns" / f"{name}.yaml"
+    return Campaign.model_validate(parse(path.read_text(), path).data)
+
+
+def _scales(name: str) -> list[int]:
+    """The numbers of nodes that a campaign asks for."""
+    (entry,) = _campaign(name).workloads
+    return list(entry.factors["nodes"])
+
+
+def _at_scale(folder: Path) -> str:
+    """At the ranks of the row's campaign, of nodes of 16 cores."""
+    return render([made_scaling.run_of(folder, *(16 * nodes for nodes in _scales("scaling")))])
+
+
+def _free_core(folder: Path) -> str:
+    return render([made_free_core.made(folder, scales=_scales("core_reservation_scaling"))])
+
+
+def test_made_runs_of_scale_have_the_arms_and_levels_of_their_campaigns():
+    assert _campaign("scaling").arms == ["off", *made_scaling.EFFECTS]
+    reserved = _campaign("core_reservation_scaling")
+    assert reserved.factors == {"reserved_cores": [0, 1]}
+    arms = {name.partition("@")[0] for name in made_free_core.TIMES}
+    assert set(reserved.arms) == arms
+    # As many as had 60, 480 and 960 processes of 15 a node in figure 6c.
+    assert [15 * nodes for nodes in _scales("core_reservation_scaling")] == [60, 480, 960]
+
+
 #: No workload of the paper, too few pairs for an interval, and nothing counted.
 LITTLE = report(
     lambda folder: write_run(
@@ -171,11 +201,11 @@ MADE: dict[str, Maker] = {
         # By the tool that the row names.
         report(lambda folder: made_causes.made_run(folder, CASES, tool=FIGURE_4)),
     ),
-    "Run time against ranks": lambda folder: render([made_scaling.run_of(folder, 16, 64)]),
+    "Run time against ranks": _at_scale,
     "Processor time of the traffic": report(lambda folder: made_offload.made_run(folder, 0.12)),
     **dict.fromkeys(
         ("The fabric's part", "Interrupts on the free core"),
-        lambda folder: render([made_free_core.made(folder)]),
+        _free_core,
     ),
     **dict.fromkeys(
         ("Remedies", "Advice on remedies", "A core reserved only while traffic needs it"),

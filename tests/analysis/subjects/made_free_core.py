@@ -1,6 +1,6 @@
 """A run with a free core, of known truth."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,18 @@ def made(
     times: Mapping[str, float] = TIMES,
     interrupts: Mapping[str, Any] = INTERRUPTS,
     noise: float = 0.001,
+    scales: Sequence[int] = (4,),
 ) -> RunData:
-    case = Case("lammps_scaling@4", "s", "lower", 10.0, dict(times), noise, transport="InfiniBand")
+    cases = [
+        Case(f"lammps_scaling@{nodes}", "s", "lower", 10.0, dict(times), noise, origin="other")
+        for nodes in scales
+    ]
     found = [
         replace(each, conditions=[NodeConditions(HOST, 1.0, free_cpus="7" * ("@" in each.arm))])
-        for each in samples(crossed(replace(case, origin="other"), {"reserved_cores": 0}), pairs=12)
+        for case in cases
+        for each in samples(
+            crossed(replace(case, transport="InfiniBand"), {"reserved_cores": 0}), pairs=12
+        )
     ]
     record = {"nodes": {HOST: {"interrupts": interrupts}}}
     head = header(facts={"site": {"device": "mlx5_0:1"}})
