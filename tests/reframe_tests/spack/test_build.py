@@ -227,7 +227,10 @@ def test_commands(tmp_path, monkeypatch, command):
     shown = command("spack", "info", *here)
     assert shown.splitlines()[1].split()[:3] == [STREAM, "stream", "5.10"]
     command("spack", "build", "strem", *here, code=2)
-    assert "allowed are hpccg, lammps, profiling, proxyapps, stream@SIZE, tools" in command.err
+    assert (
+        "allowed are hpccg, lammps, openspeedshop, profiling, proxyapps, stream@SIZE, tools"
+        in command.err
+    )
     command("spack", "build", STREAM, "--machine", "elsewhere", code=2)
     assert "nimc spack setup --machine elsewhere" in command.err
 

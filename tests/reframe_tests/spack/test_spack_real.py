@@ -125,7 +125,7 @@ def test_every_source_of_a_workload_is_compiled_with_optimisation(built, stack, 
         assert more <= set(words)
 
 
-@pytest.mark.parametrize("stack", ["lammps", "profiling", STREAM, "tools"])
+@pytest.mark.parametrize("stack", ["lammps", "openspeedshop", "profiling", STREAM, "tools"])
 def test_every_environment_concretizes(ready, stack):
     place, settings = ready
     for spec in concretized(place, settings, stack, place.root / "only-concretized" / stack):
