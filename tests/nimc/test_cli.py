@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from nimc.cli import main
 from nimc.cli.options import CampaignPath
 from records.checkout import ROOT, python_main
 from records.commands import command as printed_command
-from records.errors import InputError
+from records.errors import InputError, MachineError
 from records.interrupts import Stopped
 from tests.commands import Command, call, commands
 
@@ -80,11 +81,20 @@ def test_nobody_else_can_write_to_what_a_command_makes(command):
 def test_too_little_address_space_is_one_line():
     """Libraries ended the process by SIGABRT, or said that an import failed."""
     plan = shlex.join(python_main("nimc.cli.main", "plan", "quick", "--machine", "localhost"))
-    said = "nimc: ulimit -v: 683 MiB of address space; needed: from 2048 MiB\n"
+    least = max(2048, 1536 + 10 * os.cpu_count())
+    said = f"nimc: ulimit -v: 683 MiB of address space; needed: from {least} MiB\n"
     for limit_kib, code, error in ((700_000, 3, said), (4 << 20, 0, "")):
         limited = ["sh", "-c", f"ulimit -v {limit_kib}; {plan}"]
         done = subprocess.run(limited, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (code, error)
+
+
+def test_hosts_of_many_threads_need_more_address_space():
+    """Stacks and arenas of each: 1.5 GiB and 10 MiB a thread, and never below 2 GiB."""
+    main._require_memory(2048 << 20, 51)
+    main._require_memory(resource.RLIM_INFINITY, 1024)
+    with pytest.raises(MachineError, match=r"2048 MiB of address space; needed: from 2816 MiB"):
+        main._require_memory(2048 << 20, 128)
 
 
 def test_debug_shows_where_it_failed(ending):
