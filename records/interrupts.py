@@ -10,7 +10,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
@@ -95,10 +95,11 @@ def stopped_at_once() -> Iterator[None]:
 class Interrupts:
     """Within this context signals that stop are counted instead of ending the process."""
 
-    def __init__(self) -> None:
-        #: The first that arrived, the last one, and how many did.
+    def __init__(self, taken: Callable[[], bool] = lambda: False) -> None:
+        """`taken`: called at a key of the terminal, Ctrl-C, whether it is no reason to stop."""
+        self._taken = taken
+        #: The first that arrived, and how many did.
         self.signum: int | None = None
-        self.last: int | None = None
         self.count = 0
         self._before: dict[int, Any] = {}
 
@@ -117,8 +118,10 @@ class Interrupts:
         os.close(self._write)
 
     def _note(self, signum: int, _frame: FrameType | None) -> None:
+        if signum in (signal.SIGINT, signal.SIGQUIT) and self._taken():
+            return
         if signum in STOPPING:
-            self.signum, self.last = self.signum or signum, signum
+            self.signum = self.signum or signum
             self.count += 1
 
     def wait(self, seconds: float) -> None:

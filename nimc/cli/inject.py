@@ -6,17 +6,20 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from conductor.injectors import INJECTORS
 from nimc.cli import options
 from nimc.cli.document import Answer, answers, log
-from nimc.cluster.injection import Injected, Wish, inject
 from records.errors import InputError
 from records.injected import SCHEMA, Head
 from records.machine.site import load as load_machine
 from records.units import quantity
+
+if TYPE_CHECKING:
+    from nimc.cluster.injection import Injected
 
 _INJECTORS = [name for name, row in INJECTORS.items() if row.writes and row.direction == "write"]
 
@@ -32,6 +35,7 @@ _INJECTORS = [name for name, row in INJECTORS.items() if row.writes and row.dire
 @click.option("--for", "length_s", type=options.DURATION, help="How long they write.")
 @options.output_option("The record [default: a new file in the folder of --results].")
 @options.results_option
+@options.wait_option
 @answers()
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] [COMMAND ARG...]")
 def inject_command(
@@ -43,6 +47,7 @@ def inject_command(
     length_s: float | None,
     output: Path | None,
     results: Path,
+    wait_s: float,
     command: tuple[str, ...],
 ) -> Answer | int:
     """Start only the writers, and prove them, while your own harness measures.
@@ -51,11 +56,13 @@ def inject_command(
     terminal. If the writes were proven all the time, the exit code is that of COMMAND, or 0;
     else it is 1.
     """
+    from nimc.cluster.injection import Wish, inject  # loads what runs a campaign
+
     if command and "--json" in options.given():
         raise InputError("--json: cannot be combined with a COMMAND, which prints; allowed: -o")
     if command and not shutil.which(command[0]):
         raise InputError(f"COMMAND: {command[0]} found; allowed: a program of this host")
-    wish = Wish(rate, injector, targets, origins, command, length_s)
+    wish = Wish(rate, injector, targets, origins, command, length_s, wait_s)
     begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     path = output or results / f"inject-{begun}.json"
     came = inject(load_machine(machine), wish, results, path, log)

@@ -87,13 +87,48 @@ def look(
     and the folder are gone. Raises InputError for a machine without Slurm, MachineError if Slurm
     does not answer, Stopped after a signal.
     """
+    site, place = load_machine(name, root), job_place(name, "--in-job", root)
+    processes.become_subreaper()
+    make_named_folder(results)
+    with (
+        Interrupts() as interrupts,
+        tempfile.TemporaryDirectory(prefix=LOOK, dir=results.absolute()) as path,
+        private_lock(Path(path, "lock")) as lock,
+    ):
+        folder = Path(path)
+        with suppress(MachineError):  # nodes say that there are no locks
+            lock.take()
+        plan = trial.plan_of(site, folder) if writes else None
+        if plan:
+            plan.save(folder / _PLAN)
+
+        def answered() -> bool:
+            return any(folder.glob("[0-9]*.json"))
+
+        words = _check(site, folder, wait_s, plan)
+        status, waits = run_job(place, words, folder, tell, interrupts, answered)
+        return replace(collected(folder, status), limit=parse.limit_in(waits))
+
+
+@dataclass(frozen=True)
+class JobPlace:
+    """Where ReFrame submits a job for targets of a machine."""
+
+    config: Path
+    partition: str
+    #: ReFrame's words.
+    words: list[str]
+
+
+def job_place(name: str, option: str, root: Path = ROOT) -> JobPlace:
+    """Where a machine's jobs go. Raises InputError, which names `option`, if none is of Slurm."""
     site, config = load_machine(name, root), root / "configs" / f"{name}.py"
     settings = settings_of(config)
     targets = target_partitions(settings.partitions, site.partition)
     part = next((of for of in targets if of.get("scheduler") in options.SCHEDULERS), None)
     if part is None:
         none = "no partition of Slurm for the targets; allowed: machines whose jobs Slurm starts"
-        raise InputError(f"--in-job: configs/{name}.py: {settings.fault or none}")
+        raise InputError(f"{option}: configs/{name}.py: {settings.fault or none}")
     places = places_of(settings, [part], name)
     if not places:  # ReFrame's schema allows a partition without
         there = ", ".join(str(environ["name"]) for environ in settings.environs) or "none"
@@ -102,30 +137,40 @@ def look(
             f" is defined; allowed: names of the file's environments: {there}"
         )
     os.environ.update(settings.environment)  # as ReFrame, which runs the file (SLURM_CONF)
-    processes.become_subreaper()
-    make_named_folder(results)
-    with (
-        Interrupts() as interrupts,
-        tempfile.TemporaryDirectory(prefix=LOOK, dir=results.absolute()) as path,
-        private_lock(Path(path, "lock")) as lock,
-        closing(SlurmWatch(Path(path), tell)) as watch,
-    ):
-        folder = Path(path)
-        with suppress(MachineError):  # nodes say that there are no locks
-            lock.take()
-        plan = trial.plan_of(site, folder) if writes else None
-        if plan:
-            plan.save(folder / _PLAN)
-        tell(f"ReFrame submits a job to {part['name']}")
-        place = (f"--system={name}:{part['name']}", "-p", f"^{places[0].environment}$")
-        command = [find_reframe(), "-C", str(config), *place, *_check(site, folder, wait_s, plan)]
-        log, waits = folder / "reframe.log", [""]
+    environment = f"^{places[0].environment}$"
+    words = [f"--system={name}:{part['name']}", "-p", environment]
+    return JobPlace(config, part["name"], words)
+
+
+def run_job(
+    place: JobPlace,
+    check: Sequence[str],
+    folder: Path,
+    tell: Callable[[str], None],
+    interrupts: Interrupts,
+    begun: Callable[[], bool],
+    tick: Callable[[], None] = lambda: None,
+) -> tuple[int, str]:
+    """Let ReFrame run a check in a job; none is left then.
+
+    `begun`: whether the job has begun, as its files show; `tick` is called once a second. Returns
+    ReFrame's exit status and why the job waited last. Raises MachineError, and Stopped.
+    """
+    tell(f"ReFrame submits a job to {place.partition}")
+    command = [find_reframe(), "-C", str(place.config), *place.words, *check]
+    waits = [""]
+    with closing(SlurmWatch(folder, tell)) as watch:
+        look_at_slurm = _watch(watch, tell, waits, begun)
+
+        def each_second() -> None:
+            look_at_slurm()
+            tick()
+
         try:
-            tick = _watch(folder, watch, tell, waits)
-            status = run_session(command, folder, log, interrupts, tick)
+            status = run_session(command, folder, folder / "reframe.log", interrupts, each_second)
         finally:
             client.cancel(folder)
-        return replace(collected(folder, status), limit=parse.limit_in(waits[-1]))
+    return status, waits[-1]
 
 
 def _check(site: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -> list[str]:
@@ -150,7 +195,7 @@ def _check(site: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -
 
 
 def _watch(
-    folder: Path, watch: SlurmWatch, tell: Callable[[str], None], waits: list[str]
+    watch: SlurmWatch, tell: Callable[[str], None], waits: list[str], begun: Callable[[], bool]
 ) -> Callable[[], None]:
     """What to do once a second: see whether Slurm answers, and tell why the job waits.
 
@@ -158,8 +203,8 @@ def _watch(
     """
 
     def tick() -> None:
-        answered = any(folder.glob("[0-9]*.json"))  # ReFrame may wait on without accounting
-        watch.look(time.monotonic(), begun=answered, finished=False)
+        # ReFrame may wait on without accounting.
+        watch.look(time.monotonic(), begun=begun(), finished=False)
         if watch.jobs and watch.waits != waits[-1]:
             if watch.waits and watch.waits not in waits:
                 tell(watch.waits)
@@ -168,14 +213,19 @@ def _watch(
     return tick
 
 
+def why_no_job(status: int, folder: Path) -> str | None:
+    """Why a job of ReFrame came to nothing, in one line; None if it came to its end."""
+    why = why_failed(status, folder)
+    if why and (refusal := parse.refusal(why)):
+        return f"Slurm refuses the job: {refusal}"
+    return why and why.removeprefix("ReFrame failed in 'sanity': sanity error: ")  # of the check
+
+
 def collected(folder: Path, status: int) -> JobLook:
     """What a job left in its folder; `status` is that of ReFrame."""
     files = sorted(folder.glob("[0-9]*.json"), key=lambda path: int(path.stem))
     job = next((case.get("jobid") for case in reported_cases(folder)), None)
-    why = why_failed(status, folder)
-    if why and (refusal := parse.refusal(why)):
-        why = f"Slurm refuses the job: {refusal}"
-    why = why and why.removeprefix("ReFrame failed in 'sanity': sanity error: ")  # of the check
+    why = why_no_job(status, folder)
     nodes = [_NODE.validate_json(path.read_bytes()) for path in files]
     trials = trial.read(folder)
     untried = trial.why_untried(folder) if (folder / _PLAN).exists() and not trials else None

@@ -7,25 +7,29 @@ terminal. Elsewhere a job has both (`injection_check`).
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TextIO
 
 from pydantic import TypeAdapter
 
 from conductor import injection, trial
+from conductor.agent.agent import node_name
 from conductor.injection import Request
+from nimc.campaign.plan import folders_in
+from nimc.cluster.in_job import job_place, run_job, why_no_job
 from nimc.cluster.trial import findings
 from records import checkout, injected, processes
 from records.checkout import python_main
 from records.errors import InputError, MachineError
 from records.files import make_named_folder
-from records.injected import Head
-from records.interrupts import Interrupts
+from records.injected import EndedBy, Head
+from records.interrupts import Interrupts, Stopped
 from records.last_words import quoted
 from records.machine.site import Machine
 from records.plan import BlockPlan, OriginPolicy
@@ -46,6 +50,11 @@ _TICK_S = 0.2
 _DEMAND = dict.fromkeys(("foreign_cpus", "steal_share", "frequency_drop", "foreign_share"))
 #: An uncontended rate that was measured beside an application may be far below a later one.
 _MAX_SHARE = 1e6
+#: Time of a job besides that of --for, seconds: until agents are connected, and their writers are
+#: measured alone with 1, 2, 4, ... queue pairs.
+_ALONE_S = 600.0
+_BY: dict[EndedBy, str] = {"failure": "the conductor was killed", "stop": "stopped by a signal"}
+_CHECK = Path(__file__).with_name("injection_check.py")
 _HEAD = TypeAdapter(Head)
 #: Set in an allocation, and in one of two components.
 _JOB, _HETEROGENEOUS = "SLURM_JOB_ID", "SLURM_JOB_NODELIST_HET_GROUP_0"
@@ -63,6 +72,8 @@ class Wish:
     origins: str | None = None
     command: Sequence[str] = ()
     length_s: float | None = None
+    #: How long a job may wait in the queue, seconds.
+    wait_s: float = 600.0
 
 
 @dataclass(frozen=True)
@@ -84,19 +95,26 @@ def inject(
     """
     processes.become_subreaper()
     make_named_folder(results)
-    with (
-        Interrupts() as interrupts,
-        tempfile.TemporaryDirectory(prefix=_FOLDER, dir=results.absolute()) as path,
-    ):
-        request = _request(site, wish, Path(path), output)
-        progress = Progress(Path(path), site, output, tell)
-        _run(request, Path(path), interrupts, progress)
-        return progress.outcome(interrupts)
+    with tempfile.TemporaryDirectory(prefix=_FOLDER, dir=results.absolute()) as path:
+        folder = Path(path)
+        request = _request(site, wish, folder, output)
+        progress = Progress(folder, site, request, tell)
+        with Interrupts(progress.takes_key) as interrupts:
+            if request.owner is not None:
+                _run_here(request, folder, interrupts, progress)
+            else:
+                with suppress(Stopped):  # what was written until then counts
+                    _run_in_job(request, site, wish, folder, interrupts, progress)
+            return progress.outcome(interrupts)
 
 
 def _request(site: Machine, wish: Wish, folder: Path, output: Path) -> Request:
-    """What the conductor is to do on this host. Raises InputError."""
-    plan, targets, origins = _planned(site, wish, folder)
+    """What the conductor is to do, on this host if it has an owner. Raises InputError."""
+    targets, origins = _named(site, wish)
+    here = site.origins.policy == "same_host" or _JOB in os.environ
+    plan = plan_of(site.with_origins(len(origins)) if origins else site, wish, folder)
+    if site.origins.policy != "same_host" and here:
+        plan = _in_allocation(plan, site, [*targets, *origins])
     return Request(
         block=plan,
         head=Head(
@@ -111,12 +129,55 @@ def _request(site: Machine, wish: Wish, folder: Path, output: Path) -> Request:
         output=str(output.absolute()),
         folder=os.getcwd(),
         length_s=wish.length_s,
-        group=os.getpgrp() if _in_foreground() else None,
-        owner=os.getpid(),
+        group=os.getpgrp() if here and _in_foreground() else None,
+        owner=os.getpid() if here else None,
     )
 
 
-def _run(request: Request, folder: Path, interrupts: Interrupts, progress: Progress) -> None:
+def _run_in_job(
+    request: Request,
+    site: Machine,
+    wish: Wish,
+    folder: Path,
+    interrupts: Interrupts,
+    progress: Progress,
+) -> None:
+    """Let a job run the conductor. Raises InputError, MachineError and Stopped."""
+    place = job_place(site.name, "--machine")
+    path, targets, origins = folder / "request.json", request.targets, request.origins
+    request.save(path)
+    pinned, named = site.origins, [*targets, *origins]
+    if origins:
+        pinned = site.with_origins(len(origins)).origins
+    if origins and pinned.policy != "same_job":
+        access = [*pinned.access, f"--nodelist={','.join(origins)}"]
+        pinned, named = pinned.model_copy(update={"access": access}), targets
+    values = {
+        "origins": pinned.model_dump_json(),
+        "targets": len(targets) or 1,
+        "named": ",".join(named),
+        "request": path,
+        "end": progress.logs / "block.json",
+        "max_pending_time": f"{max(1, round(wish.wait_s))}s",
+    }
+    if wish.length_s is not None:
+        values["time_limit"] = f"{round(wish.length_s + _ALONE_S)}s"
+    words = [
+        *("-c", str(_CHECK), "-r", f"--report-file={folder / 'reframe.json'}"),
+        *folders_in(folder),
+        *(word for name, value in values.items() for word in ("-S", f"Injection.{name}={value}")),
+    ]
+
+    def begun() -> bool:
+        return progress.head is not None
+
+    status, _ = run_job(place, words, folder, progress.tell, interrupts, begun, progress.look)
+    progress.look()
+    if progress.head is None:
+        raise MachineError(why_no_job(status, folder) or "the job left no record")
+
+
+def _run_here(request: Request, folder: Path, interrupts: Interrupts, progress: Progress) -> None:
     """Run the conductor here until it ends; nothing that it has started is left then."""
     argv = python_main("conductor.injection", str(folder / "request.json"))
     ends_with_this = processes.end_with(os.getpid())
@@ -140,29 +201,13 @@ def _run(request: Request, folder: Path, interrupts: Interrupts, progress: Progr
         while child.poll() is None:
             interrupts.wait(_TICK_S)
             progress.look()
-            _heed(child, interrupts, progress)
+            if interrupts.signum is not None:
+                child.terminate()
     finally:
         if child.poll() is None:
             child.kill()
         processes.end_descendants()
         child.wait()
-
-
-def _heed(child: subprocess.Popen[bytes], interrupts: Interrupts, progress: Progress) -> None:
-    """Do what a signal asks for.
-
-    Ctrl-C ends the writes as `--for` does. Beside a command it is the command's, which has it
-    already from the terminal.
-    """
-    if interrupts.last is None:
-        return
-    keys = progress.writes and interrupts.last in (signal.SIGINT, signal.SIGQUIT)
-    if keys and progress.command and _in_foreground():
-        return
-    if keys and interrupts.count == 1:
-        (progress.logs / injection.STOP).touch()
-    else:
-        child.terminate()
 
 
 def _in_foreground() -> bool:
@@ -176,12 +221,16 @@ class Progress:
     """What the conductor has left in its folder by now, told once."""
 
     def __init__(
-        self, folder: Path, site: Machine, output: Path, tell: Callable[[str], None]
+        self, folder: Path, site: Machine, request: Request, tell: Callable[[str], None]
     ) -> None:
         self._folder = folder
         self._site = site
-        self._output = output
-        self._tell = tell
+        self._output = Path(request.output)
+        self._in_terminal = request.group is not None
+        self.tell = tell
+        self._asked_to_stop = False
+        #: How much of a command's outputs in a job was shown, bytes.
+        self._shown = {injection.OUT: 0, injection.ERR: 0}
         self._told_trial = self._told_begin = self._told_reason = False
         self.logs = folder / "logs" / CASE / "0"
         self.head: Head | None = None
@@ -196,14 +245,31 @@ class Progress:
         """Whether there is a command."""
         return self.head is not None and bool(self.head.command)
 
+    def takes_key(self) -> bool:
+        """Take a key that stops: it ends the writes as `--for` does, the first time.
+
+        Beside a command it is the command's, which has it already from the terminal.
+        """
+        if not self.writes:
+            return False
+        if self.command and self._in_terminal:
+            return True
+        if self._asked_to_stop:
+            return False
+        self._asked_to_stop = True
+        (self.logs / injection.STOP).touch()
+        return True
+
     def begin(self, plan: BlockPlan) -> None:
         """Tell what begins, and where on a shared host."""
         cpus = ", ".join(map(str, plan.origin_cpus))
         cores = f" on processor {cpus} of this host: leave it to them" if cpus else ""
-        self._tell(f"starts the writers{cores}; first, they are measured alone")
+        self.tell(f"starts the writers{cores}; first, they are measured alone")
 
     def look(self) -> None:
-        """Tell what is new."""
+        """Tell what is new, and show what a command in a job has printed."""
+        self._show(injection.OUT, sys.stdout)
+        self._show(injection.ERR, sys.stderr)
         with suppress(OSError, ValueError):
             self.head = _HEAD.validate_json((self.logs / injected.HEAD).read_bytes())
         head = self.head
@@ -212,15 +278,24 @@ class Progress:
         if not self._told_trial and (self.logs / trial.FILE).exists():
             self._told_trial = True
             for row in findings(trial.read(self.logs), [], self._site):
-                self._tell(f"{row.what}: {row.detail}{row.remedy and f' -> {row.remedy}'}")
+                self.tell(f"{row.what}: {row.detail}{row.remedy and f' -> {row.remedy}'}")
             for note in head.notes:
-                self._tell(note)
+                self.tell(note)
         if self.writes and not self._told_begin:
             self._told_begin = True
-            self._tell(f"writes from {', '.join(head.origins)} to {', '.join(head.targets)}")
+            self.tell(f"writes from {', '.join(head.origins)} to {', '.join(head.targets)}")
         if self.writes and head.reason and not self._told_reason:
             self._told_reason = True
-            self._tell(f"not proven: {head.reason}")
+            self.tell(f"not proven: {head.reason}")
+
+    def _show(self, name: str, stream: TextIO) -> None:
+        """Show what is new in a file of the command's output, which has none in a terminal."""
+        with suppress(FileNotFoundError), (self.logs / name).open("rb") as file:
+            file.seek(self._shown[name])
+            new = file.read()
+            self._shown[name] += len(new)
+            stream.buffer.write(new)
+            stream.flush()
 
     def outcome(self, interrupts: Interrupts) -> Injected:
         """What came of it. Raises Stopped or MachineError if nothing was written."""
@@ -229,13 +304,13 @@ class Progress:
         if head is None or head.start_s is None:
             interrupts.check()
             raise MachineError(self._why())
-        if head.ended_by is None:
-            reason = head.reason or "the conductor was killed"
-            head = replace(head, ended_by="failure", proven=False, reason=reason)
+        if head.ended_by is None:  # the conductor did not come to its end
+            ended_by: EndedBy = "failure" if interrupts.signum is None else "stop"
+            reason = head.reason or f"{_BY[ended_by]} before it was checked"
+            head = replace(head, ended_by=ended_by, proven=False, reason=reason)
             injected.save_head(self.logs, head)
             injected.save(self.logs, self._output)
-        keys = interrupts.last in (signal.SIGINT, signal.SIGQUIT)
-        return Injected(head, None if keys else interrupts.last)
+        return Injected(head, interrupts.signum)
 
     def _why(self) -> str:
         """Why the conductor ended, if it says so, else what it printed last."""
@@ -245,23 +320,16 @@ class Progress:
         return quoted(log.read_text(errors="replace")) if log.exists() else "no word"
 
 
-def _planned(site: Machine, wish: Wish, folder: Path) -> tuple[BlockPlan, list[str], list[str]]:
-    """The plan of the writers, and the nodes that were named. Raises InputError."""
-    targets, origins = _named(site, wish)
-    with_nodes = site.with_origins(len(origins)) if origins else site
-    plan = plan_of(with_nodes, wish, folder)
-    if site.origins.policy == "same_host":
-        return plan, [], []
-    if _JOB not in os.environ:
-        where = f"site/{site.name}.yaml: origins.policy: {site.origins.policy}"
-        raise InputError(f"{where}: found outside an allocation; allowed: inside one")
+def _in_allocation(plan: BlockPlan, site: Machine, nodes: Sequence[str]) -> BlockPlan:
+    """The plan with agents on these nodes of the allocation, on all of its nodes without any."""
+    _nodes_of_job()
     policy: OriginPolicy = "hetjob" if _HETEROGENEOUS in os.environ else "same_job"
     component = site.origins.model_copy(update={"policy": policy})
     launcher = agent_launcher(component, site.network)
-    if policy == "same_job" and targets:
-        launcher.append(f"--nodelist={','.join([*targets, *origins])}")
+    if policy == "same_job" and nodes:
+        launcher.append(f"--nodelist={','.join(nodes)}")
     launcher.append("--export=ALL")  # a job may be submitted with --export=NONE
-    return replace(plan, origin_policy=policy, agent_launcher=launcher), targets, origins
+    return replace(plan, origin_policy=policy, agent_launcher=launcher)
 
 
 def _named(site: Machine, wish: Wish) -> tuple[list[str], list[str]]:
@@ -275,16 +343,24 @@ def _named(site: Machine, wish: Wish) -> tuple[list[str], list[str]]:
         policy = f"site/{site.name}.yaml: origins.policy: same_host"
         raise InputError(f"--to, --from: found; allowed with {policy}: neither, since it is a host")
     targets, origins = hostnames(wish.targets), hostnames(wish.origins)
-    components = [name for name in os.environ if name.startswith("SLURM_JOB_NODELIST")]
-    there = [node for name in components for node in hostnames(os.environ[name])]
+    job = _nodes_of_job() if _JOB in os.environ else [*targets, *origins]
     for option, nodes in (("--to", targets), ("--from", origins)):
-        absent = [node for node in nodes if node not in there]
-        if absent or not nodes:
-            allowed = f"allowed: nodes of the job: {', '.join(dict.fromkeys(there))}"
-            raise InputError(f"{option}: {', '.join(absent) or 'no node'} found; {allowed}")
+        if absent := [node for node in nodes if node not in job]:
+            allowed = f"allowed: nodes of the job: {', '.join(job)}"
+            raise InputError(f"{option}: {', '.join(absent)} found; {allowed}")
     if twice := sorted(set(targets) & set(origins)):
         raise InputError(f"--to, --from: both have {', '.join(twice)}; allowed: different nodes")
     return targets, origins
+
+
+def _nodes_of_job() -> list[str]:
+    """The nodes of the allocation. Raises InputError if this process is on none of them."""
+    components = [name for name in os.environ if name.startswith("SLURM_JOB_NODELIST")]
+    nodes = [*dict.fromkeys(each for name in components for each in hostnames(os.environ[name]))]
+    if node_name() not in nodes:
+        allowed = f"allowed: on a node of the job: {', '.join(nodes)}"
+        raise InputError(f"nimc inject runs on {node_name()}; {allowed}")
+    return nodes
 
 
 def plan_of(site: Machine, wish: Wish, folder: Path) -> BlockPlan:

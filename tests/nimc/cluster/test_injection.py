@@ -1,5 +1,6 @@
 """What `nimc inject` plans, and what it refuses."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.commands import Command
 from tests.records.machine.made import machine
 from tests.reframe_tests.command import script
 
+HOST = machine("same_host", injector="ucx")
 CLUSTER = machine("same_job", device="mlx5_0", interface="hsn0")
 
 
@@ -39,13 +41,6 @@ def test_what_is_refused(command: Command, tmp_path: Path, words: str, line: str
     assert command.refused(*given).startswith(line)
 
 
-def test_nodes_need_an_allocation(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    line = command.refused("inject", "--machine", "example_slurm")
-    assert line.startswith("site/example_slurm.yaml: origins.policy: ")
-    assert line.endswith("found outside an allocation; allowed: inside one")
-
-
 def test_only_the_writes_are_judged(tmp_path: Path) -> None:
     plan = injection.plan_of(CLUSTER, Wish(rate="25%"), tmp_path)
     (treatment,) = plan.treatments
@@ -66,6 +61,7 @@ def allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.Monkey
     for name in ("SLURM_JOB_ID", "SLURM_JOB_NODELIST"):
         monkeypatch.setenv(name, {"SLURM_JOB_ID": "7"}.get(name, "n[1-3]"))
     monkeypatch.delenv("SLURM_JOB_NODELIST_HET_GROUP_0", raising=False)
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
     return monkeypatch
 
 
@@ -123,6 +119,25 @@ def test_nodes_are_of_the_job(tmp_path: Path, targets: str, origins: str, line: 
     with pytest.raises(InputError) as refused:
         request(tmp_path, targets=targets, origins=origins)
     assert str(refused.value) == line
+
+
+def test_it_runs_on_a_node_of_the_job(tmp_path: Path, allocation: pytest.MonkeyPatch) -> None:
+    """Agents could not connect to another host, such as the one that asked for the job."""
+    allocation.setenv("SLURMD_NODENAME", "login1")
+    with pytest.raises(InputError) as refused:
+        request(tmp_path)
+    line = "nimc inject runs on login1; allowed: on a node of the job: n1, n2, n3"
+    assert str(refused.value) == line
+
+
+def test_outside_an_allocation_a_job_runs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    found = request(tmp_path, length_s=60.0)
+    assert (found.owner, found.group, found.streams) == (None, None, [])
+    assert found.block.origin_policy == "same_job"
+    assert injection._request(HOST, Wish(), tmp_path, tmp_path / "r").owner == os.getpid()
 
 
 @pytest.mark.parametrize(

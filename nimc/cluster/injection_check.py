@@ -1,0 +1,61 @@
+"""The check of `nimc inject` outside an allocation: the conductor of the writers in a job.
+
+ReFrame submits the job, with the options of the machine's configuration.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_before, sanity_function, variable
+from reframe.core.exceptions import SanityError
+
+from records.checkout import python_main
+from records.last_words import quoted
+from records.machine.site import Origins
+from records.slurm import options
+
+
+@rfm.simple_test
+class Injection(rfm.RunOnlyRegressionTest):
+    """Writers from origins to targets, and a command on the first target."""
+
+    descr = "writers beside a command"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    num_tasks_per_node = 1
+    #: `origins` as in a site file (JSON), the number of targets, and the nodes of the first
+    #: component that were named, joined with commas, or empty.
+    origins = variable(str)
+    targets = variable(int)
+    named = variable(str)
+    #: What the conductor is to do (`conductor.injection.Request`), and what it leaves at its end.
+    request = variable(str)
+    end = variable(str)
+
+    @run_before("run")
+    def start_conductor(self) -> None:
+        """Start it on the first node."""
+        origins = Origins.model_validate_json(self.origins)
+        both = origins.policy == "same_job"
+        self.num_tasks = self.targets + (origins.nodes if both else 0)
+        self.job.options += options.job_options(origins, nodelist=self.named)
+        self.env_vars |= options.STEP_ENVIRONMENT
+        self.job.launcher = getlauncher("local")()
+        conductor = python_main("conductor.injection", self.request)
+        self.executable, *self.executable_opts = map(shlex.quote, conductor)
+
+    @sanity_function
+    def conductor_ended(self) -> bool:
+        """Check that it has; else name what the job said last."""
+        if not Path(self.end).exists():
+            outputs = [Path(self.stagedir, str(name)) for name in (self.stdout, self.stderr)]
+            texts = [path.read_text(errors="replace") for path in outputs if path.exists()]
+            why = f"it had not started after {self.max_pending_time:g} s"
+            if texts:
+                why = quoted(*reversed(texts)) or "no output"
+            raise SanityError(f"job {self.job.jobid} ended as {self.job.state}: {why}")
+        return True
