@@ -20,10 +20,14 @@ from records import kernel_text
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-#: State of a listening socket in /proc/net/tcp.
-_LISTEN = "0A"
+#: States of a socket in /proc/net/tcp: it listens, or calls and has no answer; and the columns of
+#: its two ends.
+_LISTEN, _CALLS = "0A", "02"
+_LOCAL, _REMOTE = 1, 2
 #: A writer whose port another user has.
 TAKEN = "another process listens on port {port}: the writer would not have its own origin only"
+#: A writer whose passive side cannot be reached.
+UNANSWERED = "port {port} of {address} does not answer (TCP)"
 #: Between SIGTERM and SIGKILL, seconds.
 GRACE_S = 5.0
 #: The same for what is left when a program of ours ends.
@@ -224,23 +228,31 @@ def listener(port: int, pid: int) -> Literal["own", "other"] | None:
 
     `own` is the process `pid` or a descendant of it; anybody may listen on a port first.
     """
-    sockets = _listening(port)
+    sockets = _sockets(_LISTEN, _LOCAL, port)
     if not sockets:
         return None
-    return (
-        "own" if any(_holds(process, sockets) for process in (pid, *descendants(pid))) else "other"
-    )
+    return "own" if _family_holds(pid, sockets) else "other"
 
 
-def _listening(port: int) -> dict[str, int]:
-    """Inode -> user of each socket that listens on a port."""
+def calls(port: int, pid: int) -> bool:
+    """Whether a process, or a descendant of it, calls a TCP port that has not answered yet."""
+    sockets = _sockets(_CALLS, _REMOTE, port)
+    return bool(sockets) and _family_holds(pid, sockets)
+
+
+def _sockets(state: str, end: int, port: int) -> dict[str, int]:
+    """Inode -> user of each TCP socket in a state whose local or remote end has a port."""
     users = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in kernel_text.read(Path(table)).splitlines()[1:]:
             fields = line.split()
-            if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+            if fields[3] == state and int(fields[end].rpartition(":")[2], 16) == port:
                 users[fields[9]] = int(fields[7])
     return users
+
+
+def _family_holds(pid: int, sockets: Mapping[str, int]) -> bool:
+    return any(_holds(process, sockets) for process in (pid, *descendants(pid)))
 
 
 def _holds(pid: int, sockets: Mapping[str, int]) -> bool:

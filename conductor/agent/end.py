@@ -26,6 +26,8 @@ LISTEN_S = 0.02
 #: After how long one that listens where nothing shows it is taken to, seconds; its origin tries
 #: again a few times.
 _UNSEEN_S = 2.0
+#: How long an origin's call may be without an answer, seconds: TCP has called four times by then.
+_UNANSWERED_S = 10.0
 #: A writer that may be held after a row only is held within this time after it printed one,
 #: seconds, or at the latest after so many rows: perftest sleeps for 1 s, then measures the clock.
 _SOON_S = 0.75
@@ -87,8 +89,10 @@ class End:
             self._begin(self._listen())
         elif self.meter and not self.injector.writes:
             self.meter.start()
-        elif self.injector.row_source(self.writer) == "counter":
-            self._begin(self._count())
+        else:
+            self._begin(self._call())
+            if self.injector.row_source(self.writer) == "counter":
+                self._begin(self._count())
 
     def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -303,6 +307,17 @@ class End:
                 self._send(News(self.index, listening=True))
                 return
             await asyncio.sleep(LISTEN_S)
+
+    async def _call(self) -> None:
+        """Report that the passive side does not answer; its program may wait for minutes."""
+        port, answered_s = self.writer.port, clock.now_s()
+        while self.process.returncode is None and self._last_row_s is None:
+            if not processes.calls(port, self.process.pid):
+                answered_s = clock.now_s()
+            elif clock.now_s() - answered_s > _UNANSWERED_S:
+                self._ended(processes.UNANSWERED.format(port=port, address=self.writer.address))
+                return
+            await asyncio.sleep(COUNT_S)
 
     async def _count(self) -> None:
         """Rows of a writer that prints none: the bytes that passed its origin's device."""

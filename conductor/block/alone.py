@@ -196,6 +196,7 @@ class AloneRates:
         await runner.writers.silence(writes, states)
         ended_s = time.monotonic() - ending_s
         self._require(writes, states, number)
+        self._require_bytes(writes, states)
         self.series[writes] = replace(observed, writers=[state.series.copy() for state in states])
         # Between two runs, the first one's writers stop; then the second's start, or go on, and
         # report what they must. A start has one row; of held writers the first does not count.
@@ -222,10 +223,18 @@ class AloneRates:
             needed_s=ended_s + needed_s,
         )
 
+    def _require_bytes(self, writes: Writes, states: Sequence[WriterState]) -> None:
+        """Raise BlockError if a writer reports that it writes nothing."""
+        for state in states:
+            if not any(row.rate_b_s for row in state.rows):
+                who, rows = _who(writes, state), len(state.rows)
+                reason = f"{who} wrote nothing in its first rows ({rows} of 0 B/s)"
+                raise BlockError("injector_never_ready", reason)
+
     def _require(self, writes: Writes, states: Sequence[WriterState], rows: int) -> None:
         """Raise BlockError if a writer has ended, or has not reported so many rows."""
         for state in states:
-            who = f"writer {state.number} ({writes.injector}, {state.writer.origin})"
+            who = _who(writes, state)
             if state.ended:
                 raise BlockError("injector_never_ready", f"{who}: {state.ended}")
             if len(state.rows) < rows:
@@ -234,3 +243,7 @@ class AloneRates:
                 said = quoted(log.read_text(errors="replace")) if log.is_file() else ""
                 reason = f"{who} reported no rate in {over_s:.0f} s{said and f': {said}'}"
                 raise BlockError("injector_never_ready", reason)
+
+
+def _who(writes: Writes, state: WriterState) -> str:
+    return f"writer {state.number} ({writes.injector}, {state.writer.origin})"

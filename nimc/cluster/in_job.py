@@ -19,7 +19,8 @@ from conductor.injectors import INJECTORS
 from conductor.trial import Trial
 from nimc.campaign.plan import folders_in
 from nimc.cluster import trial
-from nimc.cluster.node_look import LookedAt
+from nimc.cluster.faults import LOCKED_MEMORY
+from nimc.cluster.node_look import JOB_STATE, LookedAt
 from nimc.possible.finding import Finding, gap, required
 from nimc.possible.needs import peculiarities, used_devices
 from nimc.possible.reframe import find_reframe
@@ -32,6 +33,7 @@ from records.errors import InputError, MachineError
 from records.files import make_named_folder, private_lock
 from records.groups import grouped
 from records.interrupts import Interrupts
+from records.kernel_text import read as read_text
 from records.machine import fabrics
 from records.machine.devices import named
 from records.machine.site import Machine
@@ -45,6 +47,8 @@ _JOB = "job on nodes"
 _PLAN = "trial-plan.json"
 _CHECK = Path(__file__).with_name("node_look_check.py")
 _NODE = TypeAdapter(LookedAt)
+#: Buffers of several writers, and of an MPI, take less, bytes.
+_LOCKED_B = 2**30
 
 
 @dataclass(frozen=True)
@@ -228,7 +232,9 @@ def collected(folder: Path, status: int) -> JobLook:
     why = why_no_job(status, folder)
     nodes = [_NODE.validate_json(path.read_bytes()) for path in files]
     trials = trial.read(folder)
-    untried = trial.why_untried(folder) if (folder / _PLAN).exists() and not trials else None
+    state = read_text(folder / JOB_STATE)
+    unfinished = not trials or "TIMEOUT" in state
+    untried = trial.why_untried(folder, state) if (folder / _PLAN).exists() and unfinished else None
     return JobLook(job, why, nodes, trials, untried)
 
 
@@ -294,6 +300,9 @@ def _of_node(node: LookedAt, site: Machine) -> Iterator[Finding]:
         yield replace(row, what=f"{row.what} on nodes")
     yield from _counters(node, site)
     device = named(site.device, node.host.rdma) if site.device else None
+    if device and node.lockable_b is not None and node.lockable_b < _LOCKED_B:
+        detail = f"{node.lockable_b / 2**20:g} MiB may be locked (`ulimit -l`): writers lock theirs"
+        yield gap("locked memory on nodes", detail, LOCKED_MEMORY.remedy)
     fabric = fabrics.FABRICS.get(device.transport) if device else None
     missing = INJECTORS[site.injector].lacks(fabric) or node.injectors[site.injector]
     lack, _, remedy = (missing or "").partition(": ")

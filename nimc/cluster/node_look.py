@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import resource
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from conductor import counters, wire
 from conductor.agent.agent import node_name
+from conductor.counters import Reading
 from conductor.injectors import INJECTORS
+from records import kernel_text
 from records.errors import MachineError
 from records.files import private_lock, replace_text
 from records.machine import devices, host
 from records.machine.host import Host
+
+#: File in the folder of the job: Slurm's state of it at its end.
+JOB_STATE = "job-state"
+#: The capability to lock any amount of memory: where the kernel shows it, and its bit in `CapEff`.
+_STATUS, _CAP_IPC_LOCK = Path("/proc/self/status"), 14
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,8 @@ class LookedAt:
     uncounted: dict[str, str] = field(default_factory=dict)
     #: Index of the GID that the writers' device has for the agents' interface; None: none of RoCE.
     gid_index: int | None = None
+    #: Memory that a step may lock, bytes; None: any amount.
+    lockable_b: int | None = None
 
 
 def main() -> None:
@@ -56,7 +67,13 @@ def look(folder: Path, device: str | None, interface: str | None, paths: list[st
     """What this node has; `folder`: of the job, `paths`: to be seen."""
     here = host.detect()
     names = {*(of.name for of in here.rdma), *(of.name for of in here.interfaces)}
-    readings = {name: counters.read(name, "received") for name in sorted(names)}
+    counted, uncounted = dict[str, str](), dict[str, str]()
+    for entry in sorted(names):
+        reading = counters.read(entry, "received")
+        if reading and reading.bytes_b is not None:
+            counted[entry] = reading.name
+        else:
+            uncounted[entry] = _why_uncounted(entry, reading)
     return LookedAt(
         name=node_name(),
         host=here,
@@ -64,10 +81,25 @@ def look(folder: Path, device: str | None, interface: str | None, paths: list[st
         sees_lock=_sees(folder / "lock"),
         addresses={of.name: _address(of.name) for of in here.interfaces},
         injectors={name: injector.missing(device) for name, injector in INJECTORS.items()},
-        counters={name: reading.name for name, reading in readings.items() if reading},
-        uncounted={name: counters.why_none(name) for name in names if not readings[name]},
+        counters=counted,
+        uncounted=uncounted,
         gid_index=devices.gid_index(device, interface) if device else None,
+        lockable_b=_lockable_b(),
     )
+
+
+def _why_uncounted(device: str, reading: Reading | None) -> str:
+    if reading is None:
+        return counters.why_none(device)
+    return f"{reading.name} has stopped at its largest value (`perfquery -R` resets it)"
+
+
+def _lockable_b() -> int | None:
+    """Memory that this process may lock; None: any amount."""
+    limit_b, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    effective = re.search(r"^CapEff:\s*([0-9a-f]+)$", kernel_text.read(_STATUS), re.MULTILINE)
+    has_capability = effective is not None and int(effective[1], 16) >> _CAP_IPC_LOCK & 1
+    return None if has_capability or limit_b == resource.RLIM_INFINITY else limit_b
 
 
 def _sees(lock_file: Path) -> bool:

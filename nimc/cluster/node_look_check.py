@@ -13,6 +13,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before, sanity_function, variable
 from reframe.core.exceptions import SanityError
 
+from nimc.cluster.node_look import JOB_STATE
 from records.checkout import python_main
 from records.last_words import quoted
 from records.machine.site import Origins
@@ -60,6 +61,7 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     @sanity_function
     def all_nodes_answered(self) -> bool:
         """Check that every node has answered; else name what the job said last."""
+        Path(self.folder, JOB_STATE).write_text(str(self.job.state))
         answered = len(list(Path(self.folder).glob("[0-9]*.json")))
         if answered < self.nodes:
             outputs = [Path(self.stagedir, str(name)) for name in (self.stdout, self.stderr)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from conductor import trial
 from conductor.injectors import INJECTORS, get
 from conductor.trial import Trial
+from nimc.cluster.faults import fault_in
 from nimc.cluster.node_look import LookedAt
 from nimc.possible.finding import Finding, gap
 from records.errors import InputError
@@ -77,13 +78,14 @@ def read(folder: Path) -> list[Trial]:
         return []
 
 
-def why_untried(folder: Path) -> str:
-    """Why a trial did not come to its end, in one line."""
+def why_untried(folder: Path, state: str = "") -> str:
+    """Why a trial did not come to its end, in one line; `state`: Slurm's, of its job."""
     try:
         block = json.loads((logs_of(folder) / "block.json").read_bytes())
         return str(block["reason"])
     except (OSError, ValueError, LookupError):
-        return "the trial left no result"
+        ended = f"; the job ended as {state}" if state else ""
+        return f"the trial left no result{ended}"
 
 
 # What it shows, a line each.
@@ -107,8 +109,13 @@ def findings(
 
 def _finding(one: Trial, what: str, nodes: Sequence[LookedAt], site: Machine) -> Finding:
     if one.failure:
-        return gap(what, one.failure, needed=True)
+        fault = fault_in(one.failure)
+        detail = f"{fault.name}: {one.failure}" if fault else one.failure
+        return gap(what, detail, fault.remedy if fault else "", needed=True)
     detail = "; ".join(_details(one, nodes, site))
+    if still := _standing(one):
+        remedy = f"name the `device` that carries the writes in site/{site.name}.yaml"
+        return gap(what, f"{still}; {detail}", remedy, needed=True)
     unproven = any(record.proof == "unproven" for record in one.writers)
     share = _link_share(one.writers, site)
     if one.rejection:
@@ -138,6 +145,14 @@ def _details(one: Trial, nodes: Sequence[LookedAt], site: Machine) -> Iterator[s
     gids = [f"{node.name} {node.gid_index}" for node in nodes if node.gid_index is not None]
     if gids:
         yield f"GID index: {', '.join(gids)}"
+
+
+def _standing(one: Trial) -> str:
+    """That the target's counter stood still while writers wrote; empty if it did not."""
+    for record in one.writers:
+        if record.counted_b == 0 and record.bytes_b > 0:
+            return f"a counter that stands still: {record.counter} at {record.target}"
+    return ""
 
 
 def _link_share(records: Sequence[WriterRecord], site: Machine) -> float | None:

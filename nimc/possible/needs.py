@@ -290,11 +290,11 @@ def used_devices(here: Host, site: Machine) -> Iterator[Finding]:
     """Whether a host has each device and rail of the site file, with an active port."""
     listed = [f"{of.name} at {of.pci}" if of.pci else of.name for of in here.rdma]
     there = ", ".join([*listed, *(interface.name for interface in here.interfaces)]) or "none"
-    remedy = f"device and rails in site/{site.name}.yaml"
+    remedy = f"bring its link up, or correct device and rails in site/{site.name}.yaml"
     for name in site.devices:
         device = devices.named(name, here.rdma)
         interface = next((of for of in here.interfaces if of.name == name), None)
-        detail, lack = "", f"neither an RDMA device nor an interface; there are: {there}"
+        detail, lack = "", f"no RDMA device and no interface that is up; there are: {there}"
         if device:
             kind = f"{device.transport} at {device.pci}" if device.pci else device.transport
             detail = ", ".join([kind, *map(port_words, device.ports)])

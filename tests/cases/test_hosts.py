@@ -308,7 +308,7 @@ def test_interfaces_of_different_names_are_said(tmp_path):
             *(
                 "mlx5_0",
                 "missing",
-                f"b: neither an RDMA device nor an interface; there are: ibp12s0 at {AT}, ",
+                f"b: no RDMA device and no interface that is up; there are: ibp12s0 at {AT}, ",
             ),
         ),
         (
@@ -317,7 +317,7 @@ def test_interfaces_of_different_names_are_said(tmp_path):
         ),
         (
             lambda: names_of_case({"a": AT, "b": OTHER}),
-            *(AT, "missing", f"nor an interface; there are: ibp12s0 at {OTHER}, "),
+            *(AT, "missing", f"no interface that is up; there are: ibp12s0 at {OTHER}, "),
         ),
         # One name for two devices.
         (

@@ -1,13 +1,17 @@
 import asyncio
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from conductor import messages
 from conductor.agent.agent import Agent
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from conductor.injectors.spin import Spin
+from conductor.injectors.ucx import Ucx
 from records import processes
 from tests.conductor.conftest import LOGS
 
@@ -64,6 +68,49 @@ def test_whose_port_it_is():
     finally:
         holder.communicate()
     assert processes.listener(port, os.getpid()) is None
+
+
+@contextmanager
+def _silent_port() -> Iterator[int]:
+    """A port of 127.0.0.1 that does not answer, as behind a firewall: its queue is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as stack:
+        for _ in range(3):
+            caller = stack.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(server.getsockname())
+        yield server.getsockname()[1]
+
+
+def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatch, tmp_path):
+    """TCP calls for two minutes, and the program says nothing meanwhile."""
+    monkeypatch.setattr("conductor.agent.end._UNANSWERED_S", 0.2)
+    monkeypatch.setattr("conductor.agent.end.COUNT_S", 0.05)
+    sent = []
+    call = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])))"
+
+    class Caller(Ucx):
+        def origin_command(self, writer):
+            return [sys.executable, "-c", call, str(writer.port)]
+
+    async def talk(port):
+        agent = Agent(None, LOGS)
+        agent._send = sent.append
+        writer = Writer(0, "n", "n", "127.0.0.1", port, 65536)
+        INJECTORS["caller"] = Caller()
+        await agent._start(messages.StartEnd("origin", "caller", writer, str(tmp_path / "log")))
+        while not any(news.ended for news in sent):
+            await asyncio.sleep(0.01)
+        await agent._stop()
+
+    try:
+        with _silent_port() as port:
+            assert processes.calls(port, os.getpid())
+            asyncio.run(asyncio.wait_for(talk(port), 30))
+    finally:
+        del INJECTORS["caller"]
+    reason = f"origin side ended: port {port} of 127.0.0.1 does not answer (TCP)"
+    assert sent[0].ended == reason
+    assert not processes.calls(port, os.getpid())
 
 
 def test_a_writer_whose_port_a_stranger_has_ends_with_that_reason(tmp_path):

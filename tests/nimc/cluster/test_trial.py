@@ -109,3 +109,18 @@ def test_a_trial_that_did_not_end_says_why(tmp_path):
     logs.mkdir(parents=True)
     (logs / "block.json").write_text(json.dumps({"state": "agent_failed", "reason": "no agent"}))
     assert trial.why_untried(tmp_path) == "no agent"
+
+
+def test_a_job_that_its_time_limit_ended_says_so(tmp_path):
+    assert trial.why_untried(tmp_path, "TIMEOUT,TIMEOUT") == (
+        "the trial left no result; the job ended as TIMEOUT,TIMEOUT"
+    )
+
+
+def test_a_counter_that_stands_still_is_named_first():
+    found = row(writers=[writer(counted_b=0.0)], rejection="writer 0 wrote nothing for 2.8 s")
+    assert (found.state, found.needed) == ("missing", True)
+    assert found.detail.startswith(
+        "a counter that stands still: rdma:mlx5_0/1 at n1; 24.00 GB/s, 96% of the link"
+    )
+    assert "`device` that carries the writes in site/box.yaml" in found.remedy

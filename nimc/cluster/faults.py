@@ -1,0 +1,69 @@
+"""What keeps writers from writing: how it shows in the words of a trial, and what to do.
+
+The words are of perftest, UCX, MPI, Slurm, or of this project; `tests/captures` has most of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from records.slurm.options import launcher
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One kind of fault."""
+
+    #: In a few words.
+    name: str
+    #: Pattern of what is printed.
+    words: str
+    remedy: str
+
+
+LOCKED_MEMORY = Fault(
+    "too little locked memory",
+    r"[Cc]ouldn't allocate MR|[Ff]ailed to create (?:MR|mr)|ibv_reg_(?:dmabuf_)?mr\b"
+    r"|ibv_create_cq\(.*Cannot allocate memory|RLIMIT_MEMLOCK|locked memory",
+    "let steps lock memory: LimitMEMLOCK=infinity of slurmd's unit, and"
+    " PropagateResourceLimitsExcept=MEMLOCK in slurm.conf",
+)
+#: The first whose words are found is named.
+FAULTS = (
+    Fault(
+        "a firewall, or no route",
+        r"does not answer \(TCP\)|Connection refused|Connection timed out|No route to host",
+        "let nodes reach ports 20000 to 32003 of each other over `interface` (TCP)",
+    ),
+    LOCKED_MEMORY,
+    Fault(
+        "a device that is down",
+        r"Port number \d+ state is|no active port|tcp/\S+ - not available"
+        r"|network device '\S+' is not available|PSM2? (?:can't open|was unable to)",
+        "bring its port or link up on that node, or name another `device`",
+    ),
+    Fault(
+        "a GID or an MTU that does not fit",
+        r"[Ff]ailed to modify QP \S+ to RTR|[Ii]nvalid (?:GID|gid)|ibv_modify_qp.* failed",
+        "leave --gid-index and -m out of `perftest_options`: a GID that fits is chosen",
+    ),
+    Fault(
+        "packets that do not arrive",
+        r"wrote nothing in its first rows|[Rr]etry (?:count )?exceeded"
+        r"|Failed status 1[23]: .*(?:syndrom|vend)|Endpoint timeout",
+        "let RoCE pass (UDP port 4791), in its lossless class (--tclass in `perftest_options`)",
+    ),
+    Fault(
+        "an MPI that Slurm's PMI does not start",
+        r"direct launched using|unsupported PMI|ranks? found, 2 are needed|PMI_\w+ returned"
+        r"|pmix_\w+ failed|PMIX ERROR|Only allocated \d+ nodes asked for",
+        f"`make -B -C conductor/mpi_put LAUNCHER='{launcher('TYPE')}'`; `{launcher('list')}` has"
+        " types (Open MPI: pmix, MPICH: pmi2)",
+    ),
+)
+
+
+def fault_in(words: str) -> Fault | None:
+    """The fault that a program's words show."""
+    return next((fault for fault in FAULTS if re.search(fault.words, words)), None)

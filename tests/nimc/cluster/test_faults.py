@@ -1,0 +1,144 @@
+"""Planted faults: what a trial makes of what real programs printed under them.
+
+The programs are stand-ins which print that; the trial is that of `nimc doctor --in-job`, run on
+this host. `tests/nimc/minicluster/test_planted.py` plants faults for real.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nimc.cluster import faults, in_job, trial
+from nimc.cluster.in_job import JobLook
+from nimc.possible.finding import Finding
+from records.checkout import ROOT
+from records.machine.site import Machine
+from tests.captures import CAPTURES
+from tests.nimc.checkouts import program
+from tests.nimc.cluster.made import FAST, node
+from tests.records.machine.made import machine
+
+PERFTEST = CAPTURES / "perftest"
+#: Prints a capture as one end, waits if it is the end of a program that does not end, or fails.
+STAND_IN = f"""\
+exec {sys.executable} - {PERFTEST} "$@" <<'PYTHON'
+import os, socket, sys, time
+from pathlib import Path
+
+folder, name, *words = sys.argv[1:2] + [os.environ["CAPTURE"]] + sys.argv[2:]
+is_target = words[-1].startswith("-") or words[-2].startswith("-")
+port = int(words[words.index("-p") + 1])
+capture = Path(folder, name + (".server.txt" if is_target else ".client.txt"))
+lasts = name == "udp_dropped"
+if is_target and (lasts or not capture.exists()):
+    server = socket.create_server(("", port))
+    server.accept()
+    time.sleep(300)
+for line in capture.read_text().splitlines():
+    print(line, flush=True)
+    if lasts and line.split()[:2] == ["65536", "0"]:
+        time.sleep(0.3)
+sys.exit(1)
+PYTHON
+"""
+
+
+def tried(folder: Path, site: Machine, capture: str) -> Finding:
+    """The row of writes by perftest, of a trial of stand-ins on this host."""
+    program(folder / "bin", "ib_write_bw", STAND_IN)
+    plan = trial.plan_of(site, folder)
+    plan.save(folder / "plan.json")
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "CAPTURE": capture}
+    command = [sys.executable, "-m", "conductor.trial", str(folder / "plan.json")]
+    subprocess.run(command, env=environment, cwd=folder, check=True, timeout=300)
+    rows = trial.findings(trial.read(folder), [node("n1", FAST)], site)
+    (row,) = (row for row in rows if row.what == "writes by perftest")
+    return row
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("capture", "begin", "words", "remedy"),
+    [
+        (
+            *("gid_absent", "a GID or an MTU that does not fit: writer 0 (perftest, "),
+            *("Failed to modify QP 17 to RTR; Unable to Connect", "--gid-index"),
+        ),
+        (
+            *("memlock", "too little locked memory: writer 0 (perftest, "),
+            *("Couldn't allocate MR", "LimitMEMLOCK=infinity"),
+        ),
+        (
+            *("port_down", "a device that is down: writer 0 (perftest, "),
+            *("(before it: Port number 1 state is Down)", "bring its port or link up"),
+        ),
+        (
+            *("udp_dropped", "packets that do not arrive: writer 0 (perftest, "),
+            *("wrote nothing in its first rows (", "UDP port 4791"),
+        ),
+    ],
+)
+def test_a_planted_fault_is_named_in_one_line_with_what_to_do(
+    tmp_path, capture, begin, words, remedy
+):
+    row = tried(tmp_path, machine("same_host", injector="perftest"), capture)
+    assert (row.state, row.needed) == ("missing", True)
+    assert row.detail.startswith(begin)
+    assert words in row.detail
+    assert "\n" not in row.detail
+    assert remedy in row.remedy
+
+
+#: Words of programs, and the fault; those of public reports are in `tests/cases`.
+WORDS = {
+    "port 20003 of 10.77.25.1 does not answer (TCP)": "a firewall, or no route",
+    "client failed. connect() failed: Connection refused": "a firewall, or no route",
+    'The application appears to have been direct launched using "srun", but OMPI was not built'
+    " with SLURM's PMI support and therefore cannot": "an MPI that Slurm's PMI does not start",
+    "1 ranks found, 2 are needed: is the launcher that of its MPI?": (
+        "an MPI that Slurm's PMI does not start"
+    ),
+    "Runtime environment uses unsupported PMI version PMIx. Aborting.": (
+        "an MPI that Slurm's PMI does not start"
+    ),
+    "PMI_KVS_Put returned -1": "an MPI that Slurm's PMI does not start",
+    "srun: error: Only allocated 1 nodes asked for 2": "an MPI that Slurm's PMI does not start",
+    "no active messages transport to <no debug data>: self/memory - iface mismatch, tcp/eth1 - not"
+    " available; ucp_ep_create() failed: Destination is unreachable": "a device that is down",
+    "PSM2 can't open hfi unit: -1 (err=23)": "a device that is down",
+    "ibv_create_cq(cqe=4096) failed: Cannot allocate memory": "too little locked memory",
+    "Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)": (
+        "packets that do not arrive"
+    ),
+    "Completion with error at client; Failed status 12: wr_id 0 syndrom 0x81": (
+        "packets that do not arrive"
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "name"), WORDS.items())
+def test_words_of_programs_show_a_fault(words, name):
+    fault = faults.fault_in(f"writer 0 (x, n2): origin side ended: {words}")
+    assert fault
+    assert fault.name == name
+
+
+@pytest.mark.parametrize(
+    "words", ["exit status 7", "Couldn't create QP", "Invalid communicator", "out of memory"]
+)
+def test_other_words_show_none(words):
+    assert faults.fault_in(words) is None
+
+
+def test_memory_that_a_step_may_not_lock_is_said_of_rdma_alone():
+    looked = JobLook("7", None, [node(name, FAST, lockable_b=64 * 1024) for name in ("a", "b")])
+    rows = {row.what: row for row in in_job.findings(looked, machine(device="mlx5_0"))}
+    row = rows["locked memory on nodes"]
+    assert (row.state, row.detail.startswith("a, b: 0.0625 MiB may be locked")) == ("limited", True)
+    assert "LimitMEMLOCK=infinity" in row.remedy
+    rows = {row.what: row for row in in_job.findings(looked, machine(device="eno1"))}
+    assert "locked memory on nodes" not in rows
