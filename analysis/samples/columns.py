@@ -29,7 +29,7 @@ from records.errors import InputError
 from records.files import replace
 from records.json_limits import refuse_deep, refuse_long
 from records.sample import NAME, Sample
-from records.sample_rules import WRITER, check, raise_first_fault
+from records.sample_rules import check
 
 #: Of a file that is parsed at once, and how many such pieces are parsed at a time: each takes about
 #: seven times its text, so one per core would need gigabytes on a large host, and polars has
@@ -241,19 +241,16 @@ def _is_object(text: bytes) -> bool:
 def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     """The rows of the piece's lines, those of their writers, and those of their conditions."""
     refuse_deep(piece.text, piece.path, piece.first_line)
+    check(piece.text, piece.path, piece.first_line)
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
         frame, *nested = _flatten(raw, piece.first_row)
     except pl.exceptions.PolarsError as error:
-        raise_first_fault(piece.text, piece.path, piece.first_line)
         first, *_ = str(error).splitlines()
         raise InputError(f"{piece.path}:{piece.first_line}: {first}") from error
-    if raw.height != piece.lines:
-        raise_first_fault(piece.text, piece.path, piece.first_line)
-    check(frame, piece.path, piece.first_line)
     writers, conditions = map(_with_shared_nulls, nested)
-    return _with_shared_nulls(frame.drop("incomplete")), writers, conditions
+    return _with_shared_nulls(frame), writers, conditions
 
 
 def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
@@ -283,7 +280,7 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         pl.col(*_WRITER_NAMES).fill_null(""),
         pl.col("writers").fill_null(0),
         pl.col("writer_figures").fill_null(value=True),
-        pl.col("same_host", "incomplete").fill_null(value=False),
+        pl.col("same_host").fill_null(value=False),
     )
     return flat, writers, nodes
 
@@ -309,7 +306,6 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         share=pl.when(col("message_b") > 0).then(share),
         plausible=pl.all_horizontal(col(name).is_between(0, MOST) for name in _FIGURES)
         & col("rate_before_b_s").fill_null(0.0).is_between(0, MOST),
-        incomplete=pl.any_horizontal(col(name).is_null() for name in WRITER),
         counted=col("counted_b") / col("counted_s"),
         within=col("origin") == col("target"),
     )
@@ -340,7 +336,6 @@ def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
         observed_share=col("observed_share").min(),
         unobserved_s=col("unobserved_s").max(),
         cpu_share=col("cpu_share").min(),
-        incomplete=col("incomplete").any(),
     )
     return summed.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))
 

@@ -1,10 +1,13 @@
 """Samples as columns: what is summed up, what survives, and bad lines by their place."""
 
 import json
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import pydantic
 import pytest
 
 from analysis.samples import columns
@@ -12,7 +15,7 @@ from analysis.samples.columns import read_run, read_samples
 from analysis.samples.counts import read_counts
 from analysis.samples.pairs import Kind, kinds
 from records.errors import InputError
-from records.sample import WriterRecord
+from records.sample import DeviceBytes, NodeConditions, Sample, TimetableRecord, WriterRecord
 from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
 
 
@@ -148,21 +151,20 @@ def test_a_torn_last_line_is_ignored_and_reported(
         (_record(fom="fast"), "fom: "),
         (_record(block=1.5), "block: "),
         (_record(warmup="perhaps"), "warmup: "),
-        (_record(writers=[{"injector": "ucx"}]), "allowed: a list of objects with injector,"),
-        (_record(outcome="fine"), "outcome: 'fine' found; allowed: one of kept, rejected"),
-        (_record(arm=None), "arm: None found"),
+        (_record(writers=[{"injector": "ucx"}]), "writers.0.origin: missing"),
+        (_record(outcome="fine"), "outcome: 'fine' found; allowed: 'kept', 'rejected'"),
+        (_record(arm=None), "arm: nothing found; allowed: text"),
         (_record(fom=None), "'kept'"),
         (_record(fom=0.0), "'kept'"),
         (_record(schema=7), "schema: 7 found; allowed: 6; nimc 0.1.0 (commit f7826cd1) reads old"),
         (_record(schema=5), "schema: 5 found; allowed: 6; nimc 0.1.0"),
         (_record(schema=None), "schema: None found; allowed: 6"),
-        (_record(role=None), "role: None found"),
+        (_record(role=None), "role: nothing found; allowed: '"),
         (_record(schema=5, block="of wood"), "schema: 5 found; allowed: 6"),
-        *((_record(factors=bad), "factors: ") for bad in ("x", [1], {"rate": [1]}, {"rate": None})),
-        *(
-            (_record(fom_extra=bad), "fom_extra: ")
-            for bad in ("x", [1], {"c": "4"}, {"c": None}, {"c": [4]}, {"c": True})
-        ),
+        *((_record(factors=bad), "factors: ") for bad in ("x", [1])),
+        *((_record(factors={"rate": bad}), "factors.rate") for bad in ([1], None)),
+        *((_record(fom_extra=bad), "fom_extra: ") for bad in ("x", [1])),
+        *((_record(fom_extra={"c": bad}), "fom_extra.c: ") for bad in ("4", None, [4], True)),
     ],
 )
 def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, bad: str, words: str) -> None:
@@ -206,3 +208,89 @@ def test_optional_fields_may_be_absent(tmp_path: Path, reason: str) -> None:
 )
 def test_kinds_of_reasons(lost: list[tuple[str, str]], expected: list[Kind]) -> None:
     assert kinds(lost) == expected
+
+
+# The rules of a sample are its record's: what the model refuses, the reader refuses at that field.
+
+
+def _full() -> dict[str, Any]:
+    """A sample in which every nested record occurs."""
+    record = {**samples(STREAM, pairs=1)[1].as_dict(), "fom_extra": {"copy_b_s": 1.0}}
+    record["writers"] = [asdict(WriterRecord("ucx", "a", "b", "RoCE", 8, None, 1.0, 1.0, 1.0, 8.0))]
+    record["timetable"] = asdict(TimetableRecord(1, 0.5, 0.1, 0.05, 5, 1, 1))
+    device = DeviceBytes("m0", 1, 2)
+    record["conditions"] = [asdict(NodeConditions("a", 9.0, devices=[device]))]
+    return record
+
+
+#: Record -> where `_full` has it.
+_WITHIN: dict[Any, tuple[str | int, ...]] = {
+    Sample: (),
+    WriterRecord: ("writers", 0),
+    TimetableRecord: ("timetable",),
+    NodeConditions: ("conditions", 0),
+    DeviceBytes: ("conditions", 0, "devices", 0),
+}
+_ABSENT = object()
+
+
+def _wrong(hint: Any) -> list[object]:
+    """Values that are not of a type."""
+    if get_origin(hint) is Annotated:
+        return _wrong(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        types = [part for part in get_args(hint) if part is not NoneType]
+        return _wrong(types[0])
+    if get_origin(hint) is Literal:
+        return ["sideways", 5]
+    if get_origin(hint) is list:
+        return [{}, "x", 5]
+    if get_origin(hint) is dict:
+        return [[], "x", 5, {"a": []}]
+    wrong: dict[Any, list[object]] = {int: ["x", 1.5], float: ["x", []], str: [5, []]}
+    return wrong.get(hint, ["x", 5])
+
+
+def _bad_samples() -> Iterator[Any]:
+    for record, within in _WITHIN.items():
+        hints = get_type_hints(record, include_extras=True)
+        for item in fields(record):
+            values = _wrong(hints[item.name])
+            if NoneType not in get_args(hints[item.name]):
+                values.append(None)
+            if item.default is MISSING and item.default_factory is MISSING:
+                values.append(_ABSENT)
+            name = ".".join(map(str, (*within, item.name)))
+            yield from (pytest.param(within, item.name, value, id=name) for value in values)
+
+
+@pytest.mark.parametrize(("within", "name", "value"), list(_bad_samples()))
+def test_what_the_record_forbids_the_reader_refuses_at_that_field(
+    tmp_path: Path, within: tuple[str | int, ...], name: str, value: object
+) -> None:
+    sample: Any = _full()
+    changed = sample
+    for step in within:
+        changed = changed[step]
+    if value is _ABSENT:
+        del changed[name]
+    else:
+        changed[name] = value
+    with pytest.raises(pydantic.ValidationError) as model:
+        pydantic.TypeAdapter(Sample).validate_python(sample)
+    field = ".".join(map(str, model.value.errors()[0]["loc"]))
+    with pytest.raises(InputError) as reader:
+        read_samples([_lines(tmp_path, json.dumps(sample) + "\n")])
+    assert str(reader.value).startswith(f"{tmp_path}/case.jsonl:1: {field.split('[')[0]}")
+
+
+def test_a_sample_with_every_record_is_read(tmp_path: Path) -> None:
+    path = _lines(tmp_path, json.dumps(_full()) + "\n")
+    assert read_samples([path]).frame["key"].to_list() == [_full()["key"]]
+
+
+def test_a_size_that_no_table_holds_is_refused(tmp_path: Path) -> None:
+    record = _full()
+    record["writers"][0]["message_b"] = 2**63
+    with pytest.raises(InputError, match=r":1: writers\.0\.message_b: 9223372036854775808 found"):
+        read_samples([_lines(tmp_path, json.dumps(record) + "\n")])
