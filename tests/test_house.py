@@ -33,6 +33,19 @@ ROOMS = [
 #: Folders that hold packages of their own; none of these may import another that imports it.
 HOUSES = ["analysis", "conductor", "nimc.cluster"]
 
+#: Names that say nothing of the subject; a noun of it stands instead.
+EMPTY_NAMES = {
+    *("of", "asked", "place", "said", "told", "look", "this", "there", "both", "at"),
+    *("found", "each", "lacking"),
+}
+#: Rooms without such names. Others follow.
+NAMED_ROOMS = [
+    "analysis.contention",
+    "analysis.effects",
+    "analysis.samples",
+    "analysis.statistics",
+]
+
 
 def folder(room: str) -> Path:
     return ROOT / room.replace(".", "/")
@@ -198,3 +211,33 @@ def test_commands_of_slurm_are_named_in_one_folder() -> None:
     }
     assert {line for line in found if line.startswith(SLURM)}
     assert not {line for line in found if not line.startswith((SLURM, OF_THE_SITE))}
+
+
+def bound(node: ast.AST) -> str | None:
+    """The variable, parameter or function that a node names."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return node.id
+    if isinstance(node, ast.arg):
+        return node.arg
+    return node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else None
+
+
+@pytest.mark.parametrize("room", NAMED_ROOMS)
+def test_names_are_nouns_of_the_subject(room: str) -> None:
+    """Variables, parameters and functions; fields of records are keys of files, and keep theirs."""
+    assert sources(room)
+    for path in sources(room):
+        nodes = [*ast.walk(tree(path))]
+        fields = {
+            field.target
+            for node in nodes
+            if isinstance(node, ast.ClassDef)
+            for field in node.body
+            if isinstance(field, ast.AnnAssign)
+        }
+        wrong = {
+            f"{name} in line {node.lineno}"
+            for node in nodes
+            if (name := bound(node)) in EMPTY_NAMES and node not in fields
+        }
+        assert not wrong, path.relative_to(ROOT)

@@ -81,25 +81,27 @@ def advise(
 
 
 def _placed(
-    of: Prediction, cores: int, best_comp: float, best_comm: float, *, measured: bool
+    prediction: Prediction, cores: int, best_comp: float, best_comm: float, *, measured: bool
 ) -> Placed:
-    comp, comm = (float(rates[cores - 1]) for rates in (of.comp_par_b_s, of.comm_par_b_s))
-    comp_loses = _loses(of.comp_par_b_s, of.comp_alone_b_s)
-    comm_loses = _loses(of.comm_par_b_s, of.comm_alone_b_s)
-    known = ~np.isnan(of.comp_par_b_s + of.comm_par_b_s)
-    harmed = of.n[known & (comp_loses | comm_loses)]
-    both = of.n[known & comp_loses & comm_loses]
-    most = int(of.n[known][-1]) if known.any() else None
+    comp, comm = (
+        float(rates[cores - 1]) for rates in (prediction.comp_par_b_s, prediction.comm_par_b_s)
+    )
+    comp_loses = _loses(prediction.comp_par_b_s, prediction.comp_alone_b_s)
+    comm_loses = _loses(prediction.comm_par_b_s, prediction.comm_alone_b_s)
+    known = ~np.isnan(prediction.comp_par_b_s + prediction.comm_par_b_s)
+    harmed = prediction.n[known & (comp_loses | comm_loses)]
+    both_lose = prediction.n[known & comp_loses & comm_loses]
+    most = int(prediction.n[known][-1]) if known.any() else None
     return Placed(
-        comp_node=of.comp_node,
-        comm_node=of.comm_node,
+        comp_node=prediction.comp_node,
+        comm_node=prediction.comm_node,
         measured=measured,
         comp_b_s=_known(comp),
         comm_b_s=_known(comm),
         comp_share=_known(comp / best_comp),
         comm_share=_known(comm / best_comm),
         unharmed_cores=int(harmed[0]) - 1 if len(harmed) else most,
-        both_lose_cores=int(both[0]) if len(both) else None,
+        both_lose_cores=int(both_lose[0]) if len(both_lose) else None,
     )
 
 

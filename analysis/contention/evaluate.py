@@ -87,16 +87,19 @@ _TYPES: dict[str, Any] = {
 
 def deviations(model: Model, sweep: Sweep, points: Sequence[Point]) -> Deviations:
     """Deviations of the points that the model can predict."""
-    predicted = {at: predict(model, *at) for at in {p.at for p in points} & {*placements(model)}}
+    predicted = {
+        placement: predict(model, *placement)
+        for placement in {p.placement for p in points} & {*placements(model)}
+    }
     rows = []
     for p in points:
-        rates = predicted.get(p.at)
+        rates = predicted.get(p.placement)
         if rates is not None and p.n <= len(rates.n):
             ratios = [
                 _ratio(getattr(p, f"{rate}_b_s"), getattr(rates, f"{rate}_b_s")[p.n - 1])
                 for rate in RATES
             ]
-            rows.append((*p.at, sweep.is_sample(p.at), *ratios))
+            rows.append((*p.placement, sweep.is_sample(p.placement), *ratios))
     return pl.DataFrame(rows, schema=_TYPES, orient="row")
 
 
@@ -128,14 +131,14 @@ def by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
 def errors(off: Deviations) -> Errors:
     """The row of Table 2 that the deviations make."""
     parts = {"samples": off.filter("sample"), "nonsamples": off.filter(~pl.col("sample"))}
-    of = {
+    percent = {
         f"{side}_{part}": _percent(rows[f"{side}_par"])
         for side in ("comm", "comp")
         for part, rows in {**parts, "all": off}.items()
     }
-    comm, comp = of["comm_all"], of["comp_all"]
+    comm, comp = percent["comm_all"], percent["comp_all"]
     average = None if comm is None or comp is None else (comm + comp) / 2
-    return Errors(**of, average=average, comp_alone=_percent(off["comp_alone"]))
+    return Errors(**percent, average=average, comp_alone=_percent(off["comp_alone"]))
 
 
 def _percent(ratios: pl.Series) -> float | None:
@@ -154,7 +157,7 @@ def without_cores(fitter: Fitter, sweep: Sweep, folds: int = FOLDS) -> Deviation
     a fit without it. With at least as many folds as inner numbers, this is leave-one-out. The first
     and the last number are in every fit, because the model does not extrapolate.
     """
-    samples = [p for p in sweep.points if sweep.is_sample(p.at)]
+    samples = [p for p in sweep.points if sweep.is_sample(p.placement)]
     inner = sorted({p.n for p in samples})[1:-1]
     parts = [pl.DataFrame(schema=_TYPES)]
     for fold in range(min(folds, len(inner))):
@@ -170,10 +173,12 @@ def without_placements(fitter: Fitter, sweep: Sweep) -> Deviations:
     The calibrated placements are in every fit: without them there are no parameters.
     """
     parts = [pl.DataFrame(schema=_TYPES)]
-    for at in sweep.placements():
-        if not sweep.is_sample(at):
-            model = fitter(replace(sweep, points=[p for p in sweep.points if p.at != at]))
-            parts.append(deviations(model, sweep, sweep.at(*at)))
+    for placement in sweep.placements():
+        if not sweep.is_sample(placement):
+            model = fitter(
+                replace(sweep, points=[p for p in sweep.points if p.placement != placement])
+            )
+            parts.append(deviations(model, sweep, sweep.points_at(*placement)))
     return pl.concat(parts)
 
 

@@ -63,22 +63,24 @@ def fit(sweep: Sweep) -> Model:
     Where no communications were measured, it predicts computations alone. Raises InputError if
     there is nothing to fit on node 0.
     """
-    if not _fits(sweep.at(0, 0)):
+    if not _fits(sweep.points_at(0, 0)):
         raise InputError(
             f"{sweep.name}: comp_node 0, comm_node 0: no point has comp_par_b_s and comm_par_b_s:"
             " nothing to fit"
         )
-    local, unknown = _fit_placement(sweep.at(0, 0))
+    local, unknown = _fit_placement(sweep.points_at(0, 0))
     unidentified, remote = {"local": unknown}, None
     node = sweep.numa_per_socket
     if sweep.numa_nodes <= node:
         unidentified["remote"] = {"all": "the machine has no NUMA node on another socket"}
-    elif not _fits(sweep.at(node, node)):
+    elif not _fits(sweep.points_at(node, node)):
         unidentified["remote"] = {"all": f"no point has both sides on node {node}"}
     else:
-        remote, unidentified["remote"] = _fit_placement(sweep.at(node, node))
+        remote, unidentified["remote"] = _fit_placement(sweep.points_at(node, node))
     nodes = {"local": 0} | ({} if remote is None else {"remote": node})
-    reach = {name: max(p.n for p in sweep.at(at, at)) for name, at in nodes.items()}
+    reach = {
+        name: max(p.n for p in sweep.points_at(number, number)) for name, number in nodes.items()
+    }
     cores = max(reach.values())
     return Model(
         name=sweep.name,
@@ -141,7 +143,10 @@ def residuals(p: Parameters, c: Curves) -> Array:
     grid = np.arange(1, c.last + 1)
     silent = np.full(grid.shape, p.b_comm_seq_b_s or 0.0)
     predicted = (alone(p, grid), silent, *shared(p, grid))
-    parts = [_deviation(rate[c.n - 1], of) for rate, of in zip(predicted, c.rates, strict=True)]
+    parts = [
+        _deviation(rate[c.n - 1], measured)
+        for rate, measured in zip(predicted, c.rates, strict=True)
+    ]
     return np.nan_to_num(np.concatenate(parts), nan=0.0)
 
 
@@ -175,17 +180,17 @@ def _guesses(c: Curves) -> list[Parameters]:
         t_seq_max_b_s=t_seq if comp is c.comp_alone else None,
         b_comm_seq_b_s=float(np.median(nominal)) if nominal.size else None,
     )
-    both = c.comp_par + c.comm_par
-    measured = np.isfinite(both) & (both > 0)
+    total = c.comp_par + c.comm_par
+    measured = np.isfinite(total) & (total > 0)
     pairs = _pairs(c, free)
     if free.b_comm_seq_b_s is None or b_comp <= 0 or not measured.any() or not len(pairs):
         return [free]
-    solutions, losses = _capacities(c.n[measured], both[measured], free, pairs)
+    solutions, losses = _capacities(c.n[measured], total[measured], free, pairs)
     guesses = [free]
-    for place in np.argsort(losses, kind="stable")[:GUESSED]:
-        if np.isfinite(losses[place]):
-            n_par, n_seq = map(int, pairs[place])
-            guesses += _with_shares(_with_capacity(free, n_par, n_seq, solutions[place]), c)
+    for index in np.argsort(losses, kind="stable")[:GUESSED]:
+        if np.isfinite(losses[index]):
+            n_par, n_seq = map(int, pairs[index])
+            guesses += _with_shares(_with_capacity(free, n_par, n_seq, solutions[index]), c)
     return guesses
 
 
@@ -203,7 +208,7 @@ def _knee(n: Counts, rate: Array) -> tuple[float, float | None]:
         fitted = np.minimum(n * slope, np.inf if plateau is None else plateau)
         loss = _loss(_deviation(fitted, rate), NOISE) + (plateau is not None)
         splits.append((loss, slope, plateau))
-    _, slope, plateau = min(splits, key=lambda of: of[0])
+    _, slope, plateau = min(splits, key=lambda split_loss: split_loss[0])
     return slope, plateau
 
 

@@ -62,7 +62,7 @@ def grid_plot(
     Lines are predictions. Filled points are measured with both sides running, hollow ones alone.
     The titles of calibrated placements are bold.
     """
-    by_place = grouped((point.at, point) for point in points)
+    by_place = grouped((point.placement, point) for point in points)
     columns = sorted({p.comp_node for p in predictions})
     rows = sorted({p.comm_node for p in predictions})
     with drawing(0.5 + 1.75 * len(rows), 0.6 + 2.3 * len(columns), font_size=8) as figure:
@@ -98,8 +98,8 @@ def _dots(
     """The rates that were measured."""
     measured = np.isfinite(rates_b_s)
     if measured.any():
-        look: dict[str, Any] = {"facecolor": "none" if hollow else colour, "edgecolor": colour}
-        axes.scatter(n[measured], rates_b_s[measured] / _GB, s=11, marker=marker, lw=0.8, **look)
+        colours: dict[str, Any] = {"facecolor": "none" if hollow else colour, "edgecolor": colour}
+        axes.scatter(n[measured], rates_b_s[measured] / _GB, s=11, marker=marker, lw=0.8, **colours)
 
 
 def _from_zero(axes: Axes, top: float) -> None:
@@ -118,13 +118,13 @@ def _finish(axes: Axes, n: Any) -> None:
 
 def render(model: Model, sweep: Sweep | None) -> str:
     """The page of a model; with a sweep, also its points and the errors on it."""
-    predictions = [predict(model, *at) for at in placements(model)]
+    predictions = [predict(model, *placement) for placement in placements(model)]
     points = [] if sweep is None else sweep.points
     nodes = model.calibrated_nodes()
     stacked = []
     for node in nodes:
-        there = [p for p in points if p.at == (node, node)]
-        svg = stacked_plot(predict(model, node, node), there, f"s{node}")
+        own_points = [p for p in points if p.placement == (node, node)]
+        svg = stacked_plot(predict(model, node, node), own_points, f"s{node}")
         stacked.append((f"Both on NUMA node {node}", svg))
     errors = asdict(evaluate(model, sweep)) if sweep else {}
     return render_page(
@@ -241,7 +241,7 @@ def _cell(value: float | None, name: str) -> str:
 def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
     """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements."""
     cells = [
-        [name.replace("_", " "), *(_percent(getattr(of, name)) for of in rows.values())]
+        [name.replace("_", " "), *(_percent(getattr(errors, name)) for errors in rows.values())]
         for name in (field.name for field in fields(Errors))
     ]
     table = aligned(["", *rows], cells, left=(0,))

@@ -211,9 +211,9 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
     comm_side = comp_side if same else replace(model.local, b_comm_seq_b_s=of_socket)
     comm_at = comp_at if same else "local"
 
-    def measured(rates: Rates, at: str) -> Rates:
+    def measured(rates: Rates, kind: str) -> Rates:
         """NaN beyond the numbers of cores measured for these parameters."""
-        return np.where(n <= model.reach.get(at, model.cores), rates, np.nan)
+        return np.where(n <= model.reach.get(kind, model.cores), rates, np.nan)
 
     comp, comm = shared(comm_side, n)
     comp_alone = alone(comp_side, n)

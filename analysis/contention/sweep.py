@@ -48,8 +48,8 @@ class Point:
     comm_par_b_s: Rate | None = None
 
     @property
-    def at(self) -> tuple[int, int]:
-        """Its placement."""
+    def placement(self) -> tuple[int, int]:
+        """The nodes of its computations and of its communications."""
         return self.comp_node, self.comm_node
 
 
@@ -70,17 +70,19 @@ class Sweep:
         """The sweep as written to its JSON file."""
         return {"schema": 1} | asdict(self)
 
-    def at(self, comp_node: int, comm_node: int) -> list[Point]:
+    def points_at(self, comp_node: int, comm_node: int) -> list[Point]:
         """The points of one placement, by number of cores."""
-        return sorted((p for p in self.points if p.at == (comp_node, comm_node)), key=lambda p: p.n)
+        return sorted(
+            (p for p in self.points if p.placement == (comp_node, comm_node)), key=lambda p: p.n
+        )
 
     def placements(self) -> list[tuple[int, int]]:
         """The placements that have points."""
-        return sorted({p.at for p in self.points})
+        return sorted({p.placement for p in self.points})
 
-    def is_sample(self, at: tuple[int, int]) -> bool:
+    def is_sample(self, placement: tuple[int, int]) -> bool:
         """Whether a model is fitted to this placement."""
-        return at in ((0, 0), (self.numa_per_socket, self.numa_per_socket))
+        return placement in ((0, 0), (self.numa_per_socket, self.numa_per_socket))
 
 
 class _File(BaseModel):
@@ -104,7 +106,7 @@ def load(path: Path) -> Sweep:
     if not isinstance(document, dict) or document.get("schema") != 1:
         raise InputError(f"{path}: not a sweep; allowed: a mapping with schema 1")
     file = validated(_File, document, path)
-    cores, nodes = max(p.n for p in file.points), 1 + max(max(p.at) for p in file.points)
+    cores, nodes = max(p.n for p in file.points), 1 + max(max(p.placement) for p in file.points)
     stated: dict[str, Any] = {"name": path.stem, "numa_per_socket": 1}
     stated |= {"cores": cores, "numa_nodes": nodes}
     stated |= {name: value for name, value in vars(file).items() if value}
@@ -115,7 +117,7 @@ def load(path: Path) -> Sweep:
                 f"{path}: points.{i}.n: {p.n} found; allowed: at most {sweep.cores}, the socket's"
                 " cores"
             )
-        if max(p.at) >= sweep.numa_nodes:
+        if max(p.placement) >= sweep.numa_nodes:
             raise InputError(
                 f"{path}: points.{i}: nodes {p.comp_node} and {p.comm_node} found; allowed: below"
                 f" {sweep.numa_nodes}, the machine's NUMA nodes"
@@ -200,10 +202,10 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
     with_cores = with_cores.with_columns(placed.replace(numbers, range(nodes)))
     notes = _notes(with_cores)
     if with_cores.height < rows.height:
-        lacking = "placements on NUMA nodes without cores are left out"
-        notes.append(f"{lacking}: the model has no such nodes")
+        left_out = "placements on NUMA nodes without cores are left out"
+        notes.append(f"{left_out}: the model has no such nodes")
     if numbers[-1] >= nodes:
-        pairs = (f"{number} is {place}" for place, number in enumerate(numbers))
+        pairs = (f"{number} is {index}" for index, number in enumerate(numbers))
         notes.append(f"NUMA nodes are numbered without gaps here: {', '.join(pairs)}")
     places = with_cores.partition_by(
         "n", "comp_node", "comm_node", as_dict=True, maintain_order=True

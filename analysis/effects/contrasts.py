@@ -92,7 +92,9 @@ def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]
             runs = counted(of_case, "fom").pivot(
                 "arm", on_columns=[*treatments], index=["block", "pair"], values="fom"
             )
-            estimates += [_estimate(str(case), runs, floors, *of) for of in comparisons]
+            estimates += [
+                _estimate(str(case), runs, floors, *comparison) for comparison in comparisons
+            ]
     of_kind = grouped((contrast.kind, [p]) for contrast, p in estimates)
     held = {kind: iter(looks.shown(p, _LEVEL)) for kind, p in of_kind.items()}
     return [replace(contrast, shown=bool(next(held[contrast.kind]))) for contrast, _ in estimates]
@@ -102,11 +104,11 @@ def _treatments(of_case: pl.LazyFrame) -> dict[str, _Treatment]:
     """Baselines and effects of one case, by name."""
     columns = ("arm", "baseline", "factors", "fom_unit", "fom_better")
     kinds = of_case.filter(pl.col("role").is_in(["baseline", "effect"])).select(columns).unique()
-    of = {
+    by_name = {
         arm: _Treatment(arm, baseline, levels(factors), unit, better == "higher")
         for arm, baseline, factors, unit, better in kinds.collect().iter_rows()
     }
-    return {name: of[name] for name in in_order(of)}
+    return {name: by_name[name] for name in in_order(by_name)}
 
 
 def _comparisons(treatments: Mapping[str, _Treatment]) -> Iterator[_Comparison]:
@@ -120,8 +122,8 @@ def _comparisons(treatments: Mapping[str, _Treatment]) -> Iterator[_Comparison]:
             others = {name: level for name, level in named.items() if name != factor}
             against = treatments.get(name_of(arm, others))
             if factor in named and against and against.unit == treatment.unit:
-                at = {name: treatment.factors[name] for name in others if name in factors}
-                yield treatment, against, factor, at
+                other_levels = {name: treatment.factors[name] for name in others if name in factors}
+                yield treatment, against, factor, other_levels
 
 
 def _estimate(
@@ -131,7 +133,7 @@ def _estimate(
     treatment: _Treatment,
     against: _Treatment,
     factor: str,
-    at: dict[str, Level],
+    other_levels: dict[str, Level],
 ) -> tuple[Contrast, float]:
     """The contrast, and its p value alone of no difference, over its looks.
 
@@ -149,7 +151,7 @@ def _estimate(
         factor=factor,
         level=treatment.factors[factor],
         reference=against.factors[factor],
-        at=at,
+        at=other_levels,
         kind="price" if has_price else "gain",
         treatment=treatment.name,
         against=against.name,

@@ -1,7 +1,7 @@
 """Results of a run from its samples: one row per case and treatment.
 
 samples = read_run(run)
-rows = results(samples.frame, StoppingRule.of(load_header(run)))
+rows = results(samples.frame, StoppingRule.from_header(load_header(run)))
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class StoppingRule:
     margin: float = MARGIN
     #: Case and treatment of all that was requested, over whose effects and repeated baselines
     #: verdicts hold; those that were measured are among them in any case.
-    asked: frozenset[tuple[str, str]] = frozenset()
+    treatments: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
-    def of(cls, header: RunHeader) -> StoppingRule:
+    def from_header(cls, header: RunHeader) -> StoppingRule:
         """The rule of the run's campaign."""
         return cls(
             header.pairs_floor,
@@ -76,8 +76,8 @@ class StoppingRule:
 
     def is_precise(self, row: Result) -> bool:
         """Whether the interval of its slowdown is as narrow as requested."""
-        of, most = row.slowdown, self.precision
-        return most is None or (of is not None and of.half_width <= most)
+        estimate, most = row.slowdown, self.precision
+        return most is None or (estimate is not None and estimate.half_width <= most)
 
     def asks_of(self, pairs: int) -> bool:
         """Whether verdicts decide if a case of so many pairs goes on: between floor and cap."""
@@ -99,10 +99,10 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
     first_pairs = pair_table(first_attempts(marked))
     rows: list[Result] = []
     for case in sorted(marked["case"].unique(), key=natural):
-        this = pl.col("case") == case
-        of_case, first = (frame.filter(this) for frame in (pairs, first_pairs))
+        is_case = pl.col("case") == case
+        of_case, first = (frame.filter(is_case) for frame in (pairs, first_pairs))
         # Not copied: of a million samples, few columns are used.
-        rows += _of_case(marked.lazy().filter(this), of_case, first, requested)
+        rows += _of_case(marked.lazy().filter(is_case), of_case, first, requested)
     return _judged(rows, marked, requested)
 
 
@@ -113,15 +113,17 @@ def _judged(rows: list[Result], marked: pl.DataFrame, requested: StoppingRule) -
     )
     facts = writers.rows_by_key(["case", "arm"], named=True, unique=True)
     effects = [row for row in rows if row.role == "effect"]
-    asked = [(case, name) for case, name in requested.asked if not arm_of(name).silent]
-    baselines = sum(arm_of(name).role == "floor" for _, name in requested.asked)
-    of_all = hypotheses([*((row.case, row.arm) for row in effects), *asked])
+    effects_requested = [
+        (case, name) for case, name in requested.treatments if not arm_of(name).silent
+    ]
+    baselines = sum(arm_of(name).role == "floor" for _, name in requested.treatments)
+    of_all = hypotheses([*((row.case, row.arm) for row in effects), *effects_requested])
     statements = iter(shown(effects, of_all, baselines))
     judged_rows = []
     for row in rows:
         if row.role == "effect":
-            said, of_writers = next(statements), facts[row.case, row.arm]
-            verdict = judge(row, said, requested.pairs_floor, **of_writers)
+            statement, of_writers = next(statements), facts[row.case, row.arm]
+            verdict = judge(row, statement, requested.pairs_floor, **of_writers)
             row = _with_reasons(replace(row, verdict=verdict, family=len(of_all)))
         judged_rows.append(row)
     return judged_rows
@@ -129,14 +131,14 @@ def _judged(rows: list[Result], marked: pl.DataFrame, requested: StoppingRule) -
 
 def _with_reasons(row: Result) -> Result:
     """The row with notes on why it is not decided although figures of its own say more."""
-    of, most = row.slowdown, 1 + row.margin
+    effect, most = row.slowdown, 1 + row.margin
     if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
         says = "is above the control"
-    elif row.verdict is not Verdict.INCONCLUSIVE or of is None:
+    elif row.verdict is not Verdict.INCONCLUSIVE or effect is None:
         return row
-    elif not of.low <= 1 <= of.high:
+    elif not effect.low <= 1 <= effect.high:
         says = "excludes 1"
-    elif 1 / most <= of.low and of.high <= most:
+    elif 1 / most <= effect.low and effect.high <= most:
         says = f"is within {row.margin * 100:.3g} %"
     else:
         return row
@@ -165,20 +167,20 @@ def _of_case(
     """The rows of one case, from its samples, its pairs and those of first attempts."""
     kinds = samples.select("arm", "role", "baseline", "factors").drop_nulls("baseline")
     rows = kinds.unique("arm", keep="first", maintain_order=True).collect().iter_rows()
-    of = {arm: (role, baseline, levels(str(factors))) for arm, role, baseline, factors in rows}
+    by_arm = {arm: (role, baseline, levels(str(factors))) for arm, role, baseline, factors in rows}
     treatments = []
-    for arm in in_order(of):
+    for arm in in_order(by_arm):
         chosen, of_first = (frame.filter(pl.col("arm") == arm) for frame in (pairs, first))
         chosen = chosen.sort("block", maintain_order=True)
         times = log_times(chosen)
-        treatments.append(_Treatment(arm, *of[arm], chosen, of_first, times, slowdown(times)))
+        treatments.append(_Treatment(arm, *by_arm[arm], chosen, of_first, times, slowdown(times)))
     beside = {(other.baseline, str(other.role)): other for other in reversed(treatments)}
     figures = _figures(samples)
-    return [_row(this, beside, figures, samples, requested) for this in treatments]
+    return [_row(treatment, beside, figures, samples, requested) for treatment in treatments]
 
 
 def _row(
-    this: _Treatment,
+    treatment: _Treatment,
     beside: Mapping[tuple[str, str], _Treatment],
     figures: Mapping[str, tuple[float | None, float | None]],
     samples: pl.LazyFrame,
@@ -188,23 +190,23 @@ def _row(
 
     `figures`: of `_figures`.
     """
-    pairs, is_effect = this.pairs, this.role == "effect"
-    floor, control = (beside.get((this.baseline, role)) for role in ("floor", "control"))
+    pairs, is_effect = treatment.pairs, treatment.role == "effect"
+    floor, control = (beside.get((treatment.baseline, role)) for role in ("floor", "control"))
     starts = np.flatnonzero(pairs["block"].diff().fill_null(0))
-    blocks = [times for times in np.split(this.times, starts) if len(times)]
+    blocks = [times for times in np.split(treatment.times, starts) if len(times)]
     against = control.pairs if control and is_effect else pairs.clear()
     over_control = log_times_between(pairs, against)
-    following = next_allocation(blocks) if this.slowdown else None
-    carried = carry_over(this.times, after_writes(pairs)) if is_effect else None
-    runs = samples.filter(pl.col("arm") == this.arm).select(_OF_RUNS).collect()
-    either = pl.col("arm").is_in([this.arm, this.baseline])
+    following = next_allocation(blocks) if treatment.slowdown else None
+    carried = carry_over(treatment.times, after_writes(pairs)) if is_effect else None
+    runs = samples.filter(pl.col("arm") == treatment.arm).select(_OF_RUNS).collect()
+    either = pl.col("arm").is_in([treatment.arm, treatment.baseline])
     lost = samples.filter(either, pl.col("status") == "rejected").select(_OF_REJECTED).collect()
-    off_median, off_spread = figures.get(this.baseline, (None, None))
-    on_median, on_spread = figures.get(this.arm, (None, None))
+    off_median, off_spread = figures.get(treatment.baseline, (None, None))
+    on_median, on_spread = figures.get(treatment.arm, (None, None))
     row = Result(
         case=str(runs["case"][0]),
         workload=str(runs["workload"][0]),
-        arm=this.arm,
+        arm=treatment.arm,
         pairs=pairs.height,
         rejected=lost.height,
         off_median=off_median,
@@ -212,53 +214,55 @@ def _row(
         off_spread=off_spread,
         on_spread=on_spread,
         unit=str(runs["fom_unit"][0]),
-        slowdown=this.slowdown,
-        noise_floor=Interval.of(floor.slowdown if floor else None),
-        control=Interval.of(control.slowdown if control else None),
-        verdict=_VERDICTS.get(this.role, Verdict.INCONCLUSIVE),
+        slowdown=treatment.slowdown,
+        noise_floor=Interval.from_estimate(floor.slowdown if floor else None),
+        control=Interval.from_estimate(control.slowdown if control else None),
+        verdict=_VERDICTS.get(treatment.role, Verdict.INCONCLUSIVE),
         rejections=lost.to_dicts(),
         notes=[],
         direction=next(iter(runs["direction"].drop_nulls()), None),
-        role=this.role,
-        baseline=this.baseline,
-        factors=this.factors,
+        role=treatment.role,
+        baseline=treatment.baseline,
+        factors=treatment.factors,
         better="higher" if runs["fom_better"][0] == "higher" else "lower",
         margin=requested.margin,
         emulated=bool(emulations(runs["transport"])),
         over_control=slowdown(over_control),
         next=following,
-        interval=following or Interval.of(this.slowdown),
-        mean=looks.mean_ratio(this.times),
-        hit=hits(this.times[:, 0], requested.margin),
+        interval=following or Interval.from_estimate(treatment.slowdown),
+        mean=looks.mean_ratio(treatment.times),
+        hit=hits(treatment.times[:, 0], requested.margin),
         carry_over=carried.ratio if carried else None,
-        p=_p_values(this, floor, over_control, carried, requested.margin) if is_effect else None,
+        p=_p_values(treatment, floor, over_control, carried, requested.margin)
+        if is_effect
+        else None,
         **_rates(pairs, written=is_effect),
     )
     caveats = _caveats(row, runs, len(blocks), carried, requested)
-    arms = [this.arm, this.baseline, *(other.arm for other in (floor, control) if other)]
+    arms = [treatment.arm, treatment.baseline, *(other.arm for other in (floor, control) if other)]
     compared = samples.filter(~pl.col("warmup"), pl.col("arm").is_in(arms)).select("arm", "status")
-    return replace(row, notes=[*caveats, *_warnings(row, this, control, compared.collect())])
+    return replace(row, notes=[*caveats, *_warnings(row, treatment, control, compared.collect())])
 
 
 def _p_values(
-    this: _Treatment,
+    treatment: _Treatment,
     floor: _Treatment | None,
     over_control: Values,
     carried: CarryOver | None,
     margin: float,
 ) -> PValues | None:
-    if this.slowdown is None:
+    if treatment.slowdown is None:
         return None
-    slower = looks.over_looks(this.times, looks.longer)
+    slower = looks.over_looks(treatment.times, looks.longer)
     above = max(slower, looks.over_looks(over_control, looks.longer))
-    parts = allowing(carried, this.times, after_writes(this.pairs))
+    parts = allowing(carried, treatment.times, after_writes(treatment.pairs))
     within = partial(looks.outside, margin=margin)
     return PValues(
         slower=slower,
         faster=max(looks.over_looks(part, looks.shorter_in_both) for part in parts),
         within=max(looks.over_looks(part, within) for part in parts),
         above_control=above if len(over_control) else None,
-        unstable=looks.differs(floor.times if floor else this.times[:0]),
+        unstable=looks.differs(floor.times if floor else treatment.times[:0]),
     )
 
 
@@ -305,15 +309,15 @@ def _caveats(
 
 
 def _warnings(
-    row: Result, this: _Treatment, control: _Treatment | None, compared: pl.DataFrame
+    row: Result, treatment: _Treatment, control: _Treatment | None, compared: pl.DataFrame
 ) -> list[str]:
     """Where the choice of runs may have made a figure: repeated runs could select it.
 
     The figures are compared with those of first attempts; `compared` are the runs behind them.
     """
-    over = log_times_between(this.first, control.first if control else this.first.clear())
+    over = log_times_between(treatment.first, control.first if control else treatment.first.clear())
     figures = [
-        (f"slowdown of {row.arm}", row.slowdown, slowdown(log_times(this.first))),
+        (f"slowdown of {row.arm}", row.slowdown, slowdown(log_times(treatment.first))),
         (f"time of {row.arm} over the control's", row.over_control, slowdown(over)),
     ]
     notes = [

@@ -41,10 +41,10 @@ def pairs_for_none(margin: float, hypotheses: int, after_writes: float = _AFTER)
     `after_writes`: share of baseline runs that come right after writes.
     """
     more = max(0.0, _allowed(after_writes) - _allowed(_AFTER))
-    for look in looks(_MOST):
-        least = _least(look, hypotheses, "within")
-        if least is not None and least + more / math.sqrt(look.pairs) <= margin:
-            return look.pairs
+    for interim in looks(_MOST):
+        least = _least(interim, hypotheses, "within")
+        if least is not None and least + more / math.sqrt(interim.pairs) <= margin:
+            return interim.pairs
     return None
 
 
@@ -64,11 +64,11 @@ def _allowed(share: float) -> float:
     return math.sqrt(share / (1 - share))
 
 
-def _least(look: Look, hypotheses: int, wanted: Wanted) -> float | None:
+def _least(interim: Look, hypotheses: int, wanted: Wanted) -> float | None:
     """As in the table, at as many hypotheses or more; beyond it, by Student's t."""
-    of_look = _table()[wanted].get(str(look.pairs), {})
+    of_look = _table()[wanted].get(str(interim.pairs), {})
     enough = [number for number in of_look if int(number) >= hypotheses]
-    return of_look[min(enough, key=int)] if enough else by_student(look, hypotheses, wanted)
+    return of_look[min(enough, key=int)] if enough else by_student(interim, hypotheses, wanted)
 
 
 @cache
@@ -84,12 +84,12 @@ POWER = 0.92
 _BASELINES: dict[Wanted, int] = {"slower": 2, "above_control": 1, "within": 2}
 
 
-def by_student(look: Look, hypotheses: int, wanted: Wanted) -> float:
+def by_student(interim: Look, hypotheses: int, wanted: Wanted) -> float:
     """About the size that a look shows, from Student's t of its pairs."""
     from scipy import special
 
     # Both one-sided tests must show that it lies within a margin.
     power = (1 + POWER) / 2 if wanted == "within" else POWER
-    error = look.share * LEVELS[wanted] / hypotheses
-    quantiles = special.stdtrit(look.pairs - 1, [1 - error, power])
-    return float(quantiles.sum()) * math.sqrt((1 + 1 / _BASELINES[wanted]) / look.pairs)
+    error = interim.share * LEVELS[wanted] / hypotheses
+    quantiles = special.stdtrit(interim.pairs - 1, [1 - error, power])
+    return float(quantiles.sum()) * math.sqrt((1 + 1 / _BASELINES[wanted]) / interim.pairs)

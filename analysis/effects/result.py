@@ -139,7 +139,7 @@ class Result:
     family: int = 1
 
     @property
-    def said(self) -> str:
+    def verdict_text(self) -> str:
         """The verdict as it is shown: `no effect: typical run within 2 %`.
 
         Where writes were emulated, every verdict on the effect says so.

@@ -43,7 +43,7 @@ class Hypothesis(NamedTuple):
     levels: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, case: str, treatment: str) -> Hypothesis:
+    def from_effect(cls, case: str, treatment: str) -> Hypothesis:
         """That of one treatment, by its name."""
         arm, levels = parts_of(treatment)
         return cls(case, arm, tuple(item for item in levels.items() if item[0] not in ORDERED))
@@ -51,35 +51,41 @@ class Hypothesis(NamedTuple):
 
 def hypotheses(effects: Iterable[tuple[str, str]]) -> list[Hypothesis]:
     """All that a campaign asks; `effects`: case and treatment of each."""
-    return list(dict.fromkeys(Hypothesis.of(*effect) for effect in effects))
+    return list(dict.fromkeys(Hypothesis.from_effect(*effect) for effect in effects))
 
 
 def shown(
-    effects: Sequence[Result], asked: Sequence[Hypothesis], baselines: int = 0
+    effects: Sequence[Result], questions: Sequence[Hypothesis], baselines: int = 0
 ) -> list[Shown]:
-    """What is shown of each effect, over all that is `asked`, measured or not.
+    """What is shown of each effect, over all `questions`, measured or not.
 
     `baselines`: how many are to be repeated, over which a statement on them holds.
     """
     statements: list[set[str]] = [set() for _ in effects]
-    of = grouped((Hypothesis.of(row.case, row.arm), at) for at, row in enumerate(effects))
+    by_question = grouped(
+        (Hypothesis.from_effect(row.case, row.arm), index) for index, row in enumerate(effects)
+    )
     for name, level in LEVELS.items():
         # 'No effect' is shown from the weakest level up.
         down = name != "within"
         ladders = [
-            sorted(of.get(question, []), key=lambda at: _strength(effects[at]), reverse=down)
-            for question in asked
+            sorted(
+                by_question.get(question, []),
+                key=lambda index: _strength(effects[index]),
+                reverse=down,
+            )
+            for question in questions
         ]
-        p = [[_p(effects[at], name) for at in ladder] or [1.0] for ladder in ladders]
+        p = [[_p(effects[index], name) for index in ladder] or [1.0] for ladder in ladders]
         for ladder, steps in zip(ladders, looks.shown(p, level), strict=True):
-            for at in ladder[:steps]:
-                statements[at].add(name)
-    of_baseline = grouped(((row.case, row.baseline), at) for at, row in enumerate(effects))
-    p = [[_p(effects[at], "unstable")] for at, *_ in of_baseline.values()]
+            for index in ladder[:steps]:
+                statements[index].add(name)
+    of_baseline = grouped(((row.case, row.baseline), index) for index, row in enumerate(effects))
+    p = [[_p(effects[index], "unstable")] for index, *_ in of_baseline.values()]
     p += [[1.0]] * (baselines - len(p))
     for places, is_shown in zip(of_baseline.values(), looks.shown(p, UNSTABLE_LEVEL), strict=False):
-        for at in places if is_shown else []:
-            statements[at].add("unstable")
+        for index in places if is_shown else []:
+            statements[index].add("unstable")
     return list(statements)
 
 
@@ -131,7 +137,7 @@ def judge(row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = Fals
         return Verdict.SPEED_UP
     # A mean beyond the margin is an effect, if not one on the typical run; or the baseline drifts.
     least, most = 1 / (1 + row.margin), 1 + row.margin
-    beyond = any(of.low > most or of.high < least for of in (mean, repeated))
+    beyond = any(interval.low > most or interval.high < least for interval in (mean, repeated))
     return Verdict.NO_EFFECT if "within" in shown and not beyond else Verdict.INCONCLUSIVE
 
 

@@ -110,7 +110,15 @@ def _tables(view: View) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]
 def _effect(row: Result) -> Sequence[str]:
     off, on = fom(row.off_median, row), fom(row.on_median, row)
     intervals = [ends(of) for of in (row.noise_floor, row.control)]
-    return [named(row), off, on, bracketed(row.slowdown), *intervals, str(row.pairs), row.said]
+    return [
+        named(row),
+        off,
+        on,
+        bracketed(row.slowdown),
+        *intervals,
+        str(row.pairs),
+        row.verdict_text,
+    ]
 
 
 def _text(text: str, below: str) -> str:

@@ -187,7 +187,9 @@ def _whole(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     Columns of pieces lie between what was read for them, and would keep as much memory again.
     """
     columns = (pl.concat([part.drop_in_place(name) for part in parts]) for name in parts[0].columns)
-    whole = (of if of.null_count() == len(of) else of.rechunk() for of in columns)
+    whole = (
+        column if column.null_count() == len(column) else column.rechunk() for column in columns
+    )
     return _with_shared_nulls(pl.DataFrame(whole))
 
 

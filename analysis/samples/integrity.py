@@ -140,8 +140,8 @@ def _lines(frame: pl.DataFrame, files: Mapping[Path, int], rules: Sequence[_Rule
     for rule, rows in zip(rules, broken.collect().row(0), strict=True):
         for row in rows:
             file = bisect_right(starts, row, hi=len(paths)) - 1
-            place = f"{paths[file]}:{row - starts[file] + 1}: {rule.field}"
-            yield f"{place}: {frame[rule.field][row]!r} found; allowed: {rule.required}"
+            position = f"{paths[file]}:{row - starts[file] + 1}: {rule.field}"
+            yield f"{position}: {frame[rule.field][row]!r} found; allowed: {rule.required}"
 
 
 # What would make a result wrong.
@@ -240,12 +240,12 @@ def _missing(run: Path, header: RunHeader, frame: pl.DataFrame) -> Iterator[str]
     accepted = frame.lazy().filter(_ACCEPTED, ~pl.col("warmup")).select("case", "arm")
     once = accepted.unique(maintain_order=True).collect()
     measured: dict[str, list[str]] = grouped(once.cast(pl.String).iter_rows())
-    asked = header.asked.cases
+    requested = header.asked.cases
     for case, arms in measured.items():
-        others = [f"'{arm}'" for arm in sorted(arms) if arm not in asked.get(case, ())]
+        others = [f"'{arm}'" for arm in sorted(arms) if arm not in requested.get(case, ())]
         if others:
             yield f"{run}: case '{case}': {others[0]} was not asked; see 'asked' of run.json"
-    for case, names in asked.items() if header.finished_s is not None else ():
-        lacking = [name for name in names if name not in measured.get(case, ())]
-        if lacking:
-            yield f"{run}: case '{case}' has no accepted run of {', '.join(lacking)}"
+    for case, names in requested.items() if header.finished_s is not None else ():
+        missing = [name for name in names if name not in measured.get(case, ())]
+        if missing:
+            yield f"{run}: case '{case}' has no accepted run of {', '.join(missing)}"

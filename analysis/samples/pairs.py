@@ -183,12 +183,12 @@ def log_times_between(one: pl.DataFrame, other: pl.DataFrame) -> Values:
     As `log_times`, but relative to the baseline run of each pair.
     """
     right = other.select("block", "pair", against="ratio")
-    both = one.join(right, on=["block", "pair"], maintain_order="left")
-    return both.select(pl.col("ratio", "against").log()).to_numpy()
+    joined = one.join(right, on=["block", "pair"], maintain_order="left")
+    return joined.select(pl.col("ratio", "against").log()).to_numpy()
 
 
 def short_of_pairs(
-    samples: pl.DataFrame, treatments: Iterable[str], asked: int, least: int
+    samples: pl.DataFrame, treatments: Iterable[str], requested: int, least: int
 ) -> dict[str, str]:
     """Treatments with fewer than `least` pairs that count -> how many lack of those asked, and why.
 
@@ -208,7 +208,7 @@ def short_of_pairs(
 
     counts = {name: pairs.get(name, 0) for name in treatments}
     return {
-        name: f"{asked - number} of {plural(asked, 'pair')} lack: {why(name)}"
+        name: f"{requested - number} of {plural(requested, 'pair')} lack: {why(name)}"
         for name, number in counts.items()
         if number < least
     }

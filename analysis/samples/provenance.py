@@ -90,7 +90,9 @@ def _text(key: str, value: Any) -> str | None:
     if key != "rdma":
         return None if value is None else str(value)
     devices = map(mapping, value if isinstance(value, list) else [])
-    firmware = [f"{of.get('name')} {of['firmware']}" for of in devices if of.get("firmware")]
+    firmware = [
+        f"{device.get('name')} {device['firmware']}" for device in devices if device.get("firmware")
+    ]
     return ", ".join(firmware) or None
 
 

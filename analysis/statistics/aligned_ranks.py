@@ -127,9 +127,9 @@ def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     if n < FEWEST_BLOCKS:
         return None
     centres = np.empty(n)
-    alike = grouped(((len(block), place // _AT_ONCE), place) for place, block in enumerate(times))
+    alike = grouped(((len(block), index // _AT_ONCE), index) for index, block in enumerate(times))
     for places in alike.values():
-        runs = np.stack([times[place] for place in places])
+        runs = np.stack([times[index] for index in places])
         ratios = runs[..., 0] - np.nanmean(runs[..., 1:], axis=-1)
         one, other = np.triu_indices(ratios.shape[-1])
         centres[places] = np.median((ratios[:, one] + ratios[:, other]) / 2, axis=-1)

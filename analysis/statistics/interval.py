@@ -30,7 +30,7 @@ class Interval(NamedTuple):
     high: float
 
     @classmethod
-    def of(cls, estimate: Estimate | None) -> Interval | None:
+    def from_estimate(cls, estimate: Estimate | None) -> Interval | None:
         """That of an estimate, if there is one."""
         return cls(estimate.low, estimate.high) if estimate else None
 
@@ -90,21 +90,21 @@ def flat(record: Any) -> dict[str, Any]:
     }
 
 
-def ends(of: Estimate | Interval | None) -> str:
+def ends(estimate: Estimate | Interval | None) -> str:
     """An interval of ratios as text: `1.321-1.382`."""
-    return f"{of.low:.3f}-{of.high:.3f}" if of else NONE
+    return f"{estimate.low:.3f}-{estimate.high:.3f}" if estimate else NONE
 
 
-def bracketed(of: Estimate | None, interval: Interval | None = None) -> str:
+def bracketed(estimate: Estimate | None, interval: Interval | None = None) -> str:
     """A ratio with its interval, in as many decimals as the interval carries: `1.61 [1.51, 1.71]`.
 
     Two where it is wider than a twentieth, else three. `interval`: another one instead of its own.
     """
-    if of is None:
+    if estimate is None:
         return NONE
-    low, high = interval or (of.low, of.high)
+    low, high = interval or (estimate.low, estimate.high)
     places = 2 if high - low > 0.05 else 3
-    return f"{of.value:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
+    return f"{estimate.value:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
 
 
 def median_interval(values: Sequence[float] | NDArray[np.float64]) -> Estimate | None:
@@ -139,7 +139,7 @@ def holm(p: Sequence[float]) -> list[float]:
     """
     adjusted = [1.0] * len(p)
     least = 0.0
-    for place, index in enumerate(sorted(range(len(p)), key=lambda at: p[at])):
-        least = max(least, min(1.0, (len(p) - place) * p[index]))
+    for rank, index in enumerate(sorted(range(len(p)), key=lambda position: p[position])):
+        least = max(least, min(1.0, (len(p) - rank) * p[index]))
         adjusted[index] = least
     return adjusted

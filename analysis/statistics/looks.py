@@ -40,14 +40,16 @@ class Look(NamedTuple):
 def looks(pairs: int) -> Iterator[Look]:
     """The looks at up to so many pairs: 6, 8, 12, 16, 24, 32, 48, ..."""
     step = 0
-    while (look := (8 if step % 2 else FEWEST) << step // 2) <= pairs:
-        yield Look(look, _SPENT * (1 - _SPENT) ** step)
+    while (first := (8 if step % 2 else FEWEST) << step // 2) <= pairs:
+        yield Look(first, _SPENT * (1 - _SPENT) ** step)
         step += 1
 
 
 def next_look(pairs: int) -> int:
     """The first look at so many pairs or more."""
-    return next(look.pairs for look in looks(2 * max(pairs, FEWEST)) if look.pairs >= pairs)
+    return next(
+        interim.pairs for interim in looks(2 * max(pairs, FEWEST)) if interim.pairs >= pairs
+    )
 
 
 def longer(log_times: Values, ratio: float = 1.0) -> float:
@@ -87,14 +89,16 @@ def over_looks(log_times: Values, test: Callable[[Values], float]) -> float:
 
     The pairs are in order of time.
     """
-    of_looks = [test(log_times[: look.pairs]) / look.share for look in looks(len(log_times))]
+    of_looks = [
+        test(log_times[: interim.pairs]) / interim.share for interim in looks(len(log_times))
+    ]
     return min([1.0, *of_looks])
 
 
 def is_shown(log_times: Values, test: Callable[[Values], float], level: float) -> bool:
     """Whether `over_looks` is at most `level`; in less time."""
     last_first = sorted(looks(len(log_times)), reverse=True)
-    return any(test(log_times[: look.pairs]) <= look.share * level for look in last_first)
+    return any(test(log_times[: interim.pairs]) <= interim.share * level for interim in last_first)
 
 
 def differs(log_times: Values) -> float:
@@ -111,12 +115,12 @@ def shown(cases: Sequence[Sequence[float]], level: float) -> list[int]:
     """
     levels = [0] * len(cases)
     while True:
-        left = [place for place, case in enumerate(cases) if levels[place] < len(case)]
-        more = [place for place in left if cases[place][levels[place]] <= level / len(left)]
+        left = [index for index, case in enumerate(cases) if levels[index] < len(case)]
+        more = [index for index in left if cases[index][levels[index]] <= level / len(left)]
         if not more:
             return levels
-        for place in more:
-            levels[place] += 1
+        for index in more:
+            levels[index] += 1
 
 
 def mean_ratio(log_times: Values) -> Estimate | None:
@@ -170,11 +174,11 @@ def _ranks(log_times: Values, ratio: float) -> Values:
     aligned[:, 0] -= math.log(ratio)
     aligned -= np.nanmean(aligned, axis=1, keepdims=True)
     present = ~np.isnan(aligned)
-    _, place, runs = np.unique(
+    _, position, runs = np.unique(
         aligned[present].round(_DIGITS), return_inverse=True, return_counts=True
     )
     ranks = np.full(aligned.shape, np.nan)
-    ranks[present] = (runs.cumsum() - (runs - 1) / 2)[place]
+    ranks[present] = (runs.cumsum() - (runs - 1) / 2)[position]
     return ranks
 
 

@@ -77,7 +77,7 @@ def _of_case(effects: Sequence[Result], sizes: Sizes) -> list[dict[str, Any]]:
             "at": ", ".join(f"{name} {_level(row, name)}" for name in others[1:]),
             "line": name_of(parts_of(row.arm)[0], {name: _level(row, name) for name in others[:1]}),
             "level": _level(row, factor),
-            "verdict": row.said,
+            "verdict": row.verdict_text,
         }
         for row in sorted(at_levels, key=lambda row: _place(row, factor, sizes))
     ]

@@ -242,7 +242,7 @@ def _measured(run: RunData, row: Result) -> dict[str, Any]:
         "of_means": _slowdown(off[0], on[0], row.better),
         **columns_of("slowdown", row.slowdown),
         "source": f"measured over {', '.join(transports)}" + (" (emulated)" if emulated else ""),
-        "verdict": row.said,
+        "verdict": row.verdict_text,
         "notes": notes,
     }
 

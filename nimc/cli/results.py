@@ -161,7 +161,7 @@ def _effect(row: Result) -> Line:
     rejected = f", {row.rejected} rejected" if row.rejected else ""
     # Every verdict on emulated writes says so; what 'no effect' means is a note.
     named_so = row.verdict is Verdict.EMULATED
-    emulated = row.emulated and not named_so and row.said.endswith("writes")
+    emulated = row.emulated and not named_so and row.verdict_text.endswith("writes")
     written, alone = (
         quantity(rate, "B/s", 3) for rate in (row.writer_rate_b_s, row.writer_rate_alone_b_s)
     )

@@ -182,7 +182,7 @@ class ManyNights:
                 pairs=pairs,
                 slowdown=typical,
                 mean=looks.mean_ratio(times[at, :, :3]),
-                noise_floor=Interval.of(repeated),
+                noise_floor=Interval.from_estimate(repeated),
                 over_control=over[0] if over else None,
                 margin=self.margin,
             )

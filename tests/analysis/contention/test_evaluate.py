@@ -40,7 +40,7 @@ def test_errors_of_each_placement():
     by_hand = {(0, 0): 10, (1, 1): 20, (1, 0): 30, (0, 1): None}
     points = [
         scaled(p, 1 / (1 + error / 100), 1 / 1.05)
-        if (error := by_hand[p.at]) is not None
+        if (error := by_hand[p.placement]) is not None
         else dataclasses.replace(p, comp_par_b_s=None)
         for p in exact.points
     ]
@@ -61,7 +61,7 @@ def test_samples_are_the_calibrated_nodes_only():
     exact = sweep(model, 0, 0.0)
     sample = {(0, 0), (2, 2)}
     points = [
-        scaled(p, 1 / 1.1, 1 / 1.029) if p.at in sample else scaled(p, 1 / 1.2, 1 / 1.038)
+        scaled(p, 1 / 1.1, 1 / 1.029) if p.placement in sample else scaled(p, 1 / 1.2, 1 / 1.038)
         for p in exact.points
     ]
     e = evaluate(model, dataclasses.replace(exact, points=points))

@@ -148,7 +148,7 @@ def test_single_core():
     ],
 )
 def test_without_a_remote_placement(nodes, reason, refusal):
-    local = made(evaluate.load_published("dahu"), 3, 0.01).at(0, 0)
+    local = made(evaluate.load_published("dahu"), 3, 0.01).points_at(0, 0)
     model = fit(Sweep("dahu", 16, 1, nodes, local))
     assert model.remote is None
     assert model.unidentified["remote"] == {"all": reason}
@@ -264,7 +264,7 @@ def test_one_outlier_anywhere(name, spoil):
     *_, (_, wrong) = spoilt(clean, LAST)
     assert fit(wrong).remote == undisturbed.remote
     # So the remote placement is not fitted again.
-    local = dataclasses.replace(clean, points=clean.at(0, 0))
+    local = dataclasses.replace(clean, points=clean.points_at(0, 0))
     found = [
         what
         for what, wrong in chain(*(spoilt(local, which) for which in spoil))

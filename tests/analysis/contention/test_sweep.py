@@ -69,7 +69,7 @@ def test_arms_become_measurements(tmp_path):
     samples += [made_sample("off", 0, 10e9, 2), made_sample("on", 0, 8e9, 2)]
     sweep = from_run(write(tmp_path, samples), None)
     assert (sweep.name, sweep.cores, sweep.numa_nodes, sweep.numa_per_socket) == ("m", 2, 1, 1)
-    one, two = sweep.at(0, 0)
+    one, two = sweep.points_at(0, 0)
     assert (one.n, one.comp_alone_b_s, one.comm_alone_b_s) == (1, 6e9, 4e9)
     assert (one.comp_par_b_s, one.comm_par_b_s) == (4e9, 0.4e9)
     assert (two.n, two.comp_alone_b_s, two.comp_par_b_s) == (2, 10e9, 8e9)
@@ -89,7 +89,7 @@ def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
     ]
     sweep = from_run(write(tmp_path / "told", samples, numa_nodes=2, sockets=2), None)
     assert sweep.placements() == [(1, 0), (1, 1)]
-    assert [sweep.at(1, node)[0].comp_alone_b_s for node in (0, 1)] == [5e9, 6e9]
+    assert [sweep.points_at(1, node)[0].comp_alone_b_s for node in (0, 1)] == [5e9, 6e9]
     run = write(tmp_path / "not", both(node=2), numa_nodes=4, sockets=2)
     with pytest.raises(InputError, match="4 NUMA nodes: name the one of the writers' buffers"):
         from_run(run, None)
@@ -145,7 +145,7 @@ def test_one_baseline_serves_both_nodes_of_a_factor_and_full_rate_alone_is_read(
             samples.append(treated(name, fom * share, factors, comm_node=comm_node))
     sweep = from_run(write(tmp_path, samples, numa_nodes=2, sockets=2), None)
     assert sweep.placements() == [(0, 0), (0, 1)]
-    points = [sweep.at(0, node)[0] for node in (0, 1)]
+    points = [sweep.points_at(0, node)[0] for node in (0, 1)]
     assert [point.comp_alone_b_s for point in points] == [9e9, 9e9]
     assert [point.comp_par_b_s for point in points] == [5e9, 6e9]
 

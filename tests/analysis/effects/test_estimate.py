@@ -211,7 +211,7 @@ def test_an_effect_that_needs_more_pairs_for_its_family_says_so() -> None:
     """Of twenty cases asked for, six pairs of a clear effect decide nothing; eight do."""
     cases = {"stream": ["off", "on"], **{str(number): ["off", "on"] for number in range(19)}}
     asked = Requirements(cases, min_share=0.5, retries=2)
-    rule = StoppingRule.of(header(asked=asked))
+    rule = StoppingRule.from_header(header(asked=asked))
     clear = replace(STREAM, effects={"on": 1.5, "aa": 1.0}, origin="far", noise=0.002)
     for pairs, decided in ((7, False), (8, True)):
         on = _results(samples(clear, pairs=pairs), rule)[0]
@@ -395,13 +395,15 @@ def test_from_three_allocations_on_the_next_one_is_covered() -> None:
 
 
 def test_what_was_asked_comes_from_the_header() -> None:
-    asked = StoppingRule.of(header(pairs_floor=10, pairs_cap=40, precision=0.05, margin=0.01))
+    asked = StoppingRule.from_header(
+        header(pairs_floor=10, pairs_cap=40, precision=0.05, margin=0.01)
+    )
     assert asked == StoppingRule(10, 40, 0.05, 0.01)
     assert [asked.asks_of(pairs) for pairs in (9, 10, 39, 40)] == [False, True, True, False]
     assert StoppingRule().asks_of(10**6)
     cases = {"stream": ["off", "on", "on@rate=25%", "aa"], "lammps": ["off", "on", "spin"]}
-    asked = StoppingRule.of(header(asked=Requirements(cases, min_share=0.5, retries=2)))
-    assert asked.asked == {(case, name) for case, names in cases.items() for name in names}
+    asked = StoppingRule.from_header(header(asked=Requirements(cases, min_share=0.5, retries=2)))
+    assert asked.treatments == {(case, name) for case, names in cases.items() for name in names}
 
 
 @pytest.mark.parametrize(
@@ -426,7 +428,7 @@ def test_a_case_is_done_if_it_is_decided_and_as_precise_as_requested(
 
 def test_what_a_row_says_of_itself() -> None:
     said = [
-        result(verdict=verdict, margin=0.005, emulated=emulated).said
+        result(verdict=verdict, margin=0.005, emulated=emulated).verdict_text
         for verdict in (Verdict.NO_EFFECT, Verdict.SPEED_UP, Verdict.CONTENTION)
         for emulated in (False, True)
     ]

@@ -87,7 +87,7 @@ def test_a_case_is_done_when_its_effects_are_decided(tmp_path):
     assert not state(tmp_path).done
     write(tmp_path, 1, [(pair, arm) for pair in range(4, 7) for arm in ARMS])
     assert state(tmp_path).done
-    many = StoppingRule(pairs_cap=8, asked=frozenset((str(each), "on") for each in range(99)))
+    many = StoppingRule(pairs_cap=8, treatments=frozenset((str(each), "on") for each in range(99)))
     assert not state(tmp_path, many).done
 
 

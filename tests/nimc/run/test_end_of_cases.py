@@ -71,7 +71,7 @@ def rows_of(samples: pl.DataFrame, rule: StoppingRule) -> dict[str, Result]:
 def test_no_case_ends_as_unstable_that_the_report_calls_open(work):
     """In none is there anything; two would end as 'baseline unstable', each judged alone."""
     assert work.run_all() == []
-    rule = StoppingRule.of(load_header(work.run))
+    rule = StoppingRule.from_header(load_header(work.run))
     assert rule == work.rule
     frame = read_run(work.run).frame
     rows = rows_of(frame, rule)
