@@ -50,6 +50,12 @@ PRESETS = {
     "PAPI_L2_TCM": 2e7,
     "PAPI_L3_TCM": 5e6,
 }
+#: Open|SpeedShop's, whose clock takes the place of cycles.
+OF_SAMPLES = "openspeedshop:figure4"
+_EVENTS = {
+    FIGURE_4: PRESETS,
+    OF_SAMPLES: {event: rate for event, rate in PRESETS.items() if event != "PAPI_TOT_CYC"},
+}
 _NOT_THERE = ("PAPI_L2_TCH", "PAPI_L3_TCH")
 
 
@@ -74,7 +80,7 @@ def counts(
     tool: str = TOOL,
 ) -> Iterator[dict]:
     """Lines of `counters/CASE.jsonl` of one run."""
-    rates = PRESETS if tool == FIGURE_4 else RATES
+    rates = _EVENTS.get(tool, RATES)
     rng = np.random.default_rng([seed, sum(map(ord, sample.key))])
     on = sample.arm.startswith("on")
     extra_s = max(sample.fom - base_s, 0.0) if on else 0.0
@@ -89,7 +95,7 @@ def counts(
                 value *= 1.1 * (2.0 if rank == worst else 1.0)
             drawn = float(value * np.exp(rng.normal(0, noise)))
             yield counter_row(sample.key, event, drawn, tool=tool, rank=rank)
-        for event in _NOT_THERE if tool == FIGURE_4 else ():
+        for event in _NOT_THERE if tool in _EVENTS else ():
             more = {"tool": tool, "rank": rank, "state": "not supported", "running_share": None}
             yield counter_row(sample.key, event, None, **more)
 

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,7 +29,7 @@ from records.checkout import ROOT
 from records.marked_yaml import parse
 from tests.analysis.compare.nights import night
 from tests.analysis.contention.made_sweeps import sweep as rates
-from tests.analysis.made_counters import CASES, FIGURE_4
+from tests.analysis.made_counters import CASES, FIGURE_4, OF_SAMPLES
 from tests.analysis.pages.made import made_history
 from tests.analysis.remedies import made_offload, made_rails
 from tests.analysis.remedies.sweeps import sweep, swept
@@ -116,6 +117,21 @@ def test_every_command_exists(line):
     assert options <= known
     takes_words = any(isinstance(each, click.Argument) for each in of.params)
     assert takes_words or not words or words[0].startswith("--"), line
+
+
+@pytest.mark.parametrize(
+    "line", sorted({c for c in _CODE.findall(PAGE) if c.startswith("reframe ")})
+)
+def test_every_check_that_reframe_is_asked_for_exists(line):
+    words = shlex.split(line)
+    given = dict(pairwise(words))
+    checks = ROOT / given.get("-c", "reframe_tests")
+    assert checks.exists()
+    assert given.get("-C") in (None, "configs/M.py", "configs/localhost.py")
+    if name := given.get("-n"):
+        text = checks.read_text()
+        assert f"class {name.removesuffix('_quick')}(" in text
+        assert f"short_form(\n    {name.removesuffix('_quick')}," in text
 
 
 Maker = Callable[[Path], str]
@@ -258,6 +274,15 @@ def test_a_page_is_made_for_every_heading_that_is_named():
 @pytest.mark.parametrize("name", MADE)
 def test_every_heading_is_on_the_page_of_a_run_that_has_its_data(name):
     assert _has(MADE[name], name)
+
+
+def test_the_page_of_open_speedshops_counts_has_what_its_row_names():
+    """It is given no event for cycles, without which no cause is named."""
+    of = report(lambda folder: made_causes.made_run(folder, CASES, tool=OF_SAMPLES))
+    did = rows()["U7"]
+    assert f"factors: {{tool: ['none', '{OF_SAMPLES}']}}" in did[1]
+    found = [name for name in ("Why", "Roles", "Table IV") if _has(of, name)]
+    assert found == _BOLD.findall(did[2]) == ["Roles", "Table IV"]
 
 
 def test_without_its_data_a_heading_is_not_there():
