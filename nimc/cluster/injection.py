@@ -231,6 +231,7 @@ class Progress:
         self._asked_to_stop = False
         #: How much of a command's outputs in a job was shown, bytes.
         self._shown = {injection.OUT: 0, injection.ERR: 0}
+        self._told_notes = 0
         self._told_trial = self._told_begin = self._told_reason = False
         self.logs = folder / "logs" / CASE / "0"
         self.head: Head | None = None
@@ -279,8 +280,9 @@ class Progress:
             self._told_trial = True
             for row in findings(trial.read(self.logs), [], self._site):
                 self.tell(f"{row.what}: {row.detail}{row.remedy and f' -> {row.remedy}'}")
-            for note in head.notes:
-                self.tell(note)
+        for note in head.notes[self._told_notes :]:
+            self.tell(note)
+        self._told_notes = len(head.notes)
         if self.writes and not self._told_begin:
             self._told_begin = True
             self.tell(f"writes from {', '.join(head.origins)} to {', '.join(head.targets)}")

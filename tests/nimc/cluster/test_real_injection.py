@@ -67,6 +67,7 @@ def test_a_command_reads_prints_and_fails_as_without_writers(tmp_path: Path) -> 
     found = record(tmp_path)
     assert (found["proven"], found["ended_by"], found["exit_status"]) == (True, "command", 7)
     assert any("emulation" in note for note in found["notes"])
+    assert f"nimc: {found['notes'][-1]}\n" in err
     assert {writer["proof"] for reading in found["readings"] for writer in reading["writers"]} == {
         "memory"
     }
@@ -142,6 +143,25 @@ def test_the_time_ends_the_writes_and_the_command_goes_on(tmp_path: Path) -> Non
     assert started.returncode == 3, err
     found = record(tmp_path)
     assert found["ended_by"] == "time"
+    assert found["end_s"] < found["command_end_s"]
+
+
+def test_a_command_goes_on_without_its_writers(tmp_path: Path) -> None:
+    started = start(tmp_path, "-o", "r.json", "--", "sh", "-c", "sleep 8; echo done")
+    begun(started)
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            name = (process / "comm").read_text().strip()
+            ours = f"INJECTION={tmp_path}".encode() in (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if name == "mpi_put" and ours:
+            os.kill(int(process.name), signal.SIGKILL)
+    out, err = started.communicate(timeout=300)
+    assert (started.returncode, out) == (1, "done\n"), err
+    found = record(tmp_path)
+    assert (found["ended_by"], found["proven"], found["exit_status"]) == ("failure", False, 0)
+    assert found["reason"].startswith("writer 0: ")
     assert found["end_s"] < found["command_end_s"]
 
 
