@@ -499,17 +499,19 @@ class Compared:
         """What would make intervals narrower, and its price."""
         if widened < _WIDE:
             return ""
-        history = f" {FEWEST_OF_HISTORY} other nights of this campaign may show that it is less."
+        history = (
+            f" {FEWEST_OF_HISTORY} other nights of this campaign may show that they correlate less."
+        )
         if self.correlation.of_history:
             history = ""
         named = [of.least_named_in_turn for of in self.rows if of.least_named_in_turn is not None]
         if not named:
             return history
-        reference, this = map(len, (self.reference.runs, self.this.runs))
+        nights = (len(self.reference.runs) + len(self.this.runs)) // 2
         return (
-            f"{history} Of as many nights in turn, {(reference + this) // 2} of either side,"
-            f" changes of {change(1 + min(named))} to {change(1 + max(named))} are named: every"
-            " second night is then of the reference."
+            f"{history} With as many nights in turn, {nights} of either side, a row has to"
+            f" change by no more than {change(1 + min(named))} to {change(1 + max(named))};"
+            " every second night is then of the reference."
         )
 
     def document(self) -> dict[str, Any]:

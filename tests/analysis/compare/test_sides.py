@@ -464,7 +464,7 @@ def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, 
     }  # fmt: skip
     assert document["worse"] == 2
     assert "2 of 3 rows changed by more than nights differ; with 4 against 4" in found.summary
-    assert " Of as many nights in turn, 4 of either side, changes of +" in found.summary
+    assert " With as many nights in turn, 4 of either side, a row has to change" in found.summary
     one = compare_sides(old[:1], new[:2])
     assert one.summary.startswith(one.too_few_nights)
     assert "may correlate by 0.95, the most that is considered" in one.summary
