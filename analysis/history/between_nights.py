@@ -23,7 +23,7 @@ from analysis.statistics.interval import TAIL, Estimate
 #: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`, if they show
 #: it themselves, and if a history does. All the same, unchanged nights name a change in at most 5 %
 #: of comparisons (`python -m tests.studies.nights`).
-_MISSED, _MISSED_OF_HISTORY = 0.05, 0.15
+_MISSED, _MISSED_OF_HISTORY = 0.05, 0.1
 #: Correlations that are tried; nights are taken to correlate by no more than the last.
 _TRIED = tuple(step / 20 for step in range(20))
 
