@@ -133,7 +133,7 @@ class Note(Enum):
     )
     NOT_JUDGED = (
         "recorded, but not judged by `verify`: {limits}",
-        "set these limits to reject disturbed runs",
+        "set these limits, or omit `--busy`, to reject disturbed runs",
     )
     NEXT_ALLOCATION = (
         "the interval does not cover the next allocation ({blocks} measured, {needed} needed)",

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 from records.checkout import callers_environment
 
@@ -55,23 +54,27 @@ def _figure(words: Sequence[str], pattern: str, *, worst: bool, higher: bool) ->
         sys.exit(done.returncode if done.returncode > 0 else 128 - done.returncode)
     if not pattern:
         return 0, f"{took_s:.9f}"
-    found = figures(pattern, done.stdout.decode(errors="replace"))
-    if not found:
+    matches = matches_of(pattern, done.stdout.decode(errors="replace"))
+    if not matches:
         return 0, ""
-    return len(found), _worst(found, higher=higher) if worst else found[-1]
+    return len(matches), _worst(matches, higher=higher) if worst else matches[-1]
 
 
-def figures(pattern: str, text: str) -> list[str]:
+def matches_of(pattern: str, text: str) -> list[str]:
     """What matches in an output: the pattern's first group, or all of it if it has none."""
     return [match[min(1, match.re.groups)] or "" for match in re.finditer(pattern, text, re.M)]
 
 
-def _worst(found: Sequence[str], *, higher: bool) -> str:
-    """The worst of the numbers; the last match if one is no number, which is said later."""
-    with suppress(ValueError):
-        choose = min if higher else max
-        return choose(found, key=float)
-    return found[-1]
+def _worst(matches: Sequence[str], *, higher: bool) -> str:
+    """The worst of the numbers; the first match that is no number, which the reader refuses."""
+    numbers = []
+    for match in matches:
+        try:
+            numbers.append(float(match))
+        except ValueError:
+            return match
+    worst = min(numbers) if higher else max(numbers)
+    return matches[numbers.index(worst)]
 
 
 if __name__ == "__main__":

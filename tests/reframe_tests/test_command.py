@@ -67,6 +67,14 @@ def test_of_several_matches_the_last_or_the_worst_counts(
     assert fom.notes == ([Note.SEVERAL_FIGURES()] if which == "last" else [])
 
 
+def test_of_ranks_that_print_no_number_none_is_the_worst() -> None:
+    done = timed(
+        "sh", "-c", "echo rate 5; echo rate -; echo rate 6", figure=r"rate (\S+)", which="worst"
+    )
+    with pytest.raises(FomError, match="the figure's pattern matches '-', no number"):
+        load("command").parse(done.stdout)
+
+
 def test_the_whole_match_counts_without_a_group() -> None:
     done = timed("echo", "it took 1,250 s", figure="[0-9,]+")
     assert load("command").parse(done.stdout).value == 1250
