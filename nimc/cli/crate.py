@@ -17,12 +17,12 @@ from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
 from nimc.cli.document import Answer, answers, prose
-from nimc.cli.measure import COMMAND
 from nimc.cli.results import comparison_parts
 from nimc.cli.run import measured
 from nimc.crate.metadata import LICENSES
 from nimc.crate.pack import opened, pack, report_files, verify_crate
 from nimc.crate.reproduce import compared_files, judge
+from nimc.possible.checks import COMMAND
 from nimc.run.folder import RunFolder, new_header
 from nimc.run.progress import Progress
 from nimc.run.runner import Failure

@@ -19,6 +19,7 @@ from nimc.campaign.prepare import prepare_read
 from nimc.cli import options
 from nimc.cli.document import Answer, answers
 from nimc.cli.run import fresh_option, pairs_option, reported
+from nimc.possible.checks import COMMAND
 from nimc.run.progress import Progress
 from records import marked_yaml, units
 from records.acceptance import LIMITS
@@ -26,8 +27,6 @@ from records.calls import Call
 from records.errors import InputError
 from records.run import CAP
 
-#: The check that runs it.
-COMMAND = "command"
 #: Characters that the name of a case may not have, and its longest part of a program's name.
 _UNSAFE, _LONGEST = re.compile(r"[^A-Za-z0-9._+]+"), 40
 #: Limits of disturbance that `--busy` leaves out: the host's. Writes and their proof are judged.

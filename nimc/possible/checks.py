@@ -164,6 +164,8 @@ class CheckVariables:
         return changes_within_jobs(factor) or factor in self.within_block
 
 
+#: The check of a user's own command, which says nothing of a machine.
+COMMAND = "command"
 #: What is known of a check that is not listed.
 UNLISTED = CheckVariables(frozenset())
 _CHECKS = TypeAdapter(dict[str, CheckVariables])

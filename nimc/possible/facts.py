@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from nimc.possible.checks import CheckVariables, checks_in, require_known_programs
+from nimc.possible.checks import COMMAND, CheckVariables, checks_in, require_known_programs
 from nimc.possible.finding import Finding
 from nimc.possible.matrix import Matrix, matrix, offers_of
 from nimc.possible.settings import Partitions, ReframeSettings, settings_of, target_partitions
@@ -55,11 +55,12 @@ class Facts:
 
     @cached_property
     def _checks(self) -> tuple[Mapping[str, CheckVariables], str]:
-        """The checks of this checkout, and why they, or the site file's programs, are wrong."""
+        """The workloads of this checkout, and why they, or the site file's programs, are wrong."""
         if not self.settings.partitions or not self.folder.is_dir():
             return {}, ""
         try:
-            checks = checks_in(self.folder)
+            checks = dict(checks_in(self.folder))
+            checks.pop(COMMAND, None)
             if self.site:
                 require_known_programs(self.site, checks)
         except NimcError as error:
