@@ -82,8 +82,11 @@ def start_accounting(layout: ClusterLayout) -> None:
 
 
 def start_controller(layout: ClusterLayout) -> None:
-    """Start slurmctld and wait until it answers."""
-    enter(layout, CONTROL, ["slurmctld", "-f", str(layout.slurm_conf)])
+    """Start slurmctld and wait until it answers, also after one that was killed.
+
+    That may not have saved all of its state, without which newer versions would not start (`-i`).
+    """
+    enter(layout, CONTROL, ["slurmctld", "-i", "-f", str(layout.slurm_conf)])
     wait_for("slurmctld", lambda: controller_answers(layout), 60, layout.log("slurmctld"))
 
 

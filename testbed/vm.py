@@ -221,7 +221,7 @@ def command(spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: I
     kernel = (
         f"{_KERNEL} {_KERNEL_TCG if image.accelerator == 'tcg' else ''} nimc_name={node.name} "
         f"nimc_address={subnet}.{node.index}/24 nimc_state={layout.state} nimc_site={SITE} "
-        f"nimc_rails={spec.rails}"
+        f"nimc_rails={spec.rails} nimc_slurm={slurm_folder()}"
     )
     filesystems = _filesystem("root", Path("/"), ",readonly=on")
     for tag, folder in shares(spec, layout).items():
@@ -235,6 +235,14 @@ def command(spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: I
         *("-name", f"{layout.tag}-{node.name}", "-pidfile", str(_pidfile(layout, node.name))),
         *("-serial", "stdio", "-append", kernel),
     ]
+
+
+def slurm_folder() -> Path:
+    """Where the cluster's slurmd is: that of the guests must be the same."""
+    slurmd = shutil.which("slurmd", path=PATH)
+    if slurmd is None:
+        raise MachineError("slurmd is missing: site/minicluster/install.sh installs it")
+    return Path(slurmd).parent
 
 
 def _tap(node: Node, rail: int) -> str:

@@ -249,7 +249,7 @@ def partitions(text: str) -> list[SlurmPartition]:
     for fields in map(fields_of, text.splitlines()):
         name, nodes = fields.get("PartitionName", ""), number(fields.get("TotalNodes", ""))
         if _NAME.fullmatch(name) and fields.get("State") == "UP" and nodes:
-            whole = fields.get("OverSubscribe") == "EXCLUSIVE"
+            whole = _gives_whole_nodes(fields)
             most = (number(fields.get(f"Max{what}", "")) for what in _LIMITS)
             usable.append(
                 SlurmPartition(
@@ -264,13 +264,19 @@ def partitions(text: str) -> list[SlurmPartition]:
     return sorted(usable, key=lambda partition: not partition.default)
 
 
+def _gives_whole_nodes(fields: Mapping[str, str]) -> bool:
+    """Whether all jobs get whole nodes; Slurm 26.05 has a field of its own for it."""
+    shared, exclusive = fields.get("OverSubscribe"), fields.get("Exclusive")
+    return shared == "EXCLUSIVE" or exclusive in ("NODE", "TOPO")
+
+
 def whole_node_partitions(text: str) -> set[str | None]:
     """Names of those that give whole nodes only; None for the default one if it does.
 
     From the same lines.
     """
     rows = map(fields_of, text.splitlines())
-    whole = [fields for fields in rows if fields.get("OverSubscribe") == "EXCLUSIVE"]
+    whole = [fields for fields in rows if _gives_whole_nodes(fields)]
     names: set[str | None] = {fields.get("PartitionName") for fields in whole}
     return names | {None for fields in whole if fields.get("Default") == "YES"}
 

@@ -2,8 +2,8 @@
 # shellcheck disable=SC2154 # the kernel's command line sets nimc_*
 # First program of a virtual machine, in its initramfs: puts a writable layer over the host's files,
 # mounts the shared folders at their paths, and hands over to guest.sh.
-# From the kernel's command line: nimc_name, nimc_address, nimc_state, nimc_site, nimc_rails, or
-# nimc_probe.
+# From the kernel's command line: nimc_name, nimc_address, nimc_state, nimc_site, nimc_rails,
+# nimc_slurm, or nimc_probe.
 set -eu
 export PATH=/bin
 
@@ -46,4 +46,4 @@ while read -r tag folder; do
 done < "/ro$nimc_state/shares"
 
 exec switch_root /new /bin/sh "$nimc_site/guest.sh" "$nimc_name" "$nimc_address" "$nimc_state" \
-    "$nimc_rails"
+    "$nimc_rails" "$nimc_slurm"

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Process 1 of a virtual machine once its files are in place: network, soft-RoCE, munged, slurmd.
-# usage: guest.sh NAME ADDRESS/LENGTH STATE_FOLDER RAILS
+# usage: guest.sh NAME ADDRESS/LENGTH STATE_FOLDER RAILS FOLDER_OF_SLURMD
 set -eu
 
-name=$1 address=$2 state=$3 rails=$4
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
+name=$1 address=$2 state=$3 rails=$4 slurm=$5
+export PATH="$slurm:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/root
 exec < /dev/null > /dev/console 2>&1
 
 hostname "$name"

@@ -1,0 +1,58 @@
+"""What Slurm 26.05.3 and Debian's 22.05.8 answer is read alike.
+
+Answers are of a minicluster of two nodes under 26.05.3; those of 22.05.8 of one of three.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from records.slurm import parse
+from tests.captures import CAPTURES
+
+
+def answer(name: str) -> str:
+    return (CAPTURES / "slurm" / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        # OverSubscribe=EXCLUSIVE; debug has NO.
+        ("partitions.txt", {"batch": True, "debug": False}),
+        # Exclusive=NODE, and OverSubscribe=NO.
+        ("partitions-26.05.txt", {"compute": True, "origin": True, "all": True}),
+    ],
+)
+def test_partitions_that_give_whole_nodes(name: str, whole: dict[str, bool]) -> None:
+    found = {each.name: each.whole_nodes for each in parse.partitions(answer(name))}
+    assert found == whole
+    default = next(iter(whole))
+    named = {name for name, is_whole in whole.items() if is_whole}
+    assert parse.whole_node_partitions(answer(name)) == named | {None}
+    shared = answer(name).replace("EXCLUSIVE", "NO").replace("Exclusive=NODE", "Exclusive=USER")
+    assert parse.whole_node_partitions(shared) == set()
+    assert next(part.name for part in parse.partitions(answer(name)) if part.default) == default
+
+
+def test_nodes_of_the_newer_version() -> None:
+    assert [(node.name, node.usable) for node in parse.nodes_in(answer("sinfo-26.05.txt"))] == [
+        *(("node1", True), ("node2", True))
+    ]
+    (compute, *_) = parse.partitions(answer("partitions-26.05.txt"))
+    shape = parse.NodeShape(sockets=2, cores=2, threads_per_core=1, memory_mib=8035)
+    assert parse.shapes(answer("nodes-26.05.txt"), compute) == [(shape, 1)]
+    assert parse.mpi_types(answer("mpi_list-26.05.txt")) == ["none", "pmix", "cray_shasta", "pmi2"]
+    settings = parse.settings(answer("config-26.05.txt"))
+    assert settings["SLURM_VERSION"] == "26.05.3"
+    assert settings["MpiDefault"] == "(null)"  # `none`, as 22.05.8 shows it
+
+
+def test_a_queue_and_a_reservation_of_the_newer_version() -> None:
+    jobs = parse.working_in(Path("/run/stage"), answer("squeue-26.05.txt"))
+    begin = "waits in the queue (BeginTime), expected to start 2026-11-29 21:49:19"
+    held = "waits in the queue (JobHeldUser)"
+    assert jobs == {"3": begin, "4": "waits in the queue", "5": held}
+    found = parse.reservation_in(answer("reservation-26.05.txt"))
+    assert (found.name, found.nodes, found.node_count) == ("nimc_x", "node2", 1)
+    assert (found.users, found.state, found.flags) == (["root"], "ACTIVE", ["SPEC_NODES"])
