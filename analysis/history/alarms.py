@@ -60,76 +60,122 @@ class Change:
     worse: bool
 
 
-class Watch:
-    """The watch over a campaign: `values` are logarithms (night, series), larger is worse.
+class _Watched:
+    """What is judged night by night: how far nights lie from the usual level, in spreads."""
 
-    NaN where a series was not measured. The last column of the tables made here is what all series
-    have in common. `days`: number of the day of each night; without them none is left out.
-    """
+    def __init__(self, nights: int) -> None:
+        self.apart = np.full(nights, np.nan)
+        #: Mean of `apart` over the last measured nights.
+        self.mean = np.full(nights, np.nan)
+        #: How far such a mean usually lies on the worse side.
+        self.usual = math.nan
 
-    def __init__(self, values: Values, days: Sequence[int] | None = None) -> None:
-        nights, series = values.shape
-        self._values = values
-        self._weekdays = np.asarray(range(nights) if days is None else days) % 7
-        #: What all series have in common, in their spreads; and that of the same weekdays.
-        self._common = np.full(nights, np.nan)
-        self._of_weekday = np.full(nights, np.nan)
-        #: Distances of nights from the median of those before, and the same in spreads without what
-        #: the series share.
-        self._distance = np.full((nights, series), np.nan)
-        self._shared = np.full((nights, series), np.nan)
-        self._apart = np.full((nights, series + 1), np.nan)
-        #: Mean of `_apart` over the last nights, and how far one usually lies on the worse side.
-        self._mean = np.full((nights, series + 1), np.nan)
-        self.usual = np.full(series + 1, np.nan)
-        self.spread = np.full(series, np.nan)
-        #: First night of the present level.
-        self.start = np.zeros(series, int)
-        self.changes: list[Change] = []
-
-    def all(self) -> list[Change]:
-        """Look at all nights."""
-        with np.errstate(invalid="ignore"):
-            for night in range(FEWEST, len(self._values)):
-                self._look(night)
-        return self.changes
-
-    def reference(self, series: int, night: int) -> Values:
-        """The nights that a night is compared with."""
-        first = max(int(self.start[series]), night - MOST)
-        values = self._values[first:night, series]
-        return np.asarray(values[np.isfinite(values)])
-
-    def _look(self, night: int) -> None:
-        past = slice(max(0, night - USUAL), night)
-        first = max(0, night - MOST)
-        at_level = np.arange(first, night)[:, None] >= self.start
-        before = np.where(at_level, self._values[first:night], np.nan)
-        enough = np.isfinite(before).sum(0) >= FEWEST
-        self._distance[night] = self._values[night] - np.where(enough, _median(before, 0), np.nan)
-        self.spread = _MAD * _median(np.abs(self._distance[past]), 0)
-        inside = self._distance[night] / self.spread
-        self._shared[night], self._common[night] = _in_common(inside)
-        self._apart[night, :-1] = inside - self._share(past) * self._shared[night]
-        self._of_weekday[night] = self._weekly(night)
-        self._apart[night, -1] = self._own_spreads(night)
-        np.clip(self._apart[night], -_CLIP, _CLIP, out=self._apart[night])
+    def judge(self, night: int, apart: float) -> int:
+        """Take in a night; 1 if the last nights are worse than is usual, -1 if better, else 0."""
+        self.apart[night] = apart if math.isnan(apart) else min(max(apart, -_CLIP), _CLIP)
         recent = self._recent(night)
-        self._mean[night] = recent.mean(0)
+        self.mean[night] = recent.sum() / RECENT
         self.usual = self._usual(night)
-        away = self._mean[night] / self.usual
         for sign in (1, -1):
-            one_side = (sign * recent > 0).all(0)
-            changed = np.flatnonzero((sign * away > LIMIT) & one_side)
-            # What all series share is last: a new level of the machine is one of each series.
-            for series in changed[-1:] if self._apart.shape[1] - 1 in changed else changed:
-                self._changed(int(series), night, worse=sign > 0)
+            if sign * self.mean[night] > LIMIT * self.usual and (sign * recent > 0).all():
+                return sign
+        return 0
 
-    def _own_spreads(self, night: int) -> float:
-        """What all series have in common beyond that of such weekdays, in spreads of its own."""
-        past = slice(max(0, night - USUAL), night)
-        beyond = self._common - self._of_weekday
-        spread = _MAD * float(_median(np.abs(beyond[past]), 0))
+    def restart(self, changed: slice) -> None:
+        """Nights of a change are not usual ones."""
+        self.apart[changed] = np.nan
+        self.mean[changed] = np.nan
+
+    def _recent(self, night: int) -> Values:
+        """The last measured nights; NaN unless this one was, and enough before."""
+        part = self.apart[max(0, night + 1 - 2 * RECENT) : night + 1]
+        measured = part[np.isfinite(part)]
+        if not np.isfinite(part[-1]) or len(measured) < RECENT:
+            return np.full(RECENT, np.nan)
+        return np.asarray(measured[-RECENT:])
+
+    def _usual(self, night: int) -> float:
+        """Root of the mean square of earlier means, or of those on the worse side if larger.
+
+        At least that of independent nights, and more if it is known from few.
+        """
+        means = self.mean[max(0, night - USUAL) : max(0, night - RECENT + 1)]
+        known = means[np.isfinite(means)]
+        worse = known[known > 0]
+        square = max(
+            (known**2).sum() / max(len(known), 1),
+            (worse**2).sum() / max(len(worse), 1),
+            1 / RECENT,
+        )
+        return math.sqrt(square * (1 + _DOUBT / max(len(known), 1)))
+
+
+class _Series(_Watched):
+    """One series: its nights, its level and spread, and what it shares with the others."""
+
+    def __init__(self, values: Values) -> None:
+        super().__init__(len(values))
+        self.values = values
+        #: Distances of nights from the median of those before.
+        self.distance = np.full(len(values), np.nan)
+        #: What the other series have in common, in their spreads.
+        self.others = np.full(len(values), np.nan)
+        self.spread = math.nan
+        #: First night of the present level.
+        self.start = 0
+
+    def reference(self, night: int) -> Values:
+        """The nights that a night is compared with."""
+        before = self.values[max(self.start, night - MOST) : night]
+        return np.asarray(before[np.isfinite(before)])
+
+    def measure(self, night: int) -> float:
+        """Distance of a night from its reference, in spreads; NaN without a reference."""
+        before = self.reference(night)
+        if len(before) >= FEWEST:
+            self.distance[night] = self.values[night] - _middle(before)
+        past = self.distance[max(0, night - USUAL) : night]
+        self.spread = _MAD * _middle(np.abs(past))
+        return float(self.distance[night] / np.float64(self.spread))
+
+    def alone(self, night: int, inside: float, others: float) -> float:
+        """The distance of a night without what this series shows of what the others share."""
+        self.others[night] = others
+        return inside - self._share(slice(max(0, night - USUAL), night)) * others
+
+    def _share(self, past: slice) -> float:
+        """How much of what the others have in common it shows, by least squares."""
+        known = np.isfinite(self.distance[past]) & np.isfinite(self.others[past])
+        others = self.others[past][known]
+        inside = np.nan_to_num(self.distance[past][known] / np.float64(self.spread))
+        squares = float((others**2).sum())
+        if squares <= 0:
+            return 0.0
+        return min(max(float((inside * others).sum()) / squares, 0.0), 2.0)
+
+    def restart(self, changed: slice) -> None:
+        """A new level begins after the nights of a change, which are not usual ones."""
+        super().restart(changed)
+        self.distance[changed] = np.nan
+        self.start = changed.stop
+
+
+class _Common(_Watched):
+    """What all series have in common; `weekdays` are those of the nights."""
+
+    def __init__(self, weekdays: NDArray[np.int64]) -> None:
+        super().__init__(len(weekdays))
+        self._weekdays = weekdays
+        #: In spreads of the series; and what is usual on the same weekdays.
+        self._values = np.full(len(weekdays), np.nan)
+        self._of_weekday = np.full(len(weekdays), np.nan)
+
+    def measure(self, night: int, value: float) -> float:
+        """What a night has beyond that of such weekdays, in spreads of its own."""
+        self._values[night] = value
+        self._of_weekday[night] = self._weekly(night)
+        beyond = self._values - self._of_weekday
+        spread = _MAD * _middle(np.abs(beyond[max(0, night - USUAL) : night]))
         return float(beyond[night]) / max(spread, _LEAST_SPREAD)
 
     def _weekly(self, night: int) -> float:
@@ -138,8 +184,8 @@ class Watch:
         By the ranks of past nights (Kruskal and Wallis 1952).
         """
         past = slice(max(0, night - USUAL), night)
-        known = np.isfinite(self._common[past])
-        common, weekdays = self._common[past][known], self._weekdays[past][known]
+        known = np.isfinite(self._values[past])
+        common, weekdays = self._values[past][known], self._weekdays[past][known]
         same = common[weekdays == self._weekdays[night]]
         if len(same) < _FEWEST_WEEKS:
             return 0.0
@@ -150,56 +196,70 @@ class Watch:
         differ = special.chdtrc(np.count_nonzero(counts) - 1, apart) <= _WEEKLY
         return float(np.median(same)) if differ else 0.0
 
-    def _recent(self, night: int) -> Values:
-        """The last measured nights of each series; NaN unless this one was, and enough before."""
-        recent = np.full((RECENT, self._apart.shape[1]), np.nan)
-        part = self._apart[max(0, night + 1 - 2 * RECENT) : night + 1]
-        for series in np.flatnonzero(np.isfinite(part[-1])):
-            measured = part[np.isfinite(part[:, series]), series]
-            if len(measured) >= RECENT:
-                recent[:, series] = measured[-RECENT:]
-        return recent
+    def restart(self, changed: slice) -> None:
+        """Nights of a change are not usual ones."""
+        super().restart(changed)
+        self._values[changed] = np.nan
 
-    def _share(self, past: slice) -> Values:
-        """How much of what the others have in common each series shows, by least squares."""
-        others = np.nan_to_num(self._shared[past])
-        inside = np.nan_to_num(self._distance[past] / self.spread)
-        both = (inside * others).sum(0)
-        squares = (np.isfinite(self._distance[past]) * others**2).sum(0)
-        share = np.divide(both, squares, out=np.zeros_like(both), where=squares > 0)
-        return np.asarray(np.clip(share, 0, 2))
 
-    def _usual(self, night: int) -> Values:
-        """Root of the mean square of earlier means, or of those on the worse side if larger.
+class Watch:
+    """The watch over a campaign: `values` are logarithms (night, series), larger is worse.
 
-        At least that of independent nights, and more if it is known from few.
-        """
-        means = self._mean[max(0, night - USUAL) : max(0, night - RECENT + 1)]
-        finite, worse = np.isfinite(means), means > 0
-        squares = np.nan_to_num(means) ** 2
-        all_of_them, on_worse_side = (
-            (squares * which).sum(0) / np.maximum(which.sum(0), 1) for which in (finite, worse)
-        )
-        usual = np.maximum(np.maximum(all_of_them, on_worse_side), 1 / RECENT)
-        return np.asarray(np.sqrt(usual * (1 + _DOUBT / np.maximum(finite.sum(0), 1))))
+    NaN where a series was not measured. `days`: number of the day of each night; without them none
+    is left out.
+    """
 
-    def _changed(self, column: int, night: int, *, worse: bool) -> None:
-        """Record a change, and begin a new level; nights of the change are not usual ones."""
-        is_machine = column == self._apart.shape[1] - 1
-        self.changes.append(
-            Change(None if is_machine else column, night - RECENT + 1, night, worse)
-        )
-        columns = slice(None) if is_machine else slice(column, column + 1)
+    def __init__(self, values: Values, days: Sequence[int] | None = None) -> None:
+        self._nights = len(values)
+        self.series = [_Series(column) for column in values.T]
+        weekdays = np.asarray(range(self._nights) if days is None else days, np.int64) % 7
+        self._common = _Common(weekdays)
+        self.changes: list[Change] = []
+
+    def all(self) -> list[Change]:
+        """Look at all nights."""
+        with np.errstate(invalid="ignore"):
+            for night in range(FEWEST, self._nights):
+                self._look(night)
+        return self.changes
+
+    def _look(self, night: int) -> None:
+        inside = np.asarray([series.measure(night) for series in self.series])
+        others, common = _in_common(inside)
+        signs: list[int] = []
+        for series, distance, shared in zip(self.series, inside, others, strict=True):
+            apart = series.alone(night, float(distance), float(shared))
+            signs.append(series.judge(night, apart))
+        of_all = self._common.judge(night, self._common.measure(night, common))
+        for sign in (1, -1):
+            # A new level of the machine is one of each series.
+            if of_all == sign:
+                self._changed(None, night, worse=sign > 0)
+                continue
+            for column, found in enumerate(signs):
+                if found == sign:
+                    self._changed(column, night, worse=sign > 0)
+
+    def _changed(self, column: int | None, night: int, *, worse: bool) -> None:
+        """Record a change, and begin a new level."""
+        self.changes.append(Change(column, night - RECENT + 1, night, worse))
+        series = self.series if column is None else [self.series[column]]
         changed = slice(night - RECENT + 1, night + 1)
-        self.start[columns] = night + 1
-        for table in (self._apart, self._mean, self._distance):
-            table[changed, columns] = np.nan
-        if is_machine:
-            self._common[changed] = np.nan
+        for one in series:
+            one.restart(changed)
+        if column is None:
+            self._common.restart(changed)
+
+
+def _middle(values: Values) -> float:
+    """The median of what is known; NaN if nothing is."""
+    known = np.sort(values[np.isfinite(values)])
+    count = len(known)
+    return float(known[(count - 1) // 2] + known[count // 2]) / 2 if count else math.nan
 
 
 def _median(values: Values, axis: int) -> Values:
-    """Of what is known; NaN if nothing is. As `numpy.nanmedian`, in a tenth of its time."""
+    """The same along an axis. As `numpy.nanmedian`, in a tenth of its time."""
     ordered = np.sort(values, axis)  # NaN last
     count = np.isfinite(values).sum(axis, keepdims=True)
     low, high = (
@@ -397,13 +457,13 @@ class _Campaign:
         series = WatchedSeries(
             self.machine, campaign, case, arm, quantity, unit, night.isoformat(), nights
         )
-        reference = self.watch.reference(column, len(self.days))
-        spread = float(self.watch.spread[column])
+        state = self.watch.series[column]
+        reference, spread = state.reference(len(self.days)), state.spread
         if len(reference) < FEWEST or not math.isfinite(spread):
             return series
         return replace(
             series,
             level=math.exp(float(np.median(reference)) * (-1 if better == "higher" else 1)),
             spread=spread,
-            detectable=math.expm1(LIMIT * float(self.watch.usual[column]) * spread),
+            detectable=math.expm1(LIMIT * state.usual * spread),
         )

@@ -138,7 +138,8 @@ class History:
         values = self._values.copy()
         values[self.first :, ::one_in] += loss
         watch = deepcopy(self._watch)
-        watch._values = values
+        for series, nights in zip(watch.series, values.T, strict=True):
+            series.values = nights
         having = {None, *range(0, SERIES, one_in)}
         for night in range(self.first, min(self.first + PATIENCE, len(values))):
             known = len(watch.changes)
