@@ -65,6 +65,6 @@ def peak_memory_b() -> float:
 
     `ru_maxrss` would begin with the memory of the process that started it.
     """
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found
-    return float(found[1]) * 1024
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert peak
+    return float(peak[1]) * 1024

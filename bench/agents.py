@@ -43,5 +43,5 @@ def _sample(folder: Path) -> dict[str, Any]:
     for sample in mini.samples(folder):
         if sample["arm"] == "daly":
             return sample
-    said = " ".join((folder / "job.out").read_text().split())
-    raise MachineError(f"no run under writes: {said[-300:]}")
+    output = " ".join((folder / "job.out").read_text().split())
+    raise MachineError(f"no run under writes: {output[-300:]}")

@@ -21,14 +21,14 @@ _AIM = 0.6
 def run() -> list[BenchRow]:
     """The parts of each block, and the application's share of them all."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        found = parts(run_of("quick", Path(folder)))
+        blocks = parts(run_of("quick", Path(folder)))
     rows = [
         BenchRow(f"{block}: {name}", seconds, "s")
-        for block, each in found.items()
-        for name, seconds in each.items()
+        for block, block_parts in blocks.items()
+        for name, seconds in block_parts.items()
     ]
-    whole_s = sum(sum(each.values()) for each in found.values())
-    share = sum(each["applications"] for each in found.values()) / whole_s
+    whole_s = sum(sum(block_parts.values()) for block_parts in blocks.values())
+    share = sum(block_parts["applications"] for block_parts in blocks.values()) / whole_s
     return [*rows, at_least("application's share of the blocks' time", share, "", _AIM)]
 
 
@@ -70,17 +70,20 @@ def _parts(run: Path, logs: Path) -> dict[str, float]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    document: dict[str, Any] = json.loads(path.read_text())
+    return document
 
 
 def main() -> None:
     for run in map(Path, sys.argv[1:]):
-        found = parts(run)
-        names = list(next(iter(found.values())))
-        cells = [[name, *(f"{each[name]:.1f}" for each in found.values())] for name in names]
-        whole = [f"{sum(each.values()):.1f}" for each in found.values()]
-        print(aligned([run.name, *found], [*cells, ["whole", *whole]]), end="\n\n")
+        blocks = parts(run)
+        names = list(next(iter(blocks.values())))
+        cells = [
+            [name, *(f"{block_parts[name]:.1f}" for block_parts in blocks.values())]
+            for name in names
+        ]
+        whole = [f"{sum(block_parts.values()):.1f}" for block_parts in blocks.values()]
+        print(aligned([run.name, *blocks], [*cells, ["whole", *whole]]), end="\n\n")
 
 
 if __name__ == "__main__":

@@ -50,8 +50,8 @@ def _error(truth: Model, measured: Sweep) -> float:
     """Mean relative difference from the truth, both sides and all placements, percent."""
     model = fit(measured)
     differences = []
-    for at in placements(truth):
-        true, fitted = predict(truth, *at), predict(model, *at)
+    for placement in placements(truth):
+        true, fitted = predict(truth, *placement), predict(model, *placement)
         differences += [
             np.abs(fitted.comp_par_b_s / true.comp_par_b_s - 1),
             np.abs(fitted.comm_par_b_s / true.comm_par_b_s - 1),

@@ -45,23 +45,23 @@ def run() -> list[BenchRow]:
 
 def _storing(folder: Path) -> tuple[float, float]:
     """Seconds a sample: as a conductor stores it, and the same lines appended without a chain."""
-    found = [with_figures(each) for each in samples(STREAM, pairs=_STORED // 4)]
+    stored = [with_figures(sample) for sample in samples(STREAM, pairs=_STORED // 4)]
     logs = folder / "with/logs/stream/0"
     logs.mkdir(parents=True)
     store = Store(folder / "with", STREAM.name)
     with_s = without_s = 0.0
-    for number, each in enumerate(found):
+    for number, sample in enumerate(stored):
         output = logs / f"{number}.out"
-        output.write_text(output_of(each.as_dict()))
-        with_s += cost_of(partial(store.append, each, rows_of(each), [output])).wall_s
-        without_s += cost_of(partial(_plainly, folder, rows_of(each), [each.as_dict()])).wall_s
-    return with_s / len(found), without_s / len(found)
+        output.write_text(output_of(sample.as_dict()))
+        with_s += cost_of(partial(store.append, sample, rows_of(sample), [output])).wall_s
+        without_s += cost_of(partial(_plainly, folder, rows_of(sample), [sample.as_dict()])).wall_s
+    return with_s / len(stored), without_s / len(stored)
 
 
 def _plainly(folder: Path, *files: list[dict[str, Any]]) -> None:
     """Append records to a file each, on disk when this returns."""
     for number, records in enumerate(files):
-        lines = (json.dumps(each, separators=(",", ":"), allow_nan=False) for each in records)
+        lines = (json.dumps(record, separators=(",", ":"), allow_nan=False) for record in records)
         with (folder / f"plain-{number}.jsonl").open("ab", buffering=0) as file:
             file.write("".join(f"{line}\n" for line in lines).encode())
             os.fsync(file.fileno())
@@ -70,15 +70,15 @@ def _plainly(folder: Path, *files: list[dict[str, Any]]) -> None:
 def make(run_folder: Path, size: int) -> None:
     """A run of about so many samples with two counts and an output each."""
     pairs = size // 4
-    found = samples(STREAM, pairs=pairs)
+    made = samples(STREAM, pairs=pairs)
     head = header(pairs_cap=pairs, run=run_folder.name)
-    store_run(run_folder, found, asked_for(head, found))
+    store_run(run_folder, made, asked_for(head, made))
 
 
 def _verify() -> None:
-    found = verify(Path(sys.argv[1]) / "run")
-    assert found.is_sound
-    assert found.reread > _SIZE
+    verified = verify(Path(sys.argv[1]) / "run")
+    assert verified.is_sound
+    assert verified.reread > _SIZE
 
 
 if __name__ == "__main__":

@@ -68,11 +68,11 @@ def _pack(size: int, folder: Path) -> Callable[[], object]:
 def _alarms(size: int, folder: Path) -> Callable[[], object]:
     write_nights(folder, made_table(), [1.0] * size)
 
-    def look() -> object:
+    def examine() -> object:
         results, _ = read_results([folder])
         return survey(nights_of(results), results)
 
-    return look
+    return examine
 
 
 def _pages(size: int, folder: Path) -> Callable[[], object]:
@@ -121,7 +121,9 @@ def _rows(name: str, piece: _Piece) -> list[BenchRow]:
 
 def _exponent(sizes: list[int], costs: list[float]) -> float:
     """The power of the size with which a cost grows."""
-    return statistics.linear_regression(*([math.log(x) for x in of] for of in (sizes, costs))).slope
+    return statistics.linear_regression(
+        *([math.log(x) for x in series] for series in (sizes, costs))
+    ).slope
 
 
 def main() -> None:
@@ -135,9 +137,9 @@ def main() -> None:
     fits = _IN_MEMORY.exists() and disk_usage(_IN_MEMORY).free > _LARGEST_B
     with tempfile.TemporaryDirectory(dir=_IN_MEMORY if fits else None) as folder:
         for part, of_size in (("first", piece.size // 10), ("then", size)):
-            place = Path(folder) / part
-            place.mkdir()
-            work = piece.prepare(of_size, place)
+            path = Path(folder) / part
+            path.mkdir()
+            work = piece.prepare(of_size, path)
             before_b = peak_memory_b()
             costs = [cost_of(work) for _ in range(piece.times)]
     least = Cost(*map(min, zip(*map(astuple, costs), strict=True)))

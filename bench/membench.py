@@ -62,11 +62,11 @@ def measure() -> dict[str, list[float]]:
 def _ratio(
     name: str, ours: str, others: list[str], rates: dict[str, list[float]], aim: float
 ) -> BenchRow | None:
-    there = [other for other in others if other in rates]
-    if not there:
+    present = [other for other in others if other in rates]
+    if not present:
         print(f"skipped: {name}: absent, or cannot run here", file=sys.stderr)
         return None
-    best = max(there, key=lambda other: statistics.median(rates[other]))
+    best = max(present, key=lambda other: statistics.median(rates[other]))
     pairs = zip(rates[ours], rates[best], strict=True)
     value = statistics.median(mine / theirs for mine, theirs in pairs)
     return at_least(f"{name} ({best})", value, "", aim)
@@ -85,17 +85,17 @@ def _contenders(folder: Path) -> dict[str, Contender]:
         words = (kernel, "--cpus", cpus, "-d", str(SECONDS), "--pages", pages)
         return membench.WORKLOAD.parse(_call(program, *words)).value
 
-    found: dict[str, Contender] = {
+    contenders: dict[str, Contender] = {
         "triad": partial(ours, "triad"),
         "nt_write": partial(ours, "nt_write"),
         "STREAM": _stream(folder, cpus, cores, total_b),
     }
     if platform.machine() == "x86_64":
-        found[PLAIN] = _plain(folder, cpus, cores, total_b)
+        contenders[PLAIN] = _plain(folder, cpus, cores, total_b)
     if shutil.which("likwid-bench"):
         for kernels in (TRIADS, STORES):
-            found |= _likwid(kernels, cores, total_b)
-    return found
+            contenders |= _likwid(kernels, cores, total_b)
+    return contenders
 
 
 def _stream(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
@@ -125,8 +125,8 @@ def _likwid(kernels: list[str], cores: int, total_b: int) -> dict[str, Contender
     def rate(kernel: str, iterations: int) -> float:
         work = f"S0:{total_b // 1000}kB:{cores}"
         out = _call("likwid-bench", "-t", kernel, "-W", work, "-i", str(iterations), check=False)
-        found = re.search(r"^MByte/s:\s+([0-9.]+)", out, re.MULTILINE)
-        return float(found[1]) * 1e6 if found else 0.0
+        rate = re.search(r"^MByte/s:\s+([0-9.]+)", out, re.MULTILINE)
+        return float(rate[1]) * 1e6 if rate else 0.0
 
     first = {kernel: rate(kernel, 4) for kernel in kernels}
     fastest = sorted((k for k in kernels if first[k] > 0), key=lambda k: -first[k])[:2]

@@ -58,12 +58,12 @@ _AIM = 0.02
 def run() -> list[BenchRow]:
     """Medians over the runs under writes: of each part, and of all together."""
     with tempfile.TemporaryDirectory(prefix="nimc-", dir="/var/tmp") as folder:
-        found = _windows(Path(folder))
+        windows = _windows(Path(folder))
     rows = [
-        BenchRow(f"{part}: share of a core", statistics.median(shares[part] for shares in found))
+        BenchRow(f"{part}: share of a core", statistics.median(shares[part] for shares in windows))
         for part in _OWN
     ]
-    together = statistics.median(sum(shares[part] for part in _OWN) for shares in found)
+    together = statistics.median(sum(shares[part] for part in _OWN) for shares in windows)
     return [*rows, below("together", together, "", _AIM)]
 
 
@@ -74,9 +74,9 @@ def _windows(folder: Path) -> list[dict[str, float]]:
     main = "from nimc.cli.main import main; main()"
     file = str(folder / "sleeping.yaml")
     words = ["run", file, "--machine", "localhost", "--results", str(folder)]
-    found: list[dict[str, float]] = []
+    windows: list[dict[str, float]] = []
     with subprocess.Popen([sys.executable, "-c", main, *words], cwd=ROOT) as campaign:
-        while len(found) < _RUNS and campaign.poll() is None:
+        while len(windows) < _RUNS and campaign.poll() is None:
             first = _times_s(campaign.pid)
             if "application" not in first:
                 time.sleep(0.5)
@@ -85,13 +85,13 @@ def _windows(folder: Path) -> list[dict[str, float]]:
             second = _times_s(campaign.pid)
             shares = {part: (second.get(part, 0.0) - first[part]) / _WINDOW_S for part in first}
             if "application" in second and shares.get("writers", 0.0) > 0.5:
-                found.append(shares)
+                windows.append(shares)
             while "application" in _times_s(campaign.pid):
                 time.sleep(0.5)
         campaign.terminate()
-    if len(found) < _RUNS:
-        raise MachineError(f"{len(found)} runs under writes, not {_RUNS}; see what is said above")
-    return found
+    if len(windows) < _RUNS:
+        raise MachineError(f"{len(windows)} runs under writes, not {_RUNS}; see what is said above")
+    return windows
 
 
 def _times_s(campaign: int) -> dict[str, float]:

@@ -119,8 +119,13 @@ async def _agent(node: str, facts: dict[str, Any]) -> None:
 
 def _observed(node: str) -> messages.Observed:
     now_s = time.monotonic()
-    loads = [LoadSample(now_s - _RUN_S + at, 0.01 * at, 0, 100 * at) for at in range(3)]
-    counters = {f"psi:counter/{at}": NodeCounter(12345.0 + at, "count") for at in range(_COUNTERS)}
+    loads = [
+        LoadSample(now_s - _RUN_S + number, 0.01 * number, 0, 100 * number) for number in range(3)
+    ]
+    counters = {
+        f"psi:counter/{number}": NodeCounter(12345.0 + number, "count")
+        for number in range(_COUNTERS)
+    }
     series = NodeSeries(node, loads=loads, busiest="python", frequencies_hz=[2.1e9, 2.1e9])
     return messages.Observed(series, counters)
 

@@ -37,10 +37,10 @@ def write(run_folder: Path, size: int) -> None:
     """A synthetic run of about `size` samples: two cases, of as many like blocks as it takes."""
     cases = [replace(STREAM, notes=["synthetic"]), LAMMPS]
     of_case = {case.name: samples(case, pairs=_PAIRS) for case in cases}
-    first = [sample for found in of_case.values() for sample in found]
+    first = [sample for runs in of_case.values() for sample in runs]
     write_run(run_folder, first, header(pairs_cap=1_000_000, finished_s=2e10))
-    for turn, (name, found) in enumerate(of_case.items()):
-        lines = [json.dumps(sample.as_dict(), separators=(",", ":")) for sample in found]
+    for turn, (name, runs) in enumerate(of_case.items()):
+        lines = [json.dumps(sample.as_dict(), separators=(",", ":")) for sample in runs]
         # All blocks of one case, then those of the next.
         parts = [
             (
@@ -49,7 +49,7 @@ def write(run_folder: Path, size: int) -> None:
                 ),
                 sample,
             )
-            for line, sample in zip(lines, found, strict=True)
+            for line, sample in zip(lines, runs, strict=True)
         ]
         with (run_folder / "samples" / f"{name}.jsonl").open("w", encoding="utf-8") as file:
             for index in range(round(size / len(cases) / len(lines))):

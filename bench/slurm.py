@@ -47,10 +47,10 @@ def run() -> list[BenchRow]:
 
 
 def _accepted(folder: Path) -> list[dict[str, Any]]:
-    kept = [each for each in mini.samples(folder) if each["outcome"] == "kept"]
+    kept = [sample for sample in mini.samples(folder) if sample["outcome"] == "kept"]
     if not kept:
-        said = " ".join(" ".join(p.read_text() for p in folder.glob("*.out")).split())
-        raise MachineError(f"no run was accepted: {said[-300:]}")
+        output = " ".join(" ".join(p.read_text() for p in folder.glob("*.out")).split())
+        raise MachineError(f"no run was accepted: {output[-300:]}")
     return kept
 
 

@@ -29,10 +29,10 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
     def path_of(variable: str) -> Path | None:
         return Path(os.environ[variable]) if os.environ.get(variable) else None
 
-    place = layout("bench", folder)
+    folders = layout("bench", folder)
     packages, machine = path_of("NIMC_TEST_PACKAGES"), path_of("NIMC_TEST_MACHINE_FILE")
-    settings = setup.setup(place, packages, machine, os.environ.get("NIMC_TEST_MIRROR"), print)
-    fresh = build(place, settings, name, os.cpu_count() or 1, print)
+    settings = setup.setup(folders, packages, machine, os.environ.get("NIMC_TEST_MIRROR"), print)
+    fresh = build(folders, settings, name, os.cpu_count() or 1, print)
     no_op_s = _command_s(folder, "build", name, "--machine", "bench")
     return [
         BenchRow(f"{name}: concretizing", fresh.concretize_s, "s"),

@@ -11,7 +11,7 @@ from testbed.state import read
 
 BIN = Path(sys.executable).parent
 STATE = Path(os.environ.setdefault("NIMC_MINICLUSTER", str(default_state())))
-LAYOUT = ClusterLayout.of(STATE)  # refuses a folder that another user may have planted
+LAYOUT = ClusterLayout.from_state(STATE)  # refuses a folder that another user may have planted
 if LAYOUT.slurm_conf.exists():  # without it, Slurm's commands wait for a minute
     os.environ["SLURM_CONF"] = str(LAYOUT.slurm_conf)
 #: QEMU's emulated processor has no AVX-512, even if the host that compiles does.

@@ -46,8 +46,8 @@ def require(fabric: Fabric) -> None:
             f"minicluster: --fabric rxe boots an x86_64 virtual machine from this host's files, "
             f"but this host is {platform.machine()}: use --fabric veth"
         )
-    if lacking := missing(fabric):
-        things = ", ".join(f"{n.thing} (package {n.debian})" for n in lacking)
+    if absent := missing(fabric):
+        things = ", ".join(f"{n.thing} (package {n.debian})" for n in absent)
         raise MachineError(
             f"minicluster: missing for --fabric {fabric}: {things}; "
             f"site/minicluster/install.sh --fabric {fabric} installs it on Debian"

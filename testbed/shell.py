@@ -64,8 +64,8 @@ def wait_for(what: str, ready: Callable[[], bool], timeout_s: float, log: Path) 
     pause_s = 0.02
     while not ready():
         if time.monotonic() > deadline:
-            said = last_line(read(log))
-            raise MachineError(f"{what}: not ready after {timeout_s:g} s; its log ends: {said}")
+            output = last_line(read(log))
+            raise MachineError(f"{what}: not ready after {timeout_s:g} s; its log ends: {output}")
         time.sleep(pause_s)
         # Polling takes processor time from the booting nodes.
         pause_s = min(0.5, pause_s * 1.2)

@@ -117,7 +117,7 @@ class ClusterLayout:
     state: Path
 
     @classmethod
-    def of(cls, state: Path) -> ClusterLayout:
+    def from_state(cls, state: Path) -> ClusterLayout:
         """The layout of a folder, which need not exist.
 
         `InputError` if its path is not allowed, or if it is not the user's own: who can write to it

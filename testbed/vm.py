@@ -182,8 +182,8 @@ def start_nodes(
     def check() -> None:
         for name, process in running.items():
             if process.poll() is not None:
-                said = last_line(read(layout.log(name)))
-                raise MachineError(f"virtual machine {name} ended: {said}")
+                output = last_line(read(layout.log(name)))
+                raise MachineError(f"virtual machine {name} ended: {output}")
 
     return image.accelerator, check
 

@@ -40,10 +40,14 @@ EMPTY_NAMES = {
 }
 #: Rooms without such names. Others follow.
 NAMED_ROOMS = [
+    "analysis.compare",
     "analysis.contention",
     "analysis.effects",
     "analysis.samples",
     "analysis.statistics",
+    "analysis.subjects",
+    "bench",
+    "testbed",
 ]
 
 

@@ -51,7 +51,7 @@ _WRITES: dict[str, tuple[Callable[[Any], str], bool]] = {
 }
 
 
-def other_writes(reference: pl.DataFrame, this: pl.DataFrame) -> list[Mismatch]:
+def other_writes(reference: pl.DataFrame, current: pl.DataFrame) -> list[Mismatch]:
     """One entry for each case and treatment of both sides whose writes differ, from their effects.
 
     Of rates, the medians over the nights are compared.
@@ -59,10 +59,10 @@ def other_writes(reference: pl.DataFrame, this: pl.DataFrame) -> list[Mismatch]:
     names = ["case", "arm"]
     old, new = (
         effects.filter(pl.col("runs") > 0).group_by(names, maintain_order=True).agg(*_WRITES)
-        for effects in (reference, this)
+        for effects in (reference, current)
     )
-    both = new.join(old, on=names, suffix="_reference", maintain_order="left")
-    texts = ((row, "; ".join(_of_writes(row))) for row in both.iter_rows(named=True))
+    joined = new.join(old, on=names, suffix="_reference", maintain_order="left")
+    texts = ((row, "; ".join(_of_writes(row))) for row in joined.iter_rows(named=True))
     return [Mismatch(row["case"], row["arm"], text) for row, text in texts if text]
 
 
@@ -94,13 +94,15 @@ def _rate(value: float | None) -> str:
     return quantity(value, "B/s", 3)
 
 
-def other_settings(reference: Sequence[RunData], this: Sequence[RunData]) -> list[Mismatch]:
+def other_settings(reference: Sequence[RunData], current: Sequence[RunData]) -> list[Mismatch]:
     """One entry for each case of both sides whose application was not set alike in all runs."""
-    kept = all(run.header.resolved is not None for run in (*reference, *this))
+    kept = all(run.header.resolved is not None for run in (*reference, *current))
     settings = _set if kept else _text
     old, new = (
-        grouped((case, of) for run in runs for case, of in _settings(run, settings).items())
-        for runs in (reference, this)
+        grouped(
+            (case, setting) for run in runs for case, setting in _settings(run, settings).items()
+        )
+        for runs in (reference, current)
     )
     cases = {case: (old[case], new[case]) for case in new if case in old}
     texts = {case: "; ".join(_of_settings(*sides)) for case, sides in cases.items()}
@@ -130,7 +132,7 @@ def _settings(
 
 def _set(header: RunHeader, case: str) -> dict[str, str]:
     """Variables of the check that the campaign sets in a case."""
-    named = [of for of in entries_of(header) or () if f"{case}@".startswith(f"{of.name}@")]
+    named = [entry for entry in entries_of(header) or () if f"{case}@".startswith(f"{entry.name}@")]
     values = max(named, key=lambda entry: len(entry.name)).set if named else {}
     return {name: str(value) for name, value in values.items()}
 

@@ -64,13 +64,15 @@ def _label(row: Comparison, metric: str = "") -> str:
     return "\n".join(word for word in (row.case, f"{arm} {metric}".strip()) if word)
 
 
-def _side(axes: Axes, of: Estimate | None, nights: Sequence[float], y: float, name: str) -> None:
-    plots.interval(axes, of, y, name)
+def _side(
+    axes: Axes, estimate: Estimate | None, nights: Sequence[float], y: float, name: str
+) -> None:
+    plots.interval(axes, estimate, y, name)
     if len(nights) > 1:
         aside = y + (_ASIDE if name == THIS else -_ASIDE)
-        look: dict[str, Any] = {"marker": _MARKERS[name], "ms": 4.4, "mew": 0, "alpha": 0.7}
-        look |= {"color": plots.light(name), "gid": f"nights-{name}-{y:.2f}"}
-        axes.plot(nights, [aside] * len(nights), ls="none", **look)
+        style: dict[str, Any] = {"marker": _MARKERS[name], "ms": 4.4, "mew": 0, "alpha": 0.7}
+        style |= {"color": plots.light(name), "gid": f"nights-{name}-{y:.2f}"}
+        axes.plot(nights, [aside] * len(nights), ls="none", **style)
 
 
 #: Of compare.json, raised if a key goes or changes its meaning.
@@ -113,10 +115,12 @@ def render(compared: Compared) -> str:
     )
 
 
-def _shown(of: Estimate | None, row: Comparison) -> dict[str, str]:
+def _shown(estimate: Estimate | None, row: Comparison) -> dict[str, str]:
     """A side's figure and interval, for the template."""
-    if of is None or row.metric == "slowdown":
-        return words.ratio(of)
-    factor, unit = units.scale(of.value, row.unit)
-    value, low, high = (units.number(v / factor) for v in (of.value, of.low, of.high))
+    if estimate is None or row.metric == "slowdown":
+        return words.ratio(estimate)
+    factor, unit = units.scale(estimate.value, row.unit)
+    value, low, high = (
+        units.number(v / factor) for v in (estimate.value, estimate.low, estimate.high)
+    )
     return {"value": f"{value} {unit}", "interval": f"{low}{words.DASH}{high}"}

@@ -86,21 +86,23 @@ class Side:
         for row in self.effects.iter_rows(named=True):
             for metric, (column, value) in _COLUMNS.items():
                 arm = row["baseline" if metric == "off" else "arm"]
-                of = Quantity(row["case"], arm, metric, row["unit"], row["better"])
+                quantity = Quantity(row["case"], arm, metric, row["unit"], row["better"])
                 low, high = row[f"{column}_low"], row[f"{column}_high"]
                 night = None if low is None else Estimate(row[value], low, high)
                 # Effects that share a baseline share its time, which is compared once.
-                nights.setdefault(of, {}).setdefault(row["run"], night)
-        return {of: list(filter(None, by_run.values())) for of, by_run in nights.items()}
+                nights.setdefault(quantity, {}).setdefault(row["run"], night)
+        return {
+            quantity: list(filter(None, by_run.values())) for quantity, by_run in nights.items()
+        }
 
 
-def pair_up(reference: Sequence[RunData], this: Sequence[RunData]) -> tuple[Side, Side]:
+def pair_up(reference: Sequence[RunData], current: Sequence[RunData]) -> tuple[Side, Side]:
     """The two sides. Raises InputError if one is mixed, or a run is given twice."""
     # Runs of two folders that start in the same second have the same name.
-    started = [(run.header.run, run.header.started_s) for run in (*reference, *this)]
+    started = [(run.header.run, run.header.started_s) for run in (*reference, *current)]
     if twice := sorted(run for run in started if started.count(run) > 1):
         raise InputError(f"{twice[0][0]}: each run must be given once; a copy is not another night")
-    for runs in (reference, this):
+    for runs in (reference, current):
         for name in ("machine", "campaign"):
             values = sorted({str(getattr(run.header, name)) for run in runs})
             if len(values) > 1:
@@ -110,7 +112,7 @@ def pair_up(reference: Sequence[RunData], this: Sequence[RunData]) -> tuple[Side
                 )
     one, other = (
         Side(tuple(sorted(runs, key=lambda run: run.header.started_s)))
-        for runs in (reference, this)
+        for runs in (reference, current)
     )
     return one, other
 
@@ -139,7 +141,9 @@ def node_facts(side: Side) -> dict[str, str]:
     hosts = all_hosts(record for run in side.runs for record in run.provenance.values())
     named = {name: _joined(texts) or UNKNOWN for name, texts in reported_facts(hosts).items()}
     memories = (mapping(_site(run).get("memory")) for run in side.runs)
-    stated = ({key: of for key, of in memory.items() if of is not None} for memory in memories)
+    stated = (
+        {key: value for key, value in memory.items() if value is not None} for memory in memories
+    )
     of_memory = grouped(fact for memory in stated for fact in facts(memory))
     return named | {f"memory: {name}": _joined(texts) for name, texts in of_memory.items()}
 
@@ -169,18 +173,18 @@ def other_facts(side: Side) -> dict[str, str]:
         texts += [(name, text) for name, text in made_by.items() if name not in FACTS]
         effects = (row for row in run.results if row.role == "effect")
         texts += [(f"{row.case} {row.arm}", f"measured in {row.unit}") for row in effects]
-    return {name: _joined(of) for name, of in grouped(texts).items()}
+    return {name: _joined(values) for name, values in grouped(texts).items()}
 
 
 def _joined(values: Iterable[str]) -> str:
     return " | ".join(sorted(set(values)))
 
 
-def differences(reference: Mapping[str, str], this: Mapping[str, str]) -> list[Difference]:
+def differences(reference: Mapping[str, str], current: Mapping[str, str]) -> list[Difference]:
     """What differs between the facts of two sides, or has one side alone."""
     rows = (
-        Difference(name, reference.get(name, _ABSENT), this.get(name, _ABSENT))
-        for name in dict.fromkeys([*reference, *this])
+        Difference(name, reference.get(name, _ABSENT), current.get(name, _ABSENT))
+        for name in dict.fromkeys([*reference, *current])
     )
     return [row for row in rows if row.reference != row.this]
 
@@ -271,16 +275,18 @@ def correlation(old: Nights, new: Nights, *past: Sequence[Sequence[float]]) -> N
     """
     known = list(map(correlation_of_history, past))
     if known and all(known):
-        return max(filter(None, known), key=lambda of: of.at_most)
-    return correlation_of_nights([(_values(old[of]), _values(new[of])) for of in new if of in old])
+        return max(filter(None, known), key=lambda past_nights: past_nights.at_most)
+    return correlation_of_nights(
+        [(_values(old[quantity]), _values(new[quantity])) for quantity in new if quantity in old]
+    )
 
 
 def _past(history: pl.DataFrame | None, sides: Iterable[Side]) -> list[list[list[float]]]:
     """The values of each quantity on the machines of the sides, without the nights to be judged."""
     if history is None:
         return []
-    *_, this = sides = tuple(sides)
-    judged = [run.header.run for run in this.runs]
+    *_, last = sides = tuple(sides)
+    judged = [run.header.run for run in last.runs]
     of_each = {(side.header.machine, side.header.campaign) for side in sides}
     nights = history.filter(~pl.col("run").is_in(judged), pl.col("quantity") != "writer_rate")
     past = []
@@ -290,12 +296,14 @@ def _past(history: pl.DataFrame | None, sides: Iterable[Side]) -> list[list[list
     return past
 
 
-def _in_turn(reference: Side, this: Side) -> int:
+def _in_turn(reference: Side, current: Side) -> int:
     """Nights of either side if they alternate, else 0."""
-    runs = [(run.header.started_s, side) for side in (0, 1) for run in (reference, this)[side].runs]
+    runs = [
+        (run.header.started_s, side) for side in (0, 1) for run in (reference, current)[side].runs
+    ]
     order = [side for _, side in sorted(runs)]
     alternate = all(one != other for one, other in pairwise(order))
-    return len(this.runs) if alternate and len(reference.runs) == len(this.runs) else 0
+    return len(current.runs) if alternate and len(reference.runs) == len(current.runs) else 0
 
 
 def _values(nights: Sequence[Estimate]) -> list[float]:
@@ -315,35 +323,46 @@ def compare(
     Rows of `mismatches` are not judged; of one of writes, the baseline is, which has none.
     `in_turn`: nights of either side if they alternate.
     """
-    both = {of: (old[of], new[of]) for of in new if of in old}
-    apart = {of: _apart(of, *sides, correlated.at_most, in_turn) for of, sides in both.items()}
-    differing = {(of.case, of.arm) for of in mismatches}
-    unlike = {of for of in both if (of.case, None) in differing}
-    differ = unlike | {of for of in both if of.metric != "off" and of[:2] in differing}
-    enough = [of for of in both if min(map(len, both[of])) >= _FEWEST_NIGHTS and of not in differ]
+    common = {quantity: (old[quantity], new[quantity]) for quantity in new if quantity in old}
+    apart = {
+        quantity: _apart(quantity, *sides, correlated.at_most, in_turn)
+        for quantity, sides in common.items()
+    }
+    differing = {(mismatch.case, mismatch.arm) for mismatch in mismatches}
+    unlike = {quantity for quantity in common if (quantity.case, None) in differing}
+    differ = unlike | {
+        quantity for quantity in common if quantity.metric != "off" and quantity[:2] in differing
+    }
+    enough = [
+        quantity
+        for quantity in common
+        if min(map(len, common[quantity])) >= _FEWEST_NIGHTS and quantity not in differ
+    ]
     needed = nights_needed(len(enough))
     judged = {
-        of: difference
-        for of in enough
-        if sum(map(len, both[of])) >= needed and (difference := apart[of])
+        quantity: difference
+        for quantity in enough
+        if sum(map(len, common[quantity])) >= needed and (difference := apart[quantity])
     }
-    adjusted = dict(zip(judged, holm([of.p for of in judged.values()]), strict=True))
+    adjusted = dict(
+        zip(judged, holm([difference.p for difference in judged.values()]), strict=True)
+    )
     rows = []
-    for of, (reference, this) in both.items():
-        difference, p = apart[of], adjusted.get(of)
-        ratio = difference.ratio if difference else _of_two(of, reference, this)
-        verdict = _verdict(ratio, p, comparable=of not in differ)
+    for quantity, (reference, current) in common.items():
+        difference, p = apart[quantity], adjusted.get(quantity)
+        ratio = difference.ratio if difference else _of_two(quantity, reference, current)
+        verdict = _verdict(ratio, p, comparable=quantity not in differ)
         row = Comparison(
-            *(of.case, of.arm, of.metric, of.unit),
+            *(quantity.case, quantity.arm, quantity.metric, quantity.unit),
             *(_mean(reference, correlated), _values(reference)),
-            *(_mean(this, correlated), _values(this)),
-            ratio=None if of in unlike else ratio,
+            *(_mean(current, correlated), _values(current)),
+            ratio=None if quantity in unlike else ratio,
             widened=difference.widened if difference else None,
-            p=judged[of].p if of in judged else None,
+            p=judged[quantity].p if quantity in judged else None,
             p_adjusted=p,
-            least_named=judged[of].least(LEVEL / len(judged)) if of in judged else None,
-            least_named_in_turn=judged[of].least_in_turn(LEVEL / len(judged))
-            if of in judged and not in_turn
+            least_named=judged[quantity].least(LEVEL / len(judged)) if quantity in judged else None,
+            least_named_in_turn=judged[quantity].least_in_turn(LEVEL / len(judged))
+            if quantity in judged and not in_turn
             else None,
             verdict=verdict,
         )
@@ -366,24 +385,24 @@ def _verdict(ratio: Estimate | None, p_adjusted: float | None, *, comparable: bo
 _Side = Sequence[Estimate]
 
 
-def _in_times(of: Quantity, old: _Side, new: _Side) -> tuple[_Side, _Side]:
+def _in_times(quantity: Quantity, old: _Side, new: _Side) -> tuple[_Side, _Side]:
     """Numerator and denominator of the ratio of times, which of rates is the other way round."""
-    rate = of.metric != "slowdown" and of.better == "higher"
+    rate = quantity.metric != "slowdown" and quantity.better == "higher"
     return (old, new) if rate else (new, old)
 
 
 def _apart(
-    of: Quantity, old: _Side, new: _Side, correlation: float, in_turn: int
+    quantity: Quantity, old: _Side, new: _Side, correlation: float, in_turn: int
 ) -> NightsDifference | None:
-    above, below = map(_values, _in_times(of, old, new))
+    above, below = map(_values, _in_times(quantity, old, new))
     if len(old) == len(new) == in_turn:
         return ratio_of_alternating(above, below)
     return ratio_of_nights(above, below, correlation=correlation)
 
 
-def _of_two(of: Quantity, old: _Side, new: _Side) -> Estimate | None:
+def _of_two(quantity: Quantity, old: _Side, new: _Side) -> Estimate | None:
     """The ratio of two nights, from their own intervals."""
-    above, below = _in_times(of, old, new)
+    above, below = _in_times(quantity, old, new)
     return ratio_of_two(above[0], below[0]) if above and below else None
 
 
@@ -412,11 +431,15 @@ class Compared:
     def first(self) -> list[str]:
         """What differs and must be known before any figure: machine, campaign, what is measured."""
         sides = (self.reference.header, self.this.header)
-        named = {name: [getattr(of, name) for of in sides] for name in ("machine", "campaign")}
+        named = {
+            name: [getattr(header, name) for header in sides] for name in ("machine", "campaign")
+        }
         lines = [
-            f"different {name}s: {', '.join(of)}" for name, of in named.items() if of[0] != of[1]
+            f"different {name}s: {', '.join(values)}"
+            for name, values in named.items()
+            if values[0] != values[1]
         ]
-        return [*lines, *(of.sentence for of in self.mismatches)]
+        return [*lines, *(mismatch.sentence for mismatch in self.mismatches)]
 
     @property
     def differing(self) -> list[Difference]:
@@ -504,7 +527,9 @@ class Compared:
         )
         if self.correlation.of_history:
             history = ""
-        named = [of.least_named_in_turn for of in self.rows if of.least_named_in_turn is not None]
+        named = [
+            row.least_named_in_turn for row in self.rows if row.least_named_in_turn is not None
+        ]
         if not named:
             return history
         nights = (len(self.reference.runs) + len(self.this.runs)) // 2
@@ -527,7 +552,7 @@ class Compared:
                 for name, side in sides.items()
             },
             "nodes": [asdict(fact) for fact in self.nodes],
-            "mismatches": [asdict(of) for of in self.mismatches],
+            "mismatches": [asdict(mismatch) for mismatch in self.mismatches],
             "night_correlation": asdict(self.correlation),
             "comparisons": list(map(flat, self.rows)),
             "differences": [asdict(fact) for fact in self.others],
@@ -538,13 +563,13 @@ class Compared:
 
 
 def compare_sides(
-    reference: Sequence[RunData], this: Sequence[RunData], history: pl.DataFrame | None = None
+    reference: Sequence[RunData], current: Sequence[RunData], history: pl.DataFrame | None = None
 ) -> Compared:
     """Compares the runs of two sides. Raises InputError if they are not two sides of nights.
 
     `history`: nights of their machines (`analysis.history.nights.nights_of`).
     """
-    sides = pair_up(reference, this)
+    sides = pair_up(reference, current)
     settings = other_settings(*(side.runs for side in sides))
     writes = other_writes(*(side.effects for side in sides))
     old, new = (side.nights() for side in sides)

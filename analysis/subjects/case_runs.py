@@ -64,13 +64,13 @@ def conditions(samples: pl.DataFrame) -> str:
     foreign, steal = (
         counted[name].drop_nulls().to_list() for name in ("foreign_cpus", "steal_share")
     )
-    said = []
+    texts = []
     if foreign:
         ends = f"{min(foreign):.2f} to {max(foreign):.2f}"
-        said.append(f"foreign processes kept {ends} hardware threads busy")
+        texts.append(f"foreign processes kept {ends} hardware threads busy")
     if steal:
-        said.append(f"the hypervisor took up to {max(steal):.1%} of the processor time")
-    return f"During the runs that count, {' and '.join(said)}." if said else ""
+        texts.append(f"the hypervisor took up to {max(steal):.1%} of the processor time")
+    return f"During the runs that count, {' and '.join(texts)}." if texts else ""
 
 
 def _writers(counted: pl.LazyFrame) -> list[str]:

@@ -69,22 +69,22 @@ def _paired(run: RunData) -> pl.DataFrame:
         .rename({"arm": "treatment"})
         .collect()
     )
-    both = ["case", "tool", *_PAIR, "rank", "role"]
-    off = values.select(*both, pl.col("treatment").alias("baseline"), off="value")
+    shared = ["case", "tool", *_PAIR, "rank", "role"]
+    off = values.select(*shared, pl.col("treatment").alias("baseline"), off="value")
     return (
         values.join(effects, on=["case", "treatment"], how="inner", maintain_order="left")
         .rename({"value": "on"})
-        .join(off, on=[*both, "baseline"], how="inner", maintain_order="left")
+        .join(off, on=[*shared, "baseline"], how="inner", maintain_order="left")
     )
 
 
 def _sums(paired: pl.DataFrame) -> pl.DataFrame:
     """A row per pair and role: `off` and `on` over all ranks, of which every one has both."""
-    both, share = pl.col("off", "on"), pl.col("role").first().is_in(SHARES)
+    sides, share = pl.col("off", "on"), pl.col("role").first().is_in(SHARES)
     pairs = paired.group_by(*_KIND, "role", *_PAIR, maintain_order=True)
-    whole = pl.all_horizontal(both.is_not_null().all())
+    whole = pl.all_horizontal(sides.is_not_null().all())
     sums = pairs.agg(
-        pl.when(share).then(both.mean()).otherwise(both.sum()),
+        pl.when(share).then(sides.mean()).otherwise(sides.sum()),
         pl.col("baseline").first(),
         whole=whole,
     )
@@ -106,10 +106,10 @@ def worst_ranks(paired: pl.DataFrame) -> pl.DataFrame:
     pair = [*group, *_PAIR]
     of_ranks = [name for name, role in ROLES.items() if role.scope == "rank"]
     ranks = pl.col("rank").n_unique().over(group)
-    both = (pl.col("off") > 0) & pl.col("on").is_not_null()
+    counted = (pl.col("off") > 0) & pl.col("on").is_not_null()
     grown = (
         paired.filter(pl.col("role").is_in(of_ranks))
-        .with_columns(ranks=ranks, whole=both.sum().over(pair))
+        .with_columns(ranks=ranks, whole=counted.sum().over(pair))
         .filter(pl.col("ranks") > 1, pl.col("whole") == pl.col("ranks"))
         .with_columns(growth=pl.col("on") / pl.col("off"))
     )
@@ -153,12 +153,12 @@ def hit_more(table: pl.DataFrame) -> list[str]:
 
     By stalls and misses: of cycles and instructions, ranks that wait for that one have most.
     """
-    told = pl.col("role").is_in((STALLS, STALLED, *MISSES))
-    ranked = table.filter(pl.col("p").is_not_null(), told)
+    named = pl.col("role").is_in((STALLS, STALLED, *MISSES))
+    ranked = table.filter(pl.col("p").is_not_null(), named)
     texts = []
     for treatment, rows in grouped((row["treatment"], row) for row in ranked.to_dicts()).items():
         of_case = grouped((row["case"], row) for row in rows)
-        hits = {case: _hit(of) for case, of in of_case.items()}
+        hits = {case: _hit(rows_of_case) for case, rows_of_case in of_case.items()}
         shown = ", ".join(f"{case} ({hit})" for case, hit in hits.items() if hit)
         others = ", ".join(case for case, hit in hits.items() if not hit)
         if shown:
@@ -277,9 +277,9 @@ def _of_runs(run: RunData) -> pl.DataFrame:
     from one level of the tool, since levels have prices of their own: the one with most roles.
     """
     values, case = _values(run), ["case", "role"]
-    told = pl.col("role").is_in(["baseline", "effect"])
+    used = pl.col("role").is_in(["baseline", "effect"])
     time = pl.when(pl.col("fom_unit") == "s").then("fom").otherwise("elapsed_s").alias(TIME)
-    times = run.samples.lazy().filter(told).select("key", time).collect()
+    times = run.samples.lazy().filter(used).select("key", time).collect()
     levels = values.group_by("case", "tool", maintain_order=True).agg(
         roles=pl.col("role").n_unique()
     )
@@ -303,8 +303,8 @@ def _links(points: pl.DataFrame, point: str, case: str = "") -> list[dict[str, A
         for source in [role for role in (STALLS, STALLED) if role in of_role]:
             stalls = of_role[source].select(point, stalls="value")
             for role in [role for role in MISSES if role in of_role]:
-                both = of_role[role].join(stalls, on=point, how="inner", maintain_order="left")
-                compared.append((source, role, both["stalls"], both["value"]))
+                joined = of_role[role].join(stalls, on=point, how="inner", maintain_order="left")
+                compared.append((source, role, joined["stalls"], joined["value"]))
         for source, role, x, y in compared:
             link = {"treatment": group["treatment"][0], "of": source, "role": role, "case": case}
             link |= {"source": "measured", "points": len(x)}
@@ -366,7 +366,7 @@ def _across(run: RunData) -> pl.DataFrame:
 def _within(run: RunData) -> pl.DataFrame:
     """Links whose points are the runs of a case."""
     cases = _of_runs(run).partition_by("case", maintain_order=True)
-    links = [link for of in cases for link in _links(of, "key", of["case"][0])]
+    links = [link for runs in cases for link in _links(runs, "key", runs["case"][0])]
     return pl.DataFrame(links, infer_schema_length=None)
 
 
@@ -415,16 +415,16 @@ _OF_TOOLS = ~pl.col("tool").cast(pl.String).is_in(AGENTS)
 def _tool_prices(run: RunData) -> pl.DataFrame:
     """A row per case and tool that counted in it; no price below six pairs with the level none."""
     prices = {
-        (of.case, str(of.level)): of
-        for of in run.contrasts
-        if (of.factor, of.kind) == ("tool", "price") and not of.at
+        (contrast.case, str(contrast.level)): contrast
+        for contrast in run.contrasts
+        if (contrast.factor, contrast.kind) == ("tool", "price") and not contrast.at
     }
     wrapped = run.counters.filter(_OF_TOOLS).select(pl.col("case", "tool").cast(pl.String))
     rows = []
     for case, tool in wrapped.unique(maintain_order=True).rows():
-        of = prices.get((case, tool))
-        figures = columns_of("ratio", of.ratio if of else None)
-        more = {"n": of.pairs if of else 0, "margin": run.header.margin}
+        price = prices.get((case, tool))
+        figures = columns_of("ratio", price.ratio if price else None)
+        more = {"n": price.pairs if price else 0, "margin": run.header.margin}
         rows.append({"case": case, "tool": tool, **figures, **more})
     return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -457,7 +457,7 @@ def _counters(run: RunData) -> pl.DataFrame:
     rows = medians(run.counters).with_columns(names)
     rows = rows.filter(_OF_TOOLS | ((pl.col("tool") == NODE) & used))
     arms = in_order(rows["arm"].unique(maintain_order=True))
-    places = {arm: place for place, arm in enumerate(arms)}
+    places = {arm: position for position, arm in enumerate(arms)}
     return rows.sort(pl.col("arm").replace_strict(places, default=0), maintain_order=True)
 
 
@@ -539,7 +539,7 @@ def _table(runs: Sequence[RunData]) -> Files:
 
 _WHY = (LOSSES, CHANGES, ACROSS, WITHIN, PRICES)
 SECTIONS = [
-    *(section(question, "run", 80 + place) for place, question in enumerate(_WHY)),
+    *(section(question, "run", 80 + number) for number, question in enumerate(_WHY)),
     replace(section(COUNTERS, "end", 96, _table), folded=True),
     replace(section(ABSENT, "end", 97), folded=True),
 ]

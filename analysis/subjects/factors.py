@@ -37,7 +37,7 @@ def _rows(run: RunData, *, rates: bool) -> pl.DataFrame:
     """
     effects = grouped((row.case, row) for row in run.results if row.role == "effect")
     sizes = _sizes(run)
-    rows = [row for of in effects.values() for row in _of_case(of, sizes)]
+    rows = [row for of_case in effects.values() for row in _of_case(of_case, sizes)]
     chosen = [row for row in rows if (row["factor"] == RATE) == rates]
     return pl.DataFrame(chosen, infer_schema_length=None)
 
@@ -62,7 +62,7 @@ def _sizes(run: RunData) -> Sizes:
 
 def _of_case(effects: Sequence[Result], sizes: Sizes) -> list[dict[str, Any]]:
     levels = grouped((name, _level(row, name)) for row in effects for name in row.factors)
-    varied = {name: len({*of}) for name, of in levels.items() if len({*of}) > 1}
+    varied = {name: len({*values}) for name, values in levels.items() if len({*values}) > 1}
     if not varied:
         return []
     factor = max(varied, key=lambda name: (name == RATE, varied[name]))
@@ -97,8 +97,8 @@ def _level(row: Result, factor: str) -> str:
 def _place(row: Result, factor: str, sizes: Sizes) -> tuple[float, bool, str]:
     """Place of a row's level: by its quantity; words after the first level, which names omit."""
     level = _level(row, factor)
-    place = sizes.get((row.case, row.arm, factor), quantity(level))
-    return place, factor in parts_of(row.arm)[1], level
+    position = sizes.get((row.case, row.arm, factor), quantity(level))
+    return position, factor in parts_of(row.arm)[1], level
 
 
 _FLOOR = ("noise_floor_low", "noise_floor_high")

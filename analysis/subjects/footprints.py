@@ -223,18 +223,18 @@ def _sentences(table: pl.DataFrame) -> list[str]:
     """One per case, and the cells that lack evidence."""
     sentences = []
     for (case,), rows in table.group_by("case", maintain_order=True):
-        at: Mapping[str, str] = {
+        sets_by_word: Mapping[str, str] = {
             word: _sets(rows.filter(name)) for word, name in ((CACHE, "loss"), (MEMORY, "more"))
         }
         word = cause(rows)
         text = _SENTENCES.get(word) or "; ".join(
-            _SENTENCES[part] for part, sets in at.items() if sets
+            _SENTENCES[part] for part, sets in sets_by_word.items() if sets
         )
-        text = text.format(**at) or "not decided"
+        text = text.format(**sets_by_word) or "not decided"
         decided = pl.col("word").is_in([MEMORY, CACHE, BOTH, NONE])
-        lacking = rows.filter(~decided)
-        if word != BOTH and lacking.height:
-            text += f". Evidence lacks at working sets of {_sets(lacking)} a rank"
+        undecided = rows.filter(~decided)
+        if word != BOTH and undecided.height:
+            text += f". Evidence lacks at working sets of {_sets(undecided)} a rank"
         sentences.append(f"{case}: {text}.")
     return sentences
 

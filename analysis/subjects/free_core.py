@@ -118,8 +118,10 @@ def _served(run: RunData) -> pl.DataFrame:
         for device, bound in mapping(hosts[record["node"]].get("interrupts")).items():
             if named and device not in named:
                 continue
-            there = sum(number for cpus, number in bound.items() if {*cpu_list(cpus)} <= free)
-            numbers: dict[str, float | None] = {"bound": there, "all": sum(bound.values())}
+            bound_to_free = sum(
+                number for cpus, number in bound.items() if {*cpu_list(cpus)} <= free
+            )
+            numbers: dict[str, float | None] = {"bound": bound_to_free, "all": sum(bound.values())}
             for name, counter in (("came", f"{device}:interrupts"), ("threads", THREADS)):
                 of_run = (record["key"], record["rank"])
                 numbers[name] = counted.get((*of_run, counter))

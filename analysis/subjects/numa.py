@@ -76,7 +76,7 @@ def _treatments(run: RunData) -> pl.DataFrame:
 def _nodes(run: RunData) -> int:
     """NUMA nodes of the machine; 0 if the run is not about them."""
     facts = [record["numa"] for record in run.provenance.values() if "numa" in record]
-    return max((int(of["numa_nodes"]) for of in facts), default=0)
+    return max((int(record["numa_nodes"]) for record in facts), default=0)
 
 
 def _communications(treatments: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
@@ -101,12 +101,12 @@ def _rows(run: RunData) -> pl.DataFrame:
         return treatments
     runs = runs_that_count(run.samples, "fom", "fom_better", *_RATES, *_FIGURES)
     communications = _communications(treatments, runs).drop("fom", "fom_better")
-    place, loaded = ["direction", "buffer"], pl.col("load") != IDLE
+    buffers, loaded = ["direction", "buffer"], pl.col("load") != IDLE
     idle = (
-        communications.filter(load=IDLE).group_by(place).agg(idle=pl.col("rate_b_s").drop_nulls())
+        communications.filter(load=IDLE).group_by(buffers).agg(idle=pl.col("rate_b_s").drop_nulls())
     )
     communications = communications.join(
-        idle, on=place, how="left", maintain_order="left"
+        idle, on=buffers, how="left", maintain_order="left"
     ).with_columns(idle=pl.when(loaded).then("idle"), side=pl.lit("communications"))
     with_workers = treatments.filter(loaded).unique(CELL, keep="first", maintain_order=True)
     pairs = paired(runs).select("case", "arm", "role", "baseline", "value", "against", "again")
@@ -199,16 +199,16 @@ def _findings(run: RunData) -> pl.DataFrame:
         {
             "finding": finding["finding"],
             "published": finding["published"],
-            "compared": of["compared"],
-            "about_pages": "pinned" in of,
-            "locked": locked if "pinned" in of else None,
+            "compared": comparison["compared"],
+            "about_pages": "pinned" in comparison,
+            "locked": locked if "pinned" in comparison else None,
             "numa_nodes": _nodes(run),
             "numa_balancing": balancing,
-            **_cells_of(of, rates, finding.get("nodes_needed", 1)),
+            **_cells_of(comparison, rates, finding.get("nodes_needed", 1)),
         }
         for finding in json.loads(Path(__file__).with_name("numa.json").read_text())
-        for of in finding["comparisons"]
-        if "nt_write" not in of.get("first", ()) or "nt_write" in loads
+        for comparison in finding["comparisons"]
+        if "nt_write" not in comparison.get("first", ()) or "nt_write" in loads
     ]
     types = {"locked": pl.Float64} | dict.fromkeys(("first", "second"), pl.List(pl.Float64))
     table = pl.DataFrame(rows, schema_overrides=types)
@@ -216,10 +216,10 @@ def _findings(run: RunData) -> pl.DataFrame:
 
 
 def _cells_of(
-    of: Mapping[str, Any], rates: Mapping[tuple[str, ...], list[float]], nodes_needed: int
+    comparison: Mapping[str, Any], rates: Mapping[tuple[str, ...], list[float]], nodes_needed: int
 ) -> dict[str, Any]:
     """Rates of both cells of a comparison, whether both are in the run, and NUMA nodes needed."""
-    keys = [tuple(of.get(name, ())) for name in ("first", "second")]
+    keys = [tuple(comparison.get(name, ())) for name in ("first", "second")]
     first, second = map(rates.get, keys)
     return {
         "first": first,

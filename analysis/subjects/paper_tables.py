@@ -53,17 +53,17 @@ def paper_estimates(
     against the median of 5 on (section VII). None where there are too few.
     """
     best = max if better == "higher" else min
-    of: dict[str, float | None] = dict.fromkeys((*_MEANS, *_BESTS, *_RATIOS))
+    estimates: dict[str, float | None] = dict.fromkeys((*_MEANS, *_BESTS, *_RATIOS))
     for arm, values in (("off", off), ("on", on)):
         if len(values) >= RUNS_MEAN:
-            of[f"{arm}_mean"], of[f"{arm}_sd"] = mean_sd(values, better)
+            estimates[f"{arm}_mean"], estimates[f"{arm}_sd"] = mean_sd(values, better)
         if len(values) >= RUNS_BEST:
-            of[f"{arm}_best"] = best(values[:RUNS_BEST])
-    of["of_means"] = _slowdown(of["off_mean"], of["on_mean"], better)
-    of["of_best"] = _slowdown(of["off_best"], of["on_best"], better)
-    middle = float(np.median(on[:RUNS_BEST])) if of["of_best"] else None
-    of["best_against_median"] = _slowdown(of["off_best"], middle, better)
-    return of
+            estimates[f"{arm}_best"] = best(values[:RUNS_BEST])
+    estimates["of_means"] = _slowdown(estimates["off_mean"], estimates["on_mean"], better)
+    estimates["of_best"] = _slowdown(estimates["off_best"], estimates["on_best"], better)
+    middle = float(np.median(on[:RUNS_BEST])) if estimates["of_best"] else None
+    estimates["best_against_median"] = _slowdown(estimates["off_best"], middle, better)
+    return estimates
 
 
 def _slowdown(off: float | None, on: float | None, better: Better) -> float | None:
@@ -101,11 +101,11 @@ def _estimates(run: RunData) -> pl.DataFrame:
         off, on = (side["fom"].to_list() for side in _both_arms(run, row))
         paper = paper_estimates(off, on, row.better)
         if paper["of_best"] is not None:
-            of = {name: getattr(row, name) for name in ("case", "arm", "baseline", "unit")}
+            line = {name: getattr(row, name) for name in ("case", "arm", "baseline", "unit")}
             runs = run.samples.lazy().filter(case=row.case, arm=row.arm)
             ranks = runs.select("fom_extra").unique().select(extra("ranks")).max().collect()
-            of |= {"n": row.pairs, "ranks": ranks.cast(pl.Int64).item()}
-            rows.append(of | columns_of("slowdown", row.slowdown) | paper)
+            line |= {"n": row.pairs, "ranks": ranks.cast(pl.Int64).item()}
+            rows.append(line | columns_of("slowdown", row.slowdown) | paper)
     table = pl.DataFrame(rows, infer_schema_length=None)
     return table.sort("ranks", maintain_order=True) if rows else table
 
@@ -210,13 +210,13 @@ def _beside(run: RunData, published: Mapping[str, Sequence[Published]]) -> pl.Da
 
 def _measured(run: RunData, row: Result) -> dict[str, Any]:
     """One treatment of a case with the paper's estimators, beside the paired estimate."""
-    both = _both_arms(run, row)
-    sides = [side["fom"].to_list() for side in both]
+    arms = _both_arms(run, row)
+    sides = [side["fom"].to_list() for side in arms]
     off, on = (mean_sd(values, row.better) for values in sides)
-    transports = both[1]["transport"].unique(maintain_order=True)
+    transports = arms[1]["transport"].unique(maintain_order=True)
     emulated = emulations(transports)
     levels = ",".join(map("=".join, parts_of(row.arm)[1].items()))
-    size_b = both[1].select(pl.col("working_set_b").max()).item()
+    size_b = arms[1].select(pl.col("working_set_b").max()).item()
     notes = [note for note in row.notes if note not in emulated]
     if row.better == "higher" and row.workload != "stream":
         notes.insert(0, "a rate here, a run time in the paper; slowdowns are of run times")

@@ -70,7 +70,7 @@ def _rows(run: RunData) -> pl.DataFrame:
 
 def _of_a_core(table: pl.DataFrame) -> list[str]:
     """What the traffic of each treatment takes of a core of its targets, beside the paper's."""
-    said = []
+    texts = []
     between = (pl.col("end") == "target") & ~pl.col("same_host")
     of_targets = table.filter(between, pl.col("cores").is_not_null())
     for row in of_targets.to_dicts():
@@ -78,12 +78,12 @@ def _of_a_core(table: pl.DataFrame) -> list[str]:
         against = "more than" if low > PUBLISHED_CORES else "not told from"
         if high <= PUBLISHED_CORES:
             against = "no more than"
-        said.append(
+        texts.append(
             f"{row['case']} {row['arm']}: traffic took {100 * row['cores']:.2g} % of a core of the"
             f" targets ({100 * low:.2g} to {100 * high:.2g} %), {against} the"
             f" {PUBLISHED_CORES:.0%} of Groves, Grant and Arnold (2016)."
         )
-    return said
+    return texts
 
 
 PROCESSOR_TIME = Question(

@@ -52,9 +52,9 @@ def _published(figure: str, table: pl.DataFrame) -> list[str]:
     return [f"Published ({published()['source']}): {'; '.join(texts)}."] if texts else []
 
 
-def _limits(of: str, more: str, less: str) -> tuple[Limit, ...]:
+def _limits(estimate: str, more: str, less: str) -> tuple[Limit, ...]:
     """The words of a ratio with the `floor` and the `margin` of its row."""
-    value, low, high = (pl.col(f"{of}{end}") for end in ("", "_low", "_high"))
+    value, low, high = (pl.col(f"{estimate}{end}") for end in ("", "_low", "_high"))
     floor_low, floor_high, margin = (pl.col(name) for name in ("floor_low", "floor_high", "margin"))
     compared = low.is_not_null()
     steady = (floor_low <= 1) & (floor_high >= 1)
@@ -74,22 +74,32 @@ def _policies(run: RunData) -> pl.DataFrame:
     """
     medians = {(row.case, row.arm): row.on_median for row in run.results}
     medians |= {(row.case, row.baseline): row.off_median for row in run.results}
-    chosen = [of for of in run.contrasts if of.factor in (MPI, WRITERS) and _TOOL not in of.at]
-    chosen.sort(key=lambda of: (of.factor != MPI, of.kind == "gain"))
+    chosen = [
+        contrast
+        for contrast in run.contrasts
+        if contrast.factor in (MPI, WRITERS) and _TOOL not in contrast.at
+    ]
+    chosen.sort(key=lambda contrast: (contrast.factor != MPI, contrast.kind == "gain"))
     rows = []
-    for of in chosen:
-        speed = of.ratio.inverse if of.ratio and of.kind == "price" else of.ratio
-        row: dict[str, Any] = {name: getattr(of, name) for name in ("case", "factor", "unit")}
+    for contrast in chosen:
+        speed = (
+            contrast.ratio.inverse
+            if contrast.ratio and contrast.kind == "price"
+            else contrast.ratio
+        )
+        row: dict[str, Any] = {name: getattr(contrast, name) for name in ("case", "factor", "unit")}
         row |= {
-            "n": of.pairs,
-            "policy": level_text(of.level),
-            "reference": level_text(of.reference),
-            "arm": parts_of(of.treatment)[0],
-            "fom": medians.get((of.case, of.treatment)),
-            "fom_reference": medians.get((of.case, of.against)),
+            "n": contrast.pairs,
+            "policy": level_text(contrast.level),
+            "reference": level_text(contrast.reference),
+            "arm": parts_of(contrast.treatment)[0],
+            "fom": medians.get((contrast.case, contrast.treatment)),
+            "fom_reference": medians.get((contrast.case, contrast.against)),
             "margin": run.header.margin,
         }
-        floor = of.noise_floor and Interval(1 / of.noise_floor.high, 1 / of.noise_floor.low)
+        floor = contrast.noise_floor and Interval(
+            1 / contrast.noise_floor.high, 1 / contrast.noise_floor.low
+        )
         rows.append(row | columns_of("speed", speed) | ends_of("floor", floor))
     return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -279,4 +289,4 @@ CHANGES = Question(
     behind="floor",
 )
 QUESTIONS = (CALLS, POLICIES, RUNS, CHANGES)
-SECTIONS = [section(of, "run", 23 + place) for place, of in enumerate(QUESTIONS)]
+SECTIONS = [section(question, "run", 23 + number) for number, question in enumerate(QUESTIONS)]

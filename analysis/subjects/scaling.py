@@ -50,14 +50,14 @@ def scaling_view(run: RunData, _: str) -> View | None:
 
 def _runs_of(run: RunData) -> pl.DataFrame:
     """Baselines and effects at each number of ranks."""
-    told = pl.col("workload", "role", "arm").cast(pl.String)
+    names = pl.col("workload", "role", "arm").cast(pl.String)
     runs = run.samples.lazy().filter(
         pl.col("status") == "counts",
         pl.col("fom").is_not_null(),
         pl.col("workload") == WORKLOAD,
         pl.col("role").is_in(["baseline", "effect"]),
     )
-    return runs.select(told, "fom", "fom_unit", ranks=extra("ranks")).collect()
+    return runs.select(names, "fom", "fom_unit", ranks=extra("ranks")).collect()
 
 
 def sides_plot(
@@ -67,31 +67,37 @@ def sides_plot(
 
     `sides`: the runs of each; `names`: their colours, by the names of levels.
     """
-    both = [pl.concat(map(_runs_of, runs)) for runs in sides]
-    if any(runs["ranks"].drop_nulls().n_unique() < 2 for runs in both):
+    runs_of_sides = [pl.concat(map(_runs_of, runs)) for runs in sides]
+    if any(runs["ranks"].drop_nulls().n_unique() < 2 for runs in runs_of_sides):
         return None
-    factor, unit = scale(middle(pl.concat(both)["fom"]), str(both[0]["fom_unit"][0]))
-    said = []
+    factor, unit = scale(
+        middle(pl.concat(runs_of_sides)["fom"]), str(runs_of_sides[0]["fom_unit"][0])
+    )
+    texts = []
     with drawing(3.6) as figure:
         axes = figure.subplots()
-        for side, (colour, runs) in enumerate(zip(names, both, strict=True)):
+        for side, (colour, runs) in enumerate(zip(names, runs_of_sides, strict=True)):
             best = best_of_five(runs.with_columns(pl.col("fom") / factor)).sort("ranks")
             for arm in in_order(best["arm"].unique(maintain_order=True)):
                 line = best.filter(arm=arm)
                 style = "-" if arm == BASELINE else "--"
                 label = f"{arm}, {('reference', 'this side')[side]}"
-                place = line["ranks"], line["fom"], style
-                axes.plot(*place, marker=marker(arm), color=light(colour), label=label)
-                said += [f"{label}, {n:,.0f} ranks {fom:.4g}" for _, n, fom in line.rows()]
-        _over_ranks(figure, axes, {*both[0]["ranks"], *both[1]["ranks"]}, unit)
-        title = f"Run time against ranks, best of five in {unit}: {'; '.join(said)}"
+                drawn_line = line["ranks"], line["fom"], style
+                axes.plot(*drawn_line, marker=marker(arm), color=light(colour), label=label)
+                texts += [f"{label}, {n:,.0f} ranks {fom:.4g}" for _, n, fom in line.rows()]
+        _over_ranks(figure, axes, {*runs_of_sides[0]["ranks"], *runs_of_sides[1]["ranks"]}, unit)
+        title = f"Run time against ranks, best of five in {unit}: {'; '.join(texts)}"
         return themed_svg(figure, name, title)
 
 
 def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:
     """The paper's estimator, by `arm` and `ranks`: the shortest of the first five runs."""
-    of = runs.group_by("arm", "ranks", maintain_order=True).agg(pl.col("fom").head(RUNS_BEST))
-    return of.filter(pl.col("fom").list.len() == RUNS_BEST).with_columns(pl.col("fom").list.min())
+    first_runs = runs.group_by("arm", "ranks", maintain_order=True).agg(
+        pl.col("fom").head(RUNS_BEST)
+    )
+    return first_runs.filter(pl.col("fom").list.len() == RUNS_BEST).with_columns(
+        pl.col("fom").list.min()
+    )
 
 
 def _plot(runs: pl.DataFrame) -> Picture:
@@ -106,24 +112,31 @@ def _plot(runs: pl.DataFrame) -> Picture:
             of_arm, line = runs.filter(arm=arm), best.filter(arm=arm)
             # Side by side: on this axis a shift is a factor.
             shift = 1.04 ** (index - (len(arms) - 1) / 2)
-            place = of_arm["ranks"] * shift, of_arm["fom"]
-            points(axes, *place, arm, marker(arm), 4.8, alpha=0.5, mew=0)
+            drawn = of_arm["ranks"] * shift, of_arm["fom"]
+            points(axes, *drawn, arm, marker(arm), 4.8, alpha=0.5, mew=0)
             style = "--" if parts_of(arm)[1] else "-"
             axes.plot(line["ranks"], line["fom"], style, color=light(arm), lw=1.6, label=arm)
         off = best.filter(arm=BASELINE)["fom"]
-        look: dict[str, Any] = {"ls": "none", "ms": 7, "mfc": "none", "mew": 1.4}
+        style_of_published: dict[str, Any] = {"ls": "none", "ms": 7, "mfc": "none", "mew": 1.4}
         for arm in [arm for arm in PUBLISHED if arm in arms and len(off)]:
             label = f"{arm}, published"
-            place = (PUBLISHED_RANKS, PUBLISHED[arm] * off[-1])
-            axes.plot(*place, marker="D", mec=light(arm), gid="published", label=label, **look)
+            drawn = (PUBLISHED_RANKS, PUBLISHED[arm] * off[-1])
+            axes.plot(
+                *drawn,
+                marker="D",
+                mec=light(arm),
+                gid="published",
+                label=label,
+                **style_of_published,
+            )
         published = {PUBLISHED_RANKS} if {*arms} & {*PUBLISHED} else set()
         _over_ranks(figure, axes, {*runs["ranks"], *published}, unit)
         return {}
 
-    said = "; ".join(f"{arm}, {ranks:,.0f} ranks {fom:.4g}" for arm, ranks, fom in best.rows())
+    text = "; ".join(f"{arm}, {ranks:,.0f} ranks {fom:.4g}" for arm, ranks, fom in best.rows())
     return Picture(
         "scaling",
-        f"Run time against ranks, best of five in {unit}: {said}",
+        f"Run time against ranks, best of five in {unit}: {text}",
         "One point per run that counts; lines join the best of the first 5 of each arm. Hollow: "
         f"published by Groves, Grant and Arnold (2016) for {PUBLISHED_RANKS:,} ranks, times the "
         "baseline of the most ranks here.",

@@ -20,7 +20,7 @@ _state = click.option(
     "layout",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    callback=lambda _ctx, _param, value: ClusterLayout.of(value or default_state()),
+    callback=lambda _ctx, _param, value: ClusterLayout.from_state(value or default_state()),
     help="Folder for the cluster's files [default: one for each user].",
 )
 

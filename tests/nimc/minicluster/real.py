@@ -27,7 +27,7 @@ class Cluster:
 
     def __init__(self, state: Path) -> None:
         self.state = state
-        self.layout = ClusterLayout.of(state)
+        self.layout = ClusterLayout.from_state(state)
         self.netns_folder_before = namespaces.NETNS.exists()
         self._started: list[subprocess.Popen[str]] = []
 

@@ -39,7 +39,9 @@ def test_wrong_requests_name_the_option(wrong: dict[str, object], field: str) ->
 
 
 def test_names_follow_from_the_state_folder_alone() -> None:
-    one, same, other = (ClusterLayout.of(Path(p)) for p in ("/tmp/a", "/tmp/../tmp/a", "/tmp/b"))
+    one, same, other = (
+        ClusterLayout.from_state(Path(p)) for p in ("/tmp/a", "/tmp/../tmp/a", "/tmp/b")
+    )
     assert one.tag == same.tag != other.tag
     # IFNAMSIZ is 16 with the closing zero: the tag is also the name of a link.
     assert len(one.tag) <= 15
@@ -49,7 +51,7 @@ def test_names_follow_from_the_state_folder_alone() -> None:
 @pytest.mark.parametrize("folder", ["/tmp/" + "x" * 80, "/tmp/a b", "/tmp/a=b"])
 def test_state_folders_that_cannot_serve(folder: str) -> None:
     with pytest.raises(InputError, match=r"^--state /tmp"):
-        ClusterLayout.of(Path(folder))
+        ClusterLayout.from_state(Path(folder))
 
 
 def test_default_state_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

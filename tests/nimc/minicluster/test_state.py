@@ -44,9 +44,9 @@ def test_a_folder_of_another_kind_or_user_is_never_taken(
     state.claim(folder)  # again
     (tmp_path / "link").symlink_to(folder)
     with pytest.raises(InputError, match=r"^--state: .*/link is a symbolic link"):
-        ClusterLayout.of(tmp_path / "link")
+        ClusterLayout.from_state(tmp_path / "link")
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
-    for take in (state.claim, ClusterLayout.of):
+    for take in (state.claim, ClusterLayout.from_state):
         with pytest.raises(InputError, match=r"^--state: .*/s belongs to "):
             take(folder)
 
