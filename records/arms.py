@@ -101,15 +101,15 @@ def arm_of(treatment: str) -> Arm:
 def natural(name: str) -> list[tuple[float, str]]:
     """Sorts names as people do, by the numbers in them: `stream@2` before `stream@10`."""
     parts = re.split(r"(\d+(?:\.\d+)?)", name)
-    return [(float(part), "") if at % 2 else (0.0, part) for at, part in enumerate(parts)]
+    return [(float(part), "") if index % 2 else (0.0, part) for index, part in enumerate(parts)]
 
 
 def in_order(treatments: Iterable[str]) -> list[str]:
     """Treatments in the order used by tables and figures; unknown arms come last."""
-    places = {name: place for place, name in enumerate(ARMS)}
+    positions = {name: position for position, name in enumerate(ARMS)}
 
     def key(name: str) -> tuple[int, str, bool, list[tuple[float, str]]]:
         arm, levels = parts_of(name)
-        return places.get(arm, len(places)), arm, bool(levels), natural(name)
+        return positions.get(arm, len(positions)), arm, bool(levels), natural(name)
 
     return sorted(treatments, key=key)

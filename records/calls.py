@@ -80,8 +80,8 @@ class RunCommands:
         elsewhere = Call(("run", _shipped(self.campaign) or PACKED))
         call = call_of(self.run, self.campaign) if self.shell else elsewhere
         if self.shell and call.typed_in not in (None, self.shell.folder):
-            there = replace(self, shell=Shell(call.typed_in))
-            return f"cd {shlex.quote(str(call.typed_in))} && {there.again(*options)}"
+            moved = replace(self, shell=Shell(call.typed_in))
+            return f"cd {shlex.quote(str(call.typed_in))} && {moved.again(*options)}"
         return self._line(*call.subject, *self._where(), *call.options, *options, *call.tail)
 
     def shipped(self, does: str, campaign: str) -> str:

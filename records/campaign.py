@@ -189,7 +189,7 @@ class Entry(Record):
         """Levels that distinguish it from the other cases of its entry."""
         return self._between
 
-    def at(self, suffix: str, levels: Mapping[str, Level]) -> Entry:
+    def at_levels(self, suffix: str, levels: Mapping[str, Level]) -> Entry:
         """The case `NAME@SUFFIX` of this entry, at levels that cannot change within a block."""
         case = self.but({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
         case._between = dict(levels)

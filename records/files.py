@@ -35,7 +35,7 @@ def named_output(path: Path) -> Path:
 
     Raises InputError for a link that another user made.
     """
-    links = [place for place in (path.parent, path) if place.is_symlink()]
+    links = [part for part in (path.parent, path) if part.is_symlink()]
     for link in links:
         if link.lstat().st_uid not in (os.geteuid(), 0):
             raise InputError(f"{link}: is a symbolic link of another user; {_ALLOWED}")

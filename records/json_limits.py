@@ -32,23 +32,24 @@ def read_text(path: Path) -> bytes:
     return read_regular(path, LONGEST_B, follow=True)
 
 
-def parsed(text: bytes, at: str) -> Any:
-    """The value of a document. Raises InputError, beginning with `at`, for one that is invalid."""
+def parsed(text: bytes, location: str) -> Any:
+    """The value of a document. Raises InputError, beginning with `location`, for an invalid one."""
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError as error:
-        raise InputError(f"{at}: invalid JSON: {error}") from error
+        raise InputError(f"{location}: invalid JSON: {error}") from error
 
 
-def validated(kind: type[_T], record: Any, at: object, *within: str) -> _T:
-    """A record as a `kind`. Raises InputError, beginning with `at`, with the first invalid field.
+def validated(kind: type[_T], record: Any, location: object, *within: str) -> _T:
+    """A record as a `kind`.
 
+    Raises InputError, beginning with `location`, with the first invalid field.
     `within`: where in the file the record is.
     """
     try:
         checked: _T = _adapter(kind).validate_python(record)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise InputError(f"{at}: {first_fault(error, *within)}") from error
+        raise InputError(f"{location}: {first_fault(error, *within)}") from error
     return checked
 
 
@@ -77,7 +78,7 @@ def _is_shallow(text: bytes) -> bool:
     return not left
 
 
-def refuse_long(text: bytes, at: str) -> None:
+def refuse_long(text: bytes, location: str) -> None:
     """Raises InputError for a line that is too long."""
     if len(text) > LONGEST_B:
-        raise InputError(f"{at}: is longer than allowed: {LONGEST_B >> 20} MiB")
+        raise InputError(f"{location}: is longer than allowed: {LONGEST_B >> 20} MiB")

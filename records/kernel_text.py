@@ -111,7 +111,7 @@ def stat_of(process: Path | str) -> ProcessStat | None:
     head, _, rest = read(f"{process}/stat").rpartition(")")
     fields = rest.split()
     try:
-        columns = [int(fields[at]) for at in _COLUMNS]
+        columns = [int(fields[column]) for column in _COLUMNS]
     except (IndexError, ValueError):
         return None
     parent, flags, user, system, of_children, of_children_system, started = columns

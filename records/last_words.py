@@ -169,12 +169,12 @@ class Gist:
     def _note(self, line: str) -> None:
         if not any(map(str.isalnum, line)):
             return
-        said = one_line(" ".join(line.split()))
+        words = one_line(" ".join(line.split()))
         if follows(line):
-            self._other = self._other or said
+            self._other = self._other or words
             return
-        self._last = said
-        self._first = self._first or said
+        self._last = words
+        self._first = self._first or words
         self._number += 1
 
     def _find(self, line: str) -> None:
@@ -228,20 +228,22 @@ def quoted(*texts: str) -> str:
     every = [[plain(line) for line in text.split("\n")[-_LINES:]] for text in texts]
     telling = [[line for line in lines if not (warns(line) or follows(line))] for lines in every]
     for listed in [*telling, *every]:
-        first = next((at for at, line in enumerate(listed) if cause_in(line) or errs(line)), 0)
+        first = next(
+            (index for index, line in enumerate(listed) if cause_in(line) or errs(line)), 0
+        )
         gist = Gist()
         for line in listed[first:]:
             gist.add(line)
         stated = gist.reason() if listed and cause_in(listed[first]) else ""
-        if said := stated or gist.quoted():
-            return said
+        if words := stated or gist.quoted():
+            return words
     return ""
 
 
 def failure(code: int, gist: Gist) -> str:
     """Why a program failed by its own words; how it ended if it says no fault."""
-    said = gist.quoted(80, 100)
-    return gist.reason() or f"exit status {code}{said and ': '}{said}"
+    words = gist.quoted(80, 100)
+    return gist.reason() or f"exit status {code}{words and ': '}{words}"
 
 
 def _cut(line: str, most: int) -> str:

@@ -64,17 +64,17 @@ class Marked:
     #: Of a text that a command makes of its options: what each value comes from.
     options: dict[Place, str] = field(default_factory=dict)
 
-    def line(self, place: Place) -> int:
+    def line(self, keys: Place) -> int:
         """Line of a value, or of the nearest one that contains it."""
-        while place and place not in self.lines:
-            place = place[:-1]
-        return self.lines.get(place, 1)
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return self.lines.get(keys, 1)
 
-    def option(self, place: Place) -> str:
+    def option(self, keys: Place) -> str:
         """The option that a value comes from, or the nearest one that contains it."""
-        while place and place not in self.options:
-            place = place[:-1]
-        return self.options.get(place, "")
+        while keys and keys not in self.options:
+            keys = keys[:-1]
+        return self.options.get(keys, "")
 
 
 def load(path: Path) -> Marked:
@@ -92,12 +92,12 @@ def parse(text: str, path: Path) -> Marked:
         if node is not None:
             marked.data = _value(node, (), marked, loader, set())
     except yaml.YAMLError as error:
-        mark, said = None, str(error)
+        mark, problem = None, str(error)
         if isinstance(error, yaml.MarkedYAMLError):
             mark = error.problem_mark or error.context_mark
-            said = str(error.problem or error.context)
+            problem = str(error.problem or error.context)
         line = mark.line + 1 if mark else 1
-        what = " ".join(said.split())
+        what = " ".join(problem.split())
         if mark and text.splitlines()[mark.line :] and "\t" in text.splitlines()[mark.line]:
             what = f"{what}; a tab is in this line, and YAML is indented with spaces"
         raise InputError(one_line(f"{path}:{line}: invalid YAML: {what}")) from error
@@ -131,11 +131,9 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}:{line}: not UTF-8 text") from error
 
 
-def _value(
-    node: yaml.Node, place: Place, marked: Marked, loader: _Loader, visited: set[int]
-) -> Any:
+def _value(node: yaml.Node, keys: Place, marked: Marked, loader: _Loader, visited: set[int]) -> Any:
     """A value; notes its line and those of all within it. Raises InputError for what is refused."""
-    marked.lines[place] = node.start_mark.line + 1
+    marked.lines[keys] = node.start_mark.line + 1
     if id(node) in visited:
         _refuse(marked, node, "an alias (*) is not allowed; write the value out")
     visited.add(id(node))
@@ -145,7 +143,7 @@ def _value(
         for key, value in node.value:
             if key.tag != f"{_TAG}str" or not isinstance(key.value, str):
                 _refuse(marked, key, "a key must be a word")
-            inner: Place = (*place, key.value)
+            inner: Place = (*keys, key.value)
             if first := marked.key_lines.get(inner):
                 _refuse(marked, key, f"duplicate key '{key.value}', first in line {first}")
             marked.key_lines[inner] = key.start_mark.line + 1
@@ -153,7 +151,7 @@ def _value(
         return values
     if isinstance(node, yaml.SequenceNode) and kind == "seq":
         return [
-            _value(item, (*place, index), marked, loader, visited)
+            _value(item, (*keys, index), marked, loader, visited)
             for index, item in enumerate(node.value)
         ]
     if not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN):
@@ -180,38 +178,38 @@ def read(path: Path) -> Marked:
     return marked
 
 
-def where(files: Sequence[Marked], place: Place) -> str:
+def where(files: Sequence[Marked], keys: Place) -> str:
     """`FILE:LINE` of a value: the last file that has its first key."""
-    having = [file for file in files if place and place[0] in file.data]
+    having = [file for file in files if keys and keys[0] in file.data]
     marked = having[-1] if having else files[0]
-    return f"{marked.path}:{marked.line(place)}"
+    return f"{marked.path}:{marked.line(keys)}"
 
 
 def first(files: Sequence[Marked], error: ValidationError, model: type[BaseModel]) -> str:
     """The first error: file, line, field, what was found and what is allowed."""
     details = error.errors(include_url=False)[0]
-    place: Place = details["loc"]
+    keys: Place = details["loc"]
     fault = fault_of(details)
     if details["type"] == "extra_forbidden":
-        fields = model_around(model, place).model_fields.items()
+        fields = model_around(model, keys).model_fields.items()
         names = [field.alias or name for name, field in fields]
-        fault += f"{near(str(place[-1]), names)}; allowed: {', '.join(names)}"
-    return one_line(f"{where(files, place)}: {fault}")
+        fault += f"{near(str(keys[-1]), names)}; allowed: {', '.join(names)}"
+    return one_line(f"{where(files, keys)}: {fault}")
 
 
-def field_at(model: type[BaseModel], place: Place) -> FieldInfo:
-    """The field at a place, or the list around it."""
+def field_at(model: type[BaseModel], keys: Place) -> FieldInfo:
+    """The field at these keys, or the list around it."""
     field = FieldInfo()
-    for part in place:
+    for part in keys:
         if isinstance(part, str) and part in model.model_fields:
             field = model.model_fields[part]
             model = _model_in(field.annotation) or model
     return field
 
 
-def model_around(model: type[BaseModel], place: Place) -> type[BaseModel]:
+def model_around(model: type[BaseModel], keys: Place) -> type[BaseModel]:
     """The mapping that contains a key."""
-    return _model_in(field_at(model, place[:-1]).annotation) or model
+    return _model_in(field_at(model, keys[:-1]).annotation) or model
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

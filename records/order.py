@@ -60,8 +60,8 @@ def _row(names: Sequence[str], pair: int, text: str) -> list[str]:
     """The row of a pair; a new design is drawn each time one is used up."""
     if len(names) < 2:
         return list(names)
-    number, at = divmod(pair, sum(map(len, williams(len(names)))))
-    return _design(tuple(names), f"{text}/{number}")[at]
+    number, row = divmod(pair, sum(map(len, williams(len(names)))))
+    return _design(tuple(names), f"{text}/{number}")[row]
 
 
 @lru_cache(maxsize=64)

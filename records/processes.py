@@ -366,9 +366,9 @@ def check_binding(node: int | None) -> None:
     """Check that a child can be bound to a node. Raises OSError, which says why it cannot."""
     if node is None:
         return
-    there = sorted(int(path.name[4:]) for path in _NODES.glob("node[0-9]*"))
-    if node not in there:
-        nodes = ", ".join(map(str, there)) or "none"
+    numbers = sorted(int(path.name[4:]) for path in _NODES.glob("node[0-9]*"))
+    if node not in numbers:
+        nodes = ", ".join(map(str, numbers)) or "none"
         raise OSError(errno.EINVAL, f"NUMA node {node}: this host has {nodes}")
     try:
         bind_memory(node)

@@ -210,8 +210,8 @@ class RunHeader:
     @property
     def drawn_seed(self) -> int:
         """The seed that follows from the run, or from the one that it reproduces."""
-        of = self.reproduces or self
-        return run_seed(of.digest, of.run)
+        original = self.reproduces or self
+        return run_seed(original.digest, original.run)
 
     def as_dict(self) -> dict[str, Any]:
         """The header as written to `run.json`."""
@@ -231,8 +231,8 @@ def load_header(run: Path) -> RunHeader:
         raise InputError(f"{path}: {error.strerror}") from error
     schema = record.get("schema") if isinstance(record, dict) else SCHEMA_VERSION
     if schema != SCHEMA_VERSION:
-        found = f"schema: {str(schema)[:20]} found"
-        raise InputError(f"{path}: {found}; allowed: {SCHEMA_VERSION}; {OLDER}")
+        fault = f"schema: {str(schema)[:20]} found"
+        raise InputError(f"{path}: {fault}; allowed: {SCHEMA_VERSION}; {OLDER}")
     header = validated(RunHeader, record, path)
     validated(HeaderFacts, header.facts, path, "facts")
     if header.resolved is not None:

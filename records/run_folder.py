@@ -132,19 +132,19 @@ def read_log(run: Path, name: str) -> bytes:
     path = run / name
     compressed = path.with_name(path.name + ENDING)
     packed = os.path.lexists(compressed)
-    at = compressed if packed else path
+    source = compressed if packed else path
     try:
-        with open_regular(at) as file:
+        with open_regular(source) as file:
             content = _unpacked(file.read(2 * LOG_B)) if packed else file.read(LOG_B + 1)
     except FileNotFoundError:
         raise
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{at}: cannot be read: {reason}") from None
+        raise InputError(f"{source}: cannot be read: {reason}") from None
     if len(content) > LOG_B:
         if packed:
-            raise InputError(f"{at}: is longer than allowed: {LOG_B >> 20} MiB")
-        raise FileNotFoundError(str(at))
+            raise InputError(f"{source}: is longer than allowed: {LOG_B >> 20} MiB")
+        raise FileNotFoundError(str(source))
     return content
 
 

@@ -78,10 +78,10 @@ def refuse_broken(
     A rule: a column, an expression that is true of a broken row, and what is allowed.
     """
     first = [
-        broken.arg_true().first().alias(str(place)) for place, (_, broken, _) in enumerate(rules)
+        broken.arg_true().first().alias(str(number)) for number, (_, broken, _) in enumerate(rules)
     ]
     for (name, _, allowed), row in zip(rules, frame.select(first).row(0), strict=True):
         if row is not None:
             value = frame[name][row]
-            at = f"{path}:{first_line + row}"
-            raise InputError(f"{at}: {name}: {value!r} found; allowed: {allowed}")
+            location = f"{path}:{first_line + row}"
+            raise InputError(f"{location}: {name}: {value!r} found; allowed: {allowed}")

@@ -175,4 +175,4 @@ def sentences(
         for detail in filter(None, below):
             yield from filled(f"{_INDENT * 2}{one_line(detail)}", width, _INDENT * 3)
 
-    return ["\n".join(text(*both)) for both in zip(lines, shown, strict=True)]
+    return ["\n".join(text(line, parts)) for line, parts in zip(lines, shown, strict=True)]

@@ -110,7 +110,7 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckVariables) -> list[En
             level_text(level) if name == "nodes" else f"{name}={level_text(level)}"
             for name, level in levels.items()
         )
-        case = entry.at(_UNSAFE.sub("_", ",".join(words)), levels) if levels else entry
+        case = entry.at_levels(_UNSAFE.sub("_", ",".join(words)), levels) if levels else entry
         cells = {"exclude": excluded, "only": [] if {} in wanted else wanted}
         cases.append(case.but({"factors": within, **cells}))
     return cases
@@ -171,7 +171,7 @@ def swept(entry: Entry, machine: Machine) -> list[Entry]:
         most *= facts.sockets
     numbers = evenly_spaced(most) if entry.sweep.cores == "few" else range(1, most + 1)
     return [
-        entry.at(f"n{n}-c{comp}-m{comm}", {"cores": n, "node": comp, "comm_node": comm})
+        entry.at_levels(f"n{n}-c{comp}-m{comm}", {"cores": n, "node": comp, "comm_node": comm})
         for comp, comm in placements(machine, entry.sweep.placements)
         for n in numbers
     ]

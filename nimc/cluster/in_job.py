@@ -208,7 +208,7 @@ def _watch(
 
     def tick() -> None:
         # ReFrame may wait on without accounting.
-        watch.look(time.monotonic(), begun=begun(), finished=False)
+        watch.check(time.monotonic(), begun=begun(), finished=False)
         if watch.jobs and watch.waits != waits[-1]:
             if watch.waits and watch.waits not in waits:
                 tell(watch.waits)

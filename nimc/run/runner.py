@@ -495,7 +495,7 @@ class CampaignRunner:
             if self.slurm:
                 # The conductor writes agents.log first.
                 begun, done, read = (logs / "agents.log").exists(), is_done(logs), is_read(logs)
-                self.slurm.look(
+                self.slurm.check(
                     now_s, begun=begun, finished=done and read, reading=done and not read
                 )
 

@@ -96,8 +96,8 @@ def chosen(wanted: str, root: Path = SYS) -> Chosen:
     if _PCI.fullmatch(name):
         paths = (path for folder in _CLASSES for path in (root / "class" / folder).glob("*"))
         return Chosen(next((path.name for path in paths if _address(path) == name), name), port)
-    there = any((root / "class" / folder / name).exists() for folder in _CLASSES)
-    return Chosen(name, port) if there else Chosen(wanted, 1)
+    is_present = any((root / "class" / folder / name).exists() for folder in _CLASSES)
+    return Chosen(name, port) if is_present else Chosen(wanted, 1)
 
 
 def _address(path: Path) -> str | None:
@@ -165,9 +165,9 @@ def interface_of(name: str, root: Path = SYS) -> str:
     here = chosen(name, root)
     if below := _below(here.name, root):
         return below
-    there = sorted((root / "class/infiniband" / here.name).glob("device/net/*"))
-    ports = {_text(interface / "dev_port"): interface.name for interface in there}
-    return there[0].name if len(there) == 1 else ports.get(str(here.port - 1), name)
+    interfaces = sorted((root / "class/infiniband" / here.name).glob("device/net/*"))
+    ports = {_text(interface / "dev_port"): interface.name for interface in interfaces}
+    return interfaces[0].name if len(interfaces) == 1 else ports.get(str(here.port - 1), name)
 
 
 def _below(device: str, root: Path) -> str:

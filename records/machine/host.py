@@ -433,8 +433,8 @@ def _gpu_nodes(root: Path) -> set[int]:
     The kernel shows them as any node without CPUs; the GPU's driver says which.
     """
     texts = map(_read, (root / "proc/driver/nvidia/gpus").glob("*/numa_status"))
-    found = (re.search(r"^Node:\s*(\d{1,4})$", text, re.MULTILINE) for text in texts)
-    return {int(match[1]) for match in found if match}
+    matches = (re.search(r"^Node:\s*(\d{1,4})$", text, re.MULTILINE) for text in texts)
+    return {int(match[1]) for match in matches if match}
 
 
 def nodes_with_cores(nodes: list[NumaNode]) -> list[int]:

@@ -139,8 +139,8 @@ def read(
     # Nothing shows whose a process was that has ended.
     ended = {
         pid: others.pop(pid)
-        for pid, of in [*others.items()]
-        if of.state == "Z" and pid not in before
+        for pid, process in [*others.items()]
+        if process.state == "Z" and pid not in before
     }
     stolen, total = _stolen(proc)
     return HostLoad(

@@ -260,8 +260,8 @@ def on_free_cpus(
         unit, then = "s" if name == THREADS else "count", before.get(name, {})
         more = {cpu: value - then.get(cpu, 0.0) for cpu, value in by_cpu.items()}
         gained[name] = NodeCounter(sum(more.values()), unit)
-        there = sum(value for cpu, value in more.items() if cpu in free)
-        gained[f"{name}{ON_FREE}"] = NodeCounter(there, unit)
+        on_free = sum(value for cpu, value in more.items() if cpu in free)
+        gained[f"{name}{ON_FREE}"] = NodeCounter(on_free, unit)
     return gained
 
 

@@ -37,8 +37,8 @@ def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> di
     the library that it is linked to; `images` are the containers' images that a script names, each
     with its SHA-256.
     """
-    at = name if os.path.isabs(name) or "/" not in name else str(folder / name)
-    program = shutil.which(at, path=environment.get("PATH"))
+    command = name if os.path.isabs(name) or "/" not in name else str(folder / name)
+    program = shutil.which(command, path=environment.get("PATH"))
     path = os.path.realpath(program) if program else None
     facts: dict[str, Any] = {"name": name, "path": path}
     facts |= {"sha256": None, "compilers": [], "mpi": None, "images": {}}
@@ -149,10 +149,10 @@ def _is(requested: str, name: str) -> bool:
 
 
 def modules_not_loaded(requested: Iterable[str], environment: Mapping[str, str]) -> list[str]:
-    """As `missing`, for this process; asks the module system about names that may be aliases."""
-    lacking = missing_modules(requested, loaded_modules(environment))
+    """As `missing_modules`, for this process; asks the module system about possible aliases."""
+    missing = missing_modules(requested, loaded_modules(environment))
     is_loaded = ["bash", "-c", 'module is-loaded "$1"', "bash"]
-    return [name for name in lacking if not ask([*is_loaded, name], environment).ok]
+    return [name for name in missing if not ask([*is_loaded, name], environment).ok]
 
 
 def module_is_defined(environment: Mapping[str, str]) -> bool:

@@ -172,8 +172,8 @@ class Facts(Record):
     @field_validator("memory_nodes")
     @classmethod
     def _once(cls, nodes: list[int], given: ValidationInfo) -> list[int]:
-        both = [*given.data.get("numa_nodes", []), *nodes]
-        if len(set(both)) < len(both):
+        all_nodes = [*given.data.get("numa_nodes", []), *nodes]
+        if len(set(all_nodes)) < len(all_nodes):
             raise ValueError(f"{show(nodes)} found; allowed: nodes that numa_nodes does not name")
         return nodes
 
@@ -290,8 +290,8 @@ class Machine(Record):
         """
         nodes = self.node_facts().nodes_of_memory()
         if number not in (-1, *nodes):
-            there = ", ".join(map(str, nodes))
-            allowed = f"-1 (not bound) and the NUMA nodes of {self.name}: {there}"
+            listed = ", ".join(map(str, nodes))
+            allowed = f"-1 (not bound) and the NUMA nodes of {self.name}: {listed}"
             raise InputError(f"{field}: {number} found; allowed are {allowed}")
         return None if number < 0 else number
 
@@ -311,10 +311,10 @@ class Machine(Record):
             for node in host.detect().numa_nodes:
                 if set(origin_cpus) & set(node.cpus):
                     return node.number
-        there = ", ".join(map(str, facts.numa_nodes))
+        listed = ", ".join(map(str, facts.numa_nodes))
         unknown = "the NUMA node of the network interface is unknown"
-        at = f"site/{self.name}.yaml: facts.nic_node"
-        raise InputError(f"{at}: {unknown}; allowed: one of {there}")
+        field = f"site/{self.name}.yaml: facts.nic_node"
+        raise InputError(f"{field}: {unknown}; allowed: one of {listed}")
 
     def message_b(self, requested: str) -> int:
         """Size of one message of the writers, bytes, from `64KiB`, `dram`, or `auto`.
@@ -418,6 +418,8 @@ def load(name: str, root: Path = ROOT) -> Machine:
     except ValidationError as error:
         raise InputError(marked_yaml.first(files, error, Machine)) from None
     if machine.name != name:
-        at = marked_yaml.where(files, ("name",))
-        raise InputError(f"{at}: name: {show(machine.name)} found; allowed: the file's, {name!r}")
+        location = marked_yaml.where(files, ("name",))
+        raise InputError(
+            f"{location}: name: {show(machine.name)} found; allowed: the file's, {name!r}"
+        )
     return machine

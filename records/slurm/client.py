@@ -217,7 +217,7 @@ class _Probe:
     command: Sequence[str]
     asked_s: float = float("-inf")
     answered_s: float | None = None
-    told: bool = False
+    reported: bool = False
     running: subprocess.Popen[bytes] | None = None
     output: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
 
@@ -286,7 +286,7 @@ class SlurmWatch:
         """Call this before each block: its job is not submitted yet."""
         self._begun, self._gone_s = False, None
 
-    def look(self, now_s: float, *, begun: bool, finished: bool, reading: bool = False) -> None:
+    def check(self, now_s: float, *, begun: bool, finished: bool, reading: bool = False) -> None:
         """Call this about once a second.
 
         Raises SilentError after ten minutes of silence, or earlier if the block is `finished`: then
@@ -308,17 +308,17 @@ class SlurmWatch:
             silent_s = probe.silent_s(now_s)
             if silent_s > (TELL_S if finished else END_S):
                 raise SilentError(f"{probe.name} has not answered for {silent_s:.0f} s")
-            if probe.told != (silent_s > TELL_S):
-                probe.told = not probe.told
+            if probe.reported != (silent_s > TELL_S):
+                probe.reported = not probe.reported
                 self._tell(
                     f"{probe.name} has not answered for {silent_s:.0f} s; waits up to"
                     f" {END_S / 60:.0f} min"
-                    if probe.told
+                    if probe.reported
                     else f"{probe.name} answers again"
                 )
         gone_s = 0.0 if self._gone_s is None else now_s - self._gone_s
         most_s = END_S if reading else GONE_S
-        if gone_s > most_s and not any(probe.told for probe in self._probes):
+        if gone_s > most_s and not any(probe.reported for probe in self._probes):
             raise LostJobError(f"the block's job has not been in the queue for {gone_s:.0f} s")
 
 

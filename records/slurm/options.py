@@ -15,7 +15,9 @@ MPI_HINT = "for srun: set SLURM_MPI_TYPE"
 #: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
 #: first, later ones the second, and from 23.11 on the third. They would confine the agents.
 _TASK_CPUS = ("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_TASK")
-_WITHOUT = [f"--unset={name}{of}" for name in _TASK_CPUS for of in ("", "_HET_GROUP_0")]
+_WITHOUT = [
+    f"--unset={name}{component}" for name in _TASK_CPUS for component in ("", "_HET_GROUP_0")
+]
 #: Gives steps the job script's environment even if jobs are submitted with `--export=NONE`.
 STEP_ENVIRONMENT = {"SLURM_EXPORT_ENV": "ALL"}
 

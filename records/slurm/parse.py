@@ -172,12 +172,12 @@ def working_in(folder: Path, squeue_output: str) -> dict[str, str]:
     folder = folder.resolve()
     jobs: dict[str, str] = {}
     for line in squeue_output.splitlines():
-        about, _, at = line.partition("|/")
+        about, _, path = line.partition("|/")
         name, state, start, reason = [*about.split("|", 3), "", "", ""][:4]
         job = name.partition("+")[0]
-        if not job.isdigit() or not at or "\0" in at:
+        if not job.isdigit() or not path or "\0" in path:
             continue
-        if Path(os.path.realpath(f"/{at}")).is_relative_to(folder):
+        if Path(os.path.realpath(f"/{path}")).is_relative_to(folder):
             jobs.setdefault(job, _waits(start, reason) if state == "PD" else "")
     return jobs
 

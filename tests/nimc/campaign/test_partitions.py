@@ -182,7 +182,7 @@ def test_a_level_takes_all_its_cells_along_and_a_case_its_last_one():
         leave_out(campaign(factors={"buffer": ["other"]}), host_facts(numa_nodes=1))
     # A level that is a case.
     entry = campaign(workloads=[{"check": "y"}]).workloads[0]
-    cases = [entry.at(f"comm_node={n}", {"comm_node": n}) for n in (0, 1)]
+    cases = [entry.at_levels(f"comm_node={n}", {"comm_node": n}) for n in (0, 1)]
     asked = campaign(factors={}).model_copy(update={"workloads": cases})
     left, absent = leave_out(asked, host_facts(numa_nodes=1))
     assert [case.name for case in left.cases] == ["y@comm_node=0"]

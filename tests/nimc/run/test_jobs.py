@@ -179,7 +179,7 @@ class Clock:
         until_s = self.now_s + seconds
         while self.now_s < until_s:
             self.now_s += 5.0
-            self.watch.look(self.now_s, **state)
+            self.watch.check(self.now_s, **state)
 
 
 @pytest.fixture
@@ -304,12 +304,12 @@ def test_one_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     watch = SlurmWatch(tmp_path, lambda _: None)
     began_s = time.monotonic()
     for now_s in (0.0, 30.0, 61.0):
-        watch.look(now_s, begun=True, finished=False)
+        watch.check(now_s, begun=True, finished=False)
     (probe,) = watch._probes
     assert probe.running.wait(120) == -9
     assert time.monotonic() - began_s < 120
-    watch.look(62.0, begun=True, finished=False)  # gathers it
-    watch.look(100.0, begun=True, finished=False)
+    watch.check(62.0, begun=True, finished=False)  # gathers it
+    watch.check(100.0, begun=True, finished=False)
     asked = probe.running
     watch.close()
     assert (asked.returncode, probe.output.closed) == (-9, True)
