@@ -212,16 +212,16 @@ def check_of_others(path: Path, name: str, config: Path, system: str) -> CheckVa
     Raises InputError or MachineError, with the reason alone, if it cannot be measured.
     """
     path = Path(os.path.realpath(path.parent), path.name)
-    for place in (path.parent, path):  # it runs as this user, and imports what lies next to it
-        require_own(place, "file", or_root=True)
+    for location in (path.parent, path):  # it runs as this user, and imports what lies next to it
+        require_own(location, "file", or_root=True)
     if not path.is_file():
         raise InputError(f"{path}: no such file; allowed: a file")
     return _CHECKS.validate_python(_ask(path, name, str(config), system))[name]
 
 
-def _ask(place: Path, *words: str) -> dict[str, Any]:
+def _ask(path: Path, *words: str) -> dict[str, Any]:
     answer = ask(
-        python_main("nimc.possible.checks", str(place), *words),
+        python_main("nimc.possible.checks", str(path), *words),
         {**os.environ, "PYTHONPATH": python_path()},
         timeout_s=_ANSWER_S,
     )
@@ -230,7 +230,7 @@ def _ask(place: Path, *words: str) -> dict[str, Any]:
         if "fault" not in described:
             return described
         raise MachineError(described["fault"])
-    raise MachineError(f"{place}: the checks cannot be read: {answer.last}")
+    raise MachineError(f"{path}: the checks cannot be read: {answer.last}")
 
 
 def require_known_programs(site: Machine, checks: Mapping[str, CheckVariables]) -> None:
@@ -252,8 +252,8 @@ def main() -> None:
 
     Arguments: a folder of checks, or a file, its class, ReFrame's configuration and system.
     """
-    place, *words = sys.argv[1:]
-    print("\n" + json.dumps(_described_other(place, *words) if words else _described(Path(place))))
+    path, *words = sys.argv[1:]
+    print("\n" + json.dumps(_described_other(path, *words) if words else _described(Path(path))))
 
 
 def _described(folder: Path) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class MatrixCell:
     reason: str = ""
 
     @property
-    def place(self) -> str:
+    def combination(self) -> str:
         """As ReFrame writes it."""
         return f"{self.partition}+{self.environment}"
 
@@ -81,7 +81,7 @@ class Matrix:
     def nowhere(self) -> dict[str, str]:
         """Workload that runs in no place -> the reason in each, in one line."""
         return {
-            workload: "; ".join(f"{cell.place}: {cell.reason}" for cell in cells)
+            workload: "; ".join(f"{cell.combination}: {cell.reason}" for cell in cells)
             for workload, cells in grouped((cell.workload, cell) for cell in self.cells).items()
             if all(cell.runs == "no" for cell in cells)
         }
@@ -90,14 +90,14 @@ class Matrix:
     def text(self) -> str:
         """What each place can run, a line each; then what it cannot, or may, and why."""
         lines, lacks = [], []
-        for place, cells in grouped((cell.place, cell) for cell in self.cells).items():
+        for combination, cells in grouped((cell.combination, cell) for cell in self.cells).items():
             able = ", ".join(cell.workload for cell in cells if cell.runs == "yes")
-            lines.append(wrapped(f"{place}: {able or 'nothing'}"))
+            lines.append(wrapped(f"{combination}: {able or 'nothing'}"))
             for kind, alike in grouped((cell.kind, cell) for cell in cells if cell.reason).items():
                 names = ", ".join(cell.workload for cell in alike)
                 things = dict.fromkeys(cell.reason.removeprefix(kind) for cell in alike)
                 may = "unknown, " if alike[0].runs == "unknown" else ""
-                lacks.append(((names, f"{may}{kind}{','.join(things)}"), place))
+                lacks.append(((names, f"{may}{kind}{','.join(things)}"), combination))
         reasons = [
             wrapped(f"{names} on {', '.join(places)}: {reason}")
             for (names, reason), places in sorted(grouped(lacks).items())
@@ -131,22 +131,22 @@ def offers_of(
         spack_fault = str(error)
     slurm = {str(part.get("name")): _slurm_nodes(part, settings) for part in parts}
     return {
-        place: Offer(
-            _loaded(place, environment),
-            *slurm[place.partition],
+        combination: Offer(
+            _loaded(combination, environment),
+            *slurm[combination.partition],
             spack_fault,
             programs or {},
         )
-        for place in places
+        for combination in places
     }
 
 
-def _loaded(place: ReframePlace, environment: Mapping[str, str]) -> ModuleLoad | None:
+def _loaded(combination: ReframePlace, environment: Mapping[str, str]) -> ModuleLoad | None:
     """What a place's modules provide, and then its variables; None if this host loads none."""
-    loaded = load_modules(place.modules, environment)
+    loaded = load_modules(combination.modules, environment)
     if loaded is None:
         return None
-    return replace(loaded, path=search_path(loaded.path, environment, place.variables))
+    return replace(loaded, path=search_path(loaded.path, environment, combination.variables))
 
 
 def matrix(
@@ -160,38 +160,38 @@ def matrix(
         [
             MatrixCell(
                 name,
-                place.partition,
-                place.environment,
-                *judge(check, place, offer, (nodes or {}).get(name, 1)),
+                combination.partition,
+                combination.environment,
+                *judge(check, combination, offer, (nodes or {}).get(name, 1)),
             )
             for name, check in checks.items()
-            for place, offer in offers.items()
+            for combination, offer in offers.items()
         ]
     )
 
 
 def judge(
-    check: CheckVariables, place: ReframePlace, offer: Offer, nodes: int = 1
+    check: CheckVariables, combination: ReframePlace, offer: Offer, nodes: int = 1
 ) -> tuple[Runs, str]:
     """Whether a check can run in a place: the first thing that is missing decides."""
-    reason = place.refuses(check)
+    reason = combination.refuses(check)
     if not reason and offer.nodes is not None:
         reason = missing_nodes(offer.nodes, offer.slurm_partition, nodes)
     if reason:
         return "no", reason
     named = offer.programs.get(check.program or "")
-    if check.from_spack and not named and "spack" in place.features:
+    if check.from_spack and not named and "spack" in combination.features:
         return ("no" if offer.spack_fault else "yes"), offer.spack_fault
     if offer.modules is None:
         return "unknown", "no module system on this host"
     if offer.modules.missing:
         return "no", f"no module {', '.join(offer.modules.missing)}"
-    if check.compiles and not shutil.which(place.compiler, path=offer.modules.path):
-        return "no", f"no compiler {place.compiler}"
-    launcher = place.launcher if check.mpi and place.launcher in _LAUNCHERS else None
+    if check.compiles and not shutil.which(combination.compiler, path=offer.modules.path):
+        return "no", f"no compiler {combination.compiler}"
+    launcher = combination.launcher if check.mpi and combination.launcher in _LAUNCHERS else None
     for program in filter(None, (named or check.program, launcher)):
         if not shutil.which(program, path=offer.modules.path):
-            if "modules" in place.features:  # nodes may have it all the same
+            if "modules" in combination.features:  # nodes may have it all the same
                 return "unknown", f"no program {program} on this host"
             return "no", f"no program {program}"
     return "yes", ""

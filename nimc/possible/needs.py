@@ -288,13 +288,17 @@ def unseen_nodes(site: Machine | None) -> list[Finding]:
 
 def used_devices(here: Host, site: Machine) -> Iterator[Finding]:
     """Whether a host has each device and rail of the site file, with an active port."""
-    listed = [f"{of.name} at {of.pci}" if of.pci else of.name for of in here.rdma]
-    there = ", ".join([*listed, *(interface.name for interface in here.interfaces)]) or "none"
+    listed = [
+        f"{device.name} at {device.pci}" if device.pci else device.name for device in here.rdma
+    ]
+    present = ", ".join([*listed, *(interface.name for interface in here.interfaces)]) or "none"
     remedy = f"bring its link up, or correct device and rails in site/{site.name}.yaml"
     for name in site.devices:
         device = devices.named(name, here.rdma)
-        interface = next((of for of in here.interfaces if of.name == name), None)
-        detail, lack = "", f"no RDMA device and no interface that is up; there are: {there}"
+        interface = next(
+            (candidate for candidate in here.interfaces if candidate.name == name), None
+        )
+        detail, lack = "", f"no RDMA device and no interface that is up; there are: {present}"
         if device:
             kind = f"{device.transport} at {device.pci}" if device.pci else device.transport
             detail = ", ".join([kind, *map(port_words, device.ports)])
@@ -305,9 +309,9 @@ def used_devices(here: Host, site: Machine) -> Iterator[Finding]:
         yield required(f"device {name}", lack, detail, remedy)
 
 
-def inactive(wanted: str, there: Sequence[Device]) -> str:
+def inactive(wanted: str, present: Sequence[Device]) -> str:
     """Why the writers' port of a device passes nothing, and which would; empty if it is active."""
-    device, number = devices.named(wanted, there), devices.split(wanted).port
+    device, number = devices.named(wanted, present), devices.split(wanted).port
     if device is None or not device.ports:
         return ""
     port = device.port(number)
@@ -355,9 +359,9 @@ def injectors(site: Machine | None) -> list[Finding]:
 
 def spack(machine: str) -> Finding:
     """Used by the workloads that `nimc spack` builds, with the compilers that it knows."""
-    place, settings = layout(machine), None
+    spack_layout, settings = layout(machine), None
     with suppress(InputError):
-        settings = load(place)
+        settings = load(spack_layout)
     try:
         root = find_spack() or (Path(settings.spack) if settings else None)
     except NimcError as error:
@@ -370,7 +374,7 @@ def spack(machine: str) -> Finding:
     if settings is None:
         return Finding("spack", "ok", f"{detail}, not set up for {machine}")
     try:
-        lack = without_compiler(compilers(place, settings), machine)
+        lack = without_compiler(compilers(spack_layout, settings), machine)
     except InputError as error:
         return gap("spack", str(error), "correct the file")
     if lack:

@@ -17,8 +17,8 @@ from records.slurm.parse import Reservation
 def name_of(machine: Machine) -> str:
     """The reservation in the machine's file. Raises InputError if there is none."""
     if machine.origins.reservation is None:
-        at = f"site/{machine.name}.yaml: origins.reservation"
-        raise InputError(f"{at}: missing; allowed: a reservation's name")
+        field = f"site/{machine.name}.yaml: origins.reservation"
+        raise InputError(f"{field}: missing; allowed: a reservation's name")
     return machine.origins.reservation
 
 

@@ -104,9 +104,9 @@ def _fault(config: Path, site: Mapping[str, Any]) -> tuple[int, str] | None:
             text = f"unknown key '{key}'{near(key, allowed)}; allowed: {', '.join(sorted(allowed))}"
             return line_of(config, key), where + text
         if error.validator == "required":
-            lacking = next(key for key in schema["required"] if key not in value)
+            missing = next(key for key in schema["required"] if key not in value)
             name = str(value.get("name", ""))
-            return line_of(config, name), f"{where}{f'{name}: ' if name else ''}{lacking} missing"
+            return line_of(config, name), f"{where}{f'{name}: ' if name else ''}{missing} missing"
         words = schema.get("enum")
         expected = ", ".join(map(str, words)) if words else error.message
         return line_of(config, str(value)), f"{where}{value!r:.60} found; allowed: {expected}"
@@ -122,7 +122,7 @@ def line_of(file: Path, word: str) -> int:
     """The first line of a file that has the word in quotes; 1 if none has."""
     quoted = re.compile(rf"""["']{re.escape(word)}["']""")
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    return next((at for at, line in enumerate(lines, 1) if quoted.search(line)), 1)
+    return next((number for number, line in enumerate(lines, 1) if quoted.search(line)), 1)
 
 
 @lru_cache(maxsize=1)
@@ -221,7 +221,11 @@ def without_place(
     checks: Mapping[str, CheckVariables], places: Sequence[ReframePlace]
 ) -> list[str]:
     """Checks that no place accepts, whatever this host or the nodes have."""
-    return [name for name, check in checks.items() if all(place.refuses(check) for place in places)]
+    return [
+        name
+        for name, check in checks.items()
+        if all(combination.refuses(check) for combination in places)
+    ]
 
 
 def needed(check: CheckVariables) -> str:

@@ -61,7 +61,7 @@ def test_each_level_is_a_case_that_reframe_is_asked_for(asked):
     melt, plain = (asked.checks[name] for name in ("melt", "plain"))
     assert melt.environs == plain.environs == ("default+wheels",)
     cells = matrix(asked.checks, asked.offers).cells
-    assert {(cell.workload, cell.place): cell.runs for cell in cells} == {
+    assert {(cell.workload, cell.combination): cell.runs for cell in cells} == {
         **{(name, "default+wheels"): "yes" for name in ("melt", "plain", "stream")},
         **{(name, "default+spack"): "no" for name in ("melt", "plain", "stream")},
     }
