@@ -34,7 +34,7 @@ NIGHTS = 200
 CAMPAIGNS = sorted(path.stem for path in (ROOT / "campaigns").glob("*.yaml"))
 #: What asks for several nodes, NUMA nodes or rails: not planned on one host.
 ON_A_CLUSTER = {
-    *("core_reservation_scaling", "core_reservation_scaling_quick"),
+    *("core_reservation_scaling", "core_scaling_quick"),
     *("scaling", "scaling_quick", "scaling_rxe"),
     *("numa", "multirail", "multirail_quick"),
 }
