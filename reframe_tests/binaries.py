@@ -78,10 +78,10 @@ class SpackMixin(rfm.RegressionTestPlugin):
 
     def _built(self) -> Built:
         """The check's environment, built once, under a lock. Raises NimcError."""
-        place = folders.layout(self.current_system.name, None)
+        layout = folders.layout(self.current_system.name, None)
         jobs = len(os.sched_getaffinity(0))
         return build.build(
-            place, settings.load(place), self.spack_environment(), jobs, self.logger.debug
+            layout, settings.load(layout), self.spack_environment(), jobs, self.logger.debug
         )
 
     def _use(self, built: Built) -> None:
@@ -126,7 +126,7 @@ class BinariesMixin(SpackMixin):
     def provided(self, environ: Environment) -> str:
         """The program, which modules may provide only in the job."""
         places = self.current_partition.local_env, environ
-        variables = [variable for place in places for variable in place.env_vars.items()]
+        variables = [variable for source in places for variable in source.env_vars.items()]
         path = search_path(_PATH, os.environ, variables)
         if "modules" in environ.features or shutil.which(self.program, path=path):
             return self.program
@@ -159,8 +159,8 @@ class CompiledMixin(SpackMixin):
     def provided(self, environ: Environment) -> str:
         """The C compiler."""
         if "spack" in environ.features:
-            place = folders.layout(self.current_system.name, None)
-            return externals.c_compiler(place, settings.load(place))
+            layout = folders.layout(self.current_system.name, None)
+            return externals.c_compiler(layout, settings.load(layout))
         if not environ.cc:
             raise InputError(f"environment {environ.name} has no C compiler: 'cc' is empty")
         return str(environ.cc)
@@ -190,24 +190,24 @@ class ThreadsMixin(rfm.RegressionTestPlugin):
         Raises InputError for a layout that does not fit.
         """
         try:
-            asked = layout_of(self.layout)
+            requested = layout_of(self.layout)
         except ValueError:
             why = "allowed: RANKSxTHREADS, such as 8x2 (auto: in campaigns alone)"
             raise fault(self, "layout", why) from None
-        if asked is None:
+        if requested is None:
             return ranks, max(1, self.app_cores // ranks)
         if lacks := missing_cores(self.layout, self.app_cores):
             raise fault(self, "layout", lacks)
-        total = asked[0] * getattr(self, "nodes", 1)
+        total = requested[0] * getattr(self, "nodes", 1)
         if self.rank_counts and total not in self.rank_counts:
             allowed = ", ".join(map(str, self.rank_counts[:4]))
             raise fault(self, "layout", f"{total} ranks; allowed: {allowed}, ...")
-        return asked
+        return requested
 
-    def same_work(self, edge: int, of: int | None = None) -> int:
-        """Edge of each rank's cube, so that all have the work of `of` ranks of this edge a node."""
-        ranks, _ = self.shape(of or self.app_cores)
-        return max(1, round(edge * ((of or self.app_cores) / ranks) ** (1 / 3)))
+    def same_work(self, edge: int, of_ranks: int | None = None) -> int:
+        """Edge of each rank's cube, so that a node has the work of `of_ranks` of this edge."""
+        ranks, _ = self.shape(of_ranks or self.app_cores)
+        return max(1, round(edge * ((of_ranks or self.app_cores) / ranks) ** (1 / 3)))
 
 
 class NodesMixin(rfm.RegressionTestPlugin):

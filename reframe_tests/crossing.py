@@ -53,8 +53,8 @@ def cross(
         alone = bool(only) and _wanted(group[0], exclude, only)
         if len(group) > 1 or len(arms) == 1 or alone:
             treatments += group
-    asked = any(ARMS[arm].role == "effect" for arm in arms)
-    if asked and not any(treatment.role == "effect" for treatment in treatments):
+    writes = any(ARMS[arm].role == "effect" for arm in arms)
+    if writes and not any(treatment.role == "effect" for treatment in treatments):
         raise InputError("exclude, only: no treatment that writes is left; allowed: at least one")
     names = [treatment.name for treatment in treatments]
     if twice := sorted(name for name in names if names.count(name) > 1):

@@ -194,15 +194,15 @@ def node_of_places(machine: Machine) -> dict[str, int]:
     if len(numbers) == 1:
         return {"nic": nic}
     apart = len(numbers) // facts.sockets if facts.sockets > 1 else 1
-    at = numbers.index(nic) if nic in numbers else 0
-    return {"nic": nic, "other": numbers[(at + apart) % len(numbers)]}
+    position = numbers.index(nic) if nic in numbers else 0
+    return {"nic": nic, "other": numbers[(position + apart) % len(numbers)]}
 
 
-def node_at(machine: Machine, field: str, place: str) -> int:
+def node_at(machine: Machine, field: str, placement: str) -> int:
     """NUMA node of a place. Raises InputError if the machine lacks it."""
-    if reason := _no_such_place(machine, place):
-        raise InputError(f"{field}: {place}: {reason}; allowed: nic")
-    return node_of_places(machine)[place]
+    if reason := _no_such_place(machine, placement):
+        raise InputError(f"{field}: {placement}: {reason}; allowed: nic")
+    return node_of_places(machine)[placement]
 
 
 def _no_such_place(machine: Machine, level: Level) -> str | None:

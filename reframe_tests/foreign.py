@@ -205,9 +205,9 @@ class OutputReader:
         reference: Any = ()
         with suppress(KeyError):  # it has none
             reference = check._resolve_reference()[f"{check.current_partition.fullname}:{name}"]
-        of = (*getattr(reference, "data", reference), None, None, None, None)
-        factor, unit = units.si(getattr(functions[name], "unit", of[3]) or "")
-        better = direction(check.better, of[1], of[2], unit)
+        parts = (*getattr(reference, "data", reference), None, None, None, None)
+        factor, unit = units.si(getattr(functions[name], "unit", parts[3]) or "")
+        better = direction(check.better, parts[1], parts[2], unit)
         if better is None:
             raise ReframeError(
                 f"{check.name}.better: whether {name} in {unit!r} is better lower or higher is not"
@@ -254,8 +254,8 @@ def read_block(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> No
         samples.append((reader.completed(sample, *outputs) if accepted else sample, outputs))
     for sample, outputs in samples:
         # Every sample of a case has its unit and direction, those without a figure too.
-        if of := reader.figure:
-            noted = [*sample.notes, of.note]
-            sample = replace(sample, fom_unit=of.unit, fom_better=of.better, notes=noted)
+        if figure := reader.figure:
+            noted = [*sample.notes, figure.note]
+            sample = replace(sample, fom_unit=figure.unit, fom_better=figure.better, notes=noted)
         store.append(sample, outputs=filter(Path.exists, outputs))
     unread.unlink()

@@ -43,7 +43,7 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
             )
         self.spread(count // self.nodes)
         default = largest_cube(self.nodes * self.app_cores, self.nodes) ** 3 // self.nodes
-        edge = self.edge_of(self.same_work(self.edge, of=default), _ELEMENT_B)
+        edge = self.edge_of(self.same_work(self.edge, of_ranks=default), _ELEMENT_B)
         self.executable_opts = ["-s", str(edge), "-i", str(self.iterations)]
 
 

@@ -72,8 +72,9 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         most = max(1, sockets * (self.app_cores // self.node_facts.sockets))
         cores = self.cores or max(1, round(self.share * most))
         if not 1 <= cores <= most:
-            of = f"cores of {plural(sockets, 'socket')} of {self.machine.name} for the application"
-            raise fault(self, "cores", f"allowed: 1 to {most} (the {of}), or 0 to use the share")
+            extent = f"{plural(sockets, 'socket')} of {self.machine.name}"
+            available = f"the cores of {extent} for the application"
+            raise fault(self, "cores", f"allowed: 1 to {most} ({available}), or 0 to use the share")
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
         self.executable_opts += ["--order", self.order]

@@ -66,7 +66,7 @@ def requested_modules(check: rfm.RegressionTest) -> list[str]:
     if system.name in _UNLISTED:
         return []
     places = (check.current_partition.local_env, check.current_environ)
-    requested = [module for place in places for module in place.modules_detailed]
+    requested = [module for source in places for module in source.modules_detailed]
     names = [
         str(module["name"] if isinstance(module, Mapping) else module)
         for module in [*requested, *check.modules]
@@ -235,8 +235,8 @@ class NimcMixin(LayoutMixin):
             if (partition.name, environ.name) == here:
                 return
             if self.runs_in(environ):
-                place = f"{partition.name}+{environ.name}"
-                self.skip(f"{place} runs it; each case runs on one partition and environment")
+                runner = f"{partition.name}+{environ.name}"
+                self.skip(f"{runner} runs it; each case runs on one partition and environment")
 
     def runs_in(self, environ: Environment) -> bool:
         """Whether a valid environment provides the program."""
@@ -302,12 +302,12 @@ class NimcMixin(LayoutMixin):
         """The block of a campaign, or else that of the check's own variables. Raises InputError."""
         if self.block_file:
             return BlockPlan.load(Path(self.block_file))
-        asked = self.requested()
+        request = self.requested()
         seed = secrets.randbits(63) if self.seed is None else self.seed
-        resolved = planning.scale(asked, self.machine)
+        resolved = planning.scale(request, self.machine)
         return planning.block(
-            asked,
-            planning.treatments(asked, self.machine, resolved),
+            request,
+            planning.treatments(request, self.machine, resolved),
             self.machine,
             {name: getattr(self, name) for name in _LIMITS},
             resolved,
@@ -374,10 +374,10 @@ class NimcMixin(LayoutMixin):
         path = self.block_logs / "block.json"
         block = json.loads(path.read_text()) if path.is_file() else None
         slurm_state = None if self.job.scheduler.registered_name == "local" else self.job.state
-        told = parse.outcome(slurm_state, self.job.exitcode, block)
+        outcome = parse.outcome(slurm_state, self.job.exitcode, block)
         job = {
-            "outcome": told.name,
-            "reason": told.reason,
+            "outcome": outcome.name,
+            "reason": outcome.reason,
             "job": self.job.jobid,
             "state": self.job.state,
             "exit_code": self.job.exitcode,
@@ -387,8 +387,8 @@ class NimcMixin(LayoutMixin):
         replace_text(self.block_logs / "job.json", json.dumps(job, indent=1))
         if not self.workload:
             foreign.read_block(self._reader, self.run_dir, self.case, self.block_logs)
-        if told.name != "done":
-            raise SanityError(f"{told.name}: {told.reason}")
+        if outcome.name != "done":
+            raise SanityError(f"{outcome.name}: {outcome.reason}")
         from analysis.samples.pairs import short_of_pairs  # starts slowly
         from analysis.statistics.interval import FEWEST
 

@@ -104,19 +104,19 @@ def level_faults(
             yield name, None, why
 
 
-def scale(asked: CaseRequest, machine: Machine) -> Scale | None:
+def scale(request: CaseRequest, machine: Machine) -> Scale | None:
     """The short writes of a request; None if no arm, or not the check, makes them.
 
     Raises InputError.
     """
-    makes = asked.levels.keys() >= set(scaling.FIELDS)
-    if not makes or set(scaling.SCHEDULED).isdisjoint(asked.arms):
+    makes = request.levels.keys() >= set(scaling.FIELDS)
+    if not makes or set(scaling.SCHEDULED).isdisjoint(request.arms):
         return None
-    return scaling.resolve(scaling.request_of(asked.levels), machine)
+    return scaling.resolve(scaling.request_of(request.levels), machine)
 
 
 def treatments(
-    asked: CaseRequest, machine: Machine, resolved: Scale | None = None
+    request: CaseRequest, machine: Machine, resolved: Scale | None = None
 ) -> list[Treatment]:
     """The treatments of a pair, before the application is laid out. Raises InputError.
 
@@ -124,15 +124,15 @@ def treatments(
     """
     try:
         return [
-            replace(one, writes=_writes(one.arm, asked, one.factors, machine, resolved))
-            for one in cross(asked.arms, asked.factors, asked.exclude, asked.only)
+            replace(one, writes=_writes(one.arm, request, one.factors, machine, resolved))
+            for one in cross(request.arms, request.factors, request.exclude, request.only)
         ]
     except ValueError as error:
         raise InputError(str(error)) from None
 
 
 def block(
-    asked: CaseRequest,
+    request: CaseRequest,
     treated: list[Treatment],
     machine: Machine,
     demand: Mapping[str, Any],
@@ -145,7 +145,7 @@ def block(
     `demand`: limits that are asked for. `resolved`: the short writes (`scale`). `fixed`: other
     fields of the plan. Raises InputError.
     """
-    reserved = asked.levels.get("reserved_cores", -1)
+    reserved = request.levels.get("reserved_cores", -1)
     shared = machine.origins.policy == "same_host"
     _, origin_cpus = machine.split_cpus(
         reserved if isinstance(reserved, int) and reserved >= 0 else None
@@ -176,7 +176,7 @@ def block(
 
 def _writes(
     arm: str,
-    asked: CaseRequest,
+    request: CaseRequest,
     factors: Mapping[str, Level],
     site: Machine,
     resolved: Scale | None,
@@ -190,10 +190,10 @@ def _writes(
     scheduled = row.writing == "scheduled"
     if scheduled and resolved is None:
         raise InputError(f"arms: {arm} found; allowed: only in lammps_scaling")
-    levels = {**WRITES, **asked.levels, **factors}
+    levels = {**WRITES, **request.levels, **factors}
     injector = _injector(levels, site, short=scheduled)
     shown = {**levels, "injector": injector.name, "arms": arm}
-    for name, allowed, why in _rules(arm, asked, levels, injector, site):
+    for name, allowed, why in _rules(arm, request, levels, injector, site):
         if not allowed:
             raise InputError(f"{name}: {shown[name]} found; {why}")
     share = share_of(levels["rate"])
@@ -231,14 +231,14 @@ def _injector(levels: Mapping[str, Level], site: Machine, *, short: bool) -> Inj
 
 def _rules(
     arm: str,
-    asked: CaseRequest,
+    request: CaseRequest,
     levels: Mapping[str, Level],
     injector: Injector,
     site: Machine,
 ) -> Iterator[tuple[str, bool, str]]:
     """What can be combined: a field, whether its value is allowed, and else which one is."""
     rate = levels["rate"]
-    some = RATE in asked.factors or not is_nothing(rate)
+    some = RATE in request.factors or not is_nothing(rate)
     yield "rate", some, "allowed: above 0, or 0 as a level of factors"
     apart = site.origins.policy != "same_host"
     fabric = fabrics.by_name(site.device) if site.device and apart else None

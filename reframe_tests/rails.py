@@ -103,8 +103,10 @@ def local_to(machine: Machine, node: int) -> list[Rail]:
     """The rails of a NUMA node; without one, those of its socket; without one there, all."""
     facts = machine.node_facts()
     placed = [(rail, rail.numa_node) for rail in machine.rails if rail.numa_node is not None]
-    here = [rail for rail, at in placed if at == node]
-    near = [rail for rail, at in placed if facts.socket_of(at) == facts.socket_of(node)]
+    here = [rail for rail, rail_node in placed if rail_node == node]
+    near = [
+        rail for rail, rail_node in placed if facts.socket_of(rail_node) == facts.socket_of(node)
+    ]
     return here or near or machine.rails
 
 

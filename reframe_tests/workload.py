@@ -95,8 +95,8 @@ class Workload:
             if isinstance(line, str) and not re.search(line, text, re.MULTILINE):
                 raise FomError(f"the output does not show: {words}")
         values = SimpleNamespace()
-        for name, place in self.numbers.items():
-            setattr(values, name, _number(name, place, text))
+        for name, source in self.numbers.items():
+            setattr(values, name, _number(name, source, text))
         for name, function in self.derived.items():
             setattr(values, name, function(values))
         for words, limits in self.proof.items():
@@ -108,12 +108,12 @@ class Workload:
         )
 
 
-def _number(name: str, place: Place, text: str) -> float:
-    if callable(place):
-        return place(text)
-    if isinstance(place, re.Pattern):
-        return number(last_match(place.pattern, text, name).group(1))
-    return number(last_match(rf"^\s*{re.escape(place)}\s*{FLOAT}", text, f"'{place}'").group(1))
+def _number(name: str, source: Place, text: str) -> float:
+    if callable(source):
+        return source(text)
+    if isinstance(source, re.Pattern):
+        return number(last_match(source.pattern, text, name).group(1))
+    return number(last_match(rf"^\s*{re.escape(source)}\s*{FLOAT}", text, f"'{source}'").group(1))
 
 
 def _require(words: str, limits: str | Within | Near, values: SimpleNamespace) -> None:

@@ -49,6 +49,7 @@ NAMED_ROOMS = [
     "bench",
     "nimc.possible",
     "records",
+    "reframe_tests",
     "testbed",
 ]
 

@@ -37,12 +37,12 @@ def _new_reason_in(lines: Sequence[str]) -> str | None:
 def reason_in(text: str) -> str:
     """The first error in what Spack printed, the lines that it goes on in, and its package."""
     lines = text.splitlines()
-    if said := _new_reason_in(lines):
-        return said
-    first = next((at for at, line in enumerate(lines) if _ERROR.match(line)), None)
+    if reason := _new_reason_in(lines):
+        return reason
+    first = next((number for number, line in enumerate(lines) if _ERROR.match(line)), None)
     if first is None:
         return last_line(text)
-    said = _ERROR.sub("", lines[first]).strip()
+    reason = _ERROR.sub("", lines[first]).strip()
     below: list[str] = []
     for line in lines[first + 1 :]:
         text = line.strip()
@@ -53,6 +53,6 @@ def reason_in(text: str) -> str:
     if quoted:
         below = [*below[:1], _OF_BUILD.sub("", quoted)]
     if below:
-        said += (" " if said.endswith(":") else "; ") + "; ".join(below[:_REASONS])
+        reason += (" " if reason.endswith(":") else "; ") + "; ".join(below[:_REASONS])
     begun = [match[1] for line in lines[:first] if (match := _BEGUN.match(line))]
-    return f"{begun[-1]}: {said}" if begun else said
+    return f"{begun[-1]}: {reason}" if begun else reason

@@ -36,15 +36,15 @@ def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, dict[st
     From what Spack found on this host, and the machine's file. Raises InputError if one of them
     cannot be read.
     """
-    there: dict[str, dict[str, str]] = {}
+    programs_of: dict[str, dict[str, str]] = {}
     for path in (layout.packages, own_file(layout, settings)):
         for rules in packages_in(path, "packages").values() if path.is_file() else ():
             listed = rules.get("externals")
             for external in listed if isinstance(listed, list) else ():
                 if programs := _programs(external):
                     name = str(external.get("spec")).partition(" ")[0]
-                    there[name] = programs | there.get(name, {})
-    return there
+                    programs_of[name] = programs | programs_of.get(name, {})
+    return programs_of
 
 
 def own_file(layout: SpackLayout, settings: SpackSettings) -> Path:
@@ -58,16 +58,16 @@ def c_compiler(layout: SpackLayout, settings: SpackSettings) -> str:
 
     Raises InputError if it has none.
     """
-    there = compilers(layout, settings)
-    with_c = [name for name, programs in there.items() if "c" in programs]
+    programs_of = compilers(layout, settings)
+    with_c = [name for name, programs in programs_of.items() if "c" in programs]
     if not with_c:
-        raise InputError(": ".join(without_compiler(there, layout.machine) or ()))
+        raise InputError(": ".join(without_compiler(programs_of, layout.machine) or ()))
 
     def rank(name: str) -> tuple[bool, list[int]]:
         version = name.partition("@")[2]
         return name.startswith("gcc@"), [int(number) for number in re.findall(r"\d+", version)]
 
-    return there[max(with_c, key=rank)]["c"]
+    return programs_of[max(with_c, key=rank)]["c"]
 
 
 def _programs(external: object) -> dict[str, str]:
@@ -84,12 +84,14 @@ def _programs(external: object) -> dict[str, str]:
     return {key: program for key, program in named.items() if shutil.which(program)}
 
 
-def without_compiler(there: dict[str, dict[str, str]], machine: str) -> tuple[str, str] | None:
+def without_compiler(
+    programs_of: dict[str, dict[str, str]], machine: str
+) -> tuple[str, str] | None:
     """The languages for which Spack has no compiler, and what to do; None if it has all."""
     absent = [
         of_language
         for key, of_language in LANGUAGES.items()
-        if not any(key in programs for programs in there.values())
+        if not any(key in programs for programs in programs_of.values())
     ]
     if not absent:
         return None
@@ -117,7 +119,9 @@ def packages_of(text: str, path: Path, field: str) -> dict[str, Any]:
     except (ValueError, yaml.YAMLError, RecursionError) as error:
         raise InputError(f"{field}: {path}: {' '.join(str(error).split())}") from None
     packages = content.get(section_name(content, "packages")) if isinstance(content, dict) else None
-    if not isinstance(packages, dict) or not all(isinstance(of, dict) for of in packages.values()):
+    if not isinstance(packages, dict) or not all(
+        isinstance(rules, dict) for rules in packages.values()
+    ):
         raise InputError(
             f"{field}: {path} has no section 'packages'; allowed: 'packages:' with a mapping for"
             " each package (docs/workloads.md#spack)"

@@ -57,11 +57,11 @@ def text_of(name: str) -> str:
 
     Raises InputError for other names.
     """
-    folder, at, size = name.partition(_AT)
+    folder, separator, size = name.partition(_AT)
     allowed = known_environments()
-    if (f"{folder}{at}SIZE" if at else folder) not in allowed:
+    if (f"{folder}{separator}SIZE" if separator else folder) not in allowed:
         raise InputError(f"environment {name!r}: allowed are {', '.join(allowed)}")
-    if at and not re.fullmatch(r"[1-9][0-9]*", size):
+    if separator and not re.fullmatch(r"[1-9][0-9]*", size):
         raise InputError(f"environment {name!r}: SIZE is a whole number from 1")
     return (ENVIRONMENTS / folder / "spack.yaml").read_text().replace(SIZE, size)
 

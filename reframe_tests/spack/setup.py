@@ -105,10 +105,10 @@ def _search(layout: SpackLayout, root: Path, say: Callable[[str], None]) -> None
     find_compilers(layout, root)
     spack(layout, root, *find, "--not-buildable", *BUILD_TOOLS, log="setup")
     spack(layout, root, *find, *FOUND, log="setup")
-    there = packages_in(layout.packages, "user scope") if layout.packages.is_file() else {}
-    libraries = {name: found for name in LIBRARIES if (found := by_pkg_config(name))}
-    if added := {name: found for name, found in libraries.items() if name not in there}:
-        text = yaml.safe_dump({"packages": there | added}, sort_keys=False)
+    known = packages_in(layout.packages, "user scope") if layout.packages.is_file() else {}
+    libraries = {name: external for name in LIBRARIES if (external := by_pkg_config(name))}
+    if added := {name: external for name, external in libraries.items() if name not in known}:
+        text = yaml.safe_dump({"packages": known | added}, sort_keys=False)
         replace_text(layout.packages, text)
 
 

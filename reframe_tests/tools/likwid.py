@@ -116,4 +116,4 @@ def _figure(text: str) -> float:
     return math.nan if text in ("-", "nan", "-nan") else figure(text)
 
 
-TOOLS: tuple[Tool, ...] = tuple(Likwid(*each) for each in groups("likwid").items())
+TOOLS: tuple[Tool, ...] = tuple(Likwid(*group) for group in groups("likwid").items())

@@ -115,9 +115,9 @@ class OpenSpeedShop(Tool):
         for program in _CBTF_PROGRAMS if _has_cbtf() else _PROGRAMS:
             if shutil.which(program) is None:
                 return f"{program} is not on PATH: docs/tools.md says which build is needed"
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            words = [word.replace(FOLDER, place) for word in self.wrap([], ["true"])]
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            words = [word.replace(FOLDER, scratch) for word in self.wrap([], ["true"])]
             answer = ask(words, {**os.environ, "OMP_NUM_THREADS": "1"}, folder=folder)
             if not answer.ok:
                 return f"Open|SpeedShop does not run: {first_line(answer.stderr)}"
@@ -308,8 +308,8 @@ def _run(
         raise ToolError(f"{folder}: {name} does not run: {answer.reason}")
     replace_text(folder / f"{name}.txt", answer.text)
     if not answer.ok:
-        said = f"exit status {answer.status}: {first_line(answer.text)}"
-        raise ToolError(f"{folder}: {name}: {said}")
+        reason = f"exit status {answer.status}: {first_line(answer.text)}"
+        raise ToolError(f"{folder}: {name}: {reason}")
     return answer.text
 
 

@@ -123,10 +123,10 @@ class PerfStat(Tool):
 
     def _counts_nothing(self) -> str | None:
         here = processor_identity(_CPUINFO.read_text(errors="replace"))
-        asked = counts("perf_stat", self._group, processor_family(here))
-        if not asked:
+        requested = counts("perf_stat", self._group, processor_family(here))
+        if not requested:
             return f"no events are known for this processor, {processor_words(here)}"
-        events = ", ".join(event for count in asked for event in count.events)
+        events = ", ".join(event for count in requested for event in count.events)
         try:
             if not _has_counters(os.environ.get("PATH")):
                 return "this host has no hardware counters (measure on a machine that has)"
@@ -259,4 +259,4 @@ def _row(path: Path, rank: int, record: dict[str, Any]) -> CounterRow:
 
 
 TOOL = PerfStat()
-TOOLS: tuple[Tool, ...] = (TOOL, *(PerfStat(*each) for each in groups("perf_stat").items()))
+TOOLS: tuple[Tool, ...] = (TOOL, *(PerfStat(*group) for group in groups("perf_stat").items()))
