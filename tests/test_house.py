@@ -47,6 +47,7 @@ NAMED_ROOMS = [
     "analysis.statistics",
     "analysis.subjects",
     "bench",
+    "nimc.campaign",
     "nimc.possible",
     "records",
     "reframe_tests",

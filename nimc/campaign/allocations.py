@@ -71,7 +71,7 @@ def variation(pairs: pl.DataFrame) -> Variation | None:
     return Variation(math.sqrt(max(apart - explained, 0.0)), math.sqrt(within))
 
 
-def text(of: Variation | None, case: Case) -> str:
+def text(variation: Variation | None, case: Case) -> str:
     """What would narrow the interval of the next allocation, for a case at its floor."""
     blocks = [block for block in case.blocks if block.needed == "always"]
     number, pairs = len(blocks), case.pairs_least / len(blocks)
@@ -80,15 +80,15 @@ def text(of: Variation | None, case: Case) -> str:
             f"The next allocation is covered from {plural(FEWEST_BLOCKS, 'allocation')} on:"
             f" set pairs.block to {case.pairs_least // FEWEST_BLOCKS}."
         )
-    if of is None:
+    if variation is None:
         return "How much allocations differ is not known: no run here has two of a case."
-    now, more_of_them = of.half_width(number, pairs), of.half_width(number + 1, pairs)
-    more_pairs = of.half_width(number, pairs * (number + 1) / number)
+    now, more_of_them = variation.half_width(number, pairs), variation.half_width(number + 1, pairs)
+    more_pairs = variation.half_width(number, pairs * (number + 1) / number)
     pays = "allocations" if more_of_them < more_pairs else "pairs in each"
     percent = [f"{100 * half:.2g} %" for half in (now, more_of_them, more_pairs)]
     return (
-        f"The slowdown varies by {100 * of.between:.2g} % between allocations and by"
-        f" {100 * of.within:.2g} % between pairs. With {number} allocations the interval of the"
-        f" next one is {percent[0]} to either side. One more makes it {percent[1]}, as many pairs"
-        f" more in these {percent[2]}: more {pays} pay."
+        f"The slowdown varies by {100 * variation.between:.2g} % between allocations and by"
+        f" {100 * variation.within:.2g} % between pairs. With {number} allocations the interval of"
+        f" the next one is {percent[0]} to either side. One more makes it {percent[1]}, as many"
+        f" pairs more in these {percent[2]}: more {pays} pay."
     )

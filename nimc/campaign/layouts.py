@@ -65,7 +65,7 @@ def search(campaign: Campaign, case: Entry, layouts: Sequence[str]) -> Campaign:
     return campaign.model_copy(update={"workloads": [compared], "arms": [BASELINE]})
 
 
-def at(case: Entry, layout: str) -> Entry:
+def with_layout(case: Entry, layout: str) -> Entry:
     """The case with a layout that was chosen."""
     return case.but({"set": {**case.set, LAYOUT: layout}})
 

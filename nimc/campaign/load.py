@@ -42,28 +42,28 @@ _LONGEST_CASE = 160
 class Fault:
     """What is wrong in the field at a place."""
 
-    place: Place
+    location: Place
     #: What is wrong with it, and what is allowed.
     text: str
     #: The field whose line is shown if it is not this one.
     line_of: Place | None = None
 
 
-def unknown(kind: str, place: Place, allowed: Iterable[str], of: str = "") -> Fault:
+def unknown(kind: str, location: Place, allowed: Iterable[str], owner: str = "") -> Fault:
     """The key at a place is not one of those that are allowed."""
-    return Fault(place, unknown_text(kind, place[-1], allowed, of))
+    return Fault(location, unknown_text(kind, location[-1], allowed, owner))
 
 
-def unknown_text(kind: str, name: object, allowed: Iterable[str], of: str = "") -> str:
+def unknown_text(kind: str, name: object, allowed: Iterable[str], owner: str = "") -> str:
     """`unknown key 'sed', did you mean 'seed'?; allowed: ...`"""
     names = sorted(allowed)
     hint = near(str(name), names)
-    return f"unknown {kind} '{name}'{of}{hint}; allowed: {', '.join(names) or 'none'}"
+    return f"unknown {kind} '{name}'{owner}{hint}; allowed: {', '.join(names) or 'none'}"
 
 
-def dotted(place: Place) -> str:
+def dotted(location: Place) -> str:
     """`workloads[2].set.ranks`"""
-    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).removeprefix(".")
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in location).removeprefix(".")
 
 
 def load_campaign(
@@ -83,12 +83,12 @@ def load_campaign(
     except ValidationError as error:
         refuse(marked, map(_of_schema, error.errors(include_url=False)))
         raise
-    asked = [
-        _Asked(campaign, entry, ("workloads", index), checks.get(entry.check, UNLISTED))
+    requests = [
+        _EntryRequest(campaign, entry, ("workloads", index), checks.get(entry.check, UNLISTED))
         for index, entry in enumerate(campaign.workloads)
     ]
-    refuse(marked, [*_of_fields(asked, checks), *_of_cells(asked), *_of_cases(asked)])
-    faults = [*_of_lengths(asked, machine)]
+    refuse(marked, [*_of_fields(requests, checks), *_of_cells(requests), *_of_cases(requests)])
+    faults = [*_of_lengths(requests, machine)]
 
     def wrong(index: int, key: str, error: InputError) -> None:
         faults.append(Fault(("workloads", index, *([key] if key else [])), str(error)))
@@ -101,11 +101,14 @@ def load_campaign(
 def refuse(marked: Marked, faults: Iterable[Fault]) -> None:
     """Raise InputError with a line for each of the first faults of a file, if there are any."""
     if marked.options:
-        of_options = [f"{marked.option(fault.place)}: {fault.text}" for fault in faults]
+        of_options = [f"{marked.option(fault.location)}: {fault.text}" for fault in faults]
         lines = list(map(one_line, dict.fromkeys(of_options)))
     else:
         texts = {
-            (_line_of(marked, fault.line_of or fault.place), f"{dotted(fault.place)}: {fault.text}")
+            (
+                _line_of(marked, fault.line_of or fault.location),
+                f"{dotted(fault.location)}: {fault.text}",
+            )
             for fault in faults
         }
         lines = [one_line(f"{marked.path}:{line}: {text}") for line, text in sorted(texts)]
@@ -115,21 +118,21 @@ def refuse(marked: Marked, faults: Iterable[Fault]) -> None:
         raise InputError(*lines)
 
 
-def _line_of(marked: Marked, place: Place) -> int:
+def _line_of(marked: Marked, location: Place) -> int:
     """The line of a field: that of its key, if it has one."""
-    return marked.key_lines.get(place) or marked.line(place)
+    return marked.key_lines.get(location) or marked.line(location)
 
 
 def _of_schema(error: ErrorDetails) -> Fault:
-    place: Place = error["loc"]
+    location: Place = error["loc"]
     if error["type"] == "extra_forbidden":
-        return unknown("key", place, model_around(Campaign, place).model_fields)
+        return unknown("key", location, model_around(Campaign, location).model_fields)
     wrong = f"{show(error['input'])} found"
     if error["type"] == "missing":
         wrong = "missing"
     elif error["type"] == "value_error":
         wrong = str(error["ctx"]["error"])
-    return Fault(place, f"{wrong}; allowed: {field_at(Campaign, place).description}")
+    return Fault(location, f"{wrong}; allowed: {field_at(Campaign, location).description}")
 
 
 def _listed(marked: Marked) -> list[dict[str, object]]:
@@ -142,17 +145,17 @@ def _listed(marked: Marked) -> list[dict[str, object]]:
 # Rules that the schema cannot have: of fields, of checks and of a machine.
 
 
-def _both(place: Place, other: str) -> Fault:
-    return Fault(place, f"cannot be combined with {other}; allowed: one of the two")
+def _both(location: Place, other: str) -> Fault:
+    return Fault(location, f"cannot be combined with {other}; allowed: one of the two")
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _EntryRequest:
     """An entry, its campaign and its check."""
 
     campaign: Campaign
     entry: Entry
-    place: Place
+    location: Place
     check: CheckVariables
 
     @cached_property
@@ -165,119 +168,128 @@ class _Asked:
         """Its cases, before a sweep is resolved."""
         return cases.cases_of(self.campaign, self.entry, self.check)
 
-    def at(self, *keys: str | int) -> Place:
+    def key_location(self, *keys: str | int) -> Place:
         """The place of one of its keys."""
-        return (*self.place, *keys)
+        return (*self.location, *keys)
 
-    def place_of(self, factor: str) -> Place:
+    def location_of(self, factor: str) -> Place:
         """Where the levels of a factor are given: in the entry, or for the campaign."""
-        return self.at("factors", factor) if factor in self.entry.factors else ("factors", factor)
+        if factor in self.entry.factors:
+            return self.key_location("factors", factor)
+        return ("factors", factor)
 
 
-def _of_fields(entries: Sequence[_Asked], checks: Collection[str]) -> Iterator[Fault]:
+def _of_fields(entries: Sequence[_EntryRequest], checks: Collection[str]) -> Iterator[Fault]:
     """Unknown injectors and checks, settings that a check does not have, and wrong levels."""
     name = entries[0].campaign.injector.name
-    writing = ["auto", *sorted(name for name, of in INJECTORS.items() if of.writes)]
+    writing = ["auto", *sorted(name for name, injector in INJECTORS.items() if injector.writes)]
     if name not in writing:
-        programs = {of.program: name for name, of in INJECTORS.items() if of.writes and of.program}
+        programs = {
+            injector.program: name
+            for name, injector in INJECTORS.items()
+            if injector.writes and injector.program
+        }
         meant = programs.get(name)
         hint = f", did you mean '{meant}'?" if meant else near(name, writing)
         text = f"{show(name)} found{hint}; allowed: {' '.join(writing)}"
         yield Fault(("injector", "name"), text)
-    for asked in entries:
-        if asked.entry.check not in checks:
-            text = unknown_text("workload", asked.entry.check, checks)
-            yield Fault(asked.at("check"), text)
+    for request in entries:
+        if request.entry.check not in checks:
+            text = unknown_text("workload", request.entry.check, checks)
+            yield Fault(request.key_location("check"), text)
             continue
-        for name in asked.entry.set.keys() - asked.check.settable:
-            yield unknown("variable", asked.at("set", name), asked.check.settable)
+        for name in request.entry.set.keys() - request.check.settable:
+            yield unknown("variable", request.key_location("set", name), request.check.settable)
         for rule in (_arms, _sweep, _factors, _levels):
-            yield from rule(asked)
+            yield from rule(request)
 
 
-def _arms(asked: _Asked) -> Iterator[Fault]:
+def _arms(request: _EntryRequest) -> Iterator[Fault]:
     """Scheduled arms of a check that has no timetable, or that writes at several rates."""
-    for arm in cases.scheduled(asked.campaign.arms)[:1]:
-        if "write" not in asked.check.variables:
-            text = f"'{asked.entry.check}' has no arm '{arm}'; allowed: another workload or arm"
+    for arm in cases.scheduled(request.campaign.arms)[:1]:
+        if "write" not in request.check.variables:
+            text = f"'{request.entry.check}' has no arm '{arm}'; allowed: another workload or arm"
             yield Fault(("arms",), text)
-        if RATE in asked.factors:
-            yield _both(asked.place_of(RATE), f"the arm '{arm}'")
+        if RATE in request.factors:
+            yield _both(request.location_of(RATE), f"the arm '{arm}'")
 
 
-def _sweep(asked: _Asked) -> Iterator[Fault]:
+def _sweep(request: _EntryRequest) -> Iterator[Fault]:
     """A sweep of a check without its variables, or combined with factors or their values."""
-    entry, check = asked.entry, asked.check
+    entry, check = request.entry, request.check
     if entry.sweep is None:
         return
     swept = ", ".join(sorted(SWEPT))
     if not check.settable >= SWEPT:
-        yield Fault(asked.at("sweep"), f"'{entry.check}' has no variables {swept}; allowed: none")
-    for name in asked.factors:
+        yield Fault(
+            request.key_location("sweep"),
+            f"'{entry.check}' has no variables {swept}; allowed: none",
+        )
+    for name in request.factors:
         if name in SWEPT or not check.changes_within(name):
             allowed = f"factors that change within a block, but {swept}"
             text = f"cannot be combined with the factor '{name}'; allowed: {allowed}"
-            yield Fault(asked.at("sweep"), text)
+            yield Fault(request.key_location("sweep"), text)
     for name in sorted(SWEPT & entry.set.keys()):
-        yield _both(asked.at("set", name), "'sweep'")
+        yield _both(request.key_location("set", name), "'sweep'")
 
 
-def _factors(asked: _Asked) -> Iterator[Fault]:
+def _factors(request: _EntryRequest) -> Iterator[Fault]:
     """Factors that the check lacks, or that are also set."""
-    entry, check = asked.entry, asked.check
-    if layouts.is_open(entry) and "reserved_cores" in asked.factors:
-        yield _both(asked.at("set", layouts.LAYOUT), "the factor 'reserved_cores'")
-    for name in asked.factors:
-        where = asked.place_of(name)
+    entry, check = request.entry, request.check
+    if layouts.is_open(entry) and "reserved_cores" in request.factors:
+        yield _both(request.key_location("set", layouts.LAYOUT), "the factor 'reserved_cores'")
+    for name in request.factors:
+        where = request.location_of(name)
         if name not in check.factors:
-            yield unknown("factor", where, check.factors, of=f" of '{entry.check}'")
+            yield unknown("factor", where, check.factors, owner=f" of '{entry.check}'")
             continue
         if name in entry.set:
-            yield _both(where, dotted(asked.at("set", name)))
+            yield _both(where, dotted(request.key_location("set", name)))
         key = _OF_INJECTOR.get(name)
-        if key and getattr(asked.campaign.injector, key) not in ("auto", FULL):
+        if key and getattr(request.campaign.injector, key) not in ("auto", FULL):
             yield _both(where, f"injector.{key}")
 
 
-def _levels(asked: _Asked) -> Iterator[Fault]:
+def _levels(request: _EntryRequest) -> Iterator[Fault]:
     """Values of variables and levels of factors that are not allowed."""
-    entry, check = asked.entry, asked.check
+    entry, check = request.entry, request.check
     of_set = {name: value for name, value in entry.set.items() if name in check.settable}
-    levels = {**cases.requested(asked.campaign, entry, check).levels, **of_set}
+    levels = {**cases.requested(request.campaign, entry, check).levels, **of_set}
     across = check.comparable_across_cores
     for name, index, text in level_faults(
-        levels, asked.factors, comparable_across_cores=across, check=check.check_level
+        levels, request.factors, comparable_across_cores=across, check=check.check_level
     ):
-        where = asked.at("check")
-        if name in asked.factors:
-            where = asked.place_of(name)
+        where = request.key_location("check")
+        if name in request.factors:
+            where = request.location_of(name)
             text = text if index is not None else f"of '{entry.check}', {text}"
-        elif name in asked.entry.set:
-            where = asked.at("set", name)
+        elif name in request.entry.set:
+            where = request.key_location("set", name)
         elif name in _OF_INJECTOR:
             where = ("injector", _OF_INJECTOR[name])
         yield Fault(where, text, None if index is None else (*where, index))
 
 
-def _of_cells(entries: Sequence[_Asked]) -> Iterator[Fault]:
+def _of_cells(entries: Sequence[_EntryRequest]) -> Iterator[Fault]:
     """Cells with factors, levels or arms that the campaign does not have."""
     campaign = entries[0].campaign
     arms: list[Level] = list(campaign.arms or ARMS)
     of_all: dict[str, list[Level]] = {ARM: arms}
-    for asked in entries:
-        for name, levels in asked.factors.items():
+    for request in entries:
+        for name, levels in request.factors.items():
             of_all[name] = [*of_all.get(name, []), *levels]
-        yield from _cells_in(asked.place, asked.entry, {ARM: arms, **asked.factors})
+        yield from _cells_in(request.location, request.entry, {ARM: arms, **request.factors})
     yield from _cells_in((), campaign, of_all)
 
 
 def _cells_in(
-    place: Place, requested: Campaign | Entry, levels: Mapping[str, Sequence[Level]]
+    location: Place, requested: Campaign | Entry, levels: Mapping[str, Sequence[Level]]
 ) -> Iterator[Fault]:
     for key, cells in (("exclude", requested.exclude), ("only", requested.only)):
         for index, cell in enumerate(cells):
             for name, level in cell.items():
-                where = (*place, key, index, name)
+                where = (*location, key, index, name)
                 if name not in levels:
                     yield unknown("factor", where, levels)
                 elif level not in levels[name]:
@@ -285,37 +297,37 @@ def _cells_in(
                     yield Fault(where, f"{level_text(level)} found; allowed: {allowed}")
 
 
-def _of_cases(entries: Sequence[_Asked]) -> Iterator[Fault]:
+def _of_cases(entries: Sequence[_EntryRequest]) -> Iterator[Fault]:
     """Duplicate or too long names of cases, and entries without cases."""
     names = set[str]()
-    for asked in entries:
-        if not asked.cases:
-            yield Fault(asked.place, "exclude and only leave no case; allowed: at least one")
-        for name in (case.name for case in asked.cases):
+    for request in entries:
+        if not request.cases:
+            yield Fault(request.location, "exclude and only leave no case; allowed: at least one")
+        for name in (case.name for case in request.cases):
             if name in names:
                 text = f"duplicate case name '{name}'; allowed: another name"
-                yield Fault(asked.at("case"), text, asked.place)
+                yield Fault(request.key_location("case"), text, request.location)
             if len(name) > _LONGEST_CASE:
                 text = (
                     f"'{name:.40}...' has {len(name)} characters; allowed: at most {_LONGEST_CASE}"
                 )
-                yield Fault(asked.at("case"), text, asked.place)
+                yield Fault(request.key_location("case"), text, request.location)
             names.add(name)
 
 
-def _of_lengths(entries: Sequence[_Asked], machine: Machine) -> Iterator[Fault]:
+def _of_lengths(entries: Sequence[_EntryRequest], machine: Machine) -> Iterator[Fault]:
     """Runs that are too short for the rows of their writers."""
     campaign = entries[0].campaign
     least = cases.least_s(campaign, machine)
     rows = f"{LEAST_ROWS} rows of {cases.slowest_injector(campaign, machine)}"
-    for asked in entries:
-        entry = asked.entry
-        if entry.expect < least and not asked.check.lengthened_by:
+    for request in entries:
+        entry = request.entry
+        if entry.expect < least and not request.check.lengthened_by:
             text = (
                 f"{entry.expect:g} s found; runs of '{entry.check}' cannot be lengthened, and"
                 f" {rows} take {least:g} s; allowed: a larger problem of at least {least:g}s"
             )
-            yield Fault(asked.at("expect"), text)
+            yield Fault(request.key_location("expect"), text)
 
 
 # Checks of others: `check: PATH.py:Class`, a class on the mixin in their file.

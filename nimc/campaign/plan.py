@@ -92,11 +92,11 @@ class Request:
         """Case -> the treatments of a pair. Raises InputError for writes that cannot be made."""
         decided, made = {}, dict[str, list[Treatment]]()
         for case in self.campaign.cases:
-            asked = self.asked(case)
-            alike = repr(asked)  # of levels, equal ones may differ: 1 and 1.0
+            case_request = self.case_request(case)
+            alike = repr(case_request)  # of levels, equal ones may differ: 1 and 1.0
             try:
                 if alike not in made:  # most cases of thousands are alike
-                    made[alike] = treatments(asked, self.machine, case.scale)
+                    made[alike] = treatments(case_request, self.machine, case.scale)
                 decided[case.name] = made[alike]
             except InputError as error:
                 raise InputError(f"{self.campaign.name}: {case.name}: {error}") from None
@@ -106,7 +106,7 @@ class Request:
         """What is known of the check of a case."""
         return self.checks.get(case.check, UNLISTED)
 
-    def asked(self, case: Entry) -> CaseRequest:
+    def case_request(self, case: Entry) -> CaseRequest:
         """What a case asks of its check."""
         return requested(self.campaign, case, self.check(case))
 
@@ -142,8 +142,8 @@ class Request:
 
     def up_to(self, pairs: int) -> Request:
         """The same, of which a case ends after so many pairs, decided or not."""
-        asked = self.campaign.pairs.model_copy(update={"cap": pairs})
-        return replace(self, campaign=self.campaign.model_copy(update={"pairs": asked}))
+        capped = self.campaign.pairs.model_copy(update={"cap": pairs})
+        return replace(self, campaign=self.campaign.model_copy(update={"pairs": capped}))
 
     @cached_property
     def offers(self) -> Offers:
@@ -365,7 +365,7 @@ def block_plan(
         "run_timeout_s": campaign.run_timeout,
     }
     return block(
-        request.asked(entry),
+        request.case_request(entry),
         request.treatments[entry.name],
         request.machine,
         demand,

@@ -44,7 +44,7 @@ class Spreads:
     #: How allocations differ, by the last run that has several; None without one.
     of_allocations: Variation | None = None
 
-    def of(self, case: str) -> float:
+    def spread_of(self, case: str) -> float:
         """Of a case, else the median of those that were measured, else 1 %."""
         return self.of_case.get(case) or median(self.of_case.values() or [_USUAL])
 
@@ -133,12 +133,14 @@ def reach(planned: Plan, campaign: Campaign, spread: Spreads) -> list[Reach]:
     Nor does a sweep, which ends in a model.
     """
     swept = {entry.name for entry in campaign.cases if entry.sweep}
-    asked = [(case.case, treatment.name) for case in planned.cases for treatment in case.treatments]
-    effects = [effect for effect in asked if not arm_of(effect[1]).silent]
+    case_treatments = [
+        (case.case, treatment.name) for case in planned.cases for treatment in case.treatments
+    ]
+    effects = [effect for effect in case_treatments if not arm_of(effect[1]).silent]
     measured = {case for case, _ in effects}
-    asked_of_all = len(hypotheses(effects))
+    family = len(hypotheses(effects))
     return [
-        _of_case(case, asked_of_all, campaign.margin, spread.of(case.case))
+        _of_case(case, family, campaign.margin, spread.spread_of(case.case))
         for case in planned.cases
         if case.case in measured and case.case not in swept
     ]
@@ -157,8 +159,11 @@ def _of_case(case: Case, family: int, margin: float, spread: float) -> Reach:
 
 def _after_writes(case: Case) -> float:
     """The largest share of a baseline's runs that come right after writes."""
-    groups = grouped((of.baseline or of.name, of.role == "effect") for of in case.treatments)
-    return max(after_writes(len(of), sum(of)) for of in groups.values())
+    groups = grouped(
+        (treatment.baseline or treatment.name, treatment.role == "effect")
+        for treatment in case.treatments
+    )
+    return max(after_writes(len(group), sum(group)) for group in groups.values())
 
 
 def lines(reached: Iterable[Reach]) -> list[str]:
@@ -183,9 +188,9 @@ def warnings(reached: Sequence[Reach]) -> Iterator[str]:
         family = short[0].family
         controlled = "control" in short[0].roles
         least = next(
-            look.pairs
-            for look in looks(_MOST_PAIRS)
-            if least_loss(look.pairs, family, controlled=controlled) is not None
+            interim.pairs
+            for interim in looks(_MOST_PAIRS)
+            if least_loss(interim.pairs, family, controlled=controlled) is not None
         )
         yield (
             f"{some([row.case for row in short], _MOST_NAMES)}: {short[0].pairs[1]} pairs show no"

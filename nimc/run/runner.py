@@ -330,7 +330,7 @@ class CampaignRunner:
             self.display.tell(f"{entry.name}: layout {chosen} is the fastest without writers")
             others = [of for of in self.request.layouts_of(entry) if of != chosen]
             notes = [Note.LAYOUT(layout=chosen, others=", ".join(others))] if others else []
-            entry = layouts.at(entry, chosen)
+            entry = layouts.with_layout(entry, chosen)
         self._read_left(entry, self.interrupts)
         now = self._state(entry)
         rejected_before = self.rejected_before.setdefault(entry.name, now.rejected)

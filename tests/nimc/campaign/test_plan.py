@@ -77,7 +77,7 @@ def treated(
     request: Request, arms: list[str], entry: Entry, levels: dict[str, Level] | None = None
 ) -> list[Treatment]:
     """The treatments of an entry that the campaign does not have."""
-    asked = request.asked(entry)
+    asked = request.case_request(entry)
     asked = replace(asked, arms=arms, levels={**asked.levels, **(levels or {})})
     return treatments(asked, request.machine, scale(asked, request.machine))
 

@@ -150,8 +150,10 @@ def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path):
     write_run(tmp_path / "new", samples(bare, pairs=6, seed=2), header(started_s=2.0))
     spreads = last_spreads(tmp_path, header().machine)
     assert spreads.run == str(tmp_path / "old")
-    assert spreads.of("melt") == spreads.of("another") == pytest.approx(0.02, rel=0.15)
-    assert last_spreads(tmp_path, "another").of("melt") == 0.01
+    assert (
+        spreads.spread_of("melt") == spreads.spread_of("another") == pytest.approx(0.02, rel=0.15)
+    )
+    assert last_spreads(tmp_path, "another").spread_of("melt") == 0.01
     assert last_spreads(tmp_path / "none", "m") == Spreads()
 
 
