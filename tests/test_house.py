@@ -43,6 +43,7 @@ NAMED_ROOMS = [
     "analysis.compare",
     "analysis.contention",
     "analysis.effects",
+    "analysis.remedies",
     "analysis.samples",
     "analysis.statistics",
     "analysis.subjects",

@@ -156,16 +156,18 @@ def _lost(advice: Advice) -> str:
 def _recommended(rows: Sequence[Remedy]) -> str:
     if not rows:
         return "No remedy was tried, so none is recommended."
-    of = {standing: [row for row in rows if row["standing"] is standing] for standing in Standing}
+    rows_of = {
+        standing: [row for row in rows if row["standing"] is standing] for standing in Standing
+    }
     if all(row["emulated"] for row in rows):
         return (
             "The traffic was emulated, so no remedy is recommended for RDMA hardware"
-            f" ({len(of[Standing.BETTER])} of {len(rows)} were better here)."
+            f" ({len(rows_of[Standing.BETTER])} of {len(rows)} were better here)."
         )
     chosen = sorted((row for row in rows if row["recommended"]), key=lambda row: -row["net"])
     worth = [row for row in rows if is_better(row) and not row["recommended"]]
-    slower = {row["remedy"] for row in of[Standing.SLOWER_WRITES]}
-    said = {
+    slower = {row["remedy"] for row in rows_of[Standing.SLOWER_WRITES]}
+    texts_of = {
         "Recommended": [
             f"{_named(row)}, {_more_work(row)}, worth its price {_break_even(row)}"
             for row in chosen
@@ -174,12 +176,12 @@ def _recommended(rows: Sequence[Remedy]) -> str:
             f"{_named(row)}, {_break_even(row)}" for row in worth
         ],
         "Shown to cost more than it gains": [
-            f"{_named(row)}, {_more_work(row)}" for row in of[Standing.WORSE]
+            f"{_named(row)}, {_more_work(row)}" for row in rows_of[Standing.WORSE]
         ],
         "Helps the application by delaying the writes": sorted(slower),
     }
     parts = [] if chosen or worth else ["No remedy is recommended"]
-    parts += [f"{what}: {_some(texts)}" for what, texts in said.items() if texts]
+    parts += [f"{what}: {_some(texts)}" for what, texts in texts_of.items() if texts]
     return f"{'. '.join(parts)}."
 
 

@@ -137,11 +137,11 @@ def dynamic(run: RunData, share: float) -> list[dict[str, Any]]:
     if rows.is_empty():
         return []
     table = []
-    for names, of in rows.group_by(_KEYS, maintain_order=True):
+    for names, group in rows.group_by(_KEYS, maintain_order=True):
         row = dict(zip(_KEYS, names, strict=True))
-        row |= of.select("rate_b_s", "from_b_s", "reserves", "emulated").row(0, named=True)
+        row |= group.select("rate_b_s", "from_b_s", "reserves", "emulated").row(0, named=True)
         for strategy in STRATEGIES:
-            row |= columns_of(strategy, _speed(of.filter(strategy=strategy)))
+            row |= columns_of(strategy, _speed(group.filter(strategy=strategy)))
         table.append(row)
     return table
 
@@ -157,10 +157,10 @@ def sentence(row: dict[str, Any], share: float) -> str:
     }
     above = "" if row["from_b_s"] is None else f" above {quantity(row['from_b_s'], 'B/s', 3)}"
     emulated = " [emulated]" if row["emulated"] else ""
-    at = f", {row['at']}" if row["at"] else ""
+    levels = f", {row['at']}" if row["at"] else ""
     return (
         f"{row['case']}, {row['remedy']} only under traffic{above} (computed): with"
-        f" {row['traffic']}{at}{emulated} {share * 100:.3g} % of the time the speed is"
+        f" {row['traffic']}{levels}{emulated} {share * 100:.3g} % of the time the speed is"
         f" {speed['dynamic']} of that without traffic; never reserved {speed['never']}, always"
         f" {speed['always']}"
     )

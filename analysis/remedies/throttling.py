@@ -29,8 +29,8 @@ def by_level(rows: Iterable[Result], factor: str) -> list[list[Result]]:
     """Effects that differ in the level of `factor` alone, two at least, in their order."""
 
     def sweep(row: Result) -> tuple[object, ...]:
-        at = sorted((name, level) for name, level in row.factors.items() if name != factor)
-        return row.case, parts_of(row.arm)[0], *at
+        levels = sorted((name, level) for name, level in row.factors.items() if name != factor)
+        return row.case, parts_of(row.arm)[0], *levels
 
     effects = (row for row in rows if row.role == "effect" and factor in row.factors)
     sweeps = grouped((sweep(row), row) for row in effects)
@@ -61,14 +61,14 @@ def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> pl.DataFrame:
     first = rows[0]
     bandwidth = (first.unit, first.better) == ("B/s", "higher")
     lost = pl.col("off") - pl.col("on") if bandwidth else pl.col("ratio") - 1
-    at = {name: level for name, level in first.factors.items() if name != RATE}
-    reserved = at.get(RESERVED)
+    levels = {name: level for name, level in first.factors.items() if name != RATE}
+    reserved = levels.get(RESERVED)
     runs = of_treatment(pairs, first.case, *(row.arm for row in rows))
     runs = runs.filter(pl.col("writer_rate_b_s") > 0).select(
         pl.lit(first.case).alias("case"),
         pl.lit(parts_of(first.arm)[0]).alias("arm"),
-        pl.lit(_text(at)).alias("at"),
-        pl.lit(_text({**at, RESERVED: ""})).alias("others"),
+        pl.lit(_text(levels)).alias("at"),
+        pl.lit(_text({**levels, RESERVED: ""})).alias("others"),
         pl.lit(reserved if isinstance(reserved, int) else None, pl.Int64).alias("cores"),
         pl.lit(bandwidth).alias("bandwidth"),
         pl.lit(first.unit).alias("unit"),

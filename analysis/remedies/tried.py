@@ -85,31 +85,33 @@ def _speeds(run: RunData) -> pl.DataFrame:
         (row.case, row.arm) for row in run.results if row.verdict is Verdict.BASELINE_UNSTABLE
     }
     parts = []
-    for of in tried:
-        sides = of.without, of.with_remedy
-        named = _named(of) | {
+    for remedy in tried:
+        sides = remedy.without, remedy.with_remedy
+        named = _named(remedy) | {
             "margin": run.header.margin,
             "emulated": list(dict.fromkeys(why for row in sides for why in emulated[row.case])),
             "unstable": any((row.case, row.arm) in unstable for row in sides),
         }
-        rows = _pairs(run, *sides) if of.paired else _allocations(run, *sides)
+        rows = _pairs(run, *sides) if remedy.paired else _allocations(run, *sides)
         rows = rows.clear(1) if rows.is_empty() else rows
         parts.append(pl.DataFrame([named], schema=_OF_REMEDY).join(rows, how="cross"))
     return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
 
 
-def _named(of: _Tried) -> dict[str, Any]:
+def _named(remedy: _Tried) -> dict[str, Any]:
     """What the rows of a remedy have in common."""
-    level, reference = level_text(of.level), level_text(of.reference)
+    level, reference = level_text(remedy.level), level_text(remedy.reference)
     return {
-        **{"case": of.with_remedy.case, "reference_case": of.without.case},
-        **{"workload": of.without.workload, "rate_b_s": of.without.writer_rate_b_s},
-        **{"traffic": of.without.arm, "treatment": of.with_remedy.arm},
-        **{"factor": of.factor, "level": level, "reference": reference},
-        **{"remedy": f"{of.factor}={level}", "what": REMEDIES[of.factor], "paired": of.paired},
-        "at": ", ".join(f"{name}={level_text(at)}" for name, at in of.at.items()),
-        **columns_of("price", of.price),
-        **columns_of("gain", of.gain),
+        **{"case": remedy.with_remedy.case, "reference_case": remedy.without.case},
+        **{"workload": remedy.without.workload, "rate_b_s": remedy.without.writer_rate_b_s},
+        **{"traffic": remedy.without.arm, "treatment": remedy.with_remedy.arm},
+        **{"factor": remedy.factor, "level": level, "reference": reference},
+        "remedy": f"{remedy.factor}={level}",
+        "what": REMEDIES[remedy.factor],
+        "paired": remedy.paired,
+        "at": ", ".join(f"{name}={level_text(other)}" for name, other in remedy.at.items()),
+        **columns_of("price", remedy.price),
+        **columns_of("gain", remedy.gain),
     }
 
 
