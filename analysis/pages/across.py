@@ -129,11 +129,11 @@ def _triad(history: MachineHistory) -> Row | None:
 
 
 def _published_triads() -> list[Row]:
-    lacking = {"night": "", "slowdown": None, "low": None, "high": None, "verdict": ""}
+    unmeasured = {"night": "", "slowdown": None, "low": None, "high": None, "verdict": ""}
     return [
         {
             **{"machine": row.machine, "off_b_s": row.off * 1e9, "on_b_s": row.on * 1e9},
-            **{"published": True, **lacking, "emulated": False},
+            **{"published": True, **unmeasured, "emulated": False},
         }
         for row in triad()
     ]
@@ -173,8 +173,8 @@ def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
     facts = {row["machine"]: row for row in machines if not row["published"]}
     points = []
     for row in triads:
-        of, slowdown = facts.get(row["machine"], {}), row["slowdown"]
-        dram_b_s, processing = of.get("dram_b_s"), of.get("processing", "")
+        machine_facts, slowdown = facts.get(row["machine"], {}), row["slowdown"]
+        dram_b_s, processing = machine_facts.get("dram_b_s"), machine_facts.get("processing", "")
         if row["published"]:
             line, slowdown = machine_of(row["machine"]), row["off_b_s"] / row["on_b_s"]
             dram_b_s, processing = _memory_b_s(row["machine"], line), line["nic"]
@@ -192,8 +192,8 @@ def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
 def _memory_b_s(machine: str, line: Mapping[str, Any]) -> float:
     """Rate of the memory of a machine of Table II, at its clock; its line of Table I has all."""
     rates_gb_s, clock = line["dram_gb_s"], machine.removeprefix(f"{line['machine']}-")
-    at = line["dram_mhz"].index(int(clock)) if len(rates_gb_s) > 1 else 0
-    return 1e9 * float(rates_gb_s[at])
+    position = line["dram_mhz"].index(int(clock)) if len(rates_gb_s) > 1 else 0
+    return 1e9 * float(rates_gb_s[position])
 
 
 def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:
@@ -203,12 +203,12 @@ def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:
     """
     rows: list[Row] = []
     for history in histories:
-        told = history.nights.filter(
+        judged = history.nights.filter(
             pl.col("quantity") == "slowdown",
             pl.all_horizontal(pl.col("value", "low", "high").is_not_null()),
             pl.col("verdict").is_null() | ~pl.col("verdict").is_in(_NOTHING_SAID),
         )
-        shown = latest(told).select(
+        shown = latest(judged).select(
             *("campaign", "case", "arm", "machine", pl.col("night").cast(pl.String)),
             *("value", "low", "high", pl.col("verdict").fill_null("")),
             emulated=pl.lit(history.emulated),

@@ -63,15 +63,15 @@ def state_of(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
     days = history.nights["night"].unique().sort()
     last = max(nights, key=lambda ended: ended.night, default=None)
     if alarms:
-        look, state = "bad", units.plural(len(alarms), "open alarm")
+        appearance, state = "bad", units.plural(len(alarms), "open alarm")
     elif last:
-        look, state = _LOOKS[last.outcome], f"last night: {last.outcome}"
+        appearance, state = _LOOKS[last.outcome], f"last night: {last.outcome}"
     else:
-        look, state = "plain", "no alarm; no night was judged"
+        appearance, state = "plain", "no alarm; no night was judged"
     return {
         "machine": history.machine,
         "page": f"{history.machine}/index.html",
-        "look": look,
+        "look": appearance,
         "state": state,
         "last_night": str(max([*days.to_list(), *([last.night] if last else [])], default="")),
         "nights": len(days),
@@ -109,36 +109,36 @@ def _cases(history: MachineHistory) -> list[View]:
     alarms = {alarm.key: alarm for alarm in history.alarms}
     named = enumerate(sorted(watched))
     of_case = grouped(
-        (key[:2], _series(history.nights, watched[key], alarms.get(key), f"n{at}"))
-        for at, key in named
+        (key[:2], _series(history.nights, watched[key], alarms.get(key), f"n{number}"))
+        for number, key in named
     )
     return [View(campaign=key[0], case=key[1], series=series) for key, series in of_case.items()]
 
 
-def _series(nights: pl.DataFrame, of: WatchedSeries, alarm: Alarm | None, name: str) -> View:
+def _series(nights: pl.DataFrame, series: WatchedSeries, alarm: Alarm | None, name: str) -> View:
     """What the page shows of a series: texts, and its figure."""
-    same = (pl.col(column) == value for column, value in zip(KEY, of.key, strict=True))
-    rows = nights.filter(*same, unit=of.unit)
+    same = (pl.col(column) == value for column, value in zip(KEY, series.key, strict=True))
+    rows = nights.filter(*same, unit=series.unit)
     last = latest(rows).row(0, named=True)
-    factor, scaled = units.scale(middle(rows["value"]), of.unit)
+    factor, scaled = units.scale(middle(rows["value"]), series.unit)
     unit = "" if scaled == "1" else scaled
-    title, colour = _QUANTITIES[of.quantity]
+    title, colour = _QUANTITIES[series.quantity]
 
     def shown(value: float | None) -> str:
         return "" if value is None else f"{units.number(value / factor)} {unit}".rstrip()
 
     numbers = rows.select(pl.col("value", "low", "high") / factor).with_columns(rows["night"])
-    alt = f"{of.case} {of.arm}, {title}, by night; the last one {shown(last['value'])}"
+    alt = f"{series.case} {series.arm}, {title}, by night; the last one {shown(last['value'])}"
     since = date.fromisoformat(alarm.since) if alarm else None
-    level = None if of.level is None else of.level / factor
+    level = None if series.level is None else series.level / factor
     return View(
-        arm=of.arm,
+        arm=series.arm,
         quantity=title,
         latest=shown(last["value"]),
         night=str(last["night"]),
         interval=f"{shown(last['low'])} to {shown(last['high'])}" if last["low"] else "",
-        reference=shown(of.level),
-        detectable="" if of.detectable is None else f"{of.detectable:.1%}",
+        reference=shown(series.level),
+        detectable="" if series.detectable is None else f"{series.detectable:.1%}",
         verdict=last["verdict"] or "",
         alarm=bool(alarm and alarm.open),
         svg=_nights_figure(numbers, colour, unit, level, since, name, alt),
@@ -179,7 +179,7 @@ def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
         "Slowdown under network writes: all machines",
         {"dates": whole_dates},
         template="index.html",
-        states=sorted(states, key=lambda of: (order.index(of["look"]), of["machine"])),
+        states=sorted(states, key=lambda state: (order.index(state["look"]), state["machine"])),
         slowdowns=list(_slowdown_figures(tables["slowdowns"])),
         rates_svg=_rates_figure(tables["rates"]),
         rates=tables["rates"],
@@ -212,8 +212,8 @@ def _slowdown_figures(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
 
 def _rates_figure(rates: Sequence[Row]) -> Markup:
     """Machines by number, on logarithmic axes, and the line of equal rates."""
-    places = [(of["memory_core_b_s"] / 1e9, of["network_b_s"] / 1e9) for of in rates]
-    above = [of["machine"] for of in rates if of["network_b_s"] > of["memory_core_b_s"]]
+    places = [(row["memory_core_b_s"] / 1e9, row["network_b_s"] / 1e9) for row in rates]
+    above = [row["machine"] for row in rates if row["network_b_s"] > row["memory_core_b_s"]]
     alt = (
         f"Network against triad per core of {units.plural(len(rates), 'machine')}. The network "
         f"is faster than one core's share of the memory on {', '.join(above) or 'none'}."
@@ -230,11 +230,11 @@ def _rates_figure(rates: Sequence[Row]) -> Markup:
 
 def headroom_figure(machines: Sequence[Row]) -> Markup:
     """Machines by number: what writes cost against the share of the memory that triad takes."""
-    shares = [f"{of['machine']} {of['slowdown']:.2f} at {of['share']:.0%}" for of in machines]
+    shares = [f"{row['machine']} {row['slowdown']:.2f} at {row['share']:.0%}" for row in machines]
     alt = f"Slowdown of triad against the share of the memory's bandwidth: {', '.join(shares)}"
     with plots.drawing(3.2) as figure:
         axes = figure.subplots()
-        _numbered(axes, machines, [(100 * of["share"], of["slowdown"]) for of in machines])
+        _numbered(axes, machines, [(100 * row["share"], row["slowdown"]) for row in machines])
         axes.axhline(1, color=light("muted"), lw=1)
         plots.finish(axes, "triad without writes, % of what the memory carries", "slowdown")
         return plots.themed_svg(figure, "headroom", alt)
@@ -242,8 +242,8 @@ def headroom_figure(machines: Sequence[Row]) -> Markup:
 
 def _numbered(axes: Any, machines: Sequence[Row], places: Sequence[tuple[float, float]]) -> None:
     """A point with its number for each machine; published ones are hollow."""
-    for number, (of, place) in enumerate(zip(machines, places, strict=True), 1):
-        look: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if of["published"] else {}
-        axes.plot(*place, "o", color=light("spin" if of["emulated"] else "on"), **look)
+    for number, (row, point) in enumerate(zip(machines, places, strict=True), 1):
+        style: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if row["published"] else {}
+        axes.plot(*point, "o", color=light("spin" if row["emulated"] else "on"), **style)
         away = 5 if number % 2 else -11
-        axes.annotate(str(number), place, (0, away), textcoords="offset points", ha="center")
+        axes.annotate(str(number), point, (0, away), textcoords="offset points", ha="center")

@@ -42,7 +42,7 @@ def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory],
             continue
         rows = results.filter(machine=machine)
         runs = rows["run"].unique(maintain_order=True)
-        paths = {run: path for run in runs for of in folders if (path := of / run).is_dir()}
+        paths = {run: path for run in runs for folder in folders if (path := folder / run).is_dir()}
         reports = {
             run: quote(os.path.relpath(report, output / machine))
             for run, path in paths.items()
