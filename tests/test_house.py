@@ -43,6 +43,7 @@ NAMED_ROOMS = [
     "analysis.compare",
     "analysis.contention",
     "analysis.effects",
+    "analysis.history",
     "analysis.pages",
     "analysis.remedies",
     "analysis.samples",

@@ -236,8 +236,8 @@ class Watch:
             if of_all == sign:
                 self._changed(None, night, worse=sign > 0)
                 continue
-            for column, found in enumerate(signs):
-                if found == sign:
+            for column, series_sign in enumerate(signs):
+                if series_sign == sign:
                     self._changed(column, night, worse=sign > 0)
 
     def _changed(self, column: int | None, night: int, *, worse: bool) -> None:
@@ -263,8 +263,8 @@ def _median(values: Values, axis: int) -> Values:
     ordered = np.sort(values, axis)  # NaN last
     count = np.isfinite(values).sum(axis, keepdims=True)
     low, high = (
-        np.take_along_axis(ordered, np.clip(place, 0, ordered.shape[axis] - 1), axis)
-        for place in ((count - 1) // 2, count // 2)
+        np.take_along_axis(ordered, np.clip(index, 0, ordered.shape[axis] - 1), axis)
+        for index in ((count - 1) // 2, count // 2)
     )
     return np.asarray(np.where(count > 0, (low + high) / 2, np.nan).squeeze(axis))
 
@@ -373,8 +373,15 @@ def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
     of_runs = facts_of(results)
     parts = nights.partition_by("machine", "campaign", maintain_order=True)
     campaigns = [_Campaign(rows, of_runs) for rows in parts]
-    alarms = [of.alarm(change) for of in campaigns for change in of.watch.changes if change.worse]
-    watched = [of.watched(*series) for of in campaigns for series in enumerate(of.keys)]
+    alarms = [
+        campaign.alarm(change)
+        for campaign in campaigns
+        for change in campaign.watch.changes
+        if change.worse
+    ]
+    watched = [
+        campaign.watched(*series) for campaign in campaigns for series in enumerate(campaign.keys)
+    ]
     alarms.sort(key=lambda alarm: alarm.night)
     return Survey(alarms, watched, below_reference(results))
 
@@ -406,11 +413,11 @@ class _Campaign:
         self.machine, self.campaign = rows.select("machine", "campaign").row(0)
         self.keys = self.rows.select(KEY).unique(maintain_order=True).rows()
         self.days: list[date] = self.rows["night"].unique().sort().to_list()
-        column = {key: at for at, key in enumerate(self.keys)}
-        place = {day: at for at, day in enumerate(self.days)}
+        column = {key: number for number, key in enumerate(self.keys)}
+        row_of = {day: number for number, day in enumerate(self.days)}
         self.values = np.full((len(self.days), len(self.keys)), np.nan)
         for *key, night, worse in self.rows.select(*KEY, "night", "worse").iter_rows():
-            self.values[place[night], column[tuple(key)]] = worse
+            self.values[row_of[night], column[tuple(key)]] = worse
         #: The run of each night.
         self.runs: list[str] = (
             self.rows.unique("night", keep="first").sort("night")["run"].to_list()

@@ -108,9 +108,9 @@ def correlation_of_history(series: Sequence[Sequence[float]]) -> NightCorrelatio
     nights = max(map(len, series), default=0)
     if nights < FEWEST_OF_HISTORY:
         return None
-    whole = [of for of in series if len(of) == nights]
+    whole = [values for values in series if len(values) == nights]
     last: list[tuple[Sequence[float], Sequence[float]]]
-    last = [(of[-_MOST_OF_HISTORY:], []) for of in whole]
+    last = [(values[-_MOST_OF_HISTORY:], []) for values in whole]
     return replace(correlation_of_nights(last, _MISSED_OF_HISTORY), of_history=len(last[0][0]))
 
 
@@ -172,7 +172,7 @@ def ratio_of_two(x: Estimate, y: Estimate) -> Estimate:
     On logarithms, the distances of the bounds add in quadrature (Zou and Donner 2008, Statistics in
     Medicine 27, 1693-1702).
     """
-    lx, ly = (np.log([of.low, of.value, of.high]).tolist() for of in (x, y))
+    lx, ly = (np.log([estimate.low, estimate.value, estimate.high]).tolist() for estimate in (x, y))
     ratio = lx[1] - ly[1]
     return Estimate(
         math.exp(ratio),

@@ -39,10 +39,10 @@ def changed_facts(
 
     The usual value is the most frequent one, so that one odd run on either side hides nothing.
     """
-    at = runs.index(since) if since in runs else 0
+    position = runs.index(since) if since in runs else 0
     sides = [
         [facts[run] for run in part if run in facts]
-        for part in (runs[max(0, at - _RUNS) : at], runs[at : at + _RUNS])
+        for part in (runs[max(0, position - _RUNS) : position], runs[position : position + _RUNS])
     ]
     if not all(sides):
         return []
