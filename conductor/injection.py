@@ -135,7 +135,7 @@ class Command:
     @staticmethod
     def _environment() -> dict[str, str]:
         """Of this process, without what marks the writers' processes."""
-        return {name: of for name, of in os.environ.items() if name != BLOCK_VARIABLE}
+        return {name: value for name, value in os.environ.items() if name != BLOCK_VARIABLE}
 
     async def _await_end(self, process: asyncio.subprocess.Process) -> None:
         code = await process.wait()
@@ -193,14 +193,14 @@ class Injection:
         async with conductor.connected(self._plan, launched, self._logs) as hub:
             clock.require_near(nodes.targets[0], hub.clock_offsets_s)
             runner = trial.runner_of(self._plan, nodes, hub, self._logs)
-            found = await trial.attempt(
+            attempt = await trial.attempt(
                 self._plan.treatments[0], writes, AloneRates(runner), self._plan.demand
             )
-            trial.save([found], self._logs)
-            transports = [record.transport for record in found.writers]
+            trial.save([attempt], self._logs)
+            transports = [record.transport for record in attempt.writers]
             self._note(notes=[*self._plan.notes, *fabrics.emulations(transports)])
-            if found.failure:
-                raise BlockError("injector_never_ready", found.failure)
+            if attempt.failure:
+                raise BlockError("injector_never_ready", attempt.failure)
             states = await runner.writers.start(writes)
             try:
                 await self._until_at_speed(runner, states)
@@ -272,8 +272,8 @@ class Injection:
         """Judge the writers of a window as those of a run, and record what they wrote in it."""
         series = replace(observed, writers=[state.series.copy() for state in states])
         records = writer_records(series, window_s)
-        found = faults(series, window_s, self._plan.demand, others=True)
-        reason = _ended(states) or next(found, None) or unproven(series, records)
+        causes = faults(series, window_s, self._plan.demand, others=True)
+        reason = _ended(states) or next(causes, None) or unproven(series, records)
         start_s, end_s = window_s
         rows = [
             WrittenRow(index, row.start_s, row.end_s, row.bytes_b)
@@ -319,7 +319,7 @@ class Injection:
 
 def _ended(states: Sequence[WriterState]) -> str | None:
     """Why a writer has ended; None while all write."""
-    return next((f"writer {each.number}: {each.ended}" for each in states if each.ended), None)
+    return next((f"writer {state.number}: {state.ended}" for state in states if state.ended), None)
 
 
 async def _until(hub: Hub, states: Sequence[WriterState], until_s: float) -> None:

@@ -54,8 +54,8 @@ def _old(within: Path) -> list[Path]:
     paths = []
     for path in within.glob(f"{_PREFIX}*"):
         with suppress(OSError):
-            there = path.lstat()
-            if there.st_uid == os.geteuid() and time.time() - there.st_mtime > _NEW_S:
+            status = path.lstat()
+            if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _NEW_S:
                 paths.append(path)
     return paths
 

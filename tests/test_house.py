@@ -50,6 +50,7 @@ NAMED_ROOMS = [
     "analysis.statistics",
     "analysis.subjects",
     "bench",
+    "conductor",
     "nimc.campaign",
     "nimc.possible",
     "records",

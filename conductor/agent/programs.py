@@ -32,9 +32,9 @@ async def start_end(
     assert command is not None, "a control has no passive side"
     cpus = writer.target_cpus if target else writer.origin_cpus
     environment = injector.environment(writer)
-    both, node = asyncio.subprocess.STDOUT, writer.buffer_node
+    stderr = asyncio.subprocess.STDOUT
     try:
-        return await processes.spawn(command, environment, cpus, stdout, both, node)
+        return await processes.spawn(command, environment, cpus, stdout, stderr, writer.buffer_node)
     except OSError as error:
         device = writer.device if writer.origin != writer.target else None
         return injector.missing(device) or f"{command[0]}: {error.strerror or error}"

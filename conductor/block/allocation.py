@@ -61,8 +61,8 @@ def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> All
             f"the job has {len(targets)} target and {len(origins)} origin nodes;"
             f" at least 1 and {plan.n_origins} are needed (origins: {plan.origin_policy})"
         )
-    if both := sorted(set(targets) & set(origins)):
-        raise MachineError(f"{', '.join(both)} would be both target and origin")
+    if shared := sorted(set(targets) & set(origins)):
+        raise MachineError(f"{', '.join(shared)} would be both target and origin")
     return Allocation(targets, origins)
 
 

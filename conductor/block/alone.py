@@ -240,8 +240,8 @@ class AloneRates:
             if len(state.rows) < rows:
                 over_s = self._timeout_s(states, rows)
                 log = log_of(self._runner.logs, state.writer, "origin")
-                said = quoted(log.read_text(errors="replace")) if log.is_file() else ""
-                reason = f"{who} reported no rate in {over_s:.0f} s{said and f': {said}'}"
+                words = quoted(log.read_text(errors="replace")) if log.is_file() else ""
+                reason = f"{who} reported no rate in {over_s:.0f} s{words and f': {words}'}"
                 raise BlockError("injector_never_ready", reason)
 
 

@@ -114,8 +114,8 @@ async def carry_out(
         run.elapsed_s = time.monotonic() - began_s
         code = await processes.stop(process)
     if run.accepted and code != 0:
-        said = quoted(*(path.read_text(errors="replace") for path in (files.err, files.out)))
-        run.fail("application_failed", f"exit status {code}: {said or 'it printed nothing'}")
+        words = quoted(*(path.read_text(errors="replace") for path in (files.err, files.out)))
+        run.fail("application_failed", f"exit status {code}: {words or 'it printed nothing'}")
 
 
 async def _until_end(
@@ -188,7 +188,7 @@ class LeadIn:
             self.expect(writes, needed_s)
         return max(self.longest_s - needed_s, 0.0)
 
-    def of(self, start_s: float) -> float | None:
+    def length_s(self, start_s: float) -> float | None:
         """The lead-in of an application that started at `start_s`; None for the block's first."""
         return None if self._ended_s is None else start_s - self._ended_s
 

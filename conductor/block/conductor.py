@@ -190,8 +190,8 @@ async def _gather(
             raise MachineError("the agents' launcher ended before all agents had connected")
         await calls
     except MachineError as error:
-        said = quoted(log.read_text(errors="replace")) or "no output"
-        raise type(error)(f"{error}; {log}: {said}") from None
+        words = quoted(log.read_text(errors="replace")) or "no output"
+        raise type(error)(f"{error}; {log}: {words}") from None
     finally:
         calls.cancel()
         end.cancel()
@@ -230,12 +230,12 @@ async def _repeat(run: Run, runner: BlockRunner, store: Store, rates: AloneRates
         which = run.treatment, run.pair, run.position, attempt, run.warmup
         sample, counters, outputs = await runner.measure(Run(*which))
         store.append(sample, counters, outputs)
-        said = f"{sample.outcome}: {sample.reason}"
+        result = f"{sample.outcome}: {sample.reason}"
         if sample.outcome == "kept":
             unread = sample.fom is None
-            said = "to be read by the check" if unread else f"{sample.fom:.6g} {sample.fom_unit}"
-            said += f" in {sample.elapsed_s:.3f} s"
-        print(f"{sample.key} {said}", flush=True)
+            result = "to be read by the check" if unread else f"{sample.fom:.6g} {sample.fom_unit}"
+            result += f" in {sample.elapsed_s:.3f} s"
+        print(f"{sample.key} {result}", flush=True)
         while runner.disturbed_alone:
             await rates.learn_anew(runner.disturbed_alone.pop())
         _give_up(runner.plan, runner.outcomes, sample)

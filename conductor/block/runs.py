@@ -246,7 +246,7 @@ class BlockRunner:
         parts = run, start, self.nodes, files, self.hub, states, timeout_s
         await application.carry_out(*parts, folder=self.plan.folder)
         observed, run.node_counters = await self.observer.end()
-        run.lead_in_s = self.lead_in.of(run.start_s)
+        run.lead_in_s = self.lead_in.length_s(run.start_s)
         self.lead_in.ended(run.window_s[1])
         self._longest_s = max(self._longest_s, run.elapsed_s)
         application.read_fom(run, start, files, self._readers)
@@ -369,7 +369,7 @@ def single(of_nodes: Mapping[int, Mapping[str, NodeCounter]]) -> Iterator[Counte
 def summed(of_nodes: Mapping[int, Mapping[str, NodeCounter]]) -> Iterator[NodesRow]:
     """A row per counter, of all nodes that have it."""
     for name in dict.fromkeys(name for counters in of_nodes.values() for name in counters):
-        having = {index: of[name] for index, of in of_nodes.items() if name in of}
+        having = {index: counters[name] for index, counters in of_nodes.items() if name in counters}
         values = {index: counter.value for index, counter in having.items()}
         unit = next(iter(having.values())).unit
         total = fmean(values.values()) if unit in AVERAGED else fsum(values.values())
@@ -393,7 +393,7 @@ def unreserved(factors: Mapping[str, Level], conditions: Sequence[NodeConditions
 
     Launchers of other hosts than this one bind as they are configured.
     """
-    full = [each.node for each in conditions if each.free_cpus == ""]
+    full = [condition.node for condition in conditions if condition.free_cpus == ""]
     if factors.get("reserved_cores") and full:
         yield Note.UNBOUND(nodes=", ".join(full))
 

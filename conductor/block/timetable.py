@@ -224,8 +224,16 @@ class ScheduleControl:
         table, alone_b_s = begun.table, self._rate_alone_b_s
         errors_s = {node: offset.error_s for node, offset in offsets.items()}
         least_b_s = self._plan.demand.min_share * alone_b_s
-        asked = self._short, least_b_s, self._messages
-        record, fault = timetable.check(table, finished, begun.zero_s, window_s, errors_s, *asked)
+        record, fault = timetable.check(
+            table,
+            finished,
+            zero_s=begun.zero_s,
+            run_s=window_s,
+            clock_errors_s=errors_s,
+            allowed=self._short,
+            least_b_s=least_b_s,
+            messages=self._messages,
+        )
         writers = slot_records(
             table, finished, window_s, alone_b_s, self._writer(0), self._injector
         )

@@ -45,9 +45,9 @@ def get(name: str, direction: str = "write") -> Injector:
     if other := INJECTORS.get(f"{name}_{direction}"):
         return other
     able = [
-        each.name.removesuffix(f"_{direction}")
-        for each in INJECTORS.values()
-        if each.direction == direction
+        candidate.name.removesuffix(f"_{direction}")
+        for candidate in INJECTORS.values()
+        if candidate.direction == direction
     ]
     raise ValueError(
         f"injector {name!r}: it has no direction {direction}; allowed: {', '.join(able)}"
@@ -64,8 +64,8 @@ def writing_rate_b_s(injector: Injector, rate: str) -> float | None:
     if not injector.writes:
         others = [
             name
-            for name, each in INJECTORS.items()
-            if each.writes and each.direction == injector.direction
+            for name, other in INJECTORS.items()
+            if other.writes and other.direction == injector.direction
         ]
         raise InputError(
             f"rate: {rate!r} found; {injector.name} writes nothing; allowed: full, or another"

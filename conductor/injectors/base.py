@@ -122,13 +122,13 @@ class Faults:
 
     def find(self, line: str) -> Fault | None:
         """The fault that a line is."""
-        said = line.strip()
-        cause = self._cause.search(said) if self._cause else None
-        if warns(said) or not (fault := self._fault.search(said)):
-            if warns(said) or cause:
-                self._before = [*self._before, _shown(cause, said)][-_CAUSES:]
+        message = line.strip()
+        cause = self._cause.search(message) if self._cause else None
+        if warns(message) or not (fault := self._fault.search(message)):
+            if warns(message) or cause:
+                self._before = [*self._before, _shown(cause, message)][-_CAUSES:]
             return None
-        text, before = _shown(fault, said), "; ".join(self._before)
+        text, before = _shown(fault, message), "; ".join(self._before)
         self._before = []
         return Fault(f"{text} (before it: {before})" if before else text)
 

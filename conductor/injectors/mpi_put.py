@@ -88,13 +88,13 @@ class ReportParser:
             self._claimed_s += over_s
             self._faults.forget()
             return Row(int(row[2]) / over_s, over_s)
-        if told := _ARRIVED.match(line):
+        if arrival := _ARRIVED.match(line):
             least_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
-            is_costly = self._claimed_s > 0 and float(told[4]) > least_s
-            if told[3] != "sleeps" or is_costly:
-                return Arrived(int(told[1]), self._received)
-            over = "shared memory" if told[2] == "shared" else self._transport
-            return Arrived(int(told[1]), over)
+            is_costly = self._claimed_s > 0 and float(arrival[4]) > least_s
+            if arrival[3] != "sleeps" or is_costly:
+                return Arrived(int(arrival[1]), self._received)
+            over = "shared memory" if arrival[2] == "shared" else self._transport
+            return Arrived(int(arrival[1]), over)
         return self._faults.find(line)
 
 

@@ -78,7 +78,7 @@ def passed(node: NodeSeries, direction: Passed) -> Count | None:
     if not counters or len(gone_b) < len(counted):
         return None
     first_s, last_s = (
-        max(device.samples[at].at_s for device in counters.values()) for at in (0, -1)
+        max(device.samples[index].at_s for device in counters.values()) for index in (0, -1)
     )
     one_sided_b = sum(_gone_b(device, one_sided) or 0 for device in counters.values())
     return Count("+".join(counters), sum(gone_b), last_s - first_s, one_sided_b)
@@ -298,16 +298,16 @@ def unproven(series: Series, records: Sequence[WriterRecord]) -> str | None:
     targets = [record.target for record in records if record.proof == "unproven"]
     if not targets:
         return None
-    lacking = [
-        _lacking(writer.meter.fault, record.overwritten_share)
+    reasons = [
+        _not_proven(writer.meter.fault, record.overwritten_share)
         for writer, record in zip(series.writers, records, strict=False)
         if record.proof == "unproven"
     ]
     who = "the targets" if MANY in targets else ", ".join(dict.fromkeys(targets))
-    return Note.UNPROVEN(targets=who, memory=lacking[0] if lacking else _lacking(None, None))
+    return Note.UNPROVEN(targets=who, memory=reasons[0] if reasons else _not_proven(None, None))
 
 
-def _lacking(fault: str | None, found_share: float | None) -> str:
+def _not_proven(fault: str | None, found_share: float | None) -> str:
     """What a target's memory lacks as a proof."""
     if found_share is None:
         return f"was not looked at{f' ({fault})' if fault else ''}"

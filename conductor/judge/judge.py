@@ -50,8 +50,8 @@ def faults(
         moved = f"{series.clock_moved_s:+.1f} s"
         yield f"the wall clock moved by {moved} against the monotonic clock"
     targets = [conditions(node) for node in series.nodes]
-    for there, node in zip(targets, series.nodes, strict=True):
-        yield from _disturbed(there, node, limits)
+    for target, node in zip(targets, series.nodes, strict=True):
+        yield from _disturbed(target, node, limits)
     if series.ran:
         yield f"{plural(len(series.ran), 'held writer')} ran within the run"
     for direction in series.silent:
@@ -70,22 +70,22 @@ def faults(
     yield from _misplaced(records)
 
 
-def _disturbed(there: NodeConditions, node: NodeSeries, limits: AcceptanceLimits) -> Iterator[str]:
+def _disturbed(target: NodeConditions, node: NodeSeries, limits: AcceptanceLimits) -> Iterator[str]:
     """The limits that a target's conditions exceed, the same ones in all arms."""
     usual_hz = node.usual_hz
-    if beyond := _beyond(there.foreign_cpus, limits.foreign_cpus):
+    if beyond := _beyond(target.foreign_cpus, limits.foreign_cpus):
         used, most = distinct(*beyond, 2, "f")
         yield (
-            f"{there.node}: foreign processes used {used} hardware threads"
+            f"{target.node}: foreign processes used {used} hardware threads"
             f" (most: {node.busiest or 'unknown'}); allowed: {most}"
         )
-    if beyond := _beyond(there.steal_share, limits.steal_share):
+    if beyond := _beyond(target.steal_share, limits.steal_share):
         took, most = distinct(*beyond, 1, "%")
-        yield (f"{there.node}: the hypervisor took {took} of the processor time; allowed: {most}")
-    drop, hz = limits.frequency_drop, there.frequency_hz
+        yield (f"{target.node}: the hypervisor took {took} of the processor time; allowed: {most}")
+    drop, hz = limits.frequency_drop, target.frequency_hz
     if drop is not None and hz and usual_hz and hz < (1 - drop) * usual_hz:
         yield (
-            f"{there.node}: its cores ran at {hz / 1e9:.2f} GHz, in the accepted runs of this"
+            f"{target.node}: its cores ran at {hz / 1e9:.2f} GHz, in the accepted runs of this"
             f" block at {usual_hz / 1e9:.2f} GHz; allowed: {drop:.0%} less"
         )
 
@@ -123,13 +123,13 @@ def _foreign_bytes(
         )
 
 
-def _passed_b(there: NodeConditions, direction: Passed, *, several: bool) -> float | None:
+def _passed_b(target: NodeConditions, direction: Passed, *, several: bool) -> float | None:
     """Bytes that passed in a direction, of several targets less those of the other one."""
-    both_b_s = there.received_b_s, there.sent_b_s
+    both_b_s = target.received_b_s, target.sent_b_s
     this_b_s, other_b_s = both_b_s if direction == "received" else reversed(both_b_s)
     if this_b_s is None or other_b_s is None:
         return None
-    return (this_b_s - (other_b_s if several else 0.0)) * there.over_s
+    return (this_b_s - (other_b_s if several else 0.0)) * target.over_s
 
 
 def _misrouted(
@@ -152,11 +152,13 @@ def _misrouted(
             counted[device.device] += device.received_b + device.sent_b
     all_b, policy = sum(counted.values()), f"the policy names {', '.join(sorted(rails.required))}"
     for name, bytes_b in counted.items():
-        said = f"{name} passed {bytes_b / 1e6:.2f} of {all_b / 1e6:.2f} MB of all rails; {policy}"
+        statement = (
+            f"{name} passed {bytes_b / 1e6:.2f} of {all_b / 1e6:.2f} MB of all rails; {policy}"
+        )
         if name in rails.required and bytes_b <= share * all_b:
-            yield f"{said}; allowed there: more than {share:.0%}"
+            yield f"{statement}; allowed there: more than {share:.0%}"
         elif name not in rails.allowed and bytes_b > share * all_b:
-            yield f"{said}; allowed elsewhere: {share:.0%}"
+            yield f"{statement}; allowed elsewhere: {share:.0%}"
 
 
 # Whether a writer kept its rate through the whole window.
@@ -194,10 +196,11 @@ def _rates(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> 
 
 def _most_b_s(writer: WriterSeries, window_s: Window) -> float:
     """Largest mean rate of a writer in a window; infinite without a limit."""
-    of, over_s = writer.writer, window_s[1] - window_s[0]
-    if of.rate_b_s is None or not INJECTORS[writer.injector].writes:
+    planned = writer.writer
+    over_s = window_s[1] - window_s[0]
+    if planned.rate_b_s is None or not INJECTORS[writer.injector].writes:
         return math.inf
-    return LIMITED_SHARE * of.rate_b_s + LIMITED_MESSAGES * of.message_b / over_s
+    return LIMITED_SHARE * planned.rate_b_s + LIMITED_MESSAGES * planned.message_b / over_s
 
 
 def _gaps(rows: Sequence[RateRow], window_s: Window, late_s: float) -> Iterator[str]:
@@ -253,30 +256,33 @@ def shows_disturbed_alone(series: Series, window_s: Window, limits: AcceptanceLi
 
 def _silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> Iterator[str]:
     """Times in which nothing of a writer was counted, and memory that it did not write."""
-    counts, at = looks(writer, window_s), writer.meter.at
+    counts = looks(writer, window_s)
+    source = writer.meter.at
     usual_b_s = required(writer).rate_b_s
     message_s = writer.writer.message_b / usual_b_s if usual_b_s else 0.0
     allowed_s = max(limits.silent_s, _MESSAGES * message_s)
     silent_s = longest_silence_s(counts)
     if silent_s > allowed_s:
         yield (
-            f"writer {writer.number} wrote nothing for {silent_s:.1f} s ({at}); allowed:"
+            f"writer {writer.number} wrote nothing for {silent_s:.1f} s ({source}); allowed:"
             f" {allowed_s:.1f} s"
         )
-    shown = sum(look.amount > 0 for look in counts)
+    shown = sum(count.amount > 0 for count in counts)
     if writer.meter.memory and len(counts) * _REFUTED > max(shown, 1):
-        said = f"{shown} of {len(counts)} looks"
-        yield f"writer {writer.number} {said} at the target's memory found it written"
+        yield (
+            f"writer {writer.number} {shown} of {len(counts)} looks at the target's memory found it"
+            " written"
+        )
 
 
 def longest_silence_s(counts: Sequence[Look]) -> float:
     """The longest time in a row in which looks showed nothing, seconds."""
-    over_s = sum(look.length_s for look in counts)
-    mean = sum(look.amount for look in counts) / over_s if over_s > 0 else 0.0
+    over_s = sum(count.length_s for count in counts)
+    mean = sum(count.amount for count in counts) / over_s if over_s > 0 else 0.0
     longest_s = silent_s = 0.0
-    for look in counts:
-        is_silent = look.amount <= _NOTHING * mean * look.length_s
-        silent_s = silent_s + look.length_s if is_silent else 0.0
+    for count in counts:
+        is_silent = count.amount <= _NOTHING * mean * count.length_s
+        silent_s = silent_s + count.length_s if is_silent else 0.0
         longest_s = max(longest_s, silent_s)
     return longest_s
 

@@ -16,7 +16,7 @@ from typing import Literal
 LEAST_ROWS = 2
 #: The lengths that a check plans: 2, 4, ... times its own.
 MOST_DOUBLINGS = 6
-TIMES = [2**each for each in range(1, MOST_DOUBLINGS + 1)]
+TIMES = [2**exponent for exponent in range(1, MOST_DOUBLINGS + 1)]
 #: File in the logs of a block whose runs were made longer (`Length`).
 FILE = "length.json"
 

@@ -61,12 +61,12 @@ def after_runs(*needed_s, expected_s=3.0):
 
 def test_a_silent_run_waits_as_long_as_writers_need():
     made = lead_in(long=3.0)  # and a twentieth more
-    assert (made.left_s(100.0, WRITES), made.of(100.0)) == (0.0, None)  # the block's first run
+    assert (made.left_s(100.0, WRITES), made.length_s(100.0)) == (0.0, None)  # the block's first
     made = lead_in(long=3.0)
     made.ended(100.0)
     assert made.left_s(100.1) == pytest.approx(3.05)  # nothing to start: ready at once
     assert made.left_s(102.9, WRITES) == pytest.approx(0.25)  # at speed a little earlier
-    assert made.of(103.15) == pytest.approx(3.15)
+    assert made.length_s(103.15) == pytest.approx(3.15)
     resting = LeadIn(2.0)
     resting.ended(100.0)
     assert resting.left_s(100.5) == 1.5
