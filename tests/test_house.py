@@ -45,6 +45,7 @@ NAMED_ROOMS = [
     "analysis.effects",
     "analysis.history",
     "analysis.pages",
+    "analysis.questions",
     "analysis.remedies",
     "analysis.samples",
     "analysis.statistics",

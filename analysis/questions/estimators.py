@@ -56,8 +56,8 @@ def crossover(slope: str, level: str, highest: str) -> Crosser:
     """The x from 0 to `highest` from which on `slope` x exceeds `level`; a row per pair."""
 
     def estimate(rows: pl.DataFrame) -> Crossing:
-        both = rows.drop_nulls([slope, level])
-        slopes, levels = (few(both[name].to_numpy()) for name in (slope, level))
+        complete = rows.drop_nulls([slope, level])
+        slopes, levels = (few(complete[name].to_numpy()) for name in (slope, level))
         return crossing(lambda x: x * slopes - levels, 0.0, float(rows[highest][0]))
 
     return estimate

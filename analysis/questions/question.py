@@ -163,14 +163,14 @@ def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | Non
     return values
 
 
-def columns_of(name: str, of: Estimate | Crossing | None) -> dict[str, float | None]:
+def columns_of(name: str, estimate: Estimate | Crossing | None) -> dict[str, float | None]:
     """An estimate as rows have it: `NAME`, `NAME_low` and `NAME_high`; nulls for none."""
-    return {name: of.value if of else None, **ends_of(name, of)}
+    return {name: estimate.value if estimate else None, **ends_of(name, estimate)}
 
 
-def ends_of(name: str, of: Estimate | Crossing | Interval | None) -> dict[str, float | None]:
+def ends_of(name: str, interval: Estimate | Crossing | Interval | None) -> dict[str, float | None]:
     """An interval as rows have it: `NAME_low` and `NAME_high`; nulls for none."""
-    low, high = (of.low, of.high) if of else (None, None)
+    low, high = (interval.low, interval.high) if interval else (None, None)
     return {f"{name}_low": low, f"{name}_high": high}
 
 

@@ -64,7 +64,7 @@ def answered(question: Question, run: RunData) -> pl.DataFrame:
 def section(
     question: Question,
     part: Part,
-    place: int,
+    position: int,
     more: Callable[[Sequence[RunData]], Files] | None = None,
 ) -> Section:
     """The section of a question, with its file, and `more` files of its subject."""
@@ -77,7 +77,7 @@ def section(
         return {**_file(question, runs), **(more(runs) if more else {})}
 
     title, name = question.title, question.name
-    return Section(part, place, name, view, title=title, files=files, template="question")
+    return Section(part, position, name, view, title=title, files=files, template="question")
 
 
 def _file(question: Question, runs: Sequence[RunData]) -> Files:
@@ -106,8 +106,8 @@ def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
         # A section that can say nothing is folded, with the reasons.
         silent="; ".join(dict.fromkeys(reasons)) if all(reasons) else "",
         pictures=[
-            _picture(question, of, name, text, _undrawn(rows, pictures, whole))
-            for text, of, name in pictures[:_PICTURES]
+            _picture(question, drawn, name, text, _undrawn(rows, pictures, whole))
+            for text, drawn, name in pictures[:_PICTURES]
         ],
         # A long table is folded below its pictures.
         long=len(cells) > _OPEN,
@@ -133,8 +133,10 @@ def spread(question: Question, table: pl.DataFrame) -> Columns:
     groups = grouped((tuple(row[name] for name in keys), row) for row in table.to_dicts())
     cells = []
     for group in groups.values():
-        of = {row[question.spread]: row for row in group}
-        figures = [_together(question, of[value]) if value in of else ("", "") for value in values]
+        row_of = {row[question.spread]: row for row in group}
+        figures = [
+            _together(question, row_of[value]) if value in row_of else ("", "") for value in values
+        ]
         cells.append([*(_cell(question, group[0], name) for name in keys), *figures])
     headings = [*(_heading(question, name) for name in keys), *map(str, values)]
     return headings, [False] * len(keys) + [True] * len(values), cells
@@ -214,7 +216,7 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
     size = max(map(abs, figures))
     places = max(min(1 - floor(log10(high - low)), _MOST_DIGITS - 1 - floor(log10(size))), 0)
     # Adding 0 to a rounded -0 gives 0.
-    text = [f"{round(of, places) + 0:.{places}f}" for of in figures]
+    text = [f"{round(value, places) + 0:.{places}f}" for value in figures]
     return f"{text[0]}{suffix}", f"{text[1]} to {text[2]}"
 
 
@@ -248,7 +250,7 @@ def _pictures(question: Question, rows: Sequence[Row]) -> list[tuple[str, Sequen
         drawn = [row for row in rows if row[name] is not None]
         drawn = drawn if question.plot == "points" else drawn[:_DRAWN]
         groups = grouped((_label(question.apart, row), row) for row in drawn)
-        pictures += [(text, of, name) for text, of in groups.items()]
+        pictures += [(text, group, name) for text, group in groups.items()]
     return pictures
 
 
@@ -256,15 +258,16 @@ def _picture(question: Question, rows: Sequence[Row], name: str, part: str, more
     """The figures of the column `name`; its caption ends with `more`."""
     assert question.plot
     height_in, draw = _DRAWN_BY[question.plot]
-    said = [(_label(question.by, row), row) for row in rows]
+    labelled = [(_label(question.by, row), row) for row in rows]
     if question.plot == "points":
         # Of a cloud, its median.
         clouds = grouped((_label(question.axes[1:], row), row) for row in rows)
-        said = [
-            (label, {**of[0], name: median(r[name] for r in of)}) for label, of in clouds.items()
+        labelled = [
+            (label, {**cloud[0], name: median(r[name] for r in cloud)})
+            for label, cloud in clouds.items()
         ]
     texts = []
-    for label, row in said:
+    for label, row in labelled:
         value, ends = _cell(question, row, name)
         texts.append(f"{label} {value}".lstrip() + (f" ({ends})" if ends else ""))
 
@@ -321,15 +324,15 @@ def _forest(figure: Figure, question: Question, rows: Sequence[Row], name: str) 
         index = levels.index(row[colour]) if colour else 1
         if question.behind and row[f"{question.behind}_low"] is not None:
             plots.band(axes, Interval(*(row[f"{question.behind}_{end}"] for end in _ENDS)), line)
-        of = estimate_of(row, name)
-        scaled = of.mapped(lambda value: value / divisor) if of else None
+        estimate = estimate_of(row, name)
+        scaled = estimate.mapped(lambda value: value / divisor) if estimate else None
         plots.interval(axes, scaled, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
 
 
 def _change(figure: Figure, question: Question, rows: Sequence[Row], _: str) -> None:
     """A row for each row of the answer: its values without and with traffic, logarithmic."""
-    both = [(row, *(row[column] for column in question.axes)) for row in rows]
-    positive = [(row, off, on) for row, off, on in both if off and on and off > 0 and on > 0]
+    changes = [(row, *(row[column] for column in question.axes)) for row in rows]
+    positive = [(row, off, on) for row, off, on in changes if off and on and off > 0 and on > 0]
     axes = plots.rows_axes(figure, [_named(question, row) for row, *_ in positive], "", line=None)
     for line, (_, off, on) in enumerate(positive):
         axes.plot([off, on], [line, line], color=light("muted"), lw=1.5)
@@ -354,8 +357,8 @@ def _map(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> 
         axes.text(x, y - 0.05, ends, ha="center", va="top", fontsize="x-small")
     for key in question.axes:
         sizes = {row[key]: row[f"{key}_b"] for row in rows}
-        for place, marks in _boundaries(question, list(sizes.values()), rows[0]).items():
-            _marked(axes, ", ".join(marks), place, key == question.axes[0])
+        for position, marks in _boundaries(question, list(sizes.values()), rows[0]).items():
+            _marked(axes, ", ".join(marks), position, key == question.axes[0])
     axes.set_xticks(range(len(sides[0])), sides[0])
     axes.set_yticks(range(len(sides[1])), sides[1])
     axes.set(xlim=(-0.5, len(sides[0]) - 0.5), ylim=(-0.5, len(sides[1]) - 0.5))
@@ -363,15 +366,15 @@ def _map(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> 
     axes.set(xlabel=labels[0], ylabel=labels[1])
 
 
-def _marked(axes: Axes, text: str, place: float, across: bool) -> None:
-    """A line at a place of one side, with its text at the end."""
-    look: Any = {"fontsize": "x-small", "va": "bottom" if across else "center"}
+def _marked(axes: Axes, text: str, position: float, across: bool) -> None:
+    """A line at a position of one side, with its text at the end."""
+    style: Any = {"fontsize": "x-small", "va": "bottom" if across else "center"}
     if across:
-        axes.axvline(place, color=light("ink"), lw=1, ls="--")
-        axes.text(place, 1.0, text, ha="center", transform=axes.get_xaxis_transform(), **look)
+        axes.axvline(position, color=light("ink"), lw=1, ls="--")
+        axes.text(position, 1.0, text, ha="center", transform=axes.get_xaxis_transform(), **style)
     else:
-        axes.axhline(place, color=light("ink"), lw=1, ls="--")
-        axes.text(1.01, place, text, ha="left", transform=axes.get_yaxis_transform(), **look)
+        axes.axhline(position, color=light("ink"), lw=1, ls="--")
+        axes.text(1.01, position, text, ha="left", transform=axes.get_yaxis_transform(), **style)
 
 
 def _boundaries(
@@ -400,28 +403,28 @@ def _series(figure: Figure, question: Question, rows: Sequence[Row], name: str) 
     else:
         unit, x_axis = _scaled(question, rows, across)
 
-    def place(row: Row) -> float:
+    def abscissa(row: Row) -> float:
         return float(texts.index(row[across])) if named else row[across] / unit
 
     def height(row: Row, column: str) -> float:
         return nan if row[column] is None else row[column] / divisor
 
     axes = figure.subplots()
-    for index, (label, of) in enumerate(
+    for index, (label, group) in enumerate(
         grouped((_label(question.axes[1:], row), row) for row in rows).items()
     ):
         css = LEVEL_COLOURS[index % len(LEVEL_COLOURS)]
         shape = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
-        places, heights = [place(row) for row in of], [height(row, name) for row in of]
+        places, heights = [abscissa(row) for row in group], [height(row, name) for row in group]
         if cloud:
-            look = {"alpha": 0.7, "mew": 0, "label": label, "gid": f"points-{index}"}
-            points(axes, places, heights, css, shape, 4, **look)
-            if question.behind and of[0][question.behind] is not None:
-                line = sorted((place(row), height(row, question.behind)) for row in of)
+            style = {"alpha": 0.7, "mew": 0, "label": label, "gid": f"points-{index}"}
+            points(axes, places, heights, css, shape, 4, **style)
+            if question.behind and group[0][question.behind] is not None:
+                line = sorted((abscissa(row), height(row, question.behind)) for row in group)
                 axes.plot(*zip(*line, strict=True), color=light(css), lw=1.6)
         else:
             axes.plot(places, heights, color=light(css), marker=shape, ms=5, lw=1.4, label=label)
-            low, high = ([height(row, f"{name}_{end}") for row in of] for end in _ENDS)
+            low, high = ([height(row, f"{name}_{end}") for row in group] for end in _ENDS)
             axes.vlines(places, low, high, color=light(css), lw=2.5, alpha=0.6)
     if named:
         axes.set_xticks(range(len(texts)), texts)
@@ -437,9 +440,9 @@ def _series(figure: Figure, question: Question, rows: Sequence[Row], name: str) 
 
 #: Kind of picture -> its height in inches, and what draws it.
 _DRAWN_BY: Mapping[Plot, tuple[Callable[[Question, Sequence[Row]], float], Draw]] = {
-    "forest": (lambda of, rows: _rows_in(of, rows, 0.34), _forest),
-    "change": (lambda of, rows: _rows_in(of, rows, 0.26), _change),
-    "map": (lambda of, rows: 1.3 + 0.55 * len({row[of.axes[1]] for row in rows}), _map),
+    "forest": (lambda question, rows: _rows_in(question, rows, 0.34), _forest),
+    "change": (lambda question, rows: _rows_in(question, rows, 0.26), _change),
+    "map": (lambda question, rows: 1.3 + 0.55 * len({row[question.axes[1]] for row in rows}), _map),
     "points": (lambda *_: 3.0, _series),
     "lines": (lambda *_: 3.6, _series),
 }
