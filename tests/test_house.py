@@ -53,6 +53,7 @@ NAMED_ROOMS = [
     "bench",
     "conductor",
     "nimc.campaign",
+    "nimc.cli",
     "nimc.possible",
     "records",
     "reframe_tests",

@@ -184,19 +184,20 @@ def verify_command(runs: tuple[Path, ...], head: str | None, allowed: Path | Non
         verify_crate(run, head, allowed) if run.suffix == ".zip" else verify(run, head)
         for run in dict.fromkeys(runs)
     ]
-    lines = [line for of in verified for line in _lines(of)]
-    status = 0 if all(of.is_sound for of in verified) else 2
-    return Answer({"runs": [of.as_dict() for of in verified]}, lines, status, schema=2)
+    lines = [line for result in verified for line in _lines(result)]
+    status = 0 if all(result.is_sound for result in verified) else 2
+    return Answer({"runs": [result.as_dict() for result in verified]}, lines, status, schema=2)
 
 
-def _lines(of: Verified) -> Iterator[str]:
-    faults = sum(finding.kind != "unproven" for finding in of.findings)
+def _lines(verified: Verified) -> Iterator[str]:
+    faults = sum(finding.kind != "unproven" for finding in verified.findings)
     state = plural(faults, "fault") if faults else "no fault"
-    repeated = f"{plural(of.reread, 'figure')} re-read, {plural(of.judged, 'run')} judged again"
-    checked = f"{plural(of.samples, 'sample')}, {repeated}"
-    title = f"{of.run}: {state}; {checked}; head {of.head or 'none'}"
+    figures, judged = plural(verified.reread, "figure"), plural(verified.judged, "run")
+    repeated = f"{figures} re-read, {judged} judged again"
+    checked = f"{plural(verified.samples, 'sample')}, {repeated}"
+    title = f"{verified.run}: {state}; {checked}; head {verified.head or 'none'}"
     yield click.style(visible(title), bold=True)
-    for finding in of.findings:
+    for finding in verified.findings:
         colour = "yellow" if finding.kind == "unproven" else "red"
         yield click.style(visible(f"{finding.kind}: {finding.text}"), fg=colour)
-    yield from map(visible, of.remarks)
+    yield from map(visible, verified.remarks)

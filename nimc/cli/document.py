@@ -88,7 +88,7 @@ def _printed(parts: Iterable[str | Table | Listing], form: Form) -> str:
     if form == "text":
         return "\n".join(map(str, parts))
     tables = [part for part in parts if not isinstance(part, str)]
-    return "\n".join(written(form, of.header, of.rows) for of in tables)
+    return "\n".join(written(form, table.header, table.rows) for table in tables)
 
 
 def log(line: str) -> None:
@@ -147,8 +147,8 @@ class Listing:
         width, lines = columns(), self.lines
         headed = [Line(self.header), *lines] if lines else []
         texts = sentences(headed, width, needed=self.needed, details=self.details)
-        looks: list[dict[str, Any]] = [{"bold": True}, *({"fg": line.colour} for line in lines)]
-        shown = [click.style(text, **look) for text, look in zip(texts, looks, strict=False)]
+        styles: list[dict[str, Any]] = [{"bold": True}, *({"fg": line.colour} for line in lines)]
+        shown = [click.style(text, **style) for text, style in zip(texts, styles, strict=False)]
         more = [f"-v adds: {self.more}"] if self.more and not self.details else []
         about = [*filter(None, [self.legend]), *more] if lines else []
         noted = [prose(note, dim=True) for note in dict.fromkeys([*about, *self.notes])]
@@ -167,8 +167,8 @@ def written(form: Form, header: Sequence[str], rows: Iterable[Sequence[str]]) ->
         csv.writer(out, lineterminator="\n").writerows([map(_cell, record) for record in records])
         return out.getvalue()
     if form == "markdown":
-        escaped = [[re.sub(r"([|\\*_<`])", r"\\\1", text) for text in of] for of in records]
-        lines = [f"| {' | '.join(of)} |" for of in escaped]
+        escaped = [[re.sub(r"([|\\*_<`])", r"\\\1", text) for text in record] for record in records]
+        lines = [f"| {' | '.join(cells)} |" for cells in escaped]
         return "\n".join([lines[0], f"|{'---|' * len(header)}", *lines[1:], ""])
     return latex.tabular(records)
 

@@ -137,13 +137,13 @@ def remove(machine: str) -> None:
     reservation.remove(load_machine(machine))
 
 
-def _shown(of: Reservation) -> Answer:
-    lists = {"": of.users, "group ": of.groups, "account ": of.accounts}
+def _shown(current: Reservation) -> Answer:
+    lists = {"": current.users, "group ": current.groups, "account ": current.accounts}
     named = [f"{kind}{', '.join(names)}" for kind, names in lists.items() if names]
     users = "; ".join(named) or "everyone"
-    nodes = f"{of.nodes} ({of.node_count} nodes)"
-    text = f"{of.name}: {nodes} for {users}, {of.start} to {of.end}, {of.state}"
-    return Answer({**asdict(of), "start": str(of.start), "end": str(of.end)}, [text])
+    nodes = f"{current.nodes} ({current.node_count} nodes)"
+    text = f"{current.name}: {nodes} for {users}, {current.start} to {current.end}, {current.state}"
+    return Answer({**asdict(current), "start": str(current.start), "end": str(current.end)}, [text])
 
 
 # `nimc remedy`: what an operator installs for a remedy that needs root, and how it is reverted.
@@ -176,7 +176,7 @@ def show_remedy(name: str, given: tuple[str, ...], part: Part | None) -> Answer:
     if remedy is None:
         raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")
     chosen = values(remedy, given)
-    texts: dict[str, str] = {of: render(remedy, chosen, of) for of in PARTS}
+    texts: dict[str, str] = {file: render(remedy, chosen, file) for file in PARTS}
     shown = texts[part].removesuffix("\n") if part else _remedy_text(remedy, chosen, texts)
     return Answer({**_facts_of_remedy(remedy), "values": chosen, **texts}, [shown])
 

@@ -55,8 +55,8 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
                 made.append(path)
                 file.write(text)
     except OSError as error:
-        for of in made:
-            of.unlink()
+        for written in made:
+            written.unlink()
         raise MachineError(f"{path}: {error.strerror}") from error
     fill_in = ", ".join(to_fill_in(of_site)) or "nothing"
     partitions = ", ".join(partition.name for partition in facts.partitions)

@@ -214,13 +214,17 @@ class _Commands(click.Group):
                 return None
             ctx.fail(f"no such command '{name}'{near(name, COMMANDS)}")
         module = importlib.import_module(f"nimc.cli.{COMMANDS[name].module}")
-        found: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
-        _add_examples(found, name)
-        return found
+        subcommand: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
+        _add_examples(subcommand, name)
+        return subcommand
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, example in GROUPS.items():
-            rows = [(name, of.help) for name, of in COMMANDS.items() if of.group == title]
+            rows = [
+                (name, subcommand.help)
+                for name, subcommand in COMMANDS.items()
+                if subcommand.group == title
+            ]
             with formatter.section(f"{title}, such as '{command(*example.split())}'"):
                 formatter.write_dl(rows)
 
@@ -321,9 +325,9 @@ def _run() -> int:
         click.echo("nimc: stopped by SIGINT", err=True)
         return 130
     except click.ClickException as error:
-        said = io.StringIO()
-        error.show(file=said)
-        click.echo(_shown(said.getvalue().rstrip("\n")), err=True)
+        message = io.StringIO()
+        error.show(file=message)
+        click.echo(_shown(message.getvalue().rstrip("\n")), err=True)
         return 2
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 3 if stop.code else 0

@@ -59,7 +59,7 @@ def predict_command(
     model = load_model(platform, model_path)
     nodes = sorted({node for node, _ in placements(model)})
     chosen = ([node] if node is not None else nodes for node in (comp_node, comm_node))
-    predictions = [predict(model, *at) for at in product(*chosen)]
+    predictions = [predict(model, *pair) for pair in product(*chosen)]
     text = "\n\n".join(page.prediction_table(model, p) for p in predictions)
     return Answer(page.predictions_document(model, predictions), [_plain(text)], schema=3)
 

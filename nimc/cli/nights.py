@@ -184,7 +184,10 @@ def pages(folders: tuple[Path, ...], output: Path | None) -> Answer:
     nights = grouped((night.machine, _page_night(night)) for night in summaries)
     page = write_pages(output, histories, nights)
     states = [state_of(history, nights.get(history.machine, ())) for history in histories]
-    lines = [f"{of['machine']}: {of['state']}; {plural(of['nights'], 'night')}" for of in states]
+    lines = [
+        f"{state['machine']}: {state['state']}; {plural(state['nights'], 'night')}"
+        for state in states
+    ]
     document = {"page": str(page), "machines": states}
     return Answer(document, map(visible, [*lines, f"page: {page}"]))
 

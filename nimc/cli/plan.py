@@ -61,9 +61,9 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     every_scale = list(scales(request.campaign, request.machine))
     planned = request.plan(able.cannot)
     spreads = last_spreads(results, machine)
-    # Verdicts hold over all that is asked, whether it can run or not.
-    asked = request.plan() if able.cannot else planned
-    reached = reach(asked, request.campaign, spreads)
+    # Verdicts hold over all cases requested, whether it can run or not.
+    whole_plan = request.plan() if able.cannot else planned
+    reached = reach(whole_plan, request.campaign, spreads)
     reached = [row for row in reached if row.case not in able.cannot]
     long = [*able.doubts, *too_long(planned, request.time_limit_s), *warnings(reached)]
     long += short_write_warnings(every_scale)

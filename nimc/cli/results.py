@@ -173,7 +173,8 @@ def _effect(row: Result) -> Line:
         f"{plural(row.pairs, 'pair')}{rejected}",
     ]
     spreads = [
-        NONE if of is None else f"{of * 100:.1f} %" for of in (row.off_spread, row.on_spread)
+        NONE if spread is None else f"{spread * 100:.1f} %"
+        for spread in (row.off_spread, row.on_spread)
     ]
     details = [
         f"standard deviation of runs: {' -> '.join(spreads)}",
@@ -190,10 +191,10 @@ def _cost(row: Result) -> str:
     return f"{row.cost.value:.1f} [{row.cost.low:.1f}, {row.cost.high:.1f}]"
 
 
-def _price(of: Contrast) -> Line:
-    kind, pairs = f"{of.kind} against {of.against}", plural(of.pairs, "pair")
-    parts = [f"{of.case} {of.treatment}", bracketed(of.ratio), kind, pairs]
-    return Line(parts, [f"baseline repeated: {ends(of.noise_floor)}"])
+def _price(contrast: Contrast) -> Line:
+    kind, pairs = f"{contrast.kind} against {contrast.against}", plural(contrast.pairs, "pair")
+    parts = [f"{contrast.case} {contrast.treatment}", bracketed(contrast.ratio), kind, pairs]
+    return Line(parts, [f"baseline repeated: {ends(contrast.noise_floor)}"])
 
 
 def _notes(rows: Sequence[Result]) -> list[str]:
@@ -263,11 +264,11 @@ def compare_command(
     With one night on a side, no change is named.
     """
     references, runs = _sides(references, runs)
-    reference, this = (
+    reference, current = (
         [load_run(path, force=force) for path in side] for side in (references, runs)
     )
     results, _ = read_results({run.absolute().parent for run in (*references, *runs)})
-    compared = compare_sides(reference, this, nights_of(results))
+    compared = compare_sides(reference, current, nights_of(results))
     if fail and compared.too_few_nights:
         raise InputError(f"--fail: {compared.too_few_nights} Give the reference's with --reference")
     page = write_page(output, compared) if output else None
@@ -324,19 +325,22 @@ def _comparison(row: Comparison) -> Line:
     treatment = "" if row.arm in ("on", "off") else f" {row.arm}"
     unit = "" if row.metric == "slowdown" else row.unit
     divisor, scaled = scale(row.reference.value if row.reference else None, unit)
-    both = [number(of.value / divisor, 3) if of else NONE for of in (row.reference, row.this)]
+    sides = [
+        number(estimate.value / divisor, 3) if estimate else NONE
+        for estimate in (row.reference, row.this)
+    ]
     nights = {"reference": row.reference_nights, "this": row.this_nights}
     parts = [
         f"{row.case}{treatment} {METRICS[row.metric]}",
         bracketed(row.ratio),
         row.text,
-        f"{' -> '.join(both)} {scaled}".rstrip(),
+        f"{' -> '.join(sides)} {scaled}".rstrip(),
         "" if row.p_adjusted is None else f"p {row.p_adjusted:.2g}",
     ]
     details = [
-        f"{name}: {', '.join(quantity(night, unit, 3).rstrip() for night in of)}"
-        for name, of in nights.items()
-        if of
+        f"{name}: {', '.join(quantity(night, unit, 3).rstrip() for night in values)}"
+        for name, values in nights.items()
+        if values
     ]
     return Line(parts, details)
 
@@ -376,7 +380,7 @@ def advise_command(
     """
     loaded = [load_run(path, force=force) for path in dict.fromkeys(runs)]
     of_machine = grouped((run.header.machine, run) for run in loaded)
-    of_all = {machine: advise(of, traffic_share) for machine, of in of_machine.items()}
+    of_all = {machine: advise(group, traffic_share) for machine, group in of_machine.items()}
     documents = [advice.as_dict() for advice in of_all.values()]
     faults = {str(run.path): run.integrity.faults for run in loaded if run.integrity.faults}
     parts: list[str | Listing] = []
@@ -404,16 +408,16 @@ def _advice(advice: Advice, *, details: bool) -> Listing:
 def _remedy(row: Remedy) -> Line:
     traffic = "" if row["traffic"] == "on" else f" under {row['traffic']}"
     marks = [*([] if row["paired"] else ["unpaired"]), *(["emulated"] if row["emulated"] else [])]
-    of = {name: estimate_of(row, name) for name in ("net", "price", "gain", "written")}
-    shown = {name: bracketed(estimate) for name, estimate in of.items()}
-    both = ((name, of[name]) for name in ("price", "gain"))
+    estimates = {name: estimate_of(row, name) for name in ("net", "price", "gain", "written")}
+    shown = {name: bracketed(estimate) for name, estimate in estimates.items()}
+    price_and_gain = ((name, estimates[name]) for name in ("price", "gain"))
     low, high = (row[f"next_allocation_{end}"] for end in ("low", "high"))
     following = None if low is None else Interval(low, high)
     parts = [
         f"{row['case']} {row['remedy']}{traffic}",
         shown["net"],
         ", ".join([row["standing"], *marks]),
-        " ".join(f"{name} {estimate.value:.2f}" for name, estimate in both if estimate),
+        " ".join(f"{name} {estimate.value:.2f}" for name, estimate in price_and_gain if estimate),
     ]
     details = [
         f"price: {shown['price']}; gain: {shown['gain']}",
@@ -435,6 +439,6 @@ def _sweep(row: Mapping[str, Any]) -> list[str]:
     value, low, high = (number(figure, 3) for figure in figures)
     text = f"{begin}: lost per byte written {value} [{low}, {high}] {unit}"
     if row["reserved"] is not None:
-        at = where(row, "crossover_b_s", "B/s")
-        text += f"; equals the price of reserved_cores={row['reserved']:g}: {at}"
+        crossover = where(row, "crossover_b_s", "B/s")
+        text += f"; equals the price of reserved_cores={row['reserved']:g}: {crossover}"
     return [text]

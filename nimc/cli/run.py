@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def _look(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> int | None:
     """So many pairs, if verdicts are reached at them. Raises InputError."""
-    allowed = [look.pairs for look in looks(MOST_PAIRS)]
+    allowed = [interim.pairs for interim in looks(MOST_PAIRS)]
     if pairs is not None and pairs not in allowed:
         first = ", ".join(map(str, allowed[:9]))
         raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {first}, ...")

@@ -55,13 +55,17 @@ def _simulated(
         raise InputError(f"--worst: {worst:g} found; allowed: a number from 1")
     rows = []
     for part in ranks.split(","):
-        of = Application(units.count(part, "--ranks"), ranks_per_node, STEPS, STEP_S)
-        count = _writers(writers, of.ranks)
-        if count > of.nodes:
-            raise InputError(f"--writers: {count} on {of.nodes} nodes; allowed: one a node at most")
-        on_s = run_s(of, count, worst)
-        size = {"ranks": of.ranks, "nodes": of.nodes, "writers": count}
-        rows.append({**size, "slowdown": on_s / of.off_s, "on_s": on_s, "off_s": of.off_s})
+        application = Application(units.count(part, "--ranks"), ranks_per_node, STEPS, STEP_S)
+        count = _writers(writers, application.ranks)
+        if count > application.nodes:
+            raise InputError(
+                f"--writers: {count} on {application.nodes} nodes; allowed: one a node at most"
+            )
+        on_s = run_s(application, count, worst)
+        size = {"ranks": application.ranks, "nodes": application.nodes, "writers": count}
+        rows.append(
+            {**size, "slowdown": on_s / application.off_s, "on_s": on_s, "off_s": application.off_s}
+        )
     model = {
         "worst_rank_slowdown": worst,
         "ranks_per_node": ranks_per_node,

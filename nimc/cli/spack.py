@@ -38,11 +38,11 @@ def spack_command() -> None:
     """
 
 
-def _place(machine: str) -> SpackLayout:
+def _spack_layout(machine: str) -> SpackLayout:
     """Where the files of a machine are. Raises InputError for one that there is not."""
-    place = layout(machine)
+    spack_layout = layout(machine)
     require_known(machine)
-    return place
+    return spack_layout
 
 
 def _say(text: str) -> None:
@@ -67,17 +67,20 @@ def setup(
     machine: str, packages: Path | None, machine_file: Path | None, mirror: str | None
 ) -> Answer:
     """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
-    place = _place(machine)
-    settings = set_up(place, packages, machine_file, mirror, _say)
+    spack_layout = _spack_layout(machine)
+    settings = set_up(spack_layout, packages, machine_file, mirror, _say)
     note = "" if settings.pinned else " (not the pinned version)"
-    there = compilers(place, settings)
-    names = {name: [LANGUAGES[key][0] for key in programs] for name, programs in there.items()}
+    programs_by_compiler = compilers(spack_layout, settings)
+    names = {
+        name: [LANGUAGES[key][0] for key in programs]
+        for name, programs in programs_by_compiler.items()
+    }
     listed = ", ".join(f"{name} ({', '.join(languages)})" for name, languages in names.items())
-    lines = [f"Spack {settings.version}{note} in {settings.spack}", f"files in {place.root}"]
+    lines = [f"Spack {settings.version}{note} in {settings.spack}", f"files in {spack_layout.root}"]
     lines.append(f"compilers: {listed or 'none'}")
-    if lack := without_compiler(there, machine):
+    if lack := without_compiler(programs_by_compiler, machine):
         lines.append(": ".join(lack))
-    document = {"root": str(place.root), **asdict(settings), "compilers": names}
+    document = {"root": str(spack_layout.root), **asdict(settings), "compilers": names}
     return Answer(document, map(wrapped, lines))
 
 
@@ -90,9 +93,9 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
     """Build environments; those that are up to date are skipped."""
     if not stacks:
         raise InputError(f"STACK: name at least one of {', '.join(known_environments())}")
-    place = _place(machine)
-    settings = load(place)
-    return _built([build_environment(place, settings, name, jobs, _say) for name in stacks])
+    spack_layout = _spack_layout(machine)
+    settings = load(spack_layout)
+    return _built([build_environment(spack_layout, settings, name, jobs, _say) for name in stacks])
 
 
 @spack_command.command()
@@ -103,10 +106,12 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
 @answers()
 def info(stacks: tuple[str, ...], machine: str) -> Answer:
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
-    place = _place(machine)
+    spack_layout = _spack_layout(machine)
     for name in stacks:
         text_of(name)  # raises for one that there is not
-    return _built([one for name in stacks or stored(place) if (one := read(place, name))])
+    return _built(
+        [one for name in stacks or stored(spack_layout) if (one := read(spack_layout, name))]
+    )
 
 
 def _built(built: list[Built]) -> Answer:
