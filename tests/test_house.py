@@ -47,6 +47,7 @@ NAMED_ROOMS = [
     "analysis.pages",
     "analysis.questions",
     "analysis.remedies",
+    "analysis.report",
     "analysis.samples",
     "analysis.statistics",
     "analysis.subjects",

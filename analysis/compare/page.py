@@ -55,7 +55,7 @@ def ratios_plot(rows: Sequence[Comparison], name: str) -> Markup:
             plots.interval(
                 axes, row.ratio, line, "bad" if row.verdict == "not comparable" else THIS
             )
-        values = plots.said(zip(labels, (row.ratio for row in rows), strict=True))
+        values = plots.estimates_text(zip(labels, (row.ratio for row in rows), strict=True))
         return plots.themed_svg(figure, name, f"This side / reference: {values}")
 
 

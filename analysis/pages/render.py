@@ -206,7 +206,7 @@ def _slowdown_figures(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
             axes = plots.rows_axes(figure, labels, "slowdown")
             for line, (row, estimate) in enumerate(zip(machines, estimates, strict=True)):
                 plots.interval(axes, estimate, line, "spin" if row["emulated"] else "on")
-            alt = f"Slowdown of {name}: {plots.said(zip(labels, estimates, strict=True))}"
+            alt = f"Slowdown of {name}: {plots.estimates_text(zip(labels, estimates, strict=True))}"
             yield name, plots.themed_svg(figure, f"m{number}", alt)
 
 

@@ -164,8 +164,10 @@ class RunData:
         with suppress(InputError, OSError):
             for other in run_folders(self.path.absolute().parent):
                 with suppress(InputError, OSError):
-                    this, beside = self.header, load_header(other)
-                    earlier += beside.digest == this.digest and beside.started_s < this.started_s
+                    header, beside = self.header, load_header(other)
+                    earlier += (
+                        beside.digest == header.digest and beside.started_s < header.started_s
+                    )
         return earlier
 
     def document(self) -> dict[str, Any]:

@@ -26,8 +26,8 @@ def facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """
     rows = _flat(record, "")
     unknown = [label for label, text in rows if text is None]
-    told = [(label, text) for label, text in rows if text is not None]
-    return [*told, ("not known", ", ".join(unknown))] if unknown else told
+    known = [(label, text) for label, text in rows if text is not None]
+    return [*known, ("not known", ", ".join(unknown))] if unknown else known
 
 
 def _flat(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | None]]:
@@ -40,9 +40,9 @@ def _flat(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | None]
             rows += _flat({f"{k}{unit}": v for k, v in value.items()}, within)
         elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
             for index, item in enumerate(value):
-                of = dict(item) if isinstance(item, Mapping) else {"": item}
-                name = of.pop("name", of.pop("number", index))
-                rows += _flat(of, f"{_label(prefix, key)} {name}")
+                entry = dict(item) if isinstance(item, Mapping) else {"": item}
+                name = entry.pop("name", entry.pop("number", index))
+                rows += _flat(entry, f"{_label(prefix, key)} {name}")
         else:
             rows.append(_fact(prefix, key, value))
     return rows

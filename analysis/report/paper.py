@@ -100,16 +100,16 @@ def _tables(view: View) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]
     if effects := view.data.shown:
         rows: list[Sequence[str]] = [_EFFECTS, *map(_effect, effects)]
         yield f"Slowdown by workload. {_LEGEND}", view.emulated, rows
-    for section in (section for of in view.sections.values() for section in of):
-        of = section.view
-        if getattr(of, "rows", None) and getattr(of, "headings", None):
-            cells = [[_text(*cell) for cell in row] for row in of.rows]
-            yield section.declared.title, of.emulated, [of.headings, *cells]
+    for section in (section for sections in view.sections.values() for section in sections):
+        table = section.view
+        if getattr(table, "rows", None) and getattr(table, "headings", None):
+            cells = [[_text(*cell) for cell in row] for row in table.rows]
+            yield section.declared.title, table.emulated, [table.headings, *cells]
 
 
 def _effect(row: Result) -> Sequence[str]:
     off, on = fom(row.off_median, row), fom(row.on_median, row)
-    intervals = [ends(of) for of in (row.noise_floor, row.control)]
+    intervals = [ends(interval) for interval in (row.noise_floor, row.control)]
     return [
         named(row),
         off,

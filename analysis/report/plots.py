@@ -345,7 +345,11 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
         axes.margins(x=0.06)
         return hover
 
-    texts = "; ".join(f"{of} {number(medians[of])}" for of in treatments if of in medians)
+    texts = "; ".join(
+        f"{treatment} {number(medians[treatment])}"
+        for treatment in treatments
+        if treatment in medians
+    )
     return Picture(
         name,
         f"Every sample in {scaled}, by treatment. Medians: {texts}",
@@ -390,22 +394,22 @@ def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | No
     return axes
 
 
-def interval(axes: Axes, of: Estimate | None, y: float, name: str, shape: str = "|") -> None:
+def interval(axes: Axes, estimate: Estimate | None, y: float, name: str, shape: str = "|") -> None:
     """A bar in the colour of `name`, and the estimate on it; nothing without one."""
-    if of:
-        _bar(axes, of, y, light(name), 3)
-        look: dict[str, Any] = {"ms": 6, "color": light(name)}
+    if estimate:
+        _bar(axes, estimate, y, light(name), 3)
+        style: dict[str, Any] = {"ms": 6, "color": light(name)}
         if shape == "|":
-            look = {"ms": 11, "mew": 2.5, "color": light("ink")}
-        axes.plot(of.value, y, marker=shape, zorder=3, **look)
+            style = {"ms": 11, "mew": 2.5, "color": light("ink")}
+        axes.plot(estimate.value, y, marker=shape, zorder=3, **style)
 
 
-def said(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
+def estimates_text(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
     """Estimates with their intervals by name, for readers who do not see the figure."""
     return "; ".join(
-        f"{name} {of.value:.3f} ({of.low:.3f} to {of.high:.3f})".replace("\n", " ")
-        for name, of in estimates
-        if of is not None
+        f"{name} {ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})".replace("\n", " ")
+        for name, ratio in estimates
+        if ratio is not None
     )
 
 
@@ -426,8 +430,8 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs"
             of_arm = pairs.filter(pl.col("arm") == row.arm)
             ratios = of_arm["ratio"].to_numpy()
             across = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
-            look = {"alpha": 0.7, "mew": 0, "rasterized": raster, "gid": f"pairs-{line}"}
-            points(axes, ratios, across, row.arm, marker(row.arm), 4.4, **look)
+            style = {"alpha": 0.7, "mew": 0, "rasterized": raster, "gid": f"pairs-{line}"}
+            points(axes, ratios, across, row.arm, marker(row.arm), 4.4, **style)
             if not raster:
                 hover[f"pairs-{line}"] = [
                     f"block {block}, pair {pair}: {ratio:.3f}"
@@ -436,7 +440,7 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs"
             interval(axes, row.slowdown, line - 0.27, row.arm)
         return hover
 
-    estimates = said((row.arm, row.slowdown) for row in rows)
+    estimates = estimates_text((row.arm, row.slowdown) for row in rows)
     return Picture(
         name,
         f"Slowdown of every pair. Estimates: {estimates}",
@@ -475,12 +479,12 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
             axes.text(
                 1.02, line, bracketed(row.slowdown), va="center", size="small", transform=beside
             )
-        look: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
+        style: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
         if others:
-            axes.plot(*zip(*others, strict=True), "D", gid="published", **look)
+            axes.plot(*zip(*others, strict=True), "D", gid="published", **style)
         return {}
 
-    title = said((label, row.slowdown) for label, row in zip(labels, rows, strict=True))
+    title = estimates_text((label, row.slowdown) for label, row in zip(labels, rows, strict=True))
     texts = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in others)
     title += f". Published: {texts}" if others else ""
     caption = "Slowdown of the typical run under writes, with its interval of 95 %. "
@@ -493,31 +497,33 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
     return Picture(name, title, caption, 0.7 + 0.42 * len(rows), draw)
 
 
-def band(axes: Axes, of: Interval | None, line: int) -> None:
+def band(axes: Axes, repetition: Interval | None, line: int) -> None:
     """The repeatability of a row's baseline, behind its interval."""
-    if of:
-        _bar(axes, of, line, light(_floor(of)), 12)
+    if repetition:
+        _bar(axes, repetition, line, light(_floor(repetition)), 12)
 
 
-def _floor(of: Interval) -> str:
+def _floor(repetition: Interval) -> str:
     """The colour of a baseline's repeatability: another if its repetition lies off 1."""
-    return "band" if steady(of) else "unsteady"
+    return "band" if steady(repetition) else "unsteady"
 
 
-def steady(of: Interval | None) -> bool:
+def steady(repetition: Interval | None) -> bool:
     """Whether a baseline repeats itself: the interval of its repetition holds 1."""
-    return of is None or of.low <= 1 <= of.high
+    return repetition is None or repetition.low <= 1 <= repetition.high
 
 
-def points(axes: Axes, x: Any, y: Any, name: str, shape: str, size: float, **look: Any) -> None:
+def points(axes: Axes, x: Any, y: Any, name: str, shape: str, size: float, **style: Any) -> None:
     """Points in the colour of `name`: small ones if there are many, pixels if very many."""
-    look |= {"ls": "none", "marker": "," if len(x) > PIXELS_ABOVE else shape}
-    axes.plot(x, y, color=light(name), ms=size if len(x) < 200 else 0.42 * size, **look)
+    style |= {"ls": "none", "marker": "," if len(x) > PIXELS_ABOVE else shape}
+    axes.plot(x, y, color=light(name), ms=size if len(x) < 200 else 0.42 * size, **style)
 
 
-def _bar(axes: Axes, of: Estimate | Interval | None, y: float, colour: str, width: float) -> None:
-    if of:
-        axes.plot([of.low, of.high], [y, y], color=colour, lw=width, solid_capstyle="butt")
+def _bar(
+    axes: Axes, bounds: Estimate | Interval | None, y: float, colour: str, width: float
+) -> None:
+    if bounds:
+        axes.plot([bounds.low, bounds.high], [y, y], color=colour, lw=width, solid_capstyle="butt")
 
 
 def _rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
@@ -529,9 +535,9 @@ def _rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
     axes.grid(axis="x")
 
 
-def finish(axes: Axes, x: str, y: str, **look: Any) -> None:
-    """Labels and horizontal grid lines, once all is drawn; `look` as of `Axes.set`."""
-    axes.set(xlabel=x, ylabel=y, **look)
+def finish(axes: Axes, x: str, y: str, **settings: Any) -> None:
+    """Labels and horizontal grid lines, once all is drawn; `settings` as of `Axes.set`."""
+    axes.set(xlabel=x, ylabel=y, **settings)
     axes.grid(axis="y")
 
 

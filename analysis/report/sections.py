@@ -64,12 +64,12 @@ class Shown:
     view: object
 
 
-def shown(part: Part, of: object, anchor: str = "") -> list[Shown]:
+def shown(part: Part, subject: object, anchor: str = "") -> list[Shown]:
     """The sections of a part of the page that apply to a run, to a case, or to all runs."""
     sections = []
     for section in _declared():
         name = f"{anchor}{section.name}"
-        if section.part == part and (view := section.view(of, name)) is not None:
+        if section.part == part and (view := section.view(subject, name)) is not None:
             sections.append(Shown(section, name, view))
     return sections
 
@@ -85,6 +85,8 @@ def data_files(runs: Sequence[RunData]) -> Files:
 @cache
 def _declared() -> list[Section]:
     package = import_module(SUBJECTS)
-    modules = (import_module(f"{SUBJECTS}.{of.name}") for of in iter_modules(package.__path__))
+    modules = (
+        import_module(f"{SUBJECTS}.{module.name}") for module in iter_modules(package.__path__)
+    )
     sections = [section for module in modules for section in getattr(module, "SECTIONS", ())]
     return sorted(sections, key=lambda section: section.place)

@@ -48,29 +48,29 @@ def summary(run: RunData, shell: Shell | None = None) -> list[str]:
 
 def _measured(run: RunData) -> str:
     header, samples, earlier = run.header, run.samples, run.earlier()
-    lacking = unmeasured(run.results, header)
-    cases = [case for case in samples["case"].unique(maintain_order=True) if case not in lacking]
+    missing = unmeasured(run.results, header)
+    cases = [case for case in samples["case"].unique(maintain_order=True) if case not in missing]
     nodes = {name for names in samples["nodes"].unique() for name in str(names).split(",")}
     rejected = samples.filter(status="rejected").height
     end = "; the run is not finished" if run.ended_s is None else f" to {utc(run.ended_s)}"
     warned = dict.fromkeys(
         row.case
         for row in run.results
-        if row.case not in lacking and _DOUBTS & {*map(remedy_of, row.notes)}
+        if row.case not in missing and _DOUBTS & {*map(remedy_of, row.notes)}
     )
-    said = (
+    text = (
         f"Measured: {some(cases, _NAMED) or 'nothing'} on {plural(len(nodes), 'node')} of "
         f"{header.machine}, {plural(samples.height, 'run')}, {rejected or 'none'} rejected, from "
         f"{utc(header.started_s)}{end}."
     )
-    if lacking:
-        said += f" Not measured: {some(lacking, _NAMED)}."
+    if missing:
+        text += f" Not measured: {some(missing, _NAMED)}."
     if warned:
-        said += f" Rejected runs put {some(warned, _NAMED)} in doubt: see the warnings below."
+        text += f" Rejected runs put {some(warned, _NAMED)} in doubt: see the warnings below."
     if earlier:
         runs = plural(earlier, "earlier run")
-        said += f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
-    return said
+        text += f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
+    return text
 
 
 def _lost(effects: Sequence[Result]) -> str:
@@ -120,13 +120,13 @@ def headline(effects: Sequence[Result]) -> str:
     chosen = slower or [row for row in shown if row.verdict in _BY_CORES] or shown
     begin, said_of = _begin(chosen)
     rows = sorted(chosen, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
-    said = [
+    texts = [
         f"{named(row)} takes {bracketed(row.slowdown, row.next)} times as long"
         f"{'' if row.verdict in said_of else f' ({row.verdict})'}"
         for row in rows[:_HEADED]
     ]
     more = [f"{len(rows) - _HEADED} more below"] if len(rows) > _HEADED else []
-    return f"{_unsteady(rows)}{begin}: {', '.join([*said, *more])}."
+    return f"{_unsteady(rows)}{begin}: {', '.join([*texts, *more])}."
 
 
 def _unsteady(rows: Sequence[Result]) -> str:
@@ -153,18 +153,18 @@ _BY_CORES = {Verdict.NO_CONTROL, Verdict.NOT_ABOVE_CONTROL}
 def _begin(rows: Sequence[Result]) -> tuple[str, set[Verdict]]:
     """How the headline of these rows begins, and the verdicts that these words stand for."""
     traffic = " and ".join(dict.fromkeys(kind(row.direction)[0] for row in rows))
-    found = {row.verdict for row in rows}
-    if found == {Verdict.CONTENTION}:
-        return f"Memory contention under network {traffic}", found
-    if all(verdict.is_loss for verdict in found):
-        return f"Slower under network {traffic}", found - {Verdict.CONTENTION}
-    if found == {Verdict.NO_EFFECT}:
-        return f"No effect of network {traffic}", found
-    if found == {Verdict.SPEED_UP}:
-        return f"Faster under network {traffic}", found
-    if found <= _BY_CORES:
+    verdicts = {row.verdict for row in rows}
+    if verdicts == {Verdict.CONTENTION}:
+        return f"Memory contention under network {traffic}", verdicts
+    if all(verdict.is_loss for verdict in verdicts):
+        return f"Slower under network {traffic}", verdicts - {Verdict.CONTENTION}
+    if verdicts == {Verdict.NO_EFFECT}:
+        return f"No effect of network {traffic}", verdicts
+    if verdicts == {Verdict.SPEED_UP}:
+        return f"Faster under network {traffic}", verdicts
+    if verdicts <= _BY_CORES:
         return "Slower, but lost cores may explain it", set()
-    if all(verdict.is_not_compared for verdict in found):
+    if all(verdict.is_not_compared for verdict in verdicts):
         return "No verdict yet", set()
     return "No slowdown is shown", set()
 
@@ -193,9 +193,9 @@ def next_step(
     if header.reproduces and header.finished_s is not None:
         return f"Next: nothing; it has repeated the pairs of {header.reproduces.run}."
     effects = [row for row in rows if row.role == "effect"]
-    of = {row.verdict: row for row in reversed(effects)}
+    row_of = {row.verdict: row for row in reversed(effects)}
     for verdict in SENTENCES:
-        row = of.get(verdict)
+        row = row_of.get(verdict)
         if row is not None and (do := _do(row, effects, pair_s)):
             advice = do.format(
                 fresh=commands.again("--fresh"),
@@ -221,7 +221,7 @@ def _do(row: Result, effects: Sequence[Result], pair_s: Mapping[str, float]) -> 
         return f"{do}; {pairs_text(row, enough)}{taken}, fewer if the machine is quieter"
     if verdict is Verdict.SLOWER and Note.UNPROVEN.remedy in map(remedy_of, row.notes):
         return f"prove the writes: {Note.UNPROVEN.remedy}"
-    if verdict is Verdict.CONTENTION and any(_is_remedy(each) for each in effects):
+    if verdict is Verdict.CONTENTION and any(_is_remedy(effect) for effect in effects):
         return WEIGH
     return do
 
@@ -247,7 +247,9 @@ def _more(
     measured = max((row.pairs for row in rows), default=0)
     pairs = next_look(max(had + 1, measured, header.most_pairs))
     undecided = {row.case: row.pairs for row in rows if row.verdict.needs_pairs}
-    takes_s = sum((pairs - of) * pair_s.get(case, 0.0) for case, of in undecided.items())
+    takes_s = sum(
+        (pairs - row_pairs) * pair_s.get(case, 0.0) for case, row_pairs in undecided.items()
+    )
     about = f", about {spent(takes_s)}" if takes_s else ""
     return f"`{commands.again('--pairs', str(pairs))}`{about}"
 
@@ -259,16 +261,18 @@ def disturbance(samples: pl.DataFrame, threads: Sequence[object]) -> str:
     """
     counted = samples.filter(status="counts")
     usual = AcceptanceLimits()
-    said = []
+    causes = []
     foreign, steal = (counted[name].drop_nulls() for name in ("foreign_cpus", "steal_share"))
     if len(foreign) and median(foreign) > (usual.foreign_cpus or 0):
         total = f"of {threads[0]} " if len(set(threads)) == 1 and threads[0] else ""
-        said.append(
+        causes.append(
             f"other programs kept {median(foreign):.1f} {total}hardware threads busy in the median"
             f" run, {max(foreign):.1f} at most"
         )
     if len(steal) and median(steal) > (usual.steal_share or 0):
-        said.append(
+        causes.append(
             f"the hypervisor took {median(steal):.1%} of the processor time in the median run"
         )
-    return f"Disturbed: {' and '.join(said)}; this campaign rejects no run for it." if said else ""
+    return (
+        f"Disturbed: {' and '.join(causes)}; this campaign rejects no run for it." if causes else ""
+    )

@@ -76,7 +76,7 @@ def _column(kind: Any) -> pl.DataType | type[pl.DataType]:
         return _column(inner[0])
     if is_dataclass(kind):
         hints = get_type_hints(kind)
-        return pl.Struct({of.name: _column(hints[of.name]) for of in fields(kind)})
+        return pl.Struct({field.name: _column(hints[field.name]) for field in fields(kind)})
     plain = {bool: pl.Boolean(), int: pl.Int64(), float: pl.Float64()}
     return plain.get(kind, pl.String())
 
@@ -132,8 +132,8 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
 def _of_result(row: Result, treated: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any]:
     named: dict[str, Any] = {"verdict": str(row.verdict), "factors": _named(row.factors)}
     for side, arm in (("off", row.baseline), ("on", row.arm)):
-        of = treated.get((row.case, arm), {})
-        named |= {f"{side}{end}": of.get(f"fom{end}") for end in ("_low", "_high")}
+        treatment = treated.get((row.case, arm), {})
+        named |= {f"{side}{end}": treatment.get(f"fom{end}") for end in ("_low", "_high")}
     return {key: value for key, value in flat(row).items() if key in COLUMNS} | named
 
 
@@ -160,11 +160,11 @@ def _of_treatment(part: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _named(of: Mapping[str, Any]) -> list[dict[str, str]]:
+def _named(values: Mapping[str, Any]) -> list[dict[str, str]]:
     """Text stays as it is; other values are JSON."""
     return [
         {"name": name, "value": value if isinstance(value, str) else json.dumps(value)}
-        for name, value in of.items()
+        for name, value in values.items()
     ]
 
 
@@ -196,7 +196,7 @@ def _of_program(record: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(compilers, list):
             facts["compilers"] = ", ".join(map(str, compilers))
         facts["images"] = " ".join(
-            f"{at} {of}" for at, of in mapping(program.get("images")).items()
+            f"{image} {digest}" for image, digest in mapping(program.get("images")).items()
         )
         texts = {f"{name} {key}": str(value) for key, value in facts.items() if value}
     if isinstance(modules, list) and modules:

@@ -20,13 +20,13 @@ from records.units import SECONDS
 DASH = "\u2013"
 
 
-def ratio(of: Estimate | None, following: Interval | None = None) -> dict[str, str]:
+def ratio(estimate: Estimate | None, following: Interval | None = None) -> dict[str, str]:
     """A ratio and its interval, for templates; that of the `following` allocation leads."""
-    if of is None:
+    if estimate is None:
         return {"value": DASH, "interval": "", "beside": ""}
-    shown = ends(following or of).replace("-", DASH)
-    measured = f"these: {ends(of).replace('-', DASH)}" if following else ""
-    return {"value": f"{of.value:.3f}", "interval": shown, "beside": measured}
+    shown = ends(following or estimate).replace("-", DASH)
+    measured = f"these: {ends(estimate).replace('-', DASH)}" if following else ""
+    return {"value": f"{estimate.value:.3f}", "interval": shown, "beside": measured}
 
 
 def fom(value: float | None, row: Result) -> str:
