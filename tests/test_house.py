@@ -55,6 +55,7 @@ NAMED_ROOMS = [
     "conductor",
     "nimc.campaign",
     "nimc.cli",
+    "nimc.cluster",
     "nimc.possible",
     "records",
     "reframe_tests",

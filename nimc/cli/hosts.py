@@ -54,10 +54,10 @@ def doctor_command(
         options.useless_without("--in-job", "--wait", "--results")
     of_nodes: list[Finding] = []
     if in_job:
-        from nimc.cluster.in_job import findings, look  # loads what runs a campaign
+        from nimc.cluster.in_job import findings, look_at_nodes  # loads what runs a campaign
 
         with exit_when_stopped():
-            looked = look(machine, results, wait_s, log, writes=True)
+            looked = look_at_nodes(machine, results, wait_s, log, writes=True)
         of_nodes = [*findings(looked, load_machine(machine))]
     diagnosis = examine(machine, of_nodes)
     shown = visible(text(diagnosis, verbose=verbose))

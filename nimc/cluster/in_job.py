@@ -76,7 +76,7 @@ class JobLook:
         return f"job {self.job}: target {target}, origins {', '.join(origins) or 'none'}"
 
 
-def look(
+def look_at_nodes(
     name: str,
     results: Path,
     wait_s: float,
@@ -91,7 +91,7 @@ def look(
     and the folder are gone. Raises InputError for a machine without Slurm, MachineError if Slurm
     does not answer, Stopped after a signal.
     """
-    site, place = load_machine(name, root), job_place(name, "--in-job", root)
+    site, destination = load_machine(name, root), job_place(name, "--in-job", root)
     processes.become_subreaper()
     make_named_folder(results)
     with (
@@ -110,7 +110,7 @@ def look(
             return any(folder.glob("[0-9]*.json"))
 
         words = _check(site, folder, wait_s, plan)
-        status, waits = run_job(place, words, folder, tell, interrupts, answered)
+        status, waits = run_job(destination, words, folder, tell, interrupts, answered)
         return replace(collected(folder, status), limit=parse.limit_in(waits))
 
 
@@ -129,16 +129,19 @@ def job_place(name: str, option: str, root: Path = ROOT) -> JobPlace:
     site, config = load_machine(name, root), root / "configs" / f"{name}.py"
     settings = settings_of(config)
     targets = target_partitions(settings.partitions, site.partition)
-    part = next((of for of in targets if of.get("scheduler") in options.SCHEDULERS), None)
+    part = next(
+        (candidate for candidate in targets if candidate.get("scheduler") in options.SCHEDULERS),
+        None,
+    )
     if part is None:
         none = "no partition of Slurm for the targets; allowed: machines whose jobs Slurm starts"
         raise InputError(f"{option}: configs/{name}.py: {settings.fault or none}")
     places = places_of(settings, [part], name)
     if not places:  # ReFrame's schema allows a partition without
-        there = ", ".join(str(environ["name"]) for environ in settings.environs) or "none"
+        defined = ", ".join(str(environ["name"]) for environ in settings.environs) or "none"
         raise InputError(
             f"{config}:{line_of(config, part['name'])}: environs: none of partition {part['name']}"
-            f" is defined; allowed: names of the file's environments: {there}"
+            f" is defined; allowed: names of the file's environments: {defined}"
         )
     os.environ.update(settings.environment)  # as ReFrame, which runs the file (SLURM_CONF)
     environment = f"^{places[0].environment}$"
@@ -147,7 +150,7 @@ def job_place(name: str, option: str, root: Path = ROOT) -> JobPlace:
 
 
 def run_job(
-    place: JobPlace,
+    destination: JobPlace,
     check: Sequence[str],
     folder: Path,
     tell: Callable[[str], None],
@@ -160,8 +163,8 @@ def run_job(
     `begun`: whether the job has begun, as its files show; `tick` is called once a second. Returns
     ReFrame's exit status and why the job waited last. Raises MachineError, and Stopped.
     """
-    tell(f"ReFrame submits a job to {place.partition}")
-    command = [find_reframe(), "-C", str(place.config), *place.words, *check]
+    tell(f"ReFrame submits a job to {destination.partition}")
+    command = [find_reframe(), "-C", str(destination.config), *destination.words, *check]
     waits = [""]
     with closing(SlurmWatch(folder, tell)) as watch:
         look_at_slurm = _watch(watch, tell, waits, begun)
@@ -181,7 +184,7 @@ def _check(site: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -
     """ReFrame's words for the check, whose files are all in a folder."""
     # `nimc run` stages in the results, ReFrame alone in its prefix or the current folder.
     prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
-    asked = {
+    values = {
         "origins": site.origins.model_dump_json(),
         "network": site.network or "",
         "device": site.device or "",
@@ -194,7 +197,7 @@ def _check(site: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -
     return [
         *("-c", str(_CHECK), "-r", f"--report-file={folder / 'reframe.json'}"),
         *folders_in(folder),
-        *(word for name, value in asked.items() for word in ("-S", f"NodeLook.{name}={value}")),
+        *(word for name, value in values.items() for word in ("-S", f"NodeLook.{name}={value}")),
     ]
 
 
@@ -289,12 +292,12 @@ def _of_node(node: LookedAt, site: Machine) -> Iterator[Finding]:
     remedy = "mount it with locks (Lustre: -o flock), or use another --results"
     yield required("locks", "" if node.sees_lock else f"does not see {lock}", f"see {lock}", remedy)
     name, what, file = site.interface, "interface on nodes", f"site/{site.name}.yaml"
-    there = ", ".join(name for name, address in node.addresses.items() if address) or "none"
+    addressed = ", ".join(name for name, address in node.addresses.items() if address) or "none"
     if name is None:
-        yield gap(what, f"not set; with an IPv4 address: {there}", f"set interface in {file}")
+        yield gap(what, f"not set; with an IPv4 address: {addressed}", f"set interface in {file}")
     else:
         address = node.addresses.get(name)
-        lack = "" if address else f"no {name} with an IPv4 address, but {there}"
+        lack = "" if address else f"no {name} with an IPv4 address, but {addressed}"
         yield required(what, lack, f"{name} {address}", f"interface in {file}")
     for row in [*used_devices(node.host, site), *peculiarities(node.host)]:
         yield replace(row, what=f"{row.what} on nodes")

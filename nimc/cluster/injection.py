@@ -143,7 +143,7 @@ def _run_in_job(
     progress: Progress,
 ) -> None:
     """Let a job run the conductor. Raises InputError, MachineError and Stopped."""
-    place = job_place(site.name, "--machine")
+    destination = job_place(site.name, "--machine")
     path, targets, origins = folder / "request.json", request.targets, request.origins
     request.save(path)
     pinned, named = site.origins, [*targets, *origins]
@@ -171,8 +171,10 @@ def _run_in_job(
     def begun() -> bool:
         return progress.head is not None
 
-    status, _ = run_job(place, words, folder, progress.tell, interrupts, begun, progress.look)
-    progress.look()
+    status, _ = run_job(
+        destination, words, folder, progress.tell, interrupts, begun, progress.update
+    )
+    progress.update()
     if progress.head is None:
         raise MachineError(why_no_job(status, folder) or "the job left no record")
 
@@ -200,7 +202,7 @@ def _run_here(request: Request, folder: Path, interrupts: Interrupts, progress: 
     try:
         while child.poll() is None:
             interrupts.wait(_TICK_S)
-            progress.look()
+            progress.update()
             if interrupts.signum is not None:
                 child.terminate()
     finally:
@@ -267,7 +269,7 @@ class Progress:
         cores = f" on processor {cpus} of this host: leave it to them" if cpus else ""
         self.tell(f"starts the writers{cores}; first, they are measured alone")
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Tell what is new, and show what a command in a job has printed."""
         self._show(injection.OUT, sys.stdout)
         self._show(injection.ERR, sys.stderr)
@@ -301,7 +303,7 @@ class Progress:
 
     def outcome(self, interrupts: Interrupts) -> Injected:
         """What came of it. Raises Stopped or MachineError if nothing was written."""
-        self.look()
+        self.update()
         head = self.head
         if head is None or head.start_s is None:
             interrupts.check()
@@ -358,7 +360,7 @@ def _named(site: Machine, wish: Wish) -> tuple[list[str], list[str]]:
 def _nodes_of_job() -> list[str]:
     """The nodes of the allocation. Raises InputError if this process is on none of them."""
     components = [name for name in os.environ if name.startswith("SLURM_JOB_NODELIST")]
-    nodes = [*dict.fromkeys(each for name in components for each in hostnames(os.environ[name]))]
+    nodes = [*dict.fromkeys(host for name in components for host in hostnames(os.environ[name]))]
     if node_name() not in nodes:
         allowed = f"allowed: on a node of the job: {', '.join(nodes)}"
         raise InputError(f"nimc inject runs on {node_name()}; {allowed}")

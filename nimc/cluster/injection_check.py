@@ -40,8 +40,8 @@ class Injection(rfm.RunOnlyRegressionTest):
     def start_conductor(self) -> None:
         """Start it on the first node."""
         origins = Origins.model_validate_json(self.origins)
-        both = origins.policy == "same_job"
-        self.num_tasks = self.targets + (origins.nodes if both else 0)
+        same_job = origins.policy == "same_job"
+        self.num_tasks = self.targets + (origins.nodes if same_job else 0)
         self.job.options += options.job_options(origins, nodelist=self.named)
         self.env_vars |= options.STEP_ENVIRONMENT
         self.job.launcher = getlauncher("local")()

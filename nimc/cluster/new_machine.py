@@ -17,7 +17,7 @@ from typing import get_args
 
 import yaml
 
-from nimc.cluster.in_job import look
+from nimc.cluster.in_job import look_at_nodes
 from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.node_look import LookedAt
 from records.machine.devices import Device, Port
@@ -242,18 +242,18 @@ class ActiveDevice:
 
 def devices(nodes: Sequence[LookedAt]) -> list[ActiveDevice]:
     """RDMA devices with the same active port on every node, the fastest first."""
-    there = {node.name: active_ports(node.host) for node in nodes}
+    ports_by_node = {node.name: active_ports(node.host) for node in nodes}
     common: dict[str, ActiveDevice] = {}
-    for device, port in next(iter(there.values()), []):
+    for device, port in next(iter(ports_by_node.values()), []):
         for name in filter(None, (device.name, device.pci)):
             same = {
                 node: other
-                for node, others in there.items()
+                for node, others in ports_by_node.items()
                 for other, its_port in others
                 if name in (other.name, other.pci) and its_port.number == port.number
             }
             # One name may be another device on another node.
-            if len(same) == len(there) and len({other.pci for other in same.values()}) == 1:
+            if len(same) == len(ports_by_node) and len({other.pci for other in same.values()}) == 1:
                 names = {node: other.name for node, other in same.items()}
                 wanted = name if port.number == 1 else f"{name}:{port.number}"
                 rate_b_s = port.rate_b_s or 0.0
@@ -282,8 +282,8 @@ def active_ports(host: Host) -> list[tuple[Device, Port]]:
 
 def interfaces(nodes: Sequence[LookedAt]) -> list[str]:
     """Network interfaces with an address on every node, the fastest first."""
-    there = nodes[0].host.interfaces if nodes else []
-    rates = {interface.name: interface.rate_b_s or 0.0 for interface in there}
+    listed = nodes[0].host.interfaces if nodes else []
+    rates = {interface.name: interface.rate_b_s or 0.0 for interface in listed}
     usable = [name for name in in_common(nodes) if not name.startswith(_INNER)]
     return sorted(usable, key=lambda name: -rates.get(name, 0.0))
 
@@ -315,7 +315,7 @@ def with_nodes(
             for file, text in texts.items():
                 (root / file).parent.mkdir(exist_ok=True)
                 (root / file).write_text(text, encoding="utf-8")
-            result = look(name, parent, wait_s, tell, root)
+            result = look_at_nodes(name, parent, wait_s, tell, root)
             tell(result.outcome)
             return replace(facts, looked=result)
 

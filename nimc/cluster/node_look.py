@@ -58,15 +58,20 @@ def main() -> None:
     """`node_look FOLDER DEVICE INTERFACE PATH...`; device and interface may be empty."""
     folder = Path(sys.argv[1])
     device, interface = (word or None for word in sys.argv[2:4])
-    looked_at = look(folder, device, interface, sys.argv[4:])
+    looked_at = look_at_node(folder, device, interface, sys.argv[4:])
     rank = os.environ.get("SLURM_PROCID", "0")
     replace_text(folder / f"{rank}.json", json.dumps(asdict(looked_at)))
 
 
-def look(folder: Path, device: str | None, interface: str | None, paths: list[str]) -> LookedAt:
+def look_at_node(
+    folder: Path, device: str | None, interface: str | None, paths: list[str]
+) -> LookedAt:
     """What this node has; `folder`: of the job, `paths`: to be seen."""
     here = host.detect()
-    names = {*(of.name for of in here.rdma), *(of.name for of in here.interfaces)}
+    names = {
+        *(adapter.name for adapter in here.rdma),
+        *(adapter.name for adapter in here.interfaces),
+    }
     counted, uncounted = dict[str, str](), dict[str, str]()
     for entry in sorted(names):
         reading = counters.read(entry, "received")
@@ -79,7 +84,7 @@ def look(folder: Path, device: str | None, interface: str | None, paths: list[st
         host=here,
         unseen=[path for path in paths if not os.path.exists(path)],
         sees_lock=_sees(folder / "lock"),
-        addresses={of.name: _address(of.name) for of in here.interfaces},
+        addresses={adapter.name: _address(adapter.name) for adapter in here.interfaces},
         injectors={name: injector.missing(device) for name, injector in INJECTORS.items()},
         counters=counted,
         uncounted=uncounted,

@@ -52,9 +52,9 @@ class NodeLook(rfm.RunOnlyRegressionTest):
         step = [] if alone else options.agent_launcher(origins, self.network or None)
         launcher = [word.format(n_nodes=self.nodes) for word in step]
         words = self.folder, self.device, self.interface, self.stage
-        look = python_main("nimc.cluster.node_look", *words)
+        command = python_main("nimc.cluster.node_look", *words)
         self.job.launcher = getlauncher("local")()
-        self.executable, *self.executable_opts = map(shlex.quote, [*launcher, *look])
+        self.executable, *self.executable_opts = map(shlex.quote, [*launcher, *command])
         if self.trial:
             self.postrun_cmds = [shlex.join(python_main("conductor.trial", self.trial))]
 

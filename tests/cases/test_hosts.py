@@ -383,7 +383,7 @@ def test_reframe_s_other_scheduler_that_is_slurm_looks_at_nodes(cluster):
     Command()("init", "box", "--no-job")
     config = cluster / "configs/box.py"
     config.write_text(config.read_text().replace('"slurm"', '"squeue"'))
-    assert in_job.look("box", cluster / "results", 60.0, print, cluster).why is None
+    assert in_job.look_at_nodes("box", cluster / "results", 60.0, print, cluster).why is None
 
 
 def test_a_reservation_of_the_origins_is_not_for_targets():
@@ -446,7 +446,7 @@ def test_a_partition_without_an_environment_is_named_by_doctor_as_by_plan(tmp_pa
     with pytest.raises(InputError, match=f"^{said}can run 'lammps'; allowed: an environment with"):
         prepare(ROOT / "campaigns/quick.yaml", "box", tmp_path)
     with pytest.raises(InputError) as error:
-        in_job.look("box", tmp_path / "results", 60.0, print, tmp_path)
+        in_job.look_at_nodes("box", tmp_path / "results", 60.0, print, tmp_path)
     assert str(error.value) == f"{said}is defined; allowed: names of the file's environments: g"
 
 
@@ -520,7 +520,7 @@ def test_a_user_s_first_day_on_such_a_cluster(cluster):
     assert (box.device, box.injector, box.interface) == (AT, "perftest", "hsn0")
     facts = box.node_facts()
     assert (facts.cores, facts.threads_per_core, facts.memory_b) == (56, 2, 512000 * MIB)
-    looked = in_job.look("box", cluster / "results", 60.0, print, cluster)
+    looked = in_job.look_at_nodes("box", cluster / "results", 60.0, print, cluster)
     assert {each.what: each.state for each in in_job.findings(looked, box)} == {
         "job on nodes": "ok",
         "shared folders": "ok",

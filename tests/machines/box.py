@@ -120,14 +120,14 @@ def main(root: Path, machine: str) -> None:
         known = (ROOT / "site" / f"{name}.yaml").exists()
         site = in_job.load_machine(name) if known else None
         wanted = (site.device, site.interface) if site else (None, None)
-        here = node_look.look(root, *wanted, [])
+        here = node_look.look_at_node(root, *wanted, [])
         nodes = [replace(here, name=node, sees_lock=True) for node in ("n1", "n2")]
         return in_job.JobLook("7", None, nodes)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(node_look, "_address", answers["addresses"].get)
-        patch.setattr(new_machine, "look", look)
-        patch.setattr(in_job, "look", look)
+        patch.setattr(new_machine, "look_at_nodes", look)
+        patch.setattr(in_job, "look_at_nodes", look)
         for line in sys.stdin:
             print(json.dumps(call(json.loads(line))), flush=True)
 

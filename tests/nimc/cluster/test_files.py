@@ -93,7 +93,7 @@ def test_a_job_shows_where_origins_may_be(monkeypatch, tmp_path, answers, asked,
         nodes = [] if why else [node("n1", FAST), node("n2", FAST)]
         return JobLook(job, why, nodes, limit=next(iter(limit), None))
 
-    monkeypatch.setattr(new_machine, "look", look)
+    monkeypatch.setattr(new_machine, "look_at_nodes", look)
     facts = with_nodes("box", found(looked=NO_JOB), tmp_path, 1.0, lambda _: None)
     assert (policies, facts.origins.policy) == (asked, policy)
     text = " ".join(site_text(facts).replace("#", "").split())

@@ -157,7 +157,7 @@ def test_the_target_s_partition_is_looked_at_and_nothing_is_left(tmp_path, monke
     monkeypatch.setattr(in_job.client, "cancel", lambda run: cancelled.append(run))
     results = tmp_path / "new" / "results"
     with pytest.raises(MachineError, match="600 s"):
-        in_job.look("box", results, 60.0, print, Path("/c"))
+        in_job.look_at_nodes("box", results, 60.0, print, Path("/c"))
     words = ["-C", "/c/configs/box.py", "--system=box:b", "-p", "^x$"]
     assert set(words) <= set(asked)
     given = dict(word.removeprefix("NodeLook.").split("=", 1) for word in asked if "=" in word)
@@ -191,7 +191,7 @@ def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path):
 
 def test_a_machine_without_slurm_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"--in-job: configs/localhost\.py: no partition of"):
-        in_job.look("localhost", tmp_path, 1.0, print)
+        in_job.look_at_nodes("localhost", tmp_path, 1.0, print)
 
 
 def test_hardware_that_restricts_what_can_be_said_is_named():
