@@ -57,6 +57,7 @@ NAMED_ROOMS = [
     "nimc.cli",
     "nimc.cluster",
     "nimc.possible",
+    "nimc.run",
     "records",
     "reframe_tests",
     "testbed",

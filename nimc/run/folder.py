@@ -263,15 +263,15 @@ def new_header(request: Request) -> RunHeader:
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
     campaign, machine = request.campaign, request.machine
     others = {name: check.sha256 for name, check in request.checks.items() if check.file}
-    asked = resolved(campaign, machine, here["hostname"], request.nodelist, others)
+    resolved_campaign = resolved(campaign, machine, here["hostname"], request.nodelist, others)
     return RunHeader(
         run=f"{campaign.name}-{machine.name}-{stamp}",
         campaign=campaign.name,
         machine=machine.name,
         started_s=started_s,
         finished_s=None,
-        digest=digest_of(asked),
-        resolved=asked,
+        digest=digest_of(resolved_campaign),
+        resolved=resolved_campaign,
         campaign_text=request.text,
         pairs_floor=campaign.pairs.floor,
         pairs_cap=campaign.pairs.most,
@@ -291,7 +291,10 @@ def requirements_of(request: Request) -> Requirements:
     for search in request.searches.values():
         treated |= search.treatments
     return Requirements(
-        cases={case: [of.name for of in treatments] for case, treatments in treated.items()},
+        cases={
+            case: [treatment.name for treatment in treatments]
+            for case, treatments in treated.items()
+        },
         min_share=campaign.verify.min_share or request.machine.proof.min_share,
         retries=campaign.verify.retries,
     )

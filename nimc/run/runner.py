@@ -328,7 +328,7 @@ class CampaignRunner:
         if layouts.is_open(entry):
             chosen = self._layout(entry, later_s)
             self.display.tell(f"{entry.name}: layout {chosen} is the fastest without writers")
-            others = [of for of in self.request.layouts_of(entry) if of != chosen]
+            others = [layout for layout in self.request.layouts_of(entry) if layout != chosen]
             notes = [Note.LAYOUT(layout=chosen, others=", ".join(others))] if others else []
             entry = layouts.with_layout(entry, chosen)
         self._read_left(entry, self.interrupts)
@@ -521,12 +521,14 @@ class CampaignRunner:
         from analysis.effects.estimate import StoppingRule
 
         pairs = self.campaign.pairs
-        asked = frozenset(
+        hypotheses = frozenset(
             (case.name, treatment.name)
             for case in self.campaign.cases
             for treatment in self.request.treatments[case.name]
         )
-        return StoppingRule(pairs.floor, pairs.most, pairs.precision, self.campaign.margin, asked)
+        return StoppingRule(
+            pairs.floor, pairs.most, pairs.precision, self.campaign.margin, hypotheses
+        )
 
     def least_s(self) -> float:
         """Expected time that the campaign needs at least, seconds."""

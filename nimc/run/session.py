@@ -32,7 +32,7 @@ def run_session(
     this returns or raises, provided that this process is a subreaper.
     """
     # The user's own settings of ReFrame are left out: jobs are found by the stage folder.
-    environment = {key: of for key, of in os.environ.items() if not key.startswith("RFM_")}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("RFM_")}
     # The run's folder has its results: ReFrame's own database, which the configuration may turn on,
     # is for sessions without a campaign.
     environment |= {"RFM_ENABLE_RESULTS_STORAGE": "no", RUN_VARIABLE: str(run)}
@@ -92,12 +92,12 @@ LOOK = ".nimc-look-"
 
 def users_of(run: Path) -> list[int]:
     """This user's processes on this host that a run has started and that still exist."""
-    return [pid for pid, of in _started() if of == str(run)]
+    return [pid for pid, path in _started() if path == str(run)]
 
 
 def others_beside(run: Path) -> list[str]:
     """Names of this user's other runs that have processes on this host."""
-    names = {Path(of).name for _, of in _started() if of != str(run)}
+    names = {Path(path).name for _, path in _started() if path != str(run)}
     looks = [name for name in names if name.startswith(LOOK)]
     return [*sorted(names.difference(looks)), *(["a look at nodes"] if looks else [])]
 

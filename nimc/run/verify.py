@@ -77,39 +77,47 @@ def verify(run: Path, head: str | None = None) -> Verified:
     """Verify a run; with `head`, against what was kept of it elsewhere. Raises InputError."""
     if not (run / "run.json").exists():
         load_header(run)  # raises
-    of = Verified(run)
+    verified = Verified(run)
     try:
-        of.findings += _of_run(of)
+        verified.findings += _of_run(verified)
     except InputError as error:
-        of.findings += [Finding("broken", line) for line in str(error).splitlines()]
-    if head is not None and head != of.head:
-        of.findings.append(_denied("broken", f"{run}: head", of.head, f"{head}, as given"))
-    return of
+        verified.findings += [Finding("broken", line) for line in str(error).splitlines()]
+    if head is not None and head != verified.head:
+        verified.findings.append(
+            _denied("broken", f"{run}: head", verified.head, f"{head}, as given")
+        )
+    return verified
 
 
-def _denied(kind: Kind, at: str, stated: object, allowed: object) -> Finding:
-    return Finding(kind, f"{at}: {'none' if stated is None else stated} found; allowed: {allowed}")
+def _denied(kind: Kind, location: str, stated: object, allowed: object) -> Finding:
+    return Finding(
+        kind, f"{location}: {'none' if stated is None else stated} found; allowed: {allowed}"
+    )
 
 
-def _of_run(of: Verified) -> Iterator[Finding]:
+def _of_run(verified: Verified) -> Iterator[Finding]:
     """Chain and checks of the run; then what each sample names and states."""
-    run, unproven = of.run, Counter[str]()
+    run, unproven = verified.run, Counter[str]()
     header, samples = load_header(run), read_run(run)
     integrity = check_run(run, header, samples, read_provenance(run))
-    of.samples, of.head = samples.frame.height, integrity.head
+    verified.samples, verified.head = samples.frame.height, integrity.head
     for line in integrity.faults:
         yield Finding("broken" if line in integrity.broken else "contradicted", line)
     for path, count in samples.files.items():
         digests, blocks = _digests(run / "counters" / path.name), set()
-        for at, sample in _samples(path, count):
+        for location, sample in _samples(path, count):
             blocks.add(sample.block)
             counted = digests.get(sample.key)
             if sample.counters_sha256 != counted:
                 allowed = f"{counted or 'none'}, by counters/{path.name}"
-                yield _denied("broken", f"{at}: counters_sha256", sample.counters_sha256, allowed)
-            yield from _of_sample(of, sample, at, unproven)
+                yield _denied(
+                    "broken", f"{location}: counters_sha256", sample.counters_sha256, allowed
+                )
+            yield from _of_sample(verified, sample, location, unproven)
         reports = (run / "logs" / path.stem / str(block) / "reframe.json" for block in blocks)
-        unproven["blocks without a report of ReFrame"] += sum(not at.exists() for at in reports)
+        unproven["blocks without a report of ReFrame"] += sum(
+            not report.exists() for report in reports
+        )
     yield from (Finding("unproven", f"{run}: {why}: {n}") for why, n in unproven.items() if n)
 
 
@@ -117,8 +125,8 @@ def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
     """File and line of each of the first samples, and the sample; more may be added meanwhile."""
     with path.open("rb") as file:
         for number, line in enumerate(islice(file, count), 1):
-            at = f"{path}:{number}"
-            yield at, validated(Sample, parsed(line, at), at)
+            location = f"{path}:{number}"
+            yield location, validated(Sample, parsed(line, location), location)
 
 
 def _digests(path: Path) -> dict[str, str]:
@@ -134,27 +142,29 @@ def _digests(path: Path) -> dict[str, str]:
     return {key: digest.hexdigest() for key, digest in of_key.items()}
 
 
-def _of_sample(of: Verified, sample: Sample, at: str, unproven: Counter[str]) -> Iterator[Finding]:
+def _of_sample(
+    verified: Verified, sample: Sample, location: str, unproven: Counter[str]
+) -> Iterator[Finding]:
     """What is kept of a sample is what was written, and says what the sample says."""
     stem = run_folder.stem_of(sample.pair, sample.arm, sample.attempt)
     contents: dict[str, bytes] = {}
     for ending in (".out", ".err", series.ENDING):
         name = f"logs/{sample.case}/{sample.block}/{stem}{ending}"
         try:
-            content = run_folder.read_log(of.run, name) if name in sample.logs else None
+            content = run_folder.read_log(verified.run, name) if name in sample.logs else None
         except FileNotFoundError:
             content = None
         except InputError as error:
-            yield Finding("broken", f"{error}, named by {at}")
+            yield Finding("broken", f"{error}, named by {location}")
             content = None
         if content is not None:
             contents[ending] = content
             if (digest := chain.digest(content)) != sample.logs[name]:
-                allowed = f"{sample.logs[name]}, named by {at}"
-                yield _denied("broken", f"{of.run / name}: SHA-256", digest, allowed)
+                allowed = f"{sample.logs[name]}, named by {location}"
+                yield _denied("broken", f"{verified.run / name}: SHA-256", digest, allowed)
     record, shown = _workload(sample.workload), sample
     if sample.fom is not None and record and ".out" in contents:
-        of.reread += 1
+        verified.reread += 1
         shown = _reread(shown, record, contents[".out"].decode(errors="replace"))
     elif sample.fom is not None:
         why = "whose output is not kept" if record else "of checks that read their own outputs"
@@ -165,10 +175,10 @@ def _of_sample(of: Verified, sample: Sample, at: str, unproven: Counter[str]) ->
         except ValueError:
             unproven["runs whose series are not kept, or of another version"] += 1
         else:
-            of.judged += 1
+            verified.judged += 1
             shown = _judged(shown, stored)
     if shown != sample:
-        yield from _denials(asdict(sample), asdict(shown), at)
+        yield from _denials(asdict(sample), asdict(shown), location)
 
 
 def _reread(sample: Sample, record: Workload, output: str) -> Sample:
@@ -192,19 +202,21 @@ def _judged(sample: Sample, stored: series.StoredSeries) -> Sample:
     return replace(sample, writers=writer_records(stored.series, window_s), conditions=nodes)
 
 
-def _denials(stated: Any, shown: Any, at: str, names: tuple[str, ...] = ()) -> Iterator[Finding]:
+def _denials(
+    stated: Any, shown: Any, location: str, names: tuple[str, ...] = ()
+) -> Iterator[Finding]:
     """Each value within a JSON value that is not the one shown, but for rounding."""
     if isinstance(stated, dict) and isinstance(shown, dict):
         for name in stated | shown:
-            yield from _denials(stated.get(name), shown.get(name), at, (*names, name))
+            yield from _denials(stated.get(name), shown.get(name), location, (*names, name))
     elif isinstance(stated, list) and isinstance(shown, list) and len(stated) == len(shown):
         for number, pair in enumerate(zip(stated, shown, strict=True)):
-            yield from _denials(*pair, at, (*names, str(number)))
+            yield from _denials(*pair, location, (*names, str(number)))
     else:
         numbers = isinstance(stated, float) and isinstance(shown, float)
         if not (isclose(stated, shown, rel_tol=ROUNDING) if numbers else stated == shown):
             allowed = f"{shown}, by its output or series"
-            yield _denied("contradicted", f"{at}: {'.'.join(names)}", stated, allowed)
+            yield _denied("contradicted", f"{location}: {'.'.join(names)}", stated, allowed)
 
 
 @cache
