@@ -119,17 +119,17 @@ def delay_hit_ranks(
     ranks = nodes[:, None] * slowdowns.size + hit
     now_s, left_s = ready_s[ranks], np.full(ranks.shape, step_s)
     while writes.size:  # the first write to each node, then the second ones, and so on
-        node, place = np.unique(windows.node[writes], return_index=True)
-        rows, at = np.searchsorted(nodes, node), writes[place]
-        before_s = np.clip(windows.start_s[at, None] - now_s[rows], 0.0, left_s[rows])
+        node, earliest = np.unique(windows.node[writes], return_index=True)
+        rows, write = np.searchsorted(nodes, node), writes[earliest]
+        before_s = np.clip(windows.start_s[write, None] - now_s[rows], 0.0, left_s[rows])
         now_s[rows] += before_s
         left_s[rows] -= before_s
         within_s = np.clip(
-            windows.end_s[at, None] - now_s[rows], 0.0, left_s[rows] * slowdowns[hit]
+            windows.end_s[write, None] - now_s[rows], 0.0, left_s[rows] * slowdowns[hit]
         )
         now_s[rows] += within_s
         left_s[rows] -= within_s / slowdowns[hit]
-        writes = np.delete(writes, place)
+        writes = np.delete(writes, earliest)
     finish_s[ranks] = now_s + left_s
 
 
@@ -173,9 +173,9 @@ def explain() -> dict[str, Any]:
     rows = []
     for column in ("constant_0.2_percent", "daly_qdr_onload"):
         for ranks, writers in zip(table["node_count"], table[column], strict=True):
-            of = Application(ranks, RANKS_PER_NODE, STEPS, STEP_S)
-            size = {"ranks": ranks, "nodes": of.nodes, "writers_published": writers}
-            modelled = run_s(of, writers, worst) / of.off_s
+            application = Application(ranks, RANKS_PER_NODE, STEPS, STEP_S)
+            size = {"ranks": ranks, "nodes": application.nodes, "writers_published": writers}
+            modelled = run_s(application, writers, worst) / application.off_s
             rows.append({"column": column, **size, "slowdown_modelled_worst_rank": modelled})
     up_to = paper()["headlines"]["lammps_slowdown_8192_up_to"]
     percent = paper()["headlines"]["lammps_increase_8192_percent"]
@@ -192,7 +192,11 @@ def explain() -> dict[str, Any]:
         "single_node_slowdown_published": worst,
         "rows": rows,
         "readings": [
-            {"meaning": of, "slowdown": read, "explained_share_of_excess": explained / (read - 1)}
-            for of, read in readings.items()
+            {
+                "meaning": meaning,
+                "slowdown": read,
+                "explained_share_of_excess": explained / (read - 1),
+            }
+            for meaning, read in readings.items()
         ],
     }

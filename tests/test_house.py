@@ -40,17 +40,7 @@ EMPTY_NAMES = {
 }
 #: Rooms without such names. Others follow.
 NAMED_ROOMS = [
-    "analysis.compare",
-    "analysis.contention",
-    "analysis.effects",
-    "analysis.history",
-    "analysis.pages",
-    "analysis.questions",
-    "analysis.remedies",
-    "analysis.report",
-    "analysis.samples",
-    "analysis.statistics",
-    "analysis.subjects",
+    "analysis",
     "bench",
     "conductor",
     "nimc.campaign",
