@@ -33,11 +33,11 @@ _LINK = re.compile(r"\]\((?![a-z]+://|#)([^)#]+)(#[^)]*)?\)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what is not in docs/: pages of the root, generated ones, and files that pages link to."""
-    pages = {place: (ROOT / name).read_text() for name, place in _PLACES.items()}
+    pages = {page: (ROOT / name).read_text() for name, page in _PLACES.items()}
     pages |= {"commands.md": "".join(_commands(cli, "nimc")), "records.md": "".join(_records())}
     pages["workload-list.md"] = "".join(_workloads())
-    for place, text in pages.items():
-        files.append(File.generated(config, place, content=text))
+    for page, text in pages.items():
+        files.append(File.generated(config, page, content=text))
     report = render([load_run(_SAMPLE)]).replace("<header>", f"<header>\n{_BACK}", 1)
     files.append(File.generated(config, "sample-report.html", content=report))
     linked = {link for page in files.documentation_pages() for link in _outside(page)}
@@ -71,17 +71,17 @@ def _commands(command: click.Command, name: str) -> Iterator[str]:
         yield "# All commands\n\nGenerated from the program.\n"
     context = click.Context(command, info_name=name, max_content_width=80, terminal_width=80)
     yield f"\n## {name}\n\n```text\n{command.get_help(context)}\n```\n"
-    for of, document in _DOCUMENTS.items():
-        if re.split(" --| without", of)[0] == name.removeprefix("nimc "):
+    for words, document in _DOCUMENTS.items():
+        if re.split(" --| without", words)[0] == name.removeprefix("nimc "):
             keys = ", ".join(f"`{key}`" for key in document["keys"])
-            yield f"\nJSON of `{of}`: schema {document['schema']}, {keys}.\n"
+            yield f"\nJSON of `{words}`: schema {document['schema']}, {keys}.\n"
             for rows, columns in document.get("rows", {}).items():
                 yield f"\nRows of `{rows}`: {', '.join(f'`{key}`' for key in columns)}.\n"
     if isinstance(command, click.Group):
-        for each in command.list_commands(context):
-            found = command.get_command(context, each)
-            if found and not found.hidden:
-                yield from _commands(found, f"{name} {each}")
+        for part in command.list_commands(context):
+            subcommand = command.get_command(context, part)
+            if subcommand and not subcommand.hidden:
+                yield from _commands(subcommand, f"{name} {part}")
 
 
 def _workloads() -> Iterator[str]:
@@ -89,10 +89,11 @@ def _workloads() -> Iterator[str]:
     yield "# All workloads\n\nGenerated from the records of `reframe_tests/`.\n\n"
     yield "| workload | figure of merit | better | proof | other figures (`fom_extra`) |\n"
     yield "|---|---|---|---|---|\n"
-    for name, each in ((name, load(name)) for name in names()):
-        extra = ", ".join(f"`{key}`" for key in sorted(each.extra))
-        figure = f"{each.fom} ({each.unit})"
-        yield f"| `{name}`: {each.title} | {figure} | {each.better} | {each.sanity} | {extra} |\n"
+    for name, workload in ((name, load(name)) for name in names()):
+        extra = ", ".join(f"`{key}`" for key in sorted(workload.extra))
+        figure = f"{workload.fom} ({workload.unit})"
+        cells = [f"`{name}`: {workload.title}", figure, workload.better, workload.sanity, extra]
+        yield f"| {' | '.join(cells)} |\n"
 
 
 def _records() -> Iterator[str]:
@@ -105,9 +106,9 @@ def _records() -> Iterator[str]:
             rows = record.get("properties", {})
             if rows:
                 yield f"\n{title and f'**{title}**'}\n\n| field | type | meaning |\n|---|---|---|\n"
-            for field, each in rows.items():
-                meaning = each.get("description", "").replace("|", "\\|")
-                yield f"| `{field}` | {_type(each)} | {meaning} |\n"
+            for field, property_schema in rows.items():
+                meaning = property_schema.get("description", "").replace("|", "\\|")
+                yield f"| `{field}` | {_type(property_schema)} | {meaning} |\n"
 
 
 def _type(field: dict[str, Any]) -> str:

@@ -50,6 +50,7 @@ NAMED_ROOMS = [
     "nimc.run",
     "records",
     "reframe_tests",
+    "scripts",
     "testbed",
 ]
 
