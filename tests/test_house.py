@@ -46,6 +46,7 @@ NAMED_ROOMS = [
     "nimc.campaign",
     "nimc.cli",
     "nimc.cluster",
+    "nimc.nights",
     "nimc.possible",
     "nimc.run",
     "records",

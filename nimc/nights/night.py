@@ -118,14 +118,14 @@ class NightRun:
 
     def _tell(self, ended: Summary, path: Path) -> Summary:
         """Write a summary, and tell it; it says whether that succeeded."""
-        untold, told = replace(ended, told=False), replace(ended, told=True)
-        replace_text(path, untold.text)
-        if failed := tell(told, self.tell, self.metrics):
+        undelivered, delivered = replace(ended, told=False), replace(ended, told=True)
+        replace_text(path, undelivered.text)
+        if failed := tell(delivered, self.tell, self.metrics):
             for line in failed:
                 self.log(line)
-            return untold
-        replace_text(path, told.text)
-        return told
+            return undelivered
+        replace_text(path, delivered.text)
+        return delivered
 
     def _tell_again(self) -> None:
         """Send the messages of earlier nights that failed, until one fails again."""
@@ -165,10 +165,14 @@ class NightRun:
         argv = [*NIMC, "run", str(self.campaign), "--machine", self.machine]
         argv += ["--results", str(self.results), "--json", *options]
         log = self.path.with_suffix(".log")
-        with log.open("ab") as said, tempfile.TemporaryFile() as output, Interrupts() as interrupts:
-            began = said.tell()
+        with (
+            log.open("ab") as messages,
+            tempfile.TemporaryFile() as output,
+            Interrupts() as interrupts,
+        ):
+            began = messages.tell()
             self.log(f"its messages: {log}")
-            child = start(argv, output, errors=said, environment=environment(), cwd=Path.cwd())
+            child = start(argv, output, errors=messages, environment=environment(), cwd=Path.cwd())
             stopped = self._attend(child, interrupts, lambda: _last_message(log, began))
             output.seek(0)
             document = {}
@@ -177,16 +181,16 @@ class NightRun:
         return EndedRun(child.returncode, document, _last_message(log, began), stopped)
 
     def _attend(
-        self, child: subprocess.Popen[bytes], interrupts: Interrupts, said: Callable[[], str]
+        self, child: subprocess.Popen[bytes], interrupts: Interrupts, message: Callable[[], str]
     ) -> str | None:
         """Wait for the child, or stop it; returns why it was stopped.
 
-        What it has `said` last is repeated once a minute, as a sign of life.
+        Its last `message` is repeated once a minute, as a sign of life.
         """
         next_s = 0.0
         while child.poll() is None:
             interrupts.wait(_LOOK_S)
-            if time.monotonic() >= next_s and (line := said()):
+            if time.monotonic() >= next_s and (line := message()):
                 next_s = time.monotonic() + _REPEAT_S
                 self.log(line)
             late = self.end_s is not None and time.time() >= self.end_s
@@ -202,7 +206,9 @@ class NightRun:
         results = results.filter(machine=self.machine)
         rows = results.filter(run=run.name) if run else results.clear()
         surveyed = survey(nights_of(results), results) if run else Survey([], [], [])
-        open_now = [of for of in surveyed.alarms if of.open and of.campaign == begun.campaign]
+        open_now = [
+            alarm for alarm in surveyed.alarms if alarm.open and alarm.campaign == begun.campaign
+        ]
         below = [case for case in surveyed.below_reference if run and case.run == run.name]
         judged = replace(
             begun,
@@ -246,11 +252,12 @@ def alarms_of(
 ) -> list[NightAlarm]:
     """Baselines of the night below the site's references, then the history's alarms."""
     alarms = [
-        NightAlarm(of.case, "off", "fom", "reference", f"{of.case}: {of.text}") for of in below
+        NightAlarm(baseline.case, "off", "fom", "reference", f"{baseline.case}: {baseline.text}")
+        for baseline in below
     ]
-    for of in history:
-        earlier = of.night < night.isoformat()
-        alarms.append(NightAlarm(*of.key[1:], "history", of.text, known=earlier))
+    for alarm in history:
+        earlier = alarm.night < night.isoformat()
+        alarms.append(NightAlarm(*alarm.key[1:], "history", alarm.text, known=earlier))
     return alarms
 
 

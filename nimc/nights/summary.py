@@ -123,7 +123,7 @@ class EndedRun:
     #: Its JSON document; empty if it printed none.
     document: dict[str, Any] = field(default_factory=dict)
     #: Its last line.
-    said: str = ""
+    message: str = ""
     #: Why it was stopped; None if it ended by itself.
     stopped: str | None = None
 
@@ -132,30 +132,36 @@ _OPEN = {verdict.value for verdict in Verdict if verdict.is_open}
 _INPUT, _FAILED = 2, 3
 
 
-def judge_night(ended: EndedRun, samples: int, of: Summary) -> tuple[Outcome, str]:
+def judge_night(ended: EndedRun, samples: int, summary: Summary) -> tuple[Outcome, str]:
     """Outcome and reason of a night with these figures, alarms and failures.
 
     `samples`: those that it has added.
 
     What failed comes first, then what is slower: a loss is never hidden by an open case.
     """
-    stopped, status, said = ended.stopped, ended.status, ended.said
-    alarms, failures = of.alarms, of.failures
+    stopped, status, message = ended.stopped, ended.status, ended.message
+    alarms, failures = summary.alarms, summary.failures
     if stopped and not samples:
         return "not run", f"{stopped} before the first run: no node was free, or none worked"
     if failures and not stopped:
         return "machine failed", _and_more(str(failures[0]), len(failures) - 1)
     if status == _INPUT and not samples:
-        return "not run", said
+        return "not run", message
     if status not in (0, 1) and not stopped:
         how = f"was killed by signal {-status}" if status < 0 else "ended"
-        text = said if status in (_INPUT, _FAILED) else f"the run {how} (status {status}): {said}"
+        text = (
+            message
+            if status in (_INPUT, _FAILED)
+            else f"the run {how} (status {status}): {message}"
+        )
         return "machine failed", text
     if alarms:
         return "slower", _and_more(alarms[0].text, len(alarms) - 1)
     if stopped:
         return "inconclusive", f"{stopped} before all cases were measured"
-    undecided = list(dict.fromkeys(row["case"] for row in of.figures if row["verdict"] in _OPEN))
+    undecided = list(
+        dict.fromkeys(row["case"] for row in summary.figures if row["verdict"] in _OPEN)
+    )
     if undecided:
         return "inconclusive", f"undecided: {', '.join(undecided)}"
     return "measured", f"{samples} samples" if samples else "the night before had taken all samples"
@@ -167,19 +173,21 @@ def _and_more(text: str, more: int) -> str:
 
 def prometheus_text(summary: Summary) -> str:
     """The text of a file for the textfile collector: each metric with its type and values."""
-    of = {"machine": summary.machine, "campaign": summary.campaign}
+    night_labels = {"machine": summary.machine, "campaign": summary.campaign}
     metrics: dict[str, list[tuple[Mapping[str, str], float | None]]] = {
         "night_outcome": [
-            (of | {"outcome": name}, name == summary.outcome) for name in get_args(Outcome)
+            (night_labels | {"outcome": name}, name == summary.outcome)
+            for name in get_args(Outcome)
         ],
-        "night_started_timestamp_seconds": [(of, summary.started_s)],
-        "night_finished_timestamp_seconds": [(of, summary.finished_s)],
-        "night_alarms": [(of, len(summary.alarms))],
+        "night_started_timestamp_seconds": [(night_labels, summary.started_s)],
+        "night_finished_timestamp_seconds": [(night_labels, summary.finished_s)],
+        "night_alarms": [(night_labels, len(summary.alarms))],
     }
     for end in ("value", "low", "high"):
         names = ("case", "arm", "quantity", "unit")
         metrics[f"night_{end}"] = [
-            (of | {name: figure[name] for name in names}, figure[end]) for figure in summary.figures
+            (night_labels | {name: figure[name] for name in names}, figure[end])
+            for figure in summary.figures
         ]
     escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
     lines = []
