@@ -106,9 +106,9 @@ def _moment(unix_s: float) -> str:
     return datetime.fromtimestamp(int(unix_s), timezone.utc).isoformat()
 
 
-def _entity(place: str, kind: str | list[str], name: str) -> dict[str, Any]:
-    return {"@id": place, "@type": kind, "name": name}
+def _entity(identifier: str, kind: str | list[str], name: str) -> dict[str, Any]:
+    return {"@id": identifier, "@type": kind, "name": name}
 
 
-def _to(place: str) -> dict[str, str]:
-    return {"@id": place}
+def _to(identifier: str) -> dict[str, str]:
+    return {"@id": identifier}

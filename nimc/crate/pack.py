@@ -78,7 +78,9 @@ def pack(
     with nullcontext() if finished else locked(run, "wait for it, or end it"):
         verified = verify(run)
         if not verified.is_sound:
-            raise InputError(*(of.text for of in verified.findings if of.kind != "unproven"))
+            raise InputError(
+                *(finding.text for finding in verified.findings if finding.kind != "unproven")
+            )
         header, content = load_header(run), run_files(run)
     # The analysis reads no outputs, which are most of the files.
     read = {name: text for name, text in content.items() if not name.endswith((".out", ".gz"))}
@@ -137,25 +139,26 @@ def verify_crate(crate: Path, head: str | None = None, allowed: Path | None = No
     """Verify a crate, and the run in it as `nimc.run.verify` does; `allowed`: file of signers."""
     try:
         with opened(crate) as (content, run):
-            of = verify(run, head)
+            verified = verify(run, head)
     except InputError as error:
         broken = [Finding("broken", line) for line in str(error).splitlines()]
         return Verified(crate, findings=broken)
-    of.run = crate
-    of.findings = [
-        Finding(finding.kind, _in_crate(finding.text, run.parent, crate)) for finding in of.findings
+    verified.run = crate
+    verified.findings = [
+        Finding(finding.kind, _in_crate(finding.text, run.parent, crate))
+        for finding in verified.findings
     ]
-    of.remarks = [f"manifest {chain.digest(content[MANIFEST])}"]
+    verified.remarks = [f"manifest {chain.digest(content[MANIFEST])}"]
     signature = content.get(SIGNATURE)
     if signature is None:
         why = "not signed"
     elif allowed is None:
         why = "signed; --allowed-signers says by whom"
     elif signer := zipped.signer_of(content[MANIFEST], signature, allowed):
-        of.remarks.append(f"signed by {signer}")
-        return of
+        verified.remarks.append(f"signed by {signer}")
+        return verified
     else:
         why = f"signed by nobody in {allowed}"
     text = f"{crate}: who made it: {why}"
-    of.findings.append(Finding("contradicted" if allowed else "unproven", text))
-    return of
+    verified.findings.append(Finding("contradicted" if allowed else "unproven", text))
+    return verified

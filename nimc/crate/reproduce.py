@@ -25,7 +25,7 @@ def judge(compared: Compared) -> tuple[Outcome, list[str]]:
     is not known (`docs/method.md`).
     """
     packed, new = compared.reference.runs[0], compared.this.runs[0]
-    mismatches = {(of.case, of.arm): of.text for of in compared.mismatches}
+    mismatches = {(mismatch.case, mismatch.arm): mismatch.text for mismatch in compared.mismatches}
     rows = {(row.case, row.arm): row for row in compared.rows if row.metric == "slowdown"}
     results = {(row.case, row.arm): row for row in new.results}
     judged = [
@@ -54,11 +54,11 @@ def _effect(
     if mismatch:
         return "cannot be compared", f"{name}: {mismatch}"
     verdicts = (packed.verdict, new.verdict)
-    said = f"'{packed.verdict}' packed, '{new.verdict}' here"
+    decisions = f"'{packed.verdict}' packed, '{new.verdict}' here"
     if row is None or row.ratio is None or any(verdict.is_not_compared for verdict in verdicts):
-        return "cannot be compared", f"{name}: {said}"
+        return "cannot be compared", f"{name}: {decisions}"
     ratio = row.ratio
-    text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends(ratio)}); {said}"
+    text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends(ratio)}); {decisions}"
     if not ratio.low <= 1 <= ratio.high:
         return "differs", f"{text}; by {change(ratio.value)}"
     if any(verdict.is_open for verdict in verdicts):
