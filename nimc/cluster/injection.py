@@ -363,7 +363,7 @@ def _nodes_of_job() -> list[str]:
     nodes = [*dict.fromkeys(host for name in components for host in hostnames(os.environ[name]))]
     if node_name() not in nodes:
         allowed = f"allowed: on a node of the job: {', '.join(nodes)}"
-        raise InputError(f"nimc inject runs on {node_name()}; {allowed}")
+        raise InputError(f"this command runs on {node_name()}; {allowed}")
     return nodes
 
 

@@ -126,7 +126,7 @@ def test_it_runs_on_a_node_of_the_job(tmp_path: Path, allocation: pytest.MonkeyP
     allocation.setenv("SLURMD_NODENAME", "login1")
     with pytest.raises(InputError) as refused:
         request(tmp_path)
-    line = "nimc inject runs on login1; allowed: on a node of the job: n1, n2, n3"
+    line = "this command runs on login1; allowed: on a node of the job: n1, n2, n3"
     assert str(refused.value) == line
 
 
