@@ -153,6 +153,11 @@ class Note(Enum):
         " pair ({pairs} pairs)",
         "set `rest: 2s`, or longer, in the campaign: the time between two runs",
     )
+    WIDER = (
+        "runs with writes scatter {times:.2g} times as widely as runs without: if they have two"
+        " speeds, 'slower' and 'no effect' are wrong more often than stated",
+        "look at each run in the picture; compare the mean and the runs that stand out",
+    )
     FIRST_ATTEMPTS = (
         "warning: with the first attempt of every run, accepted or rejected, the {name} is"
         " {first:.4g} instead of {used:.4g}, which differs by more than half the interval's width",

@@ -32,6 +32,7 @@ from analysis.statistics.aligned_ranks import FEWEST_BLOCKS, Values, next_alloca
 from analysis.statistics.carry_over import CarryOver, allowing, carry_over
 from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, flat
 from analysis.statistics.location import hits
+from analysis.statistics.scatter import widening
 from records.arms import Role, arm_of, in_order, natural
 from records.notes import Note
 from records.run import MARGIN, RunHeader
@@ -239,6 +240,8 @@ def _row(
         **_rates(pairs, written=is_effect),
     )
     caveats = _caveats(row, runs, len(blocks), carried, requested)
+    if is_effect and (times := widening(treatment.times)):
+        caveats.append(Note.WIDER(times=times))
     arms = [treatment.arm, treatment.baseline, *(other.arm for other in (floor, control) if other)]
     compared = samples.filter(~pl.col("warmup"), pl.col("arm").is_in(arms)).select("arm", "status")
     return replace(row, notes=[*caveats, *_warnings(row, treatment, control, compared.collect())])

@@ -1,0 +1,32 @@
+"""The scatter of treated runs against that of their baselines, beside scipy's test."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.statistics.scatter import widening
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_it_is_named_where_scipy_rejects_equal_scatter(factor: float, seed: int) -> None:
+    """`scipy.stats.levene` about medians is two-sided: its 2 % are 1 % upward."""
+    rng = np.random.default_rng(seed)
+    times = rng.normal(0, 0.01, (16, 3))
+    times[:, 0] *= factor
+    times[3, 2] = np.nan
+    baselines = times[:, 1:][np.isfinite(times[:, 1:])]
+    rejected = stats.levene(times[:, 0], baselines, center="median").pvalue < 0.02
+    ratio = np.std(times[:, 0], ddof=1) / np.std(baselines, ddof=1)
+    assert widening(times) == (pytest.approx(ratio) if rejected and ratio > 1 else None)
+
+
+def test_equal_scatter_is_called_wider_in_one_percent_at_most() -> None:
+    rng = np.random.default_rng(7)
+    named = sum(widening(rng.normal(0, 0.01, (8, 3))) is not None for _ in range(3000))
+    assert named <= 45  # 30 expected; 45 or fewer with a chance of 0.997
+
+
+def test_little_or_equal_data_names_nothing() -> None:
+    assert widening(np.random.default_rng(1).normal(size=(5, 3))) is None
+    assert widening(np.zeros((8, 3))) is None
