@@ -15,7 +15,7 @@ import yaml
 from records.checkout import ROOT
 from tests.nimc.minicluster.real import ENV, Cluster
 
-pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
+pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 
 #: Drops calls of the ports that writers listen on (docs/add-a-machine.md).
 FIREWALL = """\
