@@ -13,8 +13,8 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before, sanity_function, variable
 from reframe.core.exceptions import SanityError
 
+from nimc.cluster.ended_job import ended_job
 from records.checkout import python_main
-from records.last_words import quoted
 from records.machine.site import Origins
 from records.slurm import options
 
@@ -52,10 +52,5 @@ class Injection(rfm.RunOnlyRegressionTest):
     def conductor_ended(self) -> bool:
         """Check that it has; else name what the job said last."""
         if not Path(self.end).exists():
-            outputs = [Path(self.stagedir, str(name)) for name in (self.stdout, self.stderr)]
-            texts = [path.read_text(errors="replace") for path in outputs if path.exists()]
-            why = f"it had not started after {self.max_pending_time:g} s"
-            if texts:
-                why = quoted(*reversed(texts)) or "no output"
-            raise SanityError(f"job {self.job.jobid} ended as {self.job.state}: {why}")
+            raise SanityError(ended_job(self))
         return True

@@ -13,9 +13,10 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before, sanity_function, variable
 from reframe.core.exceptions import SanityError
 
+from nimc.cluster.ended_job import ended_job
 from nimc.cluster.node_look import JOB_STATE
 from records.checkout import python_main
-from records.last_words import quoted
+from records.files import replace_text
 from records.machine.site import Origins
 from records.slurm import options
 
@@ -61,14 +62,8 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     @sanity_function
     def all_nodes_answered(self) -> bool:
         """Check that every node has answered; else name what the job said last."""
-        Path(self.folder, JOB_STATE).write_text(str(self.job.state))
+        replace_text(Path(self.folder, JOB_STATE), str(self.job.state))
         answered = len(list(Path(self.folder).glob("[0-9]*.json")))
         if answered < self.nodes:
-            outputs = [Path(self.stagedir, str(name)) for name in (self.stdout, self.stderr)]
-            texts = [path.read_text(errors="replace") for path in outputs if path.exists()]
-            job = f"job {self.job.jobid} ended as {self.job.state}"
-            why = f"it had not started after {self.max_pending_time:g} s"
-            if texts:
-                why = quoted(*reversed(texts)) or "no output"
-            raise SanityError(f"{answered} of {self.nodes} nodes answered; {job}: {why}")
+            raise SanityError(f"{answered} of {self.nodes} nodes answered; {ended_job(self)}")
         return True

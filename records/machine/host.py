@@ -386,9 +386,9 @@ _COMPUTE_UNITS = "AuthenticAMD-21-"
 def _core(folder: Path, cpu: int, compute_units: bool) -> tuple[str, ...]:
     """The mark that the threads of one core share: the kernel's list of these threads.
 
-    Cores of a compute unit are told apart by their L1 data caches. Elsewhere these say nothing:
-    a virtual machine may show one for each thread. Numbers of cores begin again in each socket,
-    die and, on ARM, cluster.
+    Cores of a compute unit differ in their L1 data caches. On other processors these caches are
+    not used: a virtual machine may show one for each thread. Numbers of cores begin again in each
+    socket, die and, on ARM, cluster.
     """
     topology = folder / f"cpu{cpu}/topology"
     for name in ("core_cpus", "thread_siblings"):  # the second before Linux 5.3

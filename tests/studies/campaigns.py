@@ -53,18 +53,21 @@ class Kind:
 
     @property
     def group(self) -> list[Treatment]:
-        """An effect, its baseline and what stands beside it; the rest shows nothing."""
-        effect = next(of for of in self.case.treatments if of.role == "effect")
-        beside = {of.role: of for of in self.case.treatments if of.baseline == effect.baseline}
-        baseline = next(of for of in self.case.treatments if of.name == effect.baseline)
+        """An effect, its baseline, and the repeated baseline and control of both."""
+        treatments = self.case.treatments
+        effect = next(item for item in treatments if item.role == "effect")
+        beside = {
+            item.role: item for item in self.case.treatments if item.baseline == effect.baseline
+        }
+        baseline = next(item for item in treatments if item.name == effect.baseline)
         rest = [beside[role] for role in ("floor", "control") if role in beside]
         return [effect, baseline, *rest]
 
     def after_writes(self, seed: int) -> Draws:
         """1 where a baseline run comes right after one with writes, a row a pair."""
-        baselines = {of.name: of.baseline for of in self.case.treatments}
-        roles = {of.name: of.role for of in self.case.treatments}
-        names = [of.name for of in self.group[1:3]]
+        baselines = {item.name: item.baseline for item in self.case.treatments}
+        roles = {item.name: item.role for item in self.case.treatments}
+        names = [item.name for item in self.group[1:3]]
         rows: list[list[float]] = []
         for pairs in block_sizes(self.campaign.pairs):
             before = None
