@@ -1,4 +1,4 @@
-.PHONY: campaign test test-all test-long fuzz bench lint docs lock clean minicluster
+.PHONY: campaign test test-all test-here test-clusters test-long fuzz bench lint docs picture lock clean minicluster
 
 MACHINE ?= localhost
 RESULTS ?= results
@@ -13,8 +13,9 @@ NIMC_EXTRAS ?= wheels ucx
 campaign: $(READY)
 	$(BIN)/nimc run campaigns/quick.yaml --machine $(MACHINE) --results $(RESULTS)
 
-# `make test` needs neither root, cluster nor browser, and runs JOBS processes. `make test-all` adds what
-# takes long, and what needs Slurm or Spack, one by one.
+# `make test` needs neither root, cluster nor browser, and runs JOBS processes. `make test-all` adds slow
+# tests and a browser's (test-here), and those that need Slurm or Spack, one by one (test-clusters). The
+# latter mostly wait: `make -j2 -O test-all` runs both at a time.
 JOBS ?= 2
 # Images of containers often set it; each of some hundred processes would then compile all it imports.
 export PYTHONDONTWRITEBYTECODE =
@@ -22,15 +23,19 @@ PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 test: $(DEV)
 	$(BIN)/python -m pytest -m "not (slow or long or browser or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
-test-all: $(DEV)
+test-all: test-here test-clusters
+
+test-here: $(DEV)
 	$(BIN)/python -m pytest -m "not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
+
+test-clusters: $(DEV)
 	$(BIN)/python -m pytest -m "(minicluster or spack) and not long" $(PYTEST_ARGS)
 
 # Tests of some minutes each: five nights, faults, two rails, daemons or nodes that go away, and others.
 test-long: $(DEV)
 	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
 
-# Every parser of outside text (docs/reliability.md).
+# Damaged inputs to every parser of outside text (docs/reliability.md).
 FUZZ_SECONDS ?= 3600
 fuzz: $(DEV)
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
@@ -52,6 +57,10 @@ lint: $(DEV)
 # The pages of docs/ as a site in build/site/; a broken link fails. Needs no network.
 docs: $(DEV)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# docs/report.png, with chromium; RUN=results/latest makes that run the sample (CONTRIBUTING.md).
+picture: $(DEV)
+	$(BIN)/python -m scripts.sample_run $(RUN)
 
 # Pins every dependency, with hashes; UPGRADE=1 takes newer versions.
 lock:

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from analysis.effects.result import Result
-from analysis.history.nights import nights_of, of_machine, read_results
+from analysis.history.nights import nights_of, read_results, rows_of_machine
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat, keys
 from records.errors import InputError, MachineError
@@ -72,13 +72,15 @@ def history(results: AnyPath | Sequence[AnyPath], *, machine: str | None = None)
     Raises InputError if one does not exist, or if all runs are of other machines.
     """
     rows, left_out = read_results(_paths(results, "results", "a folder of runs"))
-    rows = of_machine(rows, machine, "machine")
+    rows = rows_of_machine(rows, machine, "machine")
     return History(rows, nights_of(rows), left_out)
 
 
-def _paths(given: AnyPath | Sequence[AnyPath], field: str, allowed: str) -> list[Path]:
+def _paths(path_or_paths: AnyPath | Sequence[AnyPath], field: str, allowed: str) -> list[Path]:
     """One path or several, each once. Raises InputError if there is none."""
-    paths = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    paths = (
+        [path_or_paths] if isinstance(path_or_paths, (str, os.PathLike)) else list(path_or_paths)
+    )
     if not paths:
         raise InputError(f"{field}: an empty list; allowed: {allowed}, or several")
     return list(dict.fromkeys(map(Path, paths)))

@@ -66,7 +66,7 @@ class Application:
 
 
 def finishing_times(application: Application, windows: Windows, slowdowns: Times) -> Times:
-    """When each rank has done its last step, seconds; `slowdowns`: of each rank of a hit node.
+    """Return the seconds at which each rank ends; `slowdowns`: of each rank of a hit node.
 
     Takes time proportional to ranks and steps, and memory for a few numbers per rank.
     """
@@ -163,7 +163,7 @@ def run_s(application: Application, writers: int, worst: float) -> float:
 
 
 def explain() -> dict[str, Any]:
-    """How much of the published slowdown at scale the published single-node figures explain.
+    """Return how much of the published slowdown at scale the published single-node figures explain.
 
     Labelled, at the scales of Table V (docs/scale.md#the-published-slowdown-at-scale). It compares
     unlike estimators: means of 10 runs on one node with minima of 5 at scale.

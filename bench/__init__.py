@@ -18,23 +18,25 @@ class BenchRow:
     value: float
     unit: str = ""
     aim: str = ""
-    #: Whether the aim is met; None if the figure only informs.
+    #: True if the aim is met; None if the figure only informs.
     ok: bool | None = None
 
 
 def below(name: str, value: float, unit: str, most: float) -> BenchRow:
     """A figure that must be below a limit."""
-    return BenchRow(name, value, unit, f"under {most:g} {unit}".rstrip(), value < most)
+    aim = f"under {most:g} {unit}".rstrip()
+    return BenchRow(name=name, value=value, unit=unit, aim=aim, ok=value < most)
 
 
 def at_least(name: str, value: float, unit: str, least: float) -> BenchRow:
     """A figure that must reach a limit."""
-    return BenchRow(name, value, unit, f"at least {least:g} {unit}".rstrip(), value >= least)
+    aim = f"at least {least:g} {unit}".rstrip()
+    return BenchRow(name=name, value=value, unit=unit, aim=aim, ok=value >= least)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a piece of work took; the most memory that its process has had."""
+    """The cost of a piece of work; the most memory that its process has had."""
 
     wall_s: float
     cpu_s: float
@@ -43,9 +45,13 @@ class Cost:
 
 def cost_of(work: Callable[[], object]) -> Cost:
     """Do it in this process."""
-    begun_s, cpu_s = time.perf_counter(), time.process_time()
+    begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
     work()
-    return Cost(time.perf_counter() - begun_s, time.process_time() - cpu_s, peak_memory_b())
+    return Cost(
+        wall_s=time.perf_counter() - begun_s,
+        cpu_s=time.process_time() - begun_cpu_s,
+        memory_b=peak_memory_b(),
+    )
 
 
 def print_cost(work: Callable[[], object]) -> None:
@@ -54,10 +60,11 @@ def print_cost(work: Callable[[], object]) -> None:
 
 
 def in_own_process(module: str, *words: object) -> Cost:
-    """What a module here prints of a piece of work, called as a program."""
+    """Run a module of this package as a program; return the cost that it prints."""
     command = [sys.executable, "-m", f"bench.{module}", *map(str, words)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return Cost(*json.loads(done.stdout))
+    finished = subprocess.run(command, check=True, capture_output=True, text=True)
+    wall_s, cpu_s, memory_b = json.loads(finished.stdout)
+    return Cost(wall_s=wall_s, cpu_s=cpu_s, memory_b=memory_b)
 
 
 def peak_memory_b() -> float:

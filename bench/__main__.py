@@ -9,7 +9,7 @@ import pkgutil
 import sys
 from pathlib import Path
 
-from records.text import aligned
+from analysis.display.lines import aligned
 
 #: A line for each figure, in logs of CI too.
 _WIDTH = 160
@@ -18,13 +18,13 @@ _VERDICT = {True: "met", False: "MISSED", None: ""}
 
 def main() -> int:
     gc.set_threshold(100_000, 20)  # as `nimc.cli.main` does
-    names, words = sys.argv[1:], list[str]()
+    names, arguments = sys.argv[1:], list[str]()
     if names[:1] == ["durations"]:
-        names, words = names[:1], names[1:]
+        names, arguments = names[:1], names[1:]
     topics = sorted(
         module.name
         for module in pkgutil.iter_modules([str(Path(__file__).parent)])
-        if not module.name.startswith("_")
+        if not module.ispkg and module.name != "__main__"  # packages are what topics share
     )
     if unknown := set(names).difference(topics):
         named = ", ".join(sorted(unknown))
@@ -33,7 +33,7 @@ def main() -> int:
     missed = False
     for name in names or topics:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        rows = importlib.import_module(f"bench.{name}").run(*words)
+        rows = importlib.import_module(f"bench.{name}").run(*arguments)
         cells = [
             [row.name, f"{row.value:.4g} {row.unit}", row.aim, _VERDICT[row.ok]] for row in rows
         ]

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from bench import BenchRow, at_least
-from bench import _minicluster as mini
+from bench import minicluster as mini
+from records.block_plan import ShortWrites
 from records.errors import MachineError
-from records.plan import ShortWrites
 
 #: A write is due every so often, seconds, and this many messages of 64 KiB long.
 _EVERY_S = 0.125
@@ -19,7 +19,7 @@ _RUN_S = 12.0
 
 def run() -> list[BenchRow]:
     """Writes a second that one origin sustains, and how late they start."""
-    if reason := mini.lacks("veth"):
+    if reason := mini.missing_on_host("veth"):
         return [BenchRow(f"writes of an agent: not measured: {reason}", 0)]
     with mini.minicluster("--nodes", "3", "--origins", "1") as folder:
         sample = _sample(folder)
@@ -34,7 +34,7 @@ def run() -> list[BenchRow]:
 
 
 def _sample(folder: Path) -> dict[str, Any]:
-    short = ShortWrites(_EVERY_S, _MESSAGES, tolerance_s=5.0, allowed_share=1.0)
+    short = ShortWrites(length_s=_EVERY_S, messages=_MESSAGES, tolerance_s=5.0, allowed_share=1.0)
     writes = {"devices": ("eth0",)}
     plan = mini.plan(
         folder, ["off", "daly"], mini.sleeper(_RUN_S), writes, {"daly": 1}, short=short

@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from analysis.display.lines import aligned
 from bench import BenchRow, at_least
 from records.checkout import ROOT
-from records.text import aligned
 
 #: Share of a block's time in which the application should run.
 _AIM = 0.6
@@ -58,7 +58,8 @@ def _parts(run: Path, logs: Path) -> dict[str, float]:
     ]
     runs = [(s["start_s"], s["elapsed_s"]) for s in samples if s["block"] == int(logs.name)]
     begin_s, (last_s, last_length_s) = runs[0][0], runs[-1]
-    application_s, end_s = sum(length_s for _, length_s in runs), last_s + last_length_s
+    application_s = sum(length_s for _, length_s in runs)
+    end_s = last_s + last_length_s
     return {
         "ReFrame, before the conductor": block["started_s"] - session["time_start_unix"],
         "agents, start of writers, rates alone": begin_s - block["started_s"],

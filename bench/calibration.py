@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from analysis.contention import evaluate
-from analysis.contention.fit import fit
+from analysis.contention.fit import fit_model
 from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
 from bench import BenchRow, below
@@ -48,7 +48,7 @@ def _once(truth: Model, seed: int, noise: float) -> tuple[float, float, float]:
 
 def _error(truth: Model, measured: Sweep) -> float:
     """Mean relative difference from the truth, both sides and all placements, percent."""
-    model = fit(measured)
+    model = fit_model(measured)
     differences = []
     for placement in placements(truth):
         true, fitted = predict(truth, *placement), predict(model, *placement)

@@ -1,4 +1,4 @@
-"""What the chain, digests and kept outputs cost a run of 10,000 samples, and its verification.
+"""The cost of the chain, digests and kept outputs of 10,000 samples, and of verifying them.
 
 python -m bench.chain FOLDER
 """
@@ -29,7 +29,7 @@ _STORED = 500
 
 
 def run() -> list[BenchRow]:
-    """What storing takes with and without the chain, and what verifying takes."""
+    """Return what storing takes with and without the chain, and what verifying takes."""
     with tempfile.TemporaryDirectory() as folder:
         with_s, without_s = _storing(Path(folder))
         make(Path(folder) / "run", _SIZE)
@@ -70,9 +70,9 @@ def _plainly(folder: Path, *files: list[dict[str, Any]]) -> None:
 def make(run_folder: Path, size: int) -> None:
     """A run of about so many samples with two counts and an output each."""
     pairs = size // 4
-    made = samples(STREAM, pairs=pairs)
+    run_samples = samples(STREAM, pairs=pairs)
     head = header(pairs_cap=pairs, run=run_folder.name)
-    store_run(run_folder, made, asked_for(head, made))
+    store_run(run_folder, run_samples, asked_for(head, run_samples))
 
 
 def _verify() -> None:

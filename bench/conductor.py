@@ -1,4 +1,4 @@
-"""What the conductor costs: STREAM under it against STREAM by hand, and its own time a run."""
+"""The cost of the conductor: STREAM under it against STREAM by hand, and its own time a run."""
 
 import json
 import os
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from analysis.statistics.interval import median_interval
 from bench import BenchRow, below, cost_of
+from records.block_plan import BlockPlan
 from records.machine import site
-from records.plan import BlockPlan
 from reframe_tests import stream
 from tests.conductor.treatments import treatments
 
@@ -46,7 +46,7 @@ def run() -> list[BenchRow]:
     reframe_s = _reframe_case_s()
     ok = 0.99 <= ratio.value <= 1.01
     return [
-        BenchRow("STREAM triad, conducted / by hand", ratio.value, "", "0.99 to 1.01", ok),
+        BenchRow("STREAM triad, conducted / by hand", ratio.value, aim="0.99 to 1.01", ok=ok),
         BenchRow("the same, lower end of its interval", ratio.low),
         BenchRow("the same, upper end", ratio.high),
         below("conductor's own time a run", each_s, "s", 0.15),
@@ -66,14 +66,14 @@ def _threads(cpus: list[int]) -> dict[str, str]:
 
 
 def _by_hand(binary: Path, cpus: list[int]) -> float:
-    done = subprocess.run(
+    completed = subprocess.run(
         ["taskset", "-c", ",".join(map(str, cpus)), binary],
         env={**os.environ, **_threads(cpus)},
         capture_output=True,
         text=True,
         check=True,
     )
-    return stream.WORKLOAD.parse(done.stdout).value
+    return stream.WORKLOAD.parse(completed.stdout).value
 
 
 def _conducted(

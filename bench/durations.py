@@ -13,8 +13,8 @@ from pathlib import Path
 from bench import BenchRow, block
 from nimc.campaign.plan import block_s
 from nimc.campaign.prepare import prepare
+from records.block_plan import BlockPlan
 from records.checkout import ROOT
-from records.plan import BlockPlan
 
 #: Most that the plan may be off, of the measured time.
 _MOST = 0.25

@@ -1,4 +1,4 @@
-"""What the commands cost, and how that grows: each at three sizes, in processes of their own.
+"""The cost of commands, and its growth: each at three sizes, in processes of their own.
 
 CI runs it. `python -m bench.growth plan 4000` does one piece.
 """
@@ -10,7 +10,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import disk_usage
 
@@ -19,7 +19,6 @@ from analysis.history.nights import nights_of, read_results
 from analysis.pages.write import gather, write_pages
 from bench import (
     BenchRow,
-    Cost,
     below,
     chain,
     cost_of,
@@ -40,7 +39,7 @@ _LEAST_B = 8 << 20
 #: Where pieces are made if they fit: samples are flushed one by one, which takes a disk minutes.
 _IN_MEMORY, _LARGEST_B = Path("/dev/shm"), 1 << 30
 
-#: Prepares a piece of a size in a folder; what is called next is measured.
+#: Prepares a piece of a size in a folder. What it returns is called and measured.
 Prepare = Callable[[int, Path], Callable[[], object]]
 
 
@@ -86,7 +85,7 @@ class _Piece:
     #: The smallest size; the others are two and four times as large.
     size: int
     unit: str
-    #: How often it is done. The least time counts: what runs beside takes caches, and so time.
+    #: How often it is done. The least time counts, since other programs lengthen the others.
     times: int = 2
 
 
@@ -121,9 +120,9 @@ def _rows(name: str, piece: _Piece) -> list[BenchRow]:
 
 def _exponent(sizes: list[int], costs: list[float]) -> float:
     """The power of the size with which a cost grows."""
-    return statistics.linear_regression(
-        *([math.log(x) for x in series] for series in (sizes, costs))
-    ).slope
+    log_sizes = [math.log(size) for size in sizes]
+    log_costs = [math.log(cost) for cost in costs]
+    return statistics.linear_regression(log_sizes, log_costs).slope
 
 
 def main() -> None:
@@ -136,14 +135,16 @@ def main() -> None:
     piece = _PIECES[name]
     fits = _IN_MEMORY.exists() and disk_usage(_IN_MEMORY).free > _LARGEST_B
     with tempfile.TemporaryDirectory(dir=_IN_MEMORY if fits else None) as folder:
-        for part, of_size in (("first", piece.size // 10), ("then", size)):
+        for part, part_size in (("first", piece.size // 10), ("then", size)):
             path = Path(folder) / part
             path.mkdir()
-            work = piece.prepare(of_size, path)
+            work = piece.prepare(part_size, path)
             before_b = peak_memory_b()
             costs = [cost_of(work) for _ in range(piece.times)]
-    least = Cost(*map(min, zip(*map(astuple, costs), strict=True)))
-    print(json.dumps([least.wall_s, least.cpu_s, least.memory_b - before_b]))
+    wall_s = min(cost.wall_s for cost in costs)
+    cpu_s = min(cost.cpu_s for cost in costs)
+    memory_b = min(cost.memory_b for cost in costs) - before_b
+    print(json.dumps([wall_s, cpu_s, memory_b]))
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def _always_transparent() -> bool:
 
 
 def _call(*words: str, check: bool = True) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
-    if check and done.returncode != 0:
-        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
-    return done.stdout
+    completed = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    if check and completed.returncode != 0:
+        raise RuntimeError(f"{' '.join(words)}: {completed.stderr.strip()}")
+    return completed.stdout

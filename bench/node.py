@@ -1,4 +1,4 @@
-"""What this project takes of a core while an application runs, on this host with `mpi_put`."""
+"""The share of a core that this project takes beside an application, with `mpi_put`."""
 
 import statistics
 import subprocess
@@ -42,7 +42,7 @@ _CAMPAIGN = {
     "injector": {"name": "mpi_put"},
     "verify": {"foreign_cpus": None, "steal_share": None, "frequency_drop": None},
 }
-#: What a command line holds, and whose process it then is: the first that fits.
+#: Words of a command line, and whose process it then is: the first that fits.
 _PARTS = {
     f"sleep {_RUN_S}": "application",
     "/mpi_put ": "writers",

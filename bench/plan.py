@@ -1,4 +1,4 @@
-"""How long planning takes: 10,000 cases, from the file to what `nimc plan` prints."""
+"""The time that planning takes: 10,000 cases, from the file to what `nimc plan` prints."""
 
 import io
 import tempfile
@@ -22,7 +22,7 @@ def write(file: Path, cases: int) -> Path:
 
 
 def planned(file: Path) -> str:
-    """What `nimc plan --json` prints of a campaign."""
+    """Return what `nimc plan --json` prints of a campaign."""
     with redirect_stdout(io.StringIO()) as printed:
         plan_command.main([str(file), "--machine", "localhost", "--json"], standalone_mode=False)
     return printed.getvalue()

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import BenchRow, Cost, below, in_own_process, print_cost
-from tests.analysis.synthetic import LAMMPS, STREAM, header, rechain, samples, write_run
+from scripts.rechain import rechain
+from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 
 _SIZES = (10_000, 100_000, 1_000_000)
 _MOST_S, _MOST_B = 10.0, 1 << 30
@@ -36,10 +37,10 @@ def _in_own_process(size: int) -> Cost:
 def write(run_folder: Path, size: int) -> None:
     """A synthetic run of about `size` samples: two cases, of as many like blocks as it takes."""
     cases = [replace(STREAM, notes=["synthetic"]), LAMMPS]
-    of_case = {case.name: samples(case, pairs=_PAIRS) for case in cases}
-    first = [sample for runs in of_case.values() for sample in runs]
+    samples_by_case = {case.name: samples(case, pairs=_PAIRS) for case in cases}
+    first = [sample for runs in samples_by_case.values() for sample in runs]
     write_run(run_folder, first, header(pairs_cap=1_000_000, finished_s=2e10))
-    for turn, (name, runs) in enumerate(of_case.items()):
+    for turn, (name, runs) in enumerate(samples_by_case.items()):
         lines = [json.dumps(sample.as_dict(), separators=(",", ":")) for sample in runs]
         # All blocks of one case, then those of the next.
         parts = [

@@ -12,7 +12,7 @@ _STEPS = 1_000
 
 
 def timetable(count: int, writers: int) -> int:
-    """How many writes of 1 s go to `count` targets in one hour; as JSON, too."""
+    """Return how many writes of 1 s go to `count` targets in one hour; as JSON, too."""
     targets = [f"node{i:05}" for i in range(count)]
     origins = [f"origin{i:02}" for i in range(writers)]
     table = staggered(targets, origins, writers, 1.0, 3600.0, seed=1, rest_s=0.5)
@@ -39,7 +39,7 @@ def run() -> list[BenchRow]:
 
 
 def _piece() -> None:
-    """What the command line names."""
+    """Return the piece that the command line names."""
     if sys.argv[1] == "timetable":
         assert timetable(8192, 47) == 169_246
     else:

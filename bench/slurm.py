@@ -12,7 +12,7 @@ from typing import Any
 
 from analysis.statistics.interval import median_interval
 from bench import BenchRow, at_least, below
-from bench import _minicluster as mini
+from bench import minicluster as mini
 from records.acceptance import AcceptanceLimits
 from records.errors import MachineError
 from testbed.spec import Fabric
@@ -39,7 +39,7 @@ def run() -> list[BenchRow]:
     rows = []
     fabrics: list[tuple[Fabric, Any]] = [("veth", _cost), ("rxe", _rate)]
     for fabric, measure in fabrics:
-        if reason := mini.lacks(fabric):
+        if reason := mini.missing_on_host(fabric):
             print(f"slurm over {fabric}: not measured: {reason}")
         else:
             rows += measure()
@@ -47,7 +47,7 @@ def run() -> list[BenchRow]:
 
 
 def _accepted(folder: Path) -> list[dict[str, Any]]:
-    kept = [sample for sample in mini.samples(folder) if sample["outcome"] == "kept"]
+    kept = [sample for sample in mini.samples(folder) if sample["outcome"] == "accepted"]
     if not kept:
         output = " ".join(" ".join(p.read_text() for p in folder.glob("*.out")).split())
         raise MachineError(f"no run was accepted: {output[-300:]}")
@@ -57,9 +57,9 @@ def _accepted(folder: Path) -> list[dict[str, Any]]:
 def _cost() -> list[BenchRow]:
     """Two blocks at a time on 4 nodes, each with one target and one origin."""
     with mini.minicluster("--nodes", "4", "--origins", "2") as folder:
-        demand = AcceptanceLimits(min_share=0.001, retries=0, **UNJUDGED)
+        limits = AcceptanceLimits(min_share=0.001, retries=0, **UNJUDGED)
         writes = {"devices": ("eth0",)}
-        more: dict[str, Any] = {"pairs": _PAIRS, "demand": demand}
+        more: dict[str, Any] = {"pairs": _PAIRS, "limits": limits}
         plans = [
             mini.plan(folder, ["off", "on"], mini.sleeper(_RUN_S), writes, block=block, **more)
             for block in range(_BLOCKS)
@@ -114,7 +114,7 @@ kill -s CONT $own
 
 
 def _rate() -> list[BenchRow]:
-    """What of its rate a writer loses to the project's own processes: they are suspended by turns.
+    """Return the share of its rate that a writer loses to our processes, suspended by turns.
 
     A ratio within one run: between runs an emulated processor's rates differ by a third.
     """
@@ -125,7 +125,7 @@ def _rate() -> list[BenchRow]:
         lines = []
         for block in range(_ROUNDS):
             plan = mini.plan(
-                folder, ["on"], mini.sleeper(run_s), writes, block=block, demand=_EMULATED
+                folder, ["on"], mini.sleeper(run_s), writes, block=block, limits=_EMULATED
             )
             script = folder / f"by-turns-{block}.sh"
             script.write_text(

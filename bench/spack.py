@@ -30,7 +30,8 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
         return Path(os.environ[variable]) if os.environ.get(variable) else None
 
     folders = layout("bench", folder)
-    packages, machine = path_of("NIMC_TEST_PACKAGES"), path_of("NIMC_TEST_MACHINE_FILE")
+    packages = path_of("NIMC_TEST_PACKAGES")
+    machine = path_of("NIMC_TEST_MACHINE_FILE")
     settings = setup.setup(folders, packages, machine, os.environ.get("NIMC_TEST_MIRROR"), print)
     fresh = build(folders, settings, name, os.cpu_count() or 1, print)
     no_op_s = _command_s(folder, "build", name, "--machine", "bench")
@@ -44,7 +45,8 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
 def _command_s(root: Path, *words: str) -> float:
     """Seconds that `nimc spack` takes, its start included."""
     nimc = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
-    command, environment = [*nimc, "spack", *words], {**os.environ, "NIMC_SPACK_DIR": str(root)}
+    command = [*nimc, "spack", *words]
+    environment = {**os.environ, "NIMC_SPACK_DIR": str(root)}
     output = subprocess.DEVNULL
     return cost_of(
         lambda: subprocess.run(command, check=True, env=environment, stdout=output)

@@ -1,1 +1,1 @@
-"""What runs in the allocation: conductor, agents, injectors, and the judge of a run."""
+"""Programs of the allocation: conductor, agents, injectors, and the judge of a run."""

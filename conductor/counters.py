@@ -27,16 +27,16 @@ _AT = re.compile(r"@[0-9]{1,20}\.[0-9]{9}$")
 
 
 @dataclass(frozen=True)
-class Reading:
+class CounterReading:
     """One reading."""
 
-    #: As in the table of fabrics: `rdma:mlx5_0/1`, `net:eth0`.
+    #: Named as in the table of fabrics: `rdma:mlx5_0/1`, `net:eth0`.
     name: str
     #: None: the counter has reached its largest value and stopped.
     bytes_b: int | None
 
 
-def read(device: str | None, passed: Passed, root: Path = Path("/")) -> Reading | None:
+def read(device: str | None, passed: Passed, root: Path = Path("/")) -> CounterReading | None:
     """Bytes that a device or a network interface has received or sent so far.
 
     None if there is no such device, or it has no counter. The first row of its fabric whose files
@@ -51,7 +51,7 @@ def read(device: str | None, passed: Passed, root: Path = Path("/")) -> Reading 
         numbers = [count for count in counts if count is not None]
         if len(numbers) == len(counts):
             total_b = None if row.stops_at in numbers else sum(numbers) * row.unit_b
-            return Reading(row.name.format(**names), total_b)
+            return CounterReading(row.name.format(**names), total_b)
     return None
 
 
@@ -68,7 +68,7 @@ def read_one_sided(device: str, passed: Passed, root: Path = Path("/")) -> int |
 
 
 def why_none(device: str, root: Path = Path("/")) -> str:
-    """What the files say in which a device would count what it receives, each in a few words."""
+    """Return what the files say in which a device would count what it receives, in a few words."""
     names, contents = _names(device, root), list[str]()
     for row in _rows(device, root):
         for file in row.received:
@@ -101,9 +101,9 @@ def _names(device: str, root: Path) -> dict[str, str]:
     return {"device": here.name, "port": str(here.port), "interface": interface}
 
 
-def _number(root: Path, where: str, interface: str) -> int | None:
-    """The number in a file, or in a column of the interface's line."""
-    name, _, column = where.partition("#")
+def _number(root: Path, location: str, interface: str) -> int | None:
+    """The number in a file, or (`FILE#COLUMN`) in a column of the interface's line there."""
+    name, _, column = location.partition("#")
     text = kernel_text.read(root / name)
     if column:
         lines = (line.partition(":") for line in text.splitlines())
@@ -112,7 +112,7 @@ def _number(root: Path, where: str, interface: str) -> int | None:
     return kernel_text.number(_AT.sub("", text))
 
 
-def difference(earlier: Reading | None, later: Reading | None) -> int | None:
+def bytes_between(earlier: CounterReading | None, later: CounterReading | None) -> int | None:
     """Bytes counted from one reading to the next.
 
     None if unknown: one is missing, or the counter stopped, or was set back. Raises ValueError for

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from conductor.injectors.base import EndRole, Writer
-from conductor.judge.series import CounterSample, Metered, NodeSeries, Placed, RateRow
+from conductor.readings import CounterSample, FinishedWrite, Metered, NodeSeries, Placed, RateRow
 from conductor.wire import WireError
 from records.errors import first_fault
 from records.machine.node_counters import NodeCounter
-from records.timetable import FinishedWrite, PlannedWrite
+from records.timetable import PlannedWrite
 
-#: What is done with writers: `freeze` suspends the passive side, which is needed no more.
+#: The action on writers: `freeze` suspends the passive side, which is needed no more.
 Do = Literal["stop", "hold", "resume", "freeze"]
 #: How much of an invalid message an error quotes, characters.
 _QUOTE = 60
@@ -25,15 +25,11 @@ _QUOTE = 60
 
 @dataclass(frozen=True)
 class StartEnd:
-    """Start one end of a writer; `log` is the path that its output is appended to.
-
-    A passive side of short writes is replaced after each write.
-    """
+    """Start one end of a writer; a passive side of short writes is replaced after each write."""
 
     role: EndRole
     injector: str
     writer: Writer
-    log: str
 
 
 @dataclass(frozen=True)
@@ -47,13 +43,12 @@ class Control:
     writers: list[int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Perform:
-    """Make the short writes of this origin when they are due; `log` as of `StartEnd`."""
+    """Make the short writes of this origin when they are due."""
 
     injector: str
-    log: str
-    #: What all writes share: index, port of the first passive side, message size and count, device.
+    #: The index, port of the first passive side, message size and count, and device of all writes.
     writer: Writer
     #: Names and addresses of the targets, and how many passive sides each of them has.
     targets: list[tuple[str, str]]
@@ -114,19 +109,19 @@ class Hello:
     facts: dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class News:
-    """What is new of a writer; times are Unix time by the agent's clock."""
+    """News of a writer; times are Unix time by the agent's clock."""
 
     writer: int
     #: Its passive side listens.
     listening: bool = False
     row: RateRow | None = None
-    #: What was counted of it.
+    #: Bytes counted of it.
     samples: list[CounterSample] = field(default_factory=list)
-    #: What its bytes go over, as was found out while it writes.
+    #: The transport of its bytes, as was found out while it writes.
     transport: str | None = None
-    #: What has counted it, at the end of a watch.
+    #: The counter of its bytes, at the end of a watch.
     meter: Metered | None = None
     #: Why one of its ends has ended.
     ended: str | None = None
@@ -153,7 +148,7 @@ class Watching:
 
 @dataclass(frozen=True)
 class Observed:
-    """What was recorded since the beginning of a watch."""
+    """The record since the beginning of a watch."""
 
     node: NodeSeries
     #: Name -> what the node's counters gained.

@@ -1,8 +1,9 @@
 """A folder in shared memory for an agent's writers: the next agent removes that of a killed one.
 
 `ucx_perftest` keeps its buffers in files that have a name for a few tenths of a second, programs of
-Open MPI in files that have one to their end. Killed then, they leave them, and their memory is lost
-to the node. Of other names there nobody knows whose they are: nothing else is removed.
+Open MPI in files that have one until they end. If a program is killed while its file has a name,
+the file stays, and its memory is lost to the node. Other files there may belong to anybody, so
+nothing else is removed.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ _NEW_S = 1.0
 
 
 @contextmanager
-def folder(within: Path = _SHARED_MEMORY) -> Iterator[None]:
+def folder(parent: Path = _SHARED_MEMORY) -> Iterator[None]:
     """Have a folder for the writers that this process starts. Removes those of dead agents.
 
     If none can be made, the writers use what they use by default; not all need shared memory.
     """
-    for path in _old(within):
+    for path in _old_folders(parent):
         with suppress(OSError):  # its agent lives, or it is somebody else's
             os.close(_lock(path))
             shutil.rmtree(path, ignore_errors=True)
     try:
-        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         handle = _lock(path)
     except OSError:
         yield
@@ -49,10 +50,10 @@ def folder(within: Path = _SHARED_MEMORY) -> Iterator[None]:
         os.close(handle)
 
 
-def _old(within: Path) -> list[Path]:
-    """Such folders of ours that are not new."""
+def _old_folders(parent: Path) -> list[Path]:
+    """Folders of this user's writers that are older than `_NEW_S`."""
     paths = []
-    for path in within.glob(f"{_PREFIX}*"):
+    for path in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             status = path.lstat()
             if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _NEW_S:

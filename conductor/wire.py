@@ -26,7 +26,7 @@ from typing import Any
 #: Environment variables that hold the conductor's address and the job's secret for an agent.
 ADDRESS_VARIABLE = "NIMC_CONDUCTOR"
 SECRET_VARIABLE = "NIMC_SECRET"
-#: That of the folder of the block's logs.
+#: The folder of the block's logs.
 LOGS_VARIABLE = "NIMC_LOGS"
 #: Network interface to connect over; not set if the routing decides.
 INTERFACE_VARIABLE = "NIMC_INTERFACE"
@@ -39,11 +39,11 @@ _NODE_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 #: Longest line, bytes: an origin reports all writes of a timetable of an hour in one.
 LIMIT_B = 16 * 1024 * 1024
 #: How long an end may take to prove that it has the secret, seconds.
-FIRST_S = 10.0
-#: How long an agent may take for that, calling again up to so much later, seconds.
-_JOIN_S, _AGAIN_S = 120.0, 1.0
+PROOF_S = 10.0
+#: For how long an agent calls the conductor, and its longest pause before it calls again, seconds.
+_JOIN_S, RETRY_S = 120.0, 1.0
 #: Characters of a challenge and of its answer, in hexadecimal.
-_PROOF = 64
+_CHARACTERS = 64
 
 
 class WireError(Exception):
@@ -80,12 +80,12 @@ class Wire:
         Raises WireError if the line is too long or not JSON, or the connection is closed.
         """
         try:
-            return json.loads(await self.awaited(self.reader.readuntil(b"\n")))
+            return json.loads(await self._completed(self.reader.readuntil(b"\n")))
         except (ValueError, RecursionError):
             raise WireError("a line is not JSON") from None
 
-    async def awaited(self, reading: Awaitable[bytes]) -> bytes:
-        """What is being read. Raises WireError if it does not come."""
+    async def _completed(self, reading: Awaitable[bytes]) -> bytes:
+        """Return what is being read. Raises WireError if it does not come."""
         try:
             return await reading
         except asyncio.LimitOverrunError:
@@ -130,19 +130,19 @@ def _answer(secret: str, role: str, challenges: bytes) -> bytes:
     return hmac.new(secret.encode(), role.encode() + challenges, "sha256").hexdigest().encode()
 
 
-async def _proof(connection: socket.socket, length: int, within_s: float) -> bytes:
-    """So many characters of the other end; no more is read, so that a stranger fills no memory.
+async def _received(connection: socket.socket, length: int, within_s: float) -> bytes:
+    """Receive `length` characters, and no more, so that a stranger fills no memory.
 
-    Raises WireError if they do not come.
+    Raises WireError if they do not come within `within_s` seconds.
     """
 
     async def read() -> bytes:
-        got, loop = b"", asyncio.get_running_loop()
-        while len(got) < length:
-            if not (piece := await loop.sock_recv(connection, length - len(got))):
+        received, loop = b"", asyncio.get_running_loop()
+        while len(received) < length:
+            if not (piece := await loop.sock_recv(connection, length - len(received))):
                 raise WireError("the connection closed")
-            got += piece
-        return got
+            received += piece
+        return received
 
     try:
         return await asyncio.wait_for(read(), within_s)
@@ -159,7 +159,8 @@ def _require(proof: bytes, expected: bytes) -> None:
 
 async def wired(connection: socket.socket) -> Wire:
     """One end of a connection whose ends have proved that they have the secret."""
-    return Wire(*await asyncio.open_connection(sock=connection, limit=LIMIT_B))
+    reader, writer = await asyncio.open_connection(sock=connection, limit=LIMIT_B)
+    return Wire(reader=reader, writer=writer)
 
 
 async def admit(connection: socket.socket, secret: str) -> None:
@@ -169,9 +170,11 @@ async def admit(connection: socket.socket, secret: str) -> None:
     """
     loop, own = asyncio.get_running_loop(), new_secret().encode()
     _notice_silence(connection)
-    challenges = await _proof(connection, _PROOF, FIRST_S) + own
+    challenges = await _received(connection, _CHARACTERS, PROOF_S) + own
     await loop.sock_sendall(connection, own + _answer(secret, "conductor", challenges))
-    _require(await _proof(connection, _PROOF, FIRST_S), _answer(secret, "agent", challenges))
+    _require(
+        await _received(connection, _CHARACTERS, PROOF_S), _answer(secret, "agent", challenges)
+    )
 
 
 def interface_address(interface: str) -> str:
@@ -207,7 +210,7 @@ async def connect(host: str, port: int, secret: str, source: str | None) -> Wire
         except BaseException:
             connection.close()
             raise
-        await asyncio.sleep(random.uniform(0.0, _AGAIN_S))
+        await asyncio.sleep(random.uniform(0.0, RETRY_S))
 
 
 async def _introduced(connection: socket.socket, secret: str) -> Wire:
@@ -216,9 +219,9 @@ async def _introduced(connection: socket.socket, secret: str) -> Wire:
     _notice_silence(connection)
     try:
         await loop.sock_sendall(connection, own)
-        answer = await _proof(connection, 2 * _PROOF, _JOIN_S)
-        challenges = own + answer[:_PROOF]
-        _require(answer[_PROOF:], _answer(secret, "conductor", challenges))
+        answer = await _received(connection, 2 * _CHARACTERS, _JOIN_S)
+        challenges = own + answer[:_CHARACTERS]
+        _require(answer[_CHARACTERS:], _answer(secret, "conductor", challenges))
         await loop.sock_sendall(connection, _answer(secret, "agent", challenges))
     except OSError:
         raise WireError("the connection closed") from None

@@ -1,1 +1,1 @@
-"""What is written: samples, plans, headers of runs. Defined once, for both sides."""
+"""Records: samples, plans, headers of runs. Defined once, for both sides."""

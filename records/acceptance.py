@@ -16,9 +16,9 @@ from records.errors import InputError
 LIMITS = ("foreign_cpus", "steal_share", "frequency_drop", "foreign_share")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AcceptanceLimits:
-    """What a run must fulfil to be accepted, and how often and how long it is tried."""
+    """Limits that a run must keep to be accepted, and how often and how long it is tried."""
 
     #: Least share of its rate alone that every writer must reach through the whole window.
     min_share: float = 0.5
@@ -66,13 +66,13 @@ class AcceptanceLimits:
 
 
 class Rule(NamedTuple):
-    """What a limit may be, for people, and by the names of comparisons."""
+    """The allowed values of a limit, for people, and by the names of comparisons."""
 
     text: str
     bounds: dict[str, float]
 
     def allows(self, value: float) -> bool:
-        """Whether a value is within the bounds."""
+        """Return whether a value is within the bounds."""
         return all(getattr(operator, name)(value, bound) for name, bound in self.bounds.items())
 
 
@@ -104,5 +104,5 @@ def limit(name: str, **changes: Any) -> Any:
     from pydantic import Field  # not on compute nodes
 
     rule, default = RULES.get(name), getattr(AcceptanceLimits, name)
-    of_rule: dict[str, Any] = {**rule.bounds, "description": rule.text} if rule else {}
-    return Field(**{"default": default, **of_rule, **changes})
+    rule_fields: dict[str, Any] = {**rule.bounds, "description": rule.text} if rule else {}
+    return Field(**{"default": default, **rule_fields, **changes})

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-#: What a treatment is for: the run that others are paired with; the effect to measure; a busy
+#: The role of a treatment: the run that others are paired with; the effect to measure; a busy
 #: process instead of the writers; the baseline repeated. Only effects may write.
 Role = Literal["baseline", "effect", "control", "floor"]
 
-#: What writers do: nothing, write from before a run until after it, or follow a timetable.
+#: When writers write: never, from before a run until after it, or by a timetable.
 Writing = Literal["none", "continuous", "scheduled"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Arm:
     """One row of the table."""
 
@@ -36,24 +36,59 @@ class Arm:
 
     @property
     def silent(self) -> bool:
-        """Whether its runs must be free of writes."""
+        """Return whether its runs must be free of writes."""
         return self.role != "effect"
+
+    @property
+    def scheduled(self) -> bool:
+        """Return whether its writers follow a timetable."""
+        return self.writing == "scheduled"
 
 
 #: In the order used by tables and figures.
 _TABLE = (
-    Arm("off", "baseline", "none", ("#2f6fbb", "#6aa9f4"), "o"),
-    Arm("on", "effect", "continuous", ("#c8434f", "#f4838c"), "^"),
-    Arm("constant", "effect", "scheduled", ("#2f8f5b", "#6fd09b"), "P"),
-    Arm("daly", "effect", "scheduled", ("#7d5ba6", "#b79ae0"), "v"),
-    Arm("full", "effect", "continuous", ("#c8434f", "#f4838c"), "^"),
-    Arm("spin", "control", "none", ("#b7791f", "#e3b341"), "s", "spin", "(control)"),
-    Arm("aa", "floor", "none", ("#6f9fd0", "#9cc7f7"), "D", None, "(off repeated)"),
+    Arm(name="off", role="baseline", writing="none", colours=("#2f6fbb", "#6aa9f4"), marker="o"),
+    Arm(name="on", role="effect", writing="continuous", colours=("#c8434f", "#f4838c"), marker="^"),
+    Arm(
+        name="constant",
+        role="effect",
+        writing="scheduled",
+        colours=("#2f8f5b", "#6fd09b"),
+        marker="P",
+    ),
+    Arm(
+        name="daly", role="effect", writing="scheduled", colours=("#7d5ba6", "#b79ae0"), marker="v"
+    ),
+    Arm(
+        name="full", role="effect", writing="continuous", colours=("#c8434f", "#f4838c"), marker="^"
+    ),
+    Arm(
+        name="spin",
+        role="control",
+        writing="none",
+        colours=("#b7791f", "#e3b341"),
+        marker="s",
+        control="spin",
+        label="(control)",
+    ),
+    Arm(
+        name="aa",
+        role="floor",
+        writing="none",
+        colours=("#6f9fd0", "#9cc7f7"),
+        marker="D",
+        control=None,
+        label="(off repeated)",
+    ),
 )
 #: Name -> arm.
 ARMS: dict[str, Arm] = {arm.name: arm for arm in _TABLE}
+#: Arms whose writers follow a timetable.
+SCHEDULED = tuple(arm.name for arm in _TABLE if arm.scheduled)
 #: Used for an unknown arm, for instance of a later version: it is taken to write.
-_OTHER = Arm("", "effect", "continuous", ("#b0479a", "#e08fd0"), "p")
+_OTHER = Arm(
+    name="", role="effect", writing="continuous", colours=("#b0479a", "#e08fd0"), marker="p"
+)
 
 #: The default baseline.
 BASELINE = "off"

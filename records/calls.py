@@ -1,4 +1,4 @@
-"""What a run was called with, so that the same command resumes it, from anywhere on its host."""
+"""The call of a run, so that the same command resumes it, from anywhere on its host."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ class Call:
 
 
 def call_of(run: Path, campaign: str) -> Call:
-    """What a run was called with. Of earlier versions only the name of the `campaign` is known."""
+    """Return what a run was called with.
+
+    Of earlier versions only the name of the `campaign` is known.
+    """
     with suppress(OSError, InputError, KeyError, TypeError):
         kept = read_json(run / _CALL)
         subject = tuple(Path(word) if os.path.isabs(word) else word for word in kept["subject"])

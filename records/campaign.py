@@ -16,8 +16,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, Valida
 from records import units
 from records.acceptance import AcceptanceLimits, limit
 from records.arms import ARMS, BASELINE, level_text
+from records.block_plan import Scale
 from records.marked_yaml import Duration, Fraction, Record, quantity
-from records.plan import Scale
 from records.run import CAP, FLOOR, MARGIN
 from records.sample import Level
 
@@ -126,9 +126,15 @@ def _arms(arms: list[str]) -> list[str]:
 
 Factors = Annotated[dict[str, Any], AfterValidator(check_factors)]
 Cells = Annotated[list[dict[str, Any]], AfterValidator(check_cells)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}$")]
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}$"
+Name = Annotated[str, Field(pattern=_NAME)]
 _NAME_RULE = "a name of letters, digits and ._@+- (80 at most, a letter or digit first)"
 _DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
+
+
+def is_name(value: object) -> bool:
+    """Return whether that may name a campaign or a case."""
+    return isinstance(value, str) and re.fullmatch(_NAME, value, re.ASCII) is not None
 
 
 class SweepRequest(Record):
@@ -211,14 +217,14 @@ class Entry(Record):
         return self.model_copy(update=changes)
 
 
-def _least(cap: int | None, given: ValidationInfo) -> int | None:
-    if cap is not None and cap < given.data.get("floor", cap):
+def _least(cap: int | None, info: ValidationInfo) -> int | None:
+    if cap is not None and cap < info.data.get("floor", cap):
         raise ValueError(f"{cap} is below pairs.floor")
     return cap
 
 
 class Pairs(Record):
-    """How many pairs a case gets, over all its blocks."""
+    """The number of pairs of a case, over all its blocks."""
 
     floor: int = Field(
         default=FLOOR,
@@ -234,7 +240,7 @@ class Pairs(Record):
     precision: Fraction | None = Field(
         default=None, gt=0, lt=1, description="a number between 0 and 1, such as 0.01 for 1 %"
     )
-    #: Most pairs of one allocation; None: the floor's, then those up to the next look.
+    #: Most pairs of one allocation; None: the floor's, then those up to the next interim analysis.
     block: int | None = Field(default=None, ge=1, description="a whole number from 1")
 
     @property
@@ -260,7 +266,7 @@ class InjectorChoice(Record):
 
 
 class Verify(Record):
-    """What a run must fulfil to be accepted: writes, and silence around it."""
+    """Limits that a run must keep to be accepted: writes, and silence around it."""
 
     #: None: the machine's (`proof.min_share`).
     min_share: Fraction | None = limit("min_share", default=None)

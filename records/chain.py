@@ -84,7 +84,7 @@ def chained(record: Mapping[str, Any], before: str) -> tuple[bytes, str]:
 
 @dataclass(frozen=True)
 class Walked:
-    """What a walk along the chain of one file found."""
+    """The findings of a walk along the chain of one file."""
 
     #: Whole lines, and the value that the last one has; that before the first line if none has.
     lines: int
@@ -100,7 +100,9 @@ def walk(path: Path, first: str) -> Walked:
     line breaks one link and a removed one that of the next. A last line that a crash left
     incomplete is ignored.
     """
-    last, lines, broken = first.encode(), 0, []
+    last = first.encode()
+    lines = 0
+    broken = []
     with path.open("rb", buffering=_PIECE_B) as file:
         for line in file:
             if not line.endswith(b"\n") and not _is_whole(line):

@@ -28,7 +28,8 @@ def commit(root: Path = ROOT) -> str | None:
     As of a checkout of another user. Files are compared by their hashes: `git status` would run
     filters and hooks of the checkout's configuration.
     """
-    head, listed = _git(root, "rev-parse", "HEAD"), _git(root, "ls-tree", "-r", "-z", "HEAD")
+    head = _git(root, "rev-parse", "HEAD")
+    listed = _git(root, "ls-tree", "-r", "-z", "HEAD")
     if not (head.ok and listed.ok):
         return None
     rows = [row.partition("\t") for row in listed.stdout.split("\0") if row]
@@ -39,7 +40,7 @@ def commit(root: Path = ROOT) -> str | None:
 
 
 def _git(root: Path, *words: str, stdin: str | None = None) -> ProgramAnswer:
-    """What git says of the checkout; it fetches nothing that is missing."""
+    """Return what git says of the checkout; it fetches nothing that is missing."""
     alone = {**os.environ, "GIT_ALLOW_PROTOCOL": ""}
     return ask(["git", "-C", str(root), *words], alone, stdin=stdin)
 

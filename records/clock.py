@@ -33,19 +33,19 @@ def now_s() -> float:
 
 def require_near(node: str, offsets_s: Mapping[str, float]) -> None:
     """Raise MachineError if another node's clock is far from this one's: one of them is wrong."""
-    for other, offset_s in offsets_s.items():
+    for other_node, offset_s in offsets_s.items():
         if abs(offset_s) > _APART_S:
-            where = "ahead of" if offset_s > 0 else "behind"
+            direction = "ahead of" if offset_s > 0 else "behind"
             raise MachineError(
-                f"{other}: its clock is {abs(offset_s):.0f} s {where} that of {node}"
+                f"{other_node}: its clock is {abs(offset_s):.0f} s {direction} that of {node}"
             )
 
 
 class Exchange(NamedTuple):
-    """One round trip, sent and back by our clock; the other's time in between, which it answers."""
+    """One round trip: sent and back by our clock, and the answer, the time by the other's clock."""
 
     sent_s: float
-    there_s: float
+    remote_s: float
     back_s: float
 
 
@@ -66,18 +66,20 @@ def measure(exchanges: Iterable[Exchange], node: str) -> Offset:
     trips = list(exchanges)
     if not trips:
         raise MachineError(f"{node}: no message came back, so its clock offset is unknown")
-    highest_s = min(trip.there_s - trip.sent_s for trip in trips)
-    lowest_s = max(trip.there_s - trip.back_s for trip in trips)
+    highest_s = min(trip.remote_s - trip.sent_s for trip in trips)
+    lowest_s = max(trip.remote_s - trip.back_s for trip in trips)
     if lowest_s > highest_s:
         raise MachineError(
             f"{node}: its clock moved by {lowest_s - highest_s:.3g} s during the measurement"
         )
     middle_s = (trips[0].sent_s + trips[-1].back_s) / 2
-    return Offset((lowest_s + highest_s) / 2, (highest_s - lowest_s) / 2, middle_s)
+    return Offset(
+        offset_s=(lowest_s + highest_s) / 2, error_s=(highest_s - lowest_s) / 2, at_s=middle_s
+    )
 
 
-def between(first: Offset, last: Offset, at_s: float) -> Offset:
-    """The offset at a time of ours, interpolated between one measured before and one after.
+def interpolated(first: Offset, last: Offset, at_s: float) -> Offset:
+    """The offset at a time of ours, from one measured before it and one measured after it.
 
     Its error assumes that the clocks drift evenly; outside the two times the nearer one is used.
     """
@@ -86,4 +88,4 @@ def between(first: Offset, last: Offset, at_s: float) -> Offset:
     share = min(max((at_s - first.at_s) / (last.at_s - first.at_s), 0.0), 1.0)
     offset_s = first.offset_s + share * (last.offset_s - first.offset_s)
     error_s = first.error_s + share * (last.error_s - first.error_s)
-    return Offset(offset_s, error_s, at_s)
+    return Offset(offset_s=offset_s, error_s=error_s, at_s=at_s)

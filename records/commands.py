@@ -26,7 +26,7 @@ def _installed() -> Path:
 
 
 def _is_found() -> bool:
-    """Whether the shell finds this program by its name; one that is not installed has no path."""
+    """Return whether the shell finds this program by name; it has no path unless installed."""
     installed, first = _installed(), shutil.which(PROGRAM)
     if not installed.exists():
         return True
@@ -35,7 +35,7 @@ def _is_found() -> bool:
 
 @dataclass(frozen=True)
 class Shell:
-    """Where commands are typed; without a folder anywhere on this host, so that paths are whole."""
+    """The place where commands are typed; without a folder, anywhere on this host: whole paths."""
 
     folder: Path | None = None
 
@@ -79,11 +79,11 @@ def command(*words: str | Path) -> str:
 
 
 def setup_command(*extras: str) -> str:
-    """What installs the base of this checkout, and extras of it."""
+    """Return what installs the base of this checkout, and extras of it."""
     script = Shell.here().from_folder(ROOT / "scripts" / "setup.sh")
     return shlex.join(["sh", script, *extras])
 
 
 def campaign_word(file: Path) -> str | Path:
-    """What a command calls a campaign: the name of one of `campaigns/`, else the path."""
+    """Return what a command calls a campaign: the name of one of `campaigns/`, else the path."""
     return file.stem if file.absolute() == ROOT / "campaigns" / f"{file.stem}.yaml" else file

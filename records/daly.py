@@ -1,4 +1,4 @@
-"""How many nodes receive a checkpoint at once, when each rank checkpoints on its own.
+"""The number of nodes that receive a checkpoint at once, when ranks checkpoint on their own.
 
 Groves, Grant and Arnold (2016), section VI: ranks write checkpoints without coordination, at Daly's
 interval for the whole system. At any time the share write / (interval + write) of the ranks is
@@ -51,8 +51,8 @@ PAPER_SHARE = 0.002
 _MESSAGES = re.compile(r"(\S+) messages of (\S+?)(?: at (\S+))?")
 
 
-@dataclass(frozen=True)
-class Writers:
+@dataclass(frozen=True, kw_only=True)
+class DalyWriters:
     """Writers of a system."""
 
     #: Ranks, as in the paper, or whatever else checkpoints by itself.
@@ -67,11 +67,11 @@ class Writers:
     constant_share_writers: int
     #: Writes started per second at Daly's interval.
     writes_per_s: float
-    #: Whether Daly's series is valid; else the interval is the mean time to interrupt.
+    #: True if Daly's series is valid; else the interval is the mean time to interrupt.
     in_range: bool
 
 
-def concurrent_writers(counted: int, one_mtti_s: float, write_s: float) -> Writers:
+def concurrent_writers(counted: int, one_mtti_s: float, write_s: float) -> DalyWriters:
     """Writers of a system, at Daly's interval and as a constant share; the only rule for both.
 
     `one_mtti_s` is the mean time to interrupt of one of the `counted`; they fail independently, so
@@ -85,11 +85,20 @@ def concurrent_writers(counted: int, one_mtti_s: float, write_s: float) -> Write
     per_s = counted / (interval_s + write_s)
     exact, share = per_s * write_s, round(counted * PAPER_SHARE)
     in_range = write_s < 2 * mtti_s
-    return Writers(counted, mtti_s, interval_s, round(exact), exact, share, per_s, in_range)
+    return DalyWriters(
+        counted=counted,
+        mtti_s=mtti_s,
+        interval_s=interval_s,
+        concurrent_writers=round(exact),
+        concurrent_writers_exact=exact,
+        constant_share_writers=share,
+        writes_per_s=per_s,
+        in_range=in_range,
+    )
 
 
 def rule(one_mtti_s: float, write_s: float) -> str:
-    """What `concurrent_writers` counts, in words; printed with its results."""
+    """Return what `concurrent_writers` counts, in words; printed with its results."""
     years = f"{one_mtti_s / units.SECONDS['y']:.3g} years"
     return (
         f"daly: each counted rank writes for {write_s:.3g} s at Daly's interval, with a mean time"

@@ -49,10 +49,10 @@ def show(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def near(word: str, words: Iterable[str]) -> str:
-    """A hint at the known word that was probably meant; empty if none is like it."""
-    likest = difflib.get_close_matches(word, list(words), n=1)
-    return f", did you mean '{likest[0]}'?" if likest else ""
+def suggestion(word: str, words: Iterable[str]) -> str:
+    """Return `, did you mean ...?` with the known word most like `word`; empty if none is."""
+    closest = difflib.get_close_matches(word, list(words), n=1)
+    return f", did you mean '{closest[0]}'?" if closest else ""
 
 
 #: Kind of pydantic's error -> what is allowed; for others its message says so.
@@ -65,9 +65,9 @@ _ALLOWED = {
 }
 
 
-def fault_of(error: ErrorDetails, *within: str) -> str:
-    """One of pydantic's errors; `within` is where the record is in its file."""
-    field = ".".join(map(str, (*within, *error["loc"]))) or "the file"
+def fault_of(error: ErrorDetails, *location: str) -> str:
+    """One of pydantic's errors in a line; `location` is where the record is in its file."""
+    field = ".".join(map(str, (*location, *error["loc"]))) or "the file"
     if error["type"] == "missing":
         return f"{field}: missing"
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
@@ -81,6 +81,6 @@ def fault_of(error: ErrorDetails, *within: str) -> str:
     return f"{field}: {show(error['input'])} found; allowed: {allowed}"
 
 
-def first_fault(error: ValidationError, *within: str) -> str:
-    """The first of pydantic's errors."""
-    return fault_of(error.errors(include_url=False)[0], *within)
+def first_fault(error: ValidationError, *location: str) -> str:
+    """The first of pydantic's errors, as `fault_of`."""
+    return fault_of(error.errors(include_url=False)[0], *location)

@@ -69,7 +69,7 @@ def make_folder(folder: Path) -> None:
 
 
 def replace_text(path: Path, text: str, mode: int | None = None) -> None:
-    """As `replace`, with text."""
+    """Do the same as `replace`, with text."""
     replace(path, text.encode(), mode)
 
 
@@ -144,11 +144,11 @@ def read_regular(path: Path, most_b: int, *, follow: bool = False) -> bytes:
     return content
 
 
-# What may be read as the user's own: other users of a machine can plant folders and files.
+# Files that may be read as the user's own: others on a machine can plant folders and files.
 
 
 def distrust(path: Path, *, or_root: bool = False) -> str | None:
-    """Why another user may have made the file or folder `path`; None if it is the caller's own.
+    """Return why another user may have made the file or folder `path`; None if it is one's own.
 
     One's own is real (not a link), owned by this user (or, with `or_root`, by root), and not
     writable by others: by its group only if nobody else is in that (umask 002). Raises
@@ -168,7 +168,7 @@ def distrust(path: Path, *, or_root: bool = False) -> str | None:
 
 
 def _only_owner(path: Path, status: os.stat_result) -> bool:
-    """Whether a file's group is its owner's private one, and no list of access adds users.
+    """Return whether a file's group is its owner's private one, and no list of access adds users.
 
     A directory service may not list whose primary group it is, so name or number must be equal.
     """
@@ -201,7 +201,7 @@ def user_name(uid: int) -> str:
 
 
 def group_names(user: str, gid: int) -> list[str]:
-    """Names of a user's groups, of which one is `gid`; numbers of those without an entry."""
+    """Names of a user's groups, `gid` among them; a group without an entry gives its number."""
     names = []
     for number in os.getgrouplist(user, gid):
         try:
@@ -228,15 +228,15 @@ class PrivateLock:
     handle: int
 
     def take(self, within_s: float | None = 0.0) -> bool:
-        """Whether it could be locked within that time; released when the file is closed.
+        """Return whether it could be locked within that time; released when the file is closed.
 
         None waits without a limit. Raises MachineError if the file system has no locks.
         """
         began_s = time.monotonic()
-        how = fcntl.LOCK_EX | (fcntl.LOCK_NB if within_s is not None else 0)
+        operation = fcntl.LOCK_EX | (fcntl.LOCK_NB if within_s is not None else 0)
         while True:
             try:
-                fcntl.flock(self.handle, how)
+                fcntl.flock(self.handle, operation)
                 return True
             except BlockingIOError:
                 if time.monotonic() - began_s >= (within_s or 0.0):
@@ -249,7 +249,7 @@ class PrivateLock:
                 ) from error
 
     def holder(self) -> str:
-        """What the holder wrote of itself."""
+        """Return what the holder wrote of itself."""
         return os.pread(self.handle, _HOLDER_B, 0).decode(errors="replace").strip()
 
     def sign(self, text: str) -> None:

@@ -18,14 +18,14 @@ SCHEMA = 1
 #: The readings of an injection that goes on, a line each, and all else that is known of it.
 READINGS, HEAD = "readings.jsonl", "head.json"
 
-#: What ended the writes: the end of the command, the time of `--for`, Ctrl-C or a signal, or a
+#: The end of the writes: the end of the command, the time of `--for`, Ctrl-C or a signal, or a
 #: failure of a writer or of the machine.
 EndedBy = Literal["command", "time", "stop", "failure"]
 
 
 @dataclass(frozen=True)
 class WrittenRow:
-    """What a writer wrote between two times."""
+    """Bytes that a writer wrote between two times."""
 
     #: Its index among the writers of the reading.
     writer: int
@@ -35,14 +35,14 @@ class WrittenRow:
     bytes_b: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reading:
     """A time in which all writers were checked; the next one begins at its end."""
 
     #: Unix time by the conductor's clock.
     start_s: float
     end_s: float
-    #: Whether something other than the writers' own reports shows that all of them wrote, at the
+    #: True if something other than the writers' own reports shows that all of them wrote, at the
     #: least share of their uncontended rate, through all of this time.
     proven: bool
     #: Why not, in one line; null if they are proven.
@@ -53,7 +53,7 @@ class Reading:
     rows: list[WrittenRow] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Head:
     """All but the readings."""
 
@@ -74,12 +74,12 @@ class Head:
     end_s: float | None = None
     #: Bytes that all writers reported of this time.
     bytes_b: float = 0.0
-    #: Whether all readings are proven, and there is one; why not, in one line.
+    #: True if all readings are proven, and there is one; why not, in one line.
     proven: bool = False
     reason: str | None = None
     #: How long the writes were proven, seconds.
     proven_s: float = 0.0
-    #: What ended the writes; null while they go on.
+    #: The end of the writes; null while they go on.
     ended_by: EndedBy | None = None
     #: The command, when it began and ended (Unix time), and its exit status (128 + its number after
     #: a signal); null and empty without one.

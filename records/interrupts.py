@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-#: All of them; without a handler they end a process without a word.
+#: The signals that ask to stop. Without a handler they end a process without a message.
 STOPPING = (
     signal.SIGINT,
     signal.SIGTERM,
@@ -25,6 +25,7 @@ STOPPING = (
     signal.SIGUSR2,
     signal.SIGXCPU,
 )
+#: How often Stopped is raised again, seconds.
 _AGAIN_S = 1.0
 
 
@@ -36,7 +37,7 @@ class Stopped(BaseException):
         self.signum = signum
 
 
-def _heeded() -> list[signal.Signals]:
+def _stop_signals() -> list[signal.Signals]:
     """The signals that stop, without those that were ignored before, as under `nohup`."""
     return [signum for signum in STOPPING if signal.getsignal(signum) is not signal.SIG_IGN]
 
@@ -58,7 +59,7 @@ def stopped_after_clean_up() -> Iterator[None]:
     def stop(signum: int, _frame: FrameType | None) -> None:
         raise Stopped(signum)
 
-    signums = [signum for signum in _heeded() if signum != signal.SIGINT]
+    signums = [signum for signum in _stop_signals() if signum != signal.SIGINT]
     before = {signum: signal.signal(signum, stop) for signum in signums}
     try:
         yield
@@ -81,7 +82,7 @@ def stopped_at_once() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
         raise Stopped(first[0])
 
-    before = {signum: signal.signal(signum, stop) for signum in (*_heeded(), signal.SIGALRM)}
+    before = {signum: signal.signal(signum, stop) for signum in (*_stop_signals(), signal.SIGALRM)}
     try:
         yield
     finally:
@@ -95,10 +96,10 @@ def stopped_at_once() -> Iterator[None]:
 class Interrupts:
     """Within this context signals that stop are counted instead of ending the process."""
 
-    def __init__(self, taken: Callable[[], bool] = lambda: False) -> None:
-        """`taken`: called at a key of the terminal, Ctrl-C, whether it is no reason to stop."""
-        self._taken = taken
-        #: The first that arrived, and how many did.
+    def __init__(self, takes_key: Callable[[], bool] = lambda: False) -> None:
+        """`takes_key` is called at Ctrl-C; if it returns True, the key asks nothing to stop."""
+        self._takes_key = takes_key
+        #: The first signal that arrived, and the number of signals.
         self.signum: int | None = None
         self.count = 0
         self._before: dict[int, Any] = {}
@@ -106,7 +107,7 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        for signum in (*_heeded(), signal.SIGCHLD):
+        for signum in (*_stop_signals(), signal.SIGCHLD):
             self._before[signum] = signal.signal(signum, self._note)
         return self
 
@@ -118,7 +119,7 @@ class Interrupts:
         os.close(self._write)
 
     def _note(self, signum: int, _frame: FrameType | None) -> None:
-        if signum in (signal.SIGINT, signal.SIGQUIT) and self._taken():
+        if signum in (signal.SIGINT, signal.SIGQUIT) and self._takes_key():
             return
         if signum in STOPPING:
             self.signum = self.signum or signum

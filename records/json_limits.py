@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,9 +36,21 @@ def read_text(path: Path) -> bytes:
 def parsed(text: bytes, location: str) -> Any:
     """The value of a document. Raises InputError, beginning with `location`, for an invalid one."""
     try:
-        return from_json(text, allow_inf_nan=False)
+        value = from_json(text, allow_inf_nan=False)
     except ValueError as error:
         raise InputError(f"{location}: invalid JSON: {error}") from error
+    if not _is_finite(value):
+        raise InputError(f"{location}: a number beyond 1.8e308 found; allowed: finite numbers")
+    return value
+
+
+def _is_finite(value: object) -> bool:
+    """Return whether no number of a value has overflowed, as `1e999` does."""
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def validated(kind: type[_T], record: Any, location: object, *within: str) -> _T:
@@ -68,14 +81,14 @@ def refuse_deep(text: bytes, path: Path, first_line: int) -> None:
 
 
 def _is_shallow(text: bytes) -> bool:
-    """Whether a glance shows that lines are not deep: in a fifth of the time of parsing.
+    """Return whether a glance shows that lines are not deep: in a fifth of the time of parsing.
 
     Each round removes the innermost pairs. A bracket in a string leaves a quotation mark.
     """
-    left = b"\\" if b"\\" in text else text.translate(None, _BETWEEN).replace(b'""', b"")
+    rest = b"\\" if b"\\" in text else text.translate(None, _BETWEEN).replace(b'""', b"")
     for _ in range(_ROUNDS):
-        left = left.replace(b"[]", b"").replace(b"{}", b"")
-    return not left
+        rest = rest.replace(b"[]", b"").replace(b"{}", b"")
+    return not rest
 
 
 def refuse_long(text: bytes, location: str) -> None:

@@ -114,14 +114,14 @@ def stat_of(process: Path | str) -> ProcessStat | None:
         columns = [int(fields[column]) for column in _COLUMNS]
     except (IndexError, ValueError):
         return None
-    parent, flags, user, system, of_children, of_children_system, started = columns
+    parent, flags, user, system, children_user, children_system, started = columns
     return ProcessStat(
         name=head.partition("(")[2],
         state=fields[0],
         parent=parent,
         flags=flags,
         used=user + system,
-        children=of_children + of_children_system,
+        children=children_user + children_system,
         started=started,
         cpu=number("".join(fields[_CPU : _CPU + 1])),
     )

@@ -1,4 +1,4 @@
-"""What a program says that fails: the first line that states a cause.
+"""The last words of a program that fails: the first line that states a cause.
 
 As one fails, its MPI, its launcher and Slurm print as well, and whoever prints last rarely knows
 why. Standard library only: nodes use it too.
@@ -11,7 +11,7 @@ import re
 from records.slurm import parse
 from records.text import one_line
 
-# What stands before a line of a program.
+# Marks before a line of a program.
 
 
 #: Open MPI's `--tag-output`, of version 5 with the name of the launcher, perhaps with a time.
@@ -113,17 +113,17 @@ _ENDS = (".", ":", "!")
 
 
 def warns(line: str) -> bool:
-    """Whether a line of a program is a warning."""
+    """Return whether a line of a program is a warning."""
     return bool(_WARNING.search(line))
 
 
 def errs(line: str) -> bool:
-    """Whether a line of a program is of an error, and no warning."""
+    """Return whether a line of a program is of an error, and no warning."""
     return bool(_ERROR.search(line)) and not warns(line)
 
 
 def follows(line: str) -> bool:
-    """Whether a line, without labels, only says that something failed."""
+    """Return whether a line, without labels, only says that something failed."""
     frame = _FRAME.match(line)
     return bool(_CALL.fullmatch(frame[1]) if frame else _FOLLOWS.search(line))
 
@@ -145,7 +145,7 @@ _FAULT_WIDTH = 300
 
 
 class Gist:
-    """What a program says that fails: its faults, or the first cause that a line states.
+    """The gist of what a failing program says: its faults, or the first cause that a line states.
 
     Else its first and last line with words, of those that do not only follow from a failure.
     """
@@ -157,7 +157,7 @@ class Gist:
         #: The first cause that is no fault, and how many faults were before it.
         self._cause: str | None = None
         self._before_cause = 0
-        #: Whether the next line goes on with it: of MPICH's stack, or of a sentence.
+        #: True if the next line continues it, as in MPICH's stack or a sentence over two lines.
         self._deeper = self._open = False
 
     def add(self, line: str) -> None:
@@ -241,7 +241,7 @@ def quoted(*texts: str) -> str:
 
 
 def failure(code: int, gist: Gist) -> str:
-    """Why a program failed by its own words; how it ended if it says no fault."""
+    """Return why a program failed by its own words; how it ended if it says no fault."""
     words = gist.quoted(80, 100)
     return gist.reason() or f"exit status {code}{words and ': '}{words}"
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.fields import FieldInfo
 
 from records import units
-from records.errors import InputError, fault_of, near, show
+from records.errors import InputError, fault_of, show, suggestion
 from records.files import read_regular
 from records.text import one_line
 
@@ -52,7 +52,7 @@ for _name, (_pattern, _starts) in _PLAIN.items():
     _Loader.add_implicit_resolver(_TAG + _name, re.compile(f"^(?:{_pattern})$"), _starts)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Marked:
     """A file's data and the line of each of its values and keys, counted from 1."""
 
@@ -84,7 +84,7 @@ def load(path: Path) -> Marked:
 
 def parse(text: str, path: Path) -> Marked:
     """The values in a text, as those of a file of this name. Raises InputError as `load` does."""
-    marked = Marked(path, text)
+    marked = Marked(path=path, text=text)
     try:
         _refuse_deep(text, marked)
         loader = _Loader(text)
@@ -97,22 +97,24 @@ def parse(text: str, path: Path) -> Marked:
             mark = error.problem_mark or error.context_mark
             problem = str(error.problem or error.context)
         line = mark.line + 1 if mark else 1
-        what = " ".join(problem.split())
+        fault = " ".join(problem.split())
         if mark and text.splitlines()[mark.line :] and "\t" in text.splitlines()[mark.line]:
-            what = f"{what}; a tab is in this line, and YAML is indented with spaces"
-        raise InputError(one_line(f"{path}:{line}: invalid YAML: {what}")) from error
+            fault = f"{fault}; a tab is in this line, and YAML is indented with spaces"
+        raise InputError(one_line(f"{path}:{line}: invalid YAML: {fault}")) from error
     return marked
 
 
 def _refuse_deep(text: str, marked: Marked) -> None:
     """Raises InputError for what is nested too deep: composing it, libyaml would end the process.
 
-    Events come one after the other, whatever they are within.
+    Reading its events needs no depth: they come one after the other.
     """
     depth = 0
     for event in yaml.parse(text, _Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
         if depth > _DEEPEST:
             line = event.start_mark.line + 1 if event.start_mark else 1
             raise InputError(f"{marked.path}:{line}: nested deeper than allowed: {_DEEPEST} levels")
@@ -120,14 +122,14 @@ def _refuse_deep(text: str, marked: Marked) -> None:
 
 def _text(path: Path) -> str:
     try:
-        read = read_regular(path, _MOST_B, follow=True)
+        content = read_regular(path, _MOST_B, follow=True)
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
-        what = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(one_line(f"{path}: {what}")) from error
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(one_line(f"{path}: {reason}")) from error
     try:
-        return read.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = read.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}:{line}: not UTF-8 text") from error
 
 
@@ -178,23 +180,25 @@ def read(path: Path) -> Marked:
     return marked
 
 
-def where(files: Sequence[Marked], keys: Place) -> str:
+def line_of(files: Sequence[Marked], keys: Place) -> str:
     """`FILE:LINE` of a value: the last file that has its first key."""
-    having = [file for file in files if keys and keys[0] in file.data]
-    marked = having[-1] if having else files[0]
+    with_key = [file for file in files if keys and keys[0] in file.data]
+    marked = with_key[-1] if with_key else files[0]
     return f"{marked.path}:{marked.line(keys)}"
 
 
-def first(files: Sequence[Marked], error: ValidationError, model: type[BaseModel]) -> str:
-    """The first error: file, line, field, what was found and what is allowed."""
+def first_fault_line(
+    files: Sequence[Marked], error: ValidationError, model: type[BaseModel]
+) -> str:
+    """The first error in a line: file, line, field, what was found and what is allowed."""
     details = error.errors(include_url=False)[0]
     keys: Place = details["loc"]
     fault = fault_of(details)
     if details["type"] == "extra_forbidden":
         fields = model_around(model, keys).model_fields.items()
         names = [field.alias or name for name, field in fields]
-        fault += f"{near(str(keys[-1]), names)}; allowed: {', '.join(names)}"
-    return one_line(f"{where(files, keys)}: {fault}")
+        fault += f"{suggestion(str(keys[-1]), names)}; allowed: {', '.join(names)}"
+    return one_line(f"{line_of(files, keys)}: {fault}")
 
 
 def field_at(model: type[BaseModel], keys: Place) -> FieldInfo:
@@ -229,7 +233,7 @@ class Record(BaseModel):
 
 
 def quantity(read: Callable[[str, str], float], text: object) -> float:
-    """What `read`, of `records.units`, makes of a field. Raises ValueError."""
+    """Return what `read`, of `records.units`, makes of a field. Raises ValueError."""
     try:
         return read(str(text), "value")
     except InputError as error:

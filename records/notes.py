@@ -7,8 +7,12 @@ Samples and results hold a note as its text, so that runs of earlier versions st
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cache
+
+from records.text import some
 
 
 class Note(Enum):
@@ -52,6 +56,15 @@ class Note(Enum):
         "less than full rate: writers alone reached only {share:.0%} of the link's rate, {link}",
         "add `queue_pairs`, origins, or larger messages; or correct `nic.link_rate` in the"
         " machine's file",
+    )
+    ALONE_DISTURBED = (
+        "wrote at {share:.0%} of the rate alone: the rate alone was disturbed",
+        "the writes count, but are no known share of the full rate: inject again on a quiet host",
+    )
+    RATE_NOT_REACHED = (
+        "the requested rate was not reached: {rate} of each writer requested, {reached_gb_s:.3g}"
+        " GB/s reached alone",
+        "request a rate that the writers reach alone",
     )
     LINK_UNKNOWN = (
         "the link's rate is not known: `full` is what the writers reached alone",
@@ -110,7 +123,7 @@ class Note(Enum):
         "give the check a sanity function that reads its output",
     )
     FIGURE = (
-        "the figure is the {which} match of {pattern!r} in the output of each repetition",
+        "the figure is the {which} match of '{pattern}' in the output of each repetition",
         "let the pattern match the one number that says how fast the program is",
     )
     SEVERAL_FIGURES = (
@@ -133,11 +146,12 @@ class Note(Enum):
     )
     NOT_JUDGED = (
         "recorded, but not judged by `verify`: {limits}",
-        "set these limits, or omit `--busy`, to reject disturbed runs",
+        "set these limits to reject disturbed runs",
     )
     NEXT_ALLOCATION = (
         "the interval does not cover the next allocation ({blocks} measured, {needed} needed)",
-        "measure more allocations; a second interval then covers the next one",
+        "set `pairs.block` to a third of `pairs.floor` in the campaign: with three allocations or"
+        " more, a second interval covers the next one",
     )
     HALF_WIDTH = (
         "half-width of the interval is {half_width:.1%} of the slowdown after {pairs} pairs{most};"
@@ -145,8 +159,9 @@ class Note(Enum):
         "measure more pairs",
     )
     ALONE = (
-        "the interval of this row alone {says}; over {questions} that is not shown yet",
-        "measure more pairs: verdicts are looked at after 6, 8, 12, 16, 24, 32, 48 and so on",
+        "of these pairs alone, the interval {interval} {says};"
+        " a verdict over {questions} needs more pairs",
+        "measure more pairs: interim analyses follow 6, 8, 12, 16, 24, 32, 48 pairs and so on",
     )
     CARRY_OVER = (
         "carry-over: baseline runs right after writes took {ratio} times as long as others of their"
@@ -187,9 +202,25 @@ class Note(Enum):
 
 
 def remedy_of(text: str) -> str | None:
-    """What to do about a note; None for one of a site or a check, or of an earlier version."""
+    """Return the remedy of a note; None for one of a site, of a check or of an earlier version."""
     remedies = (note.remedy for note, pattern in _patterns().items() if pattern.fullmatch(text))
     return next(remedies, None)
+
+
+#: How a note on other runs begins, before their names.
+_BESIDE = Note.BESIDE.text.partition("{")[0]
+
+
+def beside_in_one(notes: Iterable[str], most: int = sys.maxsize) -> Callable[[str], str]:
+    """Return a function that replaces each note on other runs by one on those of all `notes`.
+
+    Blocks that began beside different runs would each have a note of their own. The one note names
+    at `most` so many runs, and says how many more there are. Other notes are returned as they are.
+    """
+    lists = (note.removeprefix(_BESIDE) for note in notes if note.startswith(_BESIDE))
+    names = dict.fromkeys(name for names in lists for name in names.split(", "))
+    text = Note.BESIDE(run=some(names, most))
+    return lambda note: text if note.startswith(_BESIDE) else note
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import IO, Literal
 
 from records import kernel_text
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 #: States of a socket in /proc/net/tcp: it listens, or calls and has no answer; and the columns of
@@ -53,14 +53,14 @@ def allow_files() -> int:
 
 def become_subreaper() -> None:
     """Adopt orphaned descendants, so that `end_descendants` finds them."""
-    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_with(parent: int, signum: signal.Signals = signal.SIGTERM) -> Callable[[], None]:
     """For a new child: the kernel sends it a signal when its parent dies."""
 
     def prepare() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
+        LIBC.prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
         if os.getppid() != parent:  # it has died already, so nothing will end this process
             os._exit(1)
 
@@ -69,8 +69,11 @@ def end_with(parent: int, signum: signal.Signals = signal.SIGTERM) -> Callable[[
 
 #: Variables of srun and Open MPI's mpirun that change what is read of a program.
 _OUTPUT_VARIABLES = (
-    *("SLURM_LABELIO", "SLURM_STDOUTMODE", "SLURM_STDERRMODE"),
-    *("OMPI_MCA_orte_tag_output", "OMPI_MCA_orte_timestamp_output"),
+    "SLURM_LABELIO",
+    "SLURM_STDOUTMODE",
+    "SLURM_STDERRMODE",
+    "OMPI_MCA_orte_tag_output",
+    "OMPI_MCA_orte_timestamp_output",
 )
 
 
@@ -115,6 +118,7 @@ async def spawn_in_terminal(
     command: Sequence[str],
     environment: Mapping[str, str],
     folder: str,
+    *,
     stdin: int | None,
     stdout: int,
     stderr: int,
@@ -174,13 +178,13 @@ def resume(process: asyncio.subprocess.Process) -> None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether all threads of a process are stopped or have ended: a signal takes its time."""
+    """Return whether all threads of a process have stopped or ended: a signal takes its time."""
     threads = kernel_text.stats(Path(f"/proc/{pid}/task"))
     return all(stat.state in "TtZX" for _, stat in threads)
 
 
 def ran_s(pid: int) -> float | None:
-    """How long all threads of a process have run on a processor, seconds; None if it has ended.
+    """Return the processor time of all threads of a process, seconds; None if it has ended.
 
     To the nanosecond where the kernel counts so (CONFIG_SCHED_INFO), else in ticks of 10 ms.
     """
@@ -224,7 +228,7 @@ def cpu_s(pid: int) -> float:
 
 
 def listener(port: int, pid: int) -> Literal["own", "other"] | None:
-    """Who listens on a TCP port of this network namespace, None if nobody does.
+    """Return who listens on a TCP port of this network namespace, None if nobody does.
 
     `own` is the process `pid` or a descendant of it; anybody may listen on a port first.
     """
@@ -235,7 +239,7 @@ def listener(port: int, pid: int) -> Literal["own", "other"] | None:
 
 
 def calls(port: int, pid: int) -> bool:
-    """Whether a process, or a descendant of it, calls a TCP port that has not answered yet."""
+    """Return whether a process or a descendant calls a TCP port that has not answered yet."""
     sockets = _sockets(_CALLS, _REMOTE, port)
     return bool(sockets) and _family_holds(pid, sockets)
 
@@ -256,7 +260,7 @@ def _family_holds(pid: int, sockets: Mapping[str, int]) -> bool:
 
 
 def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
-    """Whether a process has one of the sockets open, or is one that hides its files."""
+    """Return whether a process has one of the sockets open, or is one that hides its files."""
     held = set()
     try:
         for entry in os.scandir(f"/proc/{pid}/fd"):
@@ -277,7 +281,7 @@ def descendants(pid: int | None = None) -> set[int]:
 
 
 def launched(pid: int) -> list[int]:
-    """What a launcher has started, without what it has put in between."""
+    """Return what a launcher has started, without what it has put in between."""
     below = descendants(pid)
     stats = [kernel_text.stat_of(Path(f"/proc/{process}")) for process in below]
     return sorted(below - {stat.parent for stat in stats if stat})
@@ -288,7 +292,9 @@ def end_descendants(grace_s: float = _LEFT_S, hurried: Callable[[], bool] = lamb
     those of ranks in shared memory too, but not at a second signal. The same to what they leave.
     Then, or once it is `hurried`, SIGKILL to all descendants.
     """
-    left, here, signalled = descendants(), os.getpid(), set[int]()
+    left = descendants()
+    here = os.getpid()
+    signalled = set[int]()
     until_s = time.monotonic() + grace_s
     while left:
         children = {pid for pid, stat in kernel_text.stats() if stat.parent == here}
@@ -351,25 +357,30 @@ def bind_memory(node: int | None) -> None:
     number = _SET_MEMPOLICY.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, f"set_mempolicy: number unknown on {os.uname().machine}")
-    mode, mask, bits = _MPOL_DEFAULT, None, 0
+    mode = _MPOL_DEFAULT
+    mask = None
+    bits = 0
     if node is not None:
         mode, bits = _MPOL_BIND, (node // _LONG_BITS + 1) * _LONG_BITS
         mask = (ctypes.c_ulong * (bits // _LONG_BITS))()
         mask[node // _LONG_BITS] = 1 << node % _LONG_BITS
     # The kernel uses one bit less than `maxnode`.
-    if _LIBC.syscall(number, mode, mask, bits + 1 if bits else 0):
+    if LIBC.syscall(number, mode, mask, bits + 1 if bits else 0):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 
 
-def check_binding(node: int | None) -> None:
-    """Check that a child can be bound to a node. Raises OSError, which says why it cannot."""
+def check_binding(node: int | None, nodes: Path = _NODES) -> None:
+    """Check that a child can be bound to a node. Raises OSError, which says why it cannot.
+
+    `nodes`: the kernel's folder of this host's NUMA nodes.
+    """
     if node is None:
         return
-    numbers = sorted(int(path.name[4:]) for path in _NODES.glob("node[0-9]*"))
+    numbers = sorted(int(path.name[4:]) for path in nodes.glob("node[0-9]*"))
     if node not in numbers:
-        nodes = ", ".join(map(str, numbers)) or "none"
-        raise OSError(errno.EINVAL, f"NUMA node {node}: this host has {nodes}")
+        known = ", ".join(map(str, numbers)) or "none"
+        raise OSError(errno.EINVAL, f"NUMA node {node}: this host has {known}")
     try:
         bind_memory(node)
         bind_memory(None)

@@ -28,7 +28,7 @@ _MISSING = "not found on this host"
 
 @dataclass(frozen=True)
 class ProgramAnswer:
-    """How a program ended, and its output. It has no status if it did not start or not end."""
+    """The end of a program, and its output. It has no status if it did not start or not end."""
 
     name: str
     status: int | None
@@ -38,12 +38,12 @@ class ProgramAnswer:
 
     @property
     def ok(self) -> bool:
-        """Whether it succeeded."""
+        """Return whether it succeeded."""
         return self.status == 0
 
     @property
     def missing(self) -> bool:
-        """Whether there is no such program."""
+        """Return whether there is no such program."""
         return self.status is None and self.stderr == _MISSING
 
     @property
@@ -63,7 +63,7 @@ class ProgramAnswer:
 
     @property
     def reason(self) -> str:
-        """Why it failed, in one line: exit status and last line, or why it has none."""
+        """Return why it failed, in one line: exit status and last line, or why it has none."""
         return self.stderr if self.status is None else f"exit status {self.status}: {self.last}"
 
     def ended(self) -> ProgramAnswer:
@@ -97,7 +97,7 @@ def ask(
     program, *words = command
     name = Path(program).name
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [os.path.abspath(program) if "/" in program else program, *words],
             check=False,
             input=stdin if isinstance(stdin, str) else None,
@@ -115,7 +115,7 @@ def ask(
         return ProgramAnswer(name, None, "", error.strerror or str(error))
     except subprocess.TimeoutExpired:
         return ProgramAnswer(name, None, "", f"has not answered for {timeout_s:g} s")
-    return ProgramAnswer(name, done.returncode, done.stdout, done.stderr)
+    return ProgramAnswer(name, completed.returncode, completed.stdout, completed.stderr)
 
 
 def first_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What is worth counting (roles), and how each tool counts it on each family of processors.
+"""Roles, which are worth counting, and how each tool counts them on each family of processors.
 
 A role is a quantity of the question "why is it slower"; an event is what a processor offers. One
 event's name means different things on different processors, so roles are compared between
@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-#: What a count covers: the processes of one rank, or a node whoever caused it.
+#: The scope of a count: the processes of one rank, or a node whoever caused it.
 Scope = Literal["rank", "node"]
 
 
@@ -58,9 +58,9 @@ SHARES = tuple(name for name, role in ROLES.items() if role.unit == "1")
 METRICS = ("topdown",)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RoleCount:
-    """How one tool counts a role on some families: the sum of some of its events."""
+    """The count of a role by one tool on some families: the sum of some of its events."""
 
     role: str
     #: The tool, and the group of events that are counted together.

@@ -121,7 +121,7 @@ class NumaFacts(BaseModel):
     places: dict[str, _Node | None]
 
 
-#: Raised with that of samples (`records.sample`). Others are not read.
+#: Of `run.json`; samples have one of their own (`records.sample`). Others are not read.
 SCHEMA_VERSION = 5
 
 #: Smallest relative effect of interest, and fewest and most pairs of a case, unless a campaign
@@ -136,7 +136,7 @@ Pairs = Annotated[int, Field(ge=1, le=1_000_000)]
 
 @dataclass(frozen=True)
 class Requirements:
-    """What the campaign asked of every run, for checking what is stored against it."""
+    """The requirements of the campaign on every run, for checking what is stored against them."""
 
     #: Case -> names of the treatments of each of its pairs, in the plan's order.
     cases: dict[PlainName, Annotated[list[str], Field(min_length=1)]]
@@ -155,7 +155,7 @@ class Reproduced:
     digest: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunHeader:
     """The campaign, the machine, and facts about both."""
 
@@ -177,7 +177,7 @@ class RunHeader:
     pairs_floor: Pairs
     pairs_cap: Pairs
     precision: Annotated[float, Field(gt=0, lt=1)] | None
-    #: What the campaign requests.
+    #: The requirements of the campaign.
     asked: Requirements
     #: `host`, that of `nimc run` as detected; `site`, the machine file with defaults, in SI units.
     facts: dict[str, Any] = field(default_factory=dict)
@@ -191,15 +191,15 @@ class RunHeader:
     reproduces: Reproduced | None = None
     #: Seed of the order of runs (`drawn_seed`); None: the order is not checked.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
-    #: What `digest` is of (`digest_of`): `campaign` and `machine` as resolved, without defaults,
-    #: `nodelist`, `checks` (classes of checks of others to the SHA-256 of their files), and on a
-    #: shared host its `hostname`.
+    #: The content of `digest` (`digest_of`): `campaign` and `machine` as resolved, without
+    #: defaults, `nodelist`, `checks` (classes of checks of others to the SHA-256 of their files),
+    #: and on a shared host its `hostname`.
     resolved: dict[str, Any] | None = None
     #: Head of the chain (`records.chain`) when the run was complete; None before.
     head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     #: Maximum of pairs that `nimc run --pairs` set later; None: `pairs_cap` holds.
     pairs_raised: Pairs | None = None
-    #: Schema of the run and of its samples.
+    #: Schema of `run.json`.
     schema: int = SCHEMA_VERSION
 
     @property
@@ -257,7 +257,7 @@ def digest_of(resolved: Mapping[str, Any]) -> str:
 
 
 def facts_of(header: RunHeader) -> HeaderFacts:
-    """What is computed with of its facts, which `load_header` has validated."""
+    """Return what is computed with of its facts, which `load_header` has validated."""
     return HeaderFacts.model_validate(header.facts)
 
 

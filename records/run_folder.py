@@ -43,7 +43,7 @@ def require_results(folder: Path) -> None:
 
 
 def distrust_run(run: Path) -> str | None:
-    """Why another user may have made a part of a run; None if all of it is the user's own."""
+    """Return why another user may have made a part of a run; None if all is the user's own."""
     samples = run / "samples"
     parts = [
         run,
@@ -91,7 +91,7 @@ class KeptLog(NamedTuple):
 
     name: str
     sha256: str
-    #: Whether it is kept as it was written.
+    #: True if it is kept as it was written.
     stays: bool
 
 

@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal
 
 from records.arms import Role
 
-#: 6 has no bursts, and none of the fields that they had. Others are not read.
-SCHEMA_VERSION = 6
+#: 7 says `accepted` where 6 said `kept`; both are read (`renewed`). Others are not.
+SCHEMA_VERSION = 7
+_BEFORE = 6
 #: Who reads other schemas of samples and runs: a line for messages.
 OLDER = "nimc 0.1.0 (commit f7826cd1) reads older ones"
 
@@ -30,10 +31,10 @@ Direction = Literal["write", "read", "both", "receive"]
 #: Level of a factor: a number, a boolean, or a word such as `25%`.
 Level = int | float | bool | str
 
-#: Outcome of a run. Only `kept` (accepted) counts. `rejected`: the required conditions did not hold
+#: Outcome of a run. Only `accepted` counts. `rejected`: the required conditions did not hold
 #: (see `reason`). All other values name what failed.
 Outcome = Literal[
-    "kept",
+    "accepted",
     "rejected",
     "injector_never_ready",
     "injector_died",
@@ -43,7 +44,7 @@ Outcome = Literal[
 ]
 
 
-#: What shows, independently of the writer's own report, that bytes arrived: the target's device
+#: The proof, independent of the writer's own report, that bytes arrived: the target's device
 #: counted them, the target found the writer's own marks in its memory, or nothing.
 Proof = Literal["device", "memory", "unproven"]
 
@@ -62,9 +63,9 @@ LIMITED_SHARE, LIMITED_MESSAGES = 1.5, 2
 MANY = "*"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WriterRecord:
-    """What one writer did during one run."""
+    """The writes of one writer during one run."""
 
     #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `spin`; names of those that read end in
     #: `_read`.
@@ -102,7 +103,7 @@ class WriterRecord:
     counted_alone_b_s: float | None = None
     #: Name of that counter, for instance `rdma:mlx5_0/1` or `net:eth0`.
     counter: str | None = None
-    #: What the origin did to the target's memory; `write` of a control.
+    #: The origin's use of the target's memory; `write` of a control.
     direction: Direction = "write"
     #: Memory of the target that its messages pass through again and again, bytes; 0 for a control.
     footprint_b: int | None = None
@@ -126,7 +127,7 @@ class WriterRecord:
     #: not, seconds; None under a timetable.
     observed_share: float | None = None
     unobserved_s: float | None = None
-    #: What proves the writes, besides the writer's report: bytes counted by the target's `device`,
+    #: The proof of the writes, besides the writer's report: bytes counted by the target's `device`,
     #: marks of the writer in its `memory`, or nothing; None for a control.
     proof: Proof | None = None
     #: Share of the bytes claimed that the target found in its memory; None: not looked.
@@ -140,17 +141,17 @@ class WriterRecord:
     origin_options: str | None = None
     #: Queue pairs over which its program wrote; None for a control and under a timetable.
     queue_pairs: int | None = None
-    #: What held it below its full rate: the `agent`, which suspends it again and again, or the
-    #: program's own `software`; None at full rate.
+    #: The limiter that held it below its full rate: the `agent`, which suspends it again and again,
+    #: or the program's own `software`; None at full rate.
     limited_by: str | None = None
     #: Mean rate from its second row to the start of the application, bytes per second; None for a
     #: control, without such a row and under a timetable.
     rate_before_b_s: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TimetableRecord:
-    """When short writes were to be made, and what came of it."""
+    """The short writes of a run: when they were to be made, and what came of them."""
 
     #: Writers active at a time; if 0, nothing is planned or done.
     writers: int | None = None
@@ -195,9 +196,9 @@ class DeviceBytes:
     sent_b: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NodeConditions:
-    """What disturbed one target node during a run, of any arm; None: cannot be read there."""
+    """Disturbances of one target node during a run, of any arm; None: cannot be read there."""
 
     #: Host name.
     node: str
@@ -222,13 +223,13 @@ class NodeConditions:
     free_cpus: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sample:
     """One application run."""
 
     #: Unique name: case/block/pair/arm/attempt.
     key: str
-    #: What was measured, as named in the campaign (`stream`, `lammps@4`).
+    #: The case measured, as named in the campaign (`stream`, `lammps@4`).
     case: Name
     #: The file of `reframe_tests/` that reads its output, or a check that reads its own.
     workload: Name
@@ -243,7 +244,7 @@ class Sample:
     attempt: int
     #: A warm-up is ignored by every estimate.
     warmup: bool
-    #: How the run ended; only `kept` counts, unless it is a warm-up.
+    #: How the run ended; only `accepted` counts, unless it is a warm-up.
     outcome: Outcome
     #: One line of text; None if the sample was accepted.
     reason: str | None
@@ -300,6 +301,18 @@ class Sample:
         return asdict(self)
 
 
+def renewed(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record of the schema before as one of this schema; any other as it is."""
+    if record.get("schema") != _BEFORE:
+        return record
+    outcome = record.get("outcome")
+    return {
+        **record,
+        "schema": SCHEMA_VERSION,
+        "outcome": "accepted" if outcome == "kept" else outcome,
+    }
+
+
 # A tool's count of one event in one rank of one run.
 
 
@@ -310,7 +323,10 @@ AGENTS = (NODE, ORIGIN)
 
 #: Their counters that add up to the processor time of traffic, all that is read at origins:
 #: interrupts, soft interrupts, kernel threads, and the processes of the writers' ends.
-IRQ, SOFTIRQ, THREADS, WRITERS = "irq-time", "softirq-time", "kernel-threads-time", "writers-time"
+IRQ = "irq-time"
+SOFTIRQ = "softirq-time"
+THREADS = "kernel-threads-time"
+WRITERS = "writers-time"
 PROCESSING = (IRQ, SOFTIRQ, THREADS, WRITERS)
 
 #: State of a count: complete; extrapolated, because events shared a counter; not available on this
@@ -318,7 +334,7 @@ PROCESSING = (IRQ, SOFTIRQ, THREADS, WRITERS)
 State = Literal["counted", "multiplexed", "not supported", "not counted"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CounterRow:
     """One count."""
 
@@ -337,7 +353,7 @@ class CounterRow:
     running_share: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NodesRow(CounterRow):
     """One counter of all nodes of a job that has many; `rank` is -1, and `value` their sum.
 

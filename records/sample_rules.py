@@ -13,17 +13,21 @@ import pydantic
 from pydantic_core import from_json
 
 from records.errors import InputError, first_fault
-from records.sample import OLDER, SCHEMA_VERSION, Sample
+from records.sample import OLDER, Outcome, Sample
 
 #: The largest whole number that columns of tables hold.
 _WIDEST = 2**63 - 1
+#: Schemas of samples that are read.
+_READ = (6, 7)
 
 
 @dataclass(frozen=True)
 class _StoredSample(Sample):
     """A sample as its file has it, which always says its schema."""
 
-    schema: Literal[6] = field(kw_only=True)
+    schema: Literal[6, 7] = field(kw_only=True)
+    #: `kept` in schema 6 for what is `accepted` in schema 7.
+    outcome: Literal["kept", Outcome]  # type: ignore[assignment]
 
 
 @cache
@@ -31,7 +35,7 @@ def _adapter() -> pydantic.TypeAdapter[_StoredSample]:
     return pydantic.TypeAdapter(_StoredSample)  # takes 50 ms
 
 
-def check(text: bytes, path: Path, first_line: int) -> None:
+def check_samples(text: bytes, path: Path, first_line: int) -> None:
     """Raises InputError for the first line of `text`, whole lines of a file, that is no sample."""
     adapter = _adapter()
     # Pydantic takes these words for numbers; JSON has no such numbers. Texts may have them.
@@ -49,10 +53,13 @@ def check(text: bytes, path: Path, first_line: int) -> None:
             raise InputError(f"{path}:{number}: {broken}")
 
 
-def _broken_rule(sample: Sample) -> str | None:
-    """What the types of its fields do not say."""
-    if sample.outcome == "kept" and not (sample.fom or 0.0) > 0:
-        return f"fom: {sample.fom!r} found; allowed: a number above 0 if the outcome is 'kept'"
+def _broken_rule(sample: _StoredSample) -> str | None:
+    """Return what the types of its fields do not say."""
+    accepted, wrong = ("kept", "accepted") if sample.schema == 6 else ("accepted", "kept")
+    if sample.outcome == wrong:
+        return f"outcome: '{wrong}' found; allowed: '{accepted}' in schema {sample.schema}"
+    if sample.outcome == accepted and not (sample.fom or 0.0) > 0:
+        return f"fom: {sample.fom!r} found; allowed: a number above 0 if the run was accepted"
     for index, writer in enumerate(sample.writers):
         if writer.message_b > _WIDEST:
             return f"writers.{index}.message_b: {writer.message_b} found; allowed: less than 2^63"
@@ -65,8 +72,8 @@ def _fault(line: bytes, error: pydantic.ValidationError) -> str:
         record = from_json(line, allow_inf_nan=False)
     except ValueError as unread:
         return str(unread)
-    if isinstance(record, dict) and record.get("schema") != SCHEMA_VERSION:
-        return f"schema: {record.get('schema')!r} found; allowed: {SCHEMA_VERSION}; {OLDER}"
+    if isinstance(record, dict) and record.get("schema") not in _READ:
+        return f"schema: {record.get('schema')!r} found; allowed: 6, 7; {OLDER}"
     return first_fault(error)
 
 

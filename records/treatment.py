@@ -12,9 +12,9 @@ from records.arms import Role, arm_of
 from records.sample import Direction, Level
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Writes:
-    """What writers do, or the control that replaces them."""
+    """The work of writers, or the control that replaces them."""
 
     #: Name of the injector; reading injectors and controls have their own names.
     injector: str
@@ -45,7 +45,7 @@ class Writes:
 
     @property
     def throttled(self) -> bool:
-        """Whether a rate below full is requested."""
+        """Return whether a rate below full is requested."""
         return self.rate_b_s is not None or self.rate_share is not None
 
     def at_full_rate(self) -> Writes:
@@ -59,9 +59,9 @@ class Writes:
         return self.rate_share * full_b_s
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Start:
-    """How the application is started."""
+    """The start of the application."""
 
     #: The whole command line, launcher and wrapping tool included. `{targets}`, `{n_targets}` and
     #: `{slots}` stand for the target nodes, their number, and `node:ranks,...` as mpirun takes
@@ -83,14 +83,14 @@ class Start:
     working_set_b: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Treatment:
     """One arm at one level of each factor."""
 
     #: Unique in its block: the arm, and levels that differ from the first (`on@rate=25%`).
     name: str
     #: Empty until the check has laid out the application.
-    start: Start = Start([])
+    start: Start = Start(command=[])
     #: None if no writers run.
     writes: Writes | None = None
     role: Role = "baseline"
@@ -103,7 +103,7 @@ class Treatment:
     longer: list[Start] = field(default_factory=list)
 
     def start_of(self, doublings: int) -> Start:
-        """How it is started after so many doublings of its length."""
+        """Return how it is started after so many doublings of its length."""
         return [self.start, *self.longer][doublings]
 
     @property

@@ -1,4 +1,4 @@
-"""Units: quantities as text (`64KiB`, `1GB/s`, `5y`, `46k`) into SI, and figures as text.
+"""Units: quantities as text (`64KiB`, `1GB/s`, `5y`, `46k`) into SI.
 
 A quantity is read strictly: the unit follows the number without a space and is spelled exactly as
 in the tables below. Ambiguous units (`5m`, `64K`, `1Gb/s`) are errors.
@@ -125,65 +125,7 @@ def _whole(value: float, text: str, field: str, what: str) -> int:
     return round(value)
 
 
-# Figures as text: prefixes and digits.
-
-
-#: Shown if there is no figure.
-NONE = "-"
-#: Seconds below this are shown in nanoseconds, such as the time of a load from memory.
-_SHORT_S = 1e-5
-#: From here on a figure of four digits would be shown as 1000, and has the next prefix.
-_ROUNDS_UP = 999.95
-#: Largest change in per cent; beyond it, `+428 %` and `-81 %` are the same change in two ways.
-_PERCENT_MOST = 0.5
-_PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP", "J": "kMGTP"}
-
-
-def scale(value: float | None, unit: str) -> tuple[float, str]:
-    """Divisor and unit for figures near `value`: (1e9, 'GB/s') for 14e9 'B/s'.
-
-    Only powers of 1000 are used. Times are in seconds, the shortest in nanoseconds; a unit without
-    known prefixes stays as it is.
-    """
-    if unit == "s" and value and abs(value) < _SHORT_S:
-        return 1e-9, "ns"
-    factor, prefix = 1.0, ""
-    for name in _PREFIXES.get(unit, ""):
-        if value is None or not math.isfinite(value) or abs(value) < factor * _ROUNDS_UP:
-            break
-        factor, prefix = factor * 1000, name
-    return factor, prefix + (unit.removeprefix("1") if prefix else unit)
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """`value` with `digits` significant digits, without exponent: 14.20, 372.0, 0.003170."""
-    if value is None:
-        return NONE
-    if value == 0:
-        return "0"
-    if not math.isfinite(value):
-        return str(value)
-    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # rounded: 9.99996 has 1
-    return f"{value:.{max(digits - 1 - exponent, 0)}f}"
-
-
-def quantity(value: float | None, unit: str, digits: int = 4) -> str:
-    """A figure with its unit: `14.20 GB/s`."""
-    factor, scaled = scale(value, unit)
-    return NONE if value is None else f"{number(value / factor, digits)} {scaled}"
-
-
-def signed(value: float, places: int = 0) -> str:
-    """A change with its sign, none if it rounds to 0: `+0.3`, `0`; with a true minus sign."""
-    text = f"{value:+.{places}f}"
-    return text[1:] if float(text) == 0 else text.replace("-", "\u2212")
-
-
-def change(ratio: float) -> str:
-    """A ratio as a change with its sign: `+12.3 %`, `0.0 %`; beyond 50 % `0.41 times`."""
-    if abs(ratio - 1) > _PERCENT_MOST:
-        return f"{ratio:.2f} times"
-    return f"{signed((ratio - 1) * 100, 1)} %"
+# Figures in the reasons of the judge and of checks; all others: `analysis.display.figures`.
 
 
 def distinct(value: float, limit: float, digits: int, kind: str) -> tuple[str, str]:
@@ -195,6 +137,6 @@ def distinct(value: float, limit: float, digits: int, kind: str) -> tuple[str, s
     return f"{value:.{digits}{kind}}", f"{limit:.{digits}{kind}}"
 
 
-def plural(number_: int, thing: str) -> str:
+def plural(count: int, noun: str) -> str:
     """`1 pair`, `2 pairs`."""
-    return f"{number_:,} {thing}{'' if number_ == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

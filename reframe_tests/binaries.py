@@ -1,4 +1,4 @@
-"""Where a check's program comes from: the site's file, Spack, PATH (modules, wheels), a compiler.
+"""Sources of a check's program: the site's file, Spack, PATH (modules, wheels), a compiler.
 
 A program that `programs` of the site's file names is used in every environment. Else, in one with
 the feature `spack`, it comes from the check's stack, if it has one, built on first use. Otherwise
@@ -47,7 +47,7 @@ class SpackMixin(rfm.RegressionTestPlugin):
         raise NotImplementedError
 
     def from_spack(self, environ: Environment) -> bool:
-        """Whether the program of an environment is one that Spack builds."""
+        """Return whether the program of an environment is one that Spack builds."""
         return "spack" in environ.features and bool(self.stack)
 
     def spack_environment(self) -> str:
@@ -55,7 +55,7 @@ class SpackMixin(rfm.RegressionTestPlugin):
         return str(self.stack)
 
     def runs_in(self, environ: Environment) -> bool:
-        """Whether an environment provides the program."""
+        """Return whether an environment provides the program."""
         try:
             return bool(self._built() if self.from_spack(environ) else self.provided(environ))
         except NimcError:
@@ -148,7 +148,7 @@ class CompiledMixin(SpackMixin):
 
     @run_before("compile")
     def choose_compiler(self) -> None:
-        """What Spack has built is not compiled again."""
+        """Choose no compiler for what Spack has built."""
         if self.from_spack(self.current_environ):
             self.sourcesdir = None
             self.build_system = "CustomBuild"
@@ -196,18 +196,18 @@ class ThreadsMixin(rfm.RegressionTestPlugin):
             raise fault(self, "layout", why) from None
         if requested is None:
             return ranks, max(1, self.app_cores // ranks)
-        if lacks := missing_cores(self.layout, self.app_cores):
-            raise fault(self, "layout", lacks)
+        if missing := missing_cores(self.layout, self.app_cores):
+            raise fault(self, "layout", missing)
         total = requested[0] * getattr(self, "nodes", 1)
         if self.rank_counts and total not in self.rank_counts:
             allowed = ", ".join(map(str, self.rank_counts[:4]))
             raise fault(self, "layout", f"{total} ranks; allowed: {allowed}, ...")
         return requested
 
-    def same_work(self, edge: int, of_ranks: int | None = None) -> int:
-        """Edge of each rank's cube, so that a node has the work of `of_ranks` of this edge."""
-        ranks, _ = self.shape(of_ranks or self.app_cores)
-        return max(1, round(edge * ((of_ranks or self.app_cores) / ranks) ** (1 / 3)))
+    def same_work(self, edge: int, ranks_of_work: int | None = None) -> int:
+        """Edge of each rank's cube, so that a node has the work of `ranks_of_work` of this edge."""
+        ranks, _ = self.shape(ranks_of_work or self.app_cores)
+        return max(1, round(edge * ((ranks_of_work or self.app_cores) / ranks) ** (1 / 3)))
 
 
 class NodesMixin(rfm.RegressionTestPlugin):
@@ -216,7 +216,8 @@ class NodesMixin(rfm.RegressionTestPlugin):
     #: Target nodes.
     nodes = variable(int, value=1)
 
-    #: What gets a rank unless `layout` says: `core` (MPI only), or `socket` (MPI with OpenMP).
+    #: The unit that gets a rank unless `layout` says: `core` (MPI only), or `socket` (MPI with
+    #: OpenMP).
     rank_per = variable(str, value="core")
 
     def ranks_per_node(self) -> int:

@@ -31,32 +31,34 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
     def lay_out(self):
         """Write the input, without plot files."""
         self.ranks(*self.shape(self.app_cores))
-        box = self.box_of()
+        box = self.fitting_box()
         lines = [f"nsteps={self.steps}", "plot_int=0", f"n_cell={self.cells}"]
         lines += [f"max_grid_size={box}", "cfl=0.5d0", "eta=1.8d-4", "alam=1.5d2"]
         text = "\n".join(["&probin", *(f"  {line}" for line in lines), "/", ""])
         self.executable_opts = [self.input_file("inputs", text)]
 
-    def box_of(self):
-        """Edge of the boxes: the largest that divides the cube and is within the working set."""
-        possible = [edge for edge in range(_LEAST_BOX, self.cells + 1) if self.cells % edge == 0]
-        size_b, box = self.chosen_b(box_b(possible[0])), self.box
+    def fitting_box(self):
+        """Return the edge of the boxes; that of a working set is the largest that fits in it."""
+        edges = [edge for edge in range(_LEAST_BOX, self.cells + 1) if self.cells % edge == 0]
+        size_b, box = self.chosen_b(box_b(edges[0])), self.box
         if size_b is not None:
-            box = max(edge for edge in possible if box_b(edge) <= size_b)
+            box = max(edge for edge in edges if box_b(edge) <= size_b)
         self.working_set_b = box_b(box)
         return box
 
 
-#: Arrays of doubles of a box: with ghost cells on each side (five of the state, twice, six of the
-#: primitive variables and nine gradients), and without them (both kinds of fluxes, five each).
-_WITH_GHOSTS, _GHOSTS, _WITHOUT = 25, 4, 10
+#: Numbers of a box's arrays of doubles. With ghost cells: five of the state, twice, six of the
+#: primitive variables, and nine gradients. Without them: five fluxes of each of two kinds.
+_GHOST_ARRAYS, _PLAIN_ARRAYS = 25, 10
+#: Ghost cells on each side of an array.
+_GHOSTS = 4
 #: Smallest edge of a box that is chosen.
 _LEAST_BOX = 8
 
 
 def box_b(edge: int) -> float:
-    """Memory of a box of so many cells along the edge, bytes, which a rank takes one by one."""
-    return 8.0 * (_WITH_GHOSTS * (edge + 2 * _GHOSTS) ** 3 + _WITHOUT * edge**3)
+    """Memory of a box of `edge` cells along its edge, bytes. A rank works on one box at a time."""
+    return 8.0 * (_GHOST_ARRAYS * (edge + 2 * _GHOSTS) ** 3 + _PLAIN_ARRAYS * edge**3)
 
 
 short_form(cns, cells=64, steps=3)

@@ -20,7 +20,7 @@ from reframe_tests.mixin import NimcMixin
 from reframe_tests.timed import MARK
 from reframe_tests.workload import Fom, FomError, Workload, number
 
-#: What the conductor would replace in a command's words (`records.treatment.Start`).
+#: Words of a command that the conductor would replace (`records.treatment.Start`).
 _RESERVED = re.compile(r"\{(targets|n_targets|slots|counters)\}")
 #: Which of several matches is the figure.
 WHICH = ("last", "worst")
@@ -96,9 +96,9 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
 
     def _command(self, launcher):
         """The launcher, too, is started anew for each repetition."""
-        how = str(self.repeat), self.figure, self.which, self.better, self.unit
+        options = str(self.repeat), self.figure, self.which, self.better, self.unit
         words = *launcher, self.executable, *self.executable_opts
-        return python_main("reframe_tests.timed", *how, *words)
+        return python_main("reframe_tests.timed", *options, *words)
 
     def _complete(self, decided):
         """The plan with the unit that the user chose, and where the command is started."""

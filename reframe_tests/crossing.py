@@ -41,13 +41,13 @@ def cross(
     paired with it, or if a cell of `only` names it. Raises InputError if nothing is left, or for
     duplicate names.
     """
-    application = {name: levels for name, levels in factors.items() if not _is_of_writes(name)}
+    application = {name: levels for name, levels in factors.items() if not _changes_writes(name)}
     treatments: list[Treatment] = []
     for cell in _cells(application):
         group = [
             treatment
             for arm in arms
-            for treatment in _of_arm(arm, cell, factors)
+            for treatment in _arm_treatments(arm, cell, factors)
             if treatment.role == "baseline" or _wanted(treatment, exclude, only)
         ]
         alone = bool(only) and _wanted(group[0], exclude, only)
@@ -62,13 +62,13 @@ def cross(
     return treatments
 
 
-def of_application(factors: Mapping[str, Level]) -> dict[str, Level]:
+def application_levels(factors: Mapping[str, Level]) -> dict[str, Level]:
     """The levels that change how the application is started."""
-    return {name: level for name, level in factors.items() if not _is_of_writes(name)}
+    return {name: level for name, level in factors.items() if not _changes_writes(name)}
 
 
-def _is_of_writes(name: str) -> bool:
-    """Whether a factor is one; a check's variable that is not in the table is the application's."""
+def _changes_writes(name: str) -> bool:
+    """Return whether a factor is one of the writes; a check's own variable is the application's."""
     return name in FACTORS and FACTORS[name].part == "writes"
 
 
@@ -77,23 +77,25 @@ def _cells(factors: Factors) -> Iterator[dict[str, Level]]:
         yield dict(zip(factors, levels, strict=True))
 
 
-def _of_arm(arm: str, application: dict[str, Level], factors: Factors) -> Iterator[Treatment]:
+def _arm_treatments(
+    arm: str, application: dict[str, Level], factors: Factors
+) -> Iterator[Treatment]:
     """The treatments of an arm at a combination of the application's levels."""
     row = ARMS[arm]
     baseline = None if arm == BASELINE else _name(BASELINE, application, factors)
-    of_writes = {name: levels for name, levels in factors.items() if _is_of_writes(name)}
-    cells: Iterable[dict[str, Level]] = _cells(of_writes)
+    write_factors = {name: levels for name, levels in factors.items() if _changes_writes(name)}
+    cells: Iterable[dict[str, Level]] = _cells(write_factors)
     if row.silent:
-        cells = [{RATE: 0} if row.role != "control" and RATE in of_writes else {}]
+        cells = [{RATE: 0} if row.role != "control" and RATE in write_factors else {}]
     for cell in cells:
         if row.silent or not is_nothing(cell.get(RATE, FULL)):
             levels = application | cell
             name = _name(arm, application if row.silent else levels, factors)
-            yield Treatment(name, role=row.role, baseline=baseline, factors=levels)
+            yield Treatment(name=name, role=row.role, baseline=baseline, factors=levels)
 
 
 def is_nothing(rate: Level) -> bool:
-    """Whether a level of `rate` means that nothing is written."""
+    """Return whether a level of `rate` means that nothing is written."""
     return re.fullmatch(r"0+(\.0+)?[A-Za-z/%]*", str(rate)) is not None
 
 
@@ -107,20 +109,20 @@ def _name(arm: str, levels: Mapping[str, Level], factors: Factors) -> str:
 
 
 def _wanted(treatment: Treatment, exclude: Sequence[Cell], only: Sequence[Cell]) -> bool:
-    """Whether no cell excludes a treatment, and one of `only` selects it, if there are any.
+    """Return whether no cell excludes a treatment, and one of `only` selects it, if there are any.
 
     Silent ones have no levels of the writes: none is excluded by one, and any is selected.
     """
     levels: dict[str, Level] = {ARM: treatment.arm, **treatment.factors}
     if arm_of(treatment.name).silent:
-        levels = {name: level for name, level in levels.items() if not _is_of_writes(name)}
+        levels = {name: level for name, level in levels.items() if not _changes_writes(name)}
 
-    def lacks(cell: Cell) -> bool:
+    def is_elsewhere(cell: Cell) -> bool:
         return any(levels.get(name, level) != level for name, level in cell.items())
 
-    if any(cell.keys() <= levels.keys() and not lacks(cell) for cell in exclude):
+    if any(cell.keys() <= levels.keys() and not is_elsewhere(cell) for cell in exclude):
         return False
-    return not only or not all(map(lacks, only))
+    return not only or not all(map(is_elsewhere, only))
 
 
 # Factors and cells as a campaign file and a check's variables give them.

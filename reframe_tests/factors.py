@@ -16,9 +16,9 @@ from typing import Any, Literal, get_args
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import MOST_QUEUE_PAIRS
 from records import units
+from records.block_plan import MOST_NODES
 from records.errors import InputError
 from records.machine.site import Machine
-from records.plan import MOST_NODES
 from records.sample import Direction, Level
 from records.units import plural
 from reframe_tests import rails, tools
@@ -28,7 +28,7 @@ Part = Literal["writes", "application"]
 Missing = Callable[[Machine, Any], str | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Factor:
     """One row of the table."""
 
@@ -41,7 +41,7 @@ class Factor:
     check: Callable[[Level], object]
     #: Why a machine does not support a level; None if it does.
     missing: Missing | None = None
-    #: Whether each level is a job, and so a case, of its own.
+    #: True if each level is a job, and so a case, of its own.
     between_jobs: bool = False
 
 
@@ -114,8 +114,8 @@ def size_of(level: Level, machine: Machine) -> int | None:
     """
     if level == AUTO:
         return None
-    if of_llc := _OF_LLC.fullmatch(str(level)):
-        times, parts = (int(part or 1) for part in of_llc.groups())
+    if llc_multiple := _OF_LLC.fullmatch(str(level)):
+        times, parts = (int(part or 1) for part in llc_multiple.groups())
         return times * machine.llc_b() // parts
     return units.size_b(str(level), "size")
 
@@ -131,7 +131,7 @@ def layout_of(level: Level) -> tuple[int, int] | None:
 
 
 def missing_cores(level: Level, cores: int) -> str | None:
-    """Why a layout does not fit on the application's cores of a node; None if it does."""
+    """Return why a layout does not fit on the application's cores of a node; None if it does."""
     ranks, threads = layout_of(level) or (1, 1)
     if ranks * threads > cores:
         return f"{level} takes {plural(ranks * threads, 'core')}; the application has {cores}"
@@ -169,14 +169,14 @@ def _too_few_in_node(machine: Machine, level: Level) -> str | None:
 
 
 def _no_such_program(machine: Machine, name: str) -> str | None:
-    """Why a tool or an injector cannot run; only hosts that are origins and targets know."""
+    """Return why a tool or an injector cannot run; only hosts that are origins and targets know."""
     if name == tools.NONE or machine.origins.policy != "same_host":
         return None
-    return _missing(name)
+    return why_missing(name)
 
 
 @cache
-def _missing(name: str) -> str | None:
+def why_missing(name: str) -> str | None:
     """Tried once per process, since every case of a campaign asks."""
     return tools.TOOLS[name].missing() if name in tools.TOOLS else INJECTORS[name].missing()
 
@@ -219,37 +219,97 @@ _SIZES = f"{AUTO}, a size with its unit, such as 2MiB, or of the last-level cach
 
 def _named(name: str, part: Part, words: Sequence[str], missing: Missing | None = None) -> Factor:
     """A factor whose levels are words."""
-    return Factor(name, part, ", ".join(words), _one_of(*words), missing)
+    return Factor(
+        name=name, part=part, allowed=", ".join(words), check=_one_of(*words), missing=missing
+    )
 
 
 _TABLE = (
-    Factor("rate", "writes", "0, full, a share such as 25%, or a rate such as 500MB/s", _rate),
-    Factor("message", "writes", "auto, dram, or a size with its unit, such as 64KiB", _message),
-    Factor("footprint", "writes", _SIZES, _size),
     Factor(
-        "queue_pairs", "writes", f"{AUTO}, or a number from 1 to {MOST_QUEUE_PAIRS}", queue_pairs_of
+        name="rate",
+        part="writes",
+        allowed="0, full, a share such as 25%, or a rate such as 500MB/s",
+        check=_rate,
+    ),
+    Factor(
+        name="message",
+        part="writes",
+        allowed="auto, dram, or a size with its unit, such as 64KiB",
+        check=_message,
+    ),
+    Factor(name="footprint", part="writes", allowed=_SIZES, check=_size),
+    Factor(
+        name="queue_pairs",
+        part="writes",
+        allowed=f"{AUTO}, or a number from 1 to {MOST_QUEUE_PAIRS}",
+        check=queue_pairs_of,
     ),
     _named("injector", "writes", _INJECTORS, _no_such_program),
-    Factor("clients", "writes", "whole numbers; 0: as the machine has origins", _whole),
+    Factor(
+        name="clients",
+        part="writes",
+        allowed="whole numbers; 0: as the machine has origins",
+        check=_whole,
+    ),
     _named("direction", "writes", _DIRECTIONS),
-    Factor("comm_node", "writes", "numbers of NUMA nodes", _whole, _no_such_node),
-    Factor("writer_rail", "writes", rails.ALLOWED, rails.check, rails.missing),
-    Factor("mpi_rail", "application", rails.ALLOWED, rails.check, rails.missing_for_mpi),
-    Factor("reserved_cores", "application", _NUMBERS, _whole, _too_few_cores),
-    Factor("core_spec", "application", _NUMBERS, _whole, _no_core_spec, between_jobs=True),
+    Factor(
+        name="comm_node",
+        part="writes",
+        allowed="numbers of NUMA nodes",
+        check=_whole,
+        missing=_no_such_node,
+    ),
+    Factor(
+        name="writer_rail",
+        part="writes",
+        allowed=rails.ALLOWED,
+        check=rails.check,
+        missing=rails.missing,
+    ),
+    Factor(
+        name="mpi_rail",
+        part="application",
+        allowed=rails.ALLOWED,
+        check=rails.check,
+        missing=rails.missing_for_mpi,
+    ),
+    Factor(
+        name="reserved_cores",
+        part="application",
+        allowed=_NUMBERS,
+        check=_whole,
+        missing=_too_few_cores,
+    ),
+    Factor(
+        name="core_spec",
+        part="application",
+        allowed=_NUMBERS,
+        check=_whole,
+        missing=_no_core_spec,
+        between_jobs=True,
+    ),
     _named("tool", "application", tools.NAMES, _no_such_program),
 )
 #: Factors of checks that name them in `within_block`.
 _OF_CHECKS = (
-    Factor("working_set", "application", _SIZES, _size),
+    Factor(name="working_set", part="application", allowed=_SIZES, check=_size),
     Factor(
-        *("layout", "application", "RANKSxTHREADS of a node, such as 8x2", layout_of),
-        lambda machine, level: missing_cores(level, app_cores(machine)),
+        name="layout",
+        part="application",
+        allowed="RANKSxTHREADS of a node, such as 8x2",
+        check=layout_of,
+        missing=lambda machine, level: missing_cores(level, app_cores(machine)),
     ),
     _named("buffer", "application", PLACES, _no_such_place),
     _named("workers", "application", (*PLACES, FREE), _no_such_place),
     _named("load", "application", (IDLE, *LOADS)),
-    Factor("local_workers", "application", _NUMBERS, _whole, _too_few_in_node),
+    Factor(
+        name="local_workers",
+        part="application",
+        allowed=_NUMBERS,
+        check=_whole,
+        missing=_too_few_in_node,
+    ),
 )
 
 #: Name -> factor.
@@ -275,13 +335,13 @@ def fault(check: Any, variable: str, why: str) -> InputError:
 
 
 def changes_within_jobs(name: str) -> bool:
-    """Whether a factor that every check has changes from one run to the next."""
+    """Return whether a factor that every check has changes from one run to the next."""
     factor = FACTORS.get(name)
     return factor is not None and name in EVERYWHERE and not factor.between_jobs
 
 
 def missing_nodes(machine: Machine, targets: int) -> str | None:
-    """Why a machine cannot give an application so many nodes; None if its file allows them."""
+    """Return why a machine cannot give an application so many nodes; None if its file allows it."""
     if targets + machine.origins.nodes > MOST_NODES:
         return f"{targets} and {machine.origins.nodes} of origins are more than {MOST_NODES} nodes"
     if targets > 1 and machine.origins.policy == "same_host":
@@ -290,6 +350,6 @@ def missing_nodes(machine: Machine, targets: int) -> str | None:
 
 
 def missing_level(machine: Machine, name: str, level: Level) -> str | None:
-    """Why a machine does not support a level of a factor, in one line; None if it does."""
+    """Return why a machine does not support a level of a factor, in one line; None if it does."""
     factor = FACTORS.get(name)
     return factor.missing(machine, level) if factor and factor.missing else None

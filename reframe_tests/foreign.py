@@ -8,6 +8,7 @@ attached to these stages, read one output after the other, as if that run had be
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import os
 import re
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import reframe as rfm
 import reframe.utility.osext as osext
@@ -27,11 +28,12 @@ from reframe.core.exceptions import ReframeError
 from conductor.block.readers import FomError
 from conductor.block.store import Store
 from records import units
+from records.block_plan import UNREAD
 from records.chain import file_digest
 from records.notes import Note
-from records.plan import UNREAD
 from records.run_folder import stem_of
-from records.sample import Better, Sample
+from records.sample import Better, Sample, renewed
+from reframe_tests import internals
 
 _SAMPLE = TypeAdapter(Sample)
 _NOTHING = Path(os.devnull)
@@ -53,7 +55,7 @@ class Figure(NamedTuple):
 def direction(
     requested: str, lower: float | None, upper: float | None, unit: str
 ) -> tuple[Better, str] | None:
-    """Which direction is better, and what says so; None if nothing does.
+    """Return which direction is better, and what says so; None if nothing does.
 
     `lower`, `upper`: of ReFrame's reference, where a bound on one side alone tells the direction.
     """
@@ -76,7 +78,7 @@ def command(launcher: list[str], line: str) -> list[str]:
 def base_of(cls: type) -> type | None:
     """The base that others have written; None if that is ReFrame's."""
     for base in cls.__mro__[1:]:
-        if "_rfm_prefix" in vars(base) and not base.__module__.startswith("reframe."):
+        if issubclass(base, rfm.RegressionTest) and not base.__module__.startswith("reframe."):
             return base
     return None
 
@@ -125,7 +127,7 @@ class OutputReader:
         check.perf_variables = {}
         check.require_reference = False
         # A failure that is expected is one of each run, not of the block.
-        check.__rfm_xfail_sanity__ = lambda: (False, "")
+        rfm.xfail("", lambda _: False)(type(check))
         if check.time_limit:  # that of each run
             check.run_timeout_s = min(check.run_timeout_s, float(check.time_limit))
             check.time_limit = None
@@ -134,18 +136,17 @@ class OutputReader:
     def _as_job(self, out: Path, err: Path) -> Iterator[None]:
         """The check as it was written, with a run's output as its job's; as before afterwards."""
         check, job = self._check, self._check.job
-        before, outputs = dict(vars(check)), (job._stdout, job._stderr)
+        before = dict(vars(check))
         # Relative, since checks also write it after the stage folder's name.
         stage = Path(check.stagedir).resolve()
-        job._stdout, job._stderr = (os.path.relpath(path.resolve(), stage) for path in (out, err))
+        outputs = (os.path.relpath(path.resolve(), stage) for path in (out, err))
         vars(check).clear()
         vars(check).update(self._as_written)
         check.perf_variables = dict(check.perf_variables)
         try:
-            with osext.change_dir(stage):
+            with osext.change_dir(stage), internals.outputs_of_job(job, *outputs):
                 yield
         finally:
-            job._stdout, job._stderr = outputs
             vars(check).clear()
             vars(check).update(before)
 
@@ -160,7 +161,7 @@ class OutputReader:
             return replace(sample, outcome="no_fom", reason=str(error))
 
     def notes(self) -> list[str]:
-        """What cannot be proven of the check's figures, shown by an empty output.
+        """Return what cannot be proven of the check's figures, shown by an empty output.
 
         Raises FomError if the figure does not come from the output at all: it would be the same for
         every run. Raises ReframeError if nothing says which figure it is.
@@ -188,7 +189,7 @@ class OutputReader:
     def _require_sane(self) -> None:
         with _faults_of("sanity"):
             self._run_hooks("pre_sanity")
-            check, function = self._check, getattr(type(self._check), "_rfm_sanity", None)
+            check, function = self._check, internals.sanity_function(self._check)
             if not sn.evaluate(function(check) if function else check.sanity_patterns):
                 raise ReframeError("not passed")
 
@@ -202,12 +203,9 @@ class OutputReader:
         if name not in functions:
             allowed = ", ".join(functions) or "none, the check has no performance function"
             raise ReframeError(f"{check.name}.figure: {name!r} found; allowed: {allowed}")
-        reference: Any = ()
-        with suppress(KeyError):  # it has none
-            reference = check._resolve_reference()[f"{check.current_partition.fullname}:{name}"]
-        parts = (*getattr(reference, "data", reference), None, None, None, None)
-        factor, unit = units.si(getattr(functions[name], "unit", parts[3]) or "")
-        better = direction(check.better, parts[1], parts[2], unit)
+        _, lower, upper, unit = internals.reference(check, name)
+        factor, unit = units.si(getattr(functions[name], "unit", unit) or "")
+        better = direction(check.better, lower, upper, unit)
         if better is None:
             raise ReframeError(
                 f"{check.name}.better: whether {name} in {unit!r} is better lower or higher is not"
@@ -245,12 +243,13 @@ def read_block(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> No
     store = Store(run_dir, case)
     moved = store.keys()
     samples = []
-    for sample in map(_SAMPLE.validate_json, whole.splitlines()):
+    for line in whole.splitlines():
+        sample = _SAMPLE.validate_python(renewed(json.loads(line)))
         if sample.key in moved:
             continue
         stem = stem_of(sample.pair, sample.arm, sample.attempt)
         outputs = logs / f"{stem}.out", logs / f"{stem}.err"
-        accepted = sample.outcome == "kept"
+        accepted = sample.outcome == "accepted"
         samples.append((reader.completed(sample, *outputs) if accepted else sample, outputs))
     for sample, outputs in samples:
         # Every sample of a case has its unit and direction, those without a figure too.

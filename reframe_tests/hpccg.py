@@ -64,12 +64,13 @@ def initial_residual(nx: int, ny: int, nz: int) -> float:
     axes = [((2, 2), (3, n - 2)) if n > 1 else ((1, 1),) for n in (nx, ny, nz)]
     squares = 0
     for kinds in product(*axes):
-        near, points = prod(size for size, _ in kinds), prod(count for _, count in kinds)
+        near = prod(size for size, _ in kinds)
+        points = prod(count for _, count in kinds)
         squares += points * (28 - near) ** 2
     return sqrt(squares)
 
 
-def _of_times(label: str) -> re.Pattern[str]:
+def _time_pattern(label: str) -> re.Pattern[str]:
     """A line of the first summary, that of times; the next has the same labels."""
     others = r"(?:(?!FLOPS Summary:)[\s\S])*?"
     return re.compile(rf"Time Summary:{others}^\s*{label}\s*{FLOAT}")
@@ -87,9 +88,9 @@ WORKLOAD = Workload(
         "initial_residual": "Initial Residual =",
         "iterations": "Number of iterations:",
         "final_residual": "Final residual:",
-        "total_s": _of_times("Total   :"),
-        "sparsemv_s": _of_times("SPARSEMV:"),
-        "ddot_s": _of_times("DDOT    :"),
+        "total_s": _time_pattern("Total   :"),
+        "sparsemv_s": _time_pattern("SPARSEMV:"),
+        "ddot_s": _time_pattern("DDOT    :"),
     },
     derived={"residual_left": lambda run: run.final_residual / run.initial_residual},
     extra=("ranks", "sparsemv_s", "ddot_s", "iterations", "final_residual"),

@@ -68,7 +68,7 @@ def _thermo(stdout: str) -> dict[int, dict[str, float]]:
     return rows
 
 
-def _of_loop(group: int) -> Callable[[str], float]:
+def _loop_figure(group: int) -> Callable[[str], float]:
     return lambda stdout: float(last_match(_LOOP, stdout, "'Loop time'")[group])
 
 
@@ -80,7 +80,7 @@ def _deviation_at_100(stdout: str) -> float:
 
 
 def _last_energy(stdout: str) -> float:
-    steps, rows = int(_of_loop(3)(stdout)), _thermo(stdout)
+    steps, rows = int(_loop_figure(3)(stdout)), _thermo(stdout)
     if steps not in rows:
         raise FomError(f"the thermodynamic table cannot be read: it has no line of step {steps}")
     return rows[steps]["TotEng"]
@@ -94,10 +94,10 @@ WORKLOAD = Workload(
     figure="loop_s",
     error=r"^ERROR.*",
     numbers={
-        "loop_s": _of_loop(1),
-        "ranks": _of_loop(2),
-        "steps": _of_loop(3),
-        "atoms": _of_loop(4),
+        "loop_s": _loop_figure(1),
+        "ranks": _loop_figure(2),
+        "steps": _loop_figure(3),
+        "atoms": _loop_figure(4),
         "cpu_percent": if_printed(r"^([0-9.]+)% CPU use"),
         "deviation_at_100": _deviation_at_100,
         "energy": _last_energy,

@@ -30,13 +30,14 @@ class lammps_scaling(lammps.lammps):
     ranks_per_node = variable(int, value=_DEFAULT.ranks_per_node)
     spare_cores = variable(int, value=_DEFAULT.spare_cores)
 
-    #: What Daly's estimate and the constant share count on each target node, with the mean time to
-    #: interrupt `node_mtti` each. The default, 0, takes its ranks, as Groves, Grant and Arnold
-    #: (2016) did, whose nodes had 16; 1 counts nodes.
+    #: Units that Daly's estimate and the constant share count on each target node. Each has
+    #: `node_mtti` as its mean time to interrupt. 1 counts nodes. The default, 0, counts the node's
+    #: ranks, as Groves, Grant and Arnold (2016) did, whose nodes had 16.
     counted_per_node = variable(int, value=_DEFAULT.counted_per_node)
 
-    #: A write: a length such as `1s`, or messages, `46k messages of 64KiB`. These last as long as
-    #: the measured rate gives; until it is known, the machine's link rate or `... at 3GB/s`.
+    #: A write: a length such as `1s`, or messages, `46k messages of 64KiB`. The length of messages
+    #: follows from the measured rate. Until it is measured, the rate is the machine's link rate, or
+    #: the one given, as in `46k messages of 64KiB at 3GB/s`.
     write = variable(str, value=_DEFAULT.write)
 
     #: Share of the length of a write that its messages take without an application; below 1 is only

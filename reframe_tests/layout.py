@@ -22,7 +22,7 @@ from records.sample import Level
 from records.slurm import options
 from records.treatment import Start, Treatment
 from reframe_tests import foreign, rails, tools
-from reframe_tests.crossing import of_application, read_cells, read_factors
+from reframe_tests.crossing import application_levels, read_cells, read_factors
 from reframe_tests.factors import (
     AUTO,
     FACTORS,
@@ -34,10 +34,19 @@ from reframe_tests.factors import (
 )
 from reframe_tests.planning import WRITES, CaseRequest, level_faults, planned
 
-#: What a level may change in a check, and what is as before for the next one.
+#: Attributes that a level may change in a check, and that are as before for the next one.
 _RESTORED = (
-    *("executable", "executable_opts", "env_vars", "num_tasks", "num_tasks_per_node"),
-    *("num_cpus_per_task", "notes", "app_cpus", "app_cores", "sized_cores", "working_set_b"),
+    "executable",
+    "executable_opts",
+    "env_vars",
+    "num_tasks",
+    "num_tasks_per_node",
+    "num_cpus_per_task",
+    "notes",
+    "app_cpus",
+    "app_cores",
+    "sized_cores",
+    "working_set_b",
 )
 
 
@@ -53,11 +62,11 @@ class WorkingSetMixin(rfm.RegressionTestPlugin):
     #: whole elements give is recorded as `working_set_b`.
     working_set = variable(str, value=AUTO)
 
-    def chosen_b(self, of_element_b: float = 1.0) -> float | None:
+    def chosen_b(self, element_b: float = 1.0) -> float | None:
         """The chosen working set, bytes; None for `auto`. Raises InputError below one element."""
         size_b = size_of(self.working_set, self.machine)
-        if size_b is not None and size_b < of_element_b:
-            raise fault(self, "working_set", f"allowed: from {of_element_b:.0f} B")
+        if size_b is not None and size_b < element_b:
+            raise fault(self, "working_set", f"allowed: from {element_b:.0f} B")
         return size_b
 
     def edge_of(self, edge: int, element_b: float) -> int:
@@ -96,8 +105,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: Injector of arms that write; `auto` takes the machine's.
     injector = variable(str, value=WRITES["injector"])
 
-    #: What writers do: `write` to the target's memory, `read` from it, or `both` at once; or send
-    #: messages that the target's CPU has to `receive`.
+    #: The direction of writers: `write` to the target's memory, `read` from it, or `both` at once;
+    #: or send messages that the target's CPU has to `receive`.
     direction = variable(str, value=WRITES["direction"])
 
     #: Writers to each target, taken from the origins in turn; 0: as many writers as there are
@@ -135,7 +144,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: Names of variables that are sizes with their units, such as 64MiB: a plan checks them.
     sizes = ()
 
-    #: Whether figures of merit can be compared between numbers of cores.
+    #: True if figures of merit can be compared between numbers of cores.
     comparable_across_cores = False
 
     #: Memory that each rank works in at the current levels, bytes; a check with sizes sets it.
@@ -149,8 +158,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         """Set ranks, threads, options and environment for the current levels."""
 
     def added_environment(self) -> dict[str, str]:
-        """What factors add to the application's environment."""
-        return rails.environment(self.machine, self.mpi_rail)
+        """Return what factors add to the application's environment."""
+        return rails.environment_for_mpi(self.machine, self.mpi_rail)
 
     def ranks(self, count: int, threads: int = 1) -> None:
         """`count` ranks per node, with `threads` threads each."""
@@ -198,7 +207,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         self.app_cpus = self.app_cpus[: self.app_cores]
 
     def requested(self) -> CaseRequest:
-        """What the check's own variables ask for, without the levels that the machine lacks.
+        """Return what the check's own variables ask for, without the levels that the machine lacks.
 
         Raises InputError for levels that are not allowed.
         """
@@ -207,7 +216,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             within = changes_within_jobs(name) or name in self.within_block
             if not hasattr(self, name) or not within:
                 varying = (*filter(changes_within_jobs, FACTORS), *self.within_block)
-                allowed = ", ".join(other for other in varying if hasattr(self, other))
+                allowed = ", ".join(factor for factor in varying if hasattr(self, factor))
                 raise InputError(f"factors: {name}; allowed: {allowed}")
         variables = planned(set(type(self).var_space), self.within_block)
         levels = {name: getattr(self, name) for name in variables if hasattr(self, name)}
@@ -233,24 +242,27 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     def laid_out(self, treatments: list[Treatment]) -> list[Treatment]:
         """The treatments with the start of the application at each of their levels."""
         self._varied = {name for treatment in treatments for name in treatment.factors}
-        levels_of = ((json.dumps(of_application(one.factors)), one) for one in treatments)
+        levels_of = (
+            (json.dumps(application_levels(treatment.factors)), treatment)
+            for treatment in treatments
+        )
         complete = []
         sizes = []
         for group in grouped(levels_of).values():
-            with self._at(of_application(group[0].factors)):
+            with self._at(application_levels(group[0].factors)):
                 longer = self._longer()
                 before = len(self.notes)
                 start = self._start()
                 sizes.append((self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task))
                 notes = self.notes[before:]
                 complete += [
-                    replace(one, start=start, longer=longer, notes=[*notes, *one.notes])
-                    for one in group
+                    replace(treatment, start=start, longer=longer, notes=[*notes, *treatment.notes])
+                    for treatment in group
                 ]
-        #: What the job needs: the most of all treatments.
+        #: The needs of the job: the most of all treatments.
         self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task = (
-            max((size for size in of_all if size is not None), default=None)
-            for of_all in zip(*sizes, strict=True)
+            max((size for size in treatment_sizes if size is not None), default=None)
+            for treatment_sizes in zip(*sizes, strict=True)
         )
         return complete
 
@@ -270,15 +282,15 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 setattr(self, name, value)
 
     def _longer(self) -> list[Start]:
-        """How runs of 2, 4, ... times their length are started; empty if they cannot be."""
+        """Return how runs of 2, 4, ... times their length are started; empty if they cannot be."""
         starts = []
-        for times in length.TIMES if self.lengthened_by else ():
+        for times in length.MULTIPLES if self.lengthened_by else ():
             with self._at({self.lengthened_by: times * getattr(self, self.lengthened_by)}):
                 starts.append(self._start())
         return starts
 
     def _start(self) -> Start:
-        """How the application is started at the current levels."""
+        """Return how the application is started at the current levels."""
         self.place_application()
         self.env_vars = {}
         self.lay_out()
@@ -304,7 +316,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             ranks=self.num_tasks if self.mpi or (launched and not self.workload) else None,
             ranks_per_node=self.num_tasks_per_node or self.num_tasks,
             threads=threads,
-            devices=rails.named(self.machine, self.mpi_rail),
+            devices=rails.devices_for_mpi(self.machine, self.mpi_rail),
             tool=tool.name if tool else None,
             working_set_b=self.working_set_b,
         )
@@ -334,10 +346,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         return options.sized(launcher, self.num_tasks, self.num_tasks_per_node)
 
     def starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
-        """How applications are started, for provenance: each distinct start with its treatments."""
+        """Return each distinct start of applications with its treatments, for provenance."""
         fields = ("command", "environment", "cpus")
         groups = grouped(
-            (json.dumps({name: getattr(one.start, name) for name in fields}), one.name)
-            for one in treatments
+            (json.dumps({name: getattr(treatment.start, name) for name in fields}), treatment.name)
+            for treatment in treatments
         )
         return [{"treatments": names, **json.loads(start)} for start, names in groups.items()]

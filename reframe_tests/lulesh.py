@@ -35,15 +35,15 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
 
     def lay_out(self):
         """On 16 cores 8 ranks of 2 threads, as in Groves, Grant and Arnold (2016)."""
-        most = self.nodes * self.ranks_per_node()
-        count = largest_cube(most, self.nodes) ** 3
+        most_ranks = self.nodes * self.ranks_per_node()
+        count = largest_cube(most_ranks, self.nodes) ** 3
         if count % self.nodes:
             raise fault(
-                self, "nodes", f"allowed: numbers that divide a cube of at most {most} ranks"
+                self, "nodes", f"allowed: numbers that divide a cube of at most {most_ranks} ranks"
             )
         self.spread(count // self.nodes)
-        default = largest_cube(self.nodes * self.app_cores, self.nodes) ** 3 // self.nodes
-        edge = self.edge_of(self.same_work(self.edge, of_ranks=default), _ELEMENT_B)
+        default_ranks = largest_cube(self.nodes * self.app_cores, self.nodes) ** 3 // self.nodes
+        edge = self.edge_of(self.same_work(self.edge, ranks_of_work=default_ranks), _ELEMENT_B)
         self.executable_opts = ["-s", str(edge), "-i", str(self.iterations)]
 
 
@@ -67,6 +67,7 @@ COMPLETE = {
 SHARE_LEFT = {10: 0.5992538, 50: 0.1870339, 100: 0.1130490}
 #: Smallest edge, in elements, whose boundary is far enough for 100 iterations.
 MIN_EDGE = 15
+#: Initial energy of a mesh with this many elements along its edge.
 _START_J, _START_EDGE = 3.948746e7, 45
 
 
@@ -85,7 +86,7 @@ def known_energy(edge: int, iterations: int) -> float:
 
 
 def _printed_error(run: Any) -> float:
-    """Error of the printed time, in what two digits, or two decimals (2.0.3), may be off."""
+    """Error of the printed time / the error of its rounding: to two digits, or decimals (2.0.3)."""
     return float(abs(run.printed_s - run.elapsed_s) / max(0.06 * run.elapsed_s, 0.00501))
 
 

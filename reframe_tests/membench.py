@@ -12,8 +12,9 @@ from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Place, Workload, count, if_printed
 
-#: Kernel -> its arrays, if more than one, which are made of whole grains.
+#: Kernel -> number of its arrays, if there are several.
 _ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
+#: The size of an array is a multiple of this, bytes.
 _GRAIN_B = 512
 
 
@@ -27,13 +28,20 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     executable = "./membench"
     tags = {"single_node"}
     within_block: tuple[str, ...] = (
-        *("kernel", "share", "cores", "socket", "order", "node", "pages", "duration_s"),
+        "kernel",
+        "share",
+        "cores",
+        "socket",
+        "order",
+        "node",
+        "pages",
+        "duration_s",
         "working_set",
     )
     lengthened_by = "duration_s"
     comparable_across_cores = True
     sizes = ("size",)
-    #: What the writers lose is a result here, so their rate before the run is measured.
+    #: The writers' loss is a result here, so their rate before the run is measured.
     ready_rows = 3
 
     #: One of membench's kernels; that of the contention model (Denis, Jeannot and Swartvagher)
@@ -69,18 +77,19 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         if self.socket not in ("first", "all"):
             raise fault(self, "socket", "allowed: first, all")
         sockets = 1 if self.socket == "first" else self.node_facts.sockets
-        most = max(1, sockets * (self.app_cores // self.node_facts.sockets))
-        cores = self.cores or max(1, round(self.share * most))
-        if not 1 <= cores <= most:
+        most_cores = max(1, sockets * (self.app_cores // self.node_facts.sockets))
+        cores = self.cores or max(1, round(self.share * most_cores))
+        if not 1 <= cores <= most_cores:
             extent = f"{plural(sockets, 'socket')} of {self.machine.name}"
-            available = f"the cores of {extent} for the application"
-            raise fault(self, "cores", f"allowed: 1 to {most} ({available}), or 0 to use the share")
+            limit = f"{most_cores} (the cores of {extent} for the application)"
+            raise fault(self, "cores", f"allowed: 1 to {limit}, or 0 to use the share")
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
         self.executable_opts += ["--order", self.order]
-        size = self.size_of_arrays()
-        self.executable_opts += ["-s", size] if size else []
-        self.executable_opts += [] if self.pages == "normal" else ["--pages", self.pages]
+        if size := self.size_of_arrays():
+            self.executable_opts += ["-s", size]
+        if self.pages != "normal":
+            self.executable_opts += ["--pages", self.pages]
         if sockets > 1:
             self.executable_opts += ["--socket", "all"]
             self.notes = [*self.notes, "cores of all sockets compute; the model is of one socket"]
@@ -89,7 +98,7 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
             self.executable_opts += ["-m", str(node)]
 
     def size_of_arrays(self):
-        """Size of each array of a core: of the chosen working set, or `size`."""
+        """Return the size of each array of a core; empty to leave it to the program."""
         arrays = _ARRAYS.get(self.kernel, 1)
         chosen_b = self.chosen_b(_GRAIN_B * arrays)
         if chosen_b is None and not self.size:
@@ -102,9 +111,9 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
 
 short_form(membench, duration_s=1.0)
 
-#: What it prints of any kernel. `node` is the NUMA node that the arrays are bound to, if any;
-#: `streaming` is 1 if stores went past the caches; `huge_b` of `memory_b` lie in huge pages, if the
-#: kernel says so.
+#: Figures in its output. `node` is the NUMA node that the arrays are bound to, if any. `streaming`
+#: is 1 if stores bypassed the caches. `huge_b` of the `memory_b` bytes lie in huge pages, if the
+#: operating system says so.
 _NUMBERS: dict[str, Place] = {
     "cores": re.compile(r"^(\d+) cores?, processors?"),
     "arrays": re.compile(r"^(\d+) arrays? of \d+ bytes a core"),

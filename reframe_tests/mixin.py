@@ -31,16 +31,16 @@ from reframe.core.runtime import runtime, valid_sysenv_comb
 from records import checkout
 from records.acceptance import LIMITS, AcceptanceLimits
 from records.arms import ARMS, BASELINE, standard_arms
+from records.block_plan import SKIPPED, BlockPlan
 from records.checkout import python_main
 from records.errors import InputError
 from records.files import replace_text
 from records.machine import program
 from records.machine.site import load as load_machine
 from records.notes import Note
-from records.plan import SKIPPED, BlockPlan
 from records.slurm import options, parse
 from records.treatment import Treatment
-from reframe_tests import foreign, planning
+from reframe_tests import foreign, internals, planning
 from reframe_tests.factors import fault, missing_level, missing_nodes
 from reframe_tests.layout import LayoutMixin
 from reframe_tests.workload import load
@@ -99,7 +99,7 @@ class NimcMixin(LayoutMixin):
     #: Environments of a check that names none.
     wanted_environs = ("*",)
 
-    #: Whether the application is started with the partition's MPI launcher.
+    #: True if the application is started with the partition's MPI launcher.
     mpi = variable(bool, value=False)
 
     #: The plan of a block, a file that a campaign writes, instead of what the variables below ask
@@ -164,16 +164,16 @@ class NimcMixin(LayoutMixin):
         """A check of others finds its sources next to its own file, wherever its subclass is."""
         super().__init_subclass__(**options)
         if base := foreign.base_of(cls):
-            cls._rfm_pinned_prefix = vars(base)["_rfm_prefix"]
+            internals.pin_prefix(cls, base)
         cls.skip = told_skip  # those of ReFrame come first in the order of bases
 
     def __new__(cls, *arguments: Any, **options: Any) -> Any:
         """Set the variables of the class to those of its block, before any hook reads them."""
         if file := cls.var_space["block_file"].default_value:
             plan = BlockPlan.load(Path(file))
-            of_plan = {name: getattr(plan, name) for name in _OF_PLAN}
-            of_plan["run_timeout_s"] = plan.demand.run_timeout_s
-            for name, value in {**plan.settings, **of_plan}.items():
+            plan_settings = {name: getattr(plan, name) for name in _OF_PLAN}
+            plan_settings["run_timeout_s"] = plan.limits.run_timeout_s
+            for name, value in {**plan.settings, **plan_settings}.items():
                 cls.setvar(name, make_convertible(value) if isinstance(value, str) else value)
         return super().__new__(cls, *arguments, **options)
 
@@ -239,7 +239,7 @@ class NimcMixin(LayoutMixin):
                 self.skip(f"{runner} runs it; each case runs on one partition and environment")
 
     def runs_in(self, environ: Environment) -> bool:
-        """Whether a valid environment provides the program."""
+        """Return whether a valid environment provides the program."""
         return True
 
     @run_before("run")
@@ -257,8 +257,9 @@ class NimcMixin(LayoutMixin):
         self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
         if not self.workload:
-            self._reader = foreign.OutputReader(self, NimcMixin)
-        self._rfm_sanity = self.block_done  # that of a check of others is a matter of each run
+            self.output_reader = foreign.OutputReader(self, NimcMixin)
+        # That of a check of others is a matter of each run.
+        internals.replace_sanity(self, self.block_done)
         if self._only_reads:
             self.executable, self.executable_opts = "true", []
             self.prerun_cmds, self.postrun_cmds = [], []
@@ -304,7 +305,7 @@ class NimcMixin(LayoutMixin):
             return BlockPlan.load(Path(self.block_file))
         request = self.requested()
         seed = secrets.randbits(63) if self.seed is None else self.seed
-        resolved = planning.scale(request, self.machine)
+        resolved = planning.resolved_scale(request, self.machine)
         return planning.block(
             request,
             planning.treatments(request, self.machine, resolved),
@@ -329,7 +330,7 @@ class NimcMixin(LayoutMixin):
             workload=self.workload or type(self).__name__,
             read_by_check=not self.workload,
             treatments=treatments,
-            demand=replace(decided.demand, run_timeout_s=self.run_timeout_s),
+            limits=replace(decided.limits, run_timeout_s=self.run_timeout_s),
             notes=[*decided.notes, *self.notes],
             provenance=self._provenance(treatments, decided.seed),
             program=self.executable,
@@ -340,10 +341,10 @@ class NimcMixin(LayoutMixin):
         )
 
     def _provenance(self, treatments: list[Treatment], seed: int) -> dict[str, Any]:
-        of_others = {} if self.workload else foreign.origin(type(self))
+        check_origin = {} if self.workload else foreign.origin(type(self))
         return {
             **self.provenance,
-            **of_others,
+            **check_origin,
             "check": self.unique_name,
             "environment": self.current_environ.name,
             "partition": self.current_partition.fullname,
@@ -369,7 +370,7 @@ class NimcMixin(LayoutMixin):
         remain valid, and a campaign may get the pairs from another block.
         """
         if self._only_reads:
-            foreign.read_block(self._reader, self.run_dir, self.case, self.block_logs)
+            foreign.read_block(self.output_reader, self.run_dir, self.case, self.block_logs)
             return True
         path = self.block_logs / "block.json"
         block = json.loads(path.read_text()) if path.is_file() else None
@@ -386,7 +387,7 @@ class NimcMixin(LayoutMixin):
         self.block_logs.mkdir(parents=True, exist_ok=True)
         replace_text(self.block_logs / "job.json", json.dumps(job, indent=1))
         if not self.workload:
-            foreign.read_block(self._reader, self.run_dir, self.case, self.block_logs)
+            foreign.read_block(self.output_reader, self.run_dir, self.case, self.block_logs)
         if outcome.name != "done":
             raise SanityError(f"{outcome.name}: {outcome.reason}")
         from analysis.samples.pairs import short_of_pairs  # starts slowly
@@ -403,8 +404,8 @@ class NimcMixin(LayoutMixin):
         """Report typical runs, slowdown, what it costs, the writers' rate, and rejected runs."""
         if self.is_dry_run() or self._only_reads:
             return
+        from analysis.effects.annotations import bounds
         from analysis.effects.estimate import reported, results
-        from analysis.effects.facts import bounds
 
         for row in results(self._block_samples()):
             for name, (value, unit) in reported(row).items():

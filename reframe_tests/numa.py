@@ -44,7 +44,7 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
     #: NUMA node that workers run on: `nic`, `other`, or `free` (not bound).
     workers = variable(str, value="nic")
 
-    #: What workers do: `read`, `write`, `nt_write` (past the caches), or `idle` (no workers).
+    #: The work of workers: `read`, `write`, `nt_write` (past the caches), or `idle` (no workers).
     load = variable(str, value="write")
 
     #: Number of workers; 0: as many as the application has cores of a NUMA node.
@@ -80,7 +80,7 @@ short_form(numa, duration_s=1.0)
 
 
 class _Workers(Workload):
-    """That of membench, or the time slept if there are no workers."""
+    """The figure of membench, or the time slept if there are no workers."""
 
     def read(self, text):
         """See `Workload`."""

@@ -13,11 +13,11 @@ from typing import Any
 from conductor.injectors import INJECTORS, get, writing_rate_b_s
 from conductor.injectors.base import Injector
 from records.acceptance import AcceptanceLimits
-from records.arms import ARMS
+from records.arms import ARMS, SCHEDULED
+from records.block_plan import BlockPlan, Scale
 from records.errors import InputError
 from records.machine import fabrics
 from records.machine.site import Machine
-from records.plan import BlockPlan, Scale
 from records.sample import Level
 from records.slurm import options
 from records.treatment import Treatment, Writes
@@ -37,7 +37,7 @@ from reframe_tests.factors import (
 
 #: Values of variables that leave a choice to the machine, and are no levels.
 CHOSEN_BY_MACHINE = {"injector": "auto", "comm_node": -1, "reserved_cores": -1, "layout": AUTO}
-#: What writers do unless a check or a campaign says otherwise.
+#: The levels of writers unless a check or a campaign says otherwise.
 WRITES: dict[str, Level] = {
     "rate": "full",
     "message": AUTO,
@@ -51,13 +51,11 @@ WRITES: dict[str, Level] = {
 }
 #: Size of one write if a footprint is chosen and the message is not; or the footprint, if smaller.
 _MESSAGE_B = 64 << 10
-#: What the machine's file requires of a proof besides `min_share`.
-_PROOF = ("max_share", "counter_share", "rail_share", "late_rows", "silent_s", "pause_s")
 
 
 @dataclass(frozen=True)
 class CaseRequest:
-    """What is asked of a check: by a campaign's case, or by the check's own variables."""
+    """A request to a check: by a campaign's case, or by the check's own variables."""
 
     arms: Sequence[str]
     #: Values of the variables that decide what writers do, or that are factors of other checks.
@@ -68,7 +66,7 @@ class CaseRequest:
 
 
 def planned(variables: Collection[str], within_block: Collection[str]) -> frozenset[str]:
-    """Which of a check's variables `CaseRequest.levels` has."""
+    """Return which of a check's variables `CaseRequest.levels` has."""
     return (EVERYWHERE | (FACTORS.keys() & within_block) | scaling.FIELDS.keys()) & set(variables)
 
 
@@ -104,13 +102,13 @@ def level_faults(
             yield name, None, why
 
 
-def scale(request: CaseRequest, machine: Machine) -> Scale | None:
+def resolved_scale(request: CaseRequest, machine: Machine) -> Scale | None:
     """The short writes of a request; None if no arm, or not the check, makes them.
 
     Raises InputError.
     """
     makes = request.levels.keys() >= set(scaling.FIELDS)
-    if not makes or set(scaling.SCHEDULED).isdisjoint(request.arms):
+    if not makes or set(SCHEDULED).isdisjoint(request.arms):
         return None
     return scaling.resolve(scaling.request_of(request.levels), machine)
 
@@ -120,12 +118,15 @@ def treatments(
 ) -> list[Treatment]:
     """The treatments of a pair, before the application is laid out. Raises InputError.
 
-    Levels must be valid (`level_faults`). `resolved`: the short writes (`scale`).
+    Levels must be valid (`level_faults`). `resolved`: the short writes (`resolved_scale`).
     """
     try:
         return [
-            replace(one, writes=_writes(one.arm, request, one.factors, machine, resolved))
-            for one in cross(request.arms, request.factors, request.exclude, request.only)
+            replace(
+                treatment,
+                writes=_writes(treatment.arm, request, treatment.factors, machine, resolved),
+            )
+            for treatment in cross(request.arms, request.factors, request.exclude, request.only)
         ]
     except ValueError as error:
         raise InputError(str(error)) from None
@@ -135,15 +136,16 @@ def block(
     request: CaseRequest,
     treated: list[Treatment],
     machine: Machine,
-    demand: Mapping[str, Any],
+    limits: Mapping[str, Any],
     resolved: Scale | None = None,
     /,
     **fixed: Any,
 ) -> BlockPlan:
     """The block of these treatments; what only the check knows in its place is not in it yet.
 
-    `demand`: limits that are asked for. `resolved`: the short writes (`scale`). `fixed`: other
-    fields of the plan. Raises InputError.
+    `limits`: those of acceptance that a campaign or a check sets. The machine's file has the
+    others, and `min_share` if it is None or missing. `resolved`: the short writes
+    (`resolved_scale`). `fixed`: other fields of the plan. Raises InputError.
     """
     reserved = request.levels.get("reserved_cores", -1)
     shared = machine.origins.policy == "same_host"
@@ -153,8 +155,8 @@ def block(
     origins = machine.origins
     if resolved:
         origins = machine.with_origins(resolved.origins or 1).origins
-    of_machine = {name: getattr(machine.proof, name) for name in _PROOF}
-    limits = {**demand, "min_share": demand.get("min_share") or machine.proof.min_share}
+    min_share = limits.get("min_share") or machine.proof.min_share
+    limits = {**machine.proof.limits(), **limits, "min_share": min_share}
     return BlockPlan(
         treatments=treated,
         origin_cpus=origin_cpus,
@@ -164,58 +166,57 @@ def block(
         rails=[rail.device for rail in machine.rails],
         link_rate_b_s=machine.nic.link_rate_b_s if machine.nic else None,
         interface=machine.interface,
-        demand=AcceptanceLimits(**of_machine, **limits),
+        limits=AcceptanceLimits(**limits),
         short=resolved.short if resolved else None,
         notes=[*machine.caveats],
         **fixed,
     )
 
 
-# What the writers of a treatment do.
+# The writers of a treatment.
 
 
 def _writes(
     arm: str,
     request: CaseRequest,
     factors: Mapping[str, Level],
-    site: Machine,
+    machine: Machine,
     resolved: Scale | None,
 ) -> Writes | None:
     """The writes of an arm; None if it has no writers. Raises InputError or ValueError."""
     row = ARMS[arm]
     if row.control:
-        return Writes(row.control, 0)
+        return Writes(injector=row.control, message_b=0)
     if row.silent:
         return None
-    scheduled = row.writing == "scheduled"
-    if scheduled and resolved is None:
+    if row.scheduled and resolved is None:
         raise InputError(f"arms: {arm} found; allowed: only in lammps_scaling")
     levels = {**WRITES, **request.levels, **factors}
-    injector = _injector(levels, site, short=scheduled)
+    injector = _injector(levels, machine, short=row.scheduled)
     shown = {**levels, "injector": injector.name, "arms": arm}
-    for name, allowed, why in _rules(arm, request, levels, injector, site):
+    for name, allowed, why in _rules(arm, request, levels, injector, machine):
         if not allowed:
             raise InputError(f"{name}: {shown[name]} found; {why}")
     share = share_of(levels["rate"])
-    node = _buffer_node(levels, site)
-    message_b, footprint_b = _sizes(injector, levels, site)
+    node = _buffer_node(levels, machine)
+    message_b, footprint_b = _sizes(injector, levels, machine)
     return Writes(
         injector=injector.name,
         message_b=message_b,
         footprint_b=footprint_b,
-        queue_pairs=_queue_pairs(levels, site, fixed=scheduled or footprint_b is not None),
+        queue_pairs=_queue_pairs(levels, machine, fixed=row.scheduled or footprint_b is not None),
         clients=int(levels["clients"]) or None,
-        options=tuple(site.perftest_options) if injector.takes_options else (),
+        options=tuple(machine.perftest_options) if injector.takes_options else (),
         direction=injector.direction,
         rate_b_s=None if share is not None else writing_rate_b_s(injector, str(levels["rate"])),
         rate_share=share,
-        devices=rails.of_writers(site, str(levels["writer_rail"]), node),
+        devices=rails.writer_devices(machine, str(levels["writer_rail"]), node),
         buffer_node=node,
-        scheduled=resolved.writers[arm] if resolved and scheduled else None,
+        scheduled=resolved.writers[arm] if resolved and row.scheduled else None,
     )
 
 
-def _injector(levels: Mapping[str, Level], site: Machine, *, short: bool) -> Injector:
+def _injector(levels: Mapping[str, Level], machine: Machine, *, short: bool) -> Injector:
     """The injector that is named; `auto` is the machine's.
 
     On one host that is ucx for `short` writes, if the machine's makes none: both go through the
@@ -224,9 +225,11 @@ def _injector(levels: Mapping[str, Level], site: Machine, *, short: bool) -> Inj
     named, direction = str(levels["injector"]), str(levels["direction"])
     if named != "auto":
         return get(named, direction)
-    injector = get(site.injector, direction)
-    lacks = short and not injector.writes_short
-    return get("ucx", direction) if lacks and site.origins.policy == "same_host" else injector
+    injector = get(machine.injector, direction)
+    on_one_host = machine.origins.policy == "same_host"
+    if on_one_host and short and not injector.writes_short:
+        return get("ucx", direction)
+    return injector
 
 
 def _rules(
@@ -234,23 +237,23 @@ def _rules(
     request: CaseRequest,
     levels: Mapping[str, Level],
     injector: Injector,
-    site: Machine,
+    machine: Machine,
 ) -> Iterator[tuple[str, bool, str]]:
-    """What can be combined: a field, whether its value is allowed, and else which one is."""
+    """Yield for each rule its field, whether it is kept, and what is allowed and why."""
     rate = levels["rate"]
-    some = RATE in request.factors or not is_nothing(rate)
-    yield "rate", some, "allowed: above 0, or 0 as a level of factors"
-    apart = site.origins.policy != "same_host"
-    fabric = fabrics.by_name(site.device) if site.device and apart else None
-    if fabric and injector.lacks(fabric):
-        why = f"device {site.device} of site/{site.name}.yaml is of {fabric.name}"
+    has_rate = RATE in request.factors or not is_nothing(rate)
+    yield "rate", has_rate, "allowed: above 0, or 0 as a level of factors"
+    apart = machine.origins.policy != "same_host"
+    fabric = fabrics.by_name(machine.device) if machine.device and apart else None
+    if fabric and injector.missing_for(fabric):
+        why = f"device {machine.device} of site/{machine.name}.yaml is of {fabric.name}"
         yield "injector", False, f"{why}; allowed: {', '.join(fabric.injectors)}"
     pairs = queue_pairs_of(levels["queue_pairs"])
-    why = f"writers of site/{site.name}.yaml share the target's memory; allowed: {AUTO}, 1"
-    yield "queue_pairs", pairs in (None, 1) or site.origins.policy != "same_host", why
+    why = f"writers of site/{machine.name}.yaml share the target's memory; allowed: {AUTO}, 1"
+    yield "queue_pairs", pairs in (None, 1) or machine.origins.policy != "same_host", why
     why = f"a queue pair for each message of footprint {levels['footprint']}; allowed: {AUTO}"
     yield "queue_pairs", pairs is None or levels["footprint"] == AUTO, why
-    if ARMS[arm].writing == "scheduled":
+    if ARMS[arm].scheduled:
         why = f"it makes no short writes (arm {arm}); allowed: perftest, ucx"
         yield "injector", injector.writes_short, why
         why = f"arm {arm} has a timetable; allowed:"
@@ -262,31 +265,34 @@ def _rules(
         yield "rate", paced, f"{why} or injector perftest"
 
 
-def _queue_pairs(levels: Mapping[str, Level], site: Machine, *, fixed: bool) -> int | None:
+def _queue_pairs(levels: Mapping[str, Level], machine: Machine, *, fixed: bool) -> int | None:
     """Queue pairs of each writer; None: as many as help. A chosen footprint has its own."""
-    if fixed or site.origins.policy == "same_host":
+    if fixed or machine.origins.policy == "same_host":
         return 1
     return queue_pairs_of(levels["queue_pairs"])
 
 
 def _sizes(
-    injector: Injector, levels: Mapping[str, Level], site: Machine
+    injector: Injector, levels: Mapping[str, Level], machine: Machine
 ) -> tuple[int, int | None]:
     """Size of one write and the chosen footprint, bytes; None leaves that to the injector."""
     message, level = str(levels["message"]), levels["footprint"]
-    footprint_b = size_of(level, site)
+    footprint_b = size_of(level, machine)
     if footprint_b is None:
-        return site.message_b(message), None
+        return machine.message_b(message), None
     if injector.footprint_by is None:
-        able = ", ".join(name for name, other in INJECTORS.items() if other.footprint_by)
-        why = f"that of {injector.name} cannot be chosen; allowed: {AUTO}, or injector {able}"
-        raise InputError(f"footprint: {level} found; {why}")
+        with_footprint = ", ".join(
+            name for name, candidate in INJECTORS.items() if candidate.footprint_by
+        )
+        why = f"that of {injector.name} cannot be chosen"
+        allowed = f"{AUTO}, or injector {with_footprint}"
+        raise InputError(f"footprint: {level} found; {why}; allowed: {allowed}")
     if injector.footprint_by == "message":
         if message != AUTO:
             why = f"the message of {injector.name} is its footprint, {level}; allowed: {AUTO}"
             raise InputError(f"message: {message} found; {why}")
         return footprint_b, footprint_b
-    message_b = min(_MESSAGE_B, footprint_b) if message == AUTO else site.message_b(message)
+    message_b = min(_MESSAGE_B, footprint_b) if message == AUTO else machine.message_b(message)
     most_b = message_b * injector.most_places if injector.most_places else footprint_b
     if not message_b <= footprint_b <= most_b:
         most = f" to {injector.most_places} of them, {most_b} B" if injector.most_places else " on"
@@ -295,11 +301,11 @@ def _sizes(
     return message_b, footprint_b
 
 
-def _buffer_node(levels: Mapping[str, Level], site: Machine) -> int | None:
+def _buffer_node(levels: Mapping[str, Level], machine: Machine) -> int | None:
     """NUMA node of the writers' buffers: by its number, by the check's place, or by the rail."""
-    number = site.numa_node(int(levels["comm_node"]), "comm_node")
+    number = machine.numa_node(int(levels["comm_node"]), "comm_node")
     if number is None and "buffer" in levels:
-        return node_at(site, "buffer", str(levels["buffer"]))
+        return node_at(machine, "buffer", str(levels["buffer"]))
     if number is None and levels["writer_rail"] == rails.LOCAL:
-        return site.nic_node()
+        return machine.nic_node()
     return number

@@ -36,8 +36,8 @@ class quicksilver(ProgramTest, NodesMixin, ThreadsMixin):
         self.spread(self.ranks_per_node())
         edge = self.same_work(self.edge)
         sizes = {"steps": self.steps, "particles": self.particles * edge**3 * self.num_tasks}
-        for x, ranks in zip("xyz", near_cube(self.num_tasks), strict=True):
-            sizes |= {f"ranks_{x}": ranks, f"cells_{x}": edge * ranks}
+        for axis, ranks in zip("xyz", near_cube(self.num_tasks), strict=True):
+            sizes |= {f"ranks_{axis}": ranks, f"cells_{axis}": edge * ranks}
         text = _INPUT.read_text().format(**sizes)
         self.executable_opts = ["-i", self.input_file("coral2_p1.inp", text)]
 
@@ -76,14 +76,14 @@ WORKLOAD = Workload(
         "printed_1_s": "Figure Of Merit",
         "ranks": "Number of MPI ranks     :",
     },
-    # As the first rank timed it.
+    # The rate by the first rank's time.
     derived={"rate_1_s": lambda run: run.segments / run.tracking_s},
     extra=("segments", "steps", "ranks"),
     proof={
         # Ratios of reactions, reactions and crossings, lost particles, homogeneity.
         "the program's four tests of the problem passed": Within("tests_passed", 4, 4),
         "all steps made": Near("steps_done", lambda run: run.steps),
-        # That has the slowest rank's time, rounded to four digits.
+        # The printed rate has the slowest rank's time, rounded to four digits.
         "rate within 5 % of its own": Near("rate_1_s", lambda run: run.printed_1_s, 0.05),
     },
 )

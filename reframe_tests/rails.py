@@ -31,10 +31,10 @@ def check(level: Level) -> None:
 
 
 def missing(machine: Machine, level: Level) -> str | None:
-    """Why a machine does not have a policy; None if it does."""
-    one = _ONE.fullmatch(str(level))
+    """Return why a machine does not have a policy; None if it does."""
+    single = _ONE.fullmatch(str(level))
     count = len(machine.rails)
-    if (one and int(one[1]) >= count) or (level == LOCAL and not count):
+    if (single and int(single[1]) >= count) or (level == LOCAL and not count):
         return f"{machine.name} has {count} rails (rails in its site file)"
     if level == LOCAL and any(rail.numa_node is None for rail in machine.rails):
         return f"a rail of {machine.name} has no numa_node in its site file"
@@ -47,11 +47,11 @@ def missing_for_mpi(machine: Machine, level: Level) -> str | None:
         return None
     if reason := missing(machine, level):
         return reason
-    for rail in _of_level(machine, str(level)):
+    for rail in _rails_of_policy(machine, str(level)):
         if devices.has_address(rail.device):
-            named = f"rail {rail.device} of {machine.name} has a PCI address for its device"
-            return f"{named}, where MPI needs a name"
-    choices = [_of_level(machine, str(level))]
+            address = f"rail {rail.device} of {machine.name} has a PCI address for its device"
+            return f"{address}, where MPI needs a name"
+    choices = [_rails_of_policy(machine, str(level))]
     if level == LOCAL:
         choices = [local_to(machine, node) for node in machine.node_facts().numa_nodes]
     try:
@@ -62,7 +62,7 @@ def missing_for_mpi(machine: Machine, level: Level) -> str | None:
     return None
 
 
-def of_writers(machine: Machine, policy: str, buffer_node: int | None) -> tuple[str, ...]:
+def writer_devices(machine: Machine, policy: str, buffer_node: int | None) -> tuple[str, ...]:
     """Devices of the writers, which take them in turn. Raises InputError."""
     if not machine.rails:
         _require(machine, "writer_rail", policy)
@@ -73,14 +73,14 @@ def of_writers(machine: Machine, policy: str, buffer_node: int | None) -> tuple[
     return tuple(rail.device for rail in chosen)
 
 
-def named(machine: Machine, policy: str) -> list[str]:
+def devices_for_mpi(machine: Machine, policy: str) -> list[str]:
     """Devices that MPI must use between nodes; empty if it chooses. Raises InputError."""
     if policy == DEFAULT:
         return []
     return [rail.device for rail in _chosen(machine, "mpi_rail", policy)]
 
 
-def environment(machine: Machine, policy: str) -> dict[str, str]:
+def environment_for_mpi(machine: Machine, policy: str) -> dict[str, str]:
     """Variables for MPI over one rail; none for other policies. Raises InputError."""
     if policy in (DEFAULT, LOCAL):
         return {}
@@ -112,17 +112,17 @@ def local_to(machine: Machine, node: int) -> list[Rail]:
 
 def _chosen(machine: Machine, field: str, policy: str) -> list[Rail]:
     _require(machine, field, policy)
-    return _of_level(machine, policy)
+    return _rails_of_policy(machine, policy)
 
 
-def _of_level(machine: Machine, policy: str) -> list[Rail]:
-    one = _ONE.fullmatch(policy)
-    return [machine.rails[int(one[1])]] if one else machine.rails
+def _rails_of_policy(machine: Machine, policy: str) -> list[Rail]:
+    single = _ONE.fullmatch(policy)
+    return [machine.rails[int(single[1])]] if single else machine.rails
 
 
 def _require(machine: Machine, field: str, policy: str) -> None:
-    of_field = missing_for_mpi if field == "mpi_rail" else missing
-    if reason := of_field(machine, policy):
+    missing_rail = missing_for_mpi if field == "mpi_rail" else missing
+    if reason := missing_rail(machine, policy):
         raise InputError(f"{field}: {policy}: {reason}; allowed: {DEFAULT}")
 
 

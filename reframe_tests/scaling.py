@@ -1,4 +1,4 @@
-"""How many writers a scale has, how often they write, and how many origins they need."""
+"""Writers of a scale: their number, how often they write, and how many origins they need."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from records import units
-from records.arms import ARMS
+from records.arms import SCHEDULED
+from records.block_plan import Scale, ShortWrites
 from records.daly import concurrent_writers, write_of
 from records.errors import InputError
 from records.machine.site import Machine
-from records.plan import Scale, ShortWrites
-
-#: Arms that write under a timetable.
-SCHEDULED = tuple(arm.name for arm in ARMS.values() if arm.writing == "scheduled")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScaleRequest:
     """The short writes that a campaign or a user requests; quantities as text with units.
 
@@ -46,11 +43,11 @@ FIELDS = ScaleRequest.__dataclass_fields__
 
 def request_of(levels: Mapping[str, Any]) -> ScaleRequest:
     """The request in these values of a check's variables, of their types; others are ignored."""
-    given = {"nodes": 1, **{name: value for name, value in levels.items() if name in FIELDS}}
-    for name, value in given.items():
+    fields = {"nodes": 1, **{name: value for name, value in levels.items() if name in FIELDS}}
+    for name, value in fields.items():
         if isinstance(FIELDS[name].default, str):
-            given[name] = str(value)  # a quantity without its unit is a number here
-    return ScaleRequest(**given)
+            fields[name] = str(value)  # a quantity without its unit is a number here
+    return ScaleRequest(**fields)
 
 
 def resolve(request: ScaleRequest, machine: Machine) -> Scale:
@@ -65,8 +62,8 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
     per_node = request.counted_per_node or ranks_per_node(request, machine.node_facts().cores)
     computed = concurrent_writers(request.nodes * per_node, mtti_s, short.length_s)
     writers = {"daly": computed.concurrent_writers, "constant": computed.constant_share_writers}
-    given = _given_writers(request.writers)
-    writers |= given
+    given_writers = _given_writers(request.writers)
+    writers |= given_writers
     most = max(writers.values())
     if most > request.nodes:
         raise InputError(
@@ -91,7 +88,7 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
         counted=computed.counted,
         mtti_s=mtti_s,
         writers=writers,
-        given=tuple(given),
+        given=tuple(given_writers),
         origins=origins,
         writer_b_s=writer_b_s,
         write_b=write_b,
@@ -99,7 +96,7 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
 
 
 def _short_writes(request: ScaleRequest, machine: Machine, writer_b_s: float | None) -> ShortWrites:
-    """What is asked of one write, at the rate of a writer. Raises InputError."""
+    """Return the short writes that are requested, at the rate of a writer. Raises InputError."""
     write = write_of(request.write, "write")
     length_s = write.length_at(writer_b_s, "write")
     message_b = machine.message_b(request.message)

@@ -76,10 +76,10 @@ def _asymmetry(stdout: str) -> float:
     asymmetry = 0.0
     for plane in flux_planes(stdout):
         mirrored = [(row, row[::-1]) for row in plane] + list(zip(plane, plane[::-1], strict=True))
-        for flux, other in chain(*(zip(*pair, strict=True) for pair in mirrored)):
+        for flux, mirror_flux in chain(*(zip(*pair, strict=True) for pair in mirrored)):
             if not flux > 0:
                 return nan
-            asymmetry = max(asymmetry, abs(flux - other) / flux)
+            asymmetry = max(asymmetry, abs(flux - mirror_flux) / flux)
     return asymmetry
 
 

@@ -113,7 +113,8 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
             *(named or ["-march=native"]),
             "-fopenmp",
             f"-DSTREAM_ARRAY_SIZE={self.elements}",
-            *("-include", shlex.quote(str(_ITERATIONS))),
+            "-include",
+            shlex.quote(str(_ITERATIONS)),
         ]
         if self.arrays_b > _SMALL_MODEL_B:
             self.build_system.cflags += ["-fno-pie", "-no-pie", "-mcmodel=large"]
@@ -128,7 +129,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
 short_form(stream, "quick", iterations=18, array_most="128MiB")
 
 
-def _of_triad(column: int) -> re.Pattern[str]:
+def _triad_pattern(column: int) -> re.Pattern[str]:
     """A column of the line of triad: best rate in MB/s; mean, least and largest time in seconds."""
     before, after = r"\s+\S+" * column, r"\s+\S+" * (3 - column)
     return re.compile(rf"^Triad:{before}\s+{FLOAT}{after}\s*$")
@@ -143,10 +144,10 @@ WORKLOAD = Workload(
     numbers={
         "elements": "Array size =",
         "element_b": "This system uses",
-        "best_mb_s": _of_triad(0),
-        "average_s": _of_triad(1),
-        "minimum_s": _of_triad(2),
-        "maximum_s": _of_triad(3),
+        "best_mb_s": _triad_pattern(0),
+        "average_s": _triad_pattern(1),
+        "minimum_s": _triad_pattern(2),
+        "maximum_s": _triad_pattern(3),
     },
     derived={
         "array_b": lambda run: run.elements * run.element_b,

@@ -42,26 +42,26 @@ def _figure(words: Sequence[str], pattern: str, *, worst: bool, higher: bool) ->
     began_s = time.perf_counter()
     try:
         output = subprocess.PIPE if pattern else None
-        done = subprocess.run(words, stdout=output, cwd=os.getcwd(), check=False)
+        completed = subprocess.run(words, stdout=output, cwd=os.getcwd(), check=False)
     except OSError as error:
         print(f"{words[0]}: {error.strerror}", file=sys.stderr)
         sys.exit(_NOT_STARTED)
     took_s = time.perf_counter() - began_s
     if pattern:
-        sys.stdout.buffer.write(done.stdout)
+        sys.stdout.buffer.write(completed.stdout)
         sys.stdout.buffer.flush()
-    if done.returncode:
-        sys.exit(done.returncode if done.returncode > 0 else 128 - done.returncode)
+    if completed.returncode:
+        sys.exit(completed.returncode if completed.returncode > 0 else 128 - completed.returncode)
     if not pattern:
         return 0, f"{took_s:.9f}"
-    matches = matches_of(pattern, done.stdout.decode(errors="replace"))
+    matches = matches_of(pattern, completed.stdout.decode(errors="replace"))
     if not matches:
         return 0, ""
     return len(matches), _worst(matches, higher=higher) if worst else matches[-1]
 
 
 def matches_of(pattern: str, text: str) -> list[str]:
-    """What matches in an output: the pattern's first group, or all of it if it has none."""
+    """Return what matches in an output: the pattern's first group, or all of it if it has none."""
     return [match[min(1, match.re.groups)] or "" for match in re.finditer(pattern, text, re.M)]
 
 

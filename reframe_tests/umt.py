@@ -47,7 +47,7 @@ def _walls(stdout: str) -> list[float]:
 
 
 def _unknowns(stdout: str) -> float:
-    """What the elements, directions and groups that it prints make."""
+    """Return what the elements, directions and groups that it prints make."""
     factors = r"^\((\d+) spatial elements \* (\d+) directions \(angles\) \* (\d+) energy groups\)"
     return prod(map(int, last_match(factors, stdout, "elements and directions").groups()))
 
@@ -75,9 +75,9 @@ def _rate_of_times(stdout: str) -> float:
         number(last_match(rf"^{label}: {FLOAT}", stdout, f"'{label}'")[1])
         for label in ("Total wall time for run", "Total number of flux solver iterations for run")
     )
-    of_iteration = unknowns * iterations / max(wall_s, sum(walls))
+    rate_of_iteration = unknowns * iterations / max(wall_s, sum(walls))
     a_cycle = iterations / len(walls)
-    formulas = of_iteration * a_cycle, of_iteration / a_cycle
+    formulas = rate_of_iteration * a_cycle, rate_of_iteration / a_cycle
     return min(formulas, key=lambda rate: abs(rate - printed))
 
 

@@ -1,4 +1,4 @@
-"""What the file of a workload says of it besides its check: how its output is read, as data.
+"""The record of a workload besides its check: how its output is read, as data.
 
 `reframe_tests/NAME.py` holds the check NAME and a record `WORKLOAD`: the numbers of its output, its
 figure of merit, and what proves its result. Standard library only: the conductor of checks without
@@ -43,14 +43,14 @@ class Within(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A number that must be as expected of the others, but for a relative error."""
+    """A number that must be what the others imply, within a relative error."""
 
     number: str
     expected: Callable[[Any], float]
     relative: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Workload:
     """A workload: its figure of merit, and what proves its result correct."""
 
@@ -74,7 +74,7 @@ class Workload:
 
     @property
     def sanity(self) -> str:
-        """What is required before the figure is accepted."""
+        """Return what is required before the figure is accepted."""
         return "; ".join(self.proof)
 
     def parse(self, stdout: str) -> Fom:
@@ -171,7 +171,7 @@ def if_printed(pattern: str) -> Callable[[str], float]:
 
 
 def count(pattern: str) -> Callable[[str], float]:
-    """How often a pattern matches."""
+    """Return how often a pattern matches."""
     return lambda text: float(len(re.findall(pattern, text, re.MULTILINE)))
 
 

@@ -20,8 +20,10 @@ from reframe_tests.workload import load, names
 ROOT = Path(__file__).parents[1]
 #: Where pages of the root stand in the site.
 _PLACES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
-#: A run of six pairs on a busy virtual machine; its writes were emulated.
-_SAMPLE = ROOT / "tests/captures/run_quick/quick-localhost-20261123-021501"
+#: Where the run lies whose report the site has (`scripts/sample_run.py`).
+_SAMPLES = ROOT / "docs/sample-run"
+#: How README names that report.
+_REPORT = "`build/site/sample-report.html`"
 #: On top of the sample report.
 _BACK = '<p class="small"><a href="read-a-report.html">Back to the docs: read a report</a></p>'
 #: Command, with the option that makes another document -> number of the schema, and keys.
@@ -38,7 +40,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages["workload-list.md"] = "".join(_workloads())
     for page, text in pages.items():
         files.append(File.generated(config, page, content=text))
-    report = render([load_run(_SAMPLE)]).replace("<header>", f"<header>\n{_BACK}", 1)
+    (sample,) = _SAMPLES.iterdir()
+    report = render([load_run(sample)]).replace("<header>", f"<header>\n{_BACK}", 1)
     files.append(File.generated(config, "sample-report.html", content=report))
     linked = {link for page in files.documentation_pages() for link in _outside(page)}
     in_root = {link for name in _PLACES for link, _ in _LINK.findall((ROOT / name).read_text())}
@@ -57,7 +60,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         name = name.removeprefix("docs/") if in_root else name.removeprefix("../")
         return f"]({_PLACES.get(name, name)}{anchor})"
 
-    return _PICTURE.sub(r"[\g<0>](sample-report.html)", _LINK.sub(moved, markdown))
+    linked = _LINK.sub(moved, markdown).replace(_REPORT, f"[{_REPORT}](sample-report.html)")
+    return _PICTURE.sub(r"[\g<0>](sample-report.html)", linked)
 
 
 def _outside(page: File) -> Iterator[str]:
@@ -85,7 +89,7 @@ def _commands(command: click.Command, name: str) -> Iterator[str]:
 
 
 def _workloads() -> Iterator[str]:
-    """What each workload measures, and what proves its result, from its record."""
+    """Yield what each workload measures, and what proves its result, from its record."""
     yield "# All workloads\n\nGenerated from the records of `reframe_tests/`.\n\n"
     yield "| workload | figure of merit | better | proof | other figures (`fom_extra`) |\n"
     yield "|---|---|---|---|---|\n"

@@ -32,5 +32,5 @@ def build_wheel(*_: object) -> NoReturn:
 
 
 def build_sdist(*_: object) -> NoReturn:
-    """As `build_wheel`."""
+    """Refuse, as `build_wheel` does."""
     build_wheel()

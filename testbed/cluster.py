@@ -116,7 +116,7 @@ class Status:
     """State of a cluster. `state` is None if there is none."""
 
     state: State | None
-    #: Whether slurmctld and slurmdbd answer.
+    #: True if slurmctld and slurmdbd answer.
     controller: bool = False
     accounting: bool = False
     #: Node -> Slurm's state, `unknown` if Slurm does not answer.
@@ -127,7 +127,7 @@ class Status:
 
     @property
     def healthy(self) -> bool:
-        """Whether all of it works, so that `up` need not replace it."""
+        """Return whether all of it works, so that `up` need not replace it."""
         is_up = self.state is not None and self.state.phase == "up"
         all_on = all(pid is not None for pid in self.pids.values())
         usable = not any(state.startswith(("down", "unk", "fail")) for state in self.nodes.values())
@@ -179,11 +179,19 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
         cpus, memory_mib = spec.numa * spec.cores, spec.memory_mib - GUEST_KERNEL_MIB
     else:
         memory_b = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        cpus, memory_mib = os.cpu_count() or 1, max(512, memory_b // 2**20 // (spec.nodes + 1))
+        cpus = os.cpu_count() or 1
+        memory_mib = max(512, memory_b // 2**20 // (spec.nodes + 1))
     preferred = int(layout.tag.rpartition("-")[2], 16) % 256
     subnet = namespaces.pick_subnet(run(["ip", "-o", "address"]), preferred)
     ours = namespaces.owns_netns_folder()
-    current = State(spec, "starting", subnet, cpus, memory_mib, made_netns_folder=ours)
+    current = State(
+        spec=spec,
+        phase="starting",
+        subnet=subnet,
+        cpus=cpus,
+        memory_mib=memory_mib,
+        made_netns_folder=ours,
+    )
     state.write(layout, current)
     for name in boxes:
         namespaces.add_namespace(layout.netns(name))

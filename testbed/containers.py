@@ -27,11 +27,11 @@ def kind_of(mounts: str) -> tuple[Kind, Path | None]:
     """The version to use and where its tree is mounted, from the text of /proc/mounts."""
     v2: Path | None = None
     for line in mounts.splitlines():
-        _, where, fstype, options = (*line.split(), *[""] * 4)[:4]
+        _, mount_point, fstype, options = (*line.split(), *[""] * 4)[:4]
         if fstype == "cgroup" and "freezer" in options.split(","):
-            return "v1", Path(where)
-        if fstype == "cgroup2" and Path(where) == ROOT:
-            v2 = Path(where)
+            return "v1", Path(mount_point)
+        if fstype == "cgroup2" and Path(mount_point) == ROOT:
+            v2 = Path(mount_point)
     return ("v2", v2) if v2 else ("none", None)
 
 

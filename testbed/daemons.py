@@ -84,19 +84,20 @@ def start_accounting(layout: ClusterLayout) -> None:
 def start_controller(layout: ClusterLayout) -> None:
     """Start slurmctld and wait until it answers, also after one that was killed.
 
-    That may not have saved all of its state, without which newer versions would not start (`-i`).
+    One that was killed may not have saved all of its state; newer versions then start only with
+    `-i`.
     """
     enter(layout, CONTROL, ["slurmctld", "-i", "-f", str(layout.slurm_conf)])
     wait_for("slurmctld", lambda: controller_answers(layout), 60, layout.log("slurmctld"))
 
 
 def controller_answers(layout: ClusterLayout) -> bool:
-    """Whether slurmctld says that it is up."""
+    """Return whether slurmctld says that it is up."""
     return is_up(_answer(layout, client.PING))
 
 
 def accounting_answers(layout: ClusterLayout) -> bool:
-    """Whether slurmdbd answers and knows the cluster."""
+    """Return whether slurmdbd answers and knows the cluster."""
     return "minicluster" in _answer(layout, client.CLUSTERS)
 
 
@@ -132,12 +133,16 @@ def wait_idle(
 
 def node_states(layout: ClusterLayout) -> dict[str, str]:
     """Node -> Slurm's state (`idle`, `down*`, ...); empty if slurmctld does not answer."""
-    listed = _answer(layout, client.NODE_STATES)
-    return dict(words for line in listed.splitlines() if len(words := line.split()) == 2)
+    states = {}
+    for line in _answer(layout, client.NODE_STATES).splitlines():
+        words = line.split()
+        if len(words) == 2:
+            states[words[0]] = words[1]
+    return states
 
 
 def _answer(layout: ClusterLayout, command: Sequence[str]) -> str:
-    """What a command of Slurm prints; nothing if it fails or takes too long."""
+    """Return what a command of Slurm prints; nothing if it fails or takes too long."""
     try:
         return run(command, env=client_env(layout), timeout_s=ANSWER_S)
     except MachineError:
@@ -170,9 +175,13 @@ def render_slurm_conf(
     """
     hosts = {"127.0.0.1": "localhost", f"{subnet}.253": this_host, f"{subnet}.254": "control"}
     hosts |= {f"{subnet}.{node.index}": node.name for node in spec.members()}
-    v2 = hardware.cgroup == "v2"
-    # Only version 2 looks for systemd.
-    groups = {"plugin": f"cgroup/v{1 + v2}", "ignore_systemd": "yes" if v2 else "no"}
+    if hardware.cgroup == "v2":
+        groups = {"plugin": "cgroup/v2", "ignore_systemd": "yes"}
+    else:
+        groups = {
+            "plugin": "cgroup/v1",
+            "ignore_systemd": "no",
+        }  # version 1 never looks for systemd
     paths = {"state": str(layout.state), "munge_socket": str(layout.munge_socket)}
     return {
         "slurm.conf": _fill("slurm.conf", paths | _in_slurm_conf(spec, layout, subnet, hardware)),

@@ -33,7 +33,7 @@ def named(tag: str) -> list[str]:
 
 
 def owns_netns_folder() -> bool:
-    """Whether only miniclusters use /run/netns, which `ip` creates for its first namespace."""
+    """Return whether miniclusters alone use /run/netns, which `ip` creates at its first use."""
     return not NETNS.exists() or all(p.name.startswith("nimc-") for p in NETNS.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""What a minicluster needs on its host, and how to get what is missing."""
+"""The needs of a minicluster on its host, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Requirement:
 
     #: `all` or the one fabric that needs it.
     fabric: str
-    thing: str
+    program_or_file: str
     debian: str
     rhel: str
 
@@ -32,11 +32,15 @@ def parse(text: str) -> list[Requirement]:
 def missing(fabric: Fabric) -> list[Requirement]:
     """Requirements of a fabric that this host lacks."""
 
-    def is_there(thing: str) -> bool:
-        return bool(glob.glob(thing) if thing[0] == "/" else shutil.which(thing, path=PATH))
+    def is_present(name: str) -> bool:
+        if name.startswith("/"):
+            return bool(glob.glob(name))
+        return shutil.which(name, path=PATH) is not None
 
     rows = parse((SITE / "needs.txt").read_text())
-    return [row for row in rows if row.fabric in ("all", fabric) and not is_there(row.thing)]
+    return [
+        row for row in rows if row.fabric in ("all", fabric) and not is_present(row.program_or_file)
+    ]
 
 
 def require(fabric: Fabric) -> None:
@@ -47,8 +51,8 @@ def require(fabric: Fabric) -> None:
             f"but this host is {platform.machine()}: use --fabric veth"
         )
     if absent := missing(fabric):
-        things = ", ".join(f"{n.thing} (package {n.debian})" for n in absent)
+        listed = ", ".join(f"{n.program_or_file} (package {n.debian})" for n in absent)
         raise MachineError(
-            f"minicluster: missing for --fabric {fabric}: {things}; "
+            f"minicluster: missing for --fabric {fabric}: {listed}; "
             f"site/minicluster/install.sh --fabric {fabric} installs it on Debian"
         )

@@ -33,7 +33,7 @@ class Node:
     index: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Spec:
     """Checked options. `numa`, `memory_mib` and `shares` are for virtual machines only."""
 
@@ -60,12 +60,12 @@ class Spec:
             "numa": (self.numa in (1, 2), "1, 2"),
             "rails": (self.rails in (1, 2), "1, 2"),
             "cores": (self.cores in CORES, ", ".join(map(str, CORES))),
-            "memory": (self.memory_mib >= MIN_MEMORY_MIB, f"{MIN_MEMORY_MIB} MiB and more"),
+            "memory_mib": (self.memory_mib >= MIN_MEMORY_MIB, f"{MIN_MEMORY_MIB} MiB and more"),
         }
-        for name, (holds, words) in allowed.items():
-            if not holds:
-                value = getattr(self, {"memory": "memory_mib"}.get(name, name))
-                raise InputError(f"--{name} {value}: allowed are {words}")
+        for name, (is_allowed, words) in allowed.items():
+            if not is_allowed:
+                option = name.removesuffix("_mib")
+                raise InputError(f"--{option} {getattr(self, name)}: allowed are {words}")
         if self.numa > 1 and self.fabric != "rxe":
             raise InputError(
                 f"--numa {self.numa}: cannot be combined with --fabric veth, whose nodes share the"
@@ -145,7 +145,7 @@ class ClusterLayout:
 
     @property
     def state_json(self) -> Path:
-        """What `testbed.state` reads and writes."""
+        """Return what `testbed.state` reads and writes."""
         return self.state / "state.json"
 
     @property

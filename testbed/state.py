@@ -21,10 +21,10 @@ MARKER = "minicluster"
 #: Locked by whoever changes a cluster or this host's network; it stays.
 LOCK = Path("/run/nimc-minicluster.lock")
 #: How long to wait for another process without a word, seconds.
-_SILENT_S = 5.0
+SILENT_S = 5.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class State:
     """The content of `state.json`."""
 
@@ -87,7 +87,7 @@ def claim(folder: Path) -> None:
 def locked() -> Iterator[None]:
     """One `up` or `down` on this host at a time; a line is printed if that takes long."""
     with private_lock(LOCK) as lock:
-        if not lock.take(_SILENT_S):
+        if not lock.take(SILENT_S):
             waits = f"waits for another 'minicluster up' or 'down', which holds {LOCK}"
             print(f"nimc: {waits}", file=sys.stderr, flush=True)
             lock.take(None)

@@ -127,7 +127,7 @@ def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
     }
 
     def depends(name: str) -> list[str]:
-        """What is not a file is built into the kernel."""
+        """Return what is not a file is built into the kernel."""
         return dependencies(paths[name].read_bytes()) if name in paths else []
 
     order = [name for name in in_order(MODULES, depends) if name in paths]
@@ -176,7 +176,7 @@ def start_nodes(
     for node in spec.members():
         for rail, bridge in enumerate(namespaces.BRIDGES[: spec.rails]):
             namespaces.plug_tap(layout.netns(CONTROL), _tap(node, rail), bridge)
-        line = command(spec, layout, node, subnet, image)
+        line = qemu_command(spec, layout, node, subnet, image)
         running[node.name] = start([*_enter(layout), *line], layout.log(node.name))
 
     def check() -> None:
@@ -209,14 +209,29 @@ def machine(image: Image, memory_mib: int) -> list[str]:
     accelerator = "tcg,tb-size=256" if image.accelerator == "tcg" else "kvm"
     return [
         "qemu-system-x86_64",
-        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-        *("-machine", "q35", "-accel", accelerator, "-cpu", "max"),
-        *("-m", str(memory_mib)),
-        *("-kernel", str(image.kernel), "-initrd", str(image.initramfs)),
+        "-nodefaults",
+        "-no-user-config",
+        "-no-reboot",
+        "-display",
+        "none",
+        "-machine",
+        "q35",
+        "-accel",
+        accelerator,
+        "-cpu",
+        "max",
+        "-m",
+        str(memory_mib),
+        "-kernel",
+        str(image.kernel),
+        "-initrd",
+        str(image.initramfs),
     ]
 
 
-def command(spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: Image) -> list[str]:
+def qemu_command(
+    spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: Image
+) -> list[str]:
     """QEMU's command line for a node."""
     kernel = (
         f"{_KERNEL} {_KERNEL_TCG if image.accelerator == 'tcg' else ''} nimc_name={node.name} "
@@ -228,17 +243,24 @@ def command(spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: I
         filesystems += _filesystem(tag, folder, "")
     return [
         *machine(image, spec.memory_mib),
-        *("-smp", f"{spec.numa * spec.cores},sockets={spec.numa},cores={spec.cores},threads=1"),
+        "-smp",
+        f"{spec.numa * spec.cores},sockets={spec.numa},cores={spec.cores},threads=1",
         *_numa(spec),
         *filesystems,
         *_networks(spec, node),
-        *("-name", f"{layout.tag}-{node.name}", "-pidfile", str(_pidfile(layout, node.name))),
-        *("-serial", "stdio", "-append", kernel),
+        "-name",
+        f"{layout.tag}-{node.name}",
+        "-pidfile",
+        str(_pidfile(layout, node.name)),
+        "-serial",
+        "stdio",
+        "-append",
+        kernel,
     ]
 
 
 def slurm_folder() -> Path:
-    """Where the cluster's slurmd is: that of the guests must be the same."""
+    """Return where the cluster's slurmd is: that of the guests must be the same."""
     slurmd = shutil.which("slurmd", path=PATH)
     if slurmd is None:
         raise MachineError("slurmd is missing: site/minicluster/install.sh installs it")
@@ -255,8 +277,10 @@ def _networks(spec: Spec, node: Node) -> list[str]:
     for rail in range(spec.rails):
         tap, mac = _tap(node, rail), f"52:54:00:00:{rail:02x}:{node.index:02x}"
         words += [
-            *("-netdev", f"tap,id=net{rail},ifname={tap},script=no,downscript=no"),
-            *("-device", f"virtio-net-pci,netdev=net{rail},host_mtu={namespaces.MTU_B},mac={mac}"),
+            "-netdev",
+            f"tap,id=net{rail},ifname={tap},script=no,downscript=no",
+            "-device",
+            f"virtio-net-pci,netdev=net{rail},host_mtu={namespaces.MTU_B},mac={mac}",
         ]
     return words
 
@@ -275,8 +299,10 @@ def _numa(spec: Spec) -> Sequence[str]:
     for node, size_mib in enumerate((spec.memory_mib - half_mib, half_mib)):
         first, last = node * spec.cores, (node + 1) * spec.cores - 1
         words += [
-            *("-object", f"memory-backend-ram,id=m{node},size={size_mib}M"),
-            *("-numa", f"node,nodeid={node},memdev=m{node},cpus={first}-{last}"),
+            "-object",
+            f"memory-backend-ram,id=m{node},size={size_mib}M",
+            "-numa",
+            f"node,nodeid={node},memdev=m{node},cpus={first}-{last}",
         ]
     return words
 

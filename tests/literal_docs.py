@@ -33,8 +33,16 @@ _STEP = re.compile(
 _COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What a check, a campaign or an injector needs of a checkout.
 FOLDERS = (
-    *("analysis", "campaigns", "configs", "testbed"),
-    *("conductor", "nimc", "records", "reframe_tests", "site", "spack_envs"),
+    "analysis",
+    "campaigns",
+    "configs",
+    "testbed",
+    "conductor",
+    "nimc",
+    "records",
+    "reframe_tests",
+    "site",
+    "spack_envs",
 )
 
 
@@ -50,23 +58,23 @@ class Step:
 def section(page: str, title: str) -> str:
     """The text below a heading of the second level of a page of docs/."""
     text = (ROOT / "docs" / page).read_text()
-    (found,) = re.findall(rf"^## {title}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    return str(found)
+    (body,) = re.findall(rf"^## {title}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return str(body)
 
 
 def steps(text: str) -> list[Step]:
     """The steps of a text, in order. Raises AssertionError for one that cannot be followed."""
-    found = [_step(each) for each in _STEP.finditer(text)]
-    assert found, "no steps"
-    assert len(found) == len(_BEGINS.findall(text)), "a step without its block"
-    return found
+    parsed = [_step(match) for match in _STEP.finditer(text)]
+    assert parsed, "no steps"
+    assert len(parsed) == len(_BEGINS.findall(text)), "a step without its block"
+    return parsed
 
 
-def _step(found: re.Match[str]) -> Step:
-    if found["new"]:
-        return Step(found["new"], None, (ROOT / found["example"]).read_text())
-    assert int(found["count"]) == len(found["text"].splitlines()), f"{found['old']}: lines"
-    return Step(found["old"], found["anchor"], found["text"])
+def _step(match: re.Match[str]) -> Step:
+    if match["new"]:
+        return Step(match["new"], None, (ROOT / match["example"]).read_text())
+    assert int(match["count"]) == len(match["text"].splitlines()), f"{match['old']}: lines"
+    return Step(match["old"], match["anchor"], match["text"])
 
 
 def commands(text: str) -> list[str]:
@@ -125,7 +133,7 @@ def follow(text: str, checkout: Path) -> dict[str, int]:
             path.write_text(step.text)
         else:
             lines = path.read_text().splitlines(keepends=True)
-            (at,) = (n for n, line in enumerate(lines) if line.strip() == step.anchor)
-            path.write_text("".join([*lines[: at + 1], step.text, *lines[at + 1 :]]))
+            (index,) = (n for n, line in enumerate(lines) if line.strip() == step.anchor)
+            path.write_text("".join([*lines[: index + 1], step.text, *lines[index + 1 :]]))
         added[step.path] = added.get(step.path, 0) + len(step.text.splitlines())
     return added

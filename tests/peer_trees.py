@@ -79,18 +79,18 @@ def compare_hwloc(folder: Path) -> None:
     """Print what differs in each of its trees."""
     archives, agreed = sorted(folder.glob("*.tar.bz2")), 0
     for archive in archives:
-        with TemporaryDirectory() as place, tarfile.open(archive) as tree:
-            tree.extractall(place, filter="data")
-            (root,) = Path(place).iterdir()
+        with TemporaryDirectory() as unpacked, tarfile.open(archive) as tree:
+            tree.extractall(unpacked, filter="data")
+            (root,) = Path(unpacked).iterdir()
             rows = [*different(root)]
         agreed += not rows
         print("\n  ".join([archive.name.partition(".")[0], *(rows or ["agrees"])]), flush=True)
     print(f"{agreed} of {len(archives)} agree")
 
 
-def unpack(archive: Path, place: Path) -> None:
+def unpack(archive: Path, folder: Path) -> None:
     """Files and links of an archive of ttar: lines of text after lines of keys."""
-    path, left = place, 0
+    path, left = folder, 0
     for line in archive.read_text().split("\n"):
         key, _, value = line.partition(": ")
         if left:
@@ -99,7 +99,7 @@ def unpack(archive: Path, place: Path) -> None:
             with path.open("a") as file:
                 file.write(text if line.endswith("EOF") else f"{text}\n")
         elif key in ("Path", "Directory"):
-            path = place / value
+            path = folder / value
             (path if key == "Directory" else path.parent).mkdir(parents=True, exist_ok=True)
         elif key == "SymlinkTo":
             path.symlink_to(value)
@@ -110,9 +110,9 @@ def unpack(archive: Path, place: Path) -> None:
 
 def show_procfs(archive: Path) -> None:
     """Print each RDMA device, its ports and what counts its bytes."""
-    with TemporaryDirectory() as place:
-        unpack(archive, Path(place))
-        (root,) = Path(place).iterdir()
+    with TemporaryDirectory() as unpacked:
+        unpack(archive, Path(unpacked))
+        (root,) = Path(unpacked).iterdir()
         for device in devices.detect(root / "sys"):
             reading = counters.read(device.name, "received", root)
             counted = f"{reading.name} {reading.bytes_b} B" if reading else "counted by nothing"

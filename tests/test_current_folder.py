@@ -22,8 +22,18 @@ HOOK = "__editable__.nimc-0.1.0.finder.__path_hook__"
 MODULES = ("sitecustomize", "usercustomize", "json", "re", "click", "polars", "matplotlib", "nimc")
 LIBRARIES = ("libgcc_s.so.1", "libgcc_s.so", "libc.so.6", "libgomp.so.1", "libpapi.so", "crt1.o")
 SETTINGS = (
-    *("matplotlibrc", "ucx.conf", "specs", "libgomp.spec", ".pylintrc", "pyproject.toml"),
-    *("setup.cfg", "spack.yaml", "reframe.toml", ".gitconfig", "fonts.conf", "slurm.conf"),
+    "matplotlibrc",
+    "ucx.conf",
+    "specs",
+    "libgomp.spec",
+    ".pylintrc",
+    "pyproject.toml",
+    "setup.cfg",
+    "spack.yaml",
+    "reframe.toml",
+    ".gitconfig",
+    "fonts.conf",
+    "slurm.conf",
 )
 PROGRAMS = ("cc", "as", "ld", "collect2", "git", "ldd", "lscpu", "ucx_info", "fc-list", "reframe")
 
@@ -34,8 +44,8 @@ def planted(tmp_path: Path) -> Path:
     folder, mark = tmp_path / "planted", tmp_path / "mark"
     (folder / HOOK).mkdir(parents=True)
     for name in MODULES:
-        for place in (folder, folder / HOOK):
-            (place / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write({name!r})\n")
+        for parent in (folder, folder / HOOK):
+            (parent / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write({name!r})\n")
     for name in (*LIBRARIES, *SETTINGS):
         (folder / name).write_text("nonsense\n")
     for name in PROGRAMS:
@@ -46,9 +56,9 @@ def planted(tmp_path: Path) -> Path:
 
 def taken(trace: str, folder: Path) -> set[str]:
     """What was opened or started in a folder, by its relative or whole name."""
-    place = re.escape(str(folder))
-    relative = re.findall(rf'openat\(AT_FDCWD<{place}>, "([^/"][^"]*)"', trace)
-    whole = re.findall(rf'(?:openat\(AT_FDCWD<[^>]*>, |execve\()"{place}/([^"]*)"', trace)
+    pattern = re.escape(str(folder))
+    relative = re.findall(rf'openat\(AT_FDCWD<{pattern}>, "([^/"][^"]*)"', trace)
+    whole = re.findall(rf'(?:openat\(AT_FDCWD<[^>]*>, |execve\()"{pattern}/([^"]*)"', trace)
     return {*relative, *whole, *re.findall(r'execve\("([^/"][^"]*)"', trace)}
 
 
@@ -125,8 +135,8 @@ def test_a_trace_shows_what_is_taken() -> None:
 @pytest.mark.slow
 def test_the_checkout_is_installed_by_its_whole_path(tmp_path: Path) -> None:
     build = "import editable_only; editable_only.build_editable(sys.argv[1])"
-    place = f"import sys; sys.path.insert(0, {str(ROOT / 'scripts')!r}); {build}"
-    subprocess.run([sys.executable, "-c", place, str(tmp_path)], cwd=ROOT, check=True)
+    program = f"import sys; sys.path.insert(0, {str(ROOT / 'scripts')!r}); {build}"
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as content:
         (path_file,) = [name for name in content.namelist() if name.endswith(".pth")]

@@ -39,6 +39,10 @@ def test_a_page_has_a_dark_scheme_a_copy_button_and_the_repository(site: Path) -
 def test_the_sample_report_is_linked_and_leads_back(site: Path) -> None:
     for name in ("index.html", "read-a-report.html"):
         assert '<a href="sample-report.html"><img' in (site / name).read_text()
+    assert '<a href="sample-report.html"><code>build/site/' in (site / "index.html").read_text()
     sample = (site / "sample-report.html").read_text()
     assert re.search(r'<header>\s*<p[^>]*><a href="read-a-report.html">', sample)
     assert "The RDMA on this page is emulated." in sample
+    (run,) = (ROOT / "docs/sample-run").iterdir()
+    assert f"run {run.name}" in sample
+    assert not (site / "sample-run").exists()

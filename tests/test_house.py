@@ -35,10 +35,21 @@ HOUSES = ["analysis", "conductor", "nimc.cluster"]
 
 #: Names that say nothing of the subject; a noun of it stands instead.
 EMPTY_NAMES = {
-    *("of", "asked", "place", "said", "told", "look", "this", "there", "both", "at"),
-    *("found", "each", "lacking"),
+    "asked",
+    "at",
+    "both",
+    "each",
+    "found",
+    "lacking",
+    "look",
+    "of",
+    "place",
+    "said",
+    "there",
+    "this",
+    "told",
 }
-#: Rooms without such names. Others follow.
+#: Rooms without such names.
 NAMED_ROOMS = [
     "analysis",
     "bench",
@@ -48,6 +59,7 @@ NAMED_ROOMS = [
     "reframe_tests",
     "scripts",
     "testbed",
+    "tests",
 ]
 
 
@@ -73,9 +85,9 @@ def names_of(nodes: Iterable[ast.AST]) -> set[str]:
     names = set()
     for node in nodes:
         if isinstance(node, ast.Import):
-            names |= {each.name for each in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names |= {f"{node.module}.{each.name}" for each in node.names}
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
     return names
 
 
@@ -114,6 +126,23 @@ def test_no_room_imports_one_above_it(room: str) -> None:
     assert not up
 
 
+@pytest.mark.parametrize(
+    "room", ["conductor", "conductor.injectors", "conductor.agent", "conductor.judge"]
+)
+def test_of_the_conductors_rooms_only_the_block_imports_others(room: str) -> None:
+    """Agents and judge do not import each other; what both need is in modules beside them."""
+    others = {"conductor.agent", "conductor.judge", "conductor.block"} - {room}
+    files = sorted(folder(room).glob("*.py"))
+    up = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in files
+        for name in imported(path)
+        if lies_in(name, others)
+    }
+    assert files
+    assert not up
+
+
 def test_no_test_imports_a_test() -> None:
     """What tests share stands in a module of its own."""
     wrong = {
@@ -123,6 +152,49 @@ def test_no_test_imports_a_test() -> None:
         if re.search(r"^tests\..*\btest_", name)
     }
     assert not wrong
+
+
+#: What named tuples offer, and all of Python.
+OFFERED = {"_asdict", "_fields", "_make", "_replace"}
+
+
+def is_private(name: str) -> bool:
+    return bool(re.fullmatch(r"_[^_]\w*", name)) and name not in OFFERED
+
+
+def test_tests_use_no_private_name_of_the_program() -> None:
+    """Neither imported nor as an attribute or a name that is replaced."""
+    program = [path for room in (*FOLDERS, "bench", "scripts") for path in sources(room)]
+    nodes = [node for path in program for node in ast.walk(tree(path))]
+    attributes = {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+    bound_names = {*filter(None, map(bound, nodes)), *(path.stem for path in program)}
+    private = {*filter(is_private, bound_names | attributes | classes)}
+    used = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sources("tests")
+        for node in ast.walk(tree(path))
+        for name in names_from_elsewhere(node)
+        if name in private
+    }
+    assert private
+    assert not used
+
+
+def names_from_elsewhere(node: ast.AST) -> list[str]:
+    """What a node imports, reads of another object than its own, or replaces by its name."""
+    if isinstance(node, ast.ImportFrom):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls"):
+        return [node.attr]
+    if isinstance(node, ast.Call) and re.search(r"attr$|patch$", ast.unparse(node.func)):
+        texts = [word.value for word in node.args if isinstance(word, ast.Constant)]
+        return [text.rpartition(".")[2] for text in texts if isinstance(text, str)]
+    return []
 
 
 @pytest.mark.parametrize("name", sorted(set(FOLDERS) - {"nimc"}))
@@ -187,6 +259,17 @@ def test_programs_and_python_start_as_the_checkout_does() -> None:
     assert otherwise == ["records/checkout.py"]
 
 
+def test_private_names_of_reframe_stand_in_one_module() -> None:
+    private = re.compile(r"_rfm_|\b_(stdout|stderr|resolve_reference)\b")
+    naming = {
+        str(path.relative_to(ROOT))
+        for name in FOLDERS
+        for path in sources(name)
+        if private.search(path.read_text())
+    }
+    assert naming == {"reframe_tests/internals.py"}
+
+
 #: The only folder whose code names them, and what a site edits.
 SLURM, OF_THE_SITE = "records/slurm/", "configs/"
 SLURM_COMMANDS = re.compile(
@@ -205,7 +288,7 @@ def docstrings(path: Path) -> set[int]:
 
 
 def test_commands_of_slurm_are_named_in_one_folder() -> None:
-    found = {
+    named = {
         f"{path.relative_to(ROOT)}: {node.value.strip()[:60]}"
         for name in FOLDERS
         for path in sources(name)
@@ -213,8 +296,8 @@ def test_commands_of_slurm_are_named_in_one_folder() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if SLURM_COMMANDS.search(node.value) and id(node) not in docstrings(path)
     }
-    assert {line for line in found if line.startswith(SLURM)}
-    assert not {line for line in found if not line.startswith((SLURM, OF_THE_SITE))}
+    assert {line for line in named if line.startswith(SLURM)}
+    assert not {line for line in named if not line.startswith((SLURM, OF_THE_SITE))}
 
 
 def bound(node: ast.AST) -> str | None:

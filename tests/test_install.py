@@ -19,7 +19,7 @@ def names(text: str) -> set[str]:
     return {name.lower().replace("_", "-") for name in re.findall(r"^([\w.-]+)==", text, re.M)}
 
 
-def asked(section: str) -> set[str]:
+def requested(section: str) -> set[str]:
     """Packages in a list of pyproject.toml; Python 3.10 has no reader of TOML."""
     (items,) = re.findall(rf"^{section} = \[(.*?)\]$", PROJECT, re.M | re.S)
     return {name.lower() for name in re.findall(r'"([\w.-]+)[=><]', items)}
@@ -27,13 +27,13 @@ def asked(section: str) -> set[str]:
 
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_an_extra_adds_what_the_base_lacks(extra):
-    assert asked(extra) <= names(LOCKS[extra])
+    assert requested(extra) <= names(LOCKS[extra])
     assert not names(LOCKS[extra]) & names(LOCKS["base"])
 
 
 def test_the_base_is_what_a_measurement_needs():
-    assert asked("dependencies") | asked("editable") <= names(LOCKS["base"])
-    others = set().union(*(asked(extra) for extra in (*EXTRAS, "notebook")))
+    assert requested("dependencies") | requested("editable") <= names(LOCKS["base"])
+    others = set().union(*(requested(extra) for extra in (*EXTRAS, "notebook")))
     assert not names(LOCKS["base"]) & others
 
 
@@ -67,8 +67,8 @@ def test_setup_says_in_two_lines_that_pip_failed(tmp_path):
         shutil.copy(ROOT / name, tmp_path / name)
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    said = "WARNING: Retrying\nERROR: none\nERROR: No matching distribution found for x==1"
-    python.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    printed = "WARNING: Retrying\nERROR: none\nERROR: No matching distribution found for x==1"
+    python.write_text(f"#!/bin/sh\necho '{printed}' >&2\nexit 1\n")
     python.chmod(0o755)
     done = subprocess.run(
         ["sh", "scripts/setup.sh"],

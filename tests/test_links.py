@@ -26,23 +26,23 @@ def anchors(page: Path) -> set[str]:
     """Names that GitHub gives the headings of a page; a repeated one ends with -1, -2, ..."""
     titles = _HEADING.findall(_FENCED.sub("", page.read_text()))
     shown = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", title).strip().lower() for title in titles)
-    found, seen = set[str](), Counter[str]()
+    names, seen = set[str](), Counter[str]()
     for name in (re.sub(r"[^\w -]", "", title).replace(" ", "-") for title in shown):
-        found.add(f"{name}-{seen[name]}" if seen[name] else name)
+        names.add(f"{name}-{seen[name]}" if seen[name] else name)
         seen[name] += 1
-    return found
+    return names
 
 
 def links(page: Path) -> list[str]:
     """Links of a page to files and anchors here."""
-    found = _LINK.findall(_FENCED.sub("", page.read_text()))
-    return [link for link in found if "://" not in link]
+    targets = _LINK.findall(_FENCED.sub("", page.read_text()))
+    return [link for link in targets if "://" not in link]
 
 
-def missing(source: Path, folder: Path, found: list[str]) -> list[str]:
+def missing(source: Path, folder: Path, targets: list[str]) -> list[str]:
     """Links without a target; they begin at `folder`, or are anchors of `source`."""
     lines = []
-    for link in found:
+    for link in targets:
         name, _, anchor = link.partition("#")
         target = folder / name if name else source
         if not target.exists() or (anchor and anchor not in anchors(target)):
@@ -52,19 +52,19 @@ def missing(source: Path, folder: Path, found: list[str]) -> list[str]:
 
 def reached(start: Path) -> set[Path]:
     """Pages that links lead to from `start`, which is one of them."""
-    found, waiting = set[Path](), [start.resolve()]
+    pages, waiting = set[Path](), [start.resolve()]
     while waiting:
         page = waiting.pop()
-        if page not in found:
-            found.add(page)
+        if page not in pages:
+            pages.add(page)
             names = (link.partition("#")[0] for link in links(page))
             waiting += [(page.parent / name).resolve() for name in names if name.endswith(".md")]
-    return found
+    return pages
 
 
 def test_links_of_pages() -> None:
     pages = tracked("*.md")
-    assert [line for each in pages for line in missing(each, each.parent, links(each))] == []
+    assert [line for page in pages for line in missing(page, page.parent, links(page))] == []
 
 
 def test_links_of_code() -> None:

@@ -10,9 +10,10 @@ import pytest
 
 import nimc
 from records.checkout import ROOT
+from scripts.rechain import rechain
 from tests.analysis.history.made import add_cycles, made_run
 from tests.analysis.report.tables import add_table
-from tests.analysis.synthetic import LAMMPS, STREAM, header, rechain, reject, samples, write_run
+from tests.analysis.synthetic import LAMMPS, STREAM, header, reject, samples, write_run
 
 NOTEBOOK = ROOT / "docs/first-look.ipynb"
 
@@ -74,10 +75,10 @@ def test_history_has_results_and_nights_of_what_can_be_used(tmp_path: Path) -> N
         for day, name in enumerate(("monday", "tuesday"))
     )
     spoilt.chmod(0o666)
-    found = nimc.history(tmp_path, machine="m")
-    assert found.results["run"].unique().to_list() == ["tuesday"]
-    assert found.nights.filter(quantity="slowdown").height == 1
-    assert found.left_out == [f"{spoilt}: can be written by others (mode 666)"]
+    history = nimc.history(tmp_path, machine="m")
+    assert history.results["run"].unique().to_list() == ["tuesday"]
+    assert history.nights.filter(quantity="slowdown").height == 1
+    assert history.left_out == [f"{spoilt}: can be written by others (mode 666)"]
     for runs, machine, reason in (
         (tmp_path / "other", None, "there is no such folder"),
         (tmp_path / "monday", None, "is a run; allowed: the folder that it is in"),
@@ -114,9 +115,9 @@ def test_the_notebook_runs_from_top_to_bottom(
 ) -> None:
     """Its code cells in order, as one program, next to a folder of results."""
     results = tmp_path / "results"
-    found = samples(STREAM, pairs=8) + samples(LAMMPS, pairs=8)
-    later = reject(found[-1], "rejected", "foreign traffic")
-    run = write_run(results / "night", [*found[:-1], later], header(run="night", pairs_floor=6))
+    runs = samples(STREAM, pairs=8) + samples(LAMMPS, pairs=8)
+    later = reject(runs[-1], "rejected", "foreign traffic")
+    run = write_run(results / "night", [*runs[:-1], later], header(run="night", pairs_floor=6))
     add_table(run)
     (results / "latest").symlink_to("night")
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,7 @@ import pytest
     [
         ("bench chain chian", "chian: no such topic; allowed: agents, block, calibration, chain, "),
         ("bench --help", "--help: no such topic; allowed: agents, "),
-        ("tests.fuzz chian", "chian: no such parser; allowed: "),
+        ("tests.fuzz --only chian", "chian: in the name of no row; rows: "),
     ],
 )
 def test_a_wrong_name_is_refused(

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from analysis.display.figures import number
 from records.checkout import ROOT
-from records.units import number
 from tests.commands import Command
 
 _ROW = re.compile(r"^\| .+ \| `(\w+)` \| ([\d.]+)(?: to ([\d.]+))? \|", re.MULTILINE)
@@ -18,5 +18,5 @@ def test_node_hours_are_those_of_the_plans(command: Command) -> None:
     for name, least, most in rows:
         planned = command.json("plan", name, "--machine", "example_slurm")
         ends = (planned["node_hours_least"], planned["node_hours_most"])
-        found = name, least, most or least
-        assert found == (name, *(number(end, 2) for end in ends)), "docs/what-next.md"
+        shown = name, least, most or least
+        assert shown == (name, *(number(end, 2) for end in ends)), "docs/what-next.md"

@@ -1,4 +1,4 @@
-"""What makes two sides not comparable: an application set otherwise, or writers that wrote so."""
+"""Settings of the application or of the writers that make two sides incomparable."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 
 import polars as pl
 
+from analysis.display.figures import quantity
 from analysis.report.data import RunData
 from analysis.report.words import binary
 from records.arms import BASELINE
 from records.groups import grouped
 from records.run import RunHeader, entries_of
-from records.units import plural, quantity
+from records.units import plural
 
 #: Rates vary from night to night; those that differ by more than this share are others.
 RATE_TOLERANCE = 0.1
@@ -23,7 +24,7 @@ RATE_TOLERANCE = 0.1
 
 @dataclass(frozen=True)
 class Mismatch:
-    """What differs between the sides' runs of a case."""
+    """A difference between the sides' runs of a case."""
 
     case: str
     #: The treatment whose writers differ; None: the application was set otherwise, so no figure of
@@ -62,11 +63,11 @@ def other_writes(reference: pl.DataFrame, current: pl.DataFrame) -> list[Mismatc
         for effects in (reference, current)
     )
     joined = new.join(old, on=names, suffix="_reference", maintain_order="left")
-    texts = ((row, "; ".join(_of_writes(row))) for row in joined.iter_rows(named=True))
+    texts = ((row, "; ".join(_write_mismatches(row))) for row in joined.iter_rows(named=True))
     return [Mismatch(row["case"], row["arm"], text) for row, text in texts if text]
 
 
-def _of_writes(row: Mapping[str, Any]) -> Iterator[str]:
+def _write_mismatches(row: Mapping[str, Any]) -> Iterator[str]:
     for name, (text, is_rate) in _WRITES.items():
         nights = [row[f"{name}_reference"], row[name]]
         if is_rate:
@@ -96,8 +97,8 @@ def _rate(value: float | None) -> str:
 
 def other_settings(reference: Sequence[RunData], current: Sequence[RunData]) -> list[Mismatch]:
     """One entry for each case of both sides whose application was not set alike in all runs."""
-    kept = all(run.header.resolved is not None for run in (*reference, *current))
-    settings = _set if kept else _text
+    has_settings = all(run.header.resolved is not None for run in (*reference, *current))
+    settings = _settings_in_campaign if has_settings else _digest_of_campaign
     old, new = (
         grouped(
             (case, setting) for run in runs for case, setting in _settings(run, settings).items()
@@ -105,11 +106,11 @@ def other_settings(reference: Sequence[RunData], current: Sequence[RunData]) -> 
         for runs in (reference, current)
     )
     cases = {case: (old[case], new[case]) for case in new if case in old}
-    texts = {case: "; ".join(_of_settings(*sides)) for case, sides in cases.items()}
+    texts = {case: "; ".join(_setting_mismatches(*sides)) for case, sides in cases.items()}
     return [Mismatch(case, None, text) for case, text in texts.items() if text]
 
 
-def _of_settings(*sides: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def _setting_mismatches(*sides: Sequence[Mapping[str, str]]) -> Iterator[str]:
     names = dict.fromkeys(name for nights in sides for night in nights for name in night)
     for name in names:
         values = [[night.get(name, "default") for night in nights] for nights in sides]
@@ -118,25 +119,29 @@ def _of_settings(*sides: Sequence[Mapping[str, str]]) -> Iterator[str]:
 
 
 def _settings(
-    run: RunData, of_campaign: Callable[[RunHeader, str], Mapping[str, str]]
+    run: RunData, campaign_settings: Callable[[RunHeader, str], Mapping[str, str]]
 ) -> dict[str, dict[str, str]]:
     """Case -> how its application was set: workload, what the campaign sets, first levels."""
     rows = run.samples.lazy().select("case", "workload", "arm", "factors").unique()
-    of_cases = {}
+    settings_by_case = {}
     for case, workload, arm, factors in rows.cast(pl.String).collect().iter_rows():
         if arm == BASELINE:
-            settings = {"workload": workload, **of_campaign(run.header, case)}
-            of_cases[case] = settings | ({"levels": factors} if factors != "{}" else {})
-    return of_cases
+            settings = {"workload": workload, **campaign_settings(run.header, case)}
+            settings_by_case[case] = settings | ({"levels": factors} if factors != "{}" else {})
+    return settings_by_case
 
 
-def _set(header: RunHeader, case: str) -> dict[str, str]:
+def _settings_in_campaign(header: RunHeader, case: str) -> dict[str, str]:
     """Variables of the check that the campaign sets in a case."""
-    named = [entry for entry in entries_of(header) or () if f"{case}@".startswith(f"{entry.name}@")]
-    values = max(named, key=lambda entry: len(entry.name)).set if named else {}
-    return {name: str(value) for name, value in values.items()}
+    entries = [
+        entry for entry in entries_of(header) or () if f"{case}@".startswith(f"{entry.name}@")
+    ]
+    if not entries:
+        return {}
+    longest = max(entries, key=lambda entry: len(entry.name))  # `lammps` begins `lammps@4` as well
+    return {name: str(value) for name, value in longest.set.items()}
 
 
-def _text(header: RunHeader, _case: str) -> dict[str, str]:
-    """The campaign's whole text, of runs that did not keep what it sets."""
+def _digest_of_campaign(header: RunHeader, _case: str) -> dict[str, str]:
+    """The digest of the campaign's text, of runs that did not store what it sets."""
     return {"campaign file": hashlib.sha256(header.campaign_text.encode()).hexdigest()[:12]}

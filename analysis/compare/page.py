@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,12 @@ from analysis.compare.sides import (
     Compared,
     Comparison,
 )
+from analysis.display import figures
+from analysis.display.document import json_file
 from analysis.report import plots, words
 from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, PLAIN, render_page
 from analysis.statistics.interval import Estimate
-from analysis.subjects.scaling import sides_plot
-from records import units
+from analysis.subjects.scaling_section import sides_plot
 from records.files import make_folder, replace_text
 
 if TYPE_CHECKING:
@@ -47,14 +47,12 @@ def slowdowns_plot(rows: Sequence[Comparison], name: str) -> Markup:
 
 
 def ratios_plot(rows: Sequence[Comparison], name: str) -> Markup:
-    """The ratio of every row with its interval; rows that are not comparable are grey."""
+    """The ratio of every row with its interval."""
     labels = [_label(row, METRICS[row.metric]) for row in rows]
     with plots.drawing(0.9 + 0.42 * len(rows)) as figure:
         axes = plots.rows_axes(figure, labels, "this side / reference")
         for line, row in enumerate(rows):
-            plots.interval(
-                axes, row.ratio, line, "bad" if row.verdict == "not comparable" else THIS
-            )
+            plots.interval(axes, row.ratio, line, THIS)
         values = plots.estimates_text(zip(labels, (row.ratio for row in rows), strict=True))
         return plots.themed_svg(figure, name, f"This side / reference: {values}")
 
@@ -82,8 +80,7 @@ SCHEMA = 3
 def write_page(folder: Path, compared: Compared) -> Path:
     """Writes compare.html and compare.json into `folder`; returns the page."""
     make_folder(folder)
-    document = json.dumps({"schema": SCHEMA, **compared.document()}, indent=1) + "\n"
-    replace_text(folder / "compare.json", document)
+    replace_text(folder / "compare.json", json_file({"schema": SCHEMA, **compared.document()}))
     page = folder / "compare.html"
     replace_text(page, render(compared))
     return page
@@ -94,6 +91,7 @@ def render(compared: Compared) -> str:
     sides = compared.reference, compared.this
     machines = list(dict.fromkeys(side.header.machine for side in sides))
     slowdowns = [row for row in compared.rows if row.metric == "slowdown"]
+    ratios = [row for row in compared.rows if row.ratio]
     return render_page(
         "analysis.compare",
         f"Memory contention compared: {' and '.join(machines)}",
@@ -102,7 +100,7 @@ def render(compared: Compared) -> str:
         untrusted=compared.untrusted,
         sides=sides,
         slowdowns=slowdowns_plot(slowdowns, "s") if slowdowns else None,
-        ratios=ratios_plot(compared.rows, "r") if compared.rows else None,
+        ratios=ratios_plot(ratios, "r") if ratios else None,
         scales=sides_plot([side.runs for side in sides], (REFERENCE, THIS), "n"),
         colours=(REFERENCE, THIS),
         metrics=METRICS,
@@ -119,8 +117,8 @@ def _shown(estimate: Estimate | None, row: Comparison) -> dict[str, str]:
     """A side's figure and interval, for the template."""
     if estimate is None or row.metric == "slowdown":
         return words.ratio(estimate)
-    factor, unit = units.scale(estimate.value, row.unit)
+    divisor, unit = figures.divisor_and_unit(estimate.value, row.unit)
     value, low, high = (
-        units.number(v / factor) for v in (estimate.value, estimate.low, estimate.high)
+        figures.number(v / divisor) for v in (estimate.value, estimate.low, estimate.high)
     )
     return {"value": f"{value} {unit}", "interval": f"{low}{words.DASH}{high}"}

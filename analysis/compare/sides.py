@@ -12,9 +12,11 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 
 from analysis.compare.mismatches import Mismatch, other_settings, other_writes
+from analysis.display.figures import change
 from analysis.effects.verdict import emulations
 from analysis.history.between_nights import (
     FEWEST_OF_HISTORY,
+    MOST_OF_HISTORY,
     NightCorrelation,
     NightsDifference,
     correlation_of_history,
@@ -25,7 +27,7 @@ from analysis.history.between_nights import (
     ratio_of_two,
 )
 from analysis.report.data import RunData
-from analysis.report.facts import facts
+from analysis.report.fact_texts import facts
 from analysis.report.table import how_made, results_table
 from analysis.samples.integrity import Integrity
 from analysis.samples.provenance import FACTS, all_hosts, mapping, reported_facts
@@ -34,29 +36,29 @@ from records.errors import InputError
 from records.groups import grouped
 from records.run import RunHeader
 from records.sample import Better
-from records.units import change, plural
+from records.units import plural
 
-#: What is compared: the slowdown, or the figure of merit under baseline or treatment.
+#: The quantity compared: the slowdown, or the figure of merit under baseline or treatment.
 Metric = Literal["slowdown", "off", "on"]
 #: Metric -> its name in tables and figures.
 METRICS: dict[Metric, str] = {"slowdown": "slowdown", "off": "baseline", "on": "under writes"}
 
 
 class Quantity(NamedTuple):
-    """What both sides must have measured alike to be compared."""
+    """What is compared: both sides must have measured the same quantity."""
 
     case: str
     #: Name of the treatment; of the baseline if `metric` is `off`.
     arm: str
     metric: Metric
-    #: Of the figure of merit.
+    #: Unit of the figure of merit.
     unit: str
     better: Better
 
 
-#: One estimate per night.
+#: Quantity -> one estimate per night.
 Nights = Mapping[Quantity, Sequence[Estimate]]
-#: Metric -> columns of the table of results: what its interval begins with, and its value.
+#: Metric -> in the table of results, what the columns of its interval begin with, and its column.
 _COLUMNS: dict[Metric, tuple[str, str]] = {
     "off": ("off", "off_median"),
     "slowdown": ("slowdown", "slowdown"),
@@ -72,12 +74,12 @@ class Side:
 
     @property
     def header(self) -> RunHeader:
-        """That of its first run; machine and campaign are those of all."""
+        """Return the header of its first run; machine and campaign are those of all."""
         return self.runs[0].header
 
     @cached_property
     def effects(self) -> pl.DataFrame:
-        """Its rows of the table of results, one a night, case and treatment."""
+        """The side's rows of the table of results, one per night, case and treatment."""
         return results_table(self.runs).filter(role="effect")
 
     def nights(self) -> Nights:
@@ -110,11 +112,11 @@ def pair_up(reference: Sequence[RunData], current: Sequence[RunData]) -> tuple[S
                     f"{', '.join(run.header.run for run in runs)}: the runs of one side must"
                     f" have the same {name}, not {' and '.join(values)}"
                 )
-    one, other = (
+    reference_side, current_side = (
         Side(tuple(sorted(runs, key=lambda run: run.header.started_s)))
         for runs in (reference, current)
     )
-    return one, other
+    return reference_side, current_side
 
 
 # Facts of how runs were made, as label -> text; several values are joined with ` | `.
@@ -129,14 +131,16 @@ class Difference:
     this: str
 
 
-#: Of a fact that no node reports, and of what one side does not have.
-UNKNOWN, _ABSENT = "unknown", "absent"
+#: Text for a fact that no node reports.
+UNKNOWN = "unknown"
+#: Text for a fact that one side does not have.
+_ABSENT = "absent"
 
 
 def node_facts(side: Side) -> dict[str, str]:
     """Facts of the nodes that change what a run measures (`analysis.samples.provenance`).
 
-    And those of their memory that the machine's file states; the others are left out.
+    The facts of memory that the machine's file states are among them.
     """
     hosts = all_hosts(record for run in side.runs for record in run.provenance.values())
     named = {name: _joined(texts) or UNKNOWN for name, texts in reported_facts(hosts).items()}
@@ -144,8 +148,8 @@ def node_facts(side: Side) -> dict[str, str]:
     stated = (
         {key: value for key, value in memory.items() if value is not None} for memory in memories
     )
-    of_memory = grouped(fact for memory in stated for fact in facts(memory))
-    return named | {f"memory: {name}": _joined(texts) for name, texts in of_memory.items()}
+    texts_by_name = grouped(fact for memory in stated for fact in facts(memory))
+    return named | {f"memory: {name}": _joined(texts) for name, texts in texts_by_name.items()}
 
 
 def _site(run: RunData) -> dict[str, Any]:
@@ -153,15 +157,15 @@ def _site(run: RunData) -> dict[str, Any]:
 
 
 def _without_memory(run: RunData) -> dict[str, Any]:
-    """The machine's file without what `node_facts` has."""
+    """The facts of the machine's file without those of memory, which `node_facts` has."""
     site = {name: value for name, value in _site(run).items() if name != "memory"}
     return {"site": site} if site else {}
 
 
 def other_facts(side: Side) -> dict[str, str]:
-    """What asked for and made its runs, the machine's facts, and what they measured.
+    """Return facts of how its runs were requested and made, of the machine, and their units.
 
-    What only one side has, or has in another unit, is not compared: so it is listed.
+    Units are listed since what only one side has, or has in another unit, is not compared.
     """
     texts: list[tuple[str, str]] = []
     for run in side.runs:
@@ -181,7 +185,7 @@ def _joined(values: Iterable[str]) -> str:
 
 
 def differences(reference: Mapping[str, str], current: Mapping[str, str]) -> list[Difference]:
-    """What differs between the facts of two sides, or has one side alone."""
+    """Return the facts that differ between two sides, or that only one side has."""
     rows = (
         Difference(name, reference.get(name, _ABSENT), current.get(name, _ABSENT))
         for name in dict.fromkeys([*reference, *current])
@@ -189,7 +193,7 @@ def differences(reference: Mapping[str, str], current: Mapping[str, str]) -> lis
     return [row for row in rows if row.reference != row.this]
 
 
-# What differs between two sides.
+# Differences between two sides.
 
 
 Change = Literal[
@@ -209,22 +213,22 @@ CHANGES: dict[Change, str] = {
 }
 #: Adjusted p value up to which a change is named.
 LEVEL = 0.05
-#: Intervals that are wider by this because nights may correlate: what narrows them is said.
+#: If correlation may widen intervals by this factor, the summary says what makes them narrower.
 _WIDE = 1.5
-#: Fewest nights of each side for that.
+#: Fewest nights of each side with which a change can be named.
 _FEWEST_NIGHTS = 2
 
 
 def nights_needed(rows: int) -> int:
-    """Fewest nights of both sides together with which a change can be named, of so many rows.
+    """Fewest nights of both sides together with which a change can be named in one of `rows` rows.
 
-    Nights may fall on one of two levels. All of one side fall on one and all of the other side on
-    the other with a chance of 2 / 2^nights a row, however far the levels are apart.
+    Each night may be at one of two levels. By chance, all nights of one side are at one level and
+    all of the other side at the other in 2 / 2^nights of rows, however far apart the levels are.
     """
     return math.ceil(1 + math.log2(max(rows, 1) / LEVEL))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """One quantity, this side against the reference."""
 
@@ -233,7 +237,7 @@ class Comparison:
     arm: str
     #: The slowdown, or a figure of merit.
     metric: Metric
-    #: Of the figure of merit.
+    #: Unit of the figure of merit.
     unit: str
     #: Both sides: one value per night, and with several nights their geometric mean with its
     #: interval, with one its own. A figure of merit in its unit; None of a side without nights.
@@ -241,8 +245,8 @@ class Comparison:
     reference_nights: list[float]
     this: Estimate | None
     this_nights: list[float]
-    #: Ratio of slowdowns or of times for the same work; above 1 is worse. None if the application
-    #: was set otherwise on one side: then the work is not the same.
+    #: Ratio of slowdowns or of times for the same work; above 1 is worse. None if the row is not
+    #: comparable.
     ratio: Estimate | None
     #: Interval / interval if nights were independent; None with one night a side.
     widened: float | None
@@ -251,27 +255,30 @@ class Comparison:
     p_adjusted: float | None
     #: Least relative change that would have been named, given the spread between nights.
     least_named: float | None
-    #: At most that of as many nights in turn of either side; None if not judged, or if they are.
+    #: Upper limit of that change for as many nights that alternate between the sides; None if not
+    #: judged, or if the nights do alternate.
     least_named_in_turn: float | None
-    #: What may be said of it.
+    #: The verdict on the row.
     verdict: Change
 
     @property
     def text(self) -> str:
-        """The verdict in words; for two nights, by how much they differ."""
+        """The verdict in words; for two nights, by how much they differ, if that is shown."""
         if self.verdict != "too few nights" or self.ratio is None or self.widened is not None:
             return self.verdict
         changed = change(self.ratio.value)
+        if self.ratio.low <= 1 <= self.ratio.high:
+            return f"two nights: no difference shown ({changed})"
         if changed.endswith("%"):
             return f"two nights differ by {changed}"
         return f"two nights: {changed} {'as large' if self.metric == 'slowdown' else 'as long'}"
 
 
 def correlation(old: Nights, new: Nights, *past: Sequence[Sequence[float]]) -> NightCorrelation:
-    """How much neighbouring nights correlate.
+    """Return how much neighbouring nights correlate.
 
-    The most that the `past` of any side shows, a series a quantity, if each has nights enough; else
-    from all quantities of both sides.
+    `past`: for each machine and campaign, a series of earlier nights per quantity. If each past has
+    enough nights, the one with the largest correlation decides, else the nights of both sides.
     """
     known = list(map(correlation_of_history, past))
     if known and all(known):
@@ -282,27 +289,42 @@ def correlation(old: Nights, new: Nights, *past: Sequence[Sequence[float]]) -> N
 
 
 def _past(history: pl.DataFrame | None, sides: Iterable[Side]) -> list[list[list[float]]]:
-    """The values of each quantity on the machines of the sides, without the nights to be judged."""
+    """The values of each quantity on the machines of the sides, without the current nights."""
     if history is None:
         return []
-    *_, last = sides = tuple(sides)
-    judged = [run.header.run for run in last.runs]
-    of_each = {(side.header.machine, side.header.campaign) for side in sides}
+    sides = tuple(sides)
+    current = sides[-1]
+    judged = [run.header.run for run in current.runs]
+    campaigns = {(side.header.machine, side.header.campaign) for side in sides}
     nights = history.filter(~pl.col("run").is_in(judged), pl.col("quantity") != "writer_rate")
     past = []
-    for machine, campaign in sorted(of_each):
+    for machine, campaign in sorted(campaigns):
         rows = nights.filter(machine=machine, campaign=campaign).sort("started_s")
         past.append(rows.group_by("case", "arm", "quantity").agg("value")["value"].to_list())
     return past
 
 
+def _unmatched(nights: Nights, others: Nights) -> list[str]:
+    """Names of cases and treatments of `nights` that `others` lack, or have in another unit."""
+    measured = {(quantity.case, quantity.arm) for quantity in others}
+    names = {
+        quantity: quantity.case if quantity.arm == "on" else f"{quantity.case} {quantity.arm}"
+        for quantity in nights
+        if quantity.metric == "on" and quantity not in others
+    }
+    return [
+        f"{name} in {quantity.unit}" if (quantity.case, quantity.arm) in measured else name
+        for quantity, name in names.items()
+    ]
+
+
 def _in_turn(reference: Side, current: Side) -> int:
-    """Nights of either side if they alternate, else 0."""
+    """Number of nights of each side if the nights alternate, else 0."""
     runs = [
         (run.header.started_s, side) for side in (0, 1) for run in (reference, current)[side].runs
     ]
     order = [side for _, side in sorted(runs)]
-    alternate = all(one != other for one, other in pairwise(order))
+    alternate = all(earlier != later for earlier, later in pairwise(order))
     return len(current.runs) if alternate and len(reference.runs) == len(current.runs) else 0
 
 
@@ -318,45 +340,54 @@ def compare(
     *,
     in_turn: int = 0,
 ) -> list[Comparison]:
-    """Every quantity of both sides, `new` against `old`, the reference.
+    """Return a row for each quantity of both sides, `new` against `old`, the reference.
 
-    Rows of `mismatches` are not judged; of one of writes, the baseline is, which has none.
-    `in_turn`: nights of either side if they alternate.
+    Rows of `mismatches` are not judged, except baselines if only the writes differ. `in_turn`:
+    number of nights of each side if the nights alternate, else 0.
     """
     common = {quantity: (old[quantity], new[quantity]) for quantity in new if quantity in old}
-    apart = {
-        quantity: _apart(quantity, *sides, correlated.at_most, in_turn)
+    night_differences = {
+        quantity: _night_difference(quantity, *sides, correlated.at_most, in_turn)
         for quantity, sides in common.items()
     }
-    differing = {(mismatch.case, mismatch.arm) for mismatch in mismatches}
-    unlike = {quantity for quantity in common if (quantity.case, None) in differing}
-    differ = unlike | {
-        quantity for quantity in common if quantity.metric != "off" and quantity[:2] in differing
+    mismatched_arms = {(mismatch.case, mismatch.arm) for mismatch in mismatches}
+    not_comparable = {
+        quantity
+        for quantity in common
+        if (quantity.case, None) in mismatched_arms
+        or (quantity.metric != "off" and quantity[:2] in mismatched_arms)
     }
     enough = [
         quantity
         for quantity in common
-        if min(map(len, common[quantity])) >= _FEWEST_NIGHTS and quantity not in differ
+        if min(map(len, common[quantity])) >= _FEWEST_NIGHTS and quantity not in not_comparable
     ]
     needed = nights_needed(len(enough))
     judged = {
         quantity: difference
         for quantity in enough
-        if sum(map(len, common[quantity])) >= needed and (difference := apart[quantity])
+        if sum(map(len, common[quantity])) >= needed and (difference := night_differences[quantity])
     }
     adjusted = dict(
         zip(judged, holm([difference.p for difference in judged.values()]), strict=True)
     )
     rows = []
     for quantity, (reference, current) in common.items():
-        difference, p = apart[quantity], adjusted.get(quantity)
-        ratio = difference.ratio if difference else _of_two(quantity, reference, current)
-        verdict = _verdict(ratio, p, comparable=quantity not in differ)
+        difference, p = night_differences[quantity], adjusted.get(quantity)
+        ratio = (
+            difference.ratio if difference else _ratio_of_two_nights(quantity, reference, current)
+        )
+        verdict = _verdict(ratio, p, comparable=quantity not in not_comparable)
         row = Comparison(
-            *(quantity.case, quantity.arm, quantity.metric, quantity.unit),
-            *(_mean(reference, correlated), _values(reference)),
-            *(_mean(current, correlated), _values(current)),
-            ratio=None if quantity in unlike else ratio,
+            case=quantity.case,
+            arm=quantity.arm,
+            metric=quantity.metric,
+            unit=quantity.unit,
+            reference=_mean(reference, correlated),
+            reference_nights=_values(reference),
+            this=_mean(current, correlated),
+            this_nights=_values(current),
+            ratio=None if quantity in not_comparable else ratio,
             widened=difference.widened if difference else None,
             p=judged[quantity].p if quantity in judged else None,
             p_adjusted=p,
@@ -371,10 +402,10 @@ def compare(
 
 
 def _verdict(ratio: Estimate | None, p_adjusted: float | None, *, comparable: bool) -> Change:
-    if ratio is None:
-        return "too few pairs"
     if not comparable:
         return "not comparable"
+    if ratio is None:
+        return "too few pairs"
     if p_adjusted is None:
         return "too few nights"
     if p_adjusted > LEVEL:
@@ -382,54 +413,65 @@ def _verdict(ratio: Estimate | None, p_adjusted: float | None, *, comparable: bo
     return "worse" if ratio.value > 1 else "better"
 
 
-_Side = Sequence[Estimate]
+#: The estimates of one quantity on one side, one per night.
+_Nights = Sequence[Estimate]
 
 
-def _in_times(quantity: Quantity, old: _Side, new: _Side) -> tuple[_Side, _Side]:
-    """Numerator and denominator of the ratio of times, which of rates is the other way round."""
+def _in_times(quantity: Quantity, old: _Nights, new: _Nights) -> tuple[_Nights, _Nights]:
+    """Return numerator and denominator of the ratio of times; rates are their inverse."""
     rate = quantity.metric != "slowdown" and quantity.better == "higher"
     return (old, new) if rate else (new, old)
 
 
-def _apart(
-    quantity: Quantity, old: _Side, new: _Side, correlation: float, in_turn: int
+def _night_difference(
+    quantity: Quantity, old: _Nights, new: _Nights, correlation: float, in_turn: int
 ) -> NightsDifference | None:
-    above, below = map(_values, _in_times(quantity, old, new))
+    numerator, denominator = map(_values, _in_times(quantity, old, new))
     if len(old) == len(new) == in_turn:
-        return ratio_of_alternating(above, below)
-    return ratio_of_nights(above, below, correlation=correlation)
+        return ratio_of_alternating(numerator, denominator)
+    return ratio_of_nights(numerator, denominator, correlation=correlation)
 
 
-def _of_two(quantity: Quantity, old: _Side, new: _Side) -> Estimate | None:
+def _ratio_of_two_nights(quantity: Quantity, old: _Nights, new: _Nights) -> Estimate | None:
     """The ratio of two nights, from their own intervals."""
-    above, below = _in_times(quantity, old, new)
-    return ratio_of_two(above[0], below[0]) if above and below else None
+    numerator, denominator = _in_times(quantity, old, new)
+    return ratio_of_two(numerator[0], denominator[0]) if numerator and denominator else None
 
 
-def _mean(nights: _Side, correlated: NightCorrelation) -> Estimate | None:
+def _mean(nights: _Nights, correlated: NightCorrelation) -> Estimate | None:
     return mean_of_nights(_values(nights), correlated.at_most) or next(iter(nights), None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Compared:
-    """All that is said of two sides."""
+    """The comparison of two sides."""
 
     reference: Side
     this: Side
     #: Facts of the nodes that change what a run measures, whether or not they differ.
     nodes: list[Difference]
-    #: What makes rows not comparable.
+    #: Mismatches that make rows not comparable.
     mismatches: list[Mismatch]
-    #: Of neighbouring nights; and nights of either side if they alternate, else 0.
+    #: Correlation of neighbouring nights.
     correlation: NightCorrelation
+    #: Number of nights of each side if the nights alternate, else 0.
     in_turn: int
     rows: list[Comparison]
+    #: Cases and treatments that only the reference has, and that only this side has.
+    unmatched: tuple[list[str], list[str]]
     #: All other facts that differ.
     others: list[Difference]
 
     @property
     def first(self) -> list[str]:
-        """What differs and must be known before any figure: machine, campaign, what is measured."""
+        """Return the first lines of the page: unfinished runs, and what differs.
+
+        Named are machine, campaign, settings and writes that differ, and what only one side has.
+        """
+        runs = (*self.reference.runs, *self.this.runs)
+        unfinished = [
+            f"{run.header.run}: unfinished" for run in runs if run.header.finished_s is None
+        ]
         sides = (self.reference.header, self.this.header)
         named = {
             name: [getattr(header, name) for header in sides] for name in ("machine", "campaign")
@@ -439,7 +481,13 @@ class Compared:
             for name, values in named.items()
             if values[0] != values[1]
         ]
-        return [*lines, *(mismatch.sentence for mismatch in self.mismatches)]
+        lines += [mismatch.sentence for mismatch in self.mismatches]
+        of_sides = zip(("the reference", "this side"), self.unmatched, strict=True)
+        return [
+            *unfinished,
+            *lines,
+            *(f"only {side} measured: {', '.join(names)}" for side, names in of_sides if names),
+        ]
 
     @property
     def differing(self) -> list[Difference]:
@@ -453,7 +501,7 @@ class Compared:
 
     @property
     def untrusted(self) -> list[Integrity]:
-        """What is wrong with the runs that have integrity faults."""
+        """Return what is wrong with the runs that have integrity faults."""
         runs = (*self.reference.runs, *self.this.runs)
         return [run.integrity for run in runs if run.integrity.count]
 
@@ -470,7 +518,7 @@ class Compared:
 
     @property
     def too_few_nights(self) -> str:
-        """How many nights it takes to name a change; empty if there are enough for a row."""
+        """Return how many nights it takes to name a change; empty if there are enough for a row."""
         few = sum(row.verdict == "too few nights" for row in self.rows)
         if not few or any(row.p_adjusted is not None for row in self.rows):
             return ""
@@ -481,15 +529,15 @@ class Compared:
 
     @property
     def summary(self) -> str:
-        """What the nights allow, and how much neighbours correlate."""
+        """Return what the nights allow, and how much neighbours correlate."""
         if not self.rows:
             return "No case in common."
-        if all(row.verdict == "not comparable" for row in self.rows):
-            return "No figure is comparable."
+        if all(row.verdict in ("not comparable", "too few pairs") for row in self.rows):
+            return "No row is comparable."
         return f"{self.too_few_nights or self._changed()}{self._correlated()}"
 
     def _changed(self) -> str:
-        """How many rows changed, and by how much they had to."""
+        """Return how many rows changed, and by how much they had to."""
         rows = [row for row in self.rows if row.p_adjusted is not None]
         named = [row for row in rows if row.verdict in ("worse", "better")]
         text = f"{len(named)} of {len(rows)} rows changed by more than nights differ"
@@ -501,7 +549,7 @@ class Compared:
         return f"{text}."
 
     def _correlated(self) -> str:
-        """How much nights correlate, and what that does to intervals; empty without these."""
+        """Return how much nights correlate and what that does to intervals; empty without these."""
         widened = sorted(row.widened for row in self.rows if row.widened is not None)
         if not widened:
             return ""
@@ -510,23 +558,22 @@ class Compared:
         worst = ", the most that is considered" if self.correlation.is_worst else ""
         if self.in_turn:
             return " Nights alternate: each is compared with its neighbour, whatever they share."
-        if known := self.correlation.of_history:
+        if known := self.correlation.history_nights:
             worst = f", as {known} nights of the machine show"
         wide = " to ".join(dict.fromkeys(f"{factor:.1f}" for factor in (widened[0], widened[-1])))
         return (
             f" Neighbouring nights{correlate} may correlate by {at_most}{worst}: intervals are"
-            f" {wide} times as wide as of independent nights.{self._offered(widened[-1])}"
+            f" {wide} times as wide as of independent nights.{self._how_to_narrow(widened[-1])}"
         )
 
-    def _offered(self, widened: float) -> str:
-        """What would make intervals narrower, and its price."""
+    def _how_to_narrow(self, widened: float) -> str:
+        """Return what would make intervals narrower, and its price."""
         if widened < _WIDE:
             return ""
-        history = (
-            f" {FEWEST_OF_HISTORY} other nights of this campaign may show that they correlate less."
-        )
-        if self.correlation.of_history:
-            history = ""
+        known, history = self.correlation.history_nights, ""
+        if known < MOST_OF_HISTORY:
+            more = f"More than these {known}" if known else str(FEWEST_OF_HISTORY)
+            history = f" {more} other nights of this campaign may show that they correlate less."
         named = [
             row.least_named_in_turn for row in self.rows if row.least_named_in_turn is not None
         ]
@@ -534,9 +581,9 @@ class Compared:
             return history
         nights = (len(self.reference.runs) + len(self.this.runs)) // 2
         return (
-            f"{history} With as many nights in turn, {nights} of either side, a row has to"
-            f" change by no more than {change(1 + min(named))} to {change(1 + max(named))};"
-            " every second night is then of the reference."
+            f"{history} If as many nights alternated between the sides, {nights} of each, a change"
+            f" of at most {change(1 + min(named))} to {change(1 + max(named))} would be named; the"
+            " price: every second night is one of the reference."
         )
 
     def document(self) -> dict[str, Any]:
@@ -553,6 +600,7 @@ class Compared:
             },
             "nodes": [asdict(fact) for fact in self.nodes],
             "mismatches": [asdict(mismatch) for mismatch in self.mismatches],
+            "unmatched": dict(zip(sides, self.unmatched, strict=True)),
             "night_correlation": asdict(self.correlation),
             "comparisons": list(map(flat, self.rows)),
             "differences": [asdict(fact) for fact in self.others],
@@ -565,7 +613,7 @@ class Compared:
 def compare_sides(
     reference: Sequence[RunData], current: Sequence[RunData], history: pl.DataFrame | None = None
 ) -> Compared:
-    """Compares the runs of two sides. Raises InputError if they are not two sides of nights.
+    """Compare the runs of two sides. Raises InputError if a side is mixed or has a run twice.
 
     `history`: nights of their machines (`analysis.history.nights.nights_of`).
     """
@@ -578,7 +626,8 @@ def compare_sides(
     old_nodes, new_nodes = map(node_facts, sides)
     mismatches = [*settings, *writes]
     return Compared(
-        *sides,
+        reference=sides[0],
+        this=sides[1],
         nodes=[
             Difference(name, old_nodes.get(name, UNKNOWN), new_nodes.get(name, UNKNOWN))
             for name in dict.fromkeys([*FACTS, *old_nodes, *new_nodes])
@@ -587,5 +636,6 @@ def compare_sides(
         correlation=correlated,
         in_turn=in_turn,
         rows=compare(old, new, mismatches, correlated, in_turn=in_turn),
+        unmatched=(_unmatched(old, new), _unmatched(new, old)),
         others=differences(*map(other_facts, sides)),
     )

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
-from analysis.contention.fit import fit
+from analysis.contention.fit import fit_model
 from analysis.contention.parameters import Model, Parameters, placements, predict
 from analysis.contention.sweep import Point, Sweep
 from records.errors import InputError
@@ -42,7 +42,7 @@ _CONFIDENCE = 0.95
 _FARTHEST = 10.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Errors:
     """One row of Table 2, percent; None if nothing was measured."""
 
@@ -68,7 +68,7 @@ class PlacementErrors:
 
     comp_node: int
     comm_node: int
-    #: Whether the model was fitted to it.
+    #: True if the model was fitted to it.
     sample: bool
     comm_percent: float | None
     comp_percent: float | None
@@ -99,7 +99,7 @@ def deviations(model: Model, sweep: Sweep, points: Sequence[Point]) -> Deviation
                 _ratio(getattr(p, f"{rate}_b_s"), getattr(rates, f"{rate}_b_s")[p.n - 1])
                 for rate in RATES
             ]
-            rows.append((*p.placement, sweep.is_sample(p.placement), *ratios))
+            rows.append((*p.placement, sweep.is_calibrated(p.placement), *ratios))
     return pl.DataFrame(rows, schema=_TYPES, orient="row")
 
 
@@ -124,7 +124,7 @@ def by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
     for comp, comm in sweep.placements():
         here = off.filter(comp_node=comp, comm_node=comm)
         sides = _percent(here["comm_par"]), _percent(here["comp_par"])
-        rows.append(PlacementErrors(comp, comm, sweep.is_sample((comp, comm)), *sides))
+        rows.append(PlacementErrors(comp, comm, sweep.is_calibrated((comp, comm)), *sides))
     return rows
 
 
@@ -147,7 +147,7 @@ def _percent(ratios: pl.Series) -> float | None:
     return 100 * mean if isinstance(mean, float) else None
 
 
-# What a fit had not seen.
+# Placements and cores that a fit had not seen.
 
 
 def without_cores(fitter: Fitter, sweep: Sweep, folds: int = FOLDS) -> Deviations:
@@ -157,7 +157,7 @@ def without_cores(fitter: Fitter, sweep: Sweep, folds: int = FOLDS) -> Deviation
     a fit without it. With at least as many folds as inner numbers, this is leave-one-out. The first
     and the last number are in every fit, because the model does not extrapolate.
     """
-    samples = [p for p in sweep.points if sweep.is_sample(p.placement)]
+    samples = [p for p in sweep.points if sweep.is_calibrated(p.placement)]
     inner = sorted({p.n for p in samples})[1:-1]
     parts = [pl.DataFrame(schema=_TYPES)]
     for fold in range(min(folds, len(inner))):
@@ -174,7 +174,7 @@ def without_placements(fitter: Fitter, sweep: Sweep) -> Deviations:
     """
     parts = [pl.DataFrame(schema=_TYPES)]
     for placement in sweep.placements():
-        if not sweep.is_sample(placement):
+        if not sweep.is_calibrated(placement):
             model = fitter(
                 replace(sweep, points=[p for p in sweep.points if p.placement != placement])
             )
@@ -193,8 +193,8 @@ class Calibration:
 
 def calibrated(sweep: Sweep) -> Calibration:
     """The model of a sweep, whose notes say if it is none. Raises InputError as `fit.fit`."""
-    model = fit(sweep)
-    cores, placed = without_cores(fit, sweep), without_placements(fit, sweep)
+    model = fit_model(sweep)
+    cores, placed = without_cores(fit_model, sweep), without_placements(fit_model, sweep)
     notes = [*model.notes, *misfits(pl.concat([cores, placed]))]
     return Calibration(replace(model, notes=notes), cores, placed)
 

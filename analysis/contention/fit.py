@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from analysis.contention.parameters import UNKNOWN, Model, Parameters, alone, or_nan, shared
+from analysis.contention.parameters import UNKNOWN, Model, Parameters, alone, or_nan, rates_together
 from analysis.contention.sweep import Array, Curves, Point, Sweep, curves
 from records.errors import InputError
 
@@ -57,7 +57,7 @@ CONTINUOUS = (
 ALONE = ("b_comp_seq_b_s", "b_comm_seq_b_s", "t_seq_max_b_s")
 
 
-def fit(sweep: Sweep) -> Model:
+def fit_model(sweep: Sweep) -> Model:
     """The model of a sweep: local from node 0, remote from the first node of another socket.
 
     Where no communications were measured, it predicts computations alone. Raises InputError if
@@ -96,7 +96,7 @@ def fit(sweep: Sweep) -> Model:
 
 
 def _fits(points: list[Point]) -> bool:
-    """Whether a point has both sides, or communications were measured nowhere at all."""
+    """Return whether a point has both sides, or communications were measured nowhere at all."""
     if any(None not in (p.comp_par_b_s, p.comm_par_b_s) for p in points):
         return True
     silent = all(p.comm_par_b_s is None and p.comm_alone_b_s is None for p in points)
@@ -134,15 +134,15 @@ def _criterion(p: Parameters, c: Curves, scale: float) -> float:
     measurements = int(np.isfinite(c.rates).sum())
     # Both maxima at the same number of cores are one break.
     breaks = {p.n_par_max, p.n_seq_max} - {None}
-    size = len(_determined(p, c.last)) + len(breaks)
+    size = len(_determined(p, c.most_cores)) + len(breaks)
     return 2 * _loss(residuals(p, c), scale) + size * min(math.log(measurements), PRICE)
 
 
 def residuals(p: Parameters, c: Curves) -> Array:
     """Relative differences of the model from all four curves; 0 for rates not measured."""
-    grid = np.arange(1, c.last + 1)
+    grid = np.arange(1, c.most_cores + 1)
     silent = np.full(grid.shape, p.b_comm_seq_b_s or 0.0)
-    predicted = (alone(p, grid), silent, *shared(p, grid))
+    predicted = (alone(p, grid), silent, *rates_together(p, grid))
     parts = [
         _deviation(rate[c.n - 1], measured)
         for rate, measured in zip(predicted, c.rates, strict=True)
@@ -170,7 +170,7 @@ def _losses(residual: Array, scale: float) -> Array:
 
 
 def _guesses(c: Curves) -> list[Parameters]:
-    """One without contention, and those of the pairs of maxima that explain the totals best."""
+    """A guess without contention, and those of the pairs of maxima that explain the totals best."""
     comp = c.comp_alone if np.isfinite(c.comp_alone).any() else c.comp_par
     b_comp, t_seq = _knee(c.n[np.isfinite(comp)], comp[np.isfinite(comp)])
     nominal = c.comm_alone[np.isfinite(c.comm_alone)]
@@ -333,11 +333,13 @@ def _determined(p: Parameters, last: int) -> list[str]:
 
 def _refined(p: Parameters, c: Curves, scale: float) -> Parameters:
     """Least squares of the continuous parameters with Cauchy's loss, numbers of cores fixed."""
-    names = _determined(p, c.last)
+    names = _determined(p, c.most_cores)
     start = np.array([float(getattr(p, name)) for name in names])
     slopes = np.array([name.startswith("delta_") for name in names])
     share = np.array([name == "alpha" for name in names])
-    unit = np.where(slopes, (p.t_par_max_b_s or 1.0) / c.last, np.where(share, 1.0, np.abs(start)))
+    unit = np.where(
+        slopes, (p.t_par_max_b_s or 1.0) / c.most_cores, np.where(share, 1.0, np.abs(start))
+    )
     unit = np.where(unit > 0, unit, 1.0)
 
     def build(x: Array) -> Parameters:
@@ -346,8 +348,8 @@ def _refined(p: Parameters, c: Curves, scale: float) -> Parameters:
 
     # A slope may lose a third of the capacity with one core. t_par_max is the largest total, so
     # delta_l cannot be negative; some published delta_r are.
-    upper = np.where(slopes, c.last / 3, np.where(share, 1.0, 3.0))
-    lower = np.array([-c.last / 3 if name == "delta_r_b_s" else 0.0 for name in names])
+    upper = np.where(slopes, c.most_cores / 3, np.where(share, 1.0, 3.0))
+    lower = np.array([-c.most_cores / 3 if name == "delta_r_b_s" else 0.0 for name in names])
     solved = least_squares(
         lambda x: residuals(build(x), c),
         np.clip(start / unit, lower, upper),
@@ -367,15 +369,19 @@ def _tied(p: Parameters) -> Parameters:
     return replace(p, t_par_max2_b_s=or_nan(p.t_par_max_b_s) - fallen)
 
 
-# What a sweep does not determine.
+# Parameters that a sweep does not determine.
 
 
 def _determined_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
     """Without the parameters that the sweep does not determine, and why."""
     # The capacity, and every parameter but the rates alone, which need it.
-    of_capacity = [*(name for name in CONTINUOUS if name not in ALONE), "n_par_max", "n_seq_max"]
+    capacity_parameters = [
+        *(name for name in CONTINUOUS if name not in ALONE),
+        "n_par_max",
+        "n_seq_max",
+    ]
     reason: dict[str, str] = {}
-    last = c.last
+    last = c.most_cores
     if p.t_seq_max_b_s is None:
         text = (
             "computations alone still scale: their maximum lies beyond the largest measured number"
@@ -394,10 +400,10 @@ def _determined_only(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, st
             reason["t_seq_max_b_s"] = text
     if p.b_comm_seq_b_s is None:
         text = "communications alone were not measured"
-        reason = dict.fromkeys((*of_capacity, "b_comm_seq_b_s"), text) | reason
+        reason = dict.fromkeys((*capacity_parameters, "b_comm_seq_b_s"), text) | reason
     elif p.t_par_max_b_s is None:
         text = f"no capacity up to {last} cores fits better than noise alone{_largest_losses(c)}"
-        reason = dict.fromkeys(of_capacity, text) | reason
+        reason = dict.fromkeys(capacity_parameters, text) | reason
     else:
         n_par, n_seq = p.n_par_max or last, p.n_seq_max
         if n_seq is None and n_par >= last:

@@ -1,4 +1,4 @@
-"""What people see of a model: its page, with figures, and the tables of `nimc model`."""
+"""The page of a model, with figures, and the tables of `nimc model`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from analysis.contention.parameters import (
     predict,
 )
 from analysis.contention.sweep import Point, Sweep, curves
+from analysis.display.document import Table
 from analysis.report.plots import drawing, light, render_page, themed_svg
 from records.groups import grouped
-from records.text import aligned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +84,9 @@ def grid_plot(
 def _placement(axes: Axes, p: Prediction, points: Sequence[Point]) -> None:
     c = curves(points)
     for side, colour, marker in (("comp", light(COMP), "s"), ("comm", light(COMM), "o")):
-        together, alone = (getattr(p, f"{side}_{how}_b_s") / _GB for how in ("par", "alone"))
+        together, alone = (
+            getattr(p, f"{side}_{condition}_b_s") / _GB for condition in ("par", "alone")
+        )
         axes.plot(p.n, together, color=colour, lw=1.6)
         axes.plot(p.n, alone, color=colour, lw=0.9, ls=":")
         _dots(axes, c.n, getattr(c, f"{side}_par"), colour, marker)
@@ -184,7 +186,7 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
     }
 
 
-def prediction_table(model: Model, p: Prediction) -> str:
+def prediction_parts(model: Model, p: Prediction) -> list[str | Table]:
     """One placement, one line per number of cores."""
     origin = "published" if model.published else "fitted"
     lines = [
@@ -195,7 +197,7 @@ def prediction_table(model: Model, p: Prediction) -> str:
     rates = (p.comp_par_b_s, p.comp_alone_b_s, p.comm_par_b_s, p.comm_alone_b_s)
     rows = [[str(n), *(_rate(rate[i]) for rate in rates)] for i, n in enumerate(p.n)]
     header = ["n", "comp together", "comp alone", "comm together", "comm alone"]
-    return "\n".join([*lines, aligned(header, rows)])
+    return [*lines, Table(header, rows)]
 
 
 def _rate(rate_b_s: float) -> str:
@@ -203,17 +205,16 @@ def _rate(rate_b_s: float) -> str:
     return "unknown" if rate is None else f"{rate:.1f}"
 
 
-def fit_table(model: Model) -> str:
+def fit_parts(model: Model) -> list[str | Table]:
     """The parameters, MB/s, and why some are unknown."""
     rows = [[name, local, remote] for name, local, remote, _ in parameter_rows(model)]
-    lines = [
-        *model.notes,
-        f"{model.name}, rates in MB/s (10^6 bytes per second)",
-        aligned(["", "local", "remote"], rows, left=(0,)),
+    unknown = [
+        f"{placement} {name}: {reason}"
+        for placement, reasons in model.unidentified.items()
+        for name, reason in reasons.items()
     ]
-    for placement, reasons in model.unidentified.items():
-        lines += [f"{placement} {name}: {reason}" for name, reason in reasons.items()]
-    return "\n".join(lines)
+    rates = f"{model.name}, rates in MB/s (10^6 bytes per second)"
+    return [*model.notes, rates, Table(["", "local", "remote"], rows, left=(0,)), *unknown]
 
 
 def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
@@ -238,26 +239,29 @@ def _cell(value: float | None, name: str) -> str:
     return str(value) if name.startswith("n_") else f"{value:.3f}"
 
 
-def errors_table(rows: dict[str, Errors], notes: list[str]) -> str:
+def errors_parts(rows: dict[str, Errors], notes: list[str]) -> list[str | Table]:
     """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements."""
     cells = [
         [name.replace("_", " "), *(_percent(getattr(errors, name)) for errors in rows.values())]
         for name in (field.name for field in fields(Errors))
     ]
-    table = aligned(["", *rows], cells, left=(0,))
-    return "\n".join([*notes, "mean absolute percentage error, %", table])
+    table = Table(["", *rows], cells, left=(0,))
+    return [*notes, "mean absolute percentage error, %", table]
 
 
-def placement_errors_table(rows: list[PlacementErrors]) -> str:
+def placement_errors_table(rows: list[PlacementErrors]) -> Table:
     """Errors on each placement, percent; `sample`: the model was fitted to it."""
-    table = [
+    cells = [
         [
-            *(str(row.comp_node), str(row.comm_node), "yes" if row.sample else "no"),
-            *(_percent(row.comm_percent), _percent(row.comp_percent)),
+            str(row.comp_node),
+            str(row.comm_node),
+            "yes" if row.sample else "no",
+            _percent(row.comm_percent),
+            _percent(row.comp_percent),
         ]
         for row in rows
     ]
-    return aligned(["comp node", "comm node", "sample", "comm", "comp"], table)
+    return Table(["comp node", "comm node", "sample", "comm", "comp"], cells)
 
 
 def _percent(value: float | None) -> str:

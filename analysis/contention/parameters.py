@@ -6,7 +6,7 @@ second. A parameter that a sweep does not determine is None; `predict` documents
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +29,7 @@ Rate = Annotated[float, Field(ge=0, le=MOST_B_S)]
 _Change = Annotated[float, Field(ge=-MOST_B_S, le=MOST_B_S)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Parameters:
     """The ten parameters of one placement: computations and communications on the same node."""
 
@@ -52,10 +52,10 @@ class Parameters:
 
 
 #: Nothing was measured.
-UNKNOWN = Parameters(*[None] * 10)
+UNKNOWN = Parameters(**dict.fromkeys((one.name for one in fields(Parameters)), None))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """A machine: its two calibrated placements and the topology that combines them."""
 
@@ -144,7 +144,7 @@ def together(p: Parameters, n: Cores, comm: Rates) -> Rates:
     return rates
 
 
-def shared(p: Parameters, n: Cores) -> tuple[Rates, Rates]:
+def rates_together(p: Parameters, n: Cores) -> tuple[Rates, Rates]:
     """Rates of computations and of communications that run together: equations 2 to 5.
 
     `n` must be 1, 2, ... without gaps, because equation 5 refers to the last number of cores whose
@@ -179,7 +179,7 @@ def _alpha(p: Parameters, n: Cores, fits: NDArray[np.bool_], comm_fitting: Rates
 # Both rates on any placement.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prediction:
     """One placement; every array has one value per number of cores in `n`."""
 
@@ -207,15 +207,15 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
     n = np.arange(1, model.cores + 1)
     same = comp_node == comm_node
     comp_side, comp_at = side(model, comp_node), model.calibration(comp_node)
-    of_socket = side(model, comm_node).b_comm_seq_b_s
-    comm_side = comp_side if same else replace(model.local, b_comm_seq_b_s=of_socket)
+    socket_rate_b_s = side(model, comm_node).b_comm_seq_b_s
+    comm_side = comp_side if same else replace(model.local, b_comm_seq_b_s=socket_rate_b_s)
     comm_at = comp_at if same else "local"
 
     def measured(rates: Rates, kind: str) -> Rates:
         """NaN beyond the numbers of cores measured for these parameters."""
         return np.where(n <= model.reach.get(kind, model.cores), rates, np.nan)
 
-    comp, comm = shared(comm_side, n)
+    comp, comm = rates_together(comm_side, n)
     comp_alone = alone(comp_side, n)
     return Prediction(
         comp_node=comp_node,
@@ -224,7 +224,7 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
         comp_par_b_s=measured(comp if same else comp_alone, comp_at),
         comm_par_b_s=measured(comm, comm_at),
         comp_alone_b_s=measured(comp_alone, comp_at),
-        comm_alone_b_s=np.full(n.shape, or_nan(of_socket)),
+        comm_alone_b_s=np.full(n.shape, or_nan(socket_rate_b_s)),
     )
 
 

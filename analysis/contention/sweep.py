@@ -1,7 +1,7 @@
 """Sweeps: measured rates over the number of computing cores, from files and from runs.
 
 A file is JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, `notes`, and `points`,
-each with the fields of `Point`; null or a missing field is a rate that was not measured.
+each with the fields of `Point`. A rate that was not measured is null or left out.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from records.errors import InputError
 from records.json_limits import read_json, validated
 from records.run import RunHeader, load_header
 
-_Whole = Annotated[int, Field(ge=1)]
-_Node = Annotated[int, Field(ge=0)]
+_Count = Annotated[int, Field(ge=1)]
+_NodeNumber = Annotated[int, Field(ge=0)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Point:
-    """One number of computing cores on one placement; rates in bytes per second."""
+    """The rates of one number of computing cores on one placement, in bytes per second."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    n: _Whole
-    comp_node: _Node
-    comm_node: _Node
-    #: Rate of all computing cores and of communications, each without the other.
+    n: _Count
+    comp_node: _NodeNumber
+    comm_node: _NodeNumber
+    #: Rate of all computing cores, and rate of communications, each running alone.
     comp_alone_b_s: Rate | None = None
     comm_alone_b_s: Rate | None = None
-    #: The same with both running.
+    #: The same two rates, both running at once.
     comp_par_b_s: Rate | None = None
     comm_par_b_s: Rate | None = None
 
     @property
     def placement(self) -> tuple[int, int]:
-        """The nodes of its computations and of its communications."""
+        """The NUMA nodes of the computations' data and of the communications' buffers."""
         return self.comp_node, self.comm_node
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sweep:
     """The points of one machine. Repeated measurements are repeated points."""
 
@@ -72,26 +72,26 @@ class Sweep:
 
     def points_at(self, comp_node: int, comm_node: int) -> list[Point]:
         """The points of one placement, by number of cores."""
-        return sorted(
-            (p for p in self.points if p.placement == (comp_node, comm_node)), key=lambda p: p.n
-        )
+        placement = comp_node, comm_node
+        points = [point for point in self.points if point.placement == placement]
+        return sorted(points, key=lambda point: point.n)
 
     def placements(self) -> list[tuple[int, int]]:
         """The placements that have points."""
-        return sorted({p.placement for p in self.points})
+        return sorted({point.placement for point in self.points})
 
-    def is_sample(self, placement: tuple[int, int]) -> bool:
-        """Whether a model is fitted to this placement."""
+    def is_calibrated(self, placement: tuple[int, int]) -> bool:
+        """Return whether a model is fitted to this placement."""
         return placement in ((0, 0), (self.numa_per_socket, self.numa_per_socket))
 
 
-class _File(BaseModel):
-    """A file of points; what it does not state is None."""
+class _SweepFile(BaseModel):
+    """A file of points; a field that it leaves out is None."""
 
     name: str | None = None
-    cores: _Whole | None = None
-    numa_per_socket: _Whole | None = None
-    numa_nodes: _Whole | None = None
+    cores: _Count | None = None
+    numa_per_socket: _Count | None = None
+    numa_nodes: _Count | None = None
     notes: list[str] = []
     points: Annotated[list[Point], Field(min_length=1)]
 
@@ -99,28 +99,32 @@ class _File(BaseModel):
 def load(path: Path) -> Sweep:
     """The sweep in a file.
 
-    By default the socket has as many cores as the largest n and one NUMA node, and the machine as
-    many nodes as the points name. Raises InputError with file and field.
+    By default, `name` is the file's, `cores` is the largest n, `numa_per_socket` is 1, and
+    `numa_nodes` is one more than the largest node of a point. Raises InputError with file and
+    field.
     """
     document = read_json(path)
     if not isinstance(document, dict) or document.get("schema") != 1:
         raise InputError(f"{path}: not a sweep; allowed: a mapping with schema 1")
-    file = validated(_File, document, path)
-    cores, nodes = max(p.n for p in file.points), 1 + max(max(p.placement) for p in file.points)
-    stated: dict[str, Any] = {"name": path.stem, "numa_per_socket": 1}
-    stated |= {"cores": cores, "numa_nodes": nodes}
-    stated |= {name: value for name, value in vars(file).items() if value}
-    sweep = Sweep(**stated)
-    for i, p in enumerate(sweep.points):
-        if p.n > sweep.cores:
+    file = validated(_SweepFile, document, path)
+    defaults: dict[str, Any] = {
+        "name": path.stem,
+        "cores": max(point.n for point in file.points),
+        "numa_per_socket": 1,
+        "numa_nodes": 1 + max(max(point.placement) for point in file.points),
+    }
+    stated = {name: value for name, value in vars(file).items() if value}
+    sweep = Sweep(**(defaults | stated))
+    for index, point in enumerate(sweep.points):
+        if point.n > sweep.cores:
             raise InputError(
-                f"{path}: points.{i}.n: {p.n} found; allowed: at most {sweep.cores}, the socket's"
-                " cores"
+                f"{path}: points.{index}.n: {point.n} found; allowed: at most {sweep.cores}, the"
+                " socket's cores"
             )
-        if max(p.placement) >= sweep.numa_nodes:
+        if max(point.placement) >= sweep.numa_nodes:
             raise InputError(
-                f"{path}: points.{i}: nodes {p.comp_node} and {p.comm_node} found; allowed: below"
-                f" {sweep.numa_nodes}, the machine's NUMA nodes"
+                f"{path}: points.{index}: nodes {point.comp_node} and {point.comm_node} found;"
+                f" allowed: below {sweep.numa_nodes}, the machine's NUMA nodes"
             )
     return sweep
 
@@ -133,7 +137,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Curves:
-    """One value per measured point, NaN if a rate was not measured; bytes per second."""
+    """The rates of each measured point in bytes per second; NaN if one was not measured."""
 
     n: NDArray[np.int64]
     comp_alone: Array
@@ -142,7 +146,7 @@ class Curves:
     comm_par: Array
 
     @property
-    def last(self) -> int:
+    def most_cores(self) -> int:
         """The largest measured number of cores."""
         return int(self.n.max())
 
@@ -154,67 +158,77 @@ class Curves:
 
 def curves(points: Sequence[Point]) -> Curves:
     """The points of one placement as arrays."""
-    rates = [(p.comp_alone_b_s, p.comm_alone_b_s, p.comp_par_b_s, p.comm_par_b_s) for p in points]
-    return Curves(np.array([p.n for p in points]), *np.array(rates, float).reshape(-1, 4).T)
+
+    def curve(rate: str) -> Array:
+        return np.array([getattr(point, f"{rate}_b_s") for point in points], float)
+
+    return Curves(
+        n=np.array([point.n for point in points]),
+        comp_alone=curve("comp_alone"),
+        comm_alone=curve("comm_alone"),
+        comp_par=curve("comp_par"),
+        comm_par=curve("comm_par"),
+    )
 
 
-# A sweep from a run's samples of membench: each run of a pair is one of its measurements.
-# Baselines: computations alone. Effects at full rate: both. The rate that the writers reached
-# before the application started: communications alone. All are medians over the samples that count.
-# The rate of communications is taken at the receiver if its device counts (section 4.1.1 of the
-# paper).
+# A sweep from a run's samples of membench. A baseline measures computations alone. An effect at
+# full rate measures both. The rate that the writers reached before the application started measures
+# communications alone. Each rate is the median over the samples that count. The rate of
+# communications is the receiver's count if its device counts (section 4.1.1 of the paper).
 
 #: The workload whose cores and kernel are known.
 WORKLOAD = "membench"
-#: Factors that a point has, and the rate, of which the full one is taken.
-_OF_POINTS = {"", "rate", "comm_node", "cores", "node", "share"}
+#: Factors whose levels tell points apart, and the rate, of which only the full one is used.
+_POINT_FACTORS = {"", "rate", "comm_node", "cores", "node", "share"}
 
 
 def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
     """The sweep of a run folder.
 
-    `comm_node` is the NUMA node of writers' buffers that no case bound; None if the machine has
-    only one, or all were bound. `kernel` is a level of the factor of that name, by default the
-    first; of other factors that change the load, such as `tool`, the first levels are taken. Raises
-    InputError if there is nothing to read, or the placement is unknown.
+    `comm_node` is the NUMA node of the writers' buffers in cases that did not bind them. It may be
+    None if the machine has one NUMA node, or if all cases bound them. `kernel` is a level of the
+    factor `kernel`; by default, the first level is used. Of other factors that change the load,
+    such as `tool`, the first level is used. Raises InputError if there is nothing to read, or if a
+    placement is unknown.
     """
     header = load_header(run)
     samples = read_run(run).frame.filter(pl.col("workload") == WORKLOAD)
-    rows = _rows(_of_kernel(samples, kernel, run))
+    rows = _measurements(_runs_of_kernel(samples, kernel, run))
     if rows.is_empty():
         raise InputError(f"{run}: no sample of {WORKLOAD} that counts")
-    numbers, sockets = _nodes_and_sockets(run, header, rows)
-    nodes = len(numbers)
+    node_numbers, socket_count = _nodes_and_sockets(run, header, rows)
+    node_count = len(node_numbers)
     if comm_node is not None:
         rows = rows.with_columns(pl.col("comm_node").fill_null(comm_node))
-    if nodes > 1 and rows["comm_node"].null_count():
+    if node_count > 1 and rows["comm_node"].null_count():
         raise InputError(
-            f"{run}: the machine has {nodes} NUMA nodes: name the one of the writers' buffers"
+            f"{run}: the machine has {node_count} NUMA nodes: name the one of the writers' buffers"
             " with --comm-node"
         )
-    if nodes > 1 and rows["comp_node"].null_count():
+    if node_count > 1 and rows["comp_node"].null_count():
         raise InputError(f"{run}: {WORKLOAD} ran without a NUMA node (set `node` in the campaign)")
-    placed = pl.col("comp_node", "comm_node")
-    rows = rows.with_columns(placed.fill_null(numbers[0]))
-    with_cores = rows.filter(pl.all_horizontal(placed.is_in(numbers)))
-    if with_cores.is_empty():
-        raise InputError(f"{run}: all cases use a NUMA node without cores; the model has none")
-    with_cores = with_cores.with_columns(placed.replace(numbers, range(nodes)))
-    notes = _notes(with_cores)
-    if with_cores.height < rows.height:
+    placement = pl.col("comp_node", "comm_node")
+    rows = rows.with_columns(placement.fill_null(node_numbers[0]))
+    modelled = rows.filter(pl.all_horizontal(placement.is_in(node_numbers)))
+    if modelled.is_empty():
+        raise InputError(
+            f"{run}: all cases use a NUMA node without cores; the model has no such nodes"
+        )
+    modelled = modelled.with_columns(placement.replace(node_numbers, range(node_count)))
+    notes = _notes(modelled)
+    if modelled.height < rows.height:
         left_out = "placements on NUMA nodes without cores are left out"
         notes.append(f"{left_out}: the model has no such nodes")
-    if numbers[-1] >= nodes:
-        pairs = (f"{number} is {index}" for index, number in enumerate(numbers))
-        notes.append(f"NUMA nodes are numbered without gaps here: {', '.join(pairs)}")
-    places = with_cores.partition_by(
-        "n", "comp_node", "comm_node", as_dict=True, maintain_order=True
-    )
-    for (n, comp, comm), group in places.items():
+    if node_numbers[-1] >= node_count:
+        renumbered = (f"{number} is {index}" for index, number in enumerate(node_numbers))
+        notes.append(f"NUMA nodes are numbered without gaps here: {', '.join(renumbered)}")
+    groups = modelled.partition_by("n", "comp_node", "comm_node", as_dict=True, maintain_order=True)
+    for (n, comp, comm), group in groups.items():
         if len(cases := group["case"].unique(maintain_order=True)) > 1:
             raise InputError(
-                f"{run}: {', '.join(cases)}: each measured {n} cores, data on node {numbers[comp]}"
-                f" and buffers on {numbers[comm]}; a model is fitted to one kind of load"
+                f"{run}: {', '.join(cases)}: each measured {n} cores, data on node"
+                f" {node_numbers[comp]} and buffers on {node_numbers[comm]}; a model is fitted to"
+                " one kind of load"
             )
     points = [
         Point(
@@ -226,38 +240,40 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
             comp_par_b_s=middle(group.filter(role="effect")["fom"]),
             comm_par_b_s=middle(group.filter(role="effect")["comm_par_b_s"]),
         )
-        for (n, comp, comm), group in places.items()
+        for (n, comp, comm), group in groups.items()
     ]
     return Sweep(
         name=header.machine,
-        cores=max(p.n for p in points),
-        numa_per_socket=max(1, nodes // sockets),
-        numa_nodes=nodes,
+        cores=max(point.n for point in points),
+        numa_per_socket=max(1, node_count // socket_count),
+        numa_nodes=node_count,
         points=points,
         notes=notes,
     )
 
 
-def _of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.DataFrame:
-    """The runs of one kernel, at the first levels of factors other than those of points."""
+def _runs_of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.DataFrame:
+    """The runs of one kernel, at the first level of each factor that is not in `_POINT_FACTORS`."""
     arms = samples.select(pl.col("arm", "factors").cast(pl.String)).unique(maintain_order=True)
     kernels = {arm: levels(text).get("kernel") for arm, text in arms.iter_rows()}
     if kernel is not None and kernel not in kernels.values():
-        words = ", ".join(sorted({str(name) for name in kernels.values() if name is not None}))
-        raise InputError(f"--kernel: {kernel} was not measured in {run}; allowed: {words or '-'}")
+        names = {str(name) for name in kernels.values() if name is not None}
+        measured = ", ".join(sorted(names)) or "-"
+        raise InputError(f"--kernel: {kernel} was not measured in {run}; allowed: {measured}")
 
-    def wanted(arm: str) -> bool:
-        others = parts_of(arm)[1].keys() - _OF_POINTS
+    def is_used(arm: str) -> bool:
+        others = parts_of(arm)[1].keys() - _POINT_FACTORS
         return not others if kernel is None else kernels[arm] == kernel and others <= {"kernel"}
 
-    return samples.filter(pl.col("arm").cast(pl.String).is_in([*filter(wanted, kernels)]))
+    return samples.filter(pl.col("arm").cast(pl.String).is_in([*filter(is_used, kernels)]))
 
 
-def _rows(samples: pl.DataFrame) -> pl.DataFrame:
+def _measurements(samples: pl.DataFrame) -> pl.DataFrame:
     """Baselines and effects that count, with columns `n`, `comp_node`, `comm_node` (null: none).
 
-    A baseline appears once for each node of the effects paired with it. `comm_alone_b_s` and
-    `comm_par_b_s` are the target device's counts if it counted both; else the writers' reports.
+    A baseline is repeated for each `comm_node` of the effects that are paired with it.
+    `comm_alone_b_s` and `comm_par_b_s` are the counts of the target's device if it counted both,
+    and else what the writers reported.
     """
     runs = judged(samples).filter(status="counts")
     effects = runs.filter(pl.col("role") == "effect", level("rate").fill_null("full") == "full")
@@ -282,9 +298,10 @@ def _rows(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tuple[list[int], int]:
-    """Numbers of the target's NUMA nodes with cores, and its sockets, as recorded by its agent.
+    """Return the numbers of the target's NUMA nodes that have cores, and its number of sockets.
 
-    Without such a record, those of the run; nodes with memory only belong to no socket.
+    The target's agent recorded them; without its record, those of the run's header are used. A
+    node that has memory only belongs to no socket.
     """
     first = rows.row(0, named=True)
     path = run / "provenance" / f"{first['provenance']}.json"
@@ -301,16 +318,16 @@ def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tupl
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:
-    """Caveats of the samples, their transport and the source of their rates, each once."""
+    """Each caveat of the samples, of their transport and of the source of their rates, once."""
     notes = [str(n) for n in rows["notes"].explode(empty_as_null=False).unique(maintain_order=True)]
-    on = rows.filter(role="effect")
-    if not on["counted"].all():
+    effects = rows.filter(role="effect")
+    if not effects["counted"].all():
         notes.append(
             "rates of communications are as reported by the origin: no device counted them all"
         )
-    if (on["direction"] == "read").any():
+    if (effects["direction"] == "read").any():
         notes.append(
-            "communications read the target's memory: its device sends and receives nothing"
+            "communications read the target's memory: its device sends data and receives none"
         )
     if (rows["streaming"] == 0).any():
         notes.append("computations' stores went through the caches, not around them")

@@ -1,4 +1,4 @@
-"""What a level of a factor costs, and how much it helps; both from pairs.
+"""The price and the gain of a level of a factor; both from pairs.
 
 A remedy is a level: a reserved core, a tool wrapped around the ranks. Its price is its cost
 without writes: the baseline at the level against the baseline at the first level. Its gain is its
@@ -20,7 +20,7 @@ import polars as pl
 
 from analysis.effects.result import Result
 from analysis.samples.pairs import counted, levels
-from analysis.statistics import looks
+from analysis.statistics import evidence
 from analysis.statistics.aligned_ranks import against_zero, slowdown
 from analysis.statistics.interval import Estimate, Interval
 from records.arms import in_order, name_of, parts_of
@@ -35,7 +35,7 @@ _PLACES = ("comm_node", "writer_rail")
 _LEVEL = 0.05
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Contrast:
     """A level of one factor against that factor's first level, all else equal."""
 
@@ -62,7 +62,7 @@ class Contrast:
     noise_floor: Interval | None
     #: Of the figures of merit.
     unit: str
-    #: Whether it is shown to differ from 1, over all prices of the run, or over all its gains.
+    #: True if it is shown to differ from 1, over all prices of the run, or over all its gains.
     shown: bool = False
 
 
@@ -86,24 +86,29 @@ def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]
     floors = {(row.case, row.baseline): row.noise_floor for row in results}
     estimates: list[tuple[Contrast, float]] = []
     for case in marked["case"].unique(maintain_order=True):
-        of_case = marked.lazy().filter(pl.col("case") == case)
-        treatments = _treatments(of_case)
+        case_samples = marked.lazy().filter(pl.col("case") == case)
+        treatments = _treatments(case_samples)
         if comparisons := list(_comparisons(treatments)):
-            runs = counted(of_case, "fom").pivot(
+            runs = counted(case_samples, "fom").pivot(
                 "arm", on_columns=[*treatments], index=["block", "pair"], values="fom"
             )
             estimates += [
                 _estimate(str(case), runs, floors, *comparison) for comparison in comparisons
             ]
-    of_kind = grouped((contrast.kind, [p]) for contrast, p in estimates)
-    held = {kind: iter(looks.shown(p, _LEVEL)) for kind, p in of_kind.items()}
-    return [replace(contrast, shown=bool(next(held[contrast.kind]))) for contrast, _ in estimates]
+    p_by_kind = grouped((contrast.kind, [p]) for contrast, p in estimates)
+    shown_by_kind = {kind: iter(evidence.levels_shown(p, _LEVEL)) for kind, p in p_by_kind.items()}
+    return [
+        replace(contrast, shown=bool(next(shown_by_kind[contrast.kind])))
+        for contrast, _ in estimates
+    ]
 
 
-def _treatments(of_case: pl.LazyFrame) -> dict[str, _Treatment]:
+def _treatments(case_samples: pl.LazyFrame) -> dict[str, _Treatment]:
     """Baselines and effects of one case, by name."""
     columns = ("arm", "baseline", "factors", "fom_unit", "fom_better")
-    kinds = of_case.filter(pl.col("role").is_in(["baseline", "effect"])).select(columns).unique()
+    kinds = (
+        case_samples.filter(pl.col("role").is_in(["baseline", "effect"])).select(columns).unique()
+    )
     by_name = {
         arm: _Treatment(arm, baseline, levels(factors), unit, better == "higher")
         for arm, baseline, factors, unit, better in kinds.collect().iter_rows()
@@ -112,10 +117,10 @@ def _treatments(of_case: pl.LazyFrame) -> dict[str, _Treatment]:
 
 
 def _comparisons(treatments: Mapping[str, _Treatment]) -> Iterator[_Comparison]:
-    """Every treatment that is not at the first level of a factor, which names leave out."""
+    """Every treatment at another level of a factor than the first, which its name then has."""
     baselines = [treatment for treatment in treatments.values() if treatment.baseline is None]
-    of_baselines = dict.fromkeys(name for baseline in baselines for name in baseline.factors)
-    factors = [name for name in (*of_baselines, *_PLACES) if name != _RATE]
+    baseline_factors = dict.fromkeys(name for baseline in baselines for name in baseline.factors)
+    factors = [name for name in (*baseline_factors, *_PLACES) if name != _RATE]
     for factor in factors:
         for treatment in treatments.values():
             arm, named = parts_of(treatment.name)
@@ -135,7 +140,7 @@ def _estimate(
     factor: str,
     other_levels: dict[str, Level],
 ) -> tuple[Contrast, float]:
-    """The contrast, and its p value alone of no difference, over its looks.
+    """The contrast, and its p value alone of no difference, over its interim analyses.
 
     `runs`: a row per pair, with the figure of merit of each treatment.
     """
@@ -162,4 +167,4 @@ def _estimate(
         else None,
         unit=treatment.unit,
     )
-    return contrast, looks.differs(times)
+    return contrast, evidence.differs(times)

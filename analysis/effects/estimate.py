@@ -16,7 +16,8 @@ import numpy as np
 import polars as pl
 
 from analysis.effects.result import PValues, Result, Verdict
-from analysis.effects.verdict import emulations, hypotheses, judge, shown
+from analysis.effects.statements import hypotheses, statements_shown
+from analysis.effects.verdict import emulations, verdict_of
 from analysis.samples.pairs import (
     after_writes,
     counted,
@@ -27,14 +28,14 @@ from analysis.samples.pairs import (
     log_times_between,
     pair_table,
 )
-from analysis.statistics import looks
+from analysis.statistics import evidence
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS, Values, next_allocation, slowdown
 from analysis.statistics.carry_over import CarryOver, allowing, carry_over
-from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, flat
+from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, ends, flat
 from analysis.statistics.location import hits
 from analysis.statistics.scatter import widening
 from records.arms import Role, arm_of, in_order, natural
-from records.notes import Note
+from records.notes import Note, beside_in_one
 from records.run import MARGIN, RunHeader
 from records.sample import Level
 from records.units import plural
@@ -42,7 +43,7 @@ from records.units import plural
 #: Columns of the runs of a treatment, and of the rejected ones, that its row needs.
 _OF_RUNS = ("case", "workload", "fom_unit", "fom_better", "notes", "direction", "transport")
 _OF_REJECTED = ("key", "outcome", pl.col("reason").fill_null(""))
-#: Verdicts of rows; those on effects come last, over all that is asked.
+#: Verdicts of rows; those on effects come last, over all that is requested.
 _VERDICTS: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Verdict.CONTROL}
 #: Share of the runs of an arm that are rejected above which a warning says so.
 _MANY_REJECTED = 0.2
@@ -50,10 +51,11 @@ _MANY_REJECTED = 0.2
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """What a campaign asks, how precisely, and below what an effect is none.
+    """The aim of a campaign: what it asks, how precisely, and below what an effect is none.
 
-    The one rule of when a case ends, at run time and in the report: at a look, from the floor on,
-    at which every effect has a verdict that more pairs need not change; or at the cap.
+    The one rule of when a case ends, at run time and in the report: at an interim analysis, from
+    the floor on, at which every effect has a verdict that more pairs need not change; or at the
+    cap.
     """
 
     pairs_floor: int = FEWEST
@@ -76,16 +78,16 @@ class StoppingRule:
         )
 
     def is_precise(self, row: Result) -> bool:
-        """Whether the interval of its slowdown is as narrow as requested."""
+        """Return whether the interval of its slowdown is as narrow as requested."""
         estimate, most = row.slowdown, self.precision
         return most is None or (estimate is not None and estimate.half_width <= most)
 
     def asks_of(self, pairs: int) -> bool:
-        """Whether verdicts decide if a case of so many pairs goes on: between floor and cap."""
+        """Return whether verdicts decide if a case of so many pairs goes on (floor to cap)."""
         return self.pairs_floor <= pairs and (self.pairs_cap is None or pairs < self.pairs_cap)
 
     def is_done(self, row: Result) -> bool:
-        """Whether no further pair is needed for `row`, between floor and cap."""
+        """Return whether no further pair is needed for `row`, between floor and cap."""
         return self.is_precise(row) and not row.verdict.needs_pairs
 
 
@@ -96,19 +98,19 @@ def results(samples: pl.DataFrame, requested: StoppingRule = StoppingRule()) -> 
 
 
 def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRule) -> list[Result]:
-    """As `results`, from `analysis.samples.pairs.judged` samples and their `pair_table`."""
+    """Return the same as `results`, from `pairs.judged` samples and their `pair_table`."""
     first_pairs = pair_table(first_attempts(marked))
     rows: list[Result] = []
     for case in sorted(marked["case"].unique(), key=natural):
         is_case = pl.col("case") == case
-        of_case, first = (frame.filter(is_case) for frame in (pairs, first_pairs))
+        case_pairs, first = (frame.filter(is_case) for frame in (pairs, first_pairs))
         # Not copied: of a million samples, few columns are used.
-        rows += _of_case(marked.lazy().filter(is_case), of_case, first, requested)
+        rows += _case_results(marked.lazy().filter(is_case), case_pairs, first, requested)
     return _judged(rows, marked, requested)
 
 
 def _judged(rows: list[Result], marked: pl.DataFrame, requested: StoppingRule) -> list[Result]:
-    """The rows with the verdicts on their effects, over all that was asked."""
+    """The rows with the verdicts on their effects, over all that was requested."""
     writers = marked.group_by("case", "arm").agg(
         pl.col("same_host").any(),
     )
@@ -118,14 +120,14 @@ def _judged(rows: list[Result], marked: pl.DataFrame, requested: StoppingRule) -
         (case, name) for case, name in requested.treatments if not arm_of(name).silent
     ]
     baselines = sum(arm_of(name).role == "floor" for _, name in requested.treatments)
-    of_all = hypotheses([*((row.case, row.arm) for row in effects), *effects_requested])
-    statements = iter(shown(effects, of_all, baselines))
+    tested_hypotheses = hypotheses([*((row.case, row.arm) for row in effects), *effects_requested])
+    statements = iter(statements_shown(effects, tested_hypotheses, baselines))
     judged_rows = []
     for row in rows:
         if row.role == "effect":
-            statement, of_writers = next(statements), facts[row.case, row.arm]
-            verdict = judge(row, statement, requested.pairs_floor, **of_writers)
-            row = _with_reasons(replace(row, verdict=verdict, family=len(of_all)))
+            statement, writer_facts = next(statements), facts[row.case, row.arm]
+            verdict = verdict_of(row, statement, requested.pairs_floor, **writer_facts)
+            row = _with_reasons(replace(row, verdict=verdict, family=len(tested_hypotheses)))
         judged_rows.append(row)
     return judged_rows
 
@@ -134,7 +136,7 @@ def _with_reasons(row: Result) -> Result:
     """The row with notes on why it is not decided although figures of its own say more."""
     effect, most = row.slowdown, 1 + row.margin
     if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
-        says = "is above the control"
+        effect, says = row.over_control, "against the control excludes 1"
     elif row.verdict is not Verdict.INCONCLUSIVE or effect is None:
         return row
     elif not effect.low <= 1 <= effect.high:
@@ -143,11 +145,12 @@ def _with_reasons(row: Result) -> Result:
         says = f"is within {row.margin * 100:.3g} %"
     else:
         return row
-    note = Note.ALONE(says=says, questions=plural(row.family, "question"))
+    questions = plural(row.family, "question")
+    note = Note.ALONE(interval=ends(effect), says=says, questions=questions)
     return replace(row, notes=[*row.notes, note])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Treatment:
     """A treatment of a case with its pairs, block by block, and what follows from them alone."""
 
@@ -162,7 +165,7 @@ class _Treatment:
     slowdown: Estimate | None
 
 
-def _of_case(
+def _case_results(
     samples: pl.LazyFrame, pairs: pl.DataFrame, first: pl.DataFrame, requested: StoppingRule
 ) -> list[Result]:
     """The rows of one case, from its samples, its pairs and those of first attempts."""
@@ -171,11 +174,25 @@ def _of_case(
     by_arm = {arm: (role, baseline, levels(str(factors))) for arm, role, baseline, factors in rows}
     treatments = []
     for arm in in_order(by_arm):
-        chosen, of_first = (frame.filter(pl.col("arm") == arm) for frame in (pairs, first))
+        chosen, first_attempts = (frame.filter(pl.col("arm") == arm) for frame in (pairs, first))
         chosen = chosen.sort("block", maintain_order=True)
         times = log_times(chosen)
-        treatments.append(_Treatment(arm, *by_arm[arm], chosen, of_first, times, slowdown(times)))
-    beside = {(other.baseline, str(other.role)): other for other in reversed(treatments)}
+        role, baseline, factors = by_arm[arm]
+        treatments.append(
+            _Treatment(
+                arm=arm,
+                role=role,
+                baseline=baseline,
+                factors=factors,
+                pairs=chosen,
+                first=first_attempts,
+                times=times,
+                slowdown=slowdown(times),
+            )
+        )
+    beside = {
+        (treatment.baseline, str(treatment.role)): treatment for treatment in reversed(treatments)
+    }
     figures = _figures(samples)
     return [_row(treatment, beside, figures, samples, requested) for treatment in treatments]
 
@@ -198,6 +215,8 @@ def _row(
     against = control.pairs if control and is_effect else pairs.clear()
     over_control = log_times_between(pairs, against)
     following = next_allocation(blocks) if treatment.slowdown else None
+    if following and treatment.slowdown:  # estimates of few allocations may agree by chance
+        following = following.containing(treatment.slowdown)
     carried = carry_over(treatment.times, after_writes(pairs)) if is_effect else None
     runs = samples.filter(pl.col("arm") == treatment.arm).select(_OF_RUNS).collect()
     either = pl.col("arm").is_in([treatment.arm, treatment.baseline])
@@ -231,7 +250,7 @@ def _row(
         over_control=slowdown(over_control),
         next=following,
         interval=following or Interval.from_estimate(treatment.slowdown),
-        mean=looks.mean_ratio(treatment.times),
+        mean=evidence.mean_ratio(treatment.times),
         hit=hits(treatment.times[:, 0], requested.margin),
         carry_over=carried.ratio if carried else None,
         p=_p_values(treatment, floor, over_control, carried, requested.margin)
@@ -256,16 +275,19 @@ def _p_values(
 ) -> PValues | None:
     if treatment.slowdown is None:
         return None
-    slower = looks.over_looks(treatment.times, looks.longer)
-    above = max(slower, looks.over_looks(over_control, looks.longer))
-    parts = allowing(carried, treatment.times, after_writes(treatment.pairs))
-    within = partial(looks.outside, margin=margin)
+    smallest, largest = allowing(carried, treatment.times, after_writes(treatment.pairs))
+    slower = evidence.over_interims(smallest, evidence.longer)
+    above = max(slower, evidence.over_interims(over_control, evidence.longer))
+    losses, outside = (
+        np.stack([smallest, largest], 1),
+        partial(evidence.outside_both, margin=margin),
+    )
     return PValues(
         slower=slower,
-        faster=max(looks.over_looks(part, looks.shorter_in_both) for part in parts),
-        within=max(looks.over_looks(part, within) for part in parts),
+        faster=evidence.over_interims(largest, evidence.shorter_in_both),
+        within=evidence.over_interims(losses, outside),
         above_control=above if len(over_control) else None,
-        unstable=looks.differs(floor.times if floor else treatment.times[:0]),
+        unstable=evidence.differs(floor.times if floor else treatment.times[:0]),
     )
 
 
@@ -276,17 +298,17 @@ def _figures(samples: pl.LazyFrame) -> dict[str, tuple[float | None, float | Non
     rejected was measured all the same.
     """
     fom = pl.col("fom")
-    of_arms = (
+    medians = (
         counted(samples, "fom").group_by("arm").agg(fom.median(), spread=fom.std() / fom.mean())
     )
-    return {str(arm): (median, spread) for arm, median, spread in of_arms.iter_rows()}
+    return {str(arm): (median, spread) for arm, median, spread in medians.iter_rows()}
 
 
 def _rates(pairs: pl.DataFrame, *, written: bool) -> dict[str, Any]:
     """Harmonic means of the writers' rates; None unless something was `written` in all pairs."""
     rates = pl.col("writer_rate_alone_b_s", "writer_rate_b_s")
-    of_all = pl.when(written & (rates.null_count() == 0)).then(1 / (1 / rates).mean())
-    return pairs.select(of_all.name.keep()).row(0, named=True)
+    harmonic_mean = pl.when(written & (rates.null_count() == 0)).then(1 / (1 / rates).mean())
+    return pairs.select(harmonic_mean.name.keep()).row(0, named=True)
 
 
 def _caveats(
@@ -296,9 +318,10 @@ def _caveats(
     carried: CarryOver | None,
     requested: StoppingRule,
 ) -> list[str]:
-    """What a reader needs next to the figures: of the runs, their writers and the pairs."""
-    notes = runs["notes"].explode(empty_as_null=False).unique(maintain_order=True)
-    caveats = [*map(str, notes), *emulations(runs["transport"])]
+    """Return what a reader needs next to the figures: of the runs, their writers and the pairs."""
+    notes = runs["notes"].explode(empty_as_null=False).unique(maintain_order=True).to_list()
+    in_one = beside_in_one(notes)
+    caveats = [*dict.fromkeys(map(in_one, notes)), *emulations(runs["transport"])]
     if 0 < blocks < FEWEST_BLOCKS:
         caveats.append(Note.NEXT_ALLOCATION(blocks=blocks, needed=FEWEST_BLOCKS))
     if carried and carried.shown:
@@ -314,7 +337,7 @@ def _caveats(
 def _warnings(
     row: Result, treatment: _Treatment, control: _Treatment | None, compared: pl.DataFrame
 ) -> list[str]:
-    """Where the choice of runs may have made a figure: repeated runs could select it.
+    """Return where the choice of runs may have made a figure: repeated runs could select it.
 
     The figures are compared with those of first attempts; `compared` are the runs behind them.
     """

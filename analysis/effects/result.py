@@ -34,22 +34,22 @@ class Verdict(str, Enum):
 
     @property
     def is_open(self) -> bool:
-        """Whether the campaign's question is undecided."""
+        """Return whether the campaign's question is undecided."""
         return self in (Verdict.TOO_FEW_PAIRS, Verdict.INCONCLUSIVE)
 
     @property
     def needs_pairs(self) -> bool:
-        """Whether more pairs may change it."""
+        """Return whether more pairs may change it."""
         return self.is_open or self is Verdict.NOT_ABOVE_CONTROL
 
     @property
     def is_loss(self) -> bool:
-        """Whether the typical run is shown to be slower, and not by lost cores alone."""
+        """Return whether the typical run is shown to be slower, and not by lost cores alone."""
         return self in (Verdict.EMULATED, Verdict.SLOWER, Verdict.CONTENTION)
 
     @property
     def is_not_compared(self) -> bool:
-        """Whether the runs allow no statement on the effect, not even that there is none."""
+        """Return whether the runs allow no statement on the effect, not even that there is none."""
         return self in (
             Verdict.TOO_FEW_PAIRS,
             Verdict.NO_WRITES,
@@ -60,20 +60,20 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True)
 class PValues:
-    """P values of one effect over its looks, alone (`analysis.statistics.looks`)."""
+    """P values of one effect over its interim analyses, alone (`analysis.statistics.evidence`)."""
 
-    #: That the typical run is slower, and faster, than off.
+    #: The typical run is slower, and faster, than off.
     slower: float
     faster: float
-    #: That it lies within the margin.
+    #: It lies within the margin.
     within: float
-    #: That it is slower than off, and than the control; None without one.
+    #: It is slower than off, and than the control; None without one.
     above_control: float | None
-    #: That the repeated baseline differs from the baseline.
+    #: The repeated baseline differs from the baseline.
     unstable: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """The effect of one treatment on one case; figures in SI units, None if not available."""
 
@@ -96,13 +96,13 @@ class Result:
     #: Harmonic means of the writers' total rate, without an application and during its runs.
     writer_rate_alone_b_s: float | None
     writer_rate_b_s: float | None
-    #: What may be said of it (docs/method.md#verdicts).
+    #: The word for it (docs/method.md#verdicts).
     verdict: Verdict
     #: Rejected runs: key, outcome, reason.
     rejections: list[dict[str, str]]
     #: Caveats to show with the figures.
     notes: list[str]
-    #: What the writers did: `write` into the node's memory, `read` from it or `both`; None without.
+    #: The writers' direction: `write` into the node's memory, `read` or `both`; None without.
     direction: str | None = None
     #: Role of the treatment; `floor` is the repeated baseline.
     role: Role = field(kw_only=True)
@@ -110,7 +110,7 @@ class Result:
     baseline: str = field(kw_only=True)
     #: Factor -> level.
     factors: dict[str, Level] = field(default_factory=dict, kw_only=True)
-    #: Whether lower or higher figures of merit are better; decides which way a ratio is taken.
+    #: Which figures of merit are better; decides which way a ratio is taken.
     better: Better = field(kw_only=True)
     #: The baseline is slower than the site file expects.
     slower_than_reference: bool = False
@@ -139,6 +139,13 @@ class Result:
     family: int = 1
 
     @property
+    def leading(self) -> Estimate | None:
+        """The slowdown with the interval that leads; None without a slowdown."""
+        if self.slowdown is None or self.next is None:
+            return self.slowdown
+        return Estimate(self.slowdown.value, self.next.low, self.next.high)
+
+    @property
     def verdict_text(self) -> str:
         """The verdict as it is shown: `no effect: typical run within 2 %`.
 
@@ -157,5 +164,5 @@ class Result:
 
     @property
     def above_control_alone(self) -> bool:
-        """Whether the interval of this row alone is above the control, which decides nothing."""
+        """Return whether this row's interval alone is above the control, which decides nothing."""
         return self.over_control is not None and self.over_control.low > 1

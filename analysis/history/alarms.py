@@ -1,10 +1,10 @@
-"""What became worse on a machine, and since when (docs/nights.md#alarms).
+"""Alarms: what became worse on a machine, and since when (docs/nights.md#alarms).
 
     surveyed = survey(nights_of(results), results)     # of `analysis.history.nights`
     surveyed.alarms, surveyed.watched
 
 The last `RECENT` nights of a series are compared with the nights before them. Everything on a night
-follows from the nights up to it, so that a later look finds the same alarms on the same nights.
+follows from the nights up to it, so that a later run finds the same alarms on the same nights.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.history.facts import ChangedFact, changed_facts, facts_of
+from analysis.display.figures import change
+from analysis.history.changed_facts import ChangedFact, changed_facts, facts_by_run
 from analysis.history.nights import KEY, night_of
 from records.notes import Note, remedy_of
-from records.units import change
 
 Values = NDArray[np.float64]
 
-#: Nights whose mean is compared, most and fewest nights before them that are the reference, and
-#: nights from which is known how far such means usually lie from it.
-RECENT, MOST, FEWEST, USUAL = 6, 30, 20, 200
+#: Nights whose mean is compared.
+RECENT = 6
+#: Most and fewest nights before them that are the reference.
+MOST = 30
+FEWEST = 20
+#: Nights that show how far such means usually lie from the reference.
+USUAL = 200
 #: A mean so many times as far as usual on the worse side is an alarm: about one false alarm a
 #: machine and year (`python -m tests.studies.alarms`).
 LIMIT = 3.7
@@ -61,7 +65,7 @@ class Change:
 
 
 class _Watched:
-    """What is judged night by night: how far nights lie from the usual level, in spreads."""
+    """The distances that are judged night by night: of nights from the usual level, in spreads."""
 
     def __init__(self, nights: int) -> None:
         self.apart = np.full(nights, np.nan)
@@ -118,7 +122,7 @@ class _Series(_Watched):
         self.values = values
         #: Distances of nights from the median of those before.
         self.distance = np.full(len(values), np.nan)
-        #: What the other series have in common, in their spreads.
+        #: The part that the other series have in common, in their spreads.
         self.others = np.full(len(values), np.nan)
         self.spread = math.nan
         #: First night of the present level.
@@ -144,7 +148,7 @@ class _Series(_Watched):
         return inside - self._share(slice(max(0, night - USUAL), night)) * others
 
     def _share(self, past: slice) -> float:
-        """How much of what the others have in common it shows, by least squares."""
+        """Return how much of what the others have in common it shows, by least squares."""
         known = np.isfinite(self.distance[past]) & np.isfinite(self.others[past])
         others = self.others[past][known]
         inside = np.nan_to_num(self.distance[past][known] / np.float64(self.spread))
@@ -161,7 +165,7 @@ class _Series(_Watched):
 
 
 class _Common(_Watched):
-    """What all series have in common; `weekdays` are those of the nights."""
+    """The part that all series have in common; `weekdays` are those of the nights."""
 
     def __init__(self, weekdays: NDArray[np.int64]) -> None:
         super().__init__(len(weekdays))
@@ -171,7 +175,7 @@ class _Common(_Watched):
         self._of_weekday = np.full(len(weekdays), np.nan)
 
     def measure(self, night: int, value: float) -> float:
-        """What a night has beyond that of such weekdays, in spreads of its own."""
+        """Return what a night has beyond that of such weekdays, in spreads of its own."""
         self._values[night] = value
         self._of_weekday[night] = self._weekly(night)
         beyond = self._values - self._of_weekday
@@ -179,7 +183,7 @@ class _Common(_Watched):
         return float(beyond[night]) / max(spread, _LEAST_SPREAD)
 
     def _weekly(self, night: int) -> float:
-        """What they have in common on such weekdays; 0 unless weekdays are shown to differ.
+        """Return what they have in common on such weekdays; 0 unless weekdays are shown to differ.
 
         By the ranks of past nights (Kruskal and Wallis 1952).
         """
@@ -202,7 +206,7 @@ class _Common(_Watched):
         self._values[changed] = np.nan
 
 
-class Watch:
+class AlarmWatch:
     """The watch over a campaign: `values` are logarithms (night, series), larger is worse.
 
     NaN where a series was not measured. `days`: number of the day of each night; without them none
@@ -217,23 +221,24 @@ class Watch:
         self.changes: list[Change] = []
 
     def all(self) -> list[Change]:
-        """Look at all nights."""
-        with np.errstate(invalid="ignore"):
-            for night in range(FEWEST, self._nights):
-                self._look(night)
+        """Judge all nights, one after the other."""
+        for night in range(FEWEST, self._nights):
+            self.judge(night)
         return self.changes
 
-    def _look(self, night: int) -> None:
+    @np.errstate(invalid="ignore")
+    def judge(self, night: int) -> None:
+        """Judge a night by its number, `FEWEST` or more, after all nights before it."""
         inside = np.asarray([series.measure(night) for series in self.series])
         others, common = _in_common(inside)
         signs: list[int] = []
         for series, distance, shared in zip(self.series, inside, others, strict=True):
             apart = series.alone(night, float(distance), float(shared))
             signs.append(series.judge(night, apart))
-        of_all = self._common.judge(night, self._common.measure(night, common))
+        common_sign = self._common.judge(night, self._common.measure(night, common))
         for sign in (1, -1):
             # A new level of the machine is one of each series.
-            if of_all == sign:
+            if common_sign == sign:
                 self._changed(None, night, worse=sign > 0)
                 continue
             for column, series_sign in enumerate(signs):
@@ -282,7 +287,7 @@ def _in_common(inside: Values) -> tuple[Values, float]:
 
 
 @dataclass(frozen=True)
-class Series:
+class SeriesNames:
     """Names of a series."""
 
     machine: str
@@ -298,8 +303,8 @@ class Series:
         return self.campaign, self.case, self.arm, self.quantity
 
 
-@dataclass(frozen=True)
-class Alarm(Series):
+@dataclass(frozen=True, kw_only=True)
+class Alarm(SeriesNames):
     """A series became worse. Ratios are of times or slowdowns: above 1 is worse."""
 
     #: First night of the change, and the night that raised the alarm (ISO dates), with its run.
@@ -309,10 +314,10 @@ class Alarm(Series):
     #: The changed nights against those before, and the same of the last nights.
     ratio: float
     ratio_now: float
-    #: Whether the last nights are nearer to the loss than to the level before, which is taken for
+    #: True if the last nights are nearer to the loss than to the level before, which is taken for
     #: the usual one `MOST` nights later.
     open: bool
-    #: What changed at the same time.
+    #: Facts that changed at the same time.
     changed: list[ChangedFact]
 
     @property
@@ -324,8 +329,8 @@ class Alarm(Series):
         return f"{what}: {worse} worse since {self.since}{now}"
 
 
-@dataclass(frozen=True)
-class WatchedSeries(Series):
+@dataclass(frozen=True, kw_only=True)
+class WatchedSeries(SeriesNames):
     """A series as it is after its last night."""
 
     unit: str
@@ -340,7 +345,7 @@ class WatchedSeries(Series):
     detectable: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BelowReference:
     """A baseline that falls short of the site's reference."""
 
@@ -350,13 +355,13 @@ class BelowReference:
     #: Night (ISO date) and name of the run.
     night: str
     run: str
-    #: What was measured, and what was expected.
+    #: The value measured, and the one expected.
     text: str
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known of all watched series."""
+    """The state of all watched series."""
 
     alarms: list[Alarm]
     watched: list[WatchedSeries]
@@ -364,15 +369,15 @@ class Survey:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is worse now."""
+        """Return whether anything is worse now."""
         return bool(self.below_reference) or any(alarm.open for alarm in self.alarms)
 
 
 def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
     """Alarms and watched series of all machines; facts of runs are those in `results`."""
-    of_runs = facts_of(results)
+    run_facts = facts_by_run(results)
     parts = nights.partition_by("machine", "campaign", maintain_order=True)
-    campaigns = [_Campaign(rows, of_runs) for rows in parts]
+    campaigns = [_Campaign(rows, run_facts) for rows in parts]
     alarms = [
         campaign.alarm(change)
         for campaign in campaigns
@@ -394,7 +399,14 @@ def below_reference(results: pl.DataFrame) -> list[BelowReference]:
     short = results.filter(last & pl.col("slower_than_reference"))
     rows = short.unique(key, keep="first", maintain_order=True).select(columns)
     return [
-        BelowReference(machine, campaign, case, night_of(started_s).isoformat(), run, text)
+        BelowReference(
+            machine=machine,
+            campaign=campaign,
+            case=case,
+            night=night_of(started_s).isoformat(),
+            run=run,
+            text=text,
+        )
         for machine, campaign, case, started_s, run, notes in rows.iter_rows()
         for text in notes
         if remedy_of(text) == Note.REFERENCE.remedy
@@ -422,7 +434,7 @@ class _Campaign:
         self.runs: list[str] = (
             self.rows.unique("night", keep="first").sort("night")["run"].to_list()
         )
-        self.watch = Watch(self.values, [day.toordinal() for day in self.days])
+        self.watch = AlarmWatch(self.values, [day.toordinal() for day in self.days])
         self.watch.all()
 
     def alarm(self, change: Change) -> Alarm:
@@ -439,14 +451,16 @@ class _Campaign:
         later = len(self.days) - 1 - change.noticed
         _, case, arm, quantity = self.keys[columns[0]]
         if change.series is None:
-            case, arm, quantity = MACHINE, "", ""
+            case = MACHINE
+            arm = ""
+            quantity = ""
         since = self.runs[change.since]
         return Alarm(
-            self.machine,
-            self.campaign,
-            case,
-            arm,
-            quantity,
+            machine=self.machine,
+            campaign=self.campaign,
+            case=case,
+            arm=arm,
+            quantity=quantity,
             since=self.days[change.since].isoformat(),
             night=self.days[change.noticed].isoformat(),
             run=self.runs[change.noticed],
@@ -462,7 +476,14 @@ class _Campaign:
         nights = int(np.isfinite(self.values[:, column]).sum())
         campaign, case, arm, quantity = key
         series = WatchedSeries(
-            self.machine, campaign, case, arm, quantity, unit, night.isoformat(), nights
+            machine=self.machine,
+            campaign=campaign,
+            case=case,
+            arm=arm,
+            quantity=quantity,
+            unit=unit,
+            last=night.isoformat(),
+            nights=nights,
         )
         state = self.watch.series[column]
         reference, spread = state.reference(len(self.days)), state.spread

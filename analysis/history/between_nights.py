@@ -1,9 +1,10 @@
 """Comparison of two sides when the night is the unit: one value per night and side.
 
-Student's t pools the spreads of both sides, Welch's keeps them apart; the more cautious of the two
-is used, and Student's alone if one side is one night. Neighbouring nights may correlate, as the
-machine's history shows, or else these nights (docs/method.md#two-runs; Prais and Winsten 1954;
-Berger and Boos 1994). Nights that alternate between the sides are compared with their neighbours.
+Student's t pools the spreads of both sides; Welch's keeps them apart. The more cautious of the two
+is used, and Student's alone if one side is one night. Neighbouring nights may correlate. The
+correlation is taken from the machine's history, or, without one, from the nights compared
+(docs/method.md#two-runs; Prais and Winsten 1954; Berger and Boos 1994). If the nights of the two
+sides alternate, each is compared with its neighbour.
 """
 
 from __future__ import annotations
@@ -20,63 +21,63 @@ from scipy import special
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import TAIL, Estimate
 
-#: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`, if they show
-#: it themselves, and if a history does. All the same, unchanged nights name a change in at most 5 %
-#: of comparisons (`python -m tests.studies.nights`).
-_MISSED, _MISSED_OF_HISTORY = 0.05, 0.1
-#: Correlations that are tried; nights are taken to correlate by no more than the last.
-_TRIED = tuple(step / 20 for step in range(20))
+#: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`: if it is
+#: estimated from the nights compared, and if from a history. With these shares, unchanged nights
+#: name a change in at most 5 % of comparisons (`python -m tests.studies.nights`).
+MISSED, MISSED_OF_HISTORY = 0.05, 0.1
+#: Correlations that are tried, 0 to 0.95. Nights are taken to correlate by no more than the last.
+CORRELATIONS = tuple(step / 20 for step in range(20))
 
-#: Standard error of a logarithm, and its degrees of freedom.
+#: Standard error of a logarithm of a ratio or mean, and its degrees of freedom.
 _Error = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class NightCorrelation:
-    """How much neighbouring nights of a side correlate."""
+    """The correlation of neighbouring nights of a side."""
 
     #: None if nights are too few, or do not differ.
     estimate: float | None
     #: The largest correlation that is not rejected.
     at_most: float
-    #: Nights of the machine's history that show it; 0 if those that are compared do.
-    of_history: int = 0
+    #: Number of nights of the machine's history it was estimated from; 0: from those compared.
+    history_nights: int = 0
 
     @property
     def is_worst(self) -> bool:
-        """Whether the nights reject no correlation."""
-        return self.at_most == _TRIED[-1]
+        """Return whether no correlation could be rejected, so that the largest is taken."""
+        return self.at_most == CORRELATIONS[-1]
 
 
 @dataclass(frozen=True)
 class NightsDifference:
-    """The ratio between two sides of nights."""
+    """The ratio of one side's nights to the other's, and how sure it is."""
 
     ratio: Estimate
     #: Two-sided p value of "the sides do not differ".
     p: float
-    #: By Student and by Welch; for independent nights, and for those of the largest correlation.
+    #: By Student, then by Welch: for independent nights, then for the largest correlation.
     errors: tuple[_Error, ...]
-    #: Interval / interval of independent nights.
+    #: Width of the interval / its width if nights were independent, both of logarithms.
     widened: float
 
     def least(self, level: float) -> float:
-        """Least relative change with a p value of at most `level`, given this spread."""
+        """Smallest relative change that would have a p value of `level`, given this spread."""
         return math.expm1(_half_width(self.errors, level / 2))
 
     def least_in_turn(self, level: float) -> float:
-        """The same of as many nights in turn of either side; less if neighbours are alike."""
+        """The same for as many nights that alternate; an upper limit if neighbours are alike."""
         error, freedom = self.errors[0]
         return math.expm1(_half_width([(error, freedom / 2)], level / 2))
 
 
 def correlation_of_nights(
-    rows: Sequence[tuple[Sequence[float], Sequence[float]]], missed: float = _MISSED
+    rows: Sequence[tuple[Sequence[float], Sequence[float]]], missed: float = MISSED
 ) -> NightCorrelation:
-    """Of the positive values of both sides, one pair of sides a row, nights in order of time.
+    """Correlation of neighbouring nights in `rows`, which are taken to correlate alike.
 
-    Rows that lack a night are left out. All rows are taken to correlate alike. `missed`: chance
-    that they correlate by more than `at_most`.
+    A row has the positive values of one quantity on either side, nights in order of time. Rows that
+    lack a night are left out. `missed`: chance that nights correlate by more than `at_most`.
     """
     most = max(((len(x), len(y)) for x, y in rows), default=(0, 0), key=sum)
     full = [(x, y) for x, y in rows if (len(x), len(y)) == most]
@@ -84,38 +85,44 @@ def correlation_of_nights(
     nights = nights.reshape(len(full), sum(most))
     nights = nights[nights.any(axis=1)]
     if max(most) < 3 or not len(nights):
-        return NightCorrelation(None, _TRIED[-1])
+        return NightCorrelation(estimate=None, at_most=CORRELATIONS[-1])
     nights /= np.linalg.norm(nights, axis=1, keepdims=True)
     neighbours = float(np.einsum("ri,ij,rj->r", nights, _neighbours(*most), nights).mean())
-    expected, deviation = np.array([_of_neighbours(*most, r) for r in _TRIED]).T
-    error = deviation / math.sqrt(_independent_rows(nights, sum(most) - 2))
+    expected, deviation = np.array([neighbour_ratio(*most, r) for r in CORRELATIONS]).T
+    error = deviation / math.sqrt(independent_rows(nights, sum(most) - 2))
     possible = neighbours - expected > special.ndtri(missed) * error
     return NightCorrelation(
-        float(np.interp(neighbours, expected, _TRIED)),
-        float(np.max(_TRIED, where=possible, initial=0.0)),
+        estimate=float(np.interp(neighbours, expected, CORRELATIONS)),
+        at_most=float(np.max(CORRELATIONS, where=possible, initial=0.0)),
     )
 
 
 #: Fewest and most nights from which a history says how much neighbours correlate.
-FEWEST_OF_HISTORY, _MOST_OF_HISTORY = 30, 200
+FEWEST_OF_HISTORY, MOST_OF_HISTORY = 30, 200
 
 
 def correlation_of_history(series: Sequence[Sequence[float]]) -> NightCorrelation | None:
-    """From past nights of one machine: positive values of each quantity, in order of time.
+    """Correlation of neighbouring nights in a machine's history; None below 30 nights.
 
-    Only of the quantities that every night has; None below 30 nights.
+    `series`: the positive values of each quantity, in order of time. Only quantities that every
+    night has are used.
     """
     nights = max(map(len, series), default=0)
     if nights < FEWEST_OF_HISTORY:
         return None
     whole = [values for values in series if len(values) == nights]
-    last: list[tuple[Sequence[float], Sequence[float]]]
-    last = [(values[-_MOST_OF_HISTORY:], []) for values in whole]
-    return replace(correlation_of_nights(last, _MISSED_OF_HISTORY), of_history=len(last[0][0]))
+    recent: list[tuple[Sequence[float], Sequence[float]]]
+    recent = [(values[-MOST_OF_HISTORY:], []) for values in whole]
+    return replace(
+        correlation_of_nights(recent, MISSED_OF_HISTORY), history_nights=len(recent[0][0])
+    )
 
 
 def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimate | None:
-    """Geometric mean of one positive value per night with Student's interval; None below two."""
+    """Geometric mean of one positive value per night, with its interval; None below two nights.
+
+    `correlation`: that of neighbouring nights, which are in order of time.
+    """
     n = len(values)
     if n < 2:
         return None
@@ -130,75 +137,81 @@ def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimat
 def ratio_of_nights(
     x: Sequence[float], y: Sequence[float], correlation: float = 0.0
 ) -> NightsDifference | None:
-    """Ratio of the nights `x` to the nights `y`, positive values; None below three in total.
+    """Ratio of the nights `x` to the nights `y`, positive values; None below three nights in all.
 
     `correlation`: that of neighbouring nights, which are in order of time.
     """
     if min(len(x), len(y)) < 1 or len(x) + len(y) < 3:
         return None
-    (mean, one), (mean_other, other) = _logs(x), _logs(y)
-    independent = _errors(one, other, 0.0)
-    errors = [*independent, *(_errors(one, other, correlation) if correlation else [])]
-    change = mean - mean_other
-    # Nights without any spread differ, or do not.
+    (mean_x, centred_x), (mean_y, centred_y) = _logs(x), _logs(y)
+    uncorrelated = _errors(centred_x, centred_y, 0.0)
+    errors = [*uncorrelated, *(_errors(centred_x, centred_y, correlation) if correlation else [])]
+    change = mean_x - mean_y
+    # Without any spread, two means are certainly different, or certainly the same.
     certain = 1.0 if change == 0 else 0.0
     p = max(
         float(2 * special.stdtr(freedom, -abs(change) / error)) if error else certain
         for error, freedom in errors
     )
-    least = _half_width(independent, TAIL)
-    widened = _half_width(errors, TAIL) / least if least else 1.0
-    return NightsDifference(_estimate(change, errors), p, tuple(errors), widened)
+    uncorrelated_width = _half_width(uncorrelated, TAIL)
+    widened = _half_width(errors, TAIL) / uncorrelated_width if uncorrelated_width else 1.0
+    return NightsDifference(
+        ratio=_estimate(change, errors), p=p, errors=tuple(errors), widened=widened
+    )
 
 
 def ratio_of_alternating(x: Sequence[float], y: Sequence[float]) -> NightsDifference | None:
-    """Ratio of the nights `x` to the nights `y`, each to its neighbour; None below two of either.
+    """Ratio of the nights `x` to the nights `y` if each is compared with its neighbour.
 
-    What neighbours share cancels. If nights correlate by r, two such ratios do by -r (1 - r) / 2,
-    which makes the interval rather too wide.
+    None below two nights a side, or if the sides have different numbers. What neighbours share
+    cancels. If nights correlate by r, two successive ratios correlate by -r (1 - r) / 2, which
+    makes the interval rather too wide.
     """
     if len(x) != len(y) or len(x) < 2:
         return None
-    apart = np.log(x) - np.log(y)
-    change, error = float(apart.mean()), float(apart.std(ddof=1)) / math.sqrt(len(x))
+    differences = np.log(x) - np.log(y)
+    change, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(len(x))
     errors = [(error, len(x) - 1.0)]
     p = float(2 * special.stdtr(len(x) - 1, -abs(change) / error)) if error else float(change == 0)
-    return NightsDifference(_estimate(change, errors), p, tuple(errors), 1.0)
+    return NightsDifference(ratio=_estimate(change, errors), p=p, errors=tuple(errors), widened=1.0)
 
 
 def ratio_of_two(x: Estimate, y: Estimate) -> Estimate:
     """Ratio of two independent estimates of positive figures, from their intervals.
 
-    On logarithms, the distances of the bounds add in quadrature (Zou and Donner 2008, Statistics in
-    Medicine 27, 1693-1702).
+    The distances of the bounds from the values, in logarithms, add in quadrature (Zou and Donner
+    2008, Statistics in Medicine 27, 1693-1702).
     """
-    lx, ly = (np.log([estimate.low, estimate.value, estimate.high]).tolist() for estimate in (x, y))
-    ratio = lx[1] - ly[1]
+    log_x, log_y = (estimate.mapped(np.log) for estimate in (x, y))
+    ratio = log_x.value - log_y.value
+    below = math.hypot(log_x.value - log_x.low, log_y.high - log_y.value)
+    above = math.hypot(log_x.high - log_x.value, log_y.value - log_y.low)
     return Estimate(
-        math.exp(ratio),
-        math.exp(ratio - math.hypot(lx[1] - lx[0], ly[2] - ly[1])),
-        math.exp(ratio + math.hypot(lx[2] - lx[1], ly[1] - ly[0])),
+        value=math.exp(ratio), low=math.exp(ratio - below), high=math.exp(ratio + above)
     )
 
 
 def _logs(values: Sequence[float]) -> tuple[float, Values]:
-    """Mean of the logarithms, and their distances from it."""
+    """Mean of the logarithms, and their deviations from it, one per value."""
     logs = np.log(np.asarray(values, dtype=float))
     mean = fmean(logs) if len(logs) else 0.0
     return mean, logs - mean
 
 
 def _squares(centred: Values, r: float) -> float:
-    """Sum of n - 1 squares of a night's deviation; neighbours correlate by r."""
+    """Sum of squares with n - 1 degrees of freedom, after the correlation `r` is taken out.
+
+    Divided by n - 1, it is the variance of one night.
+    """
     steps = independent(len(centred), r) @ centred
     return float(steps @ steps)
 
 
 @cache
 def independent(n: int, r: float) -> Values:
-    """Matrix that makes nights whose neighbours correlate by `r` independent, and takes their mean.
+    """Matrix (n, n) that takes the correlation `r` of neighbours, and the mean, out of nights.
 
-    Each night less r times the one before is independent of all others.
+    A night less r times the one before is independent of all earlier nights.
     """
     steps = np.eye(n) - r * np.eye(n, k=-1)
     steps[0, 0] = math.sqrt(1 - r * r)
@@ -210,58 +223,64 @@ def independent(n: int, r: float) -> Values:
 
 @cache
 def variance_of_mean(n: int, r: float) -> float:
-    """Variance of the mean of n nights / variance of one."""
+    """Variance of the mean of n nights / variance of one night, if neighbours correlate by `r`."""
     return (1 + 2 * sum((1 - k / n) * r**k for k in range(1, n))) / n
 
 
 def _errors(x: Values, y: Values, r: float) -> list[_Error]:
-    """Student's, and Welch's if both sides have several nights."""
+    """Errors of the difference of both means: Student's, and Welch's from two nights a side on.
+
+    `x` and `y` are deviations of logarithms. Without any spread there is no Welch's.
+    """
     m, n = len(x), len(y)
     squares = _squares(x, r), _squares(y, r)
-    of_mean = variance_of_mean(m, r), variance_of_mean(n, r)
-    errors = [(math.sqrt(sum(squares) / (m + n - 2) * sum(of_mean)), m + n - 2.0)]
+    mean_variances = variance_of_mean(m, r), variance_of_mean(n, r)
+    errors = [(math.sqrt(sum(squares) / (m + n - 2) * sum(mean_variances)), m + n - 2.0)]
     if min(m, n) > 1 and any(squares):
-        a, b = squares[0] / (m - 1) * of_mean[0], squares[1] / (n - 1) * of_mean[1]
+        a, b = squares[0] / (m - 1) * mean_variances[0], squares[1] / (n - 1) * mean_variances[1]
         errors.append((math.sqrt(a + b), (a + b) ** 2 / (a**2 / (m - 1) + b**2 / (n - 1))))
     return errors
 
 
 def _estimate(log: float, errors: Sequence[_Error]) -> Estimate:
     half = _half_width(errors, TAIL)
-    return Estimate(math.exp(log), math.exp(log - half), math.exp(log + half))
+    return Estimate(value=math.exp(log), low=math.exp(log - half), high=math.exp(log + half))
 
 
 def _half_width(errors: Sequence[_Error], tail: float) -> float:
     return max(-error * float(special.stdtrit(freedom, tail)) for error, freedom in errors)
 
 
-# Products of neighbouring nights, relative to their squares, as quadratic forms of both sides'
-# nights. What is expected of them follows from the covariances of the nights alone. Matrices have
-# shape (m + n, m + n).
+# The correlation is estimated from a ratio: products of neighbouring nights over squares of nights.
+# Both are quadratic forms of the m + n nights of both sides, so the expected ratio follows from the
+# nights' covariances alone. Matrices have shape (m + n, m + n).
 
 
 @cache
-def _apart(m: int, n: int) -> Values:
-    """Nights between two nights of one side; infinite between the sides."""
+def _distance(m: int, n: int) -> Values:
+    """Distance between two nights, in nights of their side; infinite between the sides."""
     night = np.arange(m + n)
     distance = np.abs(np.subtract.outer(night, night)).astype(float)
     return np.where(np.equal.outer(night < m, night < m), distance, np.inf)
 
 
 def _neighbours(m: int, n: int) -> Values:
-    return np.where(_apart(m, n) == 1, 0.5, 0.0)
+    """Quadratic form whose value is the sum of the products of neighbouring nights."""
+    return np.where(_distance(m, n) == 1, 0.5, 0.0)
 
 
 @cache
-def _of_neighbours(m: int, n: int, r: float) -> tuple[float, float]:
-    """Expected ratio of one row, and its standard deviation, if neighbours correlate by `r`.
+def neighbour_ratio(m: int, n: int, r: float) -> tuple[float, float]:
+    """Expected ratio of products of neighbours to squares, and its standard deviation.
 
-    To second order in the deviations of products and squares. With 3 to 12 nights a side and `r` up
-    to 0.95 the first is 0 to 0.05 too low, so that rather too large correlations stay possible, and
-    the second within 0.05 (simulated, 100,000 rows each).
+    They are those of one row with `m` nights of one side and `n` of the other, whose neighbours
+    correlate by `r`. Both are exact to second order in the deviations of products and squares. In
+    simulations with 3 to 12 nights a side, `r` up to 0.95 and 100,000 rows each, the expected ratio
+    was 0 to 0.05 too low, so that rather too large correlations stay possible. The deviation was
+    within 0.05.
     """
-    together = np.isfinite(_apart(m, n))
-    covariance = r ** _apart(m, n)
+    together = np.isfinite(_distance(m, n))
+    covariance = r ** _distance(m, n)
     centred = np.eye(m + n) - together / together.sum(axis=0)
     products = centred @ _neighbours(m, n) @ centred
     squares = float(np.trace(centred @ covariance))
@@ -271,11 +290,12 @@ def _of_neighbours(m: int, n: int, r: float) -> tuple[float, float]:
     return first - 2 * float(np.trace(form @ centred @ covariance)) / squares**2, deviation
 
 
-def _independent_rows(centred: Values, freedom: int) -> float:
-    """So many independent rows would give as sharp a mean: rows of one case share its nights.
+def independent_rows(centred: Values, freedom: int) -> float:
+    """Number of independent rows whose mean would be as sharp, since rows share their nights.
 
-    `centred`: rows of centred nights, of length 1. Their squared correlations, less what chance
-    adds, are the correlations of their products of neighbours.
+    `centred`: centred nights (row, night), each row scaled to norm 1; `freedom`: degrees of freedom
+    of a row. The squared correlation of two rows, less what chance adds, is the correlation of
+    their products of neighbours.
     """
     rows = len(centred)
     chance = 1 / freedom

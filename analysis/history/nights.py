@@ -18,7 +18,7 @@ from records.errors import InputError
 from records.files import distrust
 from records.run_folder import require_results
 
-#: What names a watched quantity on a machine.
+#: The columns that name a watched quantity on a machine.
 KEY = ("campaign", "case", "arm", "quantity")
 #: A night is the day on which it began, and lasts from noon to noon, local time.
 _NOON_S = 12 * 3600.0
@@ -27,10 +27,32 @@ _NOON_S = 12 * 3600.0
 _READ = {
     name: COLUMNS[name]
     for name in (
-        *("schema", "machine", "campaign", "run", "started_s", "finished_s", "commit", "faults"),
-        *("facts", "case", "arm", "role", "unit", "better", "nodes", "emulated", "verdict"),
-        *("fom", "fom_low", "fom_high", "slowdown", "slowdown_low", "slowdown_high"),
-        *("writer_rate_b_s", "slower_than_reference", "notes"),
+        "schema",
+        "machine",
+        "campaign",
+        "run",
+        "started_s",
+        "finished_s",
+        "commit",
+        "faults",
+        "facts",
+        "case",
+        "arm",
+        "role",
+        "unit",
+        "better",
+        "nodes",
+        "emulated",
+        "verdict",
+        "fom",
+        "fom_low",
+        "fom_high",
+        "slowdown",
+        "slowdown_low",
+        "slowdown_high",
+        "writer_rate_b_s",
+        "slower_than_reference",
+        "notes",
     )
 }
 
@@ -43,8 +65,11 @@ _QUANTITIES: dict[str, tuple[tuple[str, ...], dict[str, pl.Expr]]] = {
     "slowdown": (
         ("effect",),
         {
-            **{"value": pl.col("slowdown"), "unit": pl.lit("1"), "better": pl.lit("lower")},
-            **{"low": pl.col("slowdown_low"), "high": pl.col("slowdown_high")},
+            "value": pl.col("slowdown"),
+            "low": pl.col("slowdown_low"),
+            "high": pl.col("slowdown_high"),
+            "unit": pl.lit("1"),
+            "better": pl.lit("lower"),
             "verdict": pl.col("verdict"),
         },
     ),
@@ -53,10 +78,13 @@ _QUANTITIES: dict[str, tuple[tuple[str, ...], dict[str, pl.Expr]]] = {
         {"value": pl.col("writer_rate_b_s"), "unit": pl.lit("B/s"), "better": pl.lit("higher")},
     ),
 }
-#: Columns of a quantity that does not say.
+#: The columns of a quantity that names no others, in their order.
 _USUAL = {
-    **{"unit": pl.col("unit"), "better": pl.col("better"), "value": pl.col("fom")},
-    **{name: pl.lit(None, pl.Float64) for name in ("low", "high")},
+    "unit": pl.col("unit"),
+    "better": pl.col("better"),
+    "value": pl.col("fom"),
+    "low": pl.lit(None, pl.Float64),
+    "high": pl.lit(None, pl.Float64),
     "verdict": pl.lit(None, pl.String),
 }
 
@@ -76,7 +104,7 @@ def read_results(folders: Iterable[Path]) -> tuple[pl.DataFrame, list[str]]:
     return pl.concat(tables).sort("started_s", maintain_order=True), left_out
 
 
-def of_machine(results: pl.DataFrame, machine: str | None, field: str) -> pl.DataFrame:
+def rows_of_machine(results: pl.DataFrame, machine: str | None, field: str) -> pl.DataFrame:
     """The rows of a machine, all without one. Raises InputError if only others have rows."""
     rows = results if machine is None else results.filter(machine=machine)
     if rows.is_empty() and not results.is_empty():
@@ -106,6 +134,8 @@ def _read(path: Path) -> pl.DataFrame:
     for name, kind in _READ.items():
         if columns.get(name, kind) != kind:
             raise InputError(f"{name}: {columns[name]} found; allowed: {kind}")
+    if "schema" not in columns:
+        raise InputError(f"schema: not found; allowed: {SCHEMA}")
     if newer := [number for number in table["schema"].unique() if number != SCHEMA]:
         raise InputError(f"schema {newer[0]} found; allowed: {SCHEMA}")
     absent = [pl.lit(None, _READ[name]).alias(name) for name in _READ if name not in columns]
@@ -126,12 +156,12 @@ def nights_of(results: pl.DataFrame) -> pl.DataFrame:
 
 def quantities(results: pl.DataFrame) -> pl.DataFrame:
     """The watched quantities of all runs, as `nights_of`."""
-    named = ("machine", "campaign", "run", "started_s", "night", "case", "arm")
+    labels = ("machine", "campaign", "run", "started_s", "night", "case", "arm")
     night = pl.col("started_s").map_elements(night_of, return_dtype=pl.Date)
     dated = results.with_columns(night=night)
     tables = [
         dated.filter(pl.col("role").is_in(roles), columns["value"].is_not_null()).select(
-            *named, "nodes", quantity=pl.lit(quantity), **{**_USUAL, **columns}
+            *labels, "nodes", quantity=pl.lit(quantity), **{**_USUAL, **columns}
         )
         for quantity, (roles, columns) in _QUANTITIES.items()
     ]

@@ -28,7 +28,7 @@ _STREAM, _OFF, _ON = "stream", "off", "on"
 _NOTHING_SAID = [verdict.value for verdict in Verdict if verdict.is_not_compared]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MachineHistory:
     """One machine."""
 
@@ -40,7 +40,7 @@ class MachineHistory:
     below_reference: list[BelowReference] = field(default_factory=list)
     #: Facts of the header of its latest run; empty if that is gone.
     facts: Mapping[str, Any] = field(default_factory=dict)
-    #: Whether writes of its latest runs were emulated.
+    #: True if writes of its latest runs were emulated.
     emulated: bool = False
     #: Run -> address of its report, from the machine's page.
     reports: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class MachineHistory:
 
 def side_by_side(histories: Sequence[MachineHistory]) -> dict[str, list[Row]]:
     """The tables of the page over all machines, by name."""
-    machines = [*map(facts_of, histories), *_published_machines()]
+    machines = [*map(table_row, histories), *_published_machines()]
     triads = [*filter(None, map(_triad, histories)), *_published_triads()]
     return {
         "machines": machines,
@@ -59,7 +59,7 @@ def side_by_side(histories: Sequence[MachineHistory]) -> dict[str, list[Row]]:
     }
 
 
-def facts_of(history: MachineHistory) -> Row:
+def table_row(history: MachineHistory) -> Row:
     """The machine's line of Table I, from the facts of its latest run; of all cores of a node.
 
     `dram_b_s`: what the channels of its memory carry.
@@ -115,12 +115,16 @@ def _triad(history: MachineHistory) -> Row | None:
     stream = history.nights.filter(pl.col("case") == _STREAM)
     rates = stream.filter(quantity="fom", unit="B/s").sort("started_s", descending=True)
     for run in rates["run"].unique(maintain_order=True):
-        of_run = dict(rates.filter(run=run).select("arm", "value").iter_rows())
-        if _OFF in of_run and _ON in of_run:
+        rate_by_arm = dict(rates.filter(run=run).select("arm", "value").iter_rows())
+        if _OFF in rate_by_arm and _ON in rate_by_arm:
             paired = stream.filter(run=run, quantity="slowdown", arm=_ON)
             row = paired.row(0, named=True) if paired.height else {}
             return {
-                **{"machine": history.machine, "off_b_s": of_run[_OFF], "on_b_s": of_run[_ON]},
+                **{
+                    "machine": history.machine,
+                    "off_b_s": rate_by_arm[_OFF],
+                    "on_b_s": rate_by_arm[_ON],
+                },
                 **{"published": False, "night": str(rates.filter(run=run)["night"][0])},
                 **{"slowdown": row.get("value"), "low": row.get("low"), "high": row.get("high")},
                 **{"verdict": row.get("verdict") or "", "emulated": history.emulated},
@@ -174,7 +178,8 @@ def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
     points = []
     for row in triads:
         machine_facts, slowdown = facts.get(row["machine"], {}), row["slowdown"]
-        dram_b_s, processing = machine_facts.get("dram_b_s"), machine_facts.get("processing", "")
+        dram_b_s = machine_facts.get("dram_b_s")
+        processing = machine_facts.get("processing", "")
         if row["published"]:
             line, slowdown = machine_of(row["machine"]), row["off_b_s"] / row["on_b_s"]
             dram_b_s, processing = _memory_b_s(row["machine"], line), line["nic"]
@@ -209,8 +214,15 @@ def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:
             pl.col("verdict").is_null() | ~pl.col("verdict").is_in(_NOTHING_SAID),
         )
         shown = latest(judged).select(
-            *("campaign", "case", "arm", "machine", pl.col("night").cast(pl.String)),
-            *("value", "low", "high", pl.col("verdict").fill_null("")),
+            "campaign",
+            "case",
+            "arm",
+            "machine",
+            pl.col("night").cast(pl.String),
+            "value",
+            "low",
+            "high",
+            pl.col("verdict").fill_null(""),
             emulated=pl.lit(history.emulated),
         )
         rows += shown.iter_rows(named=True)

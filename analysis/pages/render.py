@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 from markupsafe import Markup
 
+from analysis.display import figures
 from analysis.history.alarms import FEWEST, MOST, RECENT, Alarm, WatchedSeries
 from analysis.history.nights import KEY, latest
 from analysis.pages.across import MachineHistory, Row
@@ -42,7 +43,7 @@ _LISTED = 60
 
 
 class PageNight(NamedTuple):
-    """How one night ended, as its summary says."""
+    """The end of one night, as its summary says."""
 
     night: date
     campaign: str
@@ -108,29 +109,31 @@ def _cases(history: MachineHistory) -> list[View]:
     watched = {series.key: series for series in history.watched}
     alarms = {alarm.key: alarm for alarm in history.alarms}
     named = enumerate(sorted(watched))
-    of_case = grouped(
+    series_by_case = grouped(
         (key[:2], _series(history.nights, watched[key], alarms.get(key), f"n{number}"))
         for number, key in named
     )
-    return [View(campaign=key[0], case=key[1], series=series) for key, series in of_case.items()]
+    return [
+        View(campaign=key[0], case=key[1], series=series) for key, series in series_by_case.items()
+    ]
 
 
 def _series(nights: pl.DataFrame, series: WatchedSeries, alarm: Alarm | None, name: str) -> View:
-    """What the page shows of a series: texts, and its figure."""
+    """Return what the page shows of a series: texts, and its figure."""
     same = (pl.col(column) == value for column, value in zip(KEY, series.key, strict=True))
     rows = nights.filter(*same, unit=series.unit)
     last = latest(rows).row(0, named=True)
-    factor, scaled = units.scale(middle(rows["value"]), series.unit)
+    divisor, scaled = figures.divisor_and_unit(middle(rows["value"]), series.unit)
     unit = "" if scaled == "1" else scaled
     title, colour = _QUANTITIES[series.quantity]
 
     def shown(value: float | None) -> str:
-        return "" if value is None else f"{units.number(value / factor)} {unit}".rstrip()
+        return "" if value is None else f"{figures.number(value / divisor)} {unit}".rstrip()
 
-    numbers = rows.select(pl.col("value", "low", "high") / factor).with_columns(rows["night"])
+    numbers = rows.select(pl.col("value", "low", "high") / divisor).with_columns(rows["night"])
     alt = f"{series.case} {series.arm}, {title}, by night; the last one {shown(last['value'])}"
     since = date.fromisoformat(alarm.since) if alarm else None
-    level = None if series.level is None else series.level / factor
+    level = None if series.level is None else series.level / divisor
     return View(
         arm=series.arm,
         quantity=title,
@@ -172,7 +175,7 @@ def _nights_figure(
 
 
 def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
-    """The page over all machines; `tables` as of `across.side_by_side`."""
+    """The page over all machines; `tables` are those of `across.side_by_side`."""
     order = ("bad", "warn", "plain", "good")
     return render_page(
         PACKAGE,
@@ -189,8 +192,8 @@ def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
         facts=tables["machines"],
         triads=tables["triad"],
         meaning=MEANING,
-        quantity=units.quantity,
-        signed=units.signed,
+        quantity=figures.quantity,
+        signed=figures.signed,
         span=lambda low, high: "" if low is None or high is None else f"{low:.3f} to {high:.3f}",
     )
 

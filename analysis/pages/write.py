@@ -1,8 +1,7 @@
-"""Static pages of machines: one a machine, and one over all, with the report's engine. Files."""
+"""Files of the static pages: one page per machine, and one over all machines."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from analysis.display.document import json_file
 from analysis.history.alarms import survey
 from analysis.history.nights import nights_of, read_results
 from analysis.pages.across import MachineHistory, side_by_side
@@ -23,14 +23,15 @@ from records.run_folder import distrust_run
 #: Number of the schema of index.json.
 INDEX_SCHEMA = 2
 _PAGE, _DOCUMENT = "index.html", "index.json"
-#: Files next to the machines' folders: no machine can have such a name.
+#: Files next to the machines' folders, so no machine can have one of these names.
 FILES = (_PAGE, _DOCUMENT)
 
 
 def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory], list[str]]:
-    """The machines of results folders by name, and a line for each table that was left out.
+    """The history of each machine, by name, and a line for each table that was left out.
 
-    Addresses are for pages in `output`. Raises InputError if a folder does not exist.
+    `folders` are results folders. Addresses of reports are for pages in `output`. Raises InputError
+    if a folder does not exist.
     """
     results, left_out = read_results(folders)
     nights = nights_of(results)
@@ -51,11 +52,13 @@ def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory],
         last = rows.filter(run=rows["run"][-1])
         histories.append(
             MachineHistory(
-                machine,
-                nights.filter(machine=machine),
-                [alarm for alarm in surveyed.alarms if alarm.machine == machine],
-                [series for series in surveyed.watched if series.machine == machine],
-                [case for case in surveyed.below_reference if case.machine == machine],
+                machine=machine,
+                nights=nights.filter(machine=machine),
+                alarms=[alarm for alarm in surveyed.alarms if alarm.machine == machine],
+                watched=[series for series in surveyed.watched if series.machine == machine],
+                below_reference=[
+                    case for case in surveyed.below_reference if case.machine == machine
+                ],
                 facts=_facts(paths.get(rows["run"][-1])),
                 emulated=bool(last["emulated"].fill_null(False).any()),
                 reports=reports,
@@ -65,7 +68,7 @@ def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory],
 
 
 def _facts(run: Path | None) -> Mapping[str, Any]:
-    """Those of the run's header; none if the run is gone, spoilt or another user's."""
+    """Facts of the run's header; none if the run is gone, spoilt or another user's."""
     with suppress(InputError, OSError):
         if run and not distrust_run(run):
             return load_header(run).facts
@@ -75,7 +78,7 @@ def _facts(run: Path | None) -> Mapping[str, Any]:
 def write_pages(
     output: Path, histories: Sequence[MachineHistory], nights: Mapping[str, Sequence[PageNight]]
 ) -> Path:
-    """Write the page of each machine and that over all; returns the latter's path.
+    """Write a page per machine and one over all machines; return the path of the one over all.
 
     `nights`: machine -> how its nights ended. Raises OSError if a file cannot be written.
     """
@@ -88,7 +91,7 @@ def write_pages(
     tables = side_by_side(histories)
     states = [state_of(history, nights.get(history.machine, ())) for history in histories]
     document = {"schema": INDEX_SCHEMA, "states": states, **tables}
-    replace_text(output / _DOCUMENT, json.dumps(document, indent=1) + "\n")
+    replace_text(output / _DOCUMENT, json_file(document))
     page = output / _PAGE
     replace_text(page, index_page(states, tables))
     return page

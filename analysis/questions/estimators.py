@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from analysis.questions.question import Crosser, Estimator, estimate_of
-from analysis.statistics.aligned_ranks import against_zero, few, shifts
+from analysis.statistics.aligned_ranks import against_zero, shifts, thinned
 from analysis.statistics.aligned_ranks import slowdown as aligned
 from analysis.statistics.interval import FEWEST, Estimate, median_interval
 from analysis.statistics.location import Crossing, crossing, location, ratio_between
@@ -15,7 +15,7 @@ from analysis.statistics.location import Crossing, crossing, location, ratio_bet
 def ratio(value: str, against: str, again: str | None = None) -> Estimator:
     """The typical `value` / `against` within pairs, by aligned ranks.
 
-    Columns of positive numbers, a row per pair; `again` repeats `against`, null where it lacks.
+    Columns of positive numbers, a row per pair; `again` repeats `against`, and may be null.
     With a column `block`, values are taken relative to the block's typical `against`.
     """
 
@@ -53,11 +53,11 @@ def centre(value: str) -> Estimator:
 
 
 def crossover(slope: str, level: str, highest: str) -> Crosser:
-    """The x from 0 to `highest` from which on `slope` x exceeds `level`; a row per pair."""
+    """The x, from 0 to `highest`, beyond which `slope` x exceeds `level`; a row per pair."""
 
     def estimate(rows: pl.DataFrame) -> Crossing:
         complete = rows.drop_nulls([slope, level])
-        slopes, levels = (few(complete[name].to_numpy()) for name in (slope, level))
+        slopes, levels = (thinned(complete[name].to_numpy()) for name in (slope, level))
         return crossing(lambda x: x * slopes - levels, 0.0, float(rows[highest][0]))
 
     return estimate

@@ -1,4 +1,4 @@
-"""What a question is, and how the engine answers it.
+"""The record of a question, and the engine that answers it.
 
 `rows` gives one row per pair or run: the keys `by`, and the values that the estimates read. The
 rows with equal keys are one group, which makes one row of the answer:
@@ -36,7 +36,7 @@ INCONCLUSIVE = "inconclusive"
 PER_RATE = "per GB/s"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Limit:
     """A word, said if the whole interval of an estimate lies in [low, high] and `when` holds.
 
@@ -52,7 +52,7 @@ class Limit:
     why: str = ""
 
     def holds(self, main: str) -> pl.Expr:
-        """Whether it holds of a row of an answer; bounds never hold without an interval."""
+        """Return whether it holds of a row of an answer; bounds never hold without an interval."""
         name = self.of or main
         bounds = pl.lit(True)
         if self.low > -math.inf:
@@ -62,14 +62,14 @@ class Limit:
         return (bounds if self.when is None else bounds & self.when).fill_null(False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """A question to a run; its answer is a section of the report, and a file beside the page."""
 
     #: Id of the section, and name of the file NAME.json with its rows under NAME.
     name: str
     title: str
-    #: What is asked and how it is answered, in a few sentences for readers of the page.
+    #: The question and its method, in a few sentences for readers of the page.
     text: str
     #: One row per pair or run, or per estimate that a run (`analysis.report.data.RunData`) has.
     rows: Callable[[Any], pl.DataFrame]
@@ -81,7 +81,7 @@ class Question:
     #: Last step before the words, for what needs all rows of the answer.
     then: Callable[[pl.DataFrame], pl.DataFrame] | None = None
     limits: tuple[Limit, ...] = ()
-    #: What the answer says above its table: word -> sentence on each of its rows, whose columns
+    #: Sentences above the answer's table: word -> sentence on each of its rows, whose columns
     #: stand in braces; or what makes the sentences of all rows.
     sentences: Mapping[str, str] | Callable[[pl.DataFrame], Sequence[str]] = field(
         default_factory=dict
@@ -128,7 +128,7 @@ def answer(question: Question, run: Any) -> pl.DataFrame:
     rows = question.rows(run)
     if rows.is_empty():
         return pl.DataFrame()
-    # What no row has is a figure that no row has.
+    # A column without a value in any row is a column of figures.
     rows = rows.with_columns(pl.selectors.by_dtype(pl.Null).cast(pl.Float64))
     by = list(question.by)
     groups = rows.group_by(by, maintain_order=True)

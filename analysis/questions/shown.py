@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from analysis.display.figures import divisor_and_unit, number
 from analysis.questions.question import PER_RATE, Plot, Question, answer, estimate_of, sentences_of
 from analysis.report import plots
 from analysis.report.data import RunData
@@ -19,7 +20,6 @@ from analysis.report.words import DASH
 from analysis.statistics.interval import Interval
 from records.groups import grouped
 from records.text import one_line
-from records.units import number, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +45,7 @@ _OPEN = 24
 _LINE, _LINE_IN = 36, 0.15
 #: Most pictures of an answer.
 _PICTURES = 24
-#: What a picture shows, by its kind.
+#: The content of a picture, by its kind.
 _MEANINGS: Mapping[Plot, str] = {
     "forest": "Point and bar: estimate and interval.",
     "lines": "Point and bar: estimate and interval.",
@@ -58,33 +58,45 @@ Row = Mapping[str, Any]
 
 def answered(question: Question, run: RunData) -> pl.DataFrame:
     """The rows of the answer, worked out once a run."""
-    return run.once(question.name, lambda: answer(question, run))
+    return run.cached(question.name, lambda: answer(question, run))
 
 
 def section(
     question: Question,
     part: Part,
     position: int,
+    *,
+    link: str = "",
+    folded: bool = False,
     more: Callable[[Sequence[RunData]], Files] | None = None,
 ) -> Section:
     """The section of a question, with its file, and `more` files of its subject."""
 
-    def view(run: RunData, _: str) -> View | None:
+    def view(run: RunData) -> View | None:
         table = answered(question, run)
         return None if table.is_empty() else _view(question, table, run)
 
     def files(runs: Sequence[RunData]) -> Files:
         return {**_file(question, runs), **(more(runs) if more else {})}
 
-    title, name = question.title, question.name
-    return Section(part, position, name, view, title=title, files=files, template="question")
+    return Section(
+        part=part,
+        place=position,
+        name=question.name,
+        view=view,
+        title=question.title,
+        files=files,
+        link=link,
+        folded=folded,
+        template="question",
+    )
 
 
 def _file(question: Question, runs: Sequence[RunData]) -> Files:
     """NAME.json: the rows of all runs under NAME, each with `run` and the caveats `emulated`."""
     rows = []
     for run in runs:
-        named = {"run": run.header.run, "emulated": run.emulated()}
+        named = {"run": run.header.run, "emulated": run.emulation_caveats()}
         rows += [named | row for row in answered(question, run).to_dicts()]
     return {f"{question.name}.json": {question.name: rows}} if rows else {}
 
@@ -98,7 +110,7 @@ def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
     reasons = [row.get("why", "") for row in rows]
     cases = table["case"].unique().to_list() if "case" in table.columns else None
     return View(
-        question=question,
+        text=question.text,
         headings=headings,
         numeric=numeric,
         rows=cells,
@@ -111,7 +123,7 @@ def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
         ],
         # A long table is folded below its pictures.
         long=len(cells) > _OPEN,
-        emulated=run.emulated(cases),
+        emulated=run.emulation_caveats(cases),
     )
 
 
@@ -127,7 +139,7 @@ def whole_rows(question: Question, table: pl.DataFrame) -> Columns:
 
 
 def spread(question: Question, table: pl.DataFrame) -> Columns:
-    """As `whole_rows`: one for each key but `spread`, and for each value of that."""
+    """Return rows as `whole_rows` does: one for each key but `spread`, and each value of that."""
     keys = [name for name in question.by if name != question.spread]
     values = table[question.spread].unique(maintain_order=True).to_list()
     groups = grouped((tuple(row[name] for name in keys), row) for row in table.to_dicts())
@@ -156,7 +168,7 @@ def _together(question: Question, row: Row) -> tuple[str, str]:
 
 
 def _undrawn(rows: Sequence[Row], pictures: Sequence[object], whole: bool) -> str:
-    """What of the rows is not drawn, since there are too many."""
+    """Return what of the rows is not drawn, since there are too many."""
     if len(pictures) > _PICTURES:
         return f"{_PICTURES} of {len(pictures)} pictures are drawn; the file has all rows."
     if len(rows) > _DRAWN and not whole:
@@ -202,7 +214,7 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
     unit = _unit(name) if unit is None else unit
     if unit == "count":
         return f"{value:,.0f}" if abs(value) < _LARGEST_COUNT else f"{value:.2e}", ""
-    divisor, scaled = scale(value, unit)
+    divisor, scaled = divisor_and_unit(value, unit)
     if unit in (_S_PER_GB, PER_RATE):
         divisor, scaled = 1 / _PER_GB, unit if unit == PER_RATE else ""
     elif unit == _SHARE:
@@ -221,7 +233,7 @@ def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) 
 
 
 def _beyond(name: str, *ends: float | None) -> str:
-    """Where something crosses that has one end only: `above 7.2 GB/s`."""
+    """Return where something crosses that has one end only: `above 7.2 GB/s`."""
     words = zip(("above", "below"), ends, strict=False)
     texts = [f"{word} {figure(name, end)[0]}" for word, end in words if end is not None]
     return texts[0] if texts else DASH
@@ -276,12 +288,12 @@ def _picture(question: Question, rows: Sequence[Row], name: str, part: str, more
         return {}
 
     return Picture(
-        f"{question.name} {part}",
-        f"{question.title}: {'; '.join(texts)}",
-        f"{_MEANINGS[question.plot]} {more}".rstrip(),
-        height_in(question, rows),
-        drawn,
-        part,
+        name=f"{question.name} {part}",
+        title=f"{question.title}: {'; '.join(texts)}",
+        caption=f"{_MEANINGS[question.plot]} {more}".rstrip(),
+        height_in=height_in(question, rows),
+        draw=drawn,
+        part=part,
     )
 
 
@@ -309,7 +321,7 @@ def _scaled(question: Question, rows: Sequence[Row], name: str) -> tuple[float, 
         return 1 / _PER_GB, f"{text}, s/GB"
     if unit == _SHARE:
         return 0.01, f"{text}, %"
-    divisor, scaled = scale(max(abs(float(row[name])) for row in rows), unit)
+    divisor, scaled = divisor_and_unit(max(abs(float(row[name])) for row in rows), unit)
     return divisor, f"{text}, {scaled}" if unit else text
 
 
@@ -357,7 +369,7 @@ def _map(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> 
         axes.text(x, y - 0.05, ends, ha="center", va="top", fontsize="x-small")
     for key in question.axes:
         sizes = {row[key]: row[f"{key}_b"] for row in rows}
-        for position, marks in _boundaries(question, list(sizes.values()), rows[0]).items():
+        for position, marks in mark_positions(question, list(sizes.values()), rows[0]).items():
             _marked(axes, ", ".join(marks), position, key == question.axes[0])
     axes.set_xticks(range(len(sides[0])), sides[0])
     axes.set_yticks(range(len(sides[1])), sides[1])
@@ -377,20 +389,22 @@ def _marked(axes: Axes, text: str, position: float, across: bool) -> None:
         axes.text(1.01, position, text, ha="left", transform=axes.get_yaxis_transform(), **style)
 
 
-def _boundaries(
+def mark_positions(
     question: Question, sizes: Sequence[float | None], row: Row
 ) -> dict[float, list[str]]:
-    """Place between two cells, which are at 0, 1, ... -> the marks that lie there or at the lower.
+    """Position between two cells of a map -> headings of the marks that lie there.
 
-    Marks beyond all sizes, on either side, have none.
+    Cells are at 0, 1, ...; `sizes` has their bytes, in increasing order, `row` those of the marks.
+    A mark as large as a cell lies above it. Marks beyond all sizes, on either side, have no
+    position, and none has one if a size is unknown.
     """
     numbers = [size for size in sizes if size is not None]
-    places: dict[float, list[str]] = {}
+    positions: dict[float, list[str]] = {}
     for mark in question.marks if len(numbers) == len(sizes) else ():
         below = sum(size <= (row[mark] or 0) for size in numbers)
         if 0 < below < len(numbers):
-            places.setdefault(below - 0.5, []).append(question.headings.get(mark, mark))
-    return places
+            positions.setdefault(below - 0.5, []).append(question.headings.get(mark, mark))
+    return positions
 
 
 def _series(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
@@ -415,7 +429,8 @@ def _series(figure: Figure, question: Question, rows: Sequence[Row], name: str) 
     ):
         css = LEVEL_COLOURS[index % len(LEVEL_COLOURS)]
         shape = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
-        places, heights = [abscissa(row) for row in group], [height(row, name) for row in group]
+        places = [abscissa(row) for row in group]
+        heights = [height(row, name) for row in group]
         if cloud:
             style = {"alpha": 0.7, "mew": 0, "label": label, "gid": f"points-{index}"}
             points(axes, places, heights, css, shape, 4, **style)

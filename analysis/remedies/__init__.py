@@ -1,1 +1,1 @@
-"""Remedies: what each costs, what it helps, and what follows for a machine. Pure functions."""
+"""Remedies: what each costs, how much it helps, and which one a machine needs. Pure functions."""

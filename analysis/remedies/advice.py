@@ -1,4 +1,4 @@
-"""What the runs of a machine say about remedies, as far as intervals carry."""
+"""Advice on remedies from the runs of a machine, as far as intervals carry."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from analysis.display.figures import quantity
 from analysis.effects.result import Verdict
 from analysis.questions.question import columns_of
 from analysis.questions.shown import answered
-from analysis.remedies.dynamic import dynamic, sentence
+from analysis.remedies.dynamic import dynamic_rows, strategy_sentence
 from analysis.remedies.net import Remedy, remedies
+from analysis.remedies.speeds import emulated_cases
 from analysis.remedies.standing import Standing, costs_nothing, is_better, stand
 from analysis.remedies.throttling import THROTTLING
-from analysis.remedies.tried import emulated_cases
 from analysis.report.data import RunData
 from records.arms import BASELINE
 from records.groups import grouped
-from records.units import plural, quantity
+from records.units import plural
 
 SCHEMA = 4
 #: Most remedies in a sentence.
 _MOST = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Advice:
     """Of one machine; `docs/data.md#advicejson` explains the keys of the rows."""
 
@@ -32,13 +33,13 @@ class Advice:
     runs: list[str]
     #: Share of time with traffic, as the reader states it; None: all the time, as in the runs.
     traffic_share: float | None
-    #: What the traffic costs each workload without any remedy.
+    #: The cost of the traffic to each workload without any remedy.
     losses: list[dict[str, Any]]
     #: `net.remedies` of all runs, with how each stands.
     remedies: list[Remedy]
     #: Sweeps of rates: rows of `throttling.THROTTLING`, with `run`.
     sweeps: list[dict[str, Any]]
-    #: Cores reserved only under traffic: rows of `dynamic.dynamic`, with `run`.
+    #: Cores reserved only under traffic: rows of `dynamic.dynamic_rows`, with `run`.
     dynamic: list[dict[str, Any]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -57,18 +58,29 @@ class Advice:
 
 
 def advise(runs: Sequence[RunData], traffic_share: float | None = None) -> Advice:
-    """What the runs of one machine say; remedies are empty if none was tried."""
+    """Return what the runs of one machine say; remedies are empty if none was tried."""
     share = 1.0 if traffic_share is None else traffic_share
-    tried, losses, sweeps, cores = [], [], [], []
+    tried = []
+    losses = []
+    sweeps = []
+    cores = []
     for run in runs:
         named = {"run": run.header.run}
         tried += [named | row for row in remedies(run, share).to_dicts()]
         losses += [named | row for row in _losses(run, share)]
         sweeps += [named | row for row in answered(THROTTLING, run).to_dicts()]
-        cores += [named | row for row in dynamic(run, share)]
+        cores += [named | row for row in dynamic_rows(run, share)]
     rows = stand(tried, share_stated=traffic_share is not None)
     names = [run.header.run for run in runs]
-    return Advice(runs[0].header.machine, names, traffic_share, losses, rows, sweeps, cores)
+    return Advice(
+        machine=runs[0].header.machine,
+        runs=names,
+        traffic_share=traffic_share,
+        losses=losses,
+        remedies=rows,
+        sweeps=sweeps,
+        dynamic=cores,
+    )
 
 
 def _losses(run: RunData, share: float) -> list[dict[str, Any]]:
@@ -94,21 +106,21 @@ def _losses(run: RunData, share: float) -> list[dict[str, Any]]:
 
 
 def sentences(advice: Advice) -> list[str]:
-    """What is lost, what is recommended, and what is not decided."""
+    """Return what is lost, what is recommended, and what is not decided."""
     return [_lost(advice), _recommended(advice.remedies), _open(advice.remedies)]
 
 
-def of_dynamic(advice: Advice) -> list[str]:
+def dynamic_lines(advice: Advice) -> list[str]:
     """A line for each core that could be reserved only under traffic, of the fastest writes."""
     share = 1.0 if advice.traffic_share is None else advice.traffic_share
     alike = grouped(
         ((row["run"], row["case"], row["remedy"], row["at"]), row) for row in advice.dynamic
     )
     fastest = [max(rows, key=lambda row: row["rate_b_s"] or 0.0) for rows in alike.values()]
-    return [text for row in fastest if (text := sentence(row, share))]
+    return [text for row in fastest if (text := strategy_sentence(row, share))]
 
 
-def where(row: Mapping[str, Any], name: str, unit: str) -> str:
+def crossing_text(row: Mapping[str, Any], name: str, unit: str) -> str:
     """A crossing of a row as text: `3.98 GB/s [3.61, 4.40]`, `above 7.2 GB/s`, `not decided`.
 
     With the unit `%`, of a share of time.
@@ -208,14 +220,16 @@ def _more_work(row: Remedy) -> str:
     value, *ends = (100 * (row[f"net{end}"] - 1) for end in ("", "_low", "_high"))
     way = "more"
     if value < 0:
-        value, ends, way = -value, [-end for end in reversed(ends)], "less"
+        value = -value
+        ends = [-end for end in reversed(ends)]
+        way = "less"
     return f"{value:.1f} % [{ends[0]:.1f}, {ends[1]:.1f}] {way} work"
 
 
 def _break_even(row: Remedy) -> str:
     if costs_nothing(row):
         return "at any share"
-    text = where(row, "break_even", "%")
+    text = crossing_text(row, "break_even", "%")
     return f"from {text} on" if row["break_even"] is not None else f"({text})"
 
 

@@ -1,9 +1,10 @@
 """A core reserved only while traffic needs it, which Groves, Grant and Arnold (2016) suggest.
 
-Computed, not measured: from the speeds of the runs, as if the core changed hands without delay. It
-is reserved while the writers' rate exceeds the one from which on the application is faster with it
-(`throttling.THROTTLING`). Without a sweep of rates, that is not known: then while there is traffic
-as measured, if the application is faster with the core.
+This is computed from the speeds of the runs, not measured: the core is assumed to change hands
+without delay. It is reserved while the writers' rate exceeds the break-even rate, above which the
+application is faster with the core reserved (`throttling.THROTTLING`). The break-even rate is known
+only from a sweep of rates. Without one, the core is reserved during all traffic if the application
+is then faster with it, and never otherwise.
 """
 
 from __future__ import annotations
@@ -14,43 +15,45 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from analysis.display.figures import quantity
 from analysis.questions.question import Question, columns_of, shared
 from analysis.questions.shown import answered
+from analysis.remedies.speeds import remedy_speeds
 from analysis.remedies.throttling import RESERVED, THROTTLING
-from analysis.remedies.tried import speeds
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import location
 from records.arms import parts_of
 from records.groups import grouped
-from records.units import quantity
 
-#: What names such a remedy, and the strategies that are compared.
+#: The columns that tell the reserved cores of a run apart.
 _KEYS = ["case", "remedy", "traffic", "at"]
+#: When the core is reserved.
 STRATEGIES = ("never", "always", "dynamic")
-#: Shares of time with traffic that the picture has: its lines are as good as straight.
+#: Shares of time with traffic in the picture: four are enough, since its lines are nearly straight.
 _SHARES = (0.0, 0.25, 0.5, 1.0)
 
 
-def _pairs(run: RunData) -> pl.DataFrame:
-    """A row per reserved core and pair, with speeds relative to off without it.
+def _relative_speeds(run: RunData) -> pl.DataFrame:
+    """A row per reserved core and pair; speeds are relative to `off` without the core.
 
-    `from_b_s`: the rate above which it is reserved, null if that is not known; `reserves`: whether
-    the measured traffic is.
+    `from_b_s` is the rate above which the core is reserved, null if it is not known. `reserves`
+    says whether it is reserved during the measured traffic.
     """
-    rows = speeds(run)
+    rows = remedy_speeds(run)
     if rows.is_empty():
         return rows
-    whole = rows.filter("paired", factor=RESERVED).drop_nulls(["off", "on", "off_with", "on_with"])
-    if whole.is_empty():
-        return whole
-    rates = _rates(run)
-    arms = [parts_of(name)[0] for name in whole["traffic"]]
-    named = zip(whole["case"], arms, whole["level"], strict=True)
-    start_b_s = pl.Series("from_b_s", [rates.get(name) for name in named], pl.Float64)
+    complete = rows.filter("paired", factor=RESERVED)
+    complete = complete.drop_nulls(["off", "on", "off_with", "on_with"])
+    if complete.is_empty():
+        return complete
+    rates = _break_even_rates_b_s(run)
+    arms = [parts_of(name)[0] for name in complete["traffic"]]
+    keys = zip(complete["case"], arms, complete["level"], strict=True)
+    from_b_s = pl.Series("from_b_s", [rates.get(key) for key in keys], pl.Float64)
     off = pl.col("off")
     faster = (pl.col("on_with") / pl.col("on")).median().over(_KEYS) > 1
-    return whole.with_columns(start_b_s).select(
+    return complete.with_columns(from_b_s).select(
         *_KEYS,
         "emulated",
         "rate_b_s",
@@ -62,10 +65,11 @@ def _pairs(run: RunData) -> pl.DataFrame:
     )
 
 
-def _rates(run: RunData) -> dict[tuple[str, str, str], float]:
-    """Case, arm and cores -> the rate from which on the application is faster with them.
+def _break_even_rates_b_s(run: RunData) -> dict[tuple[str, str, str], float]:
+    """Case, arm and reserved cores -> the rate above which the application is faster with them.
 
-    If that lies beyond what was measured, its one end. None of two sweeps that differ in more.
+    If that rate lies beyond the measured ones, the end of its interval that is known is used. If
+    two sweeps share case, arm and cores, their rates are left out.
     """
     answers = grouped(
         ((row["case"], row["arm"], str(row["reserved"])), row)
@@ -74,30 +78,30 @@ def _rates(run: RunData) -> dict[tuple[str, str, str], float]:
     )
     ends = ("same_rate_b_s", "same_rate_b_s_high", "same_rate_b_s_low")
     rates = {
-        name: next((row[end] for end in ends if row[end] is not None), None)
-        for name, (row, *others) in answers.items()
+        key: next((row[end] for end in ends if row[end] is not None), None)
+        for key, (row, *others) in answers.items()
         if not others
     }
-    return {name: rate for name, rate in rates.items() if rate is not None}
+    return {key: rate for key, rate in rates.items() if rate is not None}
 
 
 def strategies(run: RunData, shares: Sequence[float]) -> pl.DataFrame:
-    """A row per reserved core, pair, share of time with traffic and strategy, with its `speed`.
+    """A row per reserved core, pair, share of time with traffic, and strategy.
 
-    That is the mean over time, relative to off without the core.
+    `speed` is the mean over time, relative to `off` without the core.
     """
-    pairs = _pairs(run)
+    pairs = _relative_speeds(run)
     if pairs.is_empty():
         return pairs
     share = pl.col("share")
-    on = pl.when("reserves").then("on_with").otherwise("on")
-    of_strategies = {
+    dynamic_on = pl.when("reserves").then("on_with").otherwise("on")
+    mean_speeds = {
         "never": 1 - share + share * pl.col("on"),
         "always": (1 - share) * pl.col("off_with") + share * pl.col("on_with"),
-        "dynamic": 1 - share + share * on,
+        "dynamic": 1 - share + share * dynamic_on,
     }
     rows = pairs.join(pl.DataFrame({"share": list(shares)}), how="cross")
-    rows = rows.with_columns(**of_strategies).drop("on", "off_with", "on_with")
+    rows = rows.with_columns(**mean_speeds).drop("on", "off_with", "on_with")
     return rows.unpivot(
         on=STRATEGIES,
         index=[name for name in rows.columns if name not in STRATEGIES],
@@ -106,7 +110,7 @@ def strategies(run: RunData, shares: Sequence[float]) -> pl.DataFrame:
     )
 
 
-def _speed(rows: pl.DataFrame) -> Estimate | None:
+def _typical_speed(rows: pl.DataFrame) -> Estimate | None:
     logs = location(rows["speed"].log().to_numpy())
     return logs.mapped(lambda value: float(np.exp(value))) if logs else None
 
@@ -114,14 +118,15 @@ def _speed(rows: pl.DataFrame) -> Estimate | None:
 DYNAMIC = Question(
     name="dynamic_core",
     title="A core reserved only while traffic needs it",
-    text="As Groves, Grant and Arnold (2016) suggest. Computed from the speeds of these runs: mean"
-    " speed, relative to off without the core, over the share of time with traffic as measured; if"
-    " the core is never reserved, always, or only while writes are faster than the rate from which"
-    " on the application is faster with it, and changes hands without delay. Without a sweep of"
-    " rates: while there is traffic, if the application is faster with the core then.",
+    text="Groves, Grant and Arnold (2016) suggest this. The figures are computed from the speeds of"
+    " these runs. They show the mean speed, relative to off without the core, over the share of"
+    " time with traffic as measured. The core is reserved never, always, or dynamically: only while"
+    " writes are faster than the rate above which the application is faster with the core. It is"
+    " assumed to change hands without delay. Without a sweep of rates, a dynamic core is reserved"
+    " during all traffic if the application is then faster with it.",
     rows=lambda run: strategies(run, _SHARES),
     by=(*_KEYS, "share", "strategy"),
-    estimates={"speed": _speed},
+    estimates={"speed": _typical_speed},
     facts=shared("from_b_s"),
     headings={"speed": "speed / speed off", "share": "share of time with traffic"},
     spread="strategy",
@@ -131,23 +136,23 @@ DYNAMIC = Question(
 )
 
 
-def dynamic(run: RunData, share: float) -> list[dict[str, Any]]:
-    """A row per reserved core: the speed by each strategy, with traffic during `share`."""
+def dynamic_rows(run: RunData, share: float) -> list[dict[str, Any]]:
+    """A row per reserved core: its speed under each strategy, with traffic during `share`."""
     rows = strategies(run, [share])
     if rows.is_empty():
         return []
     table = []
-    for names, group in rows.group_by(_KEYS, maintain_order=True):
-        row = dict(zip(_KEYS, names, strict=True))
+    for key, group in rows.group_by(_KEYS, maintain_order=True):
+        row = dict(zip(_KEYS, key, strict=True))
         row |= group.select("rate_b_s", "from_b_s", "reserves", "emulated").row(0, named=True)
         for strategy in STRATEGIES:
-            row |= columns_of(strategy, _speed(group.filter(strategy=strategy)))
+            row |= columns_of(strategy, _typical_speed(group.filter(strategy=strategy)))
         table.append(row)
     return table
 
 
-def sentence(row: dict[str, Any], share: float) -> str:
-    """A row of `dynamic` in a line; empty without an estimate."""
+def strategy_sentence(row: dict[str, Any], share: float) -> str:
+    """A row of `dynamic_rows` as one line; empty if it has no estimate."""
     if row["dynamic"] is None:
         return ""
     speed = {

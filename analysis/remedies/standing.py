@@ -1,4 +1,4 @@
-"""How each remedy stands: better, worse, or not decided.
+"""The standing of each remedy: better, worse, or not decided.
 
 A remedy is better only if the whole interval of its net benefit lies on that side, that for the
 next allocation too, and its p value holds after Holm over all remedies that are read together. It
@@ -19,7 +19,7 @@ _LEVEL = 1 - CONFIDENCE
 
 
 class Standing(str, Enum):
-    """What is known of a remedy; the value is used in text and files."""
+    """The standing of a remedy; the value is used in text and files."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -33,7 +33,7 @@ class Standing(str, Enum):
 
     @property
     def is_open(self) -> bool:
-        """Whether more pairs, allocations, or a steadier baseline could decide."""
+        """Return whether more pairs, allocations, or a steadier baseline could decide."""
         return self in (Standing.OPEN, Standing.FEW, Standing.HERE, Standing.UNSTABLE)
 
 
@@ -80,10 +80,10 @@ def _alone(row: Remedy) -> Standing:
 
 
 def is_better(row: Mapping[str, Any]) -> bool:
-    """Whether it is shown to be better, on RDMA hardware."""
+    """Return whether it is shown to be better, on RDMA hardware."""
     return row["standing"] is Standing.BETTER and not row["emulated"]
 
 
 def costs_nothing(row: Mapping[str, Any]) -> bool:
-    """Whether it is worth its price at any share of traffic: a level of the writers is."""
+    """Return whether it is worth its price at any share of traffic: a level of the writers is."""
     return row["price"] is None or bool(row["break_even_high"] == 0)

@@ -1,8 +1,9 @@
-"""What each byte written costs, from runs under several rates of the writers: figure 6b.
+"""The cost of each byte written, from runs under several rates of the writers: figure 6b.
 
 Rates are those that the writers reached, never those requested. Every pair gives one slope, through
-the origin: no writes, no loss. Its runs share a baseline, so their errors are not independent;
-those of different pairs are, and the slope is the centre of the pairs' slopes.
+the origin, since there is no loss without writes. The runs of a pair share a baseline, so their
+errors are not independent. Those of different pairs are: the slope of a sweep is the centre of its
+pairs' slopes.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from analysis.questions.estimators import centre, crossover
 from analysis.questions.question import PER_RATE, Limit, Question, shared
 from analysis.questions.shown import answered
 from analysis.report.data import RunData
-from analysis.samples.pairs import of_treatment
+from analysis.samples.pairs import treatment_rows
 from records.arms import arm_of, parts_of
 from records.groups import grouped
 from records.sample import Level
 
 RATE, RESERVED = "rate", "reserved_cores"
+#: Columns that name a sweep, and a pair of it.
 SWEEP, PAIR = ["case", "arm", "at"], ["block", "pair"]
 
 
 def by_level(rows: Iterable[Result], factor: str) -> list[list[Result]]:
-    """Effects that differ in the level of `factor` alone, two at least, in their order."""
+    """Return lists of at least two effects that differ in the level of `factor` alone."""
 
     def sweep(row: Result) -> tuple[object, ...]:
         levels = sorted((name, level) for name, level in row.factors.items() if name != factor)
@@ -37,17 +39,17 @@ def by_level(rows: Iterable[Result], factor: str) -> list[list[Result]]:
     return [rows for rows in sweeps.values() if len(rows) > 1]
 
 
-def lossy_runs(run: RunData) -> pl.DataFrame:
+def sweep_runs(run: RunData) -> pl.DataFrame:
     """A row per pair and rate of the sweeps, with `reached_b_s` and the `loss`.
 
-    That is in bytes per second if the figure of merit is a bandwidth, else slowdown - 1. A sweep
-    has one case, arm and level `at` of all other factors; `others` are those but for the reserved
-    cores. Of a pair with one rate there is no shape.
+    The loss is in bytes per second if the figure of merit is a bandwidth, else slowdown - 1. A
+    sweep has one case, one arm and one level of every other factor, named in `at`. `others` names
+    the same levels without the reserved cores. A pair with only one rate is left out.
     """
-    return run.once("runs of sweeps", lambda: _lossy_runs(run))
+    return run.cached("runs of sweeps", lambda: _sweep_runs(run))
 
 
-def _lossy_runs(run: RunData) -> pl.DataFrame:
+def _sweep_runs(run: RunData) -> pl.DataFrame:
     writing = [
         row
         for row in run.results
@@ -63,12 +65,12 @@ def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> pl.DataFrame:
     lost = pl.col("off") - pl.col("on") if bandwidth else pl.col("ratio") - 1
     levels = {name: level for name, level in first.factors.items() if name != RATE}
     reserved = levels.get(RESERVED)
-    runs = of_treatment(pairs, first.case, *(row.arm for row in rows))
+    runs = treatment_rows(pairs, first.case, *(row.arm for row in rows))
     runs = runs.filter(pl.col("writer_rate_b_s") > 0).select(
         pl.lit(first.case).alias("case"),
         pl.lit(parts_of(first.arm)[0]).alias("arm"),
-        pl.lit(_text(levels)).alias("at"),
-        pl.lit(_text({**levels, RESERVED: ""})).alias("others"),
+        pl.lit(_levels_text(levels)).alias("at"),
+        pl.lit(_levels_text({**levels, RESERVED: ""})).alias("others"),
         pl.lit(reserved if isinstance(reserved, int) else None, pl.Int64).alias("cores"),
         pl.lit(bandwidth).alias("bandwidth"),
         pl.lit(first.unit).alias("unit"),
@@ -82,23 +84,24 @@ def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> pl.DataFrame:
     return runs.filter(pl.col("reached_b_s").n_unique().over(PAIR) > 1).sort(PAIR)
 
 
-def _text(levels: Mapping[str, Level]) -> str:
+def _levels_text(levels: Mapping[str, Level]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {level}" for name, level in levels.items())
 
 
 def fitted(runs: pl.DataFrame) -> pl.DataFrame:
     """A row per sweep and pair: `slope` through the origin, and `curvature`.
 
-    That is c of loss = b x + c x^2, x relative to the sweep's `highest_b_s`.
+    The slope is the loss per byte per second. The curvature is c of loss = b x + c x^2, where x is
+    the rate divided by the sweep's `highest_b_s`.
     """
     x, y = pl.col("reached_b_s") / pl.col("highest_b_s"), pl.col("loss")
     xx, xxx, xxxx = ((x**power).sum() for power in (2, 3, 4))
     xy, xxy = (x * y).sum(), (x * x * y).sum()
-    of_sweep = ("others", "cores", "bandwidth", "unit", "better", "highest_b_s")
+    sweep_columns = ("others", "cores", "bandwidth", "unit", "better", "highest_b_s")
     highest = pl.col("reached_b_s").max().over(SWEEP)
     pairs = runs.with_columns(highest_b_s=highest).group_by(*SWEEP, *PAIR, maintain_order=True)
     return pairs.agg(
-        pl.col(*of_sweep).first(),
+        pl.col(*sweep_columns).first(),
         off=pl.col("off").max(),
         slope=xy / xx / pl.col("highest_b_s").first(),
         curvature=(xx * xxy - xxx * xy) / (xx * xxxx - xxx**2),
@@ -106,12 +109,13 @@ def fitted(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pairs(run: RunData) -> pl.DataFrame:
-    """A row per sweep and pair; that with the fewest reserved cores once for each other number.
+    """A row per sweep and pair, and per number of reserved cores that it is compared with.
 
-    `price` is that of the cores, and `more`, what a byte costs beyond what it costs with them, as
-    time at the same rate: 1 + b x without, (1 + price) (1 + b' x) with reserved cores.
+    The sweep with the fewest reserved cores is compared with that of each other number, `reserved`.
+    `price` is what those cores cost without writes. `slope_saved` is the slope that they save: at
+    the same rate x, time is 1 + b x without them and (1 + price) (1 + b' x) with them.
     """
-    runs = lossy_runs(run)
+    runs = sweep_runs(run)
     if runs.is_empty():
         return runs
     pairs = fitted(runs)
@@ -127,21 +131,25 @@ def _pairs(run: RunData) -> pl.DataFrame:
         ],
         how="diagonal",
     )
-    other = with_cores.select(*alike, *PAIR, reserved="cores", off_with="off", slope_with="slope")
-    rows = compared.join(other, on=[*alike, *PAIR, "reserved"], how="left", maintain_order="left")
+    with_reserved = with_cores.select(
+        *alike, *PAIR, reserved="cores", off_with="off", slope_with="slope"
+    )
+    rows = compared.join(
+        with_reserved, on=[*alike, *PAIR, "reserved"], how="left", maintain_order="left"
+    )
     rows = rows.sort(*alike, "cores", "reserved", maintain_order=True)
     off, off_with = pl.col("off"), pl.col("off_with")
     longer = pl.when(pl.col("better") == "lower").then(off_with / off).otherwise(off / off_with)
     factor = pl.when("bandwidth").then(1.0).otherwise(longer)
     return rows.with_columns(
         price=pl.when("bandwidth").then(off - off_with).otherwise(longer - 1),
-        more=pl.col("slope") - factor * pl.col("slope_with"),
+        slope_saved=pl.col("slope") - factor * pl.col("slope_with"),
         per=pl.when("bandwidth").then(pl.lit("")).otherwise(pl.lit(PER_RATE)),
     )
 
 
-def _only_of_lines(table: pl.DataFrame) -> pl.DataFrame:
-    """Where a line does not fit, no rate at which its loss equals something."""
+def _crossings_of_lines(table: pl.DataFrame) -> pl.DataFrame:
+    """Keep the rates `_CROSSINGS` only where a line fits, so that curvature may be 0; else null."""
     line = (pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)
     crossings = [f"{name}{end}" for name in _CROSSINGS for end in ("", "_low", "_high")]
     return table.with_columns(pl.when(line).then(pl.col(crossings)))
@@ -161,13 +169,13 @@ THROTTLING = Question(
         "slope": centre("slope"),
         "curvature": centre("curvature"),
         "crossover_b_s": crossover("slope", "price", "highest_b_s"),
-        "same_rate_b_s": crossover("more", "price", "highest_b_s"),
+        "same_rate_b_s": crossover("slope_saved", "price", "highest_b_s"),
     },
     facts=shared("highest_b_s", "unit", "bandwidth", "per"),
-    then=_only_of_lines,
+    then=_crossings_of_lines,
     limits=(
-        Limit("yes", when=(pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)),
-        Limit("no", when=pl.col("curvature_low").is_not_null(), why="the loss is curved"),
+        Limit(word="yes", when=(pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)),
+        Limit(word="no", when=pl.col("curvature_low").is_not_null(), why="the loss is curved"),
     ),
     columns=("word", *_CROSSINGS, "n"),
     headings={
@@ -183,14 +191,18 @@ THROTTLING = Question(
 
 
 def _drawn(run: RunData) -> pl.DataFrame:
-    """A row per run of the sweeps, those without writes too, with what the line gives there."""
-    runs = lossy_runs(run)
+    """A row per run of the sweeps and per baseline, with the figure of merit that the line gives.
+
+    `line` is null if no line fits.
+    """
+    runs = sweep_runs(run)
     if runs.is_empty():
         return runs
     off = runs.unique([*SWEEP, *PAIR], maintain_order=True)
     off = off.with_columns(reached_b_s=pl.lit(0.0), on="off")
     lines = answered(THROTTLING, run).filter(word="yes").select(*SWEEP, "slope").unique()
-    base, lost = pl.col("off").median().over(SWEEP), pl.col("slope") * pl.col("reached_b_s")
+    base = pl.col("off").median().over(SWEEP)
+    lost = pl.col("slope") * pl.col("reached_b_s")
     slower = (
         pl.when(pl.col("better") == "lower").then(base * (1 + lost)).otherwise(base / (1 + lost))
     )

@@ -11,14 +11,14 @@ from typing import Any, Literal
 
 import polars as pl
 
-from analysis.effects.contrasts import Contrast, contrasts
-from analysis.effects.estimate import StoppingRule, results_of
-from analysis.effects.facts import (
+from analysis.effects.annotations import (
     compare_with_references,
     name_contention,
     note_link_share,
     note_provenance_changes,
 )
+from analysis.effects.contrasts import Contrast, contrasts
+from analysis.effects.estimate import StoppingRule, results_of
 from analysis.effects.result import Result
 from analysis.effects.verdict import emulations
 from analysis.samples.columns import read_run
@@ -27,11 +27,12 @@ from analysis.samples.integrity import Integrity, check_run, refuse_faults
 from analysis.samples.pairs import judged, pair_table
 from analysis.samples.provenance import read_provenance
 from analysis.statistics.interval import flat
+from records.block_plan import UNREAD
 from records.calls import RunCommands
 from records.commands import Shell
 from records.errors import InputError
 from records.json_limits import read_json
-from records.plan import UNREAD
+from records.measured import command_of, in_options, rewording
 from records.run import RunHeader, load_header
 from records.run_folder import run_folders
 from records.units import plural
@@ -43,7 +44,7 @@ class UnfinishedBlock:
 
     case: str
     block: str
-    #: What failed: `node_failed`, `time_limit`, `cancelled`, `application_failed`, ...
+    #: The failure: `node_failed`, `time_limit`, `cancelled`, `application_failed`, ...
     outcome: str
     reason: str
 
@@ -64,7 +65,8 @@ def unfinished_blocks(run: Path) -> list[UnfinishedBlock]:
 def unread_runs(run: Path) -> list[str]:
     """A line for each block with runs that its check has yet to read, in order of case and block.
 
-    A session that is killed leaves them. A crash leaves a part of a line, which is no run.
+    A session that is killed leaves such runs. A crash may leave an incomplete line, which is not
+    counted.
     """
     lines = []
     for file in sorted((run / "logs").glob(f"*/*/{UNREAD}")):
@@ -75,7 +77,7 @@ def unread_runs(run: Path) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunData:
     """One run, read and estimated."""
 
@@ -86,12 +88,12 @@ class RunData:
     #: `analysis.samples.pairs.pair_table`.
     pairs: pl.DataFrame
     results: list[Result]
-    #: What tools and nodes counted in each run (`analysis.samples.counts.counters_of`).
+    #: Counts of tools and nodes in each run (`analysis.samples.counts.counters_of`).
     counters: pl.DataFrame
     #: Blocks that ended early.
     unfinished_blocks: list[UnfinishedBlock]
-    #: `unread_runs`.
-    unread: list[str]
+    #: The lines of the function `unread_runs`.
+    unread_runs: list[str]
     #: Sample files whose last line was cut off.
     torn: list[str]
     #: SHA-256 -> content of the file in `provenance/`.
@@ -106,13 +108,13 @@ class RunData:
         """Price and gain of levels of the application's factors."""
         return contrasts(self.samples, self.results)
 
-    def once(self, name: str, work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        """The table that `work` makes of this run, worked out once: page and files share it."""
+    def cached(self, name: str, make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        """The table that `make` returns for this run; made once, for page and files."""
         if name not in self._tables:
-            self._tables[name] = work()
+            self._tables[name] = make()
         return self._tables[name]
 
-    def emulated(self, cases: Collection[str] | None = None) -> list[str]:
+    def emulation_caveats(self, cases: Collection[str] | None = None) -> list[str]:
         """Caveats of the transports of all writers, or of those in `cases`; none for hardware."""
         rows = self._transports
         if cases is not None:
@@ -121,57 +123,64 @@ class RunData:
 
     @cached_property
     def _transports(self) -> pl.DataFrame:
-        """Each case with each transport of its writers."""
+        """A row for each case and transport of its writers."""
         return self.samples.select("case", "transport").unique(maintain_order=True)
 
     @cached_property
     def cases(self) -> list[CaseData]:
-        """Its cases with results, in their order."""
+        """The cases that have results, in their order."""
         return [CaseData(self, name) for name in dict.fromkeys(row.case for row in self.results)]
 
     @property
-    def shown(self) -> list[Result]:
-        """The rows of the table of effects: those of a case without effects are all its rows."""
+    def effect_table_rows(self) -> list[Result]:
+        """The rows of the table of effects; a case without effects has all its rows there."""
         return [row for case in self.cases for row in (case.effects or case.rows)]
 
     @property
     def ended_s(self) -> float | None:
-        """When its last run ended, Unix time (the chain covers that); None if not finished."""
+        """Return the Unix time at which the last sample ended, as chained; None if unfinished."""
         ends_s: Any = (self.samples["start_s"] + self.samples["elapsed_s"]).max()
         return None if self.header.finished_s is None else ends_s
 
     @property
     def pair_s(self) -> dict[str, float]:
-        """Case -> time from first to last run of its blocks / its pairs."""
+        """Case -> mean time of a pair: the time that all its blocks took, divided by its pairs.
+
+        A block takes from the start of its first run to the end of its last one.
+        """
         pairs = {row.case: row.pairs for row in self.results if row.pairs}
         end_s = pl.col("start_s") + pl.col("elapsed_s")
-        of_blocks = self.samples.group_by(pl.col("case").cast(pl.String), "block").agg(
+        blocks = self.samples.group_by(pl.col("case").cast(pl.String), "block").agg(
             took_s=end_s.max() - pl.col("start_s").min()
         )
-        took = of_blocks.group_by("case").agg(pl.sum("took_s")).iter_rows()
-        return {case: took_s / pairs[case] for case, took_s in took if case in pairs}
+        cases = blocks.group_by("case").agg(pl.sum("took_s")).iter_rows()
+        return {case: took_s / pairs[case] for case, took_s in cases if case in pairs}
 
     def commands(self, shell: Shell | None) -> RunCommands:
-        """Commands that continue the run, for a `shell` of this host; None: on another host."""
+        """Commands that continue the run, for this `shell`; None for a shell of another host."""
         return RunCommands(self.path, self.header.campaign, self.header.machine, shell)
 
-    def earlier(self) -> int:
-        """Runs of the same campaign on the same machine in its folder that started before.
+    @property
+    def reword(self) -> Callable[[str], str]:
+        """A function that gives a text the words of the command that made the run."""
+        return rewording(self.header)
 
-        Reads the headers of all runs in its folder; those that cannot be read do not count.
+    def count_earlier_runs(self) -> int:
+        """Count the runs beside this one of the same campaign and machine that started before it.
+
+        The headers of all runs in its folder are read. A run whose header cannot be read does not
+        count.
         """
-        earlier = 0
+        count = 0
         with suppress(InputError, OSError):
-            for other in run_folders(self.path.absolute().parent):
+            for folder in run_folders(self.path.absolute().parent):
                 with suppress(InputError, OSError):
-                    header, beside = self.header, load_header(other)
-                    earlier += (
-                        beside.digest == header.digest and beside.started_s < header.started_s
-                    )
-        return earlier
+                    header, own = load_header(folder), self.header
+                    count += header.digest == own.digest and header.started_s < own.started_s
+        return count
 
     def document(self) -> dict[str, Any]:
-        """The run's results as every command prints them with `--json`.
+        """The run's results, as each command prints them with `--json`.
 
         Keys: machine, campaign, run, head (of its chain), results and contrasts (lists of `Result`
         and of `Contrast`), and integrity_faults (a list of lines).
@@ -185,6 +194,11 @@ class RunData:
             "contrasts": list(map(flat, self.contrasts)),
             "integrity_faults": self.integrity.faults,
         }
+
+
+def page_rewording(runs: Sequence[RunData]) -> Callable[[str], str]:
+    """A function that gives a text the words of options if `nimc measure` made all runs."""
+    return in_options if all(command_of(run.header) for run in runs) else str
 
 
 @dataclass(frozen=True)
@@ -212,13 +226,13 @@ class CaseData:
     @cached_property
     def emulated(self) -> list[str]:
         """Caveats of the transports of its writers; none for hardware."""
-        return self.run.emulated([self.name])
+        return self.run.emulation_caveats([self.name])
 
 
-def all_rows(
+def table_of_runs(
     runs: Sequence[RunData], table: Literal["samples", "pairs", "counters"]
 ) -> pl.DataFrame:
-    """A table of several runs, with the column `run`."""
+    """One table of several runs; the column `run` names the run of a row."""
     frames: list[pl.DataFrame] = [
         getattr(run, table).with_columns(run=pl.lit(run.header.run, pl.Categorical)) for run in runs
     ]
@@ -226,7 +240,7 @@ def all_rows(
 
 
 def load_run(path: Path, *, force: bool = False) -> RunData:
-    """Reads the run in folder `path` and estimates its results.
+    """Read the run in the folder `path` and estimate its results.
 
     Raises InputError if it cannot be read or, unless `force`, has integrity faults.
     """
@@ -240,20 +254,20 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     samples = judged(read.frame)
     pairs = pair_table(samples)
     counters = counters_of(counts, samples)
-    rows = results_of(samples, pairs, StoppingRule.from_header(header))
-    rows = compare_with_references(rows, header)
-    rows = name_contention(rows, samples, counters, provenance.records)
-    rows = note_provenance_changes(rows, samples, provenance.records)
-    rows = note_link_share(rows, samples, header)
+    results = results_of(samples, pairs, StoppingRule.from_header(header))
+    results = compare_with_references(results, header)
+    results = name_contention(results, samples, counters, provenance.records)
+    results = note_provenance_changes(results, samples, provenance.records)
+    results = note_link_share(results, samples, header)
     return RunData(
         path=path,
         header=header,
         samples=samples,
         pairs=pairs,
-        results=rows,
+        results=results,
         counters=counters,
         unfinished_blocks=unfinished_blocks(path),
-        unread=unread_runs(path),
+        unread_runs=unread_runs(path),
         torn=read.torn,
         provenance=provenance.records,
         integrity=integrity,

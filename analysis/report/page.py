@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,21 +11,23 @@ from typing import Any
 
 import polars as pl
 
+from analysis.display import figures
+from analysis.display.document import json_file
 from analysis.report import words
-from analysis.report.data import CaseData, RunData, all_rows, load_run
+from analysis.report.data import CaseData, RunData, load_run, page_rewording, table_of_runs
+from analysis.report.first_sentences import headline, summary
 from analysis.report.plots import View, render_page, steady, variable
-from analysis.report.sections import SUBJECTS, Files, Part, data_files, shown
+from analysis.report.sections import SUBJECTS, Files, Part, data_files, sections_shown
 from analysis.report.sentences import MEANING
-from analysis.report.summary import headline, summary
 from analysis.report.table import results_table
 from analysis.report.words import DASH, utc
 from analysis.samples.columns import write_table
 from analysis.statistics.interval import ends
-from records import units
 from records.commands import Shell
 from records.errors import InputError
 from records.files import distrust, make_folder, replace_text
 from records.groups import grouped
+from records.measured import heading_of
 
 
 def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
@@ -34,6 +35,7 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
     ordered = sorted(runs, key=lambda run: run.header.started_s, reverse=True)
     views = [run_view(run, f"r{index}", shell) for index, run in enumerate(ordered)]
     machine = ordered[0].header.machine
+    reword = page_rewording(ordered)
     return render_page(
         SUBJECTS,
         f"Slowdown under network writes: {machine}",
@@ -41,16 +43,16 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
         machine=machine,
         untrusted=[run.integrity for run in ordered if run.integrity.count],
         runs=views,
-        sections=shown("machine", ordered),
-        after=shown("after", ordered),
+        sections=sections_shown("machine", ordered),
+        after=sections_shown("after", ordered),
         emulated=sorted({text for run in views for text in run.emulated}),
-        meaning=MEANING,
+        meaning={verdict: reword(text) for verdict, text in MEANING.items()},
         fom=words.fom,
         ratio=words.ratio,
         interval=lambda interval: ends(interval).replace("-", DASH),
         variable=variable,
         steady=steady,
-        quantity=lambda *figure: units.quantity(*figure).replace(units.NONE, DASH),
+        quantity=lambda *figure: figures.quantity(*figure).replace(figures.NO_FIGURE, DASH),
     )
 
 
@@ -60,10 +62,11 @@ def run_view(run: RunData, anchor: str, shell: Shell | None) -> View:
     return View(
         data=run,
         anchor=anchor,
+        command=heading_of(run.header),
         headline=headline([row for row in run.results if row.role == "effect"]),
         summary=summary(run, shell),
         cases=[_case_view(case, f"{anchor}c{index}") for index, case in enumerate(run.cases)],
-        sections={part: shown(part, run, anchor) for part in parts},
+        sections={part: sections_shown(part, run, anchor) for part in parts},
         emulated=sorted({text for case in run.cases for text in case.emulated}),
     )
 
@@ -73,7 +76,7 @@ def _case_view(case: CaseData, anchor: str) -> View:
         name=case.name,
         anchor=anchor,
         emulated=case.emulated,
-        sections=shown("case", case, anchor),
+        sections=sections_shown("case", case, anchor),
     )
 
 
@@ -81,7 +84,7 @@ def _case_view(case: CaseData, anchor: str) -> View:
 _ON_THIS_HOST = Shell()
 
 
-#: Of the JSON files next to a report, raised if a key goes or changes its meaning.
+#: Schema of the JSON files next to a report. It rises if a key goes or changes its meaning.
 SCHEMA = 2
 
 
@@ -128,10 +131,10 @@ def make_reports(
                 if reason := distrust(path):
                     raise InputError(f"{path}: {reason}; allowed: --output with another folder")
     loaded = (load_run(folder, force=force) for folder in folders)
-    of_machine = grouped((run.header.machine, run) for run in loaded)
+    runs_by_machine = grouped((run.header.machine, run) for run in loaded)
     return [
-        _write(target / machine if len(of_machine) > 1 else target, machine, runs, shell)
-        for machine, runs in of_machine.items()
+        _write(target / machine if len(runs_by_machine) > 1 else target, machine, runs, shell)
+        for machine, runs in runs_by_machine.items()
     ]
 
 
@@ -153,8 +156,8 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
             "machine": runs[0].header.machine,
             "runs": [run.document() for run in runs],
         },
-        "samples.parquet": all_rows(runs, "samples"),
-        "pairs.parquet": all_rows(runs, "pairs"),
+        "samples.parquet": table_of_runs(runs, "samples"),
+        "pairs.parquet": table_of_runs(runs, "pairs"),
         "results.parquet": results_table(runs),
         **data_files(runs),
     }
@@ -162,6 +165,5 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         if isinstance(data, pl.DataFrame):
             write_table(folder / name, data)
         else:
-            text = json.dumps({"schema": SCHEMA, **data}, indent=1)
-            replace_text(folder / name, text + "\n")
+            replace_text(folder / name, json_file({"schema": SCHEMA, **data}))
     return [folder / name for name in files]

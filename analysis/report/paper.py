@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from analysis.display.latex import escaped, tabular
 from analysis.effects.result import Result
 from analysis.report.data import RunData
 from analysis.report.page import run_view
-from analysis.report.plots import Picture, View
+from analysis.report.plots import Picture, View, interval_text
 from analysis.report.sections import Shown
-from analysis.report.words import fom, named
+from analysis.report.words import case_and_arm, fom
 from analysis.statistics.interval import bracketed, ends
 from records.files import make_folder, replace_text
-from records.latex import escaped, tabular
 
 #: Folder -> width in inches, and the environment of LaTeX that has it.
 WIDTHS = {
@@ -25,33 +25,45 @@ WIDTHS = {
     "acm-page": (7.0, "figure*"),
 }
 TABLES = "tables"
-_EFFECTS = ("workload", "off", "on", "slowdown", "baseline repeated", "control", "pairs", "verdict")
+#: Headings of the table of effects; that of `_THESE` only where the next allocation's leads.
+_THESE = "these allocations"
+_EFFECTS = (
+    "workload",
+    "off",
+    "on",
+    "slowdown",
+    _THESE,
+    "baseline repeated",
+    "control",
+    "pairs",
+    "verdict",
+)
 _LEGEND = (
-    "Slowdown of the typical run, with its interval of 95 %; medians of the runs without and with "
-    "writes; intervals of the baseline against itself, and of a busy process instead of the writers"
+    "medians of the runs without and with writes; intervals of the baseline against itself, and of"
+    " a busy process instead of the writers"
 )
 #: A table as it is, or as wide as the page.
 _AT_MOST = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}"
 
 
 @dataclass
-class Written:
-    """What was written for a paper."""
+class PaperFiles:
+    """The files that were written for a paper."""
 
     files: list[Path] = field(default_factory=list)
     #: Pictures that do not fit a width, by its folder.
     unfit: list[Path] = field(default_factory=list)
 
 
-def write_for_paper(folder: Path, runs: Sequence[RunData]) -> Written:
+def write_for_paper(folder: Path, runs: Sequence[RunData]) -> PaperFiles:
     """Write pictures and tables of `runs` to `folder`, with a subfolder for each of several."""
-    written = Written()
+    written = PaperFiles()
     for run in runs:
         _write_run(folder / run.header.run if len(runs) > 1 else folder, run, written)
     return written
 
 
-def _write_run(folder: Path, run: RunData, written: Written) -> None:
+def _write_run(folder: Path, run: RunData, written: PaperFiles) -> None:
     view = run_view(run, "", None)
     origin = f"Run {run.header.run} of nimc on {run.header.machine}."
     names: set[str] = set()
@@ -79,7 +91,7 @@ def _write_run(folder: Path, run: RunData, written: Written) -> None:
 
 
 def _pictures(view: View) -> Iterator[tuple[str, Sequence[str], Picture]]:
-    """What each picture is of, the caveats of its writes, and the picture; in the page's order."""
+    """Yield subject, caveats of the writes, and picture of each, in the page's order."""
     for part, sections in view.sections.items():
         if part == "run":
             for case in view.cases:
@@ -97,9 +109,15 @@ def _pictures_in(sections: Sequence[Shown]) -> list[Picture]:
 
 def _tables(view: View) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]]]]:
     """Caption, caveats and rows of each table, the header first."""
-    if effects := view.data.shown:
+    if effects := view.data.effect_table_rows:
         rows: list[Sequence[str]] = [_EFFECTS, *map(_effect, effects)]
-        yield f"Slowdown by workload. {_LEGEND}", view.emulated, rows
+        shown = f"Slowdown of the typical run, {interval_text(effects)}"
+        if any(row.next for row in effects):
+            shown += ", and that of these allocations, on which the verdict rests"
+        else:
+            column = _EFFECTS.index(_THESE)
+            rows = [[*cells[:column], *cells[column + 1 :]] for cells in rows]
+        yield f"Slowdown by workload. {shown}; {_LEGEND}", view.emulated, rows
     for section in (section for sections in view.sections.values() for section in sections):
         table = section.view
         if getattr(table, "rows", None) and getattr(table, "headings", None):
@@ -111,10 +129,11 @@ def _effect(row: Result) -> Sequence[str]:
     off, on = fom(row.off_median, row), fom(row.on_median, row)
     intervals = [ends(interval) for interval in (row.noise_floor, row.control)]
     return [
-        named(row),
+        case_and_arm(row),
         off,
         on,
-        bracketed(row.slowdown),
+        bracketed(row.leading),
+        ends(row.slowdown),
         *intervals,
         str(row.pairs),
         row.verdict_text,

@@ -1,4 +1,4 @@
-"""The figures of the report, of which all samples are drawn; the frame of all pages."""
+"""How figures of the report are drawn: colours, axes and parts; the frame of all pages."""
 
 from __future__ import annotations
 
@@ -16,16 +16,13 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import jinja2
-import numpy as np
-import polars as pl
 from markupsafe import Markup, escape
 
 from analysis.effects.result import Result
-from analysis.statistics.interval import Estimate, Interval, bracketed, middle
-from records.arms import ARMS, arm_of, in_order, parts_of
+from analysis.statistics.interval import Estimate, Interval
+from records.arms import ARMS, arm_of, parts_of
 from records.programs import START_FOLDER
 from records.text import one_line
-from records.units import number, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -197,7 +194,7 @@ def _with_titles(svg: str, group: str, texts: Sequence[str]) -> str:
 Hover = Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Picture:
     """A picture of the report, which is drawn when its size is known."""
 
@@ -250,7 +247,7 @@ _LEAST_AXES = 0.3
 
 
 def _fits(figure: Figure) -> bool:
-    """Whether all that is drawn is within the figure, and labels leave room for what they name."""
+    """Return whether all is drawn within the figure, and labels do not cover what they name."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas: Any = FigureCanvasAgg(figure)
@@ -268,17 +265,12 @@ def _fits(figure: Figure) -> bool:
     )
 
 
-#: Above this many points, a figure's points are rasterized.
-RASTER_ABOVE = 3000
 #: Above this many points, a treatment's points are single pixels.
 PIXELS_ABOVE = 20_000
-#: Most characters that a pointer shows of a run.
-_TITLE = 200
-#: Width of the picture of all cases on wide screens, inches.
-WIDE_IN = 9.9
 #: The treatment that figures do not name.
 PLAIN = "on"
-_SLOWDOWN = "slowdown (1 is no effect)"
+#: The axis of slowdowns.
+SLOWDOWN_AXIS = "slowdown (1 is no effect)"
 
 
 def label(treatment: str) -> str:
@@ -290,96 +282,6 @@ def label(treatment: str) -> str:
     return f"{arm} {text}".rstrip() + f"\n{named}"
 
 
-#: Columns that a pointer shows of a run.
-_OF_TITLES = ("key", "nodes", "fom", "status", "outcome", "reason")
-#: Status of a run, or `lost` without a figure of merit -> marker and look; those of a run that
-#: counts are its treatment's.
-_LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "counts": ("", {"alpha": 0.75, "mew": 0}),
-    "warm-up": ("o", {"mfc": "none"}),
-    "rejected": ("x", {}),
-    "lost": ("x", {"clip_on": False}),
-}
-
-
-def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Picture:
-    """All samples of one case: one strip per treatment, in order of time, with its median.
-
-    `samples` has the columns of `pairs.judged`. A run without a figure of merit is a cross at the
-    left edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
-    they do not squeeze those that do.
-    """
-    treatments = in_order(str(name) for name in samples["arm"].unique(maintain_order=True))
-    factor, scaled = scale(middle(samples["fom"].drop_nulls()), one_line(unit))
-    counted = samples.select("arm", "fom", "status").filter(status="counts")
-    medians = dict(counted.group_by("arm").agg(pl.median("fom") / factor).iter_rows())
-    raster = samples.height > RASTER_ABOVE
-    status = pl.col("status").cast(pl.String)
-    drawn = samples.select(
-        "arm",
-        *(() if raster else _OF_TITLES),
-        x=(pl.col("fom") / factor).clip(*_edges(counted["fom"] / factor)).fill_null(0),
-        look=pl.when(pl.col("fom").is_null()).then(pl.lit("lost")).otherwise(status),
-    )
-
-    def draw(figure: Figure) -> Hover:
-        hover: dict[str, list[str]] = {}
-        axes = figure.subplots()
-        for strip, treatment in enumerate(treatments):
-            runs = drawn.filter(pl.col("arm") == treatment)
-            places = np.linspace(strip - 0.34, strip + 0.34, runs.height + 2)[1:-1]
-            runs = runs.with_columns(y=places)
-            for (kind,), part in runs.partition_by("look", as_dict=True).items():
-                gid, (shape, how) = f"points-{strip}-{kind}", _LOOKS[str(kind)]
-                colour = "bad" if shape else treatment
-                how = {**how, "gid": gid, "rasterized": raster}
-                if kind == "lost":
-                    how["transform"] = axes.get_yaxis_transform()
-                points(axes, part["x"], part["y"], colour, shape or marker(treatment), 4.8, **how)
-                hover[gid] = [] if raster else _titles(part, factor, scaled)
-            if treatment in medians:
-                ends = strip - 0.42, strip + 0.42
-                axes.vlines(medians[treatment], *ends, color=light("ink"))
-        _rows(axes, [label(name) for name in treatments], len(treatments) - 0.45, -0.55)
-        axes.set_xlabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
-        axes.margins(x=0.06)
-        return hover
-
-    texts = "; ".join(
-        f"{treatment} {number(medians[treatment])}"
-        for treatment in treatments
-        if treatment in medians
-    )
-    return Picture(
-        name,
-        f"Every sample in {scaled}, by treatment. Medians: {texts}",
-        f"All {samples.height} runs, one point each, in order of time within each treatment. Line: "
-        "median. Hollow: warm-up. Cross: rejected. Warm-ups and rejected runs out of range are "
-        "drawn at the edge, and runs without a figure of merit outside it.",
-        0.7 + 0.44 * len(treatments),
-        draw,
-    )
-
-
-def _titles(runs: pl.DataFrame, factor: float, unit: str) -> list[str]:
-    """What a pointer shows of each run."""
-    titles = []
-    for key, nodes, fom, status, outcome, reason in runs.select(_OF_TITLES).iter_rows():
-        figure = "no figure of merit" if fom is None else f"{number(fom / factor)} {unit}"
-        why = f"; {outcome.replace('_', ' ')}: {reason}" if status == "rejected" else ""
-        titles.append(one_line(f"{key} on {nodes}, {status}: {figure}{why}")[:_TITLE])
-    return titles
-
-
-def _edges(counted: pl.Series) -> tuple[float, float]:
-    """Lowest and highest value to draw: the range of those that count, plus a quarter of it."""
-    if counted.is_empty():
-        return -np.inf, np.inf
-    low, high = float(np.min(counted.to_numpy())), float(np.max(counted.to_numpy()))
-    room = (high - low or high) / 4
-    return low - room, high + room
-
-
 def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | None = 1.0) -> Axes:
     """Axes with a row for each of `labels`, the first on top, and a line where there is no effect.
 
@@ -388,7 +290,7 @@ def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | No
     axes: Axes = figure.subplots()
     if line is not None:
         axes.axvline(line, color=light("muted"), lw=1)
-    _rows(axes, labels, len(labels) - 0.4, -0.6)
+    name_rows(axes, labels, len(labels) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(axis)
     return axes
@@ -397,11 +299,32 @@ def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | No
 def interval(axes: Axes, estimate: Estimate | None, y: float, name: str, shape: str = "|") -> None:
     """A bar in the colour of `name`, and the estimate on it; nothing without one."""
     if estimate:
-        _bar(axes, estimate, y, light(name), 3)
+        bar(axes, estimate, y, light(name), 3)
         style: dict[str, Any] = {"ms": 6, "color": light(name)}
         if shape == "|":
             style = {"ms": 11, "mew": 2.5, "color": light("ink")}
         axes.plot(estimate.value, y, marker=shape, zorder=3, **style)
+
+
+def slowdown_interval(axes: Axes, row: Result, y: float) -> None:
+    """A row's slowdown, and of an effect as a thin line where the next allocation is expected."""
+    if row.role == "effect":
+        bar(axes, row.next, y, light(row.arm), 1.2)
+    interval(axes, row.slowdown, y, row.arm)
+
+
+def thin_lines(rows: Sequence[Result]) -> str:
+    """What the thin lines of these rows are, if there are any: a sentence for a caption."""
+    if not any(row.next for row in rows if row.role == "effect"):
+        return ""
+    return "Thin line: where the slowdown of the next allocation is expected. "
+
+
+def interval_text(rows: Sequence[Result]) -> str:
+    """Return a caption's words for the interval that the slowdowns of these rows have."""
+    following = any(row.next for row in rows)
+    allocations = " (from three allocations on, of the next one)" if following else ""
+    return f"with its interval of 95 %{allocations}"
 
 
 def estimates_text(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
@@ -413,46 +336,8 @@ def estimates_text(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
     )
 
 
-def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs") -> Picture:
-    """The slowdown of every pair of one case by treatment, each with interval and repeatability."""
-    raster = pairs.height > RASTER_ABOVE
-    one_floor = len({row.baseline for row in rows}) == 1
-
-    def draw(figure: Figure) -> Hover:
-        hover: dict[str, list[str]] = {}
-        axes = rows_axes(figure, [label(row.arm) for row in rows], _SLOWDOWN)
-        floor = rows[0].noise_floor
-        if one_floor and floor:
-            axes.axvspan(*floor, color=light(_floor(floor)), alpha=0.45)
-        for line, row in enumerate(rows):
-            if not one_floor:
-                band(axes, row.noise_floor, line)
-            of_arm = pairs.filter(pl.col("arm") == row.arm)
-            ratios = of_arm["ratio"].to_numpy()
-            across = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
-            style = {"alpha": 0.7, "mew": 0, "rasterized": raster, "gid": f"pairs-{line}"}
-            points(axes, ratios, across, row.arm, marker(row.arm), 4.4, **style)
-            if not raster:
-                hover[f"pairs-{line}"] = [
-                    f"block {block}, pair {pair}: {ratio:.3f}"
-                    for block, pair, ratio in of_arm.select("block", "pair", "ratio").iter_rows()
-                ]
-            interval(axes, row.slowdown, line - 0.27, row.arm)
-        return hover
-
-    estimates = estimates_text((row.arm, row.slowdown) for row in rows)
-    return Picture(
-        name,
-        f"Slowdown of every pair. Estimates: {estimates}",
-        "One point per pair: the treatment against its baseline. Bar: estimate and interval of "
-        f"95 %. {behind(rows)}",
-        0.9 + (0.66 if one_floor else 0.5) * len(rows),
-        draw,
-    )
-
-
 def behind(rows: Sequence[Result]) -> str:
-    """What lies behind the intervals of a picture: a sentence or two for its caption."""
+    """Return what lies behind the intervals of a picture: a sentence or two for its caption."""
     unsteady = not all(steady(row.noise_floor) for row in rows)
     return (
         "Band behind: baseline repeatability (interval of the estimate of the baseline against "
@@ -461,55 +346,19 @@ def behind(rows: Sequence[Result]) -> str:
     )
 
 
-def overview_plot(rows: Sequence[Result], published: Sequence[float | None], name: str) -> Picture:
-    """The effects of all cases, one row each, with repeatability, control and published slowdown.
-
-    A published one is a hollow diamond; None where there is none.
-    """
-    labels = [row.case if row.arm == PLAIN else f"{row.case} {label(row.arm)}" for row in rows]
-    others = [(value, line) for line, value in enumerate(published) if value is not None]
-
-    def draw(figure: Figure) -> Hover:
-        axes = rows_axes(figure, labels, _SLOWDOWN)
-        beside = axes.get_yaxis_transform()
-        for line, row in enumerate(rows):
-            band(axes, row.noise_floor, line)
-            _bar(axes, row.control, line + 0.22, light("spin"), 3)
-            interval(axes, row.slowdown, line, row.arm)
-            axes.text(
-                1.02, line, bracketed(row.slowdown), va="center", size="small", transform=beside
-            )
-        style: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
-        if others:
-            axes.plot(*zip(*others, strict=True), "D", gid="published", **style)
-        return {}
-
-    title = estimates_text((label, row.slowdown) for label, row in zip(labels, rows, strict=True))
-    texts = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in others)
-    title += f". Published: {texts}" if others else ""
-    caption = "Slowdown of the typical run under writes, with its interval of 95 %. "
-    caption += behind(rows)
-    if any(row.control for row in rows):
-        caption += " Bar below: control, a busy process instead of the writers."
-    if others:
-        caption += " Diamond: published by Groves, Grant and Arnold (2016)."
-    title = f"Slowdown of every case: {title}"
-    return Picture(name, title, caption, 0.7 + 0.42 * len(rows), draw)
-
-
 def band(axes: Axes, repetition: Interval | None, line: int) -> None:
     """The repeatability of a row's baseline, behind its interval."""
     if repetition:
-        _bar(axes, repetition, line, light(_floor(repetition)), 12)
+        bar(axes, repetition, line, light(floor_colour(repetition)), 12)
 
 
-def _floor(repetition: Interval) -> str:
+def floor_colour(repetition: Interval) -> str:
     """The colour of a baseline's repeatability: another if its repetition lies off 1."""
     return "band" if steady(repetition) else "unsteady"
 
 
 def steady(repetition: Interval | None) -> bool:
-    """Whether a baseline repeats itself: the interval of its repetition holds 1."""
+    """Return whether a baseline repeats itself: the interval of its repetition holds 1."""
     return repetition is None or repetition.low <= 1 <= repetition.high
 
 
@@ -519,14 +368,16 @@ def points(axes: Axes, x: Any, y: Any, name: str, shape: str, size: float, **sty
     axes.plot(x, y, color=light(name), ms=size if len(x) < 200 else 0.42 * size, **style)
 
 
-def _bar(
+def bar(
     axes: Axes, bounds: Estimate | Interval | None, y: float, colour: str, width: float
 ) -> None:
+    """A bar from one end of an interval to the other; nothing without one."""
     if bounds:
         axes.plot([bounds.low, bounds.high], [y, y], color=colour, lw=width, solid_capstyle="butt")
 
 
-def _rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
+def name_rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
+    """Give the rows of axes their labels."""
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(bottom, top)
     axes.tick_params(
@@ -536,7 +387,7 @@ def _rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
 
 
 def finish(axes: Axes, x: str, y: str, **settings: Any) -> None:
-    """Labels and horizontal grid lines, once all is drawn; `settings` as of `Axes.set`."""
+    """Labels and horizontal grid lines, once all is drawn; `settings` are those of `Axes.set`."""
     axes.set(xlabel=x, ylabel=y, **settings)
     axes.grid(axis="y")
 
@@ -561,7 +412,7 @@ def logarithmic(axes: Axes, *which: Literal["x", "y"]) -> None:
 _CONTROLS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-#: What a template shows, by name.
+#: The variables of a template, by name.
 View = SimpleNamespace
 
 

@@ -26,7 +26,7 @@ Files = Mapping[str, Mapping[str, Any] | pl.DataFrame]
 Part = Literal["machine", "after", "lead", "run", "end", "case"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Section:
     """A section; those of one part of the page are in order of `place`."""
 
@@ -34,17 +34,16 @@ class Section:
     place: int
     #: Its template is NAME.html unless `template` says, and NAME its id, after that of the run.
     name: str
-    #: What the template shows, as `view`; None if the section does not apply. It is given the run,
-    #: for the page all runs, the newest first, for a case its `CaseData`; and a prefix for the ids
-    #: of figures.
-    view: Callable[[Any, str], object | None]
-    #: Entry in the contents; empty for none.
+    #: The template's `view`; None if the section does not apply. It is given the run, for the page
+    #: all runs, the newest first, for a case its `CaseData`.
+    view: Callable[[Any], object | None]
+    #: Heading, and entry in the contents; empty for none.
     title: str = ""
     #: Data files of all runs of a page; files without rows are left out.
     files: Callable[[Sequence[RunData]], Files] | None = None
     #: Text of a link below the table of effects; empty for none.
     link: str = ""
-    #: Whether its title alone is shown until a reader opens it.
+    #: True if its title alone is shown until a reader opens it.
     folded: bool = False
     #: Name of a template that several sections share; empty: its own.
     template: str = ""
@@ -64,26 +63,26 @@ class Shown:
     view: object
 
 
-def shown(part: Part, subject: object, anchor: str = "") -> list[Shown]:
+def sections_shown(part: Part, subject: object, anchor: str = "") -> list[Shown]:
     """The sections of a part of the page that apply to a run, to a case, or to all runs."""
-    sections = []
-    for section in _declared():
-        name = f"{anchor}{section.name}"
-        if section.part == part and (view := section.view(subject, name)) is not None:
-            sections.append(Shown(section, name, view))
-    return sections
+    return [
+        Shown(section, f"{anchor}{section.name}", view)
+        for section in declared_sections()
+        if section.part == part and (view := section.view(subject)) is not None
+    ]
 
 
 def data_files(runs: Sequence[RunData]) -> Files:
     """The data files of all sections."""
     files: dict[str, Mapping[str, Any] | pl.DataFrame] = {}
-    for section in _declared():
+    for section in declared_sections():
         files |= section.files(runs) if section.files else {}
     return files
 
 
 @cache
-def _declared() -> list[Section]:
+def declared_sections() -> list[Section]:
+    """All sections, in order of `place`, from the modules of `SUBJECTS`; they are read once."""
     package = import_module(SUBJECTS)
     modules = (
         import_module(f"{SUBJECTS}.{module.name}") for module in iter_modules(package.__path__)

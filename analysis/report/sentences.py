@@ -1,19 +1,19 @@
-"""What the report says of each verdict: its meaning, and what to do next."""
+"""Sentences of the report on each verdict: its meaning, and what to do next."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from analysis.effects.result import Verdict
-from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL
+from analysis.effects.statements import ERROR_LEVELS, UNSTABLE_LEVEL
 
 
 class Sentences(NamedTuple):
-    """What is said of a verdict: one row of the table below."""
+    """The sentences on a verdict: one row of the table below."""
 
-    #: What was seen, how sure that is, and what it does not say.
+    #: The finding, how sure it is, and what it does not say.
     meaning: str
-    #: What to do next, with the commands that do it (`analysis.report.summary.next_step`).
+    #: The next step, with the commands that do it (`analysis.report.first_sentences.next_step`).
     do: str = ""
 
 
@@ -21,16 +21,22 @@ def _error(level: float, says: str = "say this wrongly of any case") -> str:
     return f"At most {level:.0%} of campaigns {says}."
 
 
-_SURE = _error(LEVELS["slower"])
+_SURE = _error(ERROR_LEVELS["slower"])
 _SLOWER = (
-    "The typical run is slower than off: the whole interval lies above 1, the estimate above that"
-    " of off against off, and the mean is higher; where there is a control, slower than that as"
-    " well."
+    "The typical run is slower than off and its repetition: the whole interval lies above 1, and"
+    " the mean is higher; where there is a control, slower than that as well."
 )
+#: What a user of one host can still say.
+_ONE_NODE = "for one node alone, see 'Without a second node' in docs/what-next.md"
 _MORE = "measure more pairs: {more}"
+#: For a verdict that more pairs would not reach.
+QUIETER = (
+    "find what makes these runs differ so much, or make them longer: at this scatter even {most:,}"
+    " pairs would decide nothing"
+)
 #: For memory contention, if the run has remedies.
 WEIGH = "weigh the remedies of this run for the share of time with traffic: `{advise}`"
-#: What the figures need comes first, before what they show.
+#: The needs of figures come first, before what they show.
 SENTENCES: dict[Verdict, Sentences] = {
     Verdict.TOO_FEW_PAIRS: Sentences(
         "Fewer pairs count than the campaign requires, or fewer than six.",
@@ -53,13 +59,14 @@ SENTENCES: dict[Verdict, Sentences] = {
     Verdict.NO_CONTROL: Sentences(
         "Slower, but origin and target share a host, and no control counts in six of the pairs."
         f" {_SURE} Lost cores may explain it.",
-        "add the control spin to the campaign's `arms`, or take origins on other hosts",
+        "add the control spin to the campaign's `arms`, or take origins on other hosts;"
+        f" {_ONE_NODE}",
     ),
     Verdict.INCONCLUSIVE: Sentences("Neither an effect nor its absence is shown.", _MORE),
     Verdict.NOT_ABOVE_CONTROL: Sentences(
         "Slower, but not shown to be slower than with a process that only keeps a core busy."
         f" {_SURE} Lost cores may explain it.",
-        "take origins on other hosts: lost cores may explain the loss",
+        f"take origins on other hosts: lost cores may explain the loss; {_ONE_NODE}",
     ),
     Verdict.EMULATED: Sentences(
         f"{_SLOWER} {_SURE} The writes were emulated: processors took part in them, so memory is"
@@ -78,13 +85,14 @@ SENTENCES: dict[Verdict, Sentences] = {
         " `{plan}` says how long it takes",
     ),
     Verdict.SPEED_UP: Sentences(
-        "Faster than off: the whole intervals of the typical run and of the mean lie below 1, and"
-        f" the estimate below the whole interval of off against off. {_error(LEVELS['faster'])}",
+        "Faster than off and its repetition: the whole intervals of the typical run and of the mean"
+        " lie below 1."
+        f" {_error(ERROR_LEVELS['faster'])}",
         "find out why runs with writes are faster before these figures are used",
     ),
     Verdict.NO_EFFECT: Sentences(
         "The typical run lies within the campaign's margin; neither the mean nor the repeated"
-        f" baseline is shown to lie beyond it. {_error(LEVELS['within'])}"
+        f" baseline is shown to lie beyond it. {_error(ERROR_LEVELS['within'])}"
         " That no single run is hit is not said.",
         "nothing is needed under the writes that were measured",
     ),

@@ -1,4 +1,4 @@
-"""The results of runs as one tidy table, `results.parquet`: a row a treatment of a case.
+"""The results of runs as one tidy table, `results.parquet`: a row per case and treatment.
 
 History, alarms and pages read these tables of all runs and nothing else of them. Columns are those
 of the run, of its nights' value, and of `Result` as JSON has it (docs/nights.md#the-table).
@@ -40,7 +40,7 @@ _OF_RUN: dict[str, Any] = {
     "commit": pl.String(),
     # Number of its integrity faults: history leaves out runs that have any.
     "faults": pl.Int64(),
-    # What made it: kernel, microcode, compiler, MPI, versions; several values joined with ` | `.
+    # Its making: kernel, microcode, compiler, MPI, versions; several values joined with ` | `.
     "facts": _NAMED,
 }
 #: Columns of a treatment's runs that count, also of baselines, of which there is no effect.
@@ -54,7 +54,7 @@ _OF_TREATMENT: dict[str, Any] = {
     "fom_high": pl.Float64(),
     # Intervals of `off_median` and `on_median`; null below six runs.
     **dict.fromkeys(("off_low", "off_high", "on_low", "on_high"), pl.Float64()),
-    # What its writers were: how many, and their median rate requested, null at full rate.
+    # Its writers: how many, and their median rate requested, null at full rate.
     "writers": pl.Int64(),
     "injector": pl.String(),
     "transport": pl.String(),
@@ -82,7 +82,7 @@ def _column(kind: Any) -> pl.DataType | type[pl.DataType]:
 
 
 def _result_columns() -> dict[str, Any]:
-    """Those of `Result`; rejected runs are rows of the samples."""
+    """Columns of `Result`, without its rejected runs: those are rows of the samples."""
     hints = get_type_hints(Result)
     return {
         key: pl.Float64() if part else _column(hints[name])
@@ -101,7 +101,7 @@ def results_table(runs: Sequence[RunData]) -> pl.DataFrame:
 
 
 def _rows(run: RunData) -> list[dict[str, Any]]:
-    of_run = {
+    run_columns = {
         **{name: getattr(run.header, name) for name in ("machine", "campaign", "run", "commit")},
         **{name: getattr(run.header, name) for name in ("started_s", "finished_s")},
         "schema": SCHEMA,
@@ -121,15 +121,20 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         )
         rows = zip(counts.drop("fom").to_dicts(), counts["fom"], strict=True)
         parts |= {(row["case"], row["arm"]): row | {"fom": foms.to_numpy()} for row, foms in rows}
-    treated = {name: _of_treatment(part) for name, part in parts.items()}
-    effects = {(row.case, row.arm): _of_result(row, treated) for row in run.results}
-    baselines = {name: _of_baseline(part) for name, part in parts.items() if name not in effects}
+    treated = {name: _treatment_values(part) for name, part in parts.items()}
+    effects = {(row.case, row.arm): _result_values(row, treated) for row in run.results}
+    baselines = {
+        name: _baseline_values(part) for name, part in parts.items() if name not in effects
+    }
     return [
-        {**of_run, **row, **treated.get(name, {})} for name, row in {**baselines, **effects}.items()
+        {**run_columns, **row, **treated.get(name, {})}
+        for name, row in {**baselines, **effects}.items()
     ]
 
 
-def _of_result(row: Result, treated: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any]:
+def _result_values(
+    row: Result, treated: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> dict[str, Any]:
     named: dict[str, Any] = {"verdict": str(row.verdict), "factors": _named(row.factors)}
     for side, arm in (("off", row.baseline), ("on", row.arm)):
         treatment = treated.get((row.case, arm), {})
@@ -137,7 +142,7 @@ def _of_result(row: Result, treated: Mapping[tuple[str, str], Mapping[str, Any]]
     return {key: value for key, value in flat(row).items() if key in COLUMNS} | named
 
 
-def _of_baseline(part: Mapping[str, Any]) -> dict[str, Any]:
+def _baseline_values(part: Mapping[str, Any]) -> dict[str, Any]:
     """Names of a treatment that no other one is the baseline of."""
     return {
         **{name: part[name] for name in ("case", "arm", "workload", "role")},
@@ -147,7 +152,7 @@ def _of_baseline(part: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_treatment(part: Mapping[str, Any]) -> dict[str, Any]:
+def _treatment_values(part: Mapping[str, Any]) -> dict[str, Any]:
     values = part["fom"]
     estimate = median_interval(values)
     return {
@@ -176,7 +181,7 @@ def how_made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> 
         for name in _BUILT:
             if isinstance(record.get(name), str):
                 texts.setdefault(name.replace("_", " "), []).append(record[name])
-        for name, value in _of_program(record).items():
+        for name, value in _program_facts(record).items():
             texts.setdefault(name, []).append(value)
         for name, version in mapping(record.get("programs")).items():
             texts.setdefault(f"program {name}", []).append(str(version))
@@ -185,7 +190,7 @@ def how_made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> 
     return {name: " | ".join(sorted(set(values))) for name, values in texts.items() if values}
 
 
-def _of_program(record: Mapping[str, Any]) -> dict[str, str]:
+def _program_facts(record: Mapping[str, Any]) -> dict[str, str]:
     """The application's program and modules, as a block's first node saw them."""
     program, modules = record.get("program"), record.get("modules")
     texts = {}

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup, escape
 
+from analysis.display import figures
 from analysis.effects.result import Result
 from analysis.statistics.interval import Estimate, Interval, ends
-from records import units
 from records.groups import grouped
-from records.notes import remedy_of
+from records.notes import beside_in_one, remedy_of
 from records.units import SECONDS
 
+#: Most other runs that a note names.
+_BESIDE = 3
 #: Between the ends of an interval, and for what is not known.
 DASH = "\u2013"
 
@@ -31,29 +32,33 @@ def ratio(estimate: Estimate | None, following: Interval | None = None) -> dict[
 
 def fom(value: float | None, row: Result) -> str:
     """A figure of merit in the unit that suits the row's baseline median."""
-    factor, unit = units.scale(row.off_median, row.unit)
-    return DASH if value is None else f"{units.number(value / factor)} {unit}"
+    divisor, unit = figures.divisor_and_unit(row.off_median, row.unit)
+    return DASH if value is None else f"{figures.number(value / divisor)} {unit}"
 
 
-def with_remedy(note: str) -> str:
+def with_remedy(note: str, in_words: Callable[[str], str] = str) -> str:
     """A note, and what to do about it, if it is one of `records.notes`.
 
-    It may have the names of its rows before it.
+    It may have the names of its rows before it. Both are `in_words` of the command that was typed.
     """
-    remedy = remedy_of(note) or remedy_of(note.partition(": ")[2])
+    remedy = in_words(remedy_of(note) or remedy_of(note.partition(": ")[2]) or "")
+    note = in_words(note)
     return f"{note}. {remedy[0].upper()}{remedy[1:]}." if remedy else note
 
 
 def notes_of(rows: Sequence[Result]) -> list[str]:
     """The notes of a case's rows, each once; one that not all rows have names those that do."""
-    arms_with = grouped((note, row.arm) for row in rows for note in dict.fromkeys(row.notes))
+    in_one = beside_in_one((note for row in rows for note in row.notes), _BESIDE)
+    arms_with = grouped(
+        (note, row.arm) for row in rows for note in dict.fromkeys(map(in_one, row.notes))
+    )
     return [
         note if len(arms) == len(rows) else f"{', '.join(arms)}: {note}"
         for note, arms in arms_with.items()
     ]
 
 
-def named(row: Result) -> str:
+def case_and_arm(row: Result) -> str:
     """The case, with the treatment if it is not `on`."""
     return row.case if row.arm == "on" else f"{row.case} {row.arm}"
 
@@ -106,7 +111,7 @@ _KINDS = {
 
 
 def kind(direction: str | None) -> tuple[str, str]:
-    """What the network does (`writes`, `reads` or both), and with the target's memory."""
+    """Return what the network does (`writes`, `reads` or both), and with the target's memory."""
     return _KINDS.get(direction or "", ("writes", "written into"))
 
 
@@ -118,19 +123,6 @@ def range_text(interval: Estimate | Interval) -> str:
 def change_text(ratio: float) -> str:
     """A ratio as a change of time: `12.5 % more`."""
     return f"{abs(ratio - 1) * 100:.1f} % {'more' if ratio >= 1 else 'less'}"
-
-
-def pairs_needed(row: Result) -> int:
-    """Pairs whose interval is about as narrow as the margin, two digits; 0 without an interval."""
-    if row.slowdown is None or not 0 < row.slowdown.low < row.slowdown.high < math.inf:
-        return 0
-    half = math.log(row.slowdown.high / row.slowdown.low) / 2
-    return int(float(f"{row.pairs * (half / math.log1p(row.margin)) ** 2:.2g}"))
-
-
-def pairs_text(row: Result, pairs: int) -> str:
-    """How many pairs an interval as narrow as the margin takes."""
-    return f"an interval of ± {row.margin * 100:.3g} % takes about {pairs:,} such pairs"
 
 
 def utc(moment_s: float | None) -> str:

@@ -1,7 +1,14 @@
 """Reads the samples of runs into typed columns, one row per sample; writes tables.
 
-Files are read in pieces of a few MiB, so that memory grows with the columns and not with the
-text, and pieces are parsed in parallel. Columns are those of `records.sample.Sample`, typed by
+A run may have a million samples, and more text than fits into memory. Therefore:
+
+- Files are read in pieces of a few MiB: memory grows with the columns, not with the text.
+- Pieces are parsed in parallel, by few threads, since each takes a multiple of its text.
+- Nested records are read as text and decoded by their types, which is four times as fast.
+- Columns of nulls, often a third, share one block of memory per type.
+- Names with few values are categorical: each is stored once.
+
+Columns are those of `records.sample.Sample`, typed by
 its hints, with these differences: nodes are joined with commas; `seed`, `factors` and `fom_extra`
 stay text (a seed may be wider than 64 bits, the keys of the others differ between campaigns and
 workloads); the list of writers and their timetable become columns of sums, extremes and distinct
@@ -29,7 +36,7 @@ from records.errors import InputError
 from records.files import replace
 from records.json_limits import refuse_deep, refuse_long
 from records.sample import NAME, Sample
-from records.sample_rules import check
+from records.sample_rules import check_samples
 
 #: Of a file that is parsed at once, and how many such pieces are parsed at a time: each takes about
 #: seven times its text, so one per core would need gigabytes on a large host, and polars has
@@ -66,7 +73,7 @@ def _types(record: Any) -> dict[str, pl.DataType]:
     }
 
 
-#: What proves a sample, which only `nimc verify` reads.
+#: Columns that prove a sample, which only `nimc verify` reads.
 _PROOFS = ("counters_sha256", "logs")
 _COLUMNS: dict[str, pl.DataType] = {
     name: column_type(hint, _NAME, pl.Int32())
@@ -109,9 +116,9 @@ class Samples:
 
 @dataclass(frozen=True)
 class Nested:
-    """What is nested in the samples of one run, which few ask for."""
+    """The nested parts of the samples of one run, which few ask for."""
 
-    #: As of `Samples`.
+    #: As in `Samples`.
     frame: pl.DataFrame
     #: One row per writer: `row`, the index of its sample in `frame`, and the fields of
     #: `WriterRecord` that are no mappings.
@@ -144,11 +151,14 @@ def read_nested(run: Path) -> Nested:
     return Nested(*map(_whole, zip(*_parts(_files(run), [], {}), strict=True)))
 
 
-def read_samples(paths: Iterable[Path]) -> Samples:
-    """The samples in the files `paths` (JSON lines), as `read_run`."""
+def read_samples(paths: Iterable[Path], piece_b: int = _PIECE_B) -> Samples:
+    """The samples in the files `paths` (JSON lines), as `read_run`.
+
+    `piece_b`: how much of a file is parsed at once.
+    """
     torn: list[str] = []
     files: dict[Path, int] = {}
-    frame = _whole([frame for frame, *_ in _parts(paths, torn, files)])
+    frame = _whole([frame for frame, *_ in _parts(paths, torn, files, piece_b)])
     twice = frame.filter(pl.col("key").is_duplicated())
     if twice.height:
         key = twice["key"][0]
@@ -161,7 +171,7 @@ def _files(run: Path) -> list[Path]:
 
 
 def _parts(
-    paths: Iterable[Path], torn: list[str], files: dict[Path, int]
+    paths: Iterable[Path], torn: list[str], files: dict[Path, int], piece_b: int = _PIECE_B
 ) -> Iterator[tuple[pl.DataFrame, ...]]:
     """Samples, writers and conditions of each piece, the first of no rows.
 
@@ -171,7 +181,7 @@ def _parts(
     workers = min(os.cpu_count() or 1, _AT_ONCE)
     parsed: deque[Future[tuple[pl.DataFrame, ...]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        for piece in _pieces(paths, torn):
+        for piece in _pieces(paths, torn, piece_b):
             files[piece.path] = files.get(piece.path, 0) + piece.lines
             parsed.append(pool.submit(_columns, piece))
             # One more than are parsed at a time is read, so that no core waits for a file.
@@ -211,13 +221,13 @@ def _nulls(type_: pl.DataType, size: int) -> pl.Series:
     return pl.Series([None], dtype=type_).new_from_index(0, size)
 
 
-def _pieces(paths: Iterable[Path], torn: list[str]) -> Iterator[_Piece]:
+def _pieces(paths: Iterable[Path], torn: list[str], piece_b: int) -> Iterator[_Piece]:
     """Whole lines of all files in pieces; files whose last line is cut off are added to `torn`."""
     row = 0
     for path in paths:
         line, rest = 1, b""
         with path.open("rb") as file:
-            while text := file.read(_PIECE_B):
+            while text := file.read(piece_b):
                 end = text.rfind(b"\n") + 1
                 refuse_long(rest + text[: text.find(b"\n") + 1 or None], f"{path}:{line}")
                 whole = rest + text[:end] if end else b""
@@ -243,7 +253,7 @@ def _is_object(text: bytes) -> bool:
 def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     """The rows of the piece's lines, those of their writers, and those of their conditions."""
     refuse_deep(piece.text, piece.path, piece.first_line)
-    check(piece.text, piece.path, piece.first_line)
+    check_samples(piece.text, piece.path, piece.first_line)
     schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
@@ -257,14 +267,18 @@ def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
 
 def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """One row per sample, with a column for each figure of what is nested in it; and the nested."""
+    renewed = pl.col("outcome").replace("kept", "accepted")  # as schema 6 had it
     columns = raw.with_columns(
-        pl.col(name).str.json_decode(type_)
-        for name, type_ in _NESTED.items()
-        if raw.schema[name] == _TEXT
+        renewed,
+        *(
+            pl.col(name).str.json_decode(type_)
+            for name, type_ in _NESTED.items()
+            if raw.schema[name] == _TEXT
+        ),
     ).with_row_index("row", first_row)
     writers, nodes = (_exploded(columns, name) for name in ("writers", "conditions"))
     # Of the worst node.
-    of_nodes = nodes.group_by("row", maintain_order=True).agg(
+    worst_conditions = nodes.group_by("row", maintain_order=True).agg(
         pl.col("foreign_cpus", "steal_share").max(), pl.col("frequency_hz").min()
     )
     timetable = pl.col("timetable").struct
@@ -276,7 +290,7 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         timetable=timetable.field("writers"),
         **{name: timetable.field(name) for name in _SHARES},
     )
-    for part in (_of_writers(writers), of_nodes):
+    for part in (_summed_writers(writers), worst_conditions):
         flat = flat.join(part, on="row", how="left", maintain_order="left")
     flat = flat.drop("row").with_columns(
         pl.col(*_WRITER_NAMES).fill_null(""),
@@ -293,7 +307,7 @@ def _exploded(columns: pl.DataFrame, name: str) -> pl.DataFrame:
     return lists.explode(name, empty_as_null=False, keep_nulls=False).unnest(name)
 
 
-def _of_writers(writers: pl.DataFrame) -> pl.DataFrame:
+def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
     """One row per sample that has writers."""
     col = pl.col
     one_each = writers["row"].n_unique() == writers.height

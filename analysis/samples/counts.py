@@ -1,6 +1,6 @@
 """Counts of tools and nodes: read from `RUN/counters/CASE.jsonl`, and summed up by treatment.
 
-One JSON object per line: `key` (the sample's), `tool`, and the fields of `records.sample.NodesRow`.
+A line is a JSON object: `key` (the sample's), `tool`, and the fields of `records.sample.NodesRow`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FIELDS = {name: column_type(hint, pl.String(), pl.Int32()) for name, hint in _HI
 _OPTIONAL = [name for name, hint in _HINTS.items() if NoneType in get_args(hint)]
 #: States in which a count has a value.
 _VALUED = ("counted", "multiplexed")
-#: From best to worst.
+#: States of a count, from best to worst.
 STATES = get_args(State)
 
 
@@ -58,18 +58,22 @@ def _read(path: Path) -> pl.DataFrame:
     if frame.height != whole.count(b"\n"):
         _raise_first_fault(path, whole)
     valued = pl.col("state").is_in(_VALUED)
-    either = " or ".join(_VALUED) + ", and none elsewhere"
+    valued_states = " or ".join(_VALUED) + ", and none elsewhere"
     rules = [
         *((name, pl.col(name).is_null(), "a value") for name in FIELDS if name not in _OPTIONAL),
         ("state", ~pl.col("state").is_in(STATES), f"one of {', '.join(STATES)}"),
-        ("value", pl.col("value").is_null() == valued, f"a number where 'state' is {either}"),
+        (
+            "value",
+            pl.col("value").is_null() == valued,
+            f"a number where 'state' is {valued_states}",
+        ),
     ]
     refuse_broken(frame, rules, path)
     return frame
 
 
 def _raise_first_fault(path: Path, text: bytes) -> None:
-    """Raises InputError for the first line that is not an object."""
+    """Raise InputError for the first line that is no JSON object, if there is one."""
     for number, line in enumerate(text.splitlines(), 1):
         try:
             record = json.loads(line)
@@ -79,11 +83,11 @@ def _raise_first_fault(path: Path, text: bytes) -> None:
             raise InputError(f"{path}:{number}: allowed: an object with {', '.join(FIELDS)}")
 
 
-_NAME = pl.Categorical()
-_NAMES = ("tool", "event", "unit", "state")
-_COUNT = ["key", "tool", "rank", "event"]
+_CATEGORY = pl.Categorical()
+_CATEGORIES = ("tool", "event", "unit", "state")
+_COUNT_KEY = ["key", "tool", "rank", "event"]
 #: Columns that come from the samples.
-_SAMPLE = ["key", "case", "arm", "factors", "block", "pair", "status"]
+_SAMPLE_COLUMNS = ["key", "case", "arm", "factors", "block", "pair", "status"]
 
 
 def counters_of(counts: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
@@ -92,13 +96,13 @@ def counters_of(counts: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     `samples` are those of `pairs.judged`. Columns: key, case, arm, factors, block, pair, status (of
     the sample), tool, rank, event, value (SI, null if nothing was counted), unit, state,
     running_share; in the order of the files. Counts without a sample (the conductor was killed
-    between the two) are ignored; of a run that was counted twice, the last counts are used.
+    between the two) are ignored. If a run was counted twice, its last counts are used.
     """
-    last = counts.unique(_COUNT, keep="last", maintain_order=True)
+    last = counts.unique(_COUNT_KEY, keep="last", maintain_order=True)
     return (
-        last.join(samples.select(_SAMPLE), on="key", how="inner", maintain_order="left")
-        .with_columns(pl.col(*_NAMES).cast(_NAME))
-        .select(*_SAMPLE, *(name for name in FIELDS if name != "key"))
+        last.join(samples.select(_SAMPLE_COLUMNS), on="key", how="inner", maintain_order="left")
+        .with_columns(pl.col(*_CATEGORIES).cast(_CATEGORY))
+        .select(*_SAMPLE_COLUMNS, *(name for name in FIELDS if name != "key"))
     )
 
 
@@ -141,7 +145,7 @@ def medians(counters: pl.DataFrame) -> pl.DataFrame:
 
 
 def over_ranks(averaged: pl.Expr) -> pl.Expr:
-    """Sum of the column `value` of a group, its mean if `averaged`; null if any value is."""
+    """Sum of the column `value` of a group, or the mean if `averaged`; null if any value is."""
     value = pl.col("value")
     total = pl.when(averaged).then(value.mean()).otherwise(value.sum())
     return pl.when(~value.is_null().any()).then(total).alias("value")
@@ -149,18 +153,18 @@ def over_ranks(averaged: pl.Expr) -> pl.Expr:
 
 #: The factor whose levels are tools.
 _TOOL = "tool"
-_RUN = ["key", "case", "treatment", "tool", "block", "pair"]
+_RUN_COLUMNS = ["key", "case", "treatment", "tool", "block", "pair"]
 
 
 def role_values(counters: pl.DataFrame) -> pl.DataFrame:
-    """The roles of runs that count, from `counters_of`.
+    """One row per run that counts, rank and role, from `counters_of`.
 
     Columns: key, case, treatment (the name without the level of the tool), tool, block, pair, rank,
     role, `value` (in the role's unit) and `state`. The value is null unless every event of the role
-    was counted through the whole run: counts that took turns are not used. Events are recognised by
-    name, so that runs of any machine can be read. A role that a tool's level counted in no way has
-    no row. Counters of nodes are taken from runs that no tool wrapped. Of several devices with a
-    share, the highest is the node's.
+    was counted through the whole run, so multiplexed counts are not used. Events are recognised by
+    name, so that runs of any machine can be read. A role has no row if the tool did not count its
+    events. Counters of nodes are taken only from runs that no tool wrapped. If several devices of
+    a node report a share, the highest is used.
     """
     events = _events()
     wrapped = level(_TOOL).fill_null("none") != "none"
@@ -170,7 +174,10 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
         pl.col("tool", "event", "unit", "state", "case").cast(pl.String),
         treatment=pl.col("arm").cast(pl.String).map_elements(without_tool, return_dtype=pl.String),
     )
-    of_roles = (
+    # What is in the role's unit already is not scaled, unless it is a number of events.
+    in_unit = (pl.col("unit") == pl.col("role_unit")) & (pl.col("role_unit") != "count")
+    scale = pl.when(in_unit).then(1.0).otherwise(pl.col("factor"))
+    named_counts = (
         runs.with_columns(
             program=pl.col("tool").str.replace(":.*$", ""),
             name=pl.when(node)
@@ -180,15 +187,9 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
             ),
         )
         .join(events, left_on=["program", "name"], right_on=["program", "event"], how="inner")
-        .with_columns(
-            scaled=pl.when(pl.col("unit") == pl.col("role_unit"))
-            .then(pl.when(pl.col("role_unit") == "count").then(pl.col("factor")).otherwise(1.0))
-            .otherwise(pl.col("factor"))
-            * pl.col("value"),
-            whole=pl.col("state") == "counted",
-        )
+        .with_columns(scaled=scale * pl.col("value"), whole=pl.col("state") == "counted")
     )
-    rows = of_roles.group_by(*_RUN, "rank", "role", "row", maintain_order=True).agg(
+    rows = named_counts.group_by(*_RUN_COLUMNS, "rank", "role", "row", maintain_order=True).agg(
         pl.when(pl.col("whole").all())
         .then(
             pl.when((pl.col("role_unit") == "1").first())
@@ -200,17 +201,18 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
         present=pl.col("name").n_unique(),
         needed=pl.col("events").first(),
     )
-    # Rows of several families may share an event; the one of which all events are there counts.
+    # Rows of several processor families may share an event. Only rows of which all events were
+    # counted are used, and of these the one with the most events.
     return (
         rows.filter(pl.col("present") == pl.col("needed"))
         .sort("needed", descending=True, maintain_order=True)
-        .unique([*_RUN, "rank", "role"], keep="first", maintain_order=True)
-        .select(*_RUN, "rank", "role", "value", "state")
+        .unique([*_RUN_COLUMNS, "rank", "role"], keep="first", maintain_order=True)
+        .select(*_RUN_COLUMNS, "rank", "role", "value", "state")
     )
 
 
 def totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """Sum over ranks, of shares the mean, of `role_values`; groups that lack a value are left out.
+    """Sum of `role_values` over ranks, or mean of shares; groups that lack a value are left out.
 
     Columns: `by`, one of which is role, and `value`.
     """
@@ -219,9 +221,10 @@ def totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 
 def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str) -> pl.DataFrame:
-    """Medians of roles by treatment, in runs of which its tool is no part.
+    """Medians of roles over the runs of a treatment; levels of the tool are not told apart.
 
-    Columns: case, treatment, role, `value`, `off` (of its baseline), `written_b` (bytes written).
+    Columns: case, treatment (without the level of the tool), role, `value` and `off` (the
+    baseline's value), both in the role's unit, and `written_b` (bytes written in a run).
     """
     values = role_values(counters).filter(pl.col("role").is_in(roles))
     sums = totals(values, "key", "case", "treatment", "role")
@@ -229,27 +232,27 @@ def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str)
     runs = samples.select(
         "key",
         written_b=pl.col("writer_rate_b_s") * pl.col("elapsed_s"),
-        # As that of the counts, of which the level of the tool is no part.
+        # Named as in the counts, without the level of the tool.
         baseline=baseline.map_elements(without_tool, return_dtype=pl.String),
     )
-    medians = (
+    treatments = (
         sums.join(runs, on="key", how="inner")
         .group_by("case", "treatment", "role")
         .agg(pl.col("value", "written_b").median(), pl.col("baseline").first())
     )
-    off = medians.select("case", "role", baseline="treatment", off="value")
-    return medians.join(off, on=["case", "role", "baseline"], how="inner")
+    off = treatments.select("case", "role", baseline="treatment", off="value")
+    return treatments.join(off, on=["case", "role", "baseline"], how="inner")
 
 
 def without_tool(treatment: str) -> str:
-    """A treatment's name without the level of its tool: `off@tool=mpip` is `off`."""
+    """A treatment's name without the level of its tool: `off@tool=mpip` becomes `off`."""
     arm, levels = parts_of(treatment)
     levels.pop(_TOOL, None)
     return name_of(arm, levels)
 
 
 def _events() -> pl.DataFrame:
-    """One line per row of the table of roles and event of it."""
+    """One row per event of each row of `COUNTS`. `row` is its number, `events` how many it has."""
     lines = [
         (row.tool, event, row.role, ROLES[row.role].unit, row.factor, number, len(row.events))
         for number, row in enumerate(COUNTS)
@@ -257,5 +260,5 @@ def _events() -> pl.DataFrame:
     ]
     names = ["program", "event", "role", "role_unit", "factor", "row", "events"]
     frame = pl.DataFrame(lines, schema=names, orient="row")
-    # Rows that count a role by the same events on several families are one.
+    # Rows that count a role by the same events on several processor families become one.
     return frame.unique(["program", "event", "role", "factor", "events"], maintain_order=True)

@@ -26,15 +26,16 @@ from records.units import plural
 
 #: Most lines that are listed; the rest are counted.
 _LISTED = 20
-#: What is computed twice from the same numbers, maybe in another order, differs by rounding only.
+#: Figures computed twice from the same numbers, maybe in another order, differ by rounding only.
 ROUNDING = 1e-9
 #: Smallest figure other than 0; smaller ones are not measured, and their inverse overflows.
 _LEAST = 1 / MOST
-_ACCEPTED, _ROLE = pl.col("outcome") == "kept", pl.col("role").cast(pl.String)
+_ACCEPTED = pl.col("outcome") == "accepted"
+_ROLE = pl.col("role").cast(pl.String)
 #: Nothing runs beside the application; beside that of a control, what writes nothing.
 _SILENT = _ROLE.is_in(["baseline", "floor"])
 _RUN = ("case", "block", "pair", "arm")
-#: What is the same in all runs of a treatment; and in all of them that were accepted.
+#: Columns that are the same in all runs of a treatment; and in all accepted ones.
 _OF_TREATMENT = ("role", "baseline", "factors", "workload")
 _WRITES = ("fom_unit", "fom_better", "writers", "injector", "direction", "transport", "message_b")
 #: How far the clocks of two nodes may be apart, seconds; and by how much a run may seem to overlap
@@ -42,7 +43,7 @@ _WRITES = ("fom_unit", "fom_better", "writers", "injector", "direction", "transp
 _CLOCKS_S, _OVERLAP_S = 60.0, 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Integrity:
     """The faults of one run, and what is odd."""
 
@@ -50,7 +51,7 @@ class Integrity:
     #: Number of faults, and the first ones, one line each.
     count: int
     faults: list[str]
-    #: What could not be checked, and what is odd without making a result wrong.
+    #: Checks that could not be made, and what is odd without making a result wrong.
     notes: list[str] = field(default_factory=list)
     #: Those of `faults` by which a file is not what was written; and the value of the chain after
     #: all samples.
@@ -59,7 +60,7 @@ class Integrity:
 
     @property
     def headline(self) -> str:
-        """How many faults there are, and what follows."""
+        """Return how many faults there are, and what follows."""
         return f"{self.run}: {plural(self.count, 'integrity fault')}: not to be trusted"
 
     def lines(self) -> list[str]:
@@ -69,15 +70,15 @@ class Integrity:
 
 def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenance) -> Integrity:
     """Check a run, as `load_header`, `read_run` and `read_provenance` read it."""
-    head, broken = _of_chain(run, header)
+    head, broken = _chain_faults(run, header)
     for path, digest in records.misnamed.items():
         broken.append(f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name")
     frame, files = samples.frame, samples.files
-    wrong = _lines(frame, files, [*_of_runs(), *_of_figures(frame), *_of_writers(header)])
+    wrong = _lines(frame, files, [*_run_rules(), *_figure_rules(frame), *_writer_rules(header)])
     count, faults = _listed(chain(broken, wrong))
-    odd = _lines(frame, files, [*_of_times(header), _of_pairs(), _of_provenance(records)])
-    _, notes = _listed(chain(_of_header(run, header), odd, _missing(run, header, frame)))
-    return Integrity(run, count, faults, notes, broken, head)
+    odd = _lines(frame, files, [*_time_rules(header), _pair_rule(), _provenance_rule(records)])
+    _, notes = _listed(chain(_header_notes(run, header), odd, _missing(run, header, frame)))
+    return Integrity(run=run, count=count, faults=faults, notes=notes, broken=broken, head=head)
 
 
 def require_sound(run: Path) -> None:
@@ -92,23 +93,23 @@ def refuse_faults(checked: Integrity) -> None:
 
 
 def _listed(lines: Iterable[str]) -> tuple[int, list[str]]:
-    """How many lines there are, and the first of them, with the number of the others."""
+    """Return how many lines there are, and the first of them, with the number of the others."""
     left = iter(lines)
     first = list(islice(left, _LISTED))
     more = sum(1 for _ in left)
     return len(first) + more, [*first, f"and {more:,} more"] if more else first
 
 
-def _of_chain(run: Path, header: RunHeader) -> tuple[str, list[str]]:
+def _chain_faults(run: Path, header: RunHeader) -> tuple[str, list[str]]:
     """The chain's value after all samples, and its faults."""
     try:
         walked = walk_run(run)
     except ValueError as error:  # a number of more digits than Python reads
         raise InputError(f"{run / 'run.json'}: {error}") from error
     faults = []
-    for path, of_case in walked.cases.items():
-        if of_case.broken:
-            first, *others = of_case.broken
+    for path, case_chain in walked.cases.items():
+        if case_chain.broken:
+            first, *others = case_chain.broken
             before = "the line before it" if first > 1 else "run.json"
             more = f", and so on in {plural(len(others), 'later line')}" if others else ""
             faults.append(f"{path}:{first}: chain: this line was changed, or {before} was{more}")
@@ -120,7 +121,7 @@ def _of_chain(run: Path, header: RunHeader) -> tuple[str, list[str]]:
 
 
 class _Rule(NamedTuple):
-    """What no sample may be: an expression that is true of a faulty row, and what is required."""
+    """A rule that no sample may break: an expression that is true of a faulty row, and its text."""
 
     field: str
     broken: pl.Expr
@@ -144,10 +145,10 @@ def _lines(frame: pl.DataFrame, files: Mapping[Path, int], rules: Sequence[_Rule
             yield f"{position}: {frame[rule.field][row]!r} found; allowed: {rule.required}"
 
 
-# What would make a result wrong.
+# Faults that would make a result wrong.
 
 
-def _of_runs() -> Iterator[_Rule]:
+def _run_rules() -> Iterator[_Rule]:
     """A run is what its key says, accepted once, and made as others of its treatment."""
 
     def differs(name: str, *over: str) -> pl.Expr:
@@ -164,11 +165,11 @@ def _of_runs() -> Iterator[_Rule]:
     for name in _OF_TREATMENT:
         yield _Rule(name, differs(name, "case", "arm"), alike)
     for name in _WRITES:
-        of_accepted = _ACCEPTED & differs(name, "case", "arm", "outcome")
-        yield _Rule(name, of_accepted, f"{alike}, if accepted")
+        differs_if_accepted = _ACCEPTED & differs(name, "case", "arm", "outcome")
+        yield _Rule(name, differs_if_accepted, f"{alike}, if accepted")
 
 
-def _of_figures(frame: pl.DataFrame) -> Iterator[_Rule]:
+def _figure_rules(frame: pl.DataFrame) -> Iterator[_Rule]:
     """Every figure is finite and not negative; `is_between` is false for NaN."""
     required = f"0, or a number from {_LEAST:.0e} to {MOST:.0e}"
     for name in (name for name, type_ in frame.schema.items() if type_ == pl.Float64):
@@ -177,7 +178,7 @@ def _of_figures(frame: pl.DataFrame) -> Iterator[_Rule]:
     yield _Rule("writer_figures", ~pl.col("writer_figures"), "finite, and not negative")
 
 
-def _of_writers(header: RunHeader) -> Iterator[_Rule]:
+def _writer_rules(header: RunHeader) -> Iterator[_Rule]:
     """An accepted run has the writers of its arm, at their share or by their timetable."""
     at_once, share = pl.col("timetable"), header.asked.min_share
     few = _ACCEPTED & ~_SILENT & (pl.col("writers") < at_once.fill_null(1))
@@ -194,10 +195,10 @@ def _of_writers(header: RunHeader) -> Iterator[_Rule]:
         yield _Rule(name, beyond, "at most 'allowed_share' of the timetable")
 
 
-# What is odd: a note.
+# Oddities: a note.
 
 
-def _of_header(run: Path, header: RunHeader) -> Iterator[str]:
+def _header_notes(run: Path, header: RunHeader) -> Iterator[str]:
     if run.resolve().name != header.run:
         yield f"the folder {run.resolve().name} holds the run {header.run}"
     if header.finished_s is not None and header.finished_s < header.started_s:
@@ -207,7 +208,7 @@ def _of_header(run: Path, header: RunHeader) -> Iterator[str]:
         yield f"the order of the runs is that of {header.reproduces.run}, which is repeated"
 
 
-def _of_times(header: RunHeader) -> list[_Rule]:
+def _time_rules(header: RunHeader) -> list[_Rule]:
     """Runs lie within the run, and follow one another in their block."""
     start_s, end_s = pl.col("start_s"), pl.col("start_s") + pl.col("elapsed_s")
     before_s = end_s.shift(1).over("case", "block") - _OVERLAP_S
@@ -219,7 +220,7 @@ def _of_times(header: RunHeader) -> list[_Rule]:
     ]
 
 
-def _of_pairs() -> _Rule:
+def _pair_rule() -> _Rule:
     """A pair has a run of every treatment of its case, unless it is the last of its block."""
     block = ("case", "block")
     arms = pl.col("arm").n_unique()
@@ -229,14 +230,14 @@ def _of_pairs() -> _Rule:
     return _Rule("pair", first & inner & short, "one with a run of every treatment")
 
 
-def _of_provenance(records: Provenance) -> _Rule:
+def _provenance_rule(records: Provenance) -> _Rule:
     name = pl.col("provenance").cast(pl.String)
     missing = ~name.is_in(list(records.records)) & name.is_first_distinct()
     return _Rule("provenance", missing, "a file in provenance/: how it was made is unproven")
 
 
 def _missing(run: Path, header: RunHeader, frame: pl.DataFrame) -> Iterator[str]:
-    """What a finished run lacks of what was asked, and what was not asked."""
+    """Yield the requested parts that a finished run lacks, and those not requested."""
     accepted = frame.lazy().filter(_ACCEPTED, ~pl.col("warmup")).select("case", "arm")
     once = accepted.unique(maintain_order=True).collect()
     measured: dict[str, list[str]] = grouped(once.cast(pl.String).iter_rows())

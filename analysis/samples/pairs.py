@@ -27,7 +27,7 @@ _PAIR = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
 _FIGURES = ["fom_better", "off", "on", "ratio", "repeated", "off_after", "repeated_after"]
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
-#: Whether a figure of merit can be real; a forced report of a faulty run has others.
+#: True if a figure of merit can be real; a forced report of a faulty run has others.
 _POSSIBLE = pl.col("fom").is_between(1 / MOST, MOST)
 
 
@@ -38,7 +38,7 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
     then says so. A timetable of 0 writers needs none. A sample is rejected, too, if its figure of
     merit is too small or too large to be real.
     """
-    accepted = pl.col("outcome").cast(pl.String) == "kept"
+    accepted = pl.col("outcome").cast(pl.String) == "accepted"
     requested = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
     idle = accepted & requested & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
     absurd = accepted & ~_POSSIBLE.fill_null(True)
@@ -66,7 +66,7 @@ def counted(marked: pl.LazyFrame, *columns: str) -> pl.DataFrame:
     return runs.unique([*_PAIR, "arm"], keep="last", maintain_order=True)
 
 
-def of_treatment(rows: pl.DataFrame, case: str, *arms: str) -> pl.DataFrame:
+def treatment_rows(rows: pl.DataFrame, case: str, *arms: str) -> pl.DataFrame:
     """The rows of one case under `arms`."""
     return rows.filter(
         pl.col("case").cast(pl.String) == case, pl.col("arm").cast(pl.String).is_in(arms)
@@ -85,8 +85,8 @@ def level(factor: str) -> pl.Expr:
 
 def levels(text: str) -> dict[str, Level]:
     """Factor -> level, from text of the column `factors`."""
-    of_factors: dict[str, Level] = json.loads(text)
-    return of_factors
+    levels_of_factors: dict[str, Level] = json.loads(text)
+    return levels_of_factors
 
 
 def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
@@ -105,8 +105,8 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     marked = samples if "status" in samples.columns else judged(samples)
     cases = marked["case"].unique(maintain_order=True)
     # One case at a time: most of a report's memory is used here.
-    of_cases = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
-    return pl.concat([_pairs(marked.head(0).lazy()), *of_cases])
+    case_pairs = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
+    return pl.concat([_pairs(marked.head(0).lazy()), *case_pairs])
 
 
 def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
@@ -136,7 +136,8 @@ def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
 def first_attempts(marked: pl.DataFrame) -> pl.DataFrame:
     """Of every run the first attempt with a figure of merit, accepted or not, marked as counting.
 
-    `marked` as of `judged`. Only cases in which a run with a figure of merit was rejected.
+    `marked` is what `judged` returns. Only of cases in which a run with a figure of merit was
+    rejected.
     """
     ended = _POSSIBLE & ~pl.col("warmup")
     cases = marked.filter(ended & (pl.col("status") == "rejected"))["case"].unique()
@@ -170,27 +171,27 @@ def log_times(chosen: pl.DataFrame) -> Values:
 
 
 def after_writes(chosen: pl.DataFrame) -> NDArray[np.bool_]:
-    """Which baseline runs of `log_times` came right after a run with writes."""
+    """Return which baseline runs of `log_times` came right after a run with writes."""
     names = ["off_after", "repeated_after"]
     if chosen["repeated"].null_count() == chosen.height:
         names.pop()
     return chosen.select(pl.col(names).fill_null(False)).to_numpy()
 
 
-def log_times_between(one: pl.DataFrame, other: pl.DataFrame) -> Values:
+def log_times_between(treatment: pl.DataFrame, reference: pl.DataFrame) -> Values:
     """Log times of a treatment and of another with the same baseline, in common pairs.
 
     As `log_times`, but relative to the baseline run of each pair.
     """
-    right = other.select("block", "pair", against="ratio")
-    joined = one.join(right, on=["block", "pair"], maintain_order="left")
+    right = reference.select("block", "pair", against="ratio")
+    joined = treatment.join(right, on=["block", "pair"], maintain_order="left")
     return joined.select(pl.col("ratio", "against").log()).to_numpy()
 
 
 def short_of_pairs(
     samples: pl.DataFrame, treatments: Iterable[str], requested: int, least: int
 ) -> dict[str, str]:
-    """Treatments with fewer than `least` pairs that count -> how many lack of those asked, and why.
+    """Treatments with fewer than `least` pairs that count -> how many are missing, and why.
 
     `treatments` are names of treatments with a baseline. The reason is the commonest of their
     runs and their baseline's; if one was never run, of a baseline that failed before it.

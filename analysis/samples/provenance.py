@@ -1,4 +1,4 @@
-"""How runs were made: files in `provenance/`, each named by the SHA-256 of its content."""
+"""Provenance of runs: files in `provenance/`, each named by the SHA-256 of its content."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read_provenance(run: Path) -> Provenance:
 
 
 def mapping(record: Any) -> dict[str, Any]:
-    """What should be an object; an empty one if it is something else."""
+    """Return what should be an object; an empty one if it is something else."""
     return record if isinstance(record, dict) else {}
 
 
@@ -105,7 +105,7 @@ def differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
         return json.dumps(plain, sort_keys=True)
 
     names = sorted({name for record in records for name in record}.difference(OF_A_BLOCK))
-    of_blocks = [reported_facts(hosts_of(record).values()) for record in records]
+    facts_of_blocks = [reported_facts(hosts_of(record).values()) for record in records]
     return [
         *(
             name
@@ -113,5 +113,5 @@ def differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
             if len({compared(name, record.get(name)) for record in records}) > 1
         ),
         # A fact that a block does not report is unknown there, which is no difference.
-        *(name for name in FACTS if len({tuple(b[name]) for b in of_blocks if b[name]}) > 1),
+        *(name for name in FACTS if len({tuple(b[name]) for b in facts_of_blocks if b[name]}) > 1),
     ]

@@ -1,8 +1,11 @@
-"""How many times as long a treated run takes as the baseline runs of its pair, by aligned ranks.
+"""The ratio of a treated run's time to that of its pair's baseline runs, by aligned ranks.
 
-Test, estimate and interval: docs/method.md#slowdown. With one baseline run a pair this is
-Wilcoxon's signed-rank test. `python -m tests.studies.verdicts` simulates the coverage; it
-holds from six pairs on.
+Test, estimate and interval: docs/method.md#slowdown. With one baseline run a pair the test is
+Wilcoxon's signed-rank test. `python -m tests.studies.verdicts` simulates the interval's coverage,
+which holds from six pairs on.
+
+The ends of the interval and the estimate are sought together, by halving the range of shifts.
+Arrays may have any leading dimensions, so that many simulated nights take one search.
 """
 
 from __future__ import annotations
@@ -17,50 +20,55 @@ from records.groups import grouped
 
 Values = NDArray[np.float64]
 
-#: Of more pairs, this many evenly spaced ones are used, which widens the interval.
+#: Most pairs that are used. Of more, as many evenly spaced ones are, which widens the interval.
 MOST_PAIRS = 500
-#: What is sought, in the order of `shifts`: the greatest shift at which the statistic is above so
-#: many standard deviations and a part of its step of 1. It is zero between the middle two.
-_SOUGHT = np.array([(QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-QUANTILE, -0.5)])
+#: Thresholds of the statistic, each as standard deviations and a part of its step of 1. For each,
+#: the greatest shift is sought at which the statistic is above it. The first and the last give the
+#: ends of the interval. Between the shifts of the middle two the statistic is zero.
+_THRESHOLDS = np.array([(QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-QUANTILE, -0.5)])
 #: Halvings of the range in which a bound is sought: bounds are exact to 2e-8 of that range.
 _HALVINGS = 26
+#: Added to either end of the range, in logarithms, so that it is never empty.
 _LEAST_RANGE = 1e-9
 
 
 def slowdown(log_times: Values) -> Estimate | None:
     """Time of the treated runs / time of their baselines; None below six pairs.
 
-    `log_times`: natural logarithms of times, one row per pair; first the treated run, then the
-    baseline runs, NaN where one is missing (not all).
+    `log_times`: natural logarithms of times, shape (pairs, runs). The treated run comes first, then
+    the baseline runs: NaN if missing, but each pair has one.
     """
     if len(log_times) < FEWEST:
         return None
-    low, value, high = np.exp(shifts(few(log_times))).tolist()
+    low, value, high = np.exp(shifts(thinned(log_times))).tolist()
     return Estimate(value, low, high)
 
 
 def against_zero(values: Values) -> Values:
-    """Values of pairs, such as logarithms of ratios, as `log_times` with one baseline run each."""
+    """`log_times` (..., pairs, 2) of `values` (..., pairs), with a baseline run of 0 for each pair.
+
+    The values are differences, such as logarithms of ratios.
+    """
     return np.asarray(np.stack([values, np.zeros_like(values)], axis=-1))
 
 
-def few(values: Values, most: int = MOST_PAIRS) -> Values:
-    """At most so many rows, evenly spaced, which widens intervals."""
+def thinned(values: Values, most: int = MOST_PAIRS) -> Values:
+    """At most `most` rows of `values`, evenly spaced, which widens intervals."""
     if len(values) <= most:
         return values
     return np.asarray(values[np.linspace(0, len(values) - 1, most).astype(int)])
 
 
 def shifts(log_times: Values) -> Values:
-    """Low end, estimate and high end of the treated runs' shift, shape (3, ...).
+    """Low end, estimate and high end of the treated runs' shift in `log_times`, shape (3, ...).
 
-    `log_times` has shape (..., pairs, runs), as for `slowdown`, at least six pairs each.
+    `log_times` has shape (..., pairs, runs), with runs as for `slowdown` and at least six pairs.
     """
-    deviations, steps = _SOUGHT.T.reshape(2, 4, *[1] * (log_times.ndim - 2))
-    low, high = (np.broadcast_to(end, (4, *end.shape)) for end in _range(log_times))
+    deviations, steps = _THRESHOLDS.T.reshape(2, 4, *[1] * (log_times.ndim - 2))
+    low, high = (np.broadcast_to(end, (4, *end.shape)) for end in _shift_range(log_times))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        statistic, sd = _statistic(log_times, middle)
+        statistic, sd = _rank_statistic(log_times, middle)
         above = statistic > deviations * sd + steps
         low, high = np.where(above, middle, low), np.where(above, high, middle)
     value = (low[1] + high[2]) / 2
@@ -68,17 +76,20 @@ def shifts(log_times: Values) -> Values:
 
 
 def score(values: Values) -> Values:
-    """The statistic of values of pairs, shape (..., pairs), in standard deviations.
+    """The statistic in standard deviations, shape (...), of `values` of pairs, shape (..., pairs).
 
-    Half a step is taken off, for continuity. Zero lies outside the interval of `shifts` if this is
-    beyond the normal quantile.
+    Half a step is taken off, for continuity. If the score is beyond the normal quantile, the
+    interval of `shifts` does not contain zero.
     """
-    statistic, sd = _statistic(against_zero(values), np.zeros(values.shape[:-1]))
+    statistic, sd = _rank_statistic(against_zero(values), np.zeros(values.shape[:-1]))
     return np.sign(statistic) * np.maximum(np.abs(statistic) - 0.5, 0) / sd
 
 
-def _range(log_times: Values) -> tuple[Values, Values]:
-    """Shifts below and above which every treated run ranks above, or below, every baseline run."""
+def _shift_range(log_times: Values) -> tuple[Values, Values]:
+    """Ends of the range of shifts in which the statistic changes.
+
+    Shifted by less, every treated run ranks above every baseline run; by more, below.
+    """
     treated, baselines = log_times[..., 0], log_times[..., 1:]
     mean = np.nanmean(baselines, axis=-1)
     apart = np.nanmax(np.abs(baselines - mean[..., None]), axis=(-2, -1)) + _LEAST_RANGE
@@ -86,8 +97,8 @@ def _range(log_times: Values) -> tuple[Values, Values]:
     return ratio.min(axis=-1) - apart, ratio.max(axis=-1) + apart
 
 
-def _statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
-    """The statistic and its standard deviation if the treated runs are shifted by `shift`."""
+def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
+    """The statistic and its standard deviation if `shift` is taken off the treated runs."""
     aligned = np.broadcast_to(log_times, (*shift.shape, *log_times.shape[-2:])).copy()
     aligned[..., 0] -= shift[..., None]
     present = ~np.isnan(aligned)
@@ -100,38 +111,41 @@ def _statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
     ranks = np.where(present, ranks.reshape(aligned.shape), 0)
     scores = np.where(present, ranks - ranks.sum(axis=-1, keepdims=True) / runs, 0)
     treated = scores[..., 0]
-    exchanged = (scores**2).sum(axis=-1) / runs[..., 0]
-    variance = np.maximum(exchanged.sum(axis=-1), (treated**2).sum(axis=-1))
+    exchange_variance = (scores**2).sum(axis=-1) / runs[..., 0]
+    variance = np.maximum(exchange_variance.sum(axis=-1), (treated**2).sum(axis=-1))
     return treated.sum(axis=-1), np.sqrt(variance)
 
 
 #: Fewest blocks (allocations) from which the next one is predicted.
 FEWEST_BLOCKS = 3
-#: Of more pairs in one block, this many evenly spaced ones are used.
+#: Most pairs of a block that are used to predict. Of more, as many evenly spaced ones are.
 _MOST_OF_A_BLOCK = 300
-#: Of so many blocks with as many pairs the estimates are made together.
-_AT_ONCE = 100
+#: Most blocks, all with the same number of pairs, that are estimated in one array.
+_MOST_TOGETHER = 100
 
 
 def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     """Interval that covers the slowdown of the next allocation at 95 %; None below three.
 
-    `blocks`: one array per allocation, as for `slowdown`. Student's prediction interval from one
-    estimate of Hodges and Lehmann an allocation, taken as normal: the median of the means of two
-    pairs, or one. It is wide for three, and wider than needed if the estimates themselves scatter.
+    `blocks`: one array per allocation, as for `slowdown`. Each allocation gives the estimate of
+    Hodges and Lehmann: the median of all pairs and of all means of two pairs. The interval is
+    Student's prediction interval from these estimates, taken as normal. It is wide for three
+    allocations, and wider than needed if the estimates themselves scatter.
     """
     from scipy import special
 
-    times = [few(block, _MOST_OF_A_BLOCK) for block in blocks if len(block)]
+    times = [thinned(block, _MOST_OF_A_BLOCK) for block in blocks if len(block)]
     n = len(times)
     if n < FEWEST_BLOCKS:
         return None
     centres = np.empty(n)
-    alike = grouped(((len(block), index // _AT_ONCE), index) for index, block in enumerate(times))
-    for places in alike.values():
-        runs = np.stack([times[index] for index in places])
+    alike = grouped(
+        ((len(block), index // _MOST_TOGETHER), index) for index, block in enumerate(times)
+    )
+    for indices in alike.values():
+        runs = np.stack([times[index] for index in indices])
         ratios = runs[..., 0] - np.nanmean(runs[..., 1:], axis=-1)
-        one, other = np.triu_indices(ratios.shape[-1])
-        centres[places] = np.median((ratios[:, one] + ratios[:, other]) / 2, axis=-1)
+        first, second = np.triu_indices(ratios.shape[-1])
+        centres[indices] = np.median((ratios[:, first] + ratios[:, second]) / 2, axis=-1)
     half = special.stdtrit(n - 1, UPPER) * np.std(centres, ddof=1) * np.sqrt(1 + 1 / n)
     return Interval(*np.exp(np.mean(centres) + np.array([-half, half])).tolist())

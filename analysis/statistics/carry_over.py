@@ -1,7 +1,8 @@
-"""What a run with writes leaves to the baseline run right after it (carry-over).
+"""The effect of a run with writes on the baseline run right after it (carry-over).
 
-The treatments of a baseline follow a Williams design, so that each of its runs comes right after
-writes equally often. In pairs with one such run and one other, both differ by what is carried over.
+The runs of a pair are ordered by a Williams design, so that each baseline run comes right after
+writes equally often. In a pair with one baseline run that does and one that does not, the two
+differ by what is carried over.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import UPPER, Estimate
 
-#: Fewest pairs with a run of either kind.
-_FEWEST = 3
-#: Standard errors above the estimate that may be carried over all the same. Of those tried, this
-#: one holds the errors of verdicts, at an eighth more pairs for 'no effect' (docs/evidence.md).
-_BEYOND = 1.0
+#: Fewest pairs with baseline runs of both kinds: right after writes, and not.
+FEWEST_PAIRS = 3
+#: How far below and above its estimate verdicts let the true carry-over lie, in standard errors.
+#: Half of one below keeps the error of 'slower'; 'no effect' needs a whole one above where writes
+#: widen skewed noise (docs/evidence.md#carry-over).
+BEYOND = (0.5, 1.0)
 #: Chance that a carry-over is named where there is none.
 _LEVEL = 0.01
 
@@ -29,44 +31,52 @@ class CarryOver:
     """The time of a baseline run right after writes / of another one of its pair."""
 
     ratio: Estimate
-    #: Pairs with a run of either kind.
+    #: Number of pairs with baseline runs of both kinds.
     pairs: int
-    #: Whether it is shown to differ from 1.
+    #: True if the ratio is shown to differ from 1.
     shown: bool
-    #: Logarithm of the largest one that verdicts allow for; at least 0.
-    reach: float
+    #: Logarithms of the smallest and the largest ratio that verdicts allow for; 0 is between them.
+    reach: tuple[float, float]
 
 
 def carry_over(log_times: Values, after: NDArray[np.bool_]) -> CarryOver | None:
-    """From Student's t over pairs; None below three pairs with a run of either kind.
+    """From Student's t over pairs; None below three pairs with baseline runs of both kinds.
 
-    `log_times` as of `aligned_ranks.slowdown`; `after`: which of its baseline runs came right after
-    a run with writes.
+    `log_times` is that of `aligned_ranks.slowdown`; `after`: which of its baseline runs came right
+    after a run with writes.
     """
     from scipy import special
 
     baselines = log_times[:, 1:]
-    late, early = (np.where(chosen, baselines, np.nan) for chosen in (after, ~after))
-    either = np.isfinite(late).any(axis=1) & np.isfinite(early).any(axis=1)
-    apart = np.nanmean(late[either], axis=1) - np.nanmean(early[either], axis=1)
-    pairs = len(apart)
-    if pairs < _FEWEST:
+    right_after_writes, others = (np.where(chosen, baselines, np.nan) for chosen in (after, ~after))
+    both_kinds = np.isfinite(right_after_writes).any(axis=1) & np.isfinite(others).any(axis=1)
+    differences = np.nanmean(right_after_writes[both_kinds], axis=1) - np.nanmean(
+        others[both_kinds], axis=1
+    )
+    pairs = len(differences)
+    if pairs < FEWEST_PAIRS:
         return None
-    mean, error = float(apart.mean()), float(apart.std(ddof=1)) / math.sqrt(pairs)
-    half, named = special.stdtrit(pairs - 1, [UPPER, 1 - _LEVEL / 2]) * error
-    ratio = Estimate(*np.exp([mean, mean - half, mean + half]).tolist())
-    return CarryOver(ratio, pairs, bool(abs(mean) > named), max(0.0, mean + _BEYOND * error))
+    mean = float(differences.mean())
+    error = float(differences.std(ddof=1)) / math.sqrt(pairs)
+    half_width, threshold = special.stdtrit(pairs - 1, [UPPER, 1 - _LEVEL / 2]) * error
+    ratio = Estimate(*np.exp([mean, mean - half_width, mean + half_width]).tolist())
+    below, above = BEYOND
+    reach = min(0.0, mean - below * error), max(0.0, mean + above * error)
+    return CarryOver(ratio, pairs, bool(abs(mean) > threshold), reach)
 
 
 def allowing(
     carried: CarryOver | None, log_times: Values, after: NDArray[np.bool_]
-) -> list[Values]:
-    """The pairs, and these as if runs right after writes had not been slowed down by the reach.
+) -> tuple[Values, Values]:
+    """Return `log_times` twice: with the smallest and the largest loss that the reach allows.
 
-    Baselines that are slowed down as well hide a loss, or make a gain of it: what is said against a
-    loss holds for both.
+    Carry-over that speeds baselines up looks like a loss, one that slows them down like a gain. So
+    'slower' must hold for the first and 'faster' for the second. 'No effect' must bound the gain in
+    the first and the loss in the second.
     """
-    if carried is None or not carried.reach:
-        return [log_times]
-    baselines = log_times[:, 1:] - np.where(after, carried.reach, 0.0)
-    return [log_times, np.concatenate([log_times[:, :1], baselines], axis=1)]
+    if carried is None:
+        return log_times, log_times
+    smallest, largest = (log_times.copy() for _ in carried.reach)
+    smallest[:, 1:] -= np.where(after, carried.reach[0], 0.0)
+    largest[:, 1:] -= np.where(after, carried.reach[1], 0.0)
+    return smallest, largest

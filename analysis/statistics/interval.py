@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from records.units import NONE
+from analysis.display.figures import NO_FIGURE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,15 +24,19 @@ FEWEST = 6
 
 
 class Interval(NamedTuple):
-    """Where a value lies, without the value."""
+    """The interval in which a value lies, without the value."""
 
     low: float
     high: float
 
     @classmethod
     def from_estimate(cls, estimate: Estimate | None) -> Interval | None:
-        """That of an estimate, if there is one."""
+        """Return the interval of an estimate, if there is one."""
         return cls(estimate.low, estimate.high) if estimate else None
+
+    def containing(self, estimate: Estimate) -> Interval:
+        """Return the least interval that has both this one and an estimate's."""
+        return Interval(min(self.low, estimate.low), max(self.high, estimate.high))
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,9 @@ class Estimate:
 
     def mapped(self, increasing: Callable[[float], float]) -> Estimate:
         """The estimate of an increasing function of the value."""
-        return Estimate(*map(increasing, (self.value, self.low, self.high)))
+        return Estimate(
+            value=increasing(self.value), low=increasing(self.low), high=increasing(self.high)
+        )
 
     @property
     def inverse(self) -> Estimate:
@@ -92,19 +98,18 @@ def flat(record: Any) -> dict[str, Any]:
 
 def ends(estimate: Estimate | Interval | None) -> str:
     """An interval of ratios as text: `1.321-1.382`."""
-    return f"{estimate.low:.3f}-{estimate.high:.3f}" if estimate else NONE
+    return f"{estimate.low:.3f}-{estimate.high:.3f}" if estimate else NO_FIGURE
 
 
-def bracketed(estimate: Estimate | None, interval: Interval | None = None) -> str:
+def bracketed(estimate: Estimate | None) -> str:
     """A ratio with its interval, in as many decimals as the interval carries: `1.61 [1.51, 1.71]`.
 
-    Two where it is wider than a twentieth, else three. `interval`: another one instead of its own.
+    Two where it is wider than a twentieth, else three.
     """
     if estimate is None:
-        return NONE
-    low, high = interval or (estimate.low, estimate.high)
-    places = 2 if high - low > 0.05 else 3
-    return f"{estimate.value:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
+        return NO_FIGURE
+    places = 2 if estimate.high - estimate.low > 0.05 else 3
+    return f"{estimate.value:.{places}f} [{estimate.low:.{places}f}, {estimate.high:.{places}f}]"
 
 
 def median_interval(values: Sequence[float] | NDArray[np.float64]) -> Estimate | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from analysis.statistics.aligned_ranks import Values, against_zero, few, score, shifts
+from analysis.statistics.aligned_ranks import Values, against_zero, score, shifts, thinned
 from analysis.statistics.interval import FEWEST, QUANTILE, TAIL, UPPER, Estimate
 
 #: Steps of the range in which a crossing is sought; its ends are exact to one step.
@@ -23,7 +23,7 @@ _STEPS = 1000
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where a quantity goes from below zero to above it, within the range that was measured.
+    """The point where a quantity goes from below zero to above it, within the measured range.
 
     With both ends an interval; with `low` only, it lies above that; with `high` only, below that;
     with neither, it is not decided.
@@ -39,12 +39,15 @@ def location(values: Values) -> Estimate | None:
     if len(values) < FEWEST:
         return None
     scale = float(np.abs(values).max()) or 1.0
-    scaled = few(values) / scale
+    scaled = thinned(values) / scale
     mean, error = _mean(scaled)
     half = float(special.stdtrit(len(scaled) - 1, UPPER)) * error
     low, centre, high = shifts(against_zero(scaled))
-    ends = np.array([min(low, mean - half), max(high, mean + half)]) * scale
-    return Estimate(float(centre * scale), *ends.tolist())
+    return Estimate(
+        value=float(centre * scale),
+        low=float(min(low, mean - half) * scale),
+        high=float(max(high, mean + half) * scale),
+    )
 
 
 def p_value(values: Values) -> float:
@@ -55,13 +58,13 @@ def p_value(values: Values) -> float:
         return 1.0
     mean, error = _mean(values)
     student = 2 * special.stdtr(len(values) - 1, -abs(mean) / error) if error > 0 else 0.0
-    return max(float(stats.wilcoxon(few(values)).pvalue), float(student))
+    return max(float(stats.wilcoxon(thinned(values)).pvalue), float(student))
 
 
 def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> Crossing:
-    """Where in [low, high] the centre of values changes from below zero to above.
+    """Return where in [low, high] the centre of values changes from below zero to above.
 
-    `values_at`: points of shape (n, 1) -> values of the pairs there, shape (n, pairs), of `few`
+    `values_at`: points of shape (n, 1) -> values of the pairs there, shape (n, pairs), of `thinned`
     pairs. The interval holds every point at which zero is not rejected, as Fieller's (1954) does
     for the ratio of two means, and all points between them. It is open on a side if it reaches that
     end.
@@ -108,9 +111,9 @@ def ratio_between(x: Sequence[float], y: Sequence[float]) -> Estimate | None:
     """
     if min(len(x), len(y)) < FEWEST:
         return None
-    one, other = _thinned(x), _thinned(y)
-    m, n = len(one), len(other)
-    ratios = np.sort(np.divide.outer(one, other).ravel())
+    some_x, some_y = _thinned(x), _thinned(y)
+    m, n = len(some_x), len(some_y)
+    ratios = np.sort(np.divide.outer(some_x, some_y).ravel())
     deviation = np.sqrt(m * n * (m + n + 1) / 12)
     rank = int(m * n / 2 + 0.5 - QUANTILE * deviation)
     return Estimate(float(np.median(ratios)), float(ratios[rank - 1]), float(ratios[-rank]))

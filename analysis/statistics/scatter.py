@@ -1,4 +1,4 @@
-"""Whether the runs with writes scatter more than their baseline runs.
+"""The scatter of runs with writes against that of their baseline runs.
 
 The test is that of Brown and Forsythe (1974): Student's t of the distances from the median.
 """
@@ -12,14 +12,15 @@ import numpy as np
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import FEWEST
 
-#: Chance that a wider scatter is named where there is none.
+#: Chance that a wider scatter is reported although the scatter is the same.
 _LEVEL = 0.01
 
 
 def widening(log_times: Values) -> float | None:
-    """Standard deviation of the treated runs / of the baseline runs; None if not shown above 1.
+    """Return the standard deviation of the treated runs divided by that of the baseline runs.
 
-    `log_times` as of `aligned_ranks.slowdown`. None below six pairs as well.
+    `log_times` is the array that `aligned_ranks.slowdown` takes. None below six pairs, and if the
+    ratio is not shown to be above 1.
     """
     from scipy import special
 
@@ -28,11 +29,11 @@ def widening(log_times: Values) -> float | None:
     treated, baselines = log_times[:, 0], log_times[:, 1:]
     baselines = baselines[np.isfinite(baselines)]
     distances = [np.abs(times - np.median(times)) for times in (treated, baselines)]
-    freedom = len(treated) + len(baselines) - 2
-    pooled = sum(len(part) * float(np.var(part)) for part in distances) / freedom
-    error = math.sqrt(pooled * (1 / len(treated) + 1 / len(baselines)))
+    degrees_of_freedom = len(treated) + len(baselines) - 2
+    pooled = sum(len(group) * float(np.var(group)) for group in distances) / degrees_of_freedom
+    standard_error = math.sqrt(pooled * (1 / len(treated) + 1 / len(baselines)))
     excess = float(distances[0].mean() - distances[1].mean())
-    if excess <= special.stdtrit(freedom, 1 - _LEVEL) * error:
+    if excess <= special.stdtrit(degrees_of_freedom, 1 - _LEVEL) * standard_error:
         return None
     spread = float(np.std(baselines, ddof=1))
     return float(np.std(treated, ddof=1)) / spread if spread else math.inf

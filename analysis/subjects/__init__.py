@@ -1,1 +1,1 @@
-"""One module for each question: NUMA, rails, writers."""
+"""One module for each subject of the report, such as NUMA, rails or writers."""

@@ -24,7 +24,7 @@ OUTCOMES = {
     "application_failed": "The application ended with an error.",
     "application_hung": "The application did not end in time.",
     "no_fom": "The application's output has no figure of merit.",
-    "kept": "Recorded as accepted, but no writer wrote.",
+    "accepted": "Recorded as accepted, but no writer wrote.",
 }
 
 
@@ -34,7 +34,7 @@ _LISTED = 200
 _KINDS, _NAMED = 50, 12
 
 
-def control(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequence[float]) -> str:
+def control_text(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequence[float]) -> str:
     """The control that the effects of one case were compared with, or why there is none.
 
     `cpu_shares` are the shares of a core that it used in its runs.
@@ -58,8 +58,8 @@ def control(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequence[flo
     return f"Control: {shown}{used}. In the same pairs: {against or 'too few to compare'}."
 
 
-def conditions(samples: pl.DataFrame) -> str:
-    """What else went on at the nodes during the runs that count; empty if nothing was read."""
+def conditions_text(samples: pl.DataFrame) -> str:
+    """Return what else ran on the nodes during the runs that count; empty if nothing was read."""
     counted = samples.filter(status="counts")
     foreign, steal = (
         counted[name].drop_nulls().to_list() for name in ("foreign_cpus", "steal_share")
@@ -109,26 +109,24 @@ def _through(footprint_b: int | None) -> str:
     return "" if footprint_b is None else f" through {words.binary(footprint_b)} each"
 
 
-def _conditions(case: CaseData, _: str) -> View:
+def _conditions(case: CaseData) -> View:
     samples = case.samples.select("status", "same_host", "foreign_cpus", "steal_share").collect()
     cpu_shares = _counted(case).select("cpu_share").drop_nulls().collect().to_series().to_list()
     notes = words.notes_of(case.effects or case.rows)
-    return View(
-        control=control(
-            case.rows,
-            same_host=bool(samples["same_host"].any()),
-            cpu_shares=cpu_shares,
-        ),
-        conditions=conditions(samples),
-        notes=[words.with_remedy(note) for note in notes if note not in case.emulated],
-    )
+    reword = case.run.reword
+    lines = [
+        control_text(case.rows, same_host=bool(samples["same_host"].any()), cpu_shares=cpu_shares),
+        conditions_text(samples),
+        *(words.with_remedy(note, reword) for note in notes if note not in case.emulated),
+    ]
+    return View(lines=list(filter(None, lines)))
 
 
 def _counted(case: CaseData) -> pl.LazyFrame:
     return case.samples.filter(pl.col("status") == "counts")
 
 
-def _rejected(case: CaseData, _: str) -> View | None:
+def _rejected(case: CaseData) -> View | None:
     status = case.samples.select("status").collect()["status"]
     columns = ("key", "start_s", "outcome", pl.col("reason").fill_null(""))
     rejected = case.samples.filter(pl.col("status") == "rejected").select(columns).collect()
@@ -147,7 +145,7 @@ def _rejected(case: CaseData, _: str) -> View | None:
     )
 
 
-def _nodes(case: CaseData, _: str) -> View:
+def _nodes(case: CaseData) -> View:
     samples = case.samples.select("seed", "nodes", "origin_nodes").collect()
     nodes, origins, seeds = (
         some(samples[name].unique(maintain_order=True), _NAMED)
@@ -157,7 +155,7 @@ def _nodes(case: CaseData, _: str) -> View:
 
 
 SECTIONS = [
-    Section("case", 20, "conditions", _conditions),
-    Section("case", 60, "rejected_runs", _rejected),
-    Section("case", 70, "nodes", _nodes),
+    Section(part="case", place=20, name="conditions", view=_conditions),
+    Section(part="case", place=60, name="rejected_runs", view=_rejected),
+    Section(part="case", place=70, name="nodes", view=_nodes),
 ]

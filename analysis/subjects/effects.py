@@ -1,39 +1,44 @@
-"""Each treatment against its baseline: table of a run; words, pictures and table of a case."""
+"""Each treatment against its baseline: table of a run; words and table of a case."""
 
 from __future__ import annotations
 
-import polars as pl
+from collections.abc import Callable
+from functools import partial
 
+from analysis.display.figures import quantity
 from analysis.effects.result import Result, Verdict
 from analysis.report.data import CaseData, RunData
-from analysis.report.plots import View, ratios_plot, samples_plot
+from analysis.report.plots import View
 from analysis.report.sections import Section
 from analysis.report.sentences import MEANING
-from analysis.report.words import change_text, kind, pairs_needed, pairs_text, range_text
+from analysis.report.words import change_text, kind, range_text
+from analysis.statistics.evidence import unseen
 from analysis.statistics.interval import FEWEST
-from analysis.statistics.looks import unseen
 from records.arms import BASELINE
-from records.units import plural, quantity
+from records.units import plural
 
 
-def sentence(row: Result) -> str:
-    """The effect of one treatment on one case, in a sentence with its interval."""
+def sentence(row: Result, in_words: Callable[[str], str] = str) -> str:
+    """The effect of one treatment on one case, in a sentence with its interval.
+
+    Its verdict is explained `in_words` of the command that was typed.
+    """
     if row.slowdown is None:
         return f"No estimate: {plural(row.pairs, 'pair')}, at least {FEWEST} needed."
     writers = ""
     if row.writer_rate_b_s is not None:
-        done = kind(row.direction)[1]
-        writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {done} its node"
+        verb = kind(row.direction)[1]
+        writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {verb} its node"
     following = f"next allocation: {range_text(row.next)}; these: " if row.next else "interval: "
     return (
         f"The typical run took {change_text(row.slowdown.value)} time{writers} ({following}"
-        f"{range_text(row.slowdown)}, {plural(row.pairs, 'pair')}).{_of_mean(row)}"
-        f" {MEANING[row.verdict]}{_limits(row)}"
+        f"{range_text(row.slowdown)}, {plural(row.pairs, 'pair')}).{_mean_text(row)}"
+        f" {in_words(MEANING[row.verdict])}{_limits(row)}"
     )
 
 
-def _of_mean(row: Result) -> str:
-    """What is paid for, and what so few pairs have met of runs that are hit."""
+def _mean_text(row: Result) -> str:
+    """Return what is paid for, and what so few pairs have met of runs that are hit."""
     if row.mean is None or row.hit is None:
         return ""
     hit = round(row.hit.value * row.pairs)
@@ -56,55 +61,38 @@ def _limits(row: Result) -> str:
             f" Typical run within {row.margin * 100:.3g} %; mean {low:+.1f} to {high:+.1f} % in"
             f" these {row.pairs} pairs{'' if row.hit.value else missed}."
         )
-    if row.verdict is Verdict.INCONCLUSIVE and row.slowdown:
-        least, most = map(change_text, (row.slowdown.low, row.slowdown.high))
-        takes = f"; {pairs_text(row, enough)}" if (enough := pairs_needed(row)) > row.pairs else ""
-        return f" Still possible: {least} to {most} time{takes}."
+    if row.verdict is Verdict.INCONCLUSIVE and row.leading:
+        low, high = row.leading.low, row.leading.high
+        needs = f"; a verdict over {plural(row.family, 'question')} needs more pairs"
+        return (
+            f" Still possible: {change_text(low)} to {change_text(high)} time"
+            f"{'' if low <= 1 <= high else needs}."
+        )
     return ""
 
 
-#: A case with more effects has its sentences folded, below the pictures.
+#: A case with more effects has its sentences folded.
 _FEW = 6
-#: Columns of the samples that pictures show.
-_DRAWN = ["key", "arm", "status", "outcome", "reason", "fom", "nodes"]
 
 
-def _table(run: RunData, _: str) -> View:
+def _table(run: RunData) -> View:
     return View(
-        effects=run.shown,
+        effects=run.effect_table_rows,
         # Whether a treatment is paired with a baseline other than plain `off`.
         baselines=any(row.baseline != BASELINE for row in run.results),
     )
 
 
-def _in_words(case: CaseData, *, folded: bool) -> View | None:
-    many = len(case.effects) > _FEW
-    return View(effects=case.effects, folded=folded, sentence=sentence) if many == folded else None
-
-
-def _pictures(case: CaseData, _: str) -> View:
-    pairs = case.run.pairs.filter(pl.col("case") == case.name)
-    samples = [
-        samples_plot(
-            case.samples.filter(pl.col("fom_unit") == unit).select(_DRAWN).collect(),
-            unit,
-            f"{case.name} runs",
-        )
-        for unit in dict.fromkeys(row.unit for row in case.rows)
-    ]
-    return View(pictures=[*samples, ratios_plot(pairs, case.rows, f"{case.name} pairs")])
+def _in_words(case: CaseData) -> View:
+    return View(
+        effects=case.effects,
+        folded=len(case.effects) > _FEW,
+        sentence=partial(sentence, in_words=case.run.reword),
+    )
 
 
 SECTIONS = [
-    Section("run", -10, "effects", _table),
-    Section("case", 10, "in_words", lambda case, _: _in_words(case, folded=False)),
-    Section("case", 30, "pictures", _pictures, template="case_pictures"),
-    Section(
-        "case",
-        40,
-        "all_words",
-        lambda case, _: _in_words(case, folded=True),
-        template="in_words",
-    ),
-    Section("case", 50, "treatments", lambda case, _: View(effects=case.rows)),
+    Section(part="run", place=-10, name="effects", view=_table),
+    Section(part="case", place=10, name="in_words", view=_in_words),
+    Section(part="case", place=50, name="treatments", view=lambda case: View(effects=case.rows)),
 ]

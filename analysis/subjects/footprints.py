@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.effects.facts import MEMORY_ROLES
+from analysis.effects.annotations import MEMORY_ROLES
 from analysis.questions.estimators import ratio
 from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
 from analysis.questions.rows import paired, runs_that_count
@@ -24,7 +24,7 @@ from analysis.report.data import RunData
 from analysis.report.words import binary
 from analysis.samples.counts import beside_baselines
 from analysis.samples.provenance import all_hosts
-from analysis.statistics import looks
+from analysis.statistics import evidence
 from analysis.statistics.interval import holm
 from records.arms import parts_of
 
@@ -57,17 +57,19 @@ def _pairs(run: RunData) -> pl.DataFrame:
     `reference` is what its time is compared with: the control where the case has one, else the
     baseline, which `again` repeats.
     """
-    of_effects = run.samples.lazy().filter(pl.col("role") == "effect").drop_nulls("footprint_b")
-    kinds = of_effects.select("case", "footprint_b", "writers", "nodes").unique().collect()
+    writing_runs = run.samples.lazy().filter(pl.col("role") == "effect").drop_nulls("footprint_b")
+    kinds = writing_runs.select("case", "footprint_b", "writers", "nodes").unique().collect()
     if kinds["case"].is_unique().all():
         return pl.DataFrame()
     names = ("fom", "fom_better", "writers", "nodes", "working_set_b", "footprint_b")
     runs = runs_that_count(run.samples, *names, "writer_rate_b_s")
-    plain = [arm for arm in runs["arm"].unique() if parts_of(arm)[1].keys() <= _FACTORS]
-    a_target = pl.col("writers") / (pl.col("nodes").cast(pl.String).str.count_matches(",") + 1)
-    runs = runs.filter(pl.col("arm").is_in(plain)).with_columns(
+    compared_arms = [arm for arm in runs["arm"].unique() if parts_of(arm)[1].keys() <= _FACTORS]
+    writers_of_target = pl.col("writers") / (
+        pl.col("nodes").cast(pl.String).str.count_matches(",") + 1
+    )
+    runs = runs.filter(pl.col("arm").is_in(compared_arms)).with_columns(
         # Of all writers of a target.
-        footprint_b=pl.col("footprint_b") * a_target.ceil().cast(pl.Int64)
+        footprint_b=pl.col("footprint_b") * writers_of_target.ceil().cast(pl.Int64)
     )
     pairs = paired(runs).with_columns(
         controlled=pl.col("control").is_not_null().any().over("case", "baseline")
@@ -102,8 +104,8 @@ def _cells(run: RunData) -> pl.DataFrame:
         ("DDIO misses", "ddio_share", rise),
         ("L3 misses", "l3_misses", pl.col("value") / pl.col("off")),
     ):
-        of_role = counted.filter(role=role).select("case", figure.alias(name), arm="treatment")
-        rows = rows.join(of_role, on=["case", "arm"], how="left", maintain_order="left")
+        role_figures = counted.filter(role=role).select("case", figure.alias(name), arm="treatment")
+        rows = rows.join(role_figures, on=["case", "arm"], how="left", maintain_order="left")
     return rows
 
 
@@ -140,7 +142,7 @@ CELLS = Question(
 )
 
 
-# What the loss follows, by working set.
+# The size that the loss follows, by working set.
 
 
 def _contrasts(run: RunData) -> pl.DataFrame:
@@ -149,7 +151,8 @@ def _contrasts(run: RunData) -> pl.DataFrame:
     if rows.is_empty():
         return rows
     size_b = pl.col("footprint_b")
-    inside, beyond = size_b <= _INSIDE * pl.col("socket_b"), size_b >= _BEYOND * pl.col("llc_b")
+    inside = size_b <= _INSIDE * pl.col("socket_b")
+    beyond = size_b >= _BEYOND * pl.col("llc_b")
     rows = rows.with_columns(
         inside_b=size_b.filter(inside).max().over(_ROW),
         beyond_b=size_b.filter(beyond).max().over(_ROW),
@@ -160,7 +163,9 @@ def _contrasts(run: RunData) -> pl.DataFrame:
         beyond=pl.col("value").filter(size_b == pl.col("beyond_b")).first(),
         margin=pl.lit(run.header.margin),
     )
-    return pairs.join(_shown(pairs), on=_ROW, how="left", nulls_equal=True, maintain_order="left")
+    return pairs.join(
+        _shown_statements(pairs), on=_ROW, how="left", nulls_equal=True, maintain_order="left"
+    )
 
 
 #: Statement -> the two times that it compares: there is loss inside the cache, or none beyond the
@@ -173,30 +178,33 @@ _STATEMENTS = {
 }
 
 
-def _shown(pairs: pl.DataFrame) -> pl.DataFrame:
-    """A row per working set, with what is shown of it over all of the run (Holm)."""
+def _shown_statements(pairs: pl.DataFrame) -> pl.DataFrame:
+    """A row per working set, and whether each statement is shown of it (Holm, over the run)."""
     groups = pairs.partition_by(_ROW, maintain_order=True)
     shown = pl.concat(group.select(_ROW).head(1) for group in groups)
-    outside = partial(looks.outside, margin=float(pairs["margin"][0]))
+    outside = partial(evidence.outside, margin=float(pairs["margin"][0]))
     for name, columns in _STATEMENTS.items():
-        test = outside if name in ("same", "no_more") else looks.longer
-        p = holm([looks.over_looks(_logs(group, columns), test) for group in groups])
+        test = outside if name in ("same", "no_more") else evidence.longer
+        p = holm([evidence.over_interims(_log_times(group, columns), test) for group in groups])
         shown = shown.with_columns((pl.Series(p) <= _LEVEL).alias(name))
-    # What is shown to lie within the margin is no loss.
+    # A loss that is shown to lie within the margin is none.
     return shown.with_columns(
         loss=pl.col("loss") & ~pl.col("same"), more=pl.col("more") & ~pl.col("no_more")
     )
 
 
-def _logs(group: pl.DataFrame, columns: Iterable[str]) -> Values:
-    """Logarithms of times, a row per pair; NaN where the repeated baseline lacks."""
+def _log_times(group: pl.DataFrame, columns: Iterable[str]) -> Values:
+    """Logarithms of times, a row per pair; NaN if a repeated baseline is missing."""
     treated, against, *again = columns
     complete = group.drop_nulls([treated, against])
     times = complete.select(pl.col(treated, against, *again).cast(pl.Float64).log())
     return times.fill_null(float("nan")).to_numpy()
 
 
-MEMORY, CACHE, BOTH, NONE = "memory", "cache", "cache and memory", "no loss"
+MEMORY = "memory"
+CACHE = "cache"
+BOTH = "cache and memory"
+NONE = "no loss"
 #: Word -> what a case shows, with the working sets at which it does.
 _SENTENCES = {
     MEMORY: "loss follows the footprint of the writes: memory (working sets of {memory} a rank)",
@@ -209,18 +217,22 @@ _SENTENCES = {
 
 
 def cause(table: pl.DataFrame) -> str:
-    """What all working sets of a case show together; `INCONCLUSIVE` where evidence lacks."""
+    """Return what all working sets of a case show together; `INCONCLUSIVE` if evidence lacks."""
     cache, memory = bool(table["loss"].any()), bool(table["more"].any())
-    excluded = bool(table["same"].all()), bool(table["no_more"].all())
+    no_cache, no_memory = bool(table["same"].all()), bool(table["no_more"].all())
     if cache and memory:
         return BOTH
-    if (cache or excluded[0]) and (memory or excluded[1]):
-        return {(True, False): CACHE, (False, True): MEMORY}.get((cache, memory), NONE)
+    if cache and no_memory:
+        return CACHE
+    if memory and no_cache:
+        return MEMORY
+    if no_cache and no_memory:
+        return NONE
     return INCONCLUSIVE
 
 
 def _sentences(table: pl.DataFrame) -> list[str]:
-    """One per case, and the cells that lack evidence."""
+    """A sentence per case, which also names the working sets that lack evidence."""
     sentences = []
     for (case,), rows in table.group_by("case", maintain_order=True):
         sets_by_word: Mapping[str, str] = {
@@ -270,15 +282,15 @@ CAUSES = Question(
         **shared("llc_b", "margin", *_STATEMENTS),
     },
     limits=(
-        Limit(BOTH, when=_LOSS & _MORE),
-        Limit(CACHE, when=_LOSS & _NO_MORE),
-        Limit(MEMORY, when=_SAME & _MORE),
-        Limit(NONE, when=_SAME & _NO_MORE),
-        Limit(f"{CACHE}, at least", when=_LOSS),
-        Limit(f"{MEMORY}, at least", when=_MORE),
-        Limit(INCONCLUSIVE, when=pl.col("llc_b").is_null(), why=_UNKNOWN),
-        Limit(INCONCLUSIVE, when=pl.col("inside_b").is_null(), why="no footprint inside"),
-        Limit(INCONCLUSIVE, when=pl.col("beyond_b").is_null(), why="no footprint beyond"),
+        Limit(word=BOTH, when=_LOSS & _MORE),
+        Limit(word=CACHE, when=_LOSS & _NO_MORE),
+        Limit(word=MEMORY, when=_SAME & _MORE),
+        Limit(word=NONE, when=_SAME & _NO_MORE),
+        Limit(word=f"{CACHE}, at least", when=_LOSS),
+        Limit(word=f"{MEMORY}, at least", when=_MORE),
+        Limit(word=INCONCLUSIVE, when=pl.col("llc_b").is_null(), why=_UNKNOWN),
+        Limit(word=INCONCLUSIVE, when=pl.col("inside_b").is_null(), why="no footprint inside"),
+        Limit(word=INCONCLUSIVE, when=pl.col("beyond_b").is_null(), why="no footprint beyond"),
     ),
     sentences=_sentences,
     columns=("inside_at", "beyond", "beyond_at", "n", "word"),

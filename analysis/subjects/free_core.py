@@ -1,4 +1,4 @@
-"""What a core left free says: of the fabric, and whether it served the network device.
+"""The meaning of a core left free: of the fabric, and whether it served the network device.
 
 With a free core Groves, Grant and Arnold (2016, figure 6c) found no loss from writes that crossed
 the fabric as before, so the fabric was not the cause. They had bound the driver to that core.
@@ -36,7 +36,7 @@ def _fabric(run: RunData) -> pl.DataFrame:
         cores = {name: level for name, level in levels.items() if name in _FREES}
         others = {name: level for name, level in levels.items() if name not in _FREES}
         full = results.get((row.case, name_of(arm, others)))
-        if row.role != "effect" or arm_of(row.arm).writing != "scheduled" or not (cores and full):
+        if row.role != "effect" or not arm_of(row.arm).scheduled or not (cores and full):
             continue
         rows.append(
             {
@@ -54,7 +54,9 @@ def _fabric(run: RunData) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-NOT_THE_FABRIC, NO_LOSS, REMAINS = "not the fabric", "no loss with all cores", "a part remains"
+NOT_THE_FABRIC = "not the fabric"
+NO_LOSS = "no loss with all cores"
+REMAINS = "a part remains"
 
 
 _WITH = "{case}: with {cores}, {arm} "
@@ -70,10 +72,10 @@ FABRIC = Question(
     estimates={"free": stated("free"), "full": stated("full")},
     facts=shared("n", "verdict", "lost", "margin"),
     limits=(
-        Limit(NOT_THE_FABRIC, when=_EQUAL & pl.col("lost")),
-        Limit(NO_LOSS, when=_EQUAL),
-        Limit(REMAINS, when=pl.col("verdict").is_in(_LOSSES)),
-        Limit(INCONCLUSIVE, why="neither equal to off nor slower, see the verdicts"),
+        Limit(word=NOT_THE_FABRIC, when=_EQUAL & pl.col("lost")),
+        Limit(word=NO_LOSS, when=_EQUAL),
+        Limit(word=REMAINS, when=pl.col("verdict").is_in(_LOSSES)),
+        Limit(word=INCONCLUSIVE, why="neither equal to off nor slower, see the verdicts"),
     ),
     sentences={
         NOT_THE_FABRIC: _WITH + "equals off to within {margin:.0%}. As many writes crossed the"
@@ -103,10 +105,10 @@ def _served(run: RunData) -> pl.DataFrame:
     read = read_nested(run.path)
     identity = read.frame.with_row_index("row").select("row", "key", "provenance")
     counts = run.samples.filter(pl.col("status") == "counts").select("key", "case", "arm")
-    of_nodes = read.conditions.select(
+    node_conditions = read.conditions.select(
         "row", "node", "free_cpus", rank=pl.int_range(pl.len()).over("row")
     )
-    runs = of_nodes.join(identity, on="row")
+    runs = node_conditions.join(identity, on="row")
     named, counted = _devices(run), _counted(run)
     rows = []
     for record in runs.join(counts, on="key", maintain_order="left").iter_rows(named=True):
@@ -123,11 +125,11 @@ def _served(run: RunData) -> pl.DataFrame:
             )
             numbers: dict[str, float | None] = {"bound": bound_to_free, "all": sum(bound.values())}
             for name, counter in (("came", f"{device}:interrupts"), ("threads", THREADS)):
-                of_run = (record["key"], record["rank"])
-                numbers[name] = counted.get((*of_run, counter))
-                numbers[f"{name}_free"] = counted.get((*of_run, f"{counter}{ON_FREE}"))
-            of_node = {name: str(record[name]) for name in ("case", "node")}
-            rows.append({**of_node, "device": device, "free_cpus": record["free_cpus"], **numbers})
+                run_and_rank = (record["key"], record["rank"])
+                numbers[name] = counted.get((*run_and_rank, counter))
+                numbers[f"{name}_free"] = counted.get((*run_and_rank, f"{counter}{ON_FREE}"))
+            labels = {name: str(record[name]) for name in ("case", "node")}
+            rows.append({**labels, "device": device, "free_cpus": record["free_cpus"], **numbers})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -190,9 +192,9 @@ SERVED = Question(
         "cpus": pl.col("free_cpus").unique(maintain_order=True).str.join(" | "),
     },
     limits=(
-        Limit("on the free core", when=pl.col("share") == 1),
-        Limit("elsewhere", when=pl.col("share") == 0),
-        Limit("in part", when=pl.col("share") > 0),
+        Limit(word="on the free core", when=pl.col("share") == 1),
+        Limit(word="elsewhere", when=pl.col("share") == 0),
+        Limit(word="in part", when=pl.col("share") > 0),
     ),
     sentences=_said_of_interrupts,
     columns=("came", "threads", "interrupts", "cpus", "n", "word"),

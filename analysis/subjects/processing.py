@@ -1,4 +1,4 @@
-"""Whether the network interface or the processor does the work of receiving: offload or onload.
+"""Offload or onload: whether the network interface or the processor does the receiving.
 
 Measured by the processor time per byte that a node spends on traffic: interrupts, soft interrupts,
 kernel threads (drivers), and the writers' own processes, user-level receiving threads such as those
@@ -8,8 +8,6 @@ subtracted, both per second of the run.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import polars as pl
 
@@ -45,7 +43,7 @@ def _rows(run: RunData) -> pl.DataFrame:
     if spent.is_empty():
         return pl.DataFrame()
     runs = runs_that_count(
-        *(run.samples, "elapsed_s", "writer_rate_b_s", "transport", "same_host", "timetable")
+        run.samples, "elapsed_s", "writer_rate_b_s", "transport", "same_host", "timetable"
     )
     claim = mapping(mapping(run.header.facts.get("site")).get("nic")).get("processing")
     counted = runs.join(spent, on="key", maintain_order="left").with_columns(
@@ -68,12 +66,12 @@ def _rows(run: RunData) -> pl.DataFrame:
     ).with_columns(pl.col("value", "against").truediv(rate_b_s).name.suffix("_s_b"))
 
 
-def _of_a_core(table: pl.DataFrame) -> list[str]:
-    """What the traffic of each treatment takes of a core of its targets, beside the paper's."""
+def _core_shares(table: pl.DataFrame) -> list[str]:
+    """Return the share of a target's core that each treatment's traffic takes, and the paper's."""
     texts = []
     between = (pl.col("end") == "target") & ~pl.col("same_host")
-    of_targets = table.filter(between, pl.col("cores").is_not_null())
-    for row in of_targets.to_dicts():
+    target_rows = table.filter(between, pl.col("cores").is_not_null())
+    for row in target_rows.to_dicts():
         low, high = row["cores_low"], row["cores_high"]
         against = "more than" if low > PUBLISHED_CORES else "not told from"
         if high <= PUBLISHED_CORES:
@@ -109,17 +107,17 @@ PROCESSOR_TIME = Question(
         "claim": pl.col("claim").first(),
     },
     limits=(
-        Limit("-", when=pl.col("end") == "origin", why="its writers wait on a busy core"),
+        Limit(word="-", when=pl.col("end") == "origin", why="its writers wait on a busy core"),
         Limit(
-            INCONCLUSIVE,
+            word=INCONCLUSIVE,
             when=pl.col("same_host"),
             why="origin and target share a host: no interface receives",
         ),
-        Limit("onload", low=ONLOAD_S_B),
-        Limit("offload", high=OFFLOAD_S_B, when=_ALL_COUNTED),
-        Limit(INCONCLUSIVE, high=OFFLOAD_S_B, why="not all counters exist on the nodes"),
+        Limit(word="onload", low=ONLOAD_S_B),
+        Limit(word="offload", high=OFFLOAD_S_B, when=_ALL_COUNTED),
+        Limit(word=INCONCLUSIVE, high=OFFLOAD_S_B, why="not all counters exist on the nodes"),
     ),
-    sentences=_of_a_core,
+    sentences=_core_shares,
     columns=("cores", "transport", "n", "word", "claim"),
     headings={
         "cpu_s_b": "time",
@@ -130,4 +128,4 @@ PROCESSOR_TIME = Question(
     },
     axes=("end",),
 )
-SECTIONS = [replace(section(PROCESSOR_TIME, "end", 95), folded=True)]
+SECTIONS = [section(PROCESSOR_TIME, "end", 95, folded=True)]

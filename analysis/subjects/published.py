@@ -24,7 +24,7 @@ RATES, TIMES = "Table II", "Table III"
 NAMES = {"stream": "STREAM"} | {name.lower(): name for name in paper()["table_3_runtime_s"]}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Published:
     """One published line; none has an interval."""
 
@@ -48,7 +48,15 @@ def triad() -> list[Published]:
     """Table II: STREAM triad, one line per machine."""
     rows = ((row["machine"], row["off"], row["on"]) for row in paper()["table_2_triad_gb_s"])
     return [
-        Published("stream", machine, machine_of(machine)["nic"], off, on, "GB/s", RATES)
+        Published(
+            workload="stream",
+            machine=machine,
+            nic=machine_of(machine)["nic"],
+            off=off,
+            on=on,
+            unit="GB/s",
+            table=RATES,
+        )
         for machine, off, on in rows
     ]
 
@@ -59,7 +67,9 @@ def normalised() -> dict[str, Published]:
     nic = machine_of(MACHINE)["nic"]
     for name, (off, on) in paper()["table_3_runtime_s"].items():
         workload = name.lower()
-        lines[workload] = Published(workload, MACHINE, nic, off, on, "s", TIMES)
+        lines[workload] = Published(
+            workload=workload, machine=MACHINE, nic=nic, off=off, on=on, unit="s", table=TIMES
+        )
     return lines
 
 

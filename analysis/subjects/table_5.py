@@ -24,7 +24,7 @@ class Column:
 
     @property
     def agrees(self) -> bool:
-        """Whether all numbers match."""
+        """Return whether all numbers match."""
         return self.published == self.computed
 
 
@@ -53,8 +53,11 @@ def table_5() -> tuple[list[int], list[Column]]:
     # The constant share does not depend on the write.
     return ranks, [
         Column(
-            *(name, how, write_s, table[name]),
-            [
+            name=name,
+            how=how,
+            write_s=write_s,
+            published=table[name],
+            computed=[
                 round(getattr(concurrent_writers(count, PAPER_MTTI_S, write_s or 1.0), figure))
                 for count in ranks
             ],

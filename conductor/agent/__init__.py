@@ -1,1 +1,1 @@
-"""What runs on each node: the agent, the ends of its writers, and what it records."""
+"""Programs of each node: the agent, the ends of its writers, and what it records."""

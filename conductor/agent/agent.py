@@ -16,8 +16,8 @@ from pathlib import Path
 
 from conductor import messages, shared_memory, wire
 from conductor.agent.end import End, until_stopped
+from conductor.agent.end_program import log_of, start_end
 from conductor.agent.permitted import require_permitted
-from conductor.agent.programs import start_end
 from conductor.agent.short_writer import ShortWriter
 from conductor.agent.watch import Watch
 from conductor.injectors import INJECTORS
@@ -37,9 +37,10 @@ class Agent:
     def __init__(self, connection: wire.Wire, logs: Path) -> None:
         self._wire = connection
         self._logs = logs
-        self._ends: list[End] = []
-        self._schedule: ShortWriter | None = None
-        self._watched: Watch | None = None
+        #: The ends of writers on this node that were started and not stopped.
+        self.ends: list[End] = []
+        self._short_writer: ShortWriter | None = None
+        self._watch: Watch | None = None
         self._node_reader = NodeReader()
 
     async def serve(self) -> None:
@@ -52,22 +53,24 @@ class Agent:
                     data = await self._wire.receive()
                 except wire.WireError:
                     return
-                await self._execute(messages.order(data))
+                await self.execute(messages.order(data))
         finally:
-            await self._stop()
+            await self.stop()
 
     def _send(self, report: messages.Report) -> None:
         self._wire.send(messages.encode(report))
 
-    async def _execute(self, order: messages.Order) -> None:
-        require_permitted(order, self._logs)
+    async def execute(self, order: messages.Order) -> None:
+        """Carry out one order, and send its answer. Raises WireError if it is not permitted."""
+        require_permitted(order)
         match order:
             case messages.StartEnd():
                 await self._start(order)
             case messages.Control():
                 await self._control(order)
             case messages.Perform():
-                self._schedule = ShortWriter(order)
+                log = self._logs / f"writes-{node_name()}.log"
+                self._short_writer = ShortWriter(order, log)
             case messages.Finish():
                 self._send(await self._finish(order.timeout_s))
             case messages.BeginWatch():
@@ -78,26 +81,31 @@ class Agent:
                 self._send(messages.Pong(clock.now_s()))
 
     async def _start(self, order: messages.StartEnd) -> None:
-        injector, writer, role = INJECTORS[order.injector], order.writer, order.role
+        injector = INJECTORS[order.injector]
+        writer = order.writer
+        role = order.role
         if role == "target" and injector.target_command(writer) is None:
-            self._send(messages.News(writer.index, listening=True))
+            self._send(messages.News(writer=writer.index, listening=True))
             return
         process = await start_end(injector, writer, role, asyncio.subprocess.PIPE)
         if isinstance(process, str):
-            self._send(messages.News(writer.index, ended=f"{role} side ended: {process}"))
+            self._send(messages.News(writer=writer.index, ended=f"{role} side ended: {process}"))
             return
-        end = End(writer, role, injector, process, self._send, self._writes_alone)
-        end.begin(open(order.log, "ab", buffering=0))  # noqa: SIM115 (closed by the end)
-        self._ends.append(end)
+        end = End(writer, role, injector, process, self._send, self.writes_alone)
+        end.begin(log_of(self._logs, writer, role).open("ab", buffering=0))  # the end closes it
+        self.ends.append(end)
 
-    def _writes_alone(self, end: End) -> bool:
-        return [other for other in self._ends if other.role == "origin" and not other.held] == [end]
+    def writes_alone(self, end: End) -> bool:
+        """Return whether `end` is the only origin on this node that is not held."""
+        writing = [origin for origin in self.ends if origin.role == "origin" and not origin.held]
+        return writing == [end]
 
     async def _control(self, order: messages.Control) -> None:
-        """Stop, suspend or resume ends; those that stop say where their buffers are."""
-        chosen = [end for end in self._ends if end.index in order.writers]
+        """Stop, hold, freeze or resume ends; report the buffers of those stopped or held."""
+        chosen = [end for end in self.ends if end.index in order.writers]
         origins_first = sorted(chosen, key=lambda end: end.role)
-        placed = [end.placed() for end in origins_first] if order.do in ("stop", "hold") else []
+        # Read before the ends stop: the buffers of a process go with it.
+        buffers = [end.placed() for end in origins_first] if order.do in ("stop", "hold") else []
         match order.do:
             case "freeze":
                 for end in chosen:
@@ -114,50 +122,52 @@ class Agent:
                 for end in origins_first:
                     await end.hold()
                 await until_stopped(origins_first)
-        self._send(messages.WritersStopped(placed))
+        self._send(messages.WritersStopped(buffers))
 
     async def _begin_watch(self, order: messages.BeginWatch) -> None:
-        if self._watched:
-            await self._watched.cancel()
-        held = [end for end in self._ends if end.held]
+        if self._watch:
+            await self._watch.cancel()
+        held = [end for end in self.ends if end.held]
         for end in held:
             end.suspend()  # another process may have continued it
         await until_stopped(held)
-        self._watched = Watch(
-            *(node_name(), order, self._node_reader),
-            [pid for end in self._ends if not end.writer.messages for pid in end.pids],
-            [(end.index, pid) for end in held for pid in end.pids],
+        self._watch = Watch(
+            node_name(),
+            order,
+            self._node_reader,
+            ends=[pid for end in self.ends if not end.writer.messages for pid in end.pids],
+            held=[(end.index, pid) for end in held for pid in end.pids],
         )
-        for end in self._ends:  # as close to the run's beginning as possible, and to its end
+        for end in self.ends:  # last, so that the counts span little more than the run
             end.count()
         self._send(messages.Watching())
 
     async def _end_watch(self) -> None:
-        assert self._watched, "begun before"
-        for end in self._ends:
+        assert self._watch, "EndWatch without BeginWatch"
+        for end in self.ends:
             end.count()
-        for end in self._ends:
+        for end in self.ends:
             end.report_meter()
-        watch, self._watched = self._watched, None
+        watch, self._watch = self._watch, None
         self._send(await watch.end())
 
     async def _finish(self, timeout_s: float) -> messages.Written:
-        schedule, self._schedule = self._schedule, None
-        if schedule is None:
+        short_writer, self._short_writer = self._short_writer, None
+        if short_writer is None:
             return messages.Written([], {})
-        await schedule.finish(timeout_s)
-        return messages.Written(schedule.finished, dict(schedule.faults))
+        await short_writer.finish(timeout_s)
+        return messages.Written(short_writer.finished, dict(short_writer.faults))
 
-    async def _stop(self) -> None:
-        """Stop everything."""
-        if self._watched:
-            await self._watched.cancel()
+    async def stop(self) -> None:
+        """Stop all ends, short writes and watching."""
+        if self._watch:
+            await self._watch.cancel()
         await self._finish(0.0)
-        await self._stop_ends(self._ends)
+        await self._stop_ends(self.ends)
 
     async def _stop_ends(self, ends: list[End]) -> None:
         """Stop these ends, origins first so that targets see them go."""
-        self._ends = [end for end in self._ends if end not in ends]
+        self.ends = [end for end in self.ends if end not in ends]
         await asyncio.gather(*(end.quieten() for end in ends))
         for role in ("origin", "target"):
             await asyncio.gather(*(end.stop() for end in ends if end.role == role))

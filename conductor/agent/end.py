@@ -11,28 +11,29 @@ from functools import partial
 from typing import IO
 
 from conductor import counters
-from conductor.agent.pacer import Pacer, pace
-from conductor.agent.programs import Meaning, read, start_end
+from conductor.agent.end_program import Meaning, read, start_end
+from conductor.agent.pacer import Pacer, first_full_b_s, pace
 from conductor.agent.watch import Meter
 from conductor.injectors.base import PASSES, Arrived, EndRole, Injector, Row, Writer
-from conductor.judge.series import Placed, RateRow
 from conductor.messages import News
+from conductor.readings import Placed, RateRow
 from records import clock, processes
 
 #: How often the byte counter of the origin's device is read if a writer prints no rows, seconds.
 COUNT_S = 1.0
 #: How often to check whether a passive side listens, seconds.
 LISTEN_S = 0.02
-#: After how long one that listens where nothing shows it is taken to, seconds; its origin tries
-#: again a few times.
-_UNSEEN_S = 2.0
+#: A passive side whose listening nothing shows is taken to listen after this time, seconds. Its
+#: origin tries again a few times.
+UNSEEN_S = 2.0
 #: How long an origin's call may be without an answer, seconds: TCP has called four times by then.
-_UNANSWERED_S = 10.0
-#: A writer that may be held after a row only is held within this time after it printed one,
-#: seconds, or at the latest after so many rows: perftest sleeps for 1 s, then measures the clock.
+UNANSWERED_S = 10.0
+#: A writer that may only be held right after a row is held within this time after it printed one,
+#: seconds: perftest sleeps for 1 s, then measures the clock.
 _SOON_S = 0.75
+#: It is held anyway once so many rows could have come.
 _ROWS_TO_HOLD = 3
-#: How often to look whether a suspended process has stopped, seconds.
+#: How often to check whether a suspended process has stopped, seconds.
 _STOP_S = 0.002
 _PIPE = asyncio.subprocess.PIPE
 
@@ -59,42 +60,47 @@ class End:
         #: Counts what an origin writes; None for a passive side.
         self.meter: Meter | None = None
         if role == "origin":
-            self.meter = Meter(writer, injector, process.pid, self._noted)
+            self.meter = Meter(writer, injector, process.pid, self._on_count)
         #: None if it writes at full rate or its program limits it, and until it has set up.
         self.pacer: Pacer | None = None
+        #: The task of the pacer, while it paces.
         self._pacing: asyncio.Task[None] | None = None
+        #: All its tasks, also those that are done.
         self._tasks: list[asyncio.Task[None]] = []
-        #: What its launcher has started, once known.
+        #: The processes that its launcher has started, once known.
         self._ranks: list[int] = []
-        #: Whether it is suspended between runs, and since when it is not any more.
+        #: True while it is suspended between runs.
         self.held = False
+        #: Time when it was last resumed, seconds; 0 if it never was.
         self._resumed_s = 0.0
-        #: Whether it is a passive side that has listened; that stays suspended while its origin
-        #: writes.
-        self.listened = self.frozen = False
-        #: Whether it is being stopped, and is not to be replaced.
+        #: True if it is a passive side that has listened.
+        self.listened = False
+        #: True if it is a passive side that stays suspended while its origin writes.
+        self.frozen = False
+        #: True if it is being stopped, and is not to be replaced.
         self._stopping = False
-        #: When its last row ended, reported or not, and when it came.
+        #: Time when its last row ended, reported or not, seconds; None before the first.
         self._last_row_s: float | None = None
+        #: Time when its last row came, seconds; 0 before the first.
         self.came_s = 0.0
-        #: Whether it has reported a row since it was resumed or started.
+        #: True if it has reported a row since it was resumed or started.
         self._reported = False
-        #: What its bytes go over, as its program has found it.
+        #: The transport of its bytes, as its program has found it.
         self._transport: str | None = None
 
     def begin(self, log: IO[bytes]) -> None:
-        """Read what it prints, and count what it writes."""
-        self._begin(self._watch(log))
+        """Start to read what it prints, and to count what it writes."""
+        self._start_task(self._watch(log))
         if self.role == "target":
-            self._begin(self._listen())
+            self._start_task(self.listen())
         elif self.meter and not self.injector.writes:
             self.meter.start()
         else:
-            self._begin(self._call())
+            self._start_task(self._watch_for_answer())
             if self.injector.row_source(self.writer) == "counter":
-                self._begin(self._count())
+                self._start_task(self._report_counted_rows())
 
-    def _begin(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    def _start_task(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.append(task)
         return task
@@ -106,12 +112,12 @@ class End:
 
     @property
     def paced(self) -> bool:
-        """Whether it is let run and suspended, so that it keeps a rate."""
+        """Return whether it is resumed and suspended in turn, so that it keeps a rate."""
         return self.role == "origin" and self.injector.is_paced(self.writer)
 
     @property
     def pids(self) -> list[int]:
-        """Its processes; of a launcher, those that it has started, once a row has come."""
+        """Its process; of a launcher, those that it has started, once a row has come."""
         if self.injector.is_launched and not self._ranks and self._last_row_s is not None:
             self._ranks = processes.launched(self.process.pid)
         return self._ranks or [self.process.pid]
@@ -119,14 +125,17 @@ class End:
     # Held between runs.
 
     def suspend(self) -> None:
-        """Let it stand still; not a launcher, which ends with us, and what it has started then."""
+        """Suspend it; of a launcher, only what it has started.
+
+        A launcher ends with the agent, and then what it has started ends too.
+        """
         if self.injector.is_launched and self.process.returncode is None:
             processes.send(self.pids, signal.SIGSTOP)
         else:
             processes.suspend(self.process)
 
     def _let_run(self) -> None:
-        """End what `suspend` began."""
+        """Resume what `suspend` has suspended."""
         if self.injector.is_launched and self.process.returncode is None:
             processes.send(self.pids, signal.SIGCONT)
         else:
@@ -143,12 +152,14 @@ class End:
         self.held = True
         if self.meter:
             await self.meter.stop()
-        await self._let_go()
+        await self._stop_pacing()
         self.suspend()
 
     def resume(self) -> None:
         """Let it continue."""
-        self.held, self._reported, self._resumed_s = False, False, clock.now_s()
+        self.held = False
+        self._reported = False
+        self._resumed_s = clock.now_s()
         if not self.frozen:
             self._let_run()
         if self.meter:
@@ -157,7 +168,7 @@ class End:
             self._pace(self.pacer)
 
     async def after_a_row(self) -> None:
-        """Wait until it may be held, if only shortly after a row; no longer than for a few rows."""
+        """Wait until it may be held, for some only right after a row; for a few rows at most."""
         printed = self.injector.row_source(self.writer) == "output"
         if self.injector.holds != "after a row" or not printed:
             return
@@ -168,7 +179,7 @@ class End:
             await asyncio.sleep(LISTEN_S)
 
     def placed(self) -> Placed:
-        """Where its buffers are; unknown if the process has ended."""
+        """Return where its buffers are; unknown if the process has ended."""
         buffers_b: Counter[int] = Counter()
         pids = (self.process.pid, *processes.descendants(self.process.pid))
         for pid in pids:
@@ -188,51 +199,52 @@ class End:
 
     def _pace(self, pacer: Pacer) -> None:
         self.pacer = pacer
-        self._pacing = self._begin(pacer.run())
+        self._pacing = self._start_task(pacer.run())
 
-    async def _let_go(self) -> None:
-        """Pace it no more; first, since a pacer resumes the process at its end."""
+    async def _stop_pacing(self) -> None:
+        """Stop pacing it.
+
+        To be called before it is suspended, since a pacer that ends resumes it.
+        """
         if self._pacing:
             self._pacing.cancel()
             await asyncio.gather(self._pacing, return_exceptions=True)
             self._pacing = None
 
-    def _pacer(self, reported_b_s: float) -> Pacer:
-        """Paces it; `reported_b_s`: what it has written without limit."""
-        writer = self.writer
-        full_b_s = writer.full_b_s or max(reported_b_s, writer.rate_b_s or 0.0)
-        return Pacer(self.process, pace(writer), full_b_s, self.passed_b)
-
     def passed_b(self) -> float | None:
-        """What its device has passed on, if it is the only one here that writes."""
+        """Return what its device has passed on, if it is the only one here that writes."""
         return self.meter.passed_b() if self.meter and self._writes_alone(self) else None
 
-    # What it reports.
+    # Its reports.
 
-    def _noted(self) -> None:
-        if not self._reported:  # until then there is nothing else to go by
+    def _on_count(self) -> None:
+        if not self._reported:  # until it reports a row, counts are all that is known of it
             self.report_count()
 
     def count(self) -> None:
-        """Count now what it has written, in addition to the looks."""
+        """Count now what it has written, in addition to the meter's regular counts."""
         if self.meter:
             self.meter.count()
 
     def report_count(self) -> None:
-        """Report what was counted of it since the last time."""
-        if self.meter and (samples := self.meter.taken()):
-            self._send(News(self.index, samples=samples))
+        """Report what was counted of it since the last report."""
+        if self.meter and (samples := self.meter.take_samples()):
+            self._send(News(writer=self.index, samples=samples))
 
     def report_meter(self) -> None:
-        """Report by what an origin that is not held was counted, and what was."""
+        """Report what was counted of an origin that is not held, and by what."""
         if self.meter and not self.held:
-            news = News(self.index, samples=self.meter.taken(), meter=self.meter.metered())
+            news = News(
+                writer=self.index, samples=self.meter.take_samples(), meter=self.meter.metered()
+            )
             self._send(news)
 
     def report_row(self, row: Row) -> None:
-        """Report a row that has come now."""
+        """Report a row that has just come, unless it was held in a part of the row's interval."""
         before_s, self.came_s = self.came_s, clock.now_s()
-        ended_s, last_s, over_s = self.came_s - row.after_s, self._last_row_s, row.over_s
+        ended_s = self.came_s - row.after_s
+        last_s = self._last_row_s
+        over_s = row.over_s
         if over_s is None:
             over_s = (self.injector.row_s or COUNT_S) if last_s is None else ended_s - last_s
         elif last_s is not None:  # a row begins when the one before it is printed, at the latest
@@ -241,32 +253,33 @@ class End:
         if self.meter and row.after_s:  # the program goes on to count now, for a row's length
             self.count()
             asyncio.get_running_loop().call_later(self.injector.row_s or 0.0, self.count)
-        held = self.held or ended_s - over_s < self._resumed_s
+        partly_held = self.held or ended_s - over_s < self._resumed_s
         if self.pacer:
-            self.pacer.reported(None if held else row.rate_b_s * over_s, over_s)
+            self.pacer.reported(None if partly_held else row.rate_b_s * over_s, over_s)
         elif self.paced and not self.held:  # it has set up
-            self._pace(self._pacer(row.rate_b_s))
-        if held:
-            return  # the interval has a part in which it was held
+            full_b_s = first_full_b_s(self.writer, row.rate_b_s)
+            self._pace(Pacer(self.process, pace(self.writer), full_b_s, self.passed_b))
+        if partly_held:
+            return
         self._reported = True
         if self.meter:
             self.meter.start()
             self.report_count()
-        self._send(News(self.index, row=RateRow(ended_s - over_s, ended_s, row.rate_b_s)))
+        self._send(News(writer=self.index, row=RateRow(ended_s - over_s, ended_s, row.rate_b_s)))
 
     def report_arrived(self, arrived: Arrived) -> None:
-        """Count what has arrived, and report what it went over, if that is new."""
+        """Count the bytes that have arrived, and report their transport if it is another one."""
         if self.meter:
             self.meter.arrived(arrived.bytes_b)
         if arrived.transport != self._transport:
             self._transport = arrived.transport
-            self._send(News(self.index, transport=arrived.transport))
+            self._send(News(writer=self.index, transport=arrived.transport))
 
     def _ended(self, why: str) -> None:
-        self._send(News(self.index, ended=f"{self.role} side ended: {why}"))
+        self._send(News(writer=self.index, ended=f"{self.role} side ended: {why}"))
 
     async def _watch(self, log: IO[bytes]) -> None:
-        """Read what it prints until it ends; replace it if short writes need another."""
+        """Read what it prints until it ends; start another passive side if short writes need it."""
         with contextlib.closing(log):
             why = await self._read(log)
             # A passive side of short writes had listened, and ended.
@@ -278,12 +291,12 @@ class End:
                     break
                 self.process = process
                 why = await self._read(log)
-                # In case that each of them ends at once.
+                # Each may end at once: then start one every `LISTEN_S` at most.
                 await asyncio.sleep(max(began_s + LISTEN_S - clock.now_s(), 0.0))
         self._ended(why)
 
     async def _read(self, log: IO[bytes]) -> str:
-        """Read what a process prints until it ends, and why it did."""
+        """Read what the process prints until it ends; returns why it ended."""
 
         def take(meaning: Meaning) -> None:
             if isinstance(meaning, Row) and self.role == "origin":
@@ -293,8 +306,11 @@ class End:
 
         return await read(self.process, self.injector.parser(self.writer), take, log)
 
-    async def _listen(self) -> None:
-        """Report when the passive side listens: its output may stay buffered for a long time."""
+    async def listen(self) -> None:
+        """Report that the passive side listens, once it does, or that another process has its port.
+
+        Its sockets show which, since its output may stay buffered for a long time.
+        """
         port, began_s = self.writer.port, clock.now_s()
         shown = self.injector.listens_over_tcp(self.writer)
         while self.process.returncode is None:
@@ -302,25 +318,25 @@ class End:
             if state == "other":
                 self._ended(processes.TAKEN.format(port=port))
                 return
-            if state == "own" or (not shown and clock.now_s() - began_s > _UNSEEN_S):
+            if state == "own" or (not shown and clock.now_s() - began_s > UNSEEN_S):
                 self.listened = True
-                self._send(News(self.index, listening=True))
+                self._send(News(writer=self.index, listening=True))
                 return
             await asyncio.sleep(LISTEN_S)
 
-    async def _call(self) -> None:
-        """Report that the passive side does not answer; its program may wait for minutes."""
+    async def _watch_for_answer(self) -> None:
+        """Report if the passive side does not answer; the origin's program may wait for minutes."""
         port, answered_s = self.writer.port, clock.now_s()
         while self.process.returncode is None and self._last_row_s is None:
             if not processes.calls(port, self.process.pid):
                 answered_s = clock.now_s()
-            elif clock.now_s() - answered_s > _UNANSWERED_S:
+            elif clock.now_s() - answered_s > UNANSWERED_S:
                 self._ended(processes.UNANSWERED.format(port=port, address=self.writer.address))
                 return
             await asyncio.sleep(COUNT_S)
 
-    async def _count(self) -> None:
-        """Rows of a writer that prints none: the bytes that passed its origin's device."""
+    async def _report_counted_rows(self) -> None:
+        """Report rows of a writer that prints none, from the bytes that passed its device."""
         read_now = partial(counters.read, self.writer.device, PASSES[self.injector.direction][0])
         then_s, then = clock.now_s(), read_now()
         if then is None:
@@ -329,7 +345,7 @@ class End:
         while self.process.returncode is None and then is not None:
             await asyncio.sleep(COUNT_S)
             now_s, now = clock.now_s(), read_now()
-            gone_b = counters.difference(then, now)
+            gone_b = counters.bytes_between(then, now)
             if gone_b is not None:
                 self.report_row(Row(gone_b / (now_s - then_s)))
             then_s, then = now_s, now
@@ -337,11 +353,11 @@ class End:
     # Stopped.
 
     async def quieten(self) -> None:
-        """Count and pace it no more, and let it run: what stands still does not end."""
+        """Stop counting and pacing it, and resume it: a suspended process does not end."""
         self._stopping = True
         if self.meter:
             await self.meter.stop()
-        await self._let_go()
+        await self._stop_pacing()
         self._let_run()
 
     async def stop(self) -> None:
@@ -349,7 +365,7 @@ class End:
         await processes.stop(self.process)
 
     async def forget(self) -> None:
-        """End what reads it, and a passive side that has replaced it meanwhile."""
+        """End its tasks, and the process of short writes that may have replaced it meanwhile."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -358,6 +374,6 @@ class End:
 
 
 async def until_stopped(ends: list[End]) -> None:
-    """Wait until suspended ends stand still: a signal takes its time."""
+    """Wait until the processes of suspended ends have stopped: a signal takes its time."""
     while not all(processes.is_stopped(pid) for end in ends for pid in end.pids):
         await asyncio.sleep(_STOP_S)

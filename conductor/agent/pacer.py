@@ -23,7 +23,7 @@ _PERIOD_MESSAGES = 4
 _LONGEST_S = 0.2
 #: Shortest run, seconds: the resolution of timers.
 _SHORTEST_S = 0.0005
-#: What it could not write in time is made up for if that takes no longer than this, seconds.
+#: Writes missed in time are made up for if that takes no longer than this, seconds.
 _DEBT_S = 0.5
 #: A report corrects the rate only after so long a time of running, seconds.
 _LEAST_RUN_S = 0.05
@@ -47,6 +47,15 @@ def pace(writer: Writer) -> Pace:
     assert writer.rate_b_s, "a writer at full rate is not paced"
     messages_s = _PERIOD_MESSAGES * writer.message_b / writer.full_b_s if writer.full_b_s else 0.0
     return Pace(writer.rate_b_s, min(max(_PERIOD_S, messages_s), _LONGEST_S))
+
+
+def first_full_b_s(writer: Writer, reported_b_s: float) -> float:
+    """Full rate that a writer is taken to have when its pacing begins, bytes per second.
+
+    It is what the writer reached alone, if that is known, else what it has just reported without
+    limit, `reported_b_s`, but at least the rate that it is to keep.
+    """
+    return writer.full_b_s or max(reported_b_s, writer.rate_b_s or 0.0)
 
 
 class Pacer:
@@ -73,8 +82,15 @@ class Pacer:
         self._reported_b = 0.0
         self._ran_s = 0.0
         self._since_s: float | None = None
-        #: What its device had passed on then.
+        #: Bytes that its device had passed on then.
         self._passed_then_b = self._passed_b()
+
+    @property
+    def written_b(self) -> float:
+        """Bytes since its begin: written, as far as is known, or too late to be made up for."""
+        counted_b = self._counted_b()
+        unreported_b = self._ran_s * self._full_b_s if counted_b is None else counted_b
+        return self._reported_b + unreported_b
 
     def reported(self, bytes_b: float | None, over_s: float) -> None:
         """Take a report of what it wrote in the last `over_s`, which may begin before its start.
@@ -106,7 +122,7 @@ class Pacer:
                 passed_s = clock.now_s() - self._from_s
                 periods = int(passed_s / self._pace.period_s + _EARLY) + 1
                 end_s = self._from_s + periods * self._pace.period_s
-                # What was written too little for its rate being lower than it was: once more.
+                # Bytes missed because its rate was lower than taken: once more.
                 while (run_s := self._run_s(end_s)) >= _SHORTEST_S:
                     processes.resume(self._process)
                     self._since_s = clock.now_s()
@@ -119,25 +135,21 @@ class Pacer:
             processes.resume(self._process)
 
     def _run_s(self, end_s: float) -> float:
-        """How long to run for what is due at the end of a period, at most until then."""
+        """Return how long to run for what is due at the end of a period, at most until then."""
         return min(self._lacking_b(end_s) / self._full_b_s, end_s - clock.now_s())
 
     def _running_s(self, now_s: float) -> float:
         return self._ran_s + (now_s - self._since_s if self._since_s is not None else 0.0)
 
     def _lacking_b(self, end_s: float) -> float:
-        """What is due at the end of a period, and not yet written."""
+        """Return what is due at the end of a period, and not yet written."""
         due_b = self._pace.rate_b_s * (end_s - self._from_s)
-        lacking_b = due_b - self._reported_b - self._unreported_b()
+        lacking_b = due_b - self.written_b
         beyond_b = max(lacking_b - _DEBT_S * self._full_b_s, 0.0)
         self._reported_b += beyond_b  # too late to be made up for
         return lacking_b - beyond_b
 
-    def _unreported_b(self) -> float:
-        counted_b = self._counted_b()
-        return self._ran_s * self._full_b_s if counted_b is None else counted_b
-
     def _counted_b(self) -> float | None:
-        """What its device has passed on since the last report; None if that is not known."""
+        """Return what its device has passed on since the last report; None if that is not known."""
         passed_b, then_b = self._passed_b(), self._passed_then_b
         return None if passed_b is None or then_b is None else passed_b - then_b

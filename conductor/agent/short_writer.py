@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from contextlib import suppress
+from pathlib import Path
 from statistics import median
 
-from conductor.agent.programs import Meaning, read, start_end
+from conductor.agent.end_program import Meaning, read, start_end
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Total, Writer
 from conductor.messages import Perform
+from conductor.readings import FinishedWrite
 from records import clock, processes
-from records.timetable import FinishedWrite, PlannedWrite
+from records.timetable import PlannedWrite
 
 #: Time between two attempts at a write whose target was not ready, seconds.
 _RETRY_S = 0.02
@@ -29,10 +31,11 @@ _RECENT = 3
 class ShortWriter:
     """Makes the short writes of one origin when they are due."""
 
-    def __init__(self, part: Perform) -> None:
+    def __init__(self, part: Perform, log: Path) -> None:
+        """`log`: the file that faults of its writes are appended to."""
         self._injector = INJECTORS[part.injector]
         self._part = part
-        self._log = open(part.log, "ab")  # noqa: SIM115 (closed by finish)
+        self._log = log.open("ab")  # `finish` closes it
         self._setups: deque[float] = deque([part.lead_s], _RECENT)
         self._tasks: set[asyncio.Task[None]] = set()
         self._clock = asyncio.create_task(self._start_all())
@@ -44,12 +47,12 @@ class ShortWriter:
         """Start no more writes, wait for those in progress, and stop the rest."""
         self._clock.cancel()
         if self._tasks:
-            _, left = await asyncio.wait(self._tasks, timeout=timeout_s)
-            for task in left:
+            _, unfinished = await asyncio.wait(self._tasks, timeout=timeout_s)
+            for task in unfinished:
                 task.cancel()
-            if left:
-                self.faults["was still running at the end"] += len(left)
-            await asyncio.gather(*left, return_exceptions=True)
+            if unfinished:
+                self.faults["was still running at the end"] += len(unfinished)
+            await asyncio.gather(*unfinished, return_exceptions=True)
         with suppress(asyncio.CancelledError):
             await self._clock
         self._log.close()
@@ -68,7 +71,7 @@ class ShortWriter:
         until_s = self._part.zero_s + write.start_s + self._part.patience_s
         while True:
             launched_s = clock.now_s()
-            total, end_s, fault = await self._client(writer)
+            total, end_s, fault = await self._write_once(writer)
             if total is not None:
                 bytes_b = float(total.messages * writer.message_b)
                 start_s = end_s - bytes_b / total.rate_b_s
@@ -82,7 +85,7 @@ class ShortWriter:
                 return
             await asyncio.sleep(_RETRY_S)
 
-    async def _client(self, writer: Writer) -> tuple[Total | None, float, str]:
+    async def _write_once(self, writer: Writer) -> tuple[Total | None, float, str]:
         """Run the writing side once: its last row, when it stopped writing, and why it ended."""
         total, end_s = None, 0.0
 

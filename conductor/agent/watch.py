@@ -1,11 +1,11 @@
-"""What an agent records on its node from just before a run until just after it.
+"""The record of an agent on its node, from just before a run until just after it.
 
-Load, frequency and counters of the host, byte counters of devices, and the meters of its writers.
+It has the load, frequency and counters of the host, and the byte counters of devices. The meters of
+the node's writers are here as well, and report while the run goes on.
 
-A meter counts at its origin what one writer writes, while it writes, by other means than its rows:
-by the bytes that the origin's device has passed on, or by what the target's end of the writer, if
-it is a program of ours, reports to have found in its memory. Nothing else counts what passes over
-shared memory.
+A meter counts what one writer writes, without the writer's own rows: by the bytes that the origin's
+device has passed on, or by those that the target's process reports to have found in its memory, if
+it is a program of ours. Such a report is the only count of what passes over shared memory.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from statistics import fmean
 from conductor import counters
 from conductor.counters import DIRECTIONS, Passed
 from conductor.injectors.base import PASSES, Injector, Writer
-from conductor.judge.rates import COUNTED_S
-from conductor.judge.series import (
+from conductor.messages import BeginWatch, Observed
+from conductor.readings import (
+    COUNTED_S,
     CounterSample,
     DeviceSample,
     DeviceSeries,
@@ -29,47 +30,46 @@ from conductor.judge.series import (
     Metered,
     NodeSeries,
 )
-from conductor.messages import BeginWatch, Observed
 from records import clock, kernel_text, processes
-from records.machine import load, node_counters
+from records.machine import cpu_load, node_counters
 from records.machine.node_counters import NodeCounter, NodeReader
 from records.sample import WRITERS
 
 
-class LookError(Exception):
-    """A writer cannot be looked at. The message is one line."""
+class MeterError(Exception):
+    """A writer's bytes cannot be counted. The message is one line."""
 
 
-#: Time between two looks at a writer, seconds: what is counted in it is of use as a rate.
-LOOK_S = COUNTED_S
+#: Time between two counts of a meter, seconds: long enough for a rate.
+METER_S = COUNTED_S
 
 
-def _device(device: str | None, passed: Passed) -> Callable[[], float]:
-    """Reads what an origin's device has passed on, bytes. Raises LookError without a counter."""
+def _device_counter(device: str | None, passed: Passed) -> Callable[[], float]:
+    """A function that reads the bytes an origin's device has passed on; MeterError if it cannot."""
     if device is None:
-        raise LookError("the machine's file names no device")
+        raise MeterError("the machine's file names no device")
     last = counters.read(device, passed)
     if last is None:
-        raise LookError(f"device {device}: no byte counter")
+        raise MeterError(f"device {device}: no byte counter")
 
     def total() -> float:
         nonlocal last
         now = counters.read(device, passed)
-        if now is None or now.bytes_b is None or counters.difference(last, now) is None:
-            raise LookError(f"device {device}: its counter stopped or was set back")
+        if now is None or now.bytes_b is None or counters.bytes_between(last, now) is None:
+            raise MeterError(f"device {device}: its counter stopped or was set back")
         last = now
         return now.bytes_b
 
     return total
 
 
-def _processor(pid: int) -> Callable[[], float]:
-    """Reads the processor time of a control, seconds in place of bytes."""
+def _processor_time(pid: int) -> Callable[[], float]:
+    """A function that reads the processor time of a control: seconds, in place of bytes."""
 
     def total() -> float:
         used_s = processes.ran_s(pid)
         if used_s is None:
-            raise LookError("the process has ended")
+            raise MeterError("the process has ended")
         return used_s
 
     return total
@@ -81,41 +81,42 @@ class Meter:
     def __init__(
         self, writer: Writer, injector: Injector, pid: int, noted: Callable[[], None]
     ) -> None:
-        """`pid`: of its process; `noted` is called after each look."""
+        """`pid` is that of the writer's process; `noted` is called after each count."""
         self._writer = writer
         self._injector = injector
         self._pid = pid
         self._noted = noted
         self._samples: list[CounterSample] = []
-        #: What the target's process has last found in its memory.
+        #: The bytes that the target's process has last found in its memory.
         self._arrived_b = 0.0
-        #: What is looked at, for people, and its total; None of what the target reports by itself.
-        self._at = ""
+        #: What is read, in words for people, and a function that reads its total. That is None if
+        #: the target reports by itself.
+        self._counted_by = ""
         self._total: Callable[[], float] | None = None
         #: Why nothing is counted; None while it is.
         self._fault: str | None = None
         self._task: asyncio.Task[None] | None = None
-        #: Adds what has arrived once more if nothing else arrives for three looks: a target that
-        #: shares its core with the origin may miss a report.
-        self._again: asyncio.TimerHandle | None = None
+        #: Repeats the last report if none arrives within three times `METER_S`, since a target that
+        #: shares its core with the origin may miss one.
+        self._repeat: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Count from now on, unless it does."""
+        """Begin to count, unless it counts already."""
         if self._task is None:
             self._samples, self._fault = [], None
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         task, self._task = self._task, None
-        if self._again:
-            self._again.cancel()
+        if self._repeat:
+            self._repeat.cancel()
         if task:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
     def arrived(self, bytes_b: float) -> None:
-        """The target's process has found so much in its memory."""
+        """Note that the target's process has found `bytes_b` bytes in its memory so far."""
         self._arrived_b = bytes_b
         if self._task:
             self._add(bytes_b)
@@ -123,16 +124,16 @@ class Meter:
             self._await_arrival()
 
     def _await_arrival(self) -> None:
-        """A timer in place of looks, which would wake the agent although bytes arrive."""
-        if self._again:
-            self._again.cancel()
+        """Set the timer `_repeat` anew. It wakes the agent only while no report arrives."""
+        if self._repeat:
+            self._repeat.cancel()
         loop = asyncio.get_running_loop()
-        self._again = loop.call_later(3 * LOOK_S, lambda: self.arrived(self._arrived_b))
+        self._repeat = loop.call_later(3 * METER_S, lambda: self.arrived(self._arrived_b))
 
     def count(self) -> None:
-        """Count now, in addition to the looks."""
+        """Count now, in addition to the regular counts."""
         if self._task and self._total and not self._fault:
-            with suppress(LookError):  # the next look tells
+            with suppress(MeterError):  # the next count raises it
                 self._add(self._total())
 
     async def _run(self) -> None:
@@ -143,74 +144,78 @@ class Meter:
             while self._total:
                 self._add(self._total())
                 self._noted()
-                await asyncio.sleep(LOOK_S)
-        except LookError as error:
+                await asyncio.sleep(METER_S)
+        except MeterError as error:
             self._fault = str(error)
 
     def _open(self) -> None:
-        """Find what this writer can be counted by. Raises LookError if there is nothing."""
+        """Choose the counter for this writer. Raises MeterError if there is none."""
         writer, injector = self._writer, self._injector
         if not injector.writes:
-            self._at, self._total = "a processor", _processor(self._pid)
+            self._counted_by, self._total = "a processor", _processor_time(self._pid)
         elif injector.reports_arrivals:
-            self._at = "the target's memory"
+            self._counted_by = "the target's memory"
         elif injector.transport(writer) != "shared memory":
-            self._total = _device(writer.device, PASSES[injector.direction][0])
-            self._at = f"sent by {writer.device}"
+            self._total = _device_counter(writer.device, PASSES[injector.direction][0])
+            self._counted_by = f"sent by {writer.device}"
         else:
-            raise LookError("nothing counts what passes over shared memory")
+            raise MeterError("nothing counts what passes over shared memory")
 
     def _add(self, total: float) -> None:
         self._samples.append(CounterSample(clock.now_s(), total))
 
-    def taken(self) -> list[CounterSample]:
-        """What was counted, and when, since the last call."""
-        taken, self._samples = self._samples, []
-        return taken
+    def take_samples(self) -> list[CounterSample]:
+        """Return the counts since the last call, with their times, and forget them."""
+        samples, self._samples = self._samples, []
+        return samples
 
     def passed_b(self) -> float | None:
-        """What the origin's device has passed on so far; None if it is not counted by that."""
+        """Return the bytes that the origin's device has passed on; None if not counted by it."""
         if self._total and self._injector.writes and not self._fault:
-            with suppress(LookError):  # the next look tells
+            with suppress(MeterError):  # the next count raises it
                 return self._total()
         return None
 
     def metered(self) -> Metered:
-        """What it counts by."""
+        """Return what the meter counts by, and why it does not count, if so."""
         memory = self._injector.reports_arrivals
-        return Metered(self._writer.index, self._at, memory and bool(self._at), self._fault)
+        return Metered(
+            self._writer.index, self._counted_by, memory and bool(self._counted_by), self._fault
+        )
 
 
-#: Time until the first reading of load and frequency, and between two of them, seconds. What a
-#: foreign process used since the last reading is not known if an adopting process waits for it.
-_FIRST_S = 0.25
-_LOAD_S = 1.0
+#: Time until the first reading of the frequency, and least time between two readings of load and
+#: frequency, seconds. If a foreign process ends, and an adopting process waits for it, what it has
+#: used since the last reading is not known.
+FIRST_S = 0.25
+LOAD_S = 1.0
 #: Largest share of a hardware thread that reading the load may take.
 _LOAD_SHARE = 0.003
 
 
 class Watch:
-    """One watch, of one run."""
+    """What an agent records of its node during one run."""
 
     def __init__(
         self,
         node: str,
         order: BeginWatch,
         node_reader: NodeReader,
+        *,
         ends: Sequence[int],
         held: Sequence[tuple[int, int]],
     ) -> None:
-        """`ends`: PIDs of all ends of writers here; `held`: writer and PID of those held."""
+        """`ends`: PIDs of all writers' ends here; `held`: writer and PID of the suspended ones."""
         self._node, self._order = node, order
-        self._block = os.environ.get(load.BLOCK_VARIABLE, "")
+        self._block = os.environ.get(cpu_load.BLOCK_VARIABLE, "")
         self._roots = [os.getpid(), *order.roots]
-        #: CPUs on which the application may run, by the last reading that found it.
+        #: CPUs on which the application may run, by the last reading in which it ran.
         self._busy: set[int] = set()
         self._frequencies_hz: list[float] = []
         #: Foreign program -> processor time, seconds.
         self._foreign_s: dict[str, float] = {}
         self._reading = asyncio.create_task(self._read_load())
-        self._first = self._last = load.read(self._block, self._roots, order.exempt)
+        self._first = self._last = cpu_load.read(self._block, self._roots, order.exempt)
         self._loads = [self._load_sample()]
         self._node_reader = node_reader
         self._ends = ends
@@ -224,13 +229,13 @@ class Watch:
         self._read_devices()
 
     async def end(self) -> Observed:
-        """End the watch; what it has recorded."""
+        """End the watch and return what it has recorded."""
         self._read_devices()
-        gained = node_counters.change(self._counters, self._read_counters())
+        gained = node_counters.gain(self._counters, self._read_counters())
         by_cpu = self._node_reader.by_cpu()
         await self.cancel()
         self._add_load()
-        free_cpus = load.left_free(self._busy)
+        free_cpus = cpu_load.left_free(self._busy)
         if free_cpus:
             free = set(kernel_text.cpu_list(free_cpus))
             gained = node_counters.on_free_cpus(self._by_cpu, by_cpu, free) | gained
@@ -247,7 +252,7 @@ class Watch:
             frequencies_hz=self._frequencies_hz,
             free_cpus=free_cpus,
         )
-        # One that has ended writes nothing.
+        # Suspended writers that used processor time. One that has ended writes nothing.
         ran = {
             writer
             for writer, pid, before_s in self._held
@@ -256,12 +261,12 @@ class Watch:
         return Observed(node, gained, sorted(ran))
 
     async def cancel(self) -> None:
-        """Watch no more."""
+        """Stop reading the load; nothing is returned."""
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 
     def _read_devices(self) -> None:
-        """What each device has received and sent."""
+        """Record what each device has received and sent."""
         for device, samples in self._devices.items():
             readings = [counters.read(device, direction) for direction in DIRECTIONS]
             received_b, sent_b = (reading.bytes_b if reading else None for reading in readings)
@@ -279,26 +284,26 @@ class Watch:
         return {**self._node_reader.read(), WRITERS: NodeCounter(used_s, "s")}
 
     async def _read_load(self) -> None:
-        await asyncio.sleep(_FIRST_S)
+        await asyncio.sleep(FIRST_S)
         cost_s = 0.0
         while True:
-            if (frequency_hz := load.frequency_hz(self._order.cpus)) is not None:
+            if (frequency_hz := cpu_load.frequency_hz(self._order.cpus)) is not None:
                 self._frequencies_hz.append(frequency_hz)
-            await asyncio.sleep(max(_LOAD_S, cost_s / _LOAD_SHARE))
+            await asyncio.sleep(max(LOAD_S, cost_s / _LOAD_SHARE))
             began_s = time.thread_time()
             self._add_load()
             cost_s = time.thread_time() - began_s
 
     def _add_load(self) -> None:
         """Read the load again, and add up what foreign processes used since the last reading."""
-        now = load.read(self._block, self._roots, self._order.exempt, self._last)
-        for name, more_s in (load.foreign_s(self._last, now) or {}).items():
+        now = cpu_load.read(self._block, self._roots, self._order.exempt, self._last)
+        for name, more_s in (cpu_load.foreign_s(self._last, now) or {}).items():
             self._foreign_s[name] = self._foreign_s.get(name, 0.0) + more_s
         self._last = now
         self._loads.append(self._load_sample())
-        # The application's processes are the block's that were not there at the beginning.
+        # Processes of the block that did not exist at the beginning are the application's.
         new = [pid for pid, started in now.ours.items() if self._first.ours.get(pid) != started]
-        self._busy = load.busy_cpus(new, now.at_s - self._first.at_s) or self._busy
+        self._busy = cpu_load.busy_cpus(new, now.at_s - self._first.at_s) or self._busy
 
     def _load_sample(self) -> LoadSample:
         now = self._last

@@ -1,1 +1,1 @@
-"""What runs once in the allocation: the conductor of a block, its runs and its writers."""
+"""Programs that run once in the allocation: the conductor of a block, its runs and writers."""

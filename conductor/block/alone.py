@@ -13,17 +13,18 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from statistics import median
 
-from conductor.block import allocation
+from conductor.agent.end_program import log_of
 from conductor.block.allocation import Allocation
-from conductor.block.hub import WriterState, log_of
+from conductor.block.hub import WriterState
 from conductor.block.runs import BlockError, BlockRunner
+from conductor.block.schedule import NotReadyError
 from conductor.block.store import note, noted
-from conductor.block.timetable import NotReadyError
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import MOST_QUEUE_PAIRS, PASSES
-from conductor.judge.figures import passed
-from conductor.judge.rates import COUNTED_S, whole_rows
-from conductor.judge.series import RateRow, Series
+from conductor.judge.rates import whole_rows
+from conductor.judge.series import Series
+from conductor.judge.series_figures import passed
+from conductor.readings import COUNTED_S, RateRow
 from records.last_words import quoted
 from records.machine import devices
 from records.treatment import Writes
@@ -37,9 +38,9 @@ _GROWTH = 0.05
 _FILE = "alone.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Alone:
-    """What the writers of one kind did without an application."""
+    """The rates of the writers of one kind without an application."""
 
     targets: list[str]
     origins: list[str]
@@ -67,14 +68,14 @@ class AloneRates:
     def __init__(self, runner: BlockRunner) -> None:
         """Raises MachineError for a damaged file of an earlier block."""
         self._runner = runner
-        nodes, case_logs = runner.nodes, runner.logs.parent
+        nodes, case_logs = runner.nodes, runner.plan.logs.parent
         self._stored = {
             rates.writes: rates
             for block in noted(case_logs, _FILE, list[Alone])
             for rates in block
             if Allocation(rates.targets, rates.origins) == nodes
         }
-        #: What was measured in this block, and the series recorded meanwhile.
+        #: The rates measured in this block, and the series recorded meanwhile.
         self.measured: dict[Writes, Alone] = {}
         self.series: dict[Writes, Series] = {}
 
@@ -90,8 +91,7 @@ class AloneRates:
             await self._rehearse(writes)
             return
         if INJECTORS[writes.injector].row_s is None:  # no share of a core is required of a control
-            count = allocation.writers_at_once(runner.plan, writes, runner.nodes)
-            runner.writers.alone[writes] = [0.0] * count
+            runner.writers.alone[writes] = [0.0] * runner.assignment.number(writes)
             return
         if writes.throttled:
             await self.learn(writes.at_full_rate())
@@ -100,7 +100,7 @@ class AloneRates:
             known = runner.writers.queue_pairs(writes) or not self._over_rdma(writes)
             measured = await (self._measure if known else self._add_queue_pairs)(writes)
             self.measured[writes] = measured
-            note(runner.logs, _FILE, [asdict(rates) for rates in self.measured.values()])
+            note(runner.plan.logs, _FILE, [asdict(rates) for rates in self.measured.values()])
         else:
             await runner.writers.set_queue_pairs(writes, measured.queue_pairs)
             await self._start_again(writes)
@@ -170,24 +170,33 @@ class AloneRates:
         """
         started_s = time.monotonic()
         states = await self._runner.writers.start(writes)
-        await self._rows(states, 1)
+        reported = await self._rows(states, 1)
+        injector = INJECTORS[writes.injector]
+        if not reported and all(injector.may_hang(state.writer) for state in states):
+            await self._runner.hub.stop(states)
+            started_s = time.monotonic()
+            states = await self._runner.writers.start(writes)
+            await self._rows(states, 1)
         return states, time.monotonic() - started_s
 
-    async def _rows(self, states: Sequence[WriterState], number: int) -> None:
-        await self._runner.hub.wait_for(
+    async def _rows(self, states: Sequence[WriterState], number: int) -> bool:
+        """Wait for so many rows of each writer; returns whether all have them, or have ended."""
+        return await self._runner.hub.wait_for(
             lambda: all(len(state.rows) >= number or state.ended for state in states),
             self._timeout_s(states, number),
         )
 
     def _timeout_s(self, states: Sequence[WriterState], rows: int) -> float:
-        return self._runner.plan.demand.ready_timeout_s + rows * states[0].series.row_s
+        return self._runner.plan.limits.ready_timeout_s + rows * states[0].series.row_s
 
     async def _measure(self, writes: Writes) -> Alone:
         runner, injector = self._runner, INJECTORS[writes.injector]
         assert injector.row_s, "a control is not measured"
-        number = 1 + math.ceil(_ROWS_S / injector.row_s)
         states, ramp_s = await self._start(writes)
         await runner.observer.begin([])
+        # A slow node begins to count long after the first row: what came before shows no rate.
+        before = [len(state.rows) for state in states]
+        number = max(before) + math.ceil(_ROWS_S / injector.row_s)
         await self._rows(states, number)
         at_target = PASSES[injector.direction][1]
         observed, _ = await runner.observer.end()
@@ -197,10 +206,14 @@ class AloneRates:
         ended_s = time.monotonic() - ending_s
         self._require(writes, states, number)
         self._require_bytes(writes, states)
-        self.series[writes] = replace(observed, writers=[state.series.copy() for state in states])
+        series = [
+            state.series.copy(first_row=ended - 1)
+            for state, ended in zip(states, before, strict=True)
+        ]
+        self.series[writes] = replace(observed, writers=series)
         # Between two runs, the first one's writers stop; then the second's start, or go on, and
         # report what they must. A start has one row; of held writers the first does not count.
-        ready_rows = runner.plan.demand.ready_rows
+        ready_rows = runner.plan.limits.ready_rows
         needed_s = ramp_s + (ready_rows - 1) * injector.row_s
         if held:
             are_counted = all(state.series.counted_s and state.series.samples for state in states)
@@ -210,9 +223,7 @@ class AloneRates:
             targets=runner.nodes.targets,
             origins=runner.nodes.origins,
             writes=writes,
-            rates_b_s=[
-                median(row.rate_b_s for row in whole_rows(state.series)[1:]) for state in states
-            ],
+            rates_b_s=[median(row.rate_b_s for row in whole_rows(writer)[1:]) for writer in series],
             counted_b_s={
                 node: count.bytes_b / count.over_s
                 for node, count in counts.items()
@@ -227,23 +238,23 @@ class AloneRates:
         """Raise BlockError if a writer reports that it writes nothing."""
         for state in states:
             if not any(row.rate_b_s for row in state.rows):
-                who, rows = _who(writes, state), len(state.rows)
-                reason = f"{who} wrote nothing in its first rows ({rows} of 0 B/s)"
+                writer, rows = _writer_words(writes, state), len(state.rows)
+                reason = f"{writer} wrote nothing in its first rows ({rows} of 0 B/s)"
                 raise BlockError("injector_never_ready", reason)
 
     def _require(self, writes: Writes, states: Sequence[WriterState], rows: int) -> None:
         """Raise BlockError if a writer has ended, or has not reported so many rows."""
         for state in states:
-            who = _who(writes, state)
+            writer = _writer_words(writes, state)
             if state.ended:
-                raise BlockError("injector_never_ready", f"{who}: {state.ended}")
+                raise BlockError("injector_never_ready", f"{writer}: {state.ended}")
             if len(state.rows) < rows:
                 over_s = self._timeout_s(states, rows)
-                log = log_of(self._runner.logs, state.writer, "origin")
+                log = log_of(self._runner.plan.logs, state.writer, "origin")
                 words = quoted(log.read_text(errors="replace")) if log.is_file() else ""
-                reason = f"{who} reported no rate in {over_s:.0f} s{words and f': {words}'}"
+                reason = f"{writer} reported no rate in {over_s:.0f} s{words and f': {words}'}"
                 raise BlockError("injector_never_ready", reason)
 
 
-def _who(writes: Writes, state: WriterState) -> str:
+def _writer_words(writes: Writes, state: WriterState) -> str:
     return f"writer {state.number} ({writes.injector}, {state.writer.origin})"

@@ -25,7 +25,7 @@ _LEAD_IN_MARGIN = 1.05
 _DELAYED = 2.0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Run:
     """One run: which it is, and what has come of it; see `records.sample.Sample` for the fields."""
 
@@ -34,7 +34,7 @@ class Run:
     position: int
     attempt: int
     warmup: bool = False
-    outcome: Outcome = "kept"
+    outcome: Outcome = "accepted"
     reason: str | None = None
     start_s: float = 0.0
     elapsed_s: float = 0.0
@@ -54,12 +54,12 @@ class Run:
 
     @property
     def accepted(self) -> bool:
-        """Whether nothing has failed yet."""
-        return self.outcome == "kept"
+        """Return whether nothing has failed yet."""
+        return self.outcome == "accepted"
 
     @property
     def window_s(self) -> tuple[float, float]:
-        """When the application started and ended, Unix time."""
+        """Return when the application started and ended, Unix time."""
         return self.start_s, self.start_s + self.elapsed_s
 
 
@@ -79,7 +79,7 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-async def carry_out(
+async def run_application(
     run: Run,
     start: Start,
     nodes: Allocation,
@@ -107,8 +107,8 @@ async def carry_out(
                 command, environment, start.cpus, out, err, folder=folder or None
             )
         except OSError as error:
-            what = folder if folder and not Path(folder).is_dir() else command[0]
-            run.fail("application_failed", f"{what}: {error.strerror}")
+            missing = folder if folder and not Path(folder).is_dir() else command[0]
+            run.fail("application_failed", f"{missing}: {error.strerror}")
             return
         await _until_end(process, hub, states, run, timeout_s)
         run.elapsed_s = time.monotonic() - began_s
@@ -172,7 +172,7 @@ class LeadIn:
     @property
     def longest_s(self) -> float:
         """The lead-in of the next run, at least."""
-        needed_s = max(map(_usual, self._needed_s.values()), default=0.0)
+        needed_s = max(map(_longest_undelayed, self._needed_s.values()), default=0.0)
         return max(self._rest_s, _LEAD_IN_MARGIN * needed_s)
 
     def expect(self, writes: Writes, needed_s: float) -> None:
@@ -180,7 +180,7 @@ class LeadIn:
         self._needed_s.setdefault(writes, []).append(needed_s)
 
     def left_s(self, now_s: float, writes: Writes | None = None) -> float:
-        """How long a run that is ready at `now_s` must wait; 0 for the first of the block."""
+        """Return how long a run that is ready at `now_s` waits; 0 for the first of the block."""
         if self._ended_s is None:
             return 0.0
         needed_s = now_s - self._ended_s
@@ -197,7 +197,9 @@ class LeadIn:
         self._ended_s = at_s
 
 
-def _usual(needed_s: Iterable[float]) -> float:
-    """The longest, or the second longest if the longest was delayed."""
-    *_, second_s, longest_s = (0.0, *sorted(needed_s))
-    return second_s if 0.0 < _DELAYED * second_s <= longest_s else longest_s
+def _longest_undelayed(needed_s: Iterable[float]) -> float:
+    """The longest of one time or more, or the second longest if the longest was delayed."""
+    longest_s, *others_s = sorted(needed_s, reverse=True)
+    if others_s and 0.0 < _DELAYED * others_s[0] <= longest_s:
+        return others_s[0]
+    return longest_s

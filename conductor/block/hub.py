@@ -8,15 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 from conductor import messages, wire
 from conductor.agent.pacer import pace
 from conductor.injectors.base import EndRole, Injector, Writer
-from conductor.judge.rates import COUNTED_S
-from conductor.judge.series import Metered, RateRow, WriterSeries
+from conductor.judge.series import WriterSeries
 from conductor.messages import Do, Pong, WritersStopped
+from conductor.readings import COUNTED_S, Metered, RateRow
 from records import clock
 from records.clock import Exchange, Offset, measure
 from records.errors import MachineError
@@ -27,9 +26,9 @@ from records.text import some
 _WAITING = 4096
 #: Most callers at a time that have not proved yet that they are agents; of more than so many, those
 #: are sent away that have taken so long, seconds.
-_CALLERS, _CROWD, _PATIENCE_S = 256, 64, 1.0
+CALLERS, CROWD, PATIENCE_S = 256, 64, 1.0
 #: Files that the conductor may have open besides one for each agent.
-FILES = 2 * _CALLERS
+FILES = 2 * CALLERS
 #: Nodes without an agent that are named.
 _NAMED = 8
 #: How long to wait before a call is accepted if that has failed, seconds.
@@ -47,11 +46,6 @@ _UNKNOWN = Offset(0.0, 0.0, 0.0)
 _Answer = TypeVar("_Answer", bound=messages.Answer)
 
 
-def log_of(logs: Path, writer: Writer, role: EndRole) -> Path:
-    """Where one end of a writer has what it prints."""
-    return logs / f"writer-{writer.index}-{role}.log"
-
-
 class AgentGoneError(MachineError):
     """An agent has closed its connection: its process has ended."""
 
@@ -66,10 +60,10 @@ class NodeGoneError(AgentGoneError):
 
 @dataclass
 class WriterState:
-    """What is known about one running writer."""
+    """The state of one running writer, as far as it is known."""
 
     series: WriterSeries
-    #: Whether its passive side is suspended at the first row, unless it has been.
+    #: True if its passive side is suspended at the first row, unless it has been.
     freezes: bool = False
     listening: bool = False
     #: Why it ended, once either end has.
@@ -77,7 +71,7 @@ class WriterState:
 
     @property
     def writer(self) -> Writer:
-        """What was planned of it."""
+        """Return what was planned of it."""
         return self.series.writer
 
     @property
@@ -87,11 +81,11 @@ class WriterState:
 
     @property
     def rows(self) -> list[RateRow]:
-        """What it has reported since it was started or resumed."""
+        """Return what it has reported since it was started or resumed."""
         return self.series.rows
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Link:
     """One agent."""
 
@@ -117,7 +111,7 @@ class Hub:
         self._listener: socket.socket | None = None
         self._accepting: list[asyncio.Task[None]] = []
         #: Those that greet a caller, and since when, the first first; those that serve an agent.
-        self._callers: dict[asyncio.Task[None], float] = {}
+        self.callers: dict[asyncio.Task[None], float] = {}
         self._serving: list[asyncio.Task[None]] = []
         self._links: dict[str, _Link] = {}
         self._states: dict[int, WriterState] = {}
@@ -143,27 +137,27 @@ class Hub:
                 await asyncio.sleep(_AGAIN_S)
                 continue
             caller = asyncio.create_task(self._greet(connection))
-            self._callers[caller] = clock.now_s()
-            caller.add_done_callback(lambda ended: self._callers.pop(ended, None))
+            self.callers[caller] = clock.now_s()
+            caller.add_done_callback(lambda ended: self.callers.pop(ended, None))
             await asyncio.sleep(0)  # those that wait for an answer get it first
 
     async def _make_room(self) -> None:
         """Send the slowest of too many callers away."""
-        while len(self._callers) > _CROWD:
-            oldest, since_s = next(iter(self._callers.items()))
-            left_s = since_s + _PATIENCE_S - clock.now_s()
+        while len(self.callers) > CROWD:
+            oldest, since_s = next(iter(self.callers.items()))
+            left_s = since_s + PATIENCE_S - clock.now_s()
             if left_s <= 0:
                 oldest.cancel()
-                self._callers.pop(oldest)
-            elif len(self._callers) < _CALLERS:
+                self.callers.pop(oldest)
+            elif len(self.callers) < CALLERS:
                 return
             else:
                 some = asyncio.FIRST_COMPLETED
-                await asyncio.wait(self._callers, timeout=left_s, return_when=some)
+                await asyncio.wait(self.callers, timeout=left_s, return_when=some)
 
     def _close_port(self) -> None:
         """Accept no more calls, and send all callers away."""
-        for task in (*self._accepting, *self._callers):
+        for task in (*self._accepting, *self.callers):
             task.cancel()
         if self._listener:
             self._listener.close()
@@ -227,19 +221,19 @@ class Hub:
         self._links[node].wire.send(messages.encode(order))
 
     async def start(
-        self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
+        self, injector: Injector, writers: list[Writer], timeout_s: float
     ) -> list[WriterState]:
         """Start writers: passive sides first, then, once they listen, the origins."""
-        states = await self.stand_by(injector, writers, logs, timeout_s)
+        states = await self.stand_by(injector, writers, timeout_s)
         if not any(state.ended for state in states):
-            self._start("origin", injector, writers, logs)
+            self._start("origin", injector, writers)
         return states
 
     async def stand_by(
-        self, injector: Injector, writers: list[Writer], logs: Path, timeout_s: float
+        self, injector: Injector, writers: list[Writer], timeout_s: float
     ) -> list[WriterState]:
         """Start passive sides, of short writes these alone, and wait until they listen."""
-        counted_s = _counted_s(injector, writers)
+        counted_s = shortest_counts_s(injector, writers)
         states = [
             WriterState(
                 WriterSeries(
@@ -256,7 +250,7 @@ class Hub:
             for number, writer in enumerate(writers)
         ]
         self._states |= {state.writer.index: state for state in states}
-        self._start("target", injector, writers, logs)
+        self._start("target", injector, writers)
 
         def listening() -> bool:
             return all(state.listening or state.ended for state in states)
@@ -267,11 +261,10 @@ class Hub:
                     state.ended = f"its passive side did not listen within {timeout_s:.0f} s"
         return states
 
-    def _start(self, role: EndRole, injector: Injector, writers: list[Writer], logs: Path) -> None:
+    def _start(self, role: EndRole, injector: Injector, writers: list[Writer]) -> None:
         for writer in writers:
-            log = str(log_of(logs, writer, role))
             node = writer.target if role == "target" else writer.origin
-            self.send(node, messages.StartEnd(role, injector.name, writer, log))
+            self.send(node, messages.StartEnd(role, injector.name, writer))
 
     async def stop(self, states: Sequence[WriterState]) -> None:
         """Stop these writers and wait for it."""
@@ -294,7 +287,9 @@ class Hub:
         """Let held writers continue; what was recorded of them before is forgotten."""
         for state in states:
             series = state.series
-            series.rows, series.samples, series.placed = [], [], []
+            series.rows = []
+            series.samples = []
+            series.placed = []
             series.meter = Metered(state.writer.index)
         for node, order in _controls("resume", states).items():
             self.send(node, order)
@@ -353,7 +348,7 @@ class Hub:
         if not isinstance(hello, messages.Hello) or hello.node in self._links:  # one for each node
             connection.close()
             return
-        link = self._links[hello.node] = _Link(connection, hello.node, hello.facts)
+        link = self._links[hello.node] = _Link(wire=connection, node=hello.node, facts=hello.facts)
         await self._tell()
         try:
             while True:
@@ -393,7 +388,7 @@ class Hub:
 
 
 def _controls(do: Do, states: Sequence[WriterState]) -> dict[str, messages.Control]:
-    """Node -> the order for the writers of which it has an end."""
+    """Node -> the order for the writers that have an end on it."""
     orders: dict[str, messages.Control] = {}
     for state in states:
         for node in dict.fromkeys((state.writer.target, state.writer.origin)):
@@ -402,8 +397,11 @@ def _controls(do: Do, states: Sequence[WriterState]) -> dict[str, messages.Contr
     return orders
 
 
-def _counted_s(injector: Injector, writers: Sequence[Writer]) -> list[float | None]:
-    """Shortest time over which each writer's count is its rate, seconds; None if it has none."""
+def shortest_counts_s(injector: Injector, writers: Sequence[Writer]) -> list[float | None]:
+    """Shortest time over which the count of each writer is its rate, seconds.
+
+    None for a writer without a count of its own: another one passes the same device.
+    """
     if not injector.writes:
         return [_CONTROL_S] * len(writers)
     sharing = Counter((writer.origin, writer.device) for writer in writers)

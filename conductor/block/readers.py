@@ -14,7 +14,7 @@ from records.slurm import options
 
 @dataclass(frozen=True)
 class Fom:
-    """What a run reports, in SI units."""
+    """The figure of merit that a run reports, in SI units."""
 
     value: float
     #: Other values that it reports, units in the key names.

@@ -13,22 +13,26 @@ from typing import Any
 from conductor.block import application
 from conductor.block.allocation import Allocation
 from conductor.block.application import Files, LeadIn, Run
+from conductor.block.assignment import Assignment
+from conductor.block.demands import Demands
 from conductor.block.hub import Hub, WriterState
-from conductor.block.observer import Observer, rails_of, silent_directions, usual_hz
+from conductor.block.observer import Observer, usual_hz
 from conductor.block.readers import Readers, ToolError
-from conductor.block.timetable import NotReadyError, ScheduleControl
+from conductor.block.schedule import NotReadyError, ScheduleControl
 from conductor.block.writers import Writers
 from conductor.injectors import INJECTORS
 from conductor.judge import series
-from conductor.judge.figures import conditions, unproven, writer_records
-from conductor.judge.judge import faults, shows_disturbed_alone
+from conductor.judge.judge import faults
 from conductor.judge.rates import until_s
 from conductor.judge.series import Series
+from conductor.judge.series_figures import conditions, unproven, writer_records
+from conductor.judge.short_writes import without_writers
+from conductor.judge.writing import shows_disturbed_alone
 from records import clock
 from records.acceptance import LIMITS, AcceptanceLimits
+from records.block_plan import BlockPlan
 from records.machine.node_counters import NodeCounter
 from records.notes import Note
-from records.plan import BlockPlan
 from records.run_folder import stem_of
 from records.sample import (
     AVERAGED,
@@ -41,7 +45,6 @@ from records.sample import (
     NodesRow,
     Sample,
 )
-from records.timetable import without_writers
 from records.treatment import Writes
 
 #: A timetable is planned for this many times the longest run of the block so far.
@@ -67,25 +70,26 @@ class BlockRunner:
         plan: BlockPlan,
         nodes: Allocation,
         hub: Hub,
-        logs: Path,
         provenance: str,
         readers: Readers,
     ) -> None:
         self.plan = plan
         self.nodes = nodes
         self.hub = hub
-        self.logs = logs
         self._readers = readers
         self._provenance = provenance
-        self._longest_s = 0.0
+        #: The longest run so far, seconds.
+        self.longest_s = 0.0
         self.lead_in = LeadIn(plan.rest_s)
-        self.writers = Writers(plan, nodes, hub, logs)
+        self.assignment = Assignment(plan, nodes)
+        self.writers = Writers(plan, self.assignment, hub)
         self.schedules = {
-            treatment.writes: ScheduleControl(plan, treatment.writes, nodes, hub, logs)
+            treatment.writes: ScheduleControl(plan, treatment.writes, self.assignment, hub)
             for treatment in plan.treatments
             if treatment.writes and treatment.writes.scheduled
         }
-        self.observer = Observer(plan, nodes, hub)
+        self._demands = Demands(plan, self.assignment)
+        self.observer = Observer(nodes, hub, self._demands.devices, plan.owner_pid)
         #: Conditions of the accepted runs.
         self._accepted: list[list[NodeConditions]] = []
         #: Whose rate alone was disturbed when it was measured, as their later rates show.
@@ -113,28 +117,28 @@ class BlockRunner:
         if not run.elapsed_s:
             self.lead_in.ended(clock.now_s())
         self._judge(run, recorded)
+        files = self._files(run)
+        if run.elapsed_s:
+            series.save(recorded, self.plan.limits, files.series)
         # In a thread, since a tool may take seconds to gather its files.
         counters = await asyncio.to_thread(self._counters, run)
         if self.doublings:
             times = 2**self.doublings
             run.notes.append(Note.LENGTHENED(variable=self.plan.lengthened_by, times=times))
-        files = self._files(run)
         if run.accepted:
             self._accepted.append(run.conditions)
             counters += node_rows(self.nodes, run.node_counters)
             if (nodes := len(self.nodes.targets)) > EACH_NODE:
                 run.notes.append(Note.SUMMED(nodes=nodes))
-        if run.elapsed_s:
-            series.save(recorded, self.plan.demand, files.series)
         sample = self._sample(run)
-        # What a check of others reads after the block is stored then.
+        # The outputs that a check of others reads after the block are stored then.
         read_here = [files.out] if self._readers.fom is not None else []
         outputs = [path for path in (*read_here, files.series) if path.exists()]
         return sample, [{"key": sample.key, **row} for row in counters], outputs
 
     def _judge(self, run: Run, recorded: Series) -> None:
-        """What each writer did; the run is rejected if it does not count."""
-        window_s, limits = run.window_s, self.plan.demand
+        """Record what each writer did, and reject the run if it does not count."""
+        window_s, limits = run.window_s, self.plan.limits
         run.conditions = [conditions(node) for node in recorded.nodes]
         run.writers = writer_records(recorded, window_s)
         if run.accepted and (reason := next(faults(recorded, window_s, limits), None)):
@@ -153,9 +157,9 @@ class BlockRunner:
         observed = Series()
         if run.accepted:
             observed = await self._application(run, states)
-            await self._last_rows(run, states)
+            await self.await_last_rows(run, states)
         await self.writers.silence(writes, states)
-        # What comes late is not of this run.
+        # News that come late are not of this run.
         return self._series(run, observed, writers=[state.series.copy() for state in states])
 
     async def _under_timetable(self, run: Run, writes: Writes) -> Series:
@@ -169,8 +173,8 @@ class BlockRunner:
         schedule = self.schedules[writes]
         if note := schedule.other_length():
             run.notes.append(note)
-        most_s = self.plan.demand.run_timeout_s
-        run_s = min(_ROOM * self._longest_s or most_s, most_s) + self.lead_in.longest_s
+        most_s = self.plan.limits.run_timeout_s
+        run_s = min(_ROOM * self.longest_s or most_s, most_s) + self.lead_in.longest_s
         try:
             name = f"{run.pair}/{run.treatment.name}"
             begun = await schedule.begin(run_s, name, self.writers.next_turn())
@@ -183,18 +187,18 @@ class BlockRunner:
         run.timetable, claims, reason = await schedule.end(begun, run.window_s, path)
         return self._series(run, observed, claims=claims, off_plan=[reason] if reason else [])
 
-    def _series(self, run: Run, observed: Series, **of_writers: Any) -> Series:
-        """What was recorded of a run, with what it is measured against."""
+    def _series(self, run: Run, observed: Series, **writer_fields: Any) -> Series:
+        """Return what was recorded of a run, with what it is measured against."""
         return replace(
             observed,
             nodes=[
                 replace(node, usual_hz=usual_hz(node.node, self._accepted))
                 for node in observed.nodes
             ],
-            silent=silent_directions(self.plan, run.treatment),
+            silent=self._demands.silent_directions(run.treatment),
+            rails=self._demands.rails(run.treatment),
             alone_b_s=self._alone_b_s(),
-            rails=rails_of(self.plan, run.treatment, self.nodes),
-            **of_writers,
+            **writer_fields,
         )
 
     def _alone_b_s(self) -> float:
@@ -208,11 +212,10 @@ class BlockRunner:
         return max([*writing, *scheduled], default=0.0)
 
     async def _writers_at_speed(self, run: Run, writes: Writes) -> list[WriterState]:
-        timeout_s = self.plan.demand.ready_timeout_s
         states = await self.writers.start(writes)
         if self.writers.restarted and (why := self.writers.why_not_held(writes)):
             run.notes.append(f"writers were started for this run: {why}")
-        in_time = await self.hub.wait_for(lambda: self.writers.at_speed(states), timeout_s)
+        in_time = await self.writers.reach_speed(states)
         for state in states:
             if state.ended:
                 run.fail("injector_never_ready", f"writer {state.number}: {state.ended}")
@@ -220,7 +223,7 @@ class BlockRunner:
             silent = any(until_s(state.series) is None for state in states)
             run.fail(
                 "injector_never_ready" if silent else "rejected",
-                f"not at speed within {timeout_s:.0f} s",
+                f"not at speed within {self.plan.limits.ready_timeout_s:.0f} s",
             )
         if run.accepted:
             await self._lead_in(writes, states)
@@ -241,19 +244,29 @@ class BlockRunner:
     async def _application(self, run: Run, states: list[WriterState]) -> Series:
         """Run the application, observed, and read its output."""
         start, files = run.treatment.start_of(self.doublings), self._files(run)
-        timeout_s = self.plan.demand.run_timeout_s
         await self.observer.begin(start.cpus)
-        parts = run, start, self.nodes, files, self.hub, states, timeout_s
-        await application.carry_out(*parts, folder=self.plan.folder)
+        await application.run_application(
+            run,
+            start,
+            self.nodes,
+            files,
+            self.hub,
+            states,
+            timeout_s=self.plan.limits.run_timeout_s,
+            folder=self.plan.folder,
+        )
         observed, run.node_counters = await self.observer.end()
         run.lead_in_s = self.lead_in.length_s(run.start_s)
         self.lead_in.ended(run.window_s[1])
-        self._longest_s = max(self._longest_s, run.elapsed_s)
+        self.longest_s = max(self.longest_s, run.elapsed_s)
         application.read_fom(run, start, files, self._readers)
         return observed
 
-    async def _last_rows(self, run: Run, states: list[WriterState]) -> None:
-        """Wait for the rows that cover the end of the window."""
+    async def await_last_rows(self, run: Run, states: list[WriterState]) -> None:
+        """Wait for the rows that cover the end of the window.
+
+        The run fails if a writer has ended before it reported them.
+        """
         _, end_s = run.window_s
 
         def is_covered(state: WriterState) -> bool:
@@ -268,7 +281,7 @@ class BlockRunner:
                     run.fail("injector_died", f"writer {state.number}: {state.ended}")
 
     def _counters(self, run: Run) -> list[dict[str, Any]]:
-        """What the treatment's tool counted; the run is rejected if counters are missing."""
+        """Return what the treatment's tool counted; the run is rejected if counters are missing."""
         start = run.treatment.start
         if start.tool is None or not run.accepted:
             return []
@@ -280,7 +293,10 @@ class BlockRunner:
         return [{"tool": start.tool, **asdict(row)} for row in rows]
 
     def _sample(self, run: Run) -> Sample:
-        plan, treatment, fom, readers = self.plan, run.treatment, run.fom, self._readers
+        plan = self.plan
+        treatment = run.treatment
+        fom = run.fom
+        readers = self._readers
         return Sample(
             key=f"{plan.case}/{plan.block}/{run.pair}/{treatment.name}/{run.attempt}",
             case=plan.case,
@@ -310,7 +326,7 @@ class BlockRunner:
                 *treatment.notes,
                 *run.notes,
                 *unreserved(treatment.factors, run.conditions),
-                *unjudged(plan.demand),
+                *unjudged(plan.limits),
             ],
             role=treatment.role,
             baseline=treatment.baseline,
@@ -321,7 +337,7 @@ class BlockRunner:
         )
 
     def _files(self, run: Run) -> Files:
-        name, logs = stem_of(run.pair, run.treatment.name, run.attempt), self.logs
+        name, logs = stem_of(run.pair, run.treatment.name, run.attempt), self.plan.logs
         return Files(
             out=logs / f"{name}.out",
             err=logs / f"{name}.err",
@@ -345,7 +361,7 @@ def node_rows(
     """
     rows = []
     for tool, names in ((NODE, nodes.targets), (ORIGIN, nodes.origins)):
-        of_nodes = {
+        counters_by_node = {
             index: {
                 name: counter
                 for name, counter in counters.get(node, {}).items()
@@ -354,26 +370,31 @@ def node_rows(
             for index, node in enumerate(names)
             if tool == NODE or node not in nodes.targets
         }
-        made = summed if len(names) > EACH_NODE else single
-        rows += [{"tool": tool, **asdict(row)} for row in made(of_nodes)]
+        rows_of = summed if len(names) > EACH_NODE else single
+        rows += [{"tool": tool, **asdict(row)} for row in rows_of(counters_by_node)]
     return rows
 
 
-def single(of_nodes: Mapping[int, Mapping[str, NodeCounter]]) -> Iterator[CounterRow]:
+def single(counters_by_node: Mapping[int, Mapping[str, NodeCounter]]) -> Iterator[CounterRow]:
     """A row per node and counter."""
-    for index, counters in of_nodes.items():
+    for index, counters in counters_by_node.items():
         for name, counter in counters.items():
-            yield CounterRow(index, name, counter.value, counter.unit)
+            yield CounterRow(rank=index, event=name, value=counter.value, unit=counter.unit)
 
 
-def summed(of_nodes: Mapping[int, Mapping[str, NodeCounter]]) -> Iterator[NodesRow]:
+def summed(counters_by_node: Mapping[int, Mapping[str, NodeCounter]]) -> Iterator[NodesRow]:
     """A row per counter, of all nodes that have it."""
-    for name in dict.fromkeys(name for counters in of_nodes.values() for name in counters):
-        having = {index: counters[name] for index, counters in of_nodes.items() if name in counters}
+    for name in dict.fromkeys(name for counters in counters_by_node.values() for name in counters):
+        having = {
+            index: counters[name]
+            for index, counters in counters_by_node.items()
+            if name in counters
+        }
         values = {index: counter.value for index, counter in having.items()}
         unit = next(iter(having.values())).unit
         total = fmean(values.values()) if unit in AVERAGED else fsum(values.values())
-        least, most = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+        least = min(values, key=values.__getitem__)
+        most = max(values, key=values.__getitem__)
         yield NodesRow(
             rank=-1,
             event=name,

@@ -1,4 +1,4 @@
-"""What a block stores of its case: samples, counts and provenance, and notes for its next blocks.
+"""Files that a block stores of its case: samples, counts, provenance, notes for its next blocks.
 
 Samples are appended, flushed to disk, and never rewritten.
 """
@@ -52,8 +52,8 @@ class Store:
         """Key, block and pair of each sample of the case."""
         for line in self._case.read_bytes().splitlines() if self._case.exists() else []:
             with suppress(ValueError, LookupError, TypeError):  # of a power failure
-                one = json.loads(line)
-                yield str(one["key"]), one["block"], one["pair"]
+                row = json.loads(line)
+                yield str(row["key"]), row["block"], row["pair"]
 
     def append(
         self,
@@ -72,7 +72,7 @@ class Store:
             self._counters.parent.mkdir(exist_ok=True)
             _append(self._counters, lines)
             sample = replace(sample, counters_sha256=chain.digest(lines))
-        needed = sample.outcome != "kept"
+        needed = sample.outcome != "accepted"
         kept = {path: self._logs.keep(path, needed=needed) for path in outputs}
         logs = sample.logs | {log.name: log.sha256 for log in kept.values()}
         line, value = chain.chained(replace(sample, logs=logs).as_dict(), self._last)
@@ -98,7 +98,10 @@ def note(logs: Path, name: str, value: Any) -> None:
 
 
 def noted(case_logs: Path, name: str, kind: Any) -> list[Any]:
-    """What each earlier block of the case noted. Raises MachineError for what is no `kind`."""
+    """Return what each earlier block of the case noted.
+
+    Raises MachineError for what is no `kind`.
+    """
     from pydantic import TypeAdapter  # the block has read its plan with it
 
     values = []

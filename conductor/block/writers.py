@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from conductor.block import allocation
-from conductor.block.allocation import Allocation
+from conductor.block.assignment import UNFIT, Assignment
 from conductor.block.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
-from conductor.judge.rates import all_rows, required
-from records.plan import BlockPlan
+from conductor.judge.rates import all_rows, expected
+from records.block_plan import BlockPlan
 from records.treatment import Writes
 
 
 class Writers:
     """Starts, holds and stops the writers of one block; of each kind, those of its runs."""
 
-    def __init__(self, plan: BlockPlan, nodes: Allocation, hub: Hub, logs: Path) -> None:
+    def __init__(self, plan: BlockPlan, assignment: Assignment, hub: Hub) -> None:
         self._plan = plan
-        self._nodes = nodes
+        self._assignment = assignment
         self._hub = hub
-        self._logs = logs
         self._turn = 0
         #: The writers that are held, and the number of each kind of writes.
         self._held: dict[Writes, list[WriterState]] = {}
         self._kinds: dict[Writes, int] = {}
         #: Queue pairs of the writers of each kind at full rate that are to have as many as help.
         self._queue_pairs: dict[Writes, int] = {}
-        #: Whether writers were started, not resumed, since this was set to False.
+        #: True if writers were started, not resumed, since this was set to False.
         self.restarted = False
         #: Rate alone of each writer, bytes per second (of a control 0: none is required).
         self.alone: dict[Writes, list[float]] = {}
@@ -69,15 +66,16 @@ class Writers:
 
     async def _start(self, writes: Writes) -> list[WriterState]:
         self.restarted = True
-        full = self.alone.get(writes.at_full_rate())
-        turn, addresses = self.next_turn(), self._hub.addresses
-        kind = self._kinds.setdefault(writes, len(self._kinds))
-        pairs = self.queue_pairs(writes) or 1
-        writers = allocation.assign(
-            self._plan, writes, self._nodes, addresses, turn, full, kind, pairs
+        writers = self._assignment.writers(
+            writes,
+            self._hub.addresses,
+            self.next_turn(),
+            full_b_s=self.alone.get(writes.at_full_rate()),
+            kind=self._kinds.setdefault(writes, len(self._kinds)),
+            queue_pairs=self.queue_pairs(writes) or 1,
         )
-        timeout_s = self._plan.demand.ready_timeout_s
-        return await self._hub.start(INJECTORS[writes.injector], writers, self._logs, timeout_s)
+        timeout_s = self._plan.limits.ready_timeout_s
+        return await self._hub.start(INJECTORS[writes.injector], writers, timeout_s)
 
     async def silence(self, writes: Writes, states: list[WriterState]) -> None:
         """Hold the writers until their next run, or stop them.
@@ -91,31 +89,36 @@ class Writers:
             self._held[writes] = states
 
     def holds(self, writes: Writes) -> bool:
-        """Whether the writers of one kind of writes are held between runs."""
+        """Return whether the writers of one kind of writes are held between runs."""
         planned = [treatment.writes for treatment in self._plan.treatments]
         return writes in planned and self.why_not_held(writes) is None
 
     def why_not_held(self, writes: Writes) -> str | None:
-        """Why writers cannot be held between runs, in a few words; None if they can."""
-        holds, origins = INJECTORS[writes.injector].holds, self._nodes.origins
-        if holds == "never" or (holds == "on one host" and origins != self._nodes.targets):
+        """Return why writers cannot be held between runs, in a few words; None if they can."""
+        holds = INJECTORS[writes.injector].holds
+        on_one_host = self._assignment.origins == self._assignment.targets
+        if holds == "never" or (holds == "on one host" and not on_one_host):
             return f"{writes.injector} cannot be held between runs"
         kinds = [
             replace(kind, queue_pairs=self.queue_pairs(kind) or 1) for kind in [*self._held, writes]
         ]
-        fit = allocation.fit(self._plan, kinds, self._nodes, self._hub.facts)
-        return None if fit else allocation.UNFIT
+        return None if self._assignment.buffers_fit(kinds, self._hub.facts) else UNFIT
 
-    def at_speed(self, states: Sequence[WriterState]) -> bool:
-        """Whether all writers write as fast as a run requires, or one has ended."""
-        demand = self._plan.demand
+    async def reach_speed(self, states: Sequence[WriterState]) -> bool:
+        """Wait until all write as fast as a run requires, or one has ended; False if in vain."""
+        timeout_s = self._plan.limits.ready_timeout_s
+        return await self._hub.wait_for(lambda: self._at_speed(states), timeout_s)
+
+    def _at_speed(self, states: Sequence[WriterState]) -> bool:
+        """Return whether all writers write as fast as a run requires, or one has ended."""
+        limits = self._plan.limits
         for state in states:
             series = state.series
-            # What was counted since a held writer went on stands for one row, but not for several.
-            counted = demand.ready_rows == 1 or not INJECTORS[series.injector].writes
+            # Bytes counted since a held writer went on stand for one row, but not for several.
+            counted = limits.ready_rows == 1 or not INJECTORS[series.injector].writes
             rows = all_rows(series) if counted else series.rows
             last_b_s = rows[-1].rate_b_s if rows else 0.0
-            fast = 0 < last_b_s >= demand.min_share * required(series).rate_b_s
-            if not state.ended and (len(rows) < demand.ready_rows or not fast):
+            fast = 0 < last_b_s >= limits.min_share * expected(series).rate_b_s
+            if not state.ended and (len(rows) < limits.ready_rows or not fast):
                 return any(other.ended for other in states)
         return True

@@ -42,8 +42,8 @@ def get(name: str, direction: str = "write") -> Injector:
     injector = INJECTORS[name]
     if direction in ("write", injector.direction) or not injector.writes:
         return injector
-    if other := INJECTORS.get(f"{name}_{direction}"):
-        return other
+    if counterpart := INJECTORS.get(f"{name}_{direction}"):
+        return counterpart
     able = [
         candidate.name.removesuffix(f"_{direction}")
         for candidate in INJECTORS.values()
@@ -64,8 +64,8 @@ def writing_rate_b_s(injector: Injector, rate: str) -> float | None:
     if not injector.writes:
         others = [
             name
-            for name, other in INJECTORS.items()
-            if other.writes and other.direction == injector.direction
+            for name, candidate in INJECTORS.items()
+            if candidate.writes and candidate.direction == injector.direction
         ]
         raise InputError(
             f"rate: {rate!r} found; {injector.name} writes nothing; allowed: full, or another"

@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 
 from conductor.counters import Passed
 from records.last_words import warns
+from records.machine import devices
 from records.machine.fabrics import Fabric
 from records.sample import Direction
 
@@ -30,7 +31,7 @@ MOST_QUEUE_PAIRS = 32
 EndRole = Literal["target", "origin"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Writer:
     """One planned stream of one-sided writes from an origin to a target."""
 
@@ -53,8 +54,8 @@ class Writer:
     device: str | None = None
     #: NUMA node that the buffers of both ends are bound to; None leaves them alone.
     buffer_node: int | None = None
-    origin_cpus: list[int] = field(default_factory=list)
-    target_cpus: list[int] = field(default_factory=list)
+    #: CPUs that both ends are pinned to; empty does not pin them.
+    cpus: list[int] = field(default_factory=list)
     #: Memory that its messages are to pass through, bytes; None is the injector's own choice.
     footprint_b: int | None = None
     #: Queue pairs that the program opens, if it can open several.
@@ -63,7 +64,7 @@ class Writer:
     options: tuple[str, ...] = ()
 
     def places(self, place_b: int) -> int | None:
-        """How many places of a size the chosen footprint has, rounded up; None if not chosen."""
+        """Return how many places of a size the footprint has, rounded up; None if not chosen."""
         return -(-self.footprint_b // place_b) if self.footprint_b else None
 
 
@@ -83,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Arrived:
-    """What the target's process has found in its memory since it began, and what that went over."""
+    """The bytes that the target's process has found in its memory, and what they went over."""
 
     bytes_b: int
     transport: str
@@ -145,7 +146,7 @@ class LineParser(Protocol):
     """Parses the lines of one end of a writer, in order; may remember a header's units."""
 
     def parse(self, line: str) -> Row | Total | Arrived | Fault | None:
-        """What a line means; None for any other line."""
+        """Return what a line means; None for any other line."""
 
 
 #: Where the agent takes a writer's rows from: the program's output, or the byte counter of the
@@ -167,34 +168,38 @@ PASSES: dict[Direction, tuple[Passed, Passed]] = {
 
 
 class Injector(ABC):
-    """What must be known about a program that makes writes; the defaults are those of a program
-    that limits its own rate, prints its rows and leaves the binding of memory to the agent.
+    """A program that makes writes.
+
+    The defaults are for one that limits its own rate, prints its rows, and leaves the binding of
+    memory to the agent.
     """
 
     name: str
     #: False for a control, which replaces the writer and writes nothing.
     writes: bool = True
-    #: What limits a rate below full: the program itself, or the agent, which suspends and resumes
-    #: the program (`Pacer`).
+    #: The limiter of a rate below full: the program itself, or the agent, which suspends and
+    #: resumes the program (`Pacer`).
     paced_by: Literal["program", "agent"] = "program"
     #: Length of a reported interval, seconds; None if it reports none.
     row_s: float | None = 1.0
-    #: Whether its processes can be suspended between runs, and when.
+    #: True if its processes can be suspended between runs; and when.
     holds: Holds = "anytime"
-    #: Whether its command is that of a launcher, whose processes write.
+    #: True if its command is that of a launcher, whose processes write.
     is_launched: bool = False
-    #: Whether the target's process reports what has arrived in its memory (`Arrived`).
+    #: True if the target's process reports what has arrived in its memory (`Arrived`).
     reports_arrivals: bool = False
-    #: Whether it makes the short writes of a timetable.
+    #: True if it makes the short writes of a timetable.
     writes_short: bool = True
-    #: What a chosen footprint changes: the size of a message, or where messages of one size go;
+    #: The effect of a chosen footprint: the size of a message, or where messages of one size go;
     #: None if it cannot be chosen. And in how many places they can go, if there is a limit.
     footprint_by: Literal["message", "place"] | None = None
     most_places: int | None = None
     #: The most queue pairs of one program. Where that is one, several are as many programs.
     most_queue_pairs: int = 1
-    #: Whether it takes the options of the machine's file (`perftest_options`).
+    #: True if it takes the options of the machine's file (`perftest_options`).
     takes_options: bool = False
+    #: True if its ends are given the index of a GID.
+    takes_gid: bool = False
     #: The program that must be on PATH, if any, and how to install it.
     program: str = ""
     install: str = ""
@@ -205,12 +210,12 @@ class Injector(ABC):
         self.direction = direction
 
     def is_paced(self, writer: Writer) -> bool:
-        """Whether the agent lets a writer run and suspends it, so that it keeps its rate."""
+        """Return whether the agent lets a writer run and suspends it, so that it keeps its rate."""
         return self.paced_by == "agent" and writer.rate_b_s is not None
 
     @abstractmethod
     def transport(self, writer: Writer) -> str:
-        """What the bytes go over, for the sample (`WriterRecord.transport`)."""
+        """Return what the bytes go over, for the sample (`WriterRecord.transport`)."""
 
     def target_command(self, writer: Writer) -> list[str] | None:
         """The passive side's command; None if there is none."""
@@ -232,23 +237,37 @@ class Injector(ABC):
         """Options of an end on this host that its fabric needs, or that the machine's file adds."""
         return []
 
+    def gid_index(self, device: str | None, interface: str | None) -> int | None:
+        """Index of the GID of RoCE v2 that an end on this host is given; None: it is given none.
+
+        The GID fits the address of the agents' interface.
+        """
+        fabric = devices.fabric(device) if device else None
+        if not self.takes_gid or device is None or fabric is None or not fabric.has_gids:
+            return None
+        return devices.gid_index(device, interface, ipv4=self.name not in fabric.needs_ipv6)
+
     def environment(self, writer: Writer) -> dict[str, str]:
         """Variables added to the environment of both ends."""
         return {}
 
     def row_source(self, writer: Writer) -> RowSource:
-        """Where this writer's rows come from."""
+        """Return where this writer's rows come from."""
         return "output"
 
     def freezes_target(self, writer: Writer) -> bool:
-        """Whether the agent suspends the passive side's process (SIGSTOP) at the first row.
+        """Return whether the agent suspends the passive side's process (SIGSTOP) at the first row.
 
         True if that process spins on a core although the writes do not need it.
         """
         return False
 
+    def may_hang(self, writer: Writer) -> bool:
+        """Return whether a start now and then waits for ever, so that a silent one is repeated."""
+        return False
+
     def listens_over_tcp(self, writer: Writer) -> bool:
-        """Whether the passive side listens on its port over TCP, where the agent can see it."""
+        """Return whether the passive side listens on its port over TCP, where the agent sees it."""
         return True
 
     @abstractmethod
@@ -260,20 +279,20 @@ class Injector(ABC):
         return "none"
 
     def missing(self, device: str | None = None) -> str | None:
-        """Why it cannot run on this host and how to install it, in one line; None if it can.
+        """Return why it cannot run on this host and how to install it, in one line; None if it can.
 
         `device`: the one over which it is to write to another host.
         """
         is_there = not self.program or shutil.which(self.program)
         return None if is_there else f"{self.program} is missing: {self.install}"
 
-    def lacks(self, fabric: Fabric | None) -> str | None:
-        """Why it cannot write over a fabric, and what can, in one line; None if it can."""
+    def missing_for(self, fabric: Fabric | None) -> str | None:
+        """Return why it cannot write over a fabric, and what can, in one line; None if it can."""
         name = type(self).name
         if fabric is None or not self.writes or name in fabric.injectors:
             return None
         return f"{name} cannot write over {fabric.name}: {' or '.join(fabric.injectors)} can"
 
     def doubt(self) -> str | None:
-        """Why it may not write from one node of a job to another, and what helps, in one line."""
+        """Return why it may not write between nodes of a job, and what helps; None if it can."""
         return None

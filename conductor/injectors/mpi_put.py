@@ -22,10 +22,10 @@ from records.programs import ask
 from records.sample import Direction
 from records.slurm import options
 
-_FOLDER = Path(__file__).parents[1] / "mpi_put"
+FOLDER = Path(__file__).parents[1] / "mpi_put"
 #: For Open MPI: where processes run is the agent's choice. For MPICH: ranks look at the host
 #: themselves, as a file that its launcher makes for them stays in /tmp if that is killed.
-_FOR_LAUNCHERS = {
+LAUNCHER_VARIABLES = {
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
@@ -67,7 +67,7 @@ _BATCH, _BATCH_B = 32, 2 << 20
 #: report's limit of onload, and as a share of a core, since it sleeps and looks at its memory.
 _TAKES_PART_S_B = 0.05e-9
 _TAKES_PART_SHARE = 0.01
-#: What it goes over if the target's processor receives what stands for writes, or messages.
+#: The transport if the target's processor receives what stands for writes, or messages.
 _TWO_SIDED, _RECEIVES = "two-sided", "receives"
 
 
@@ -75,13 +75,13 @@ class ReportParser:
     """Lines of both ranks, mixed."""
 
     def __init__(self, transport: str, received: str) -> None:
-        """What it goes over unless ends share memory, and if the target's processor receives."""
+        """Set what it goes over between nodes, and if the target's processor receives."""
         self._transport, self._received = transport, received
         self._claimed_b = self._claimed_s = 0.0
         self._faults = Faults(_FAULT)
 
     def parse(self, line: str) -> Row | Arrived | Fault | None:
-        """What a line means; None for any other line."""
+        """Return what a line means; None for any other line."""
         line = line.rstrip("\n")
         if (row := _ROW.match(line)) and (over_s := float(row[1])):
             self._claimed_b += int(row[2])
@@ -122,13 +122,13 @@ class MpiPut(Injector):
         return devices.transport(writer.device) if devices.is_rdma(writer.device) else "RDMA"
 
     def footprint_b(self, writer: Writer) -> int:
-        """Its window, of each direction."""
+        """Size of the window of each direction."""
         batch = min(max(_BATCH_B // writer.message_b, 1), _BATCH)
         return (writer.places(writer.message_b) or batch) * writer.message_b
 
     def origin_command(self, writer: Writer) -> list[str]:
         """Starts both ranks; the target's is the first, or the one on the target's node."""
-        launcher = shlex.split(_launcher(_program()))
+        launcher = shlex.split(launcher_of(program_path()))
         kind = _kind(launcher)
         ranks = (_ON_TWO if _apart(writer) else _ON_ONE)[kind]
         if _apart(writer) and kind == options.LAUNCHER and "SLURM_HET_SIZE" in os.environ:
@@ -136,11 +136,12 @@ class MpiPut(Injector):
         command: list[str] = []
         for part in ranks.format(target=writer.target, origin=writer.origin).split(":"):
             command += [":", *launcher[1:]] if command else launcher
-            command += [*part.split(), *self._rank(writer)]
+            command += [*part.split(), *self.rank_command(writer)]
         return command
 
-    def _rank(self, writer: Writer) -> list[str]:
-        command = [_program(), "--size", str(writer.message_b)]
+    def rank_command(self, writer: Writer) -> list[str]:
+        """The program of either rank with its options, as words, without the launcher."""
+        command = [program_path(), "--size", str(writer.message_b)]
         command += ["--footprint", str(self.footprint_b(writer))] if writer.footprint_b else []
         command += ["--target", writer.target] if _apart(writer) else []
         command += _OPTIONS[self.direction]
@@ -153,9 +154,9 @@ class MpiPut(Injector):
             chosen = dict[str, str]()
             with suppress(ValueError):  # no variable chooses it: what its MPI takes is counted
                 chosen = devices.mpi_over(writer.device) if writer.device else {}
-            return _FOR_LAUNCHERS | chosen
+            return LAUNCHER_VARIABLES | chosen
         folder = os.environ.get(FOLDER_VARIABLE)
-        return _FOR_LAUNCHERS | (dict.fromkeys(_FOLDERS, folder) if folder else {})
+        return LAUNCHER_VARIABLES | (dict.fromkeys(_FOLDERS, folder) if folder else {})
 
     def parser(self, writer: Writer) -> ReportParser:
         """Parses the lines of both ranks, which the launcher mixes."""
@@ -168,19 +169,19 @@ class MpiPut(Injector):
 
     def missing(self, device: str | None = None) -> str | None:
         """Looks for the program on PATH and where it is made, and for its launcher."""
-        if not shutil.which(_program()):
-            return f"mpi_put is missing: 'make -C {_FOLDER}', with an MPI's mpicc on PATH"
-        launcher = _launcher(_program()) or "a launcher"
+        if not shutil.which(program_path()):
+            return f"mpi_put is missing: 'make -C {FOLDER}', with an MPI's mpicc on PATH"
+        launcher = launcher_of(program_path()) or "a launcher"
         is_there = shutil.which(shlex.split(launcher)[0])
-        make = f"'make -B -C {_FOLDER} LAUNCHER=...'"
+        make = f"'make -B -C {FOLDER} LAUNCHER=...'"
         return None if is_there else f"{launcher} of mpi_put is missing: {make}"
 
     def doubt(self) -> str | None:
-        """Its launcher, unless that is srun: MPICH's stays in one component of a job."""
-        launcher = _launcher(_program()) if shutil.which(_program()) else ""
+        """Doubt a launcher that is not srun: MPICH's stays in one component of a job."""
+        launcher = launcher_of(program_path()) if shutil.which(program_path()) else ""
         if not launcher or _kind(shlex.split(launcher)) == options.LAUNCHER:
             return None
-        make = f"make -B -C {_FOLDER} LAUNCHER='{options.launcher('...')}'"
+        make = f"make -B -C {FOLDER} LAUNCHER='{options.launcher('...')}'"
         return f"{launcher} of mpi_put may not reach a job's other nodes: {make}"
 
 
@@ -188,8 +189,9 @@ def _apart(writer: Writer) -> bool:
     return writer.origin != writer.target
 
 
-def _program() -> str:
-    return shutil.which("mpi_put") or str(_FOLDER / "mpi_put")
+def program_path() -> str:
+    """`mpi_put` on PATH, or where it is made."""
+    return shutil.which("mpi_put") or str(FOLDER / "mpi_put")
 
 
 def _kind(launcher: list[str]) -> str:
@@ -199,6 +201,6 @@ def _kind(launcher: list[str]) -> str:
 
 
 @functools.cache
-def _launcher(program: str) -> str:
-    """How the program's MPI starts programs, as its makefile found it."""
+def launcher_of(program: str) -> str:
+    """Return how the program's MPI starts programs, as its makefile found it."""
     return ask([program, "--launcher"], timeout_s=10).stdout.strip()

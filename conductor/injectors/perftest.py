@@ -1,7 +1,7 @@
 """Real RDMA with perftest: writes by `ib_write_bw`, reads by `ib_read_bw`.
 
-At full rate it writes until stopped and prints a row per second. With a rate limit it prints only
-one row at its end, so the rows are read from the byte counter of the origin's device.
+At full rate the program writes until it is stopped, and prints a row per second. With a rate limit
+it prints one row, at its end, so rows are read from the byte counter of the origin's device.
 """
 
 from __future__ import annotations
@@ -22,41 +22,43 @@ _HEADER = re.compile(r"^\s*#bytes\s+#iterations\s.*BW average\[([^\]]+)\]\s+MsgR
 _ROW = re.compile(r"^\s*(\d{1,18})\s+(\d{1,18})\s+(\d+\.\d+)\s+(\d{1,18}\.\d+)\s+(\d+\.\d{6})(.*)$")
 _TEXT = re.compile(r"[^\W\d_]")
 #: Columns that the program may add to a row.
-_MORE = re.compile(r"^(?:\s+\d+\.\d+)*")
+_EXTRA_COLUMNS = re.compile(r"^(?:\s+\d+\.\d+)*")
 #: A log's time stamp before the line.
 _STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
 _FAULT = re.compile(
     r"Couldn't |Unable to |Failed |Failed:|\bfailed\b|not found|not support"
     r"|[Cc]ompletion with [Ee]rror|Bad WQE status|Unexpected CM event|Problems with "
 )
-#: A line before a fault may give its cause unless both ends print it in any run.
+#: Lines before a fault that may give its cause: all but those that both ends print in any run.
 _CAUSE = re.compile(
     r"^(?!$|[-*#\d]|.*\S\s+: |.*: (?:ON|OFF)$|(?:local|remote) address:|GID:|.* BW Test$"
     r"|.*BW peak won't be measured)"
 )
-#: Options that let the connection manager connect, and those that name a GID, or let it find one.
-_BY_MANAGER = {"-R", "--rdma_cm", "-z", "--com_rdma_cm"}
-_WITH_GID = {"-x", "--gid-index", "-R", "--rdma_cm"}
+#: Options that let the connection manager connect; options that name a GID, or let the manager
+#: find one.
+_MANAGER_OPTIONS = {"-R", "--rdma_cm", "-z", "--com_rdma_cm"}
+_GID_OPTIONS = {"-x", "--gid-index", "-R", "--rdma_cm"}
 #: The program refuses to write fewer messages.
 _LEAST_MESSAGES = 5
 #: Before printing a row the program measures the clock's frequency: it waits 200
 #: times, for 100, 110, 120, ... microseconds.
 _FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
-#: Messages of all queue pairs that may be under way, which is the program's default for one; and
-#: the most queue pairs that it accepts.
+#: Messages that all queue pairs together may have under way (the program's default for one queue
+#: pair), and the most queue pairs that the program accepts.
 _DEPTH, _MOST_QUEUE_PAIRS = 128, 16384
 #: How long a throttled writer writes, seconds: longer than any run.
 _LONG_S = 7 * 86400
 
 
 class _Parser:
-    """Rows of the result table. Their unit is in the header, and applies to all rows after it.
+    """Parses the result table. Its header has the unit of all rows after it.
 
-    Before each row the program measures the clock's frequency, for 0.2 s or more; what is written
-    in that time is in no row.
+    Before it prints a row, the program measures the clock's frequency for 0.2 s or more. What is
+    written in that time is in no row.
     """
 
     def __init__(self, short: bool) -> None:
+        """`short`: whether the table is that of a short write, whose only row is a `Total`."""
         self._short = short
         self._unit_b_s: float | None = None
         self._faults = Faults(_FAULT, _CAUSE)
@@ -71,8 +73,8 @@ class _Parser:
         row = _ROW.match(line)
         if row and self._unit_b_s:
             iterations, average = int(row[2]), float(row[4])
-            if _TEXT.search(row[6]):  # appended to the row of a client without its server
-                return Fault(_MORE.sub("", row[6]).strip())
+            if _TEXT.search(row[6]):  # a client that lost its server appends a fault to the row
+                return Fault(_EXTRA_COLUMNS.sub("", row[6]).strip())
             self._faults.forget()
             rate_b_s = average * self._unit_b_s
             if self._short:
@@ -83,12 +85,13 @@ class _Parser:
 
 
 class Perftest(Injector):
-    """One program of perftest."""
+    """One program of perftest, by direction: `ib_write_bw` or `ib_read_bw`."""
 
     name = "perftest"
     holds = "after a row"
     footprint_by = "place"
     takes_options = True
+    takes_gid = True
     most_places = most_queue_pairs = _MOST_QUEUE_PAIRS
     install = (
         "'apt install perftest', 'dnf install perftest', or, where drivers are from MLNX_OFED or"
@@ -100,19 +103,19 @@ class Perftest(Injector):
         self.program = f"ib_{direction}_bw"
 
     def transport(self, writer: Writer) -> str:
-        """InfiniBand, RoCE or soft-RoCE, read from this host's device of that name."""
+        """InfiniBand, RoCE or soft-RoCE, as this host's device of the writer's name has it."""
         return devices.transport(writer.device)
 
     def footprint_b(self, writer: Writer) -> int:
-        """Every queue pair overwrites a buffer of its own."""
+        """Bytes of the buffers of all queue pairs; each queue pair overwrites its own buffer."""
         return self.queue_pairs(writer) * _buffer_b(writer)
 
     def queue_pairs(self, writer: Writer) -> int:
-        """As many as a chosen footprint has buffers, else as many as the writer has."""
+        """Number of buffers in the chosen footprint; that of the writer if none is chosen."""
         return writer.places(_buffer_b(writer)) or writer.queue_pairs
 
     def target_command(self, writer: Writer) -> list[str]:
-        """Waits for one client, sleeping; must be given the same length as the client."""
+        """The server's command. It sleeps until one client connects, which has the same options."""
         command = [self.program, "-F", "-p", str(writer.port), "-s", str(writer.message_b)]
         if (pairs := self.queue_pairs(writer)) > 1:
             command += ["-q", str(pairs), "-t", str(max(_DEPTH // pairs, 1))]
@@ -125,63 +128,67 @@ class Perftest(Injector):
         if writer.messages:
             command += ["-n", str(max(writer.messages, _LEAST_MESSAGES))]
         elif writer.rate_b_s is None:
-            return [*command, "--run_infinitely", "-D", "1"]
+            command += ["--run_infinitely", "-D", "1"]
         else:
             command += ["-D", str(_LONG_S)]
-        return command if writer.rate_b_s is None else [*command, *_limit(writer)]
+        return command if writer.rate_b_s is None else [*command, *_limit_options(writer)]
 
     def options(self, writer: Writer) -> list[str]:
-        """Its fabric's, the index of a GID that fits this host, and those of the machine's file."""
-        fabric, given = devices.fabric(writer.device) if writer.device else None, writer.options
+        """Options of the fabric, a GID index that fits this host, options of the machine's file."""
+        fabric = devices.fabric(writer.device) if writer.device else None
+        options = writer.options
         words = [*fabric.perftest] if fabric else []
-        names = {word.partition("=")[0] for word in given}
-        if fabric and writer.device and fabric.has_gids and not names & _WITH_GID:
-            index = devices.gid_index(writer.device, os.environ.get(INTERFACE_VARIABLE))
+        names_given = {word.partition("=")[0] for word in options}
+        if not names_given & _GID_OPTIONS:
+            index = self.gid_index(writer.device, os.environ.get(INTERFACE_VARIABLE))
             words += ["-x", str(index)] if index is not None else []
-        return [*words, *given]
+        return [*words, *options]
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Connects to the target's address."""
+        """The client's command: the server's, and the target's address."""
         return [*self.target_command(writer), writer.address]
 
     def row_source(self, writer: Writer) -> RowSource:
-        """The table at full rate; a throttled writer prints nothing before its end."""
+        """The table at full rate; else the counter: a throttled writer prints only at its end."""
         return "output" if writer.rate_b_s is None else "counter"
 
     def listens_over_tcp(self, writer: Writer) -> bool:
-        """Not with the manager of connections, which replaces TCP."""
-        return not _BY_MANAGER & set(self.options(writer))
+        """False if the connection manager connects, which replaces TCP."""
+        return not _MANAGER_OPTIONS & set(self.options(writer))
 
     def parser(self, writer: Writer) -> _Parser:
         """Parses one end's lines."""
         return _Parser(short=writer.messages is not None)
 
     def own_binding(self) -> str:
-        """Since 2026 it binds itself to the device's NUMA node; an option turns that off."""
+        """Since 2026 the program binds itself to the device's NUMA node; an option forbids it."""
         return "off (--disable_numa)" if self._binds_itself() else "none in this version"
 
     def _binds_itself(self) -> bool:
-        """Whether it would undo the agent's pinning and buffer binding."""
-        return "--disable_numa" in _help(self.program)
+        """Return whether this version would undo the agent's pinning and buffer binding."""
+        return "--disable_numa" in help_text(self.program)
 
 
 def _buffer_b(writer: Writer) -> int:
-    """A message, or the page that messages up to half of it step through."""
+    """Bytes of a queue pair's buffer: one message, or one page if two messages or more fit in it.
+
+    Small messages step through the page.
+    """
     page_b = os.sysconf("SC_PAGESIZE")
     return page_b if writer.message_b <= page_b // 2 else writer.message_b
 
 
-def _limit(writer: Writer) -> list[str]:
+def _limit_options(writer: Writer) -> list[str]:
     """Options that hold a throttled writer's rate."""
     assert writer.rate_b_s is not None, "a writer at full rate has no limit"
     # Limits in MiB/s are whole numbers; those in Gb/s may have decimals.
     gbit_s = writer.rate_b_s * 8 / 1e9
     limit = ["--rate_limit", f"{gbit_s:.6g}", "--rate_units", "g"]
-    # After each message it waits until their mean rate is that limit.
+    # With SW the program waits after each message until the mean rate is down to the limit.
     return [*limit, "--rate_limit_type", "SW", "--burst_size", "1"]
 
 
 @functools.cache
-def _help(program: str) -> str:
+def help_text(program: str) -> str:
     """Help text of the installed version."""
     return ask([program, "--help"], timeout_s=10).text

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from conductor.injectors.base import Fault, Faults, Injector, Row, Total, Writer
 from conductor.shared_memory import FOLDER_VARIABLE
+from conductor.wire import INTERFACE_VARIABLE
 from records.machine import devices
 from records.sample import Direction
 
 _WHEEL = Path(sysconfig.get_paths()["purelib"]) / "libucx"
-_IN_WHEEL = _WHEEL / "bin" / "ucx_perftest"
+IN_WHEEL = _WHEEL / "bin" / "ucx_perftest"
 #: How to install one on PATH; the wheel's is built without verbs.
 _WITH_VERBS = "'apt install ucx-utils', or 'dnf install ucx'"
 _MIB = 2**20
@@ -39,6 +40,8 @@ _PACED_B = 2 * _MIB
 #: UCX has no one-sided gets over POSIX shared memory: the target's CPU would send. With cma the
 #: kernel copies between the processes without it.
 _SHARED_MEMORY: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
+#: Many sites set it. Without it, the two ends may choose GIDs of different networks.
+_GID_INDEX = "UCX_IB_GID_INDEX"
 #: Columns of the table. Before UCX 1.9 rows have no stage; the third is a percentile or 'typical'.
 _HEADER = re.compile(r"^\|.*# iterations \|(.*)\|$")
 _COLUMNS = ["average", "overall"] * 3
@@ -68,15 +71,15 @@ class _Parser:
             return self._faults.find(line)
         self._faults.forget()
         # Before UCX 1.9, and in some builds later, only its count tells the last row.
-        done = int(row[2])
-        if row[1] == "Final:" or (row[1] is None and done == self._messages):
-            return Total(done, float(row[4]) * _MIB)
+        messages = int(row[2])
+        if row[1] == "Final:" or (row[1] is None and messages == self._messages):
+            return Total(messages, float(row[4]) * _MIB)
         each_us = float(row[3])
         return Row(self._message_b / (each_us * 1e-6)) if each_us else None
 
 
 def _is_known(columns: str) -> bool:
-    """Whether the table's columns after the iterations are those that rows are read by."""
+    """Return whether the table's columns after the iterations are those that rows are read by."""
     return [column.strip() for column in columns.split("|")][1:] == _COLUMNS
 
 
@@ -86,6 +89,7 @@ class Ucx(Injector):
     name = "ucx"
     paced_by = "agent"
     footprint_by = "message"
+    takes_gid = True
     program = "ucx_perftest"
     install = f"'pip install libucx-cu13', {_WITH_VERBS}"
 
@@ -120,12 +124,19 @@ class Ucx(Injector):
         else:
             over = str(devices.chosen(writer.device or ""))
             chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": over}
+            index = self.gid_index(writer.device, os.environ.get(INTERFACE_VARIABLE))
+            if index is not None and _GID_INDEX not in os.environ:
+                chosen[_GID_INDEX] = str(index)
         if self._program(writer).startswith(str(_WHEEL)):
             chosen["LD_LIBRARY_PATH"] = str(_WHEEL / "lib")
         if writer.messages:
             # Memory hooks take 0.4 s to set up, and a short write's program frees no memory.
             chosen["UCX_MEM_EVENTS"] = "n"
         return chosen
+
+    def may_hang(self, writer: Writer) -> bool:
+        """Over tcp: of 25 starts of reads by UCX 1.22, four moved no byte, both ends asleep."""
+        return self.transport(writer) == "tcp"
 
     def freezes_target(self, writer: Writer) -> bool:
         """Yes, except over tcp, where the target's CPU takes part in every write."""
@@ -138,15 +149,15 @@ class Ucx(Injector):
     def missing(self, device: str | None = None) -> str | None:
         """Looks for the program in the wheel and on PATH; over verbs on PATH alone."""
         if not devices.is_rdma(device):
-            return None if _IN_WHEEL.is_file() else super().missing()
+            return None if IN_WHEEL.is_file() else super().missing()
         if shutil.which(self.program):
             return None
         return f"{self.program} with verbs is missing for {device}: {_WITH_VERBS}, not the wheel's"
 
     def _program(self, writer: Writer) -> str:
         """The wheel's, which is built without verbs; for verbs the one on PATH."""
-        if self.transport(writer) in ("shared memory", "tcp") and _IN_WHEEL.is_file():
-            return str(_IN_WHEEL)
+        if self.transport(writer) in ("shared memory", "tcp") and IN_WHEEL.is_file():
+            return str(IN_WHEEL)
         return shutil.which(self.program) or self.program
 
 

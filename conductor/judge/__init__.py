@@ -1,1 +1,1 @@
-"""Whether a run counts: the series that were recorded, their figures, and the judge. Pure."""
+"""The judge of whether a run counts: recorded series, their figures, the rules. Pure."""

@@ -1,9 +1,9 @@
 """How long a run must be for the writers' rows to show what happened in it. Pure.
 
-A writer reports a row a second, or less often. A run that is shorter than two of them may have no
-row of its own: it shares each with the time before or after it. So a block's runs are made longer
-until two rows fit into its last warm-up: doubled, so that the blocks and nights of a case mostly
-come to the same length.
+A writer reports one row a second, or fewer. If a run is shorter than two rows, each of its rows may
+also cover time before or after the run. So the conductor makes the runs of a block longer until two
+rows fit into the last warm-up. It doubles the length, so that most blocks and nights of a case get
+the same length.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from typing import Literal
 
 #: Rows of a writer that must fit into a run.
 LEAST_ROWS = 2
-#: The lengths that a check plans: 2, 4, ... times its own.
+#: How often a run's length is doubled at most.
 MOST_DOUBLINGS = 6
-TIMES = [2**exponent for exponent in range(1, MOST_DOUBLINGS + 1)]
-#: File in the logs of a block whose runs were made longer (`Length`).
+#: The lengths that a check prepares beside its own, as multiples of it: 2, 4, ...
+MULTIPLES = [2**exponent for exponent in range(1, MOST_DOUBLINGS + 1)]
+#: File in the logs of a block whose runs were made longer (`Lengthening`).
 FILE = "length.json"
 
 
-def doublings(run_s: float, least_s: float) -> int:
-    """How often a run must be made twice as long to reach the least; 0 if it is long enough."""
+def doublings_needed(run_s: float, least_s: float) -> int:
+    """Return how often a run of `run_s` must be doubled to last `least_s`; 0 if it does already."""
     return ceil(log2(least_s / run_s)) if 0 < run_s < least_s else 0
 
 
 @dataclass(frozen=True)
-class Length:
-    """How a block's runs were made longer, noted for the case's next blocks."""
+class Lengthening:
+    """How much longer a block's runs were made, noted for the next blocks of the case."""
 
-    #: How often they were doubled, at most `MOST_DOUBLINGS` times.
+    #: How often their length was doubled, at most `MOST_DOUBLINGS` times.
     doublings: Literal[0, 1, 2, 3, 4, 5, 6]

@@ -1,4 +1,4 @@
-"""What a writer did in a window: from its rows, and from what counted it meanwhile. Pure."""
+"""Rates of a writer in a window: from its rows, and from what counted it meanwhile. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from operator import sub
 from typing import NamedTuple
 
 from conductor.injectors import INJECTORS
-from conductor.judge.series import CounterSample, RateRow, WriterSeries
-
-#: Shortest time over which counted bytes are taken for a rate, seconds.
-COUNTED_S = 0.25
+from conductor.judge.series import WriterSeries
+from conductor.readings import CounterSample, RateRow
 
 
 def passed_at(samples: Sequence[CounterSample], at_s: float) -> float | None:
-    """What had passed at a time between two readings, linearly; None before or after them all."""
+    """Return what had passed at a time between readings, linearly; None outside of them."""
     index = bisect_left(samples, at_s, key=lambda sample: sample.at_s)
     if index == len(samples) or (index == 0 and samples[0].at_s > at_s):
         return None
@@ -27,7 +25,7 @@ def passed_at(samples: Sequence[CounterSample], at_s: float) -> float | None:
 
 
 def _passed(samples: Sequence[CounterSample], start_s: float, end_s: float) -> float | None:
-    """What passed between two times; None if the samples do not cover them."""
+    """Return what passed between two times; None if the samples do not cover them."""
     before, after = passed_at(samples, start_s), passed_at(samples, end_s)
     return None if before is None or after is None else after - before
 
@@ -47,7 +45,8 @@ def _joined(rows: Sequence[RateRow], samples: Sequence[CounterSample]) -> list[R
     for before, row in pairwise(rows):
         between = _passed(samples, before.end_s, row.start_s)
         if between is not None and row.start_s > before.end_s:
-            bytes_b, over_s = row.bytes_b + between * reported_b / counted, row.end_s - before.end_s
+            bytes_b = row.bytes_b + between * reported_b / counted
+            over_s = row.end_s - before.end_s
             row = row._replace(start_s=before.end_s, rate_b_s=bytes_b / over_s)
         longer.append(row)
     return longer
@@ -70,12 +69,12 @@ def _filled(
 
 
 def whole_rows(writer: WriterSeries) -> list[RateRow]:
-    """Its rows, each with the time since the one before it if that was counted."""
+    """A writer's rows, each with the time since the one before it if that was counted."""
     return writer.rows if writer.counted_s is None else _joined(writer.rows, writer.samples)
 
 
 def all_rows(writer: WriterSeries) -> list[RateRow]:
-    """Its rows, and what was counted between, before and after them."""
+    """A writer's rows, and what was counted between, before and after them."""
     rows, least_s = whole_rows(writer), writer.counted_s
     return rows if least_s is None else _filled(rows, writer.samples, least_s)
 
@@ -90,7 +89,7 @@ def until_s(writer: WriterSeries) -> float | None:
 def _counted(
     samples: Sequence[CounterSample], from_s: float, to_s: float, least_s: float
 ) -> list[RateRow]:
-    """What was counted from one time to another, cut at the samples."""
+    """Return what was counted from one time to another, cut at the samples."""
     if to_s <= from_s:
         return []
     cuts_s = [from_s]
@@ -116,7 +115,7 @@ def _piece(
 def bytes_within(
     row: RateRow, start_s: float, end_s: float, samples: Sequence[CounterSample], outside_b_s: float
 ) -> float:
-    """What a row's writer wrote within the window, of all that the row reports.
+    """Return what a row's writer wrote within the window, of all that the row reports.
 
     A row that began before the application, or ended after it, is mostly of another rate than the
     window's. It is divided as the origin's device passed bytes, those of all its writers; if that
@@ -143,9 +142,10 @@ class Expected(NamedTuple):
     alone_b_s: float | None = None
 
 
-def required(writer: WriterSeries) -> Expected:
-    """What the rows of a writer are compared with: the requested rate, unless there is none or it
-    does not reach it even alone.
+def expected(writer: WriterSeries) -> Expected:
+    """Return what the rows of a writer are compared with.
+
+    That is the requested rate, unless there is none or it is not reached even alone.
 
     The rate alone of a throttled writer is a measurement with the limiter's own scatter. A control
     reports shares of a core in place of rates. It must run all the time, but no share is required:
@@ -170,7 +170,7 @@ def rate_before(rows: list[RateRow], start_s: float) -> float | None:
 
 
 class InWindow(NamedTuple):
-    """What a writer did in a window; rates and bytes are of the time that rows cover."""
+    """A writer's work in a window; rates and bytes are of the time that rows cover."""
 
     #: Its rows that overlap the window.
     rows: list[RateRow]
@@ -183,14 +183,14 @@ class InWindow(NamedTuple):
 
 
 def in_window(writer: WriterSeries, window_s: tuple[float, float]) -> InWindow:
-    """What all rows of a writer show of a window."""
+    """Return what all rows of a writer show of a window."""
     rows, (start_s, end_s) = all_rows(writer), window_s
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
         return InWindow([], unobserved_s=max(end_s - start_s, 0.0))
     spans_s = [min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside]
     before_b_s = rate_before(rows, start_s)
-    outside_b_s = required(writer).rate_b_s if before_b_s is None else before_b_s
+    outside_b_s = expected(writer).rate_b_s if before_b_s is None else before_b_s
     bytes_b = sum(bytes_within(row, *window_s, writer.samples, outside_b_s) for row in inside)
     rate_b_s = bytes_b / sum(spans_s)
     ends_s = [start_s, *(row.end_s for row in inside)]

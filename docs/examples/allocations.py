@@ -1,4 +1,4 @@
-"""Whether the nodes of each allocation are as fast as those of the others."""
+"""Compares the nodes of each allocation with those of the others."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ ALLOCATIONS = Question(
         "margin": pl.col("margin").first(),
     },
     limits=(
-        Limit("slower", when=_LOW > _MOST),
-        Limit("faster", when=_HIGH < 1 / _MOST),
-        Limit("like the others", when=(_LOW >= 1 / _MOST) & (_HIGH <= _MOST)),
+        Limit(word="slower", when=_LOW > _MOST),
+        Limit(word="faster", when=_HIGH < 1 / _MOST),
+        Limit(word="like the others", when=(_LOW >= 1 / _MOST) & (_HIGH <= _MOST)),
     ),
     columns=("nodes", "n", "word"),
     headings={"relative": "time / median", "block": "allocation", "n": "runs"},

@@ -48,7 +48,7 @@ class Rusage(Tool):
             try:
                 used = json.loads(path.read_text())
                 rows += [
-                    CounterRow(rank, event, float(used[field]), unit)
+                    CounterRow(rank=rank, event=event, value=float(used[field]), unit=unit)
                     for field, (event, unit) in _EVENTS.items()
                 ]
             except (ValueError, KeyError, TypeError):

@@ -1,1 +1,1 @@
-"""What is requested: the campaign file, its cases, and the plan."""
+"""The request: the campaign file, its cases, and the plan."""

@@ -1,4 +1,4 @@
-"""Whether more allocations or more pairs in each narrow the interval of the next allocation.
+"""Advice on more allocations or more pairs in each, for the interval of the next allocation.
 
 The slowdown varies from pair to pair, and from allocation to allocation: both variances follow from
 the machine's runs (Kalibera and Jones 2013).
@@ -32,9 +32,9 @@ class Variation:
         """Half the interval of the next allocation, relative to the slowdown."""
         from scipy import special
 
-        one = self.between**2 + self.within**2 / pairs
+        variance = self.between**2 + self.within**2 / pairs
         t = float(special.stdtrit(allocations - 1, UPPER))
-        return math.expm1(t * math.sqrt(one * (1 + 1 / allocations)))
+        return math.expm1(t * math.sqrt(variance * (1 + 1 / allocations)))
 
 
 def variation(pairs: pl.DataFrame) -> Variation | None:
@@ -43,14 +43,14 @@ def variation(pairs: pl.DataFrame) -> Variation | None:
 
     names = [arm for arm in pairs["arm"].cast(pl.String).unique() if not arm_of(arm).silent]
     ratio = pl.col("ratio").log()
-    of_blocks = (
+    block_ratios = (
         pairs.filter(pl.col("arm").cast(pl.String).is_in(names))
         .group_by(pl.col("case", "arm").cast(pl.String), "block")
         .agg(n=pl.len(), mean=ratio.mean(), within=ratio.var())
         .filter(pl.col("n") > 1)
     )
-    of_effects = (
-        of_blocks.group_by("case", "arm")
+    effect_ratios = (
+        block_ratios.group_by("case", "arm")
         .agg(
             blocks=pl.len(),
             within=(pl.col("within") * (pl.col("n") - 1)).sum() / (pl.col("n") - 1).sum(),
@@ -59,12 +59,12 @@ def variation(pairs: pl.DataFrame) -> Variation | None:
         )
         .filter(pl.col("blocks") > 1)
     )
-    if of_effects.is_empty():
+    if effect_ratios.is_empty():
         return None
     weight = pl.col("blocks") - 1
     figures = pl.col("within", "apart", "explained")
     within, apart, explained = (
-        of_effects.with_columns(explained=pl.col("within") * pl.col("share"))
+        effect_ratios.with_columns(explained=pl.col("within") * pl.col("share"))
         .select((figures * weight).sum() / weight.sum())
         .row(0)
     )
@@ -72,17 +72,19 @@ def variation(pairs: pl.DataFrame) -> Variation | None:
 
 
 def text(variation: Variation | None, case: Case) -> str:
-    """What would narrow the interval of the next allocation, for a case at its floor."""
+    """Return what would narrow the interval of the next allocation, for a case at its floor."""
     blocks = [block for block in case.blocks if block.needed == "always"]
     number, pairs = len(blocks), case.pairs_least / len(blocks)
     if number < FEWEST_BLOCKS:
         return (
-            f"The next allocation is covered from {plural(FEWEST_BLOCKS, 'allocation')} on:"
-            f" set pairs.block to {case.pairs_least // FEWEST_BLOCKS}."
+            f"The fewest pairs of a case take {plural(number, 'allocation')}. An interval that"
+            f" covers the next allocation takes {FEWEST_BLOCKS}: set pairs.block to"
+            f" {case.pairs_least // FEWEST_BLOCKS}."
         )
     if variation is None:
         return "How much allocations differ is not known: no run here has two of a case."
-    now, more_of_them = variation.half_width(number, pairs), variation.half_width(number + 1, pairs)
+    now = variation.half_width(number, pairs)
+    more_of_them = variation.half_width(number + 1, pairs)
     more_pairs = variation.half_width(number, pairs * (number + 1) / number)
     pays = "allocations" if more_of_them < more_pairs else "pairs in each"
     percent = [f"{100 * half:.2g} %" for half in (now, more_of_them, more_pairs)]

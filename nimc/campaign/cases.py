@@ -6,29 +6,26 @@ cannot run.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import product
 
 from conductor.injectors import INJECTORS
 from conductor.judge.length import LEAST_ROWS
 from nimc.possible.checks import CheckVariables
-from nimc.possible.question import Omitted
+from nimc.possible.diagnosis import Omitted
 from records.arms import ARMS, level_text, standard_arms
+from records.block_plan import MOST_NODES
 from records.campaign import Campaign, Entry
 from records.errors import InputError
 from records.groups import grouped
 from records.machine.site import Machine
-from records.plan import MOST_NODES
 from records.sample import Level
 from records.treatment import Treatment
 from reframe_tests.crossing import Cell, cross
 from reframe_tests.factors import app_cores, missing_level
-from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest, scale
-from reframe_tests.scaling import SCHEDULED
+from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest, resolved_scale
 
 #: Numbers of cores of a sweep of few.
 _FEW = 8
@@ -36,21 +33,16 @@ _FEW = 8
 _UNSAFE = re.compile(r"[^A-Za-z0-9._@+%=,-]")
 
 
-def scheduled(arms: Sequence[str]) -> list[str]:
-    """The arms whose writers follow a timetable."""
-    return [arm for arm in arms if arm in SCHEDULED]
-
-
 def arms_of(campaign: Campaign, machine: Machine) -> list[str]:
     """The arms given, or else the standard ones of a machine."""
     return campaign.arms or standard_arms(same_host=machine.origins.policy == "same_host")
 
 
-#: What to do with what is wrong with a case: index of its entry, key there or none, and the error.
-Refuse = Callable[[int, str, InputError], None]
+#: Called for a case that is wrong: index of its entry, the key there (or empty), and the error.
+OnError = Callable[[int, str, InputError], None]
 
 
-def _refuse(_entry: int, _key: str, error: InputError) -> None:
+def _raise(_entry: int, _key: str, error: InputError) -> None:
     raise error
 
 
@@ -58,11 +50,12 @@ def expand(
     campaign: Campaign,
     checks: Mapping[str, CheckVariables],
     machine: Machine,
-    refuse: Refuse = _refuse,
+    on_error: OnError = _raise,
 ) -> Campaign:
     """The campaign with its arms, and cases as entries, each with the factors it is crossed with.
 
-    The short writes of each are resolved here, once. Raises InputError, unless `refuse` does not.
+    The short writes of each are resolved here, once. `on_error` is called for each wrong case,
+    which is then left out; by default it raises the InputError.
     """
     campaign = campaign.model_copy(update={"arms": arms_of(campaign, machine)})
     cases = []
@@ -73,14 +66,14 @@ def expand(
                 try:
                     treatments(campaign.arms, case)
                 except InputError as error:
-                    refuse(index, "", InputError(f"{case.name}: {error}"))
+                    on_error(index, "", InputError(f"{case.name}: {error}"))
                     continue
             try:
-                resolved = scale(requested(campaign, case, check), machine)
+                resolved = resolved_scale(requested(campaign, case, check), machine)
                 scaled = case.scaled(resolved)
                 nodes_taken(scaled, machine)
             except InputError as error:
-                refuse(index, "set", error)
+                on_error(index, "set", error)
                 continue
             cases += swept(scaled, machine)
     crossed = {"workloads": cases, "factors": {}, "exclude": [], "only": []}
@@ -126,7 +119,7 @@ def _remaining(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[
 
 
 def requested(campaign: Campaign, case: Entry, check: CheckVariables) -> CaseRequest:
-    """What a case asks of its check."""
+    """Return what a case asks of its check."""
     chosen = campaign.injector
     settings = {
         name: check.typed(name, value) for name, value in case.set.items() if name in check.levels
@@ -166,14 +159,15 @@ def swept(entry: Entry, machine: Machine) -> list[Entry]:
     facts = machine.node_facts()
     reserved = entry.set.get("reserved_cores", -1)
     cores = app_cores(machine, reserved if isinstance(reserved, int) else -1)
-    most = max(1, cores // facts.sockets)
+    most_cores = max(1, cores // facts.sockets)
     if entry.set.get("socket") == "all":
-        most *= facts.sockets
-    numbers = evenly_spaced(most) if entry.sweep.cores == "few" else range(1, most + 1)
+        most_cores *= facts.sockets
+    few = entry.sweep.cores == "few"
+    core_counts = evenly_spaced(most_cores) if few else range(1, most_cores + 1)
     return [
         entry.at_levels(f"n{n}-c{comp}-m{comm}", {"cores": n, "node": comp, "comm_node": comm})
         for comp, comm in placements(machine, entry.sweep.placements)
-        for n in numbers
+        for n in core_counts
     ]
 
 
@@ -203,77 +197,6 @@ def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
 
 
 # How many nodes a case needs on a machine.
-
-
-@dataclass(frozen=True)
-class ScaleRow:
-    """One arm of one scale; None if machine file and campaign do not give it."""
-
-    case: str
-    arm: str
-    target_nodes: int
-    origin_nodes: int
-    #: Ranks for which the writers are computed, None if they are given; mean time to interrupt of
-    #: each.
-    counted: int | None
-    mtti_s: float
-    #: Messages of a write, if it is counted in messages; how late or early it may start or end.
-    messages: int | None
-    tolerance_s: float
-    #: Concurrent writers, length of a write, and writes that begin in a second.
-    writers: int
-    write_s: float
-    writes_per_s: float
-    #: Bytes of one write, and of all writes of one run.
-    write_b: float | None
-    run_b: float | None
-    #: Share of the busiest origin's link that its writers use during a write.
-    link_share: float | None
-
-
-def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
-    """Every scale and arm of short writes."""
-    link_b_s = machine.nic.link_rate_b_s if machine.nic else None
-    for case, arm in product(campaign.cases, scheduled(campaign.arms)):
-        resolved = case.scale
-        if resolved is None:
-            continue
-        write_b, per_s = resolved.write_b, resolved.writes_per_s[arm]
-        length_s, writers = resolved.short.length_s, resolved.writers[arm]
-        busiest = -(-writers // max(resolved.origins, 1))
-        yield ScaleRow(
-            case=case.name,
-            arm=arm,
-            target_nodes=case.nodes,
-            origin_nodes=resolved.origins,
-            counted=None if arm in resolved.given else resolved.counted,
-            mtti_s=resolved.mtti_s,
-            messages=resolved.short.messages,
-            tolerance_s=resolved.short.tolerance_s,
-            writers=writers,
-            write_s=length_s,
-            writes_per_s=per_s,
-            write_b=write_b,
-            run_b=write_b and write_b * per_s * case.expect,
-            link_share=write_b and link_b_s and busiest * write_b / length_s / link_b_s,
-        )
-
-
-def short_write_warnings(rows: Iterable[ScaleRow]) -> list[str]:
-    """Writes so short that their tolerance says nothing of when they are made."""
-    short = {
-        (row.messages, row.write_s, row.tolerance_s): row
-        for row in rows
-        if row.write_s < row.tolerance_s
-    }
-    warnings = []
-    for messages, write_s, tolerance_s in short:
-        text = f"a write lasts {write_s:.3g} s, less than its tolerance of {tolerance_s:.3g} s"
-        if messages:
-            needed = math.ceil(messages * tolerance_s / write_s)
-            text = f"a write of {messages} messages{text[len('a write') :]}: {needed} last as long"
-        warnings.append(text)
-    return warnings
 
 
 def origins_taken(case: Entry, machine: Machine) -> int:
@@ -328,9 +251,10 @@ def leave_out(
     left: dict[str, Entry] = {}
     absent: list[Omitted] = []
     for case in campaign.cases:
-        able, reasons = _able(campaign, case, machine)
-        left |= {able.name: able} if able else {}
-        absent += reasons
+        possible, omitted = _possible_part(campaign, case, machine)
+        if possible:
+            left[possible.name] = possible
+        absent += omitted
     if not left:
         first = absent[0]
         raise InputError(f"{campaign.name}: no case is left: {first.case}: {first.reason}")
@@ -341,12 +265,15 @@ def leave_out(
     return campaign.model_copy(update={"workloads": named}), absent
 
 
-def _able(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | None, list[Omitted]]:
-    """A case with the levels that the machine has; None if none is left."""
-    most = machine.nodes
-    if most is not None and nodes_taken(case, machine) > most:
-        most_nodes = f"more nodes with its origins than the {most} of site/{machine.name}.yaml"
-        return None, [Omitted(case.name, most_nodes)]
+def _possible_part(
+    campaign: Campaign, case: Entry, machine: Machine
+) -> tuple[Entry | None, list[Omitted]]:
+    """A case with the levels that the machine has, or None; and what is left out."""
+    if machine.nodes is not None and nodes_taken(case, machine) > machine.nodes:
+        too_many = (
+            f"more nodes with its origins than the {machine.nodes} of site/{machine.name}.yaml"
+        )
+        return None, [Omitted(case.name, too_many)]
     for name, level in case.set.items():
         if level != CHOSEN_BY_MACHINE.get(name) and (reason := missing_level(machine, name, level)):
             return None, [Omitted(case.name, reason)]
@@ -363,10 +290,10 @@ def _able(campaign: Campaign, case: Entry, machine: Machine) -> tuple[Entry | No
         name: [level for level in levels if (name, level) not in gone]
         for name, levels in case.factors.items()
     }
-    able = case.but({"factors": factors})
+    possible = case.but({"factors": factors})
     with suppress(InputError):  # `exclude` and `only` may remove the rest
-        if all(factors.values()) and treatments(campaign.arms, able):
-            return able, absent
+        if all(factors.values()) and treatments(campaign.arms, possible):
+            return possible, absent
     return None, [Omitted(case.name, absent[0].reason)]
 
 

@@ -25,17 +25,19 @@ LAYOUT, SUFFIX = "layout", "@layouts"
 RUNS = 3
 
 
-def is_open(case: Entry) -> bool:
-    """Whether a case leaves its layout to a comparison."""
+def is_to_be_chosen(case: Entry) -> bool:
+    """Return whether a case leaves its layout to a comparison."""
     return bool(case.set.get(LAYOUT) == AUTO)
 
 
 def candidates(case: Entry, check: CheckVariables, machine: Machine) -> list[str]:
-    """Layouts on all cores, or on most where few numbers of ranks are possible; most ranks first.
+    """Return the layouts of a node, those with most ranks first.
 
-    Raises InputError if there is none.
+    They use all cores, unless the program runs with certain numbers of ranks only. Raises
+    InputError if there is none.
     """
-    reserved, core_spec = case.set.get("reserved_cores", -1), case.set.get("core_spec", 0)
+    reserved = case.set.get("reserved_cores", -1)
+    core_spec = case.set.get("core_spec", 0)
     cores = case.set.get("layout_cores") or app_cores(machine, reserved, core_spec)
     allowed = check.rank_counts
     layouts = [
@@ -71,7 +73,7 @@ def with_layout(case: Entry, layout: str) -> Entry:
 
 
 def fastest(run: Path, case: Entry, treatments: Sequence[Treatment]) -> str | None:
-    """The layout whose median is best, or the only one; None while one lacks accepted runs.
+    """Return the layout with the best median, or the only one; None if one needs more runs.
 
     `case` is that of the search, with its `treatments`.
     """
@@ -92,5 +94,5 @@ def fastest(run: Path, case: Entry, treatments: Sequence[Treatment]) -> str | No
         if len(figures) < RUNS:
             return None
         medians[str(treatment.factors[LAYOUT])] = median(figures)
-    better = max if counted["fom_better"][0] == "higher" else min
-    return better(medians, key=lambda layout: medians[layout])
+    best = max if counted["fom_better"][0] == "higher" else min
+    return best(medians, key=lambda layout: medians[layout])

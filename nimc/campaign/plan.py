@@ -8,22 +8,22 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from analysis.statistics.looks import next_look
+from analysis.statistics.evidence import next_interim
 from conductor.injectors import INJECTORS
-from conductor.judge.length import doublings
+from conductor.judge.length import doublings_needed
 from nimc.campaign import layouts
 from nimc.campaign.cases import nodes_taken, origins_taken, requested
 from nimc.possible.checks import UNLISTED, CheckVariables
+from nimc.possible.diagnosis import CaseNeeds, Omitted, Possible, possible
 from nimc.possible.facts import Facts
 from nimc.possible.matrix import Offers, offers_of
-from nimc.possible.question import CaseNeeds, Omitted, Possible, possible
-from nimc.possible.settings import ReframeSettings
+from nimc.possible.reframe_config import ReframeSettings
 from records.acceptance import LIMITS
 from records.arms import ARMS
+from records.block_plan import BlockPlan
 from records.campaign import Campaign, Entry, Pairs
 from records.errors import InputError
 from records.machine.site import Machine
-from records.plan import BlockPlan
 from records.sample import Level
 from records.treatment import Treatment
 from reframe_tests.planning import CaseRequest, block, treatments
@@ -40,10 +40,10 @@ _RUN_S = 0.2
 _LEAD_IN_S = 0.7
 _START_S = 1.1
 _MARGIN = 1.05
-#: What each rate and message beyond the first adds to a block: its writers' rate alone; seconds.
+#: The time that each further rate and message adds to a block: its writers' rate alone; seconds.
 _ALONE_S = 4.0
 
-#: What JSON has of a treatment.
+#: Fields of a treatment in JSON.
 _OF_TREATMENT = ("name", "arm", "role", "baseline", "factors")
 
 #: When a block is run.
@@ -56,10 +56,10 @@ class Lengths:
 
     run: str | None = None
     #: Case -> seconds from the start of one accepted run to that of the next.
-    of_case: Mapping[str, float] = field(default_factory=dict)
+    run_s_by_case: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """A campaign, the machine to run it on, and what ReFrame is started with."""
 
@@ -68,14 +68,14 @@ class Request:
     #: ReFrame's settings file, and the folder of the checks.
     config: Path
     folder: Path
-    #: What the settings file says, and the variables of the campaign's checks.
+    #: The settings file, and the variables of the campaign's checks.
     settings: ReframeSettings
     checks: Mapping[str, CheckVariables]
-    #: What this machine cannot run.
+    #: Cases and levels that this machine cannot run.
     absent: Sequence[Omitted] = ()
     #: The campaign file as it was read.
     text: str = ""
-    #: Whether Slurm runs the jobs, and their time limit; None if unknown.
+    #: True if Slurm runs the jobs, and their time limit; None if unknown.
     slurm: bool = False
     time_limit_s: float | None = None
     #: Target nodes that jobs are pinned to, joined with commas; None takes any.
@@ -90,24 +90,24 @@ class Request:
     @cached_property
     def treatments(self) -> dict[str, list[Treatment]]:
         """Case -> the treatments of a pair. Raises InputError for writes that cannot be made."""
-        decided, made = {}, dict[str, list[Treatment]]()
+        decided, by_request = {}, dict[str, list[Treatment]]()
         for case in self.campaign.cases:
             case_request = self.case_request(case)
             alike = repr(case_request)  # of levels, equal ones may differ: 1 and 1.0
             try:
-                if alike not in made:  # most cases of thousands are alike
-                    made[alike] = treatments(case_request, self.machine, case.scale)
-                decided[case.name] = made[alike]
+                if alike not in by_request:  # most cases of thousands are alike
+                    by_request[alike] = treatments(case_request, self.machine, case.scale)
+                decided[case.name] = by_request[alike]
             except InputError as error:
                 raise InputError(f"{self.campaign.name}: {case.name}: {error}") from None
         return decided
 
     def check(self, case: Entry) -> CheckVariables:
-        """What is known of the check of a case."""
+        """Return what is known of the check of a case."""
         return self.checks.get(case.check, UNLISTED)
 
     def case_request(self, case: Entry) -> CaseRequest:
-        """What a case asks of its check."""
+        """Return what a case asks of its check."""
         return requested(self.campaign, case, self.check(case))
 
     @cached_property
@@ -116,7 +116,7 @@ class Request:
         return {
             case.name: self.search(case)
             for case in self.campaign.cases
-            if layouts.is_open(case) and len(self.layouts_of(case)) > 1
+            if layouts.is_to_be_chosen(case) and len(self.layouts_of(case)) > 1
         }
 
     def layouts_of(self, case: Entry) -> list[str]:
@@ -135,34 +135,40 @@ class Request:
         return max(taken, default=0)
 
     def plan(self, without: Collection[str] = ()) -> Plan:
-        """Its cases in the order they are run, `without` those of these names."""
+        """Plan of the cases in the order they are run; `without` has the names to leave out."""
         cases = [_plan_case(self, case) for case in self.campaign.cases if case.name not in without]
         cores = self.machine.node_facts().cores
         return Plan(self.campaign.name, self.machine.name, cores, cases)
 
     def up_to(self, pairs: int) -> Request:
-        """The same, of which a case ends after so many pairs, decided or not."""
+        """The same request, but each case ends after so many pairs, decided or not."""
         capped = self.campaign.pairs.model_copy(update={"cap": pairs})
         return replace(self, campaign=self.campaign.model_copy(update={"pairs": capped}))
 
     @cached_property
     def offers(self) -> Offers:
-        """What there is in each place of the targets' partitions; asks this host and Slurm."""
-        site = self.machine
-        return offers_of(self.settings, site.name, site.partition, site.programs)
+        """Return what each place of the targets' partitions has; asks this host and Slurm."""
+        machine = self.machine
+        return offers_of(self.settings, machine.name, machine.partition, machine.programs)
 
     def possible(self) -> Possible:
-        """What of it can run now: asks this host, and Slurm. Raises InputError."""
-        site = self.machine
-        facts = Facts(site.name, self.config, self.settings, self.folder, site)
+        """Return what of it can run now: asks this host, and Slurm. Raises InputError."""
+        machine = self.machine
+        facts = Facts(
+            name=machine.name,
+            config=self.config,
+            settings=self.settings,
+            folder=self.folder,
+            machine=machine,
+        )
         return possible(facts, self.needs(), self.checks, self.offers, in_jobs=self.slurm)
 
     def needs(self) -> list[CaseNeeds]:
-        """What each case needs. Raises InputError for writes that cannot be made."""
+        """Return what each case needs. Raises InputError for writes that cannot be made."""
         needs = []
         for case in self.campaign.cases:
             writes = [treatment.writes for treatment in self.treatments[case.name]]
-            injectors = frozenset(one.injector for one in writes if one)
+            injectors = frozenset(planned.injector for planned in writes if planned)
             nodes = self.nodes_from_partition(case)
             needs.append(CaseNeeds(case.name, case.check, case.nodes, nodes, injectors))
         return needs
@@ -185,7 +191,7 @@ class Block:
     command: list[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Case:
     """One workload with its settings, measured until it is decided."""
 
@@ -256,10 +262,10 @@ def _plan_case(request: Request, entry: Entry) -> Case:
     blocks: list[Block] = []
     planned = 0
     sizes = block_sizes(pairs)
-    length_s = _blocks_s(request, entry, treated, {*sizes})
+    length_s = blocks_s(request, entry, treated, {*sizes})
     for index, size in enumerate(sizes):
         needed: Needed = "always" if planned < pairs.floor else "until decided"
-        words = command(request, entry, index, RUN)
+        words = reframe_command(request, entry, index, RUN)
         blocks.append(Block(index, size, needed, length_s[size], words))
         planned += size
     search_s = 0.0
@@ -284,10 +290,10 @@ def _plan_case(request: Request, entry: Entry) -> Case:
 
 
 @cache  # the same for all cases of a campaign
-def block_sizes(pairs: Pairs) -> tuple[int, ...]:
-    """Pairs of each block of a case that is measured up to its cap."""
+def block_sizes(pairs: Pairs, complete: int = 0) -> tuple[int, ...]:
+    """Pairs of each block, after so many complete ones, of a case measured up to its cap."""
     sizes: list[int] = []
-    while size := next_block(sum(sizes), pairs, done=False):
+    while size := next_block(complete + sum(sizes), pairs, done=False):
         sizes.append(size)
     return tuple(sizes)
 
@@ -298,24 +304,28 @@ def next_block(complete: int, pairs: Pairs, *, done: bool) -> int:
         until = pairs.floor
     elif done or complete >= pairs.most:
         return 0
-    else:  # verdicts change at looks only
-        until = min(next_look(complete + 1), pairs.most)
+    else:  # verdicts change at interim analyses only
+        until = min(next_interim(complete + 1), pairs.most)
     return min(pairs.block or until, until - complete)
 
 
 def block_s(request: Request, entry: Entry, treated: Sequence[Treatment], pairs: int) -> float:
     """Expected length of a block of so many pairs, seconds."""
-    return _blocks_s(request, entry, treated, [pairs])[pairs]
+    return blocks_s(request, entry, treated, [pairs])[pairs]
 
 
-def _blocks_s(
+def blocks_s(
     request: Request, entry: Entry, treated: Sequence[Treatment], sizes: Iterable[int]
 ) -> dict[int, float]:
     """Pairs of a block -> its expected length, seconds."""
     writes = {treatment.writes for treatment in treated if treatment.role == "effect"}
     # Where queue pairs are searched for, the rate alone is measured once more at least.
-    searched = [one for one in writes if one and one.queue_pairs is None and one.devices]
-    alone_s = _ALONE_S * (max(0, len(writes) - 1) + len({one.at_full_rate() for one in searched}))
+    searched = [
+        planned for planned in writes if planned and planned.queue_pairs is None and planned.devices
+    ]
+    alone_s = _ALONE_S * (
+        max(0, len(writes) - 1) + len({planned.at_full_rate() for planned in searched})
+    )
     run_s = run_length_s(request, entry, treated)
     runs = {pairs: entry.warmups + pairs * len(treated) for pairs in sizes}
     return {pairs: _BLOCK_S + alone_s + many * run_s for pairs, many in runs.items()}
@@ -323,15 +333,16 @@ def _blocks_s(
 
 def run_length_s(request: Request, entry: Entry, treated: Sequence[Treatment]) -> float:
     """Expected time of one accepted run: as measured before, else as expected with its lead-in."""
-    if measured_s := request.lengths.of_case.get(entry.name):
+    if measured_s := request.lengths.run_s_by_case.get(entry.name):
         return measured_s
     lead_ins_s = [_lead_in_s(request, entry, treatment) for treatment in treated]
     lead_in_s = max(*lead_ins_s, request.campaign.rest or 0.0)
-    return entry.expect * float(2 ** doublings(entry.expect, request.least_run_s)) + lead_in_s
+    doublings = doublings_needed(entry.expect, request.least_run_s)
+    return entry.expect * float(2**doublings) + lead_in_s
 
 
 def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
-    """What the writers of a treatment need from one run to the next, seconds."""
+    """Return what the writers of a treatment need from one run to the next, seconds."""
     if treatment.role not in ("effect", "control"):
         return _RUN_S
     if treatment.writes is None or ARMS[treatment.arm].writing != "continuous":
@@ -359,7 +370,7 @@ def block_plan(
     """All that is decided of one block."""
     campaign, check = request.campaign, request.check(entry)
     verify = campaign.verify
-    demand = {
+    limits = {
         **{name: getattr(verify, name) for name in (*LIMITS, "min_share", "retries")},
         "ready_rows": check.ready_rows,
         "run_timeout_s": campaign.run_timeout,
@@ -368,7 +379,7 @@ def block_plan(
         request.case_request(entry),
         request.treatments[entry.name],
         request.machine,
-        demand,
+        limits,
         entry.scale,
         case=entry.name,
         workload=entry.check,
@@ -402,17 +413,27 @@ def folders_in(folder: Path | str) -> list[str]:
 PLAN, READING = "plan.json", "reading.json"
 
 
-def command(request: Request, entry: Entry, index: int, run: str, plan: str = PLAN) -> list[str]:
+def reframe_command(
+    request: Request, entry: Entry, index: int, run: str, plan: str = PLAN
+) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`."""
     logs = _logs(run, entry, index)
-    of_others = request.check(entry).file
-    checks = of_others or f"{request.folder}/{entry.check}.py"
+    own_file = request.check(entry).file
+    checks = own_file or f"{request.folder}/{entry.check}.py"
     # ReFrame shows a parameter that has one value in the name.
-    named = f"^{entry.check}(%.*)?$" if of_others else f"^{entry.check}$"
+    named = f"^{entry.check}(%.*)?$" if own_file else f"^{entry.check}$"
     return [
-        *(request.reframe, "-C", str(request.config), f"--system={request.machine.system}"),
-        *("-c", checks, "-r", "-n", named),
+        request.reframe,
+        "-C",
+        str(request.config),
+        f"--system={request.machine.system}",
+        "-c",
+        checks,
+        "-r",
+        "-n",
+        named,
         *folders_in(f"{logs}/reframe"),
         f"--report-file={logs}/reframe.json",
-        *("-S", f"{entry.check}.block_file={logs}/{plan}"),
+        "-S",
+        f"{entry.check}.block_file={logs}/{plan}",
     ]

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from analysis.display.lines import duration
 from nimc.campaign import cases
-from nimc.campaign.load import load_campaign, others_in
+from nimc.campaign.campaign_file import load_campaign, others_in
 from nimc.campaign.plan import Plan, Request
 from nimc.possible.checks import CheckVariables, checks_in, require_known_programs
-from nimc.possible.settings import (
+from nimc.possible.reframe_config import (
     Partitions,
     ReframeSettings,
     line_of,
@@ -26,7 +27,6 @@ from records.machine.site import Machine
 from records.machine.site import load as load_machine
 from records.programs import which
 from records.slurm.options import SCHEDULERS
-from records.text import duration
 
 #: A time limit as ReFrame spells it.
 _LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
@@ -41,7 +41,10 @@ def prepare(
     nodelist: str | None = None,
     only: Sequence[str] = (),
 ) -> Request:
-    """Raises InputError. `nodelist` pins the targets; `only` these cases, if any, are run."""
+    """Read a campaign for a machine, and check all that can be checked before it runs.
+
+    `nodelist` pins the targets. `only` names the cases to run; empty runs all. Raises InputError.
+    """
     return prepare_read(marked_yaml.load(campaign_file), machine_name, root, nodelist, only)
 
 
@@ -52,7 +55,7 @@ def prepare_read(
     nodelist: str | None = None,
     only: Sequence[str] = (),
 ) -> Request:
-    """As `prepare`, of a campaign that is read already."""
+    """As `prepare`, for a campaign that is read already."""
     machine = load_machine(machine_name, root)
     config, folder = root / "configs" / f"{machine_name}.py", root / "reframe_tests"
     if not config.is_file():
@@ -65,15 +68,15 @@ def prepare_read(
     settings = settings_of(config)
     targets = _targets(config, settings, machine, used, root)
     request = Request(
-        campaign,
-        machine,
-        config,
-        folder,
-        settings,
-        used,
-        absent,
+        campaign=campaign,
+        machine=machine,
+        config=config,
+        folder=folder,
+        settings=settings,
+        checks=used,
+        absent=absent,
         text=marked.text,
-        slurm=machine.origins.policy != "same_host" or use_slurm(targets),
+        slurm=machine.origins.policy != "same_host" or uses_slurm(targets),
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,
         least_run_s=cases.least_s(campaign, machine),
@@ -103,18 +106,18 @@ def _targets(
             f"site/{machine.name}.yaml:{marked_yaml.load(file).line(('partition',))}: partition:"
             f" {machine.partition!r} found; allowed: a partition of {config}: {names}"
         )
-    names_of_targets = [str(part.get("name")) for part in targets]
+    target_names = [str(part.get("name")) for part in targets]
     for name in without_place(checks, places_of(settings, targets, machine.name)):
         raise InputError(
-            f"{config}:{line_of(config, names_of_targets[0])}: environs: none of partition"
-            f" {', '.join(names_of_targets)} can run '{name}'; allowed: an environment with"
+            f"{config}:{line_of(config, target_names[0])}: environs: none of partition"
+            f" {', '.join(target_names)} can run '{name}'; allowed: an environment with"
             f" {needed(checks[name])}"
         )
     return targets
 
 
-def use_slurm(partitions: Partitions) -> bool:
-    """Whether Slurm runs the jobs of any of them."""
+def uses_slurm(partitions: Partitions) -> bool:
+    """Return whether Slurm runs the jobs of any of them."""
     return any(part.get("scheduler") in SCHEDULERS for part in partitions)
 
 
@@ -148,7 +151,7 @@ def too_long(planned: Plan, limit_s: float | None) -> list[str]:
 
 
 def _check_nodelist(request: Request, nodelist: str) -> None:
-    machine, given = request.machine, len(set(nodelist.split(",")))
+    machine, count = request.machine, len(set(nodelist.split(",")))
     if not request.slurm:
         raise InputError(f"--nodelist: machine {machine.name!r} has no Slurm; leave it out")
     if machine.origins.policy == "same_job":
@@ -159,8 +162,8 @@ def _check_nodelist(request: Request, nodelist: str) -> None:
     if not _NODELIST.fullmatch(nodelist):
         raise InputError(f"--nodelist: {nodelist!r} found; allowed: names joined with commas")
     for case in request.campaign.cases:
-        if case.nodes != given:
+        if case.nodes != count:
             raise InputError(
-                f"--nodelist: {given} nodes found; allowed: as many as case '{case.name}' has,"
+                f"--nodelist: {count} nodes found; allowed: as many as case '{case.name}' has,"
                 f" {case.nodes}"
             )

@@ -1,4 +1,4 @@
-"""What a planned campaign can show: the smallest effects, and the pairs of 'no effect'."""
+"""The reach of a planned campaign: the smallest effects, and the pairs of 'no effect'."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from analysis.effects.power import after_writes, least_loss, pairs_for_none
-from analysis.effects.verdict import hypotheses
+from analysis.effects.power import least_loss, pairs_for_none, share_after_writes
+from analysis.effects.statements import hypotheses
+from analysis.statistics.evidence import interims
 from analysis.statistics.interval import FEWEST
-from analysis.statistics.looks import looks
 from nimc.campaign.allocations import Variation, variation
 from nimc.campaign.plan import Case, Plan
 from records.arms import arm_of
@@ -37,35 +37,35 @@ _MOST_NAMES, _MOST_PAIRS = 6, 96
 
 @dataclass(frozen=True)
 class Spreads:
-    """How much single runs of a machine differ within their pairs, and by which run."""
+    """The spread of a machine's single runs within their pairs, and the run that showed it."""
 
     run: str | None = None
-    of_case: dict[str, float] = field(default_factory=dict)
+    spread_by_case: dict[str, float] = field(default_factory=dict)
     #: How allocations differ, by the last run that has several; None without one.
-    of_allocations: Variation | None = None
+    variation: Variation | None = None
 
     def spread_of(self, case: str) -> float:
         """Of a case, else the median of those that were measured, else 1 %."""
-        return self.of_case.get(case) or median(self.of_case.values() or [_USUAL])
+        return self.spread_by_case.get(case) or median(self.spread_by_case.values() or [_USUAL])
 
     @property
     def text(self) -> str:
-        """Where they come from."""
+        """Return where they come from."""
         return f"of {self.run}" if self.run else "of 1 %, as no run here repeated its baseline"
 
 
 def last_spreads(results: Path, machine: str) -> Spreads:
-    """Those of the machine's last run with repeated baselines (A/A)."""
-    of_machine = [run for run in own_runs(results) if run[1].machine == machine]
+    """Spreads of the machine's last run with repeated baselines (A/A)."""
+    machine_runs = [run for run in own_runs(results) if run[1].machine == machine]
     latest = Spreads()
-    for path, _ in sorted(of_machine, key=lambda run: run[1].started_s, reverse=True)[:_LAST]:
+    for path, _ in sorted(machine_runs, key=lambda run: run[1].started_s, reverse=True)[:_LAST]:
         with suppress(InputError, OSError):
             pairs = _pairs_in(path)
-            if not latest.run and (of_case := spreads(pairs)):
-                latest = replace(latest, run=str(path), of_case=of_case)
-            if latest.of_allocations is None:
-                latest = replace(latest, of_allocations=variation(pairs))
-        if latest.run and latest.of_allocations:
+            if not latest.run and (spread_by_case := spreads(pairs)):
+                latest = replace(latest, run=str(path), spread_by_case=spread_by_case)
+            if latest.variation is None:
+                latest = replace(latest, variation=variation(pairs))
+        if latest.run and latest.variation:
             break
     return latest
 
@@ -90,9 +90,9 @@ def spreads(pairs: pl.DataFrame) -> dict[str, float]:
     return dict(rows.filter(pl.col("pairs") >= FEWEST).select("case", "spread").iter_rows())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reach:
-    """What one case shows in 90 % of runs at least."""
+    """The effects that one case shows in 90 % of runs at least."""
 
     case: str
     spread: float
@@ -128,7 +128,7 @@ class Reach:
 
 
 def reach(planned: Plan, campaign: Campaign, spread: Spreads) -> list[Reach]:
-    """What each case can show that ends in a verdict; one without effects does not.
+    """Return what each case can show that ends in a verdict; one without effects does not.
 
     Nor does a sweep, which ends in a model.
     """
@@ -140,21 +140,33 @@ def reach(planned: Plan, campaign: Campaign, spread: Spreads) -> list[Reach]:
     measured = {case for case, _ in effects}
     family = len(hypotheses(effects))
     return [
-        _of_case(case, family, campaign.margin, spread.spread_of(case.case))
+        _case_reach(case, family, campaign.margin, spread.spread_of(case.case))
         for case in planned.cases
         if case.case in measured and case.case not in swept
     ]
 
 
-def _of_case(case: Case, family: int, margin: float, spread: float) -> Reach:
+def _case_reach(case: Case, family: int, margin: float, spread: float) -> Reach:
     pairs = (case.pairs_least, case.pairs_most)
     roles: list[str] = sorted({treatment.role for treatment in case.treatments})
-    of_pairs = (least_loss(number, family, controlled="control" in roles) for number in pairs)
-    floor, cap = (
-        None if loss is None else max(math.expm1(loss * spread), margin) for loss in of_pairs
+    after = _after_writes(case)
+    least_losses = (
+        least_loss(number, family, after, controlled="control" in roles) for number in pairs
     )
-    none = pairs_for_none(math.log1p(margin) / spread, family, _after_writes(case))
-    return Reach(case.case, spread, family, roles, pairs, (floor, cap), none, not case.origin_nodes)
+    floor, cap = (
+        None if loss is None else max(math.expm1(loss * spread), margin) for loss in least_losses
+    )
+    none = pairs_for_none(math.log1p(margin) / spread, family, after)
+    return Reach(
+        case=case.case,
+        spread=spread,
+        family=family,
+        roles=roles,
+        pairs=pairs,
+        least_effects=(floor, cap),
+        pairs_for_none=none,
+        one_host=not case.origin_nodes,
+    )
 
 
 def _after_writes(case: Case) -> float:
@@ -163,11 +175,11 @@ def _after_writes(case: Case) -> float:
         (treatment.baseline or treatment.name, treatment.role == "effect")
         for treatment in case.treatments
     )
-    return max(after_writes(len(group), sum(group)) for group in groups.values())
+    return max(share_after_writes(len(group), sum(group)) for group in groups.values())
 
 
 def lines(reached: Iterable[Reach]) -> list[str]:
-    """What can be shown, a line for all cases alike."""
+    """Return what can be shown, a line for all cases alike."""
     alike = grouped((row.text, row.case) for row in reached)
     return [f"{some(cases, _MOST_NAMES)}: {text}" for text, cases in alike.items()]
 
@@ -189,7 +201,7 @@ def warnings(reached: Sequence[Reach]) -> Iterator[str]:
         controlled = "control" in short[0].roles
         least = next(
             interim.pairs
-            for interim in looks(_MOST_PAIRS)
+            for interim in interims(_MOST_PAIRS)
             if least_loss(interim.pairs, family, controlled=controlled) is not None
         )
         yield (

@@ -10,19 +10,20 @@ from pathlib import Path
 import click
 
 from analysis.compare.sides import compare_sides
+from analysis.display.figures import quantity
+from analysis.display.lines import visible
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat
-from nimc.campaign.load import named_in
+from nimc.campaign.campaign_file import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
-from nimc.cli.document import Answer, answers, prose
+from nimc.cli.answer import Answer, answers, prose
 from nimc.cli.results import comparison_parts
 from nimc.cli.run import measured
 from nimc.crate.metadata import LICENSES
 from nimc.crate.pack import opened, pack, report_files, verify_crate
-from nimc.crate.reproduce import compared_files, judge
-from nimc.possible.checks import COMMAND
+from nimc.crate.reproduce import compared_files, outcome_of
 from nimc.run.folder import RunFolder, new_header
 from nimc.run.progress import Progress
 from nimc.run.runner import Failure
@@ -30,9 +31,9 @@ from nimc.run.verify import Verified, verify
 from records import marked_yaml
 from records.calls import Call
 from records.errors import InputError
+from records.measured import COMMAND
 from records.run import Reproduced, RunHeader, entries_of
-from records.text import visible
-from records.units import plural, quantity
+from records.units import plural
 
 
 @click.command()
@@ -117,15 +118,15 @@ def reproduce_command(
             raise InputError("a command that the packer chose is not run; allowed: --analysis-only")
         if packed.header.seed is None:
             raise InputError(f"{packed.header.run}: has no seed: the order of its runs is unknown")
-        request = _asked(packed.header, campaign, machine)
+        request = runnable_request(packed.header, campaign, machine)
         origin = packed.header.reproduces or Reproduced(packed.header.run, packed.header.digest)
         header = replace(new_header(request), reproduces=origin)
-        conclude = partial(_compared, packed, details=progress == "verbose")
+        conclude = partial(comparison_answer, packed, details=progress == "verbose")
         call = Call(("reproduce", crate))
         return measured(request, header, call, results, progress, conclude)
 
 
-def _asked(packed: RunHeader, campaign: Path, machine: str) -> Request:
+def runnable_request(packed: RunHeader, campaign: Path, machine: str) -> Request:
     """The cases of the packed run that this machine can run. Raises InputError if none."""
     here = prepare(campaign, machine).campaign.cases
     wanted = [case.name for case in here if case.name in packed.asked.cases]
@@ -134,11 +135,12 @@ def _asked(packed: RunHeader, campaign: Path, machine: str) -> Request:
     return prepare(campaign, machine, only=wanted)
 
 
-def _compared(
+def comparison_answer(
     packed: RunData, run: RunFolder, failures: Sequence[Failure], *, details: bool
 ) -> Answer:
+    """How the repeated run compares with the packed one; its status is 0 only if reproduced."""
     compared = compare_sides([packed], [load_run(run.path)])
-    outcome, reasons = judge(compared)
+    outcome, reasons = outcome_of(compared)
     document = {
         "packed": packed.header.run,
         "run": str(run.path),

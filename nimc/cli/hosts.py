@@ -9,19 +9,27 @@ from pathlib import Path
 
 import click
 
+from analysis.display.lines import WIDTH, Line, filled, visible, wrapped
 from nimc.cli import options
-from nimc.cli.document import Answer, Listing, answers, log
-from nimc.cluster.remedies import PARTS, ROOT_REMEDIES, Part, RootRemedy, path_of, render, values
+from nimc.cli.answer import Answer, Listing, answers, log
+from nimc.cluster.root_remedies import (
+    PARTS,
+    ROOT_REMEDIES,
+    Part,
+    RootRemedy,
+    path_of,
+    render,
+    values,
+)
 from nimc.possible import reservation
-from nimc.possible.finding import Finding
-from nimc.possible.question import Diagnosis, examine
+from nimc.possible.diagnosis import Diagnosis, examine
+from nimc.possible.finding import HostFinding
 from records.errors import InputError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
 from records.slurm.client import find_reservation
 from records.slurm.options import request_of
 from records.slurm.parse import Reservation
-from records.text import WIDTH, Line, filled, visible, wrapped
 
 # `nimc doctor`: what works on this host for a machine, and how to get what is missing.
 
@@ -52,14 +60,14 @@ def doctor_command(
     """
     if not in_job:
         options.useless_without("--in-job", "--wait", "--results")
-    of_nodes: list[Finding] = []
+    node_findings: list[HostFinding] = []
     if in_job:
         from nimc.cluster.in_job import findings, look_at_nodes  # loads what runs a campaign
 
         with exit_when_stopped():
             looked = look_at_nodes(machine, results, wait_s, log, writes=True)
-        of_nodes = [*findings(looked, load_machine(machine))]
-    diagnosis = examine(machine, of_nodes)
+        node_findings = [*findings(looked, load_machine(machine))]
+    diagnosis = examine(machine, node_findings)
     shown = visible(text(diagnosis, verbose=verbose))
     return Answer(diagnosis.as_dict(), [shown], 3 if diagnosis.why else 0, schema=2)
 
@@ -83,12 +91,11 @@ def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
         parts.append("\n".join(line for row in rows for line in _lines(row)))
     if diagnosis.matrix.cells:
         parts += ["What runs where:", diagnosis.matrix.text]
-    name, why = diagnosis.machine, diagnosis.why
-    parts.append(wrapped(f"{name} is not ready: {why}") if why else f"{name} is ready")
+    parts.append(wrapped(diagnosis.sentence))
     return "\n\n".join(parts)
 
 
-def _lines(row: Finding) -> Iterator[str]:
+def _lines(row: HostFinding) -> Iterator[str]:
     detail = row.detail + (f" -> {row.remedy}" if row.remedy else "")
     what = filled(row.what, _WHAT - 1, indent="")
     details = filled(detail, WIDTH - _WHAT - _STATE, indent="")
@@ -160,22 +167,26 @@ def list_remedies() -> Answer:
     """List the remedies."""
     rows = [_facts_of_remedy(remedy) for remedy in ROOT_REMEDIES.values()]
     lines = [Line([remedy.name, remedy.does]) for remedy in ROOT_REMEDIES.values()]
-    return Answer({"remedies": rows}, [Listing(["remedy", "what it does"], lines, needed=2)])
+    return Answer(
+        {"remedies": rows}, [Listing(header=["remedy", "what it does"], lines=lines, needed=2)]
+    )
 
 
 @remedy_command.command(name="show")
-@click.argument("name", shell_complete=options.of_names(lambda: ROOT_REMEDIES))
-@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="A value of the scripts.")
+@click.argument("name", shell_complete=options.completing(lambda: ROOT_REMEDIES))
+@click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A value of the scripts."
+)
 @click.option("--part", type=click.Choice(PARTS), help="Print only this file.")
 @answers()
-def show_remedy(name: str, given: tuple[str, ...], part: Part | None) -> Answer:
+def show_remedy(name: str, assignments: tuple[str, ...], part: Part | None) -> Answer:
     """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
     if part:
         options.only_with("--part", "--set")
     remedy = ROOT_REMEDIES.get(name)
     if remedy is None:
         raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")
-    chosen = values(remedy, given)
+    chosen = values(remedy, assignments)
     texts: dict[str, str] = {file: render(remedy, chosen, file) for file in PARTS}
     shown = texts[part].removesuffix("\n") if part else _remedy_text(remedy, chosen, texts)
     return Answer({**_facts_of_remedy(remedy), "values": chosen, **texts}, [shown])

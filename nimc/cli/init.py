@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
+from analysis.display.lines import visible, wrapped
 from nimc.cli import options
+from nimc.cluster.in_job import findings
 from nimc.cluster.learn import learn
 from nimc.cluster.new_machine import config_text, site_text, to_fill_in, with_nodes
+from nimc.possible.diagnosis import examine
 from records.checkout import ROOT
 from records.commands import command
 from records.errors import InputError, MachineError
 from records.interrupts import exit_when_stopped
-from records.text import visible
+from records.machine.site import load as load_machine
 
 #: A module of Python and a system of ReFrame.
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
@@ -28,7 +33,8 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     """Write site/MACHINE.yaml and configs/MACHINE.py for the cluster of this host.
 
     Values are from Slurm, the modules system and a job that looks at two nodes, each with a comment
-    where it came from. Existing files are not changed.
+    where it came from. Existing files are not changed. The last lines say whether the machine is
+    ready, as `doctor` does.
     """
     if no_job:
         options.only_with("--no-job")
@@ -37,7 +43,8 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
             f"MACHINE: {machine!r} found; allowed: up to 40 small letters, digits and _, a letter"
             " first"
         )
-    site, config = ROOT / "site" / f"{machine}.yaml", ROOT / "configs" / f"{machine}.py"
+    site = ROOT / "site" / f"{machine}.yaml"
+    config = ROOT / "configs" / f"{machine}.py"
     for path in (site, config):
         if os.path.lexists(path):  # a link that leads nowhere, too
             raise InputError(f"{path}: exists; allowed: a new name, or remove both files first")
@@ -47,22 +54,29 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     if not no_job:
         with exit_when_stopped():
             facts = with_nodes(machine, facts, ROOT, wait_s, _print_line)
-    of_site = site_text(facts)
-    made = []
-    try:
-        for path, text in ((config, config_text(machine, facts)), (site, of_site)):
-            with path.open("x", encoding="utf-8") as file:
-                made.append(path)
-                file.write(text)
-    except OSError as error:
-        for written in made:
-            written.unlink()
-        raise MachineError(f"{path}: {error.strerror}") from error
-    fill_in = ", ".join(to_fill_in(of_site)) or "nothing"
+    site_file_text = site_text(facts)
+    _write({config: config_text(machine, facts), site: site_file_text})
+    fill_in = ", ".join(to_fill_in(site_file_text)) or "nothing"
     partitions = ", ".join(partition.name for partition in facts.partitions)
     _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {fill_in}")
     _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
+    node_findings = [] if no_job else [*findings(facts.looked, load_machine(machine, ROOT))]
+    _print_line(wrapped(examine(machine, node_findings, ROOT).sentence))
     _print_line(f"read both, then: {command('doctor', '--machine', machine, '--in-job')}")
+
+
+def _write(files: Mapping[Path, str]) -> None:
+    """Write all of these new files, or none. Raises MachineError."""
+    created = []
+    try:
+        for path, text in files.items():
+            with path.open("x", encoding="utf-8") as file:
+                created.append(path)
+                file.write(text)
+    except OSError as error:
+        for written in created:
+            written.unlink()
+        raise MachineError(f"{path}: {error.strerror}") from error
 
 
 def _print_line(line: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from analysis.display.figures import quantity
 from conductor.injectors import INJECTORS
 from nimc.cli import options
-from nimc.cli.document import Answer, answers, log
+from nimc.cli.answer import Answer, answers, log
 from records.errors import InputError
 from records.injected import SCHEMA, Head
 from records.machine.site import load as load_machine
-from records.units import quantity
 
 if TYPE_CHECKING:
-    from nimc.cluster.injection import Injected
+    from nimc.cluster.injection_session import Injected
 
 _INJECTORS = [name for name, row in INJECTORS.items() if row.writes and row.direction == "write"]
 
@@ -32,7 +31,7 @@ _INJECTORS = [name for name, row in INJECTORS.items() if row.writes and row.dire
     "--rate", default="full", help="Of each writer: full, a share of that (25%), or 2GB/s."
 )
 @click.option("--injector", type=click.Choice(_INJECTORS), help="[default: that of the machine]")
-@click.option("--for", "length_s", type=options.DURATION, help="How long they write.")
+@click.option("--for", "length_s", type=options.DURATION, help="How long the writers write.")
 @options.output_option("The record [default: a new file in the folder of --results].")
 @options.results_option
 @options.wait_option
@@ -50,37 +49,45 @@ def inject_command(
     wait_s: float,
     command: tuple[str, ...],
 ) -> Answer | int:
-    """Start only the writers, and prove them, while your own harness measures.
+    """Start only the writers, and prove their writes, while your own harness measures.
 
     They write until COMMAND ends, for the time of --for, or until Ctrl-C. COMMAND has this
-    terminal. If the writes were proven all the time, the exit code is that of COMMAND, or 0;
-    else it is 1.
+    terminal. If the writes were proven all the time, the exit code is that of COMMAND, or 0
+    without one. Else it is 1.
     """
-    from nimc.cluster.injection import Wish, inject  # loads what runs a campaign
+    from nimc.cluster.injection_session import RequestedWrites, inject  # loads what runs a campaign
 
     if command and "--json" in options.given():
         raise InputError("--json: cannot be combined with a COMMAND, which prints; allowed: -o")
-    if command and not shutil.which(command[0]):
-        raise InputError(f"COMMAND: {command[0]} found; allowed: a program of this host")
-    wish = Wish(rate, injector, targets, origins, command, length_s, wait_s)
+    if command:
+        options.require_program("COMMAND", command[0])
+    requested = RequestedWrites(
+        rate=rate,
+        injector=injector,
+        targets=targets,
+        origins=origins,
+        command=command,
+        length_s=length_s,
+        wait_s=wait_s,
+    )
     begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     path = output or results / f"inject-{begun}.json"
-    came = inject(load_machine(machine), wish, results, path, log)
-    lines = [*_lines(came.head), f"record: {path}"]
+    outcome = inject(load_machine(machine), requested, results, path, log)
+    lines = [*_lines(outcome.head), f"record: {path}"]
     if not command:
-        return Answer(_document(path), lines, exit_code(came), schema=SCHEMA)
+        return Answer(_document(path), lines, exit_code(outcome), schema=SCHEMA)
     for line in lines:
         log(line)
-    return exit_code(came)
+    return exit_code(outcome)
 
 
-def exit_code(came: Injected) -> int:
-    """That of the command if the writes were proven all the time; 1 if not; of a signal."""
-    if came.signum is not None:
-        return 128 + came.signum
-    if not came.head.proven:
+def exit_code(outcome: Injected) -> int:
+    """128 + the signal that ended it, if any; 1 if writes were unproven; else the command's."""
+    if outcome.signum is not None:
+        return 128 + outcome.signum
+    if not outcome.head.proven:
         return 1
-    return came.head.exit_status or 0
+    return outcome.head.exit_status or 0
 
 
 def _document(path: Path) -> dict[str, object]:
@@ -92,14 +99,16 @@ def _document(path: Path) -> dict[str, object]:
 
 
 def _lines(head: Head) -> Iterator[str]:
-    over_s = (head.end_s or 0.0) - (head.start_s or 0.0)
-    rate_b_s = head.bytes_b / over_s if over_s else 0.0
-    written = f"wrote {quantity(head.bytes_b, 'B')} in {over_s:.1f} s: {quantity(rate_b_s, 'B/s')}"
+    length_s = (head.end_s or 0.0) - (head.start_s or 0.0)
+    rate_b_s = head.bytes_b / length_s if length_s else 0.0
+    written = (
+        f"wrote {quantity(head.bytes_b, 'B')} in {length_s:.1f} s: {quantity(rate_b_s, 'B/s')}"
+    )
     if head.link_rate_b_s:
         written += f", {rate_b_s / head.link_rate_b_s / len(head.targets):.0%} of the link"
     yield written
     reason = "" if head.proven else f": {head.reason}"
-    yield f"proven for {head.proven_s:.1f} s of {over_s:.1f} s{reason}"
+    yield f"proven for {head.proven_s:.1f} s of {length_s:.1f} s{reason}"
     if head.exit_status is not None and head.command_start_s and head.command_end_s:
         took_s = head.command_end_s - head.command_start_s
         yield f"command: exit status {head.exit_status} after {took_s:.2f} s"

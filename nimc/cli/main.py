@@ -18,10 +18,11 @@ from typing import Any
 
 import click
 
+from analysis.display.lines import visible
 from records.commands import command
-from records.errors import MachineError, NimcError, near
+from records.errors import MachineError, NimcError, suggestion
 from records.interrupts import Stopped, stopped_after_clean_up
-from records.text import one_line, visible
+from records.text import one_line
 
 #: Group of commands -> an example.
 GROUPS = {
@@ -189,18 +190,21 @@ COMMANDS: dict[str, Command] = {
         {"": "run.zip --analysis-only"},
     ),
 }
-_EXIT_CODES = (
+EXIT_CODES = (
     "Exit codes: 0 done, 1 the measurement says no, 2 invalid usage or input, 3 the machine or a"
     " tool failed."
 )
 #: Exit status of a program whose reader is gone: 128 + SIGPIPE.
 _BROKEN_PIPE = 141
-#: The least address space, bytes; and with many threads of the host, so much and so much for each.
-#: A report took 1.45 GB with 2 threads, 1.74 GB with 16 and 2.01 GB with 64.
-_LEAST_B, _MANY_THREADS_B, _THREAD_B = 2 << 30, 3 << 29, 10 << 20
+#: The least address space, bytes. A report took 1.45 GB with 2 threads of the host, 1.74 GB with 16
+#: and 2.01 GB with 64.
+_LEAST_B = 2 << 30
+#: With many threads: so much, and so much for each thread.
+_MANY_THREADS_B = 3 << 29
+_THREAD_B = 10 << 20
 #: The longest line of an error, characters.
 _LONGEST = 1000
-#: What no state of the machine explains: the path that was given is wrong.
+#: Errors that no state of the machine explains: the path that was given is wrong.
 _WRONG_PATH = (errno.ELOOP, errno.ENAMETOOLONG)
 
 
@@ -212,7 +216,7 @@ class _Commands(click.Group):
         if name not in COMMANDS:
             if ctx.resilient_parsing:  # the shell completes
                 return None
-            ctx.fail(f"no such command '{name}'{near(name, COMMANDS)}")
+            ctx.fail(f"no such command '{name}'{suggestion(name, COMMANDS)}")
         module = importlib.import_module(f"nimc.cli.{COMMANDS[name].module}")
         subcommand: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         _add_examples(subcommand, name)
@@ -228,10 +232,10 @@ class _Commands(click.Group):
             with formatter.section(f"{title}, such as '{command(*example.split())}'"):
                 formatter.write_dl(rows)
 
-    def make_context(self, *given: Any, **more: Any) -> click.Context:
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Parse the options; `--help` ends here."""
         with _reader():
-            return super().make_context(*given, **more)
+            return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand; `--debug` shows where it failed."""
@@ -248,11 +252,11 @@ class _Commands(click.Group):
 
 def _add_examples(helped: click.Command, name: str) -> None:
     """End the help of a command and of its subcommands with an example."""
-    helped.epilog = _EXIT_CODES
+    helped.epilog = EXIT_CODES
     subcommands = helped.commands if isinstance(helped, click.Group) else {"": helped}
     for under, subcommand in subcommands.items():
         example = command(*f"{name} {under} {COMMANDS[name].examples[under]}".split())
-        subcommand.epilog = f"Example: {example}\n\n{_EXIT_CODES}"
+        subcommand.epilog = f"Example: {example}\n\n{EXIT_CODES}"
 
 
 @contextmanager
@@ -267,7 +271,7 @@ def _reader() -> Iterator[None]:
 
 @click.group(
     cls=_Commands,
-    epilog=_EXIT_CODES,
+    epilog=EXIT_CODES,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of a failure.")
@@ -275,14 +279,14 @@ def _reader() -> Iterator[None]:
 def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
     """Measure network-induced memory contention on a machine."""
     os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (records.files)
-    _require_memory(resource.getrlimit(resource.RLIMIT_AS)[0], os.cpu_count() or 1)
+    require_memory(resource.getrlimit(resource.RLIMIT_AS)[0], os.cpu_count() or 1)
     try:
         os.getcwd()
     except OSError as error:
         raise MachineError("the current folder no longer exists; change to another") from error
 
 
-def _require_memory(limit_b: int, threads: int) -> None:
+def require_memory(limit_b: int, threads: int) -> None:
     """Raise MachineError for a limit of the address space in which libraries end by SIGABRT."""
     least_b = max(_LEAST_B, _MANY_THREADS_B + threads * _THREAD_B)
     if limit_b != resource.RLIM_INFINITY and limit_b < least_b:
@@ -338,7 +342,7 @@ def _run() -> int:
 
 
 def _line(error: BaseException) -> str:
-    """What a user reads of a failure."""
+    """Return what a user reads of a failure."""
     if isinstance(error, NimcError):
         return str(error)
     if isinstance(error, OSError) and error.filename is not None:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,15 @@ import yaml
 
 from nimc.campaign.prepare import prepare_read
 from nimc.cli import options
-from nimc.cli.document import Answer, answers
+from nimc.cli.answer import Answer, answers
 from nimc.cli.run import fresh_option, pairs_option, reported
-from nimc.possible.checks import COMMAND
 from nimc.run.progress import Progress
 from records import marked_yaml, units
 from records.acceptance import LIMITS
 from records.calls import Call
 from records.errors import InputError
-from records.run import CAP
+from records.measured import COMMAND, in_options
+from records.run import CAP, FLOOR
 
 #: Characters that the name of a case may not have, and its longest part of a program's name.
 _UNSAFE, _LONGEST = re.compile(r"[^A-Za-z0-9._+]+"), 40
@@ -43,17 +42,16 @@ _OPTIONS: dict[marked_yaml.Place, str] = {
 }
 #: Options that a command that resumes a run does not repeat, or adds itself.
 _OF_THIS_CALL = (
-    *("--machine", "--results", "--pairs", "--fresh"),
-    *("--json", "-q", "--quiet", "-v", "--verbose"),
+    "--machine",
+    "--results",
+    "--pairs",
+    "--fresh",
+    "--json",
+    "-q",
+    "--quiet",
+    "-v",
+    "--verbose",
 )
-#: What a failure says of a campaign's keys and a check's variables -> of options.
-_WORDS = {
-    ", or raise the limit foreign_cpus": ", or give --busy",
-    ", or raise the limit steal_share": ", or give --busy",
-    ", or raise the limit foreign_share": "",
-    ", or lower the limit min_share": ", or give a lower --rate",
-    "set repeat higher": "give a higher --repeat",
-}
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -99,7 +97,7 @@ _WORDS = {
     help="Start PROGRAM so often in each run; doubled until the run is long enough.",
 )
 @click.option("--busy", is_flag=True, help="Record, but do not judge, what else the host does.")
-@pairs_option(f"by default {CAP}")
+@pairs_option(f"at least {FLOOR}, by default {CAP}")
 @options.results_option
 @fresh_option
 @answers()
@@ -125,7 +123,7 @@ def measure_command(
     options_given = options.words_given(*_OF_THIS_CALL)
     call = Call(("measure",), options_given, ("--", *program), Path.cwd())
     parts = prepared, call, results, progress
-    return reported(*parts, fresh=fresh, pairs=pairs, in_words=_in_words)
+    return reported(*parts, fresh=fresh, pairs=pairs, in_words=in_options)
 
 
 def campaign_of(program: Sequence[str], **request: Any) -> marked_yaml.Marked:
@@ -186,7 +184,9 @@ def _name(program: str, settings: Mapping[str, Any]) -> str:
 
 def _figure(request: Mapping[str, Any]) -> dict[str, str]:
     """Settings of the figure of merit. Raises InputError."""
-    pattern, unit, higher = request["figure"], request["unit"], request["higher"]
+    pattern = request["figure"]
+    unit = request["unit"]
+    higher = request["higher"]
     if not pattern:
         return {}
     try:
@@ -210,14 +210,5 @@ def _require_program(program: str, *, in_job: bool) -> None:
 
     A name without `/` may be one that only a job of Slurm finds, with its modules.
     """
-    is_path = "/" in program
-    if (is_path or not in_job) and shutil.which(program) is None:
-        where = "not an executable file" if is_path else "not found on PATH"
-        raise InputError(f"{program}: {where}; allowed: a program")
-
-
-def _in_words(reason: str) -> str:
-    """A failure in the words of this command."""
-    for word, option in _WORDS.items():
-        reason = reason.replace(word, option)
-    return reason
+    if "/" in program or not in_job:
+        options.require_program("PROGRAM", program)

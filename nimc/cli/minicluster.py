@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 import click
 
-from nimc.cli.document import Answer, answers
+from analysis.display.document import Table
+from nimc.cli.answer import Answer, answers
 from records.commands import command
-from records.text import aligned
 from testbed import cluster
 from testbed.spec import ClusterLayout, Fabric, Spec, default_state
 from testbed.state import State
@@ -70,10 +70,10 @@ def up(layout: ClusterLayout, **spec: Any) -> Answer:
 def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
     spec = current.spec
     fabric = f"{spec.fabric} ({current.accelerator})" if current.accelerator else spec.fabric
-    how = "is already up" if was_up else f"up in {current.up_took_s:.1f} s"
+    state = "is already up" if was_up else f"up in {current.up_took_s:.1f} s"
     parts = "; ".join(f"{name}: {', '.join(m)}" for name, m in spec.partitions().items())
     return (
-        f"minicluster {how}: {spec.nodes} nodes, fabric {fabric}, subnet {current.subnet}.0/24\n"
+        f"minicluster {state}: {spec.nodes} nodes, fabric {fabric}, subnet {current.subnet}.0/24\n"
         f"partitions: {parts}\n"
         f"to use it:  . {layout.env_sh}\n"
         f"            (SLURM_CONF={layout.slurm_conf})\n"
@@ -90,23 +90,22 @@ def status(layout: ClusterLayout) -> Answer:
     document: dict[str, Any] = {"healthy": current.healthy, "state": str(layout.state)}
     if current.state is not None:
         document |= asdict(current) | {"state": current.state.as_dict(layout)}
-    return Answer(document, [_described(layout, current)], 0 if current.healthy else 3, schema=2)
+    return Answer(document, _described(layout, current), 0 if current.healthy else 3, schema=2)
 
 
-def _described(layout: ClusterLayout, current: cluster.Status) -> str:
+def _described(layout: ClusterLayout, current: cluster.Status) -> list[str | Table]:
     if current.state is None:
-        return f"no minicluster in {layout.state}"
+        return [f"no minicluster in {layout.state}"]
     says = {True: "answers", False: "does not answer"}
     rows = [
         [node.name, node.role, current.nodes[node.name], str(current.pids[node.name] or "off")]
         for node in current.state.spec.members()
     ]
-    return (
-        f"minicluster in {layout.state}: {current.state.phase},"
-        f" fabric {current.state.spec.fabric}\n"
-        f"slurmctld {says[current.controller]}, slurmdbd {says[current.accounting]}\n"
-        + aligned(["node", "role", "Slurm says", "process"], rows)
-    )
+    return [
+        f"minicluster in {layout.state}: {current.state.phase}, fabric {current.state.spec.fabric}",
+        f"slurmctld {says[current.controller]}, slurmdbd {says[current.accounting]}",
+        Table(["node", "role", "Slurm says", "process"], rows),
+    ]
 
 
 @minicluster_command.command()

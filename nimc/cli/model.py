@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from analysis.contention import advice, page, parameters, sweep
+from analysis.contention import page, parameters, placement_advice, sweep
 from analysis.contention.evaluate import (
     Errors,
     by_placement,
@@ -23,18 +23,19 @@ from analysis.contention.evaluate import (
 )
 from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
+from analysis.display.document import Table, json_file
+from analysis.display.figures import NO_FIGURE, quantity
+from analysis.display.lines import Line, visible, wrapped
 from analysis.samples.integrity import require_sound
-from nimc.cli.document import Answer, Listing, answers
-from nimc.cli.options import RunPath, of_names, output_option, useless_without
+from nimc.cli.answer import Answer, Listing, answers
+from nimc.cli.options import RunPath, completing, output_option, useless_without
 from records.errors import InputError
 from records.files import replace_text
-from records.text import Line, visible, wrapped
-from records.units import NONE, quantity
 
 platform_option = click.option(
     "--platform",
     metavar="NAME",
-    shell_complete=of_names(published_names),
+    shell_complete=completing(published_names),
     help="A published machine, such as henri.",
 )
 file = RunPath()
@@ -60,11 +61,13 @@ def predict_command(
     nodes = sorted({node for node, _ in placements(model)})
     chosen = ([node] if node is not None else nodes for node in (comp_node, comm_node))
     predictions = [predict(model, *pair) for pair in product(*chosen)]
-    text = "\n\n".join(page.prediction_table(model, p) for p in predictions)
-    return Answer(page.predictions_document(model, predictions), [_plain(text)], schema=3)
+    parts: list[str | Table] = []
+    for prediction in predictions:
+        parts += [*([""] if parts else []), *page.prediction_parts(model, prediction)]
+    return Answer(page.predictions_document(model, predictions), _plain(parts), schema=3)
 
 
-def _of_runs(function: Any) -> Any:
+def _run_options(function: Any) -> Any:
     """Add the options that a run needs; `_load_sweep` takes them."""
     node = "NUMA node of the writers' buffers in a run."
     kernel = "Kernel of a run that varies it [default: the first]."
@@ -74,28 +77,28 @@ def _of_runs(function: Any) -> Any:
 
 @model_command.command("fit")
 @click.argument("sweep_file", type=file)
-@_of_runs
+@_run_options
 @output_option("File for the model.")
 @answers()
-def fit_command(sweep_file: Path, output: Path | None, **of_run: Any) -> Answer:
+def fit_command(sweep_file: Path, output: Path | None, **run_options: Any) -> Answer:
     """Fit a model to a sweep (JSON, or a run)."""
-    model = calibrated(_load_sweep(sweep_file, **of_run)).model
+    model = calibrated(_load_sweep(sweep_file, **run_options)).model
     if output is not None:
-        replace_text(output, json.dumps(model.as_dict(), indent=1) + "\n")
-    return Answer(model.as_dict(), [_plain(page.fit_table(model))], schema=4)
+        replace_text(output, json_file(model.as_dict()))
+    return Answer(model.as_dict(), _plain(page.fit_parts(model)), schema=4)
 
 
 @model_command.command("evaluate")
 @click.argument("sweep_file", type=file)
-@_of_runs
+@_run_options
 @platform_option
 @model_option
 @answers()
 def evaluate_command(
-    sweep_file: Path, platform: str | None, model_path: Path | None, **of_run: Any
+    sweep_file: Path, platform: str | None, model_path: Path | None, **run_options: Any
 ) -> Answer:
     """Print errors on a sweep: of a given model, or of one fitted to it and cross-validated."""
-    measured = _load_sweep(sweep_file, **of_run)
+    measured = _load_sweep(sweep_file, **run_options)
     notes = measured.notes
     if platform is not None or model_path is not None:
         judged = load_model(platform, model_path)
@@ -110,14 +113,15 @@ def evaluate_command(
         if fitted.without_placements.height:
             rows["placements held out"] = errors(fitted.without_placements)
     placed = by_placement(judged, measured)
-    text = f"{page.errors_table(rows, notes)}\n\n{next(iter(rows))}, by placement:\n"
     document = {
         "sweep": measured.name,
         "notes": notes,
         "errors": {name: row.as_dict() for name, row in rows.items()},
         "placements": [asdict(row) for row in placed],
     }
-    return Answer(document, [_plain(text + page.placement_errors_table(placed))], schema=4)
+    parts = page.errors_parts(rows, notes)
+    parts += ["", f"{next(iter(rows))}, by placement:", page.placement_errors_table(placed)]
+    return Answer(document, _plain(parts), schema=4)
 
 
 @model_command.command("advise")
@@ -126,7 +130,7 @@ def evaluate_command(
 @click.option("--cores", type=int, help="Computing cores [default: all of the model].")
 @click.option("--comp-node", type=int, help="NUMA node of the data, if it is given.")
 @click.option("--sweep", "sweep_file", type=file, help="Measurements: marks their placements.")
-@_of_runs
+@_run_options
 @answers(tables=True)
 def advise_command(
     platform: str | None,
@@ -134,16 +138,16 @@ def advise_command(
     cores: int | None,
     comp_node: int | None,
     sweep_file: Path | None,
-    **of_run: Any,
+    **run_options: Any,
 ) -> Answer:
     """Say where to put data and buffers, and with how many cores both sides lose."""
     if sweep_file is None:
         useless_without("--sweep", "--kernel", "--comm-node")
     model = load_model(platform, model_path)
-    measured = [] if sweep_file is None else _load_sweep(sweep_file, **of_run).placements()
+    measured = [] if sweep_file is None else _load_sweep(sweep_file, **run_options).placements()
     cores = model.cores if cores is None else cores
-    rows = advice.advise(model, cores, comp_node, measured)
-    sentences = advice.sentences(model, cores, rows)
+    rows = placement_advice.advise(model, cores, comp_node, measured)
+    sentences = placement_advice.sentences(model, cores, rows)
     document = {
         "model": model.name,
         "published": model.published,
@@ -153,7 +157,9 @@ def advise_command(
         "sentences": sentences,
     }
     lines = [_placed(row, published=model.published) for row in rows]
-    table = Listing(_PLACEMENTS, lines, model.notes, legend=_SHARES, following=sentences)
+    table = Listing(
+        header=_PLACEMENTS, lines=lines, notes=model.notes, legend=_SHARES, following=sentences
+    )
     return Answer(document, [table])
 
 
@@ -164,14 +170,15 @@ _SHARES = (
 )
 
 
-def _placed(row: advice.Placed, *, published: bool) -> Line:
+def _placed(row: placement_advice.PlacementRates, *, published: bool) -> Line:
     """A placement as a line of the table."""
     rates = [
-        NONE if share is None else f"{quantity(rate, 'B/s', 3)}, {share * 100:.0f} %"
+        NO_FIGURE if share is None else f"{quantity(rate, 'B/s', 3)}, {share * 100:.0f} %"
         for rate, share in ((row.comp_b_s, row.comp_share), (row.comm_b_s, row.comm_share))
     ]
     counts = [
-        NONE if count is None else str(count) for count in (row.unharmed_cores, row.both_lose_cores)
+        NO_FIGURE if count is None else str(count)
+        for count in (row.unharmed_cores, row.both_lose_cores)
     ]
     mark = "published" if published else "measured" if row.measured else "predicted"
     return Line([f"node {row.comp_node}", f"node {row.comm_node}", *rates, *counts, mark])
@@ -181,20 +188,20 @@ def _placed(row: advice.Placed, *, published: bool) -> Line:
 @platform_option
 @model_option
 @click.option("--sweep", "sweep_file", type=file, help="Measurements to draw as well.")
-@_of_runs
+@_run_options
 @output_option("HTML file.", required=True)
 def plot_command(
     platform: str | None,
     model_path: Path | None,
     sweep_file: Path | None,
     output: Path,
-    **of_run: Any,
+    **run_options: Any,
 ) -> None:
     """Write a self-contained page: stacked bandwidth, grid of placements, parameters, errors."""
     if sweep_file is None:
         useless_without("--sweep", "--kernel", "--comm-node")
     model = load_model(platform, model_path)
-    measured = None if sweep_file is None else _load_sweep(sweep_file, **of_run)
+    measured = None if sweep_file is None else _load_sweep(sweep_file, **run_options)
     replace_text(output, page.render(model, measured))
     click.echo(str(output))
 
@@ -220,5 +227,6 @@ def _load_sweep(path: Path, *, comm_node: int | None, kernel: str | None) -> Swe
     return sweep.load(path)
 
 
-def _plain(text: str) -> str:
-    return wrapped(visible(text))
+def _plain(parts: Iterable[str | Table]) -> list[str | Table]:
+    """The parts, their text in 80 columns."""
+    return [wrapped(visible(part)) if isinstance(part, str) else part for part in parts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -14,9 +15,10 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from nimc.cli.answer import log
 from records import units
 from records.checkout import ROOT
-from records.errors import InputError, near
+from records.errors import InputError, suggestion
 from records.files import named_output, require_output
 
 # An argument that is a campaign: a file, or the name of one of `campaigns/`.
@@ -37,7 +39,7 @@ class CampaignPath(click.Path):
         if path.name in files:
             return files[path.name]
         raise InputError(
-            f"unknown campaign '{value}'{near(path.name, files)}; allowed: a path, or one of"
+            f"unknown campaign '{value}'{suggestion(path.name, files)}; allowed: a path, or one of"
             f" {', '.join(files)}"
         )
 
@@ -123,6 +125,15 @@ class ResultsPath(click.Path):
         return Path(text)
 
 
+def require_program(argument: str, program: str) -> None:
+    """Raise InputError, which names the argument, for a program that the shell would not find."""
+    if shutil.which(program) is not None:
+        return
+    if "/" in program:
+        raise InputError(f"{argument}: {program!r} is not an executable file")
+    raise InputError(f"{argument}: no program {program!r} on PATH")
+
+
 def require_own_results(results: Path) -> None:
     """Raise InputError for a folder of runs to which this user may add none."""
     existing = next(path for path in (results, *results.absolute().parents) if path.exists())
@@ -142,9 +153,15 @@ def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
 
 
 def _machine_or_default(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str:
-    from nimc.possible.settings import default_machine  # loads checks, which few commands need
+    # Loads checks, which few commands need.
+    from nimc.possible.reframe_config import LOCALHOST, default_machine
 
-    return value or default_machine()
+    if value:
+        return value
+    name = default_machine()
+    if name != LOCALHOST:
+        log(f"machine {name}: 'hostnames' of configs/{name}.py have this host; see --machine")
+    return name
 
 
 #: `--machine M` as the argument `machine`; without it, $NIMC_MACHINE or this host's.
@@ -181,7 +198,7 @@ class DurationParam(click.ParamType[float]):
 DURATION = DurationParam()
 
 
-def of_names(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+def completing(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
     """Completes names, which are listed only then."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -204,14 +221,14 @@ def case_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
     return []
 
 
-def share(_ctx: click.Context, param: click.Parameter, given: str | None) -> float | None:
+def share(_ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
     """A share above 0, at most 1: `0.3`, or `30%`. Raises InputError."""
-    if given is None:
+    if text is None:
         return None
     with suppress(ValueError):
-        if 0 < (value := float(units.fraction(given))) <= 1:
+        if 0 < (value := float(units.fraction(text))) <= 1:
             return value
-    raise InputError(f"{param.opts[0]}: {given} found; allowed: above 0, at most 1, or such as 30%")
+    raise InputError(f"{param.opts[0]}: {text} found; allowed: above 0, at most 1, or such as 30%")
 
 
 #: `-v` for what has details, as the argument `details`.
@@ -275,7 +292,7 @@ def useless_without(mode: str, *options: str) -> None:
 
 
 def words_given(*without: str) -> tuple[str, ...]:
-    """The options of the command line as its words, but for those `without`."""
+    """The options of the command line as its words, except those in `without`."""
     words = []
     for option, value in _given():
         if option.opts[0] in without:

@@ -11,15 +11,19 @@ from typing import Any
 
 import click
 
+from analysis.display.document import Table
+from analysis.display.figures import NO_FIGURE, number, quantity
+from analysis.display.lines import Line, broken, duration, wrapped
 from nimc.campaign import allocations
-from nimc.campaign.cases import ScaleRow, omission_lines, scales, short_write_warnings
+from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import RUN, Case, Plan, Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
-from nimc.cli.document import Answer, Listing, Table, answers, prose
+from nimc.campaign.scales import ScaleRow, scales, short_write_warnings
+from nimc.cli.answer import Answer, Listing, answers, prose
 from nimc.cli.options import campaign_argument, details_option, machine_option, results_option
-from nimc.possible.question import Possible
-from nimc.run.folder import new_header, past_lengths
+from nimc.possible.diagnosis import Possible
+from nimc.run.folder import with_past_lengths
 from records import marked_yaml
 from records.arms import level_text
 from records.checkout import ROOT
@@ -28,10 +32,9 @@ from records.daly import rule
 from records.errors import InputError
 from records.groups import grouped
 from records.machine.site import load as load_machine
-from records.text import Line, broken, duration, wrapped
-from records.units import NONE, number, plural, quantity
+from records.units import plural
 
-_SCALE_HEADER = [*("scale", "arm", "writers", "writes/s", "a write", "a run", "of a link")]
+_SCALE_HEADER = ["scale", "arm", "writers", "writes/s", "a write", "a run", "of a link"]
 _SCALE_FOOT = "writers: concurrent, and the ranks that they are computed for."
 _FOLDED = "-v adds: ReFrame's command of each block"
 #: ReFrame's options that stay in one line with their value.
@@ -54,9 +57,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
 
     What cannot run is named and not counted. The exit code is 1 if nothing can run.
     """
-    request = prepare(campaign, machine)
-    if results.is_dir():
-        request = replace(request, lengths=past_lengths(results, new_header(request).digest))
+    request = with_past_lengths(prepare(campaign, machine), results)
     able = request.possible()
     every_scale = list(scales(request.campaign, request.machine))
     planned = request.plan(able.cannot)
@@ -73,7 +74,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         "why": able.why,
         "scales": [vars(row) for row in every_scale],
         "reach": [vars(row) for row in reached],
-        "allocations": spreads.of_allocations and vars(spreads.of_allocations),
+        "allocations": spreads.variation and vars(spreads.variation),
         "warnings": long,
         "matrix": [vars(cell) for cell in able.matrix.cells],
     }
@@ -81,13 +82,13 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     def parts() -> Iterator[str | Table | Listing]:
         searched = [f"the layout is found first: {name}" for name in request.searches]
         before = request.lengths
-        measured = [f"lengths of runs: as measured in {before.run}"] if before.of_case else []
+        measured = [f"lengths of runs: as measured in {before.run}"] if before.run_s_by_case else []
         remarks = [*measured, *_left_out(request, able), *searched, *long]
         yield from (f"{planned.campaign} on {machine}", "", _cases(planned, remarks), "")
         yield from _reach(reached, spreads)
         shown = {row.case for row in reached if not row.one_host}
         if effects := [case for case in planned.cases if case.case in shown]:
-            yield from (wrapped(allocations.text(spreads.of_allocations, effects[0])), "")
+            yield from (wrapped(allocations.text(spreads.variation, effects[0])), "")
         yield from ("What runs where:", "", able.matrix.text, "")
         yield from _scales(every_scale, machine, request.machine.nodes)
         if planned.cases:
@@ -96,8 +97,8 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
             yield prose(f"{machine} cannot run it: {able.why}", fg="red")
         else:
             shell = Shell.here()
-            given = ("--machine", machine, *shell.results(results))
-            yield broken(["Next:", *shell.words("run", campaign_word(campaign), *given)])
+            options = ("--machine", machine, *shell.results(results))
+            yield broken(["Next:", *shell.words("run", campaign_word(campaign), *options)])
 
     return Answer(document, parts(), int(bool(able.why)), schema=3)
 
@@ -107,29 +108,38 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
 
 @click.command()
 @machine_option
+@results_option
 @answers(tables=True)
-def campaigns_command(machine: str) -> Answer:
-    """List the campaigns: how long each takes on a machine, and what it answers."""
+def campaigns_command(machine: str, results: Path) -> Answer:
+    """List the campaigns: how long each takes on a machine, and what it answers.
+
+    Times are those of `nimc plan`: of a campaign that was measured, by the lengths of its runs.
+    """
     load_machine(machine)  # one that is unknown, or wrong, is no reason of each campaign
-    rows = [_listed(file, machine) for file in sorted((ROOT / "campaigns").glob("*.yaml"))]
+    rows = [_listed(file, machine, results) for file in sorted((ROOT / "campaigns").glob("*.yaml"))]
     cells = [[row["campaign"], _about(row), row["title"]] for row in rows]
     table = Table(["campaign", "takes", "what it measures"], cells, [0, 2])
     parts: list[str | Table] = [prose(f"on {machine}", bold=True), table]
     if unable := next((row["campaign"] for row in rows if row["why"]), None):
         why = command("plan", unable, "--machine", machine)
         parts.append(prose(f"cannot run: `{why}` says why; so of the others"))
+    parts.append(prose(_TAKES, dim=True))
     return Answer({"machine": machine, "campaigns": rows}, parts)
 
 
+_TAKES = (
+    "takes: from the fewest pairs of each case to the most, as its plan says; by the lengths of"
+    " earlier runs, if there are any"
+)
 _DURATIONS = ("duration_least_s", "duration_most_s")
 
 
-def _listed(file: Path, machine: str) -> dict[str, Any]:
+def _listed(file: Path, machine: str, results: Path) -> dict[str, Any]:
     """One campaign: its shortest and longest duration, or why it cannot run."""
     title = str(marked_yaml.load(file).data.get("title", ""))
     row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATIONS)}
     try:
-        request = prepare(file, machine)
+        request = with_past_lengths(prepare(file, machine), results)
         able = request.possible()
         sums = request.plan(able.cannot).sums
     except InputError as error:
@@ -142,14 +152,14 @@ def _about(row: dict[str, Any]) -> str:
     if row["why"]:
         return "cannot run"
     unit, unit_s = ("h", 3600) if row[_DURATIONS[1]] > 2 * 3600 else ("min", 60)
-    return f"{_range(*(str(ceil(row[name] / unit_s)) for name in _DURATIONS))} {unit}"
+    return f"{range_text(*(str(ceil(row[name] / unit_s)) for name in _DURATIONS))} {unit}"
 
 
 # `nimc plan`
 
 
 def _left_out(request: Request, able: Possible) -> list[str]:
-    """What cannot run and why; of workloads that run nowhere, the matrix says it."""
+    """Return what cannot run and why; of workloads that run nowhere, the matrix says it."""
     workload = {case.name: case.check for case in request.campaign.cases}
     nowhere = able.matrix.nowhere
     shown = [
@@ -162,7 +172,7 @@ def _left_out(request: Request, able: Possible) -> list[str]:
 
 
 def _scales(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[str | Table]:
-    """How much is written at which scale, of campaigns with a timetable."""
+    """Return how much is written at which scale, of campaigns with a timetable."""
     if not rows:
         return []
     parts: list[str | Table] = [Table(_SCALE_HEADER, list(map(_scale, rows)), [0, 1]), _SCALE_FOOT]
@@ -182,14 +192,14 @@ def _commands(planned: Plan) -> list[str]:
         always = [block for block in case.blocks if block.needed == "always"]
         for block in always:
             parts.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
-            parts.append(_shell(block.command))
+            parts.append(pasted(block.command))
         if more := len(case.blocks) - len(always):
             parts.append(f"# plus up to {more} more, while undecided")
     return parts
 
 
 def _reach(reached: list[Reach], spreads: Spreads) -> list[str]:
-    """What each case shows in nine of ten runs; nothing of a campaign without effects."""
+    """Return what each case shows in nine of ten runs; nothing of a campaign without effects."""
     title = f"What is shown in 90 % of runs, with a spread of single runs {spreads.text}:"
     return [wrapped(title), "", *map(wrapped, lines(reached)), ""] if reached else []
 
@@ -198,17 +208,19 @@ def _cases(planned: Plan, remarks: list[str]) -> Listing:
     """A line for each case, and their sum."""
     sums = planned.sums
     lines = [
-        Line([*_row(case), _range(f"{case.pairs_least}", f"{case.pairs_most}")])
+        Line([*_row(case), range_text(f"{case.pairs_least}", f"{case.pairs_most}")])
         for case in planned.cases
     ]
     total = _lengths(
-        *(sums["duration_least_s"], sums["duration_most_s"]),
-        *(sums["node_hours_least"], sums["node_hours_most"]),
+        sums["duration_least_s"],
+        sums["duration_most_s"],
+        sums["node_hours_least"],
+        sums["node_hours_most"],
     )
     return Listing(
-        ("case", "duration", "node-hours", "nodes", "pairs"),
-        [*lines, Line(["total", *total, "", ""])] if lines else [],
-        [*_core_hours(planned), *_factors(planned.cases), *remarks],
+        header=("case", "duration", "node-hours", "nodes", "pairs"),
+        lines=[*lines, Line(["total", *total, "", ""])] if lines else [],
+        notes=[*_core_hours(planned), *_factors(planned.cases), *remarks],
         needed=4,
     )
 
@@ -216,7 +228,7 @@ def _cases(planned: Plan, remarks: list[str]) -> Listing:
 def _core_hours(planned: Plan) -> list[str]:
     """The sum as papers and allocations count it."""
     least, most = (planned.sums[f"core_hours_{end}"] for end in ("least", "most"))
-    hours = _range(number(least, 2), number(most, 2))
+    hours = range_text(number(least, 2), number(most, 2))
     cores = f"{plural(planned.node_cores, 'core')} a node"
     return [f"core-hours in all: {hours}, with {cores}"] if planned.cases else []
 
@@ -249,8 +261,8 @@ def _row(case: Case) -> list[str]:
 
 def _lengths(least_s: float, most_s: float, least_h: float, most_h: float) -> tuple[str, str]:
     """Duration and node-hours."""
-    hours = _range(number(least_h, 2), number(most_h, 2))
-    return _range(duration(least_s), duration(most_s)), hours
+    hours = range_text(number(least_h, 2), number(most_h, 2))
+    return range_text(duration(least_s), duration(most_s)), hours
 
 
 def _scale(row: ScaleRow) -> list[str]:
@@ -261,11 +273,11 @@ def _scale(row: ScaleRow) -> list[str]:
         f"{row.writes_per_s:.3g}",
         quantity(row.write_b, "B", 3),
         quantity(row.run_b, "B", 3),
-        NONE if row.link_share is None else f"{100 * row.link_share:.3g}%",
+        NO_FIGURE if row.link_share is None else f"{100 * row.link_share:.3g}%",
     ]
 
 
-def _shell(words: list[str]) -> str:
+def pasted(words: list[str]) -> str:
     """A command line to paste, broken to 80 columns; `RUN` remains a shell variable."""
     parts: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
@@ -277,5 +289,6 @@ def _shell(words: list[str]) -> str:
     return broken(parts)
 
 
-def _range(least: str, most: str) -> str:
+def range_text(least: str, most: str) -> str:
+    """Both figures; one if they are the same."""
     return least if least == most else f"{least} to {most}"

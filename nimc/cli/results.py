@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,29 +11,32 @@ import click
 
 from analysis.compare.page import write_page
 from analysis.compare.sides import METRICS, Compared, Comparison, Side, compare_sides
+from analysis.display.figures import NO_FIGURE, divisor_and_unit, number, quantity
+from analysis.display.lines import Line
 from analysis.effects.contrasts import Contrast
 from analysis.effects.result import Result, Verdict
 from analysis.history.nights import nights_of, read_results
 from analysis.questions.question import estimate_of
-from analysis.remedies.advice import Advice, advise, of_dynamic, sentences, where
+from analysis.remedies.advice import Advice, advise, crossing_text, dynamic_lines, sentences
 from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing
-from analysis.report.data import load_run
+from analysis.report.data import RunData, load_run
+from analysis.report.first_sentences import disturbed, failures, next_step
 from analysis.report.page import make_reports
-from analysis.report.paper import Written, write_for_paper
-from analysis.report.summary import next_step
-from analysis.report.words import named, notes_of
+from analysis.report.paper import PaperFiles, write_for_paper
+from analysis.report.words import case_and_arm, notes_of
 from analysis.samples.pairs import kinds
 from analysis.statistics.interval import Interval, bracketed, ends
 from nimc.cli import options
-from nimc.cli.document import Answer, Listing, answers, prose
+from nimc.cli.answer import Answer, Listing, answers, prose
 from records.calls import RunCommands
 from records.commands import Shell
 from records.errors import InputError
 from records.groups import grouped
+from records.measured import heading_of, rewording
+from records.notes import beside_in_one
 from records.run import RunHeader
-from records.text import Line
-from records.units import NONE, number, plural, quantity, scale
+from records.units import plural
 
 
 @click.command()
@@ -57,18 +61,11 @@ def report_command(
     for report in reports:
         for run in report.runs:
             parts += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
-            parts += map(prose, run.unread)
-            parts += results_tables(
-                run.results,
-                run.header,
-                run.commands(Shell.here()),
-                run.contrasts,
-                run.pair_s,
-                details=details,
-            )
+            parts += map(prose, run.unread_runs)
+            parts += tables_of_run(run, details=details)
         parts.append(f"report: {report.page}")
     documents = [report.document() for report in reports]
-    written = Written()
+    written = PaperFiles()
     if pictures:
         written = write_for_paper(pictures, [run for report in reports for run in report.runs])
         parts += [f"pictures: {pictures}", *(f"too wide: {path}" for path in written.unfit)]
@@ -76,7 +73,7 @@ def report_command(
 
 
 def _faults(lines: Iterable[str]) -> list[str]:
-    """What must not be overlooked."""
+    """Return what must not be overlooked."""
     return [prose(line, fg="red", bold=True) for line in lines]
 
 
@@ -99,11 +96,27 @@ _BESIDE = (
     "standard deviations, baseline repeated, control, extra node-hours per 100 on average, rates of"
     " the writers"
 )
+#: Ratios that differ by less look alike.
+_VISIBLE = 0.005
 _CONTRASTS = ("case, level", "ratio, 95 %", "kind", "pairs")
 _PRICES = (
     "price: time at the level / at the first level, without writers; "
     "gain: time at the first level / at the level, with writers"
 )
+
+
+def tables_of_run(run: RunData, *, details: bool = False) -> list[str | Listing]:
+    """Return `results_tables` of a run, with commands for this shell."""
+    return results_tables(
+        run.results,
+        run.header,
+        run.commands(Shell.here()),
+        run.contrasts,
+        run.pair_s,
+        disturbance=disturbed(run),
+        failures=failures(run),
+        details=details,
+    )
 
 
 def results_tables(
@@ -113,49 +126,65 @@ def results_tables(
     contrasts: Sequence[Contrast] = (),
     pair_s: Mapping[str, float] | None = None,
     *,
+    disturbance: str = "",
+    failures: Sequence[str] = (),
     details: bool = False,
 ) -> list[str | Listing]:
     """One line per effect, then caveats and what to do next; then prices and gains.
+
+    What disturbed the run comes first among the caveats. Without rows, `failures` say why.
 
     Controls and repeated baselines are details; they are rows only in a case without effects.
     """
     effects = {row.case for row in rows if row.role == "effect"}
     shown = [row for row in rows if row.role == "effect" or row.case not in effects]
     if not shown:
-        return ["no result: only the arm 'off' was run"]
+        reasons = failures or ["only the arm 'off' was run"]
+        return [f"no result: {reason}" for reason in reasons]
     step = next_step(rows, header, commands, pair_s)
     bounded = [row for row in shown if row.verdict is Verdict.NO_EFFECT]
     beside = [
-        f"{named(row)}: the interval is that of the next allocation; of these: {ends(row.slowdown)}"
+        f"{case_and_arm(row)}: the interval covers the next allocation; the verdict rests on the"
+        f" interval of these allocations, {ends(row.slowdown)}"
         for row in shown
         if row.next
     ]
     margins = [f"no effect: typical run within {row.margin * 100:.3g} %" for row in bounded]
+    caveats = map(rewording(header), _notes(shown))
     effects_table = Listing(
-        _EFFECTS,
-        list(map(_effect, shown)),
-        [*beside, *margins, *_notes(shown), *_rejections(shown)],
+        header=_EFFECTS,
+        lines=list(map(_effect, shown)),
+        notes=[
+            *filter(None, [disturbance]),
+            *beside,
+            *_apart(shown),
+            *margins,
+            *caveats,
+            *_rejections(shown),
+        ],
         legend=_SLOWDOWN,
         more=_BESIDE,
         details=details,
         following=[] if contrasts else [step],
     )
+    heading = heading_of(header)
+    lines: list[str | Listing] = [f"{header.campaign}: {heading}"] if heading else []
     if not contrasts:
-        return [effects_table]
+        return [*lines, effects_table]
     prices = Listing(
-        _CONTRASTS,
-        list(map(_price, contrasts)),
+        header=_CONTRASTS,
+        lines=list(map(_price, contrasts)),
         legend=_PRICES,
         details=details,
         following=[step],
     )
-    return [effects_table, "", prices]
+    return [*lines, effects_table, "", prices]
 
 
 def _effect(row: Result) -> Line:
-    divisor, unit = scale(row.off_median, row.unit)
+    divisor, unit = divisor_and_unit(row.off_median, row.unit)
     off, on = (
-        NONE if value is None else number(value / divisor, 3)
+        NO_FIGURE if value is None else number(value / divisor, 3)
         for value in (row.off_median, row.on_median)
     )
     rejected = f", {row.rejected} rejected" if row.rejected else ""
@@ -166,14 +195,14 @@ def _effect(row: Result) -> Line:
         quantity(rate, "B/s", 3) for rate in (row.writer_rate_b_s, row.writer_rate_alone_b_s)
     )
     parts = [
-        named(row),
-        bracketed(row.slowdown, row.next),
+        case_and_arm(row),
+        bracketed(row.leading),
         f"{row.verdict}{', emulated' if emulated else ''}",
         f"{off} -> {on} {unit}",
         f"{plural(row.pairs, 'pair')}{rejected}",
     ]
     spreads = [
-        NONE if spread is None else f"{spread * 100:.1f} %"
+        NO_FIGURE if spread is None else f"{spread * 100:.1f} %"
         for spread in (row.off_spread, row.on_spread)
     ]
     details = [
@@ -185,9 +214,36 @@ def _effect(row: Result) -> Line:
     return Line(parts, details, _VERDICTS.get(row.verdict, "yellow"))
 
 
+def _apart(rows: Sequence[Result]) -> list[str]:
+    """Return why slowdown and medians disagree, with the rows in which they visibly do."""
+    names = [case_and_arm(row) for row in rows if _disagree(row)]
+    if not names:
+        return []
+    return [
+        f"{', '.join(names)}: the slowdown and off -> on disagree: the slowdown compares the runs"
+        " of each pair; off -> on are medians over all runs, which may drift"
+    ]
+
+
+def _disagree(row: Result) -> bool:
+    """Return whether the ratio of medians lies outside the slowdown's interval, or across 1.
+
+    Medians that look alike are not across 1, nor is half a per cent visible.
+    """
+    if not (row.slowdown and row.off_median and row.on_median):
+        return False
+    medians = row.on_median / row.off_median
+    ratio = 1 / medians if row.better == "higher" else medians
+    low, high = row.next or (row.slowdown.low, row.slowdown.high)
+    least, most = sorted((ratio, row.slowdown.value))
+    alike = number(row.off_median, 3) == number(row.on_median, 3)
+    across = least < 1 < most and not alike and abs(row.slowdown.value - 1) > _VISIBLE
+    return across or not low - _VISIBLE <= ratio <= high + _VISIBLE
+
+
 def _cost(row: Result) -> str:
     if row.cost is None:
-        return NONE
+        return NO_FIGURE
     return f"{row.cost.value:.1f} [{row.cost.low:.1f}, {row.cost.high:.1f}]"
 
 
@@ -199,8 +255,12 @@ def _price(contrast: Contrast) -> Line:
 
 def _notes(rows: Sequence[Result]) -> list[str]:
     """Caveats, each once; those that not all cases have name the cases."""
-    cases = grouped((row.case, row) for row in rows)
-    noted = grouped((note, case) for case, of_case in cases.items() for note in notes_of(of_case))
+    in_one = beside_in_one(note for row in rows for note in row.notes)
+    alike = (replace(row, notes=list(map(in_one, row.notes))) for row in rows)
+    cases = grouped((row.case, row) for row in alike)
+    noted = grouped(
+        (note, case) for case, case_rows in cases.items() for note in notes_of(case_rows)
+    )
     return [
         note if len(names) == len(cases) else f"{', '.join(names)}: {note}"
         for note, names in noted.items()
@@ -304,9 +364,9 @@ def comparison_parts(compared: Compared, *, details: bool = False) -> Iterator[s
     yield ""
     others = [f"{fact.what}: {fact.reference} -> {fact.this}" for fact in compared.others]
     yield Listing(
-        _COMPARISONS,
-        list(map(_comparison, compared.rows)),
-        [*compared.emulations, *(others if details else [])],
+        header=_COMPARISONS,
+        lines=list(map(_comparison, compared.rows)),
+        notes=[*compared.emulations, *(others if details else [])],
         legend=_RATIO,
         more="p adjusted over all rows, every night, and other facts of both sides",
         details=details,
@@ -324,9 +384,9 @@ def _named(side: Side) -> str:
 def _comparison(row: Comparison) -> Line:
     treatment = "" if row.arm in ("on", "off") else f" {row.arm}"
     unit = "" if row.metric == "slowdown" else row.unit
-    divisor, scaled = scale(row.reference.value if row.reference else None, unit)
+    divisor, scaled = divisor_and_unit(row.reference.value if row.reference else None, unit)
     sides = [
-        number(estimate.value / divisor, 3) if estimate else NONE
+        number(estimate.value / divisor, 3) if estimate else NO_FIGURE
         for estimate in (row.reference, row.this)
     ]
     nights = {"reference": row.reference_nights, "this": row.this_nights}
@@ -379,14 +439,16 @@ def advise_command(
     nothing of it is measured.
     """
     loaded = [load_run(path, force=force) for path in dict.fromkeys(runs)]
-    of_machine = grouped((run.header.machine, run) for run in loaded)
-    of_all = {machine: advise(group, traffic_share) for machine, group in of_machine.items()}
-    documents = [advice.as_dict() for advice in of_all.values()]
+    runs_by_machine = grouped((run.header.machine, run) for run in loaded)
+    advice_by_machine = {
+        machine: advise(group, traffic_share) for machine, group in runs_by_machine.items()
+    }
+    documents = [advice.as_dict() for advice in advice_by_machine.values()]
     faults = {str(run.path): run.integrity.faults for run in loaded if run.integrity.faults}
     parts: list[str | Listing] = []
-    for machine, advice in of_all.items():
+    for machine, advice in advice_by_machine.items():
         parts.append(prose(machine, bold=True))
-        parts += _faults(line for run in of_machine[machine] for line in run.integrity.lines())
+        parts += _faults(line for run in runs_by_machine[machine] for line in run.integrity.lines())
         parts.append(_advice(advice, details=details))
     return Answer({"advice": documents, "integrity_faults": faults}, parts, schema=4)
 
@@ -395,9 +457,9 @@ def _advice(advice: Advice, *, details: bool) -> Listing:
     notes = dict.fromkeys(note for row in advice.losses for note in row["emulated"])
     sweeps = [text for row in advice.sweeps for text in _sweep(row)]
     return Listing(
-        _REMEDIES,
-        list(map(_remedy, advice.remedies)),
-        [*sweeps, *of_dynamic(advice), *notes],
+        header=_REMEDIES,
+        lines=list(map(_remedy, advice.remedies)),
+        notes=[*sweeps, *dynamic_lines(advice), *notes],
         legend=_LEGEND,
         more=_MORE,
         details=details,
@@ -439,6 +501,6 @@ def _sweep(row: Mapping[str, Any]) -> list[str]:
     value, low, high = (number(figure, 3) for figure in figures)
     text = f"{begin}: lost per byte written {value} [{low}, {high}] {unit}"
     if row["reserved"] is not None:
-        crossover = where(row, "crossover_b_s", "B/s")
+        crossover = crossing_text(row, "crossover_b_s", "B/s")
         text += f"; equals the price of reserved_cores={row['reserved']:g}: {crossover}"
     return [text]

@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from analysis.statistics.evidence import interims
 from analysis.statistics.interval import flat
-from analysis.statistics.looks import looks
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.cli import options
-from nimc.cli.document import Answer, Listing, answers, log, silent
+from nimc.cli.answer import Answer, Listing, answers, log, silent
 from nimc.possible import reservation
 from nimc.possible.reframe import find_reframe
-from nimc.run.folder import RunFolder, find_latest, find_other, new_header, open_run, past_lengths
+from nimc.run.folder import (
+    RunFolder,
+    differing,
+    find_latest,
+    find_other,
+    new_header,
+    open_run,
+    past_lengths,
+)
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
 from records.calls import Call, RunCommands, call_of
@@ -28,7 +36,7 @@ from records.commands import Shell, campaign_word, command
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped, stopped_at_once
 from records.run import RunHeader
-from records.slurm.client import SilentError
+from records.slurm.outages import SilentError
 
 if TYPE_CHECKING:
     from analysis.report.page import Report
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
 
 def _look(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> int | None:
     """So many pairs, if verdicts are reached at them. Raises InputError."""
-    allowed = [interim.pairs for interim in looks(MOST_PAIRS)]
+    allowed = [interim.pairs for interim in interims(MOST_PAIRS)]
     if pairs is not None and pairs not in allowed:
         first = ", ".join(map(str, allowed[:9]))
         raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {first}, ...")
@@ -110,7 +118,8 @@ def reported(
     """Run a campaign, or resume it, and report it; as `measured`."""
     floor = request.campaign.pairs.floor
     if pairs is not None and pairs < floor:
-        raise InputError(f"--pairs: {pairs} found; allowed: from the campaign's floor, {floor}")
+        allowed = in_words(f"{floor} or more, the campaign's `pairs.floor`")
+        raise InputError(f"--pairs: {pairs} found; allowed: {allowed}")
 
     def conclude(folder: RunFolder, failures: list[Failure]) -> Answer:
         """Make the report, and say what it gives."""
@@ -127,7 +136,7 @@ def reported(
 def exit_code(
     report: Report | None, failures: Sequence[Failure], *, fail_inconclusive: bool
 ) -> int:
-    """How `nimc run` ends: by what is worst."""
+    """Return how `nimc run` ends: by what is worst."""
     results = report.runs[0].results if report else []
     if failures:
         return 3
@@ -170,9 +179,10 @@ def measured(
     ) as folder:
         request = request.up_to(folder.header.most_pairs)
         is_new = not (folder.resumed or fresh)
-        if is_new and (other := find_other(folder.path.parent, header)):
-            what = "campaign, checks, cases, machine file or host"
-            remark(f"does not resume {other}: {what} differ")
+        if is_new and (old_run := find_other(folder.path.parent, header)):
+            path, old_header = old_run
+            what = ", ".join(differing(header, old_header)) or "version of nimc"
+            remark(f"does not resume {path}: different {what}")
         if folder.resumed:  # a user's own command runs where it did
             began_in = call_of(folder.path, header.campaign).folder
             call = replace(call, folder=began_in or call.folder)
@@ -193,8 +203,16 @@ def measured(
         try:
             with stopped_at_once():
                 with closing(display(progress)) as shown, Interrupts() as interrupts:
-                    parts = request, folder.path, reframe, seed, interrupts, shown, able.cannot
-                    with closing(CampaignRunner(*parts)) as runner:
+                    runner = CampaignRunner(
+                        request=request,
+                        run=folder.path,
+                        reframe=reframe,
+                        seed=seed,
+                        interrupts=interrupts,
+                        display=shown,
+                        cannot=able.cannot,
+                    )
+                    with closing(runner):
                         least_s = runner.least_s()
                         reservation.check(request.machine, request.origins_most, least_s)
                         failures = [
@@ -230,7 +248,7 @@ def _begun_elsewhere(results: Path, header: RunHeader, typed_in: Path | None) ->
 
 
 def _how_to_go_on(folder: RunFolder) -> str:
-    """What to do after a signal, or if Slurm does not answer."""
+    """Return what to do after a signal, or if Slurm does not answer."""
     if folder.header.finished_s is None:
         names = folder.header.campaign, folder.header.machine
         same = RunCommands(folder.path, *names, Shell.here()).again()
@@ -278,12 +296,8 @@ def _document(
 def _results(
     document: Mapping[str, object], report: Report, *, details: bool
 ) -> Iterator[str | Listing]:
-    from nimc.cli.results import results_tables
+    from nimc.cli.results import tables_of_run
 
-    run = report.runs[0]
-    commands = run.commands(Shell.here())
-    yield from results_tables(
-        run.results, run.header, commands, run.contrasts, run.pair_s, details=details
-    )
+    yield from tables_of_run(report.runs[0], details=details)
     yield from ("", f"samples: {document['run']}", f"report:  {document['report']}")
     yield f"head:    {document['head']}"

@@ -7,16 +7,17 @@ from typing import Any
 
 import click
 
+from analysis.display.document import Table
+from analysis.display.figures import NO_FIGURE, quantity
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judged
 from nimc.cli import options
-from nimc.cli.document import Answer, Table, answers, prose
+from nimc.cli.answer import Answer, answers, prose
 from records.errors import InputError
 from records.run import load_header
 from records.run_folder import distrust_run, run_folders, size_of
-from records.units import NONE, quantity
 
-#: What is read of a run.
+#: Fields that are read of a run.
 _READ = ("machine", "campaign", "started_s", "samples", "rejected")
 
 
@@ -56,4 +57,4 @@ def _run_cells(row: dict[str, Any]) -> list[str]:
     """Without campaign, machine and start, which are in the run's name."""
     state = row["state"].partition(":")[0]  # why it is unreadable stands below the table
     cells = (row["run"], row["samples"], row["rejected"], quantity(row["size_b"], "B", 3), state)
-    return [NONE if cell is None else str(cell) for cell in cells]
+    return [NO_FIGURE if cell is None else str(cell) for cell in cells]

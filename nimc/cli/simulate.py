@@ -8,10 +8,12 @@ from typing import Any
 
 import click
 
+from analysis.display.document import Table
+from analysis.display.lines import wrapped
 from analysis.simulate import STEP_S, STEPS, WRITE_S, Application, explain, run_s
 from analysis.subjects.table_5 import table_5
 from nimc.cli import options
-from nimc.cli.document import Answer, answers
+from nimc.cli.answer import Answer, answers
 from records import units
 from records.daly import (
     PAPER_MTTI_S,
@@ -21,7 +23,6 @@ from records.daly import (
     write_of,
 )
 from records.errors import InputError
-from records.text import aligned, wrapped
 
 
 @click.command()
@@ -36,19 +37,19 @@ from records.text import aligned, wrapped
 )
 @click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
 @answers()
-def simulate_command(published: bool, **given: Any) -> Answer:
+def simulate_command(published: bool, **simulation: Any) -> Answer:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
         options.only_with("--paper", "--json")
         document = explain()
-        return Answer(document, [wrapped(_published_text(document))], schema=3)
-    document, text = _simulated(**given)
-    return Answer(document, [wrapped(text)], schema=4)
+        return Answer(document, _published(document), schema=3)
+    document, parts = _simulated(**simulation)
+    return Answer(document, parts, schema=4)
 
 
 def _simulated(
     *, ranks: str, ranks_per_node: int, worst: float | None, writers: str
-) -> tuple[dict[str, Any], str]:
+) -> tuple[dict[str, Any], list[str | Table]]:
     if worst is None:
         raise InputError("--worst: missing; the measured slowdown of a hit node's slowest rank")
     if not 1 <= worst < math.inf:
@@ -77,10 +78,8 @@ def _simulated(
     }
     whole = ("ranks", "nodes", "writers")
     cells = [[*(str(row[name]) for name in whole), f"{row['slowdown']:.3f}"] for row in rows]
-    text = aligned([*whole, "slowdown"], cells)
-    if not writers.isdecimal():
-        text += f"\n{rule(PAPER_MTTI_S, WRITE_S)}"
-    return {"model": model, "rows": rows}, text
+    computed = [] if writers.isdecimal() else [wrapped(rule(PAPER_MTTI_S, WRITE_S))]
+    return {"model": model, "rows": rows}, [Table([*whole, "slowdown"], cells), *computed]
 
 
 def _writers(text: str, ranks: int) -> int:
@@ -91,25 +90,28 @@ def _writers(text: str, ranks: int) -> int:
     return units.count(text, "--writers")
 
 
-def _published_text(paper: dict[str, Any]) -> str:
+def _published(paper: dict[str, Any]) -> list[str | Table]:
     whole = ("column", "ranks", "nodes", "writers_published")
     cells = [
         [*(str(row[name]) for name in whole), f"{row['slowdown_modelled_worst_rank']:.2f}"]
         for row in paper["rows"]
     ]
-    table = aligned(["writers of", "ranks", "nodes", "writers", "slowdown"], cells)
-    readings = "\n".join(
+    begin = (
+        f"Published: LAMMPS slowed {paper['single_node_slowdown_published']:.2f} times on one node"
+        " (mean of 10 runs). Modelled, with the published writers all the time and steps of"
+        f" {1000 * paper['step_s_assumed']:g} ms (assumed):"
+    )
+    table = Table(["writers of", "ranks", "nodes", "writers", "slowdown"], cells)
+    end = (
+        "Of the slowdown published at scale with Daly's writers (minimum of 5 runs) the model"
+        " explains"
+    )
+    readings = [
         f"- read as {reading['slowdown']:.1f} ({reading['meaning']}):"
         f" {100 * reading['explained_share_of_excess']:.1f} % of the excess over 1"
         for reading in paper["readings"]
-    )
-    return (
-        f"Published: LAMMPS slowed {paper['single_node_slowdown_published']:.2f} times on one node"
-        " (mean of 10 runs). Modelled, with the published writers all the time and steps of"
-        f" {1000 * paper['step_s_assumed']:g} ms (assumed):\n\n{table}\n\nOf the slowdown"
-        " published at scale with Daly's writers (minimum of 5 runs) the model explains\n"
-        f"{readings}"
-    )
+    ]
+    return [wrapped(begin), "", table, "", *map(wrapped, [end, *readings])]
 
 
 # `nimc writers`: how many nodes receive a checkpoint at the same time.
@@ -136,8 +138,8 @@ def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> A
     """Compute concurrent writers of ranks that checkpoint uncoordinated at Daly's interval."""
     if published:
         options.only_with("--paper", "--json")
-        document, text = _table_5()
-        return Answer(document, [wrapped(text)], schema=2)
+        document, parts = _table_5()
+        return Answer(document, parts, schema=2)
     counts = [units.count(part, "--ranks") for part in ranks.split(",")]
     write_s = write_of(write, "--write").length_at(None, "--write")
     rows = [concurrent_writers(count, mtti_s, write_s) for count in counts]
@@ -149,16 +151,16 @@ def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> A
         for row in rows
     ]
     document = {"mtti_s": mtti_s, "write_s": write_s, "rows": list(map(asdict, rows))}
-    text = f"{aligned(header, cells)}\n{rule(mtti_s, write_s)}"
+    about = [rule(mtti_s, write_s)]
     if beyond := [f"{row.counted}" for row in rows if not row.in_range]:
-        text += (
-            "\nOut of range of Daly's series (a write takes twice the system's mean time to"
+        about.append(
+            "Out of range of Daly's series (a write takes twice the system's mean time to"
             f" interrupt or more);\nthe interval is set to that time: ranks {', '.join(beyond)}"
         )
-    return Answer(document, [wrapped(text)], schema=2)
+    return Answer(document, [Table(header, cells), *map(wrapped, about)], schema=2)
 
 
-def _table_5() -> tuple[dict[str, Any], str]:
+def _table_5() -> tuple[dict[str, Any], list[str | Table]]:
     ranks, columns = table_5()
     document = {
         "source": "Groves, Grant and Arnold 2016, Table V",
@@ -166,11 +168,11 @@ def _table_5() -> tuple[dict[str, Any], str]:
         "ranks": ranks,
         "columns": [asdict(column) | {"agrees": column.agrees} for column in columns],
     }
-    parts = ["Table V of the paper, mean time to interrupt of a rank 5 years."]
+    parts: list[str | Table] = ["Table V of the paper, mean time to interrupt of a rank 5 years."]
     for column in columns:
         rows = {"published": column.published, "computed": column.computed}
         cells = [[name, *map(str, writers)] for name, writers in rows.items()]
         verdict = "agrees" if column.agrees else "does not follow"
-        table = aligned([column.name, *map(str, ranks)], cells)
-        parts.append(f"{table}\n  {verdict}: {column.how}")
-    return document, "\n\n".join(parts)
+        table = Table([column.name, *map(str, ranks)], cells)
+        parts += ["", table, wrapped(f"  {verdict}: {column.how}")]
+    return document, parts

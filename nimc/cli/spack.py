@@ -8,11 +8,12 @@ from pathlib import Path
 
 import click
 
-from nimc.cli.document import Answer, answers
-from nimc.cli.options import FILE, machine_option, of_names
+from analysis.display.document import Table
+from analysis.display.lines import wrapped
+from nimc.cli.answer import Answer, answers
+from nimc.cli.options import FILE, completing, machine_option
 from records.errors import InputError
 from records.machine.site import require_known
-from records.text import aligned, wrapped
 from reframe_tests.spack.build import Built, read, stored
 from reframe_tests.spack.build import build as build_environment
 from reframe_tests.spack.externals import LANGUAGES, compilers, without_compiler
@@ -39,7 +40,7 @@ def spack_command() -> None:
 
 
 def _spack_layout(machine: str) -> SpackLayout:
-    """Where the files of a machine are. Raises InputError for one that there is not."""
+    """Return where the files of a machine are. Raises InputError for one that there is not."""
     spack_layout = layout(machine)
     require_known(machine)
     return spack_layout
@@ -78,14 +79,16 @@ def setup(
     listed = ", ".join(f"{name} ({', '.join(languages)})" for name, languages in names.items())
     lines = [f"Spack {settings.version}{note} in {settings.spack}", f"files in {spack_layout.root}"]
     lines.append(f"compilers: {listed or 'none'}")
-    if lack := without_compiler(programs_by_compiler, machine):
-        lines.append(": ".join(lack))
+    if missing := without_compiler(programs_by_compiler, machine):
+        lines.append(": ".join(missing))
     document = {"root": str(spack_layout.root), **asdict(settings), "compilers": names}
     return Answer(document, map(wrapped, lines))
 
 
 @spack_command.command()
-@click.argument("stacks", nargs=-1, metavar="STACK...", shell_complete=of_names(known_environments))
+@click.argument(
+    "stacks", nargs=-1, metavar="STACK...", shell_complete=completing(known_environments)
+)
 @machine_option
 @_jobs
 @answers()
@@ -95,12 +98,14 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
         raise InputError(f"STACK: name at least one of {', '.join(known_environments())}")
     spack_layout = _spack_layout(machine)
     settings = load(spack_layout)
-    return _built([build_environment(spack_layout, settings, name, jobs, _say) for name in stacks])
+    return built_answer(
+        [build_environment(spack_layout, settings, name, jobs, _say) for name in stacks]
+    )
 
 
 @spack_command.command()
 @click.argument(
-    "stacks", nargs=-1, metavar="[STACK...]", shell_complete=of_names(known_environments)
+    "stacks", nargs=-1, metavar="[STACK...]", shell_complete=completing(known_environments)
 )
 @machine_option
 @answers()
@@ -109,19 +114,21 @@ def info(stacks: tuple[str, ...], machine: str) -> Answer:
     spack_layout = _spack_layout(machine)
     for name in stacks:
         text_of(name)  # raises for one that there is not
-    return _built(
-        [one for name in stacks or stored(spack_layout) if (one := read(spack_layout, name))]
+    return built_answer(
+        [stack for name in stacks or stored(spack_layout) if (stack := read(spack_layout, name))]
     )
 
 
-def _built(built: list[Built]) -> Answer:
+def built_answer(built: list[Built]) -> Answer:
+    """A row for each package, and the folder of programs of each environment."""
     header = ["environment", "package", "version", "hash"]
     rows = [
         # Of a commit, `git.COMMIT=VERSION`, what its recipe calls it.
-        [one.environment, spec["name"], spec["version"].rpartition("=")[2], spec["hash"][:7]]
-        for one in built
-        for spec in one.specs
+        [stack.environment, spec["name"], spec["version"].rpartition("=")[2], spec["hash"][:7]]
+        for stack in built
+        for spec in stack.specs
     ]
-    folders = [f"{one.environment}: {one.view}/bin" for one in built]
-    lines = [aligned(header, rows), *folders] if rows else ["nothing is built"]
-    return Answer({"environments": [asdict(one) for one in built]}, map(wrapped, lines))
+    folders = [f"{stack.environment}: {stack.view}/bin" for stack in built]
+    parts: list[str | Table] = [Table(header, rows), *map(wrapped, folders)]
+    document = {"environments": [asdict(stack) for stack in built]}
+    return Answer(document, parts if rows else ["nothing is built"])

@@ -1,4 +1,4 @@
-"""What a job of ReFrame said last, for the checks that wait for what it leaves."""
+"""The last words of a job of ReFrame, for the checks that wait for what it leaves."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ from pathlib import Path
 
 import reframe as rfm
 
+from nimc.cluster.node_look import NOT_STARTED
 from records.last_words import quoted
 
 
 def ended_job(check: rfm.RegressionTest) -> str:
-    """How the job of a check ended, and why: its last words, or that it has not started."""
+    """Return how the job of a check ended, and why: by its last words, or by their absence."""
     outputs = [Path(check.stagedir, str(name)) for name in (check.stdout, check.stderr)]
     texts = [path.read_text(errors="replace") for path in outputs if path.exists()]
-    why = f"it had not started after {check.max_pending_time:g} s"
+    state = str(check.job.state)
     if texts:
         why = quoted(*reversed(texts)) or "no output"
-    return f"job {check.job.jobid} ended as {check.job.state}: {why}"
+    elif state.startswith(("CANCELLED", "PENDING")):
+        why = f"{NOT_STARTED} {check.max_pending_time:g} s"
+    else:
+        why = f"its output did not get to {check.stagedir} of this host"
+    return f"job {check.job.jobid} ended as {state}: {why}"

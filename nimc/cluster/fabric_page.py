@@ -32,7 +32,7 @@ def page() -> str:
         ),
         counters=_table(
             ["fabric", "driver", "counter", "received", "unit"],
-            ([row.name, *_of_counter(counter)] for row in TABLE for counter in row.counters),
+            ([row.name, *_counter_cells(counter)] for row in TABLE for counter in row.counters),
         ),
         passed=_table(
             ["fabric", "`perftest`", "MPI over one device", "over several"],
@@ -82,7 +82,7 @@ def _able(row: Fabric) -> list[str]:
     return [marks.get(name, _NONE) for name in _INJECTORS]
 
 
-def _of_counter(counter: Counter) -> list[str]:
+def _counter_cells(counter: Counter) -> list[str]:
     files = (file.removeprefix("sys/class/") for file in counter.received)
     return [
         _names(counter.drivers) or "any",

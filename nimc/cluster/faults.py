@@ -1,4 +1,4 @@
-"""What keeps writers from writing: how it shows in the words of a trial, and what to do.
+"""Faults that keep writers from writing: how they show in a trial's words, and remedies.
 
 The words are of perftest, UCX, MPI, Slurm, or of this project; `tests/captures` has most of them.
 """
@@ -12,7 +12,7 @@ from records.slurm.options import launcher
 
 
 @dataclass(frozen=True)
-class Fault:
+class KnownFault:
     """One kind of fault."""
 
     #: In a few words.
@@ -22,7 +22,7 @@ class Fault:
     remedy: str
 
 
-LOCKED_MEMORY = Fault(
+LOCKED_MEMORY = KnownFault(
     "too little locked memory",
     r"[Cc]ouldn't allocate MR|[Ff]ailed to create (?:MR|mr)|ibv_reg_(?:dmabuf_)?mr\b"
     r"|ibv_create_cq\(.*Cannot allocate memory|RLIMIT_MEMLOCK|locked memory",
@@ -31,30 +31,30 @@ LOCKED_MEMORY = Fault(
 )
 #: The first whose words are found is named.
 FAULTS = (
-    Fault(
+    KnownFault(
         "a firewall, or no route",
         r"does not answer \(TCP\)|Connection refused|Connection timed out|No route to host",
         "let nodes reach ports 20000 to 32003 of each other over `interface` (TCP)",
     ),
     LOCKED_MEMORY,
-    Fault(
+    KnownFault(
         "a device that is down",
         r"Port number \d+ state is|no active port|tcp/\S+ - not available"
         r"|network device '\S+' is not available|PSM2? (?:can't open|was unable to)",
         "bring its port or link up on that node, or name another `device`",
     ),
-    Fault(
+    KnownFault(
         "a GID or an MTU that does not fit",
         r"[Ff]ailed to modify QP \S+ to RTR|[Ii]nvalid (?:GID|gid)|ibv_modify_qp.* failed",
         "leave --gid-index and -m out of `perftest_options`: a GID that fits is chosen",
     ),
-    Fault(
+    KnownFault(
         "packets that do not arrive",
         r"wrote nothing in its first rows|[Rr]etry (?:count )?exceeded"
         r"|Failed status 1[23]: .*(?:syndrom|vend)|Endpoint timeout",
         "let RoCE pass (UDP port 4791), in its lossless class (--tclass in `perftest_options`)",
     ),
-    Fault(
+    KnownFault(
         "an MPI that Slurm's PMI does not start",
         r"direct launched using|unsupported PMI|ranks? found, 2 are needed|PMI_\w+ returned"
         r"|pmix_\w+ failed|PMIX ERROR|Only allocated \d+ nodes asked for",
@@ -64,6 +64,6 @@ FAULTS = (
 )
 
 
-def fault_in(words: str) -> Fault | None:
+def fault_in(words: str) -> KnownFault | None:
     """The fault that a program's words show."""
     return next((fault for fault in FAULTS if re.search(fault.words, words)), None)

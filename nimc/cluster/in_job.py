@@ -15,19 +15,19 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from conductor.injectors import INJECTORS
-from conductor.trial import Trial
+from conductor.block.trial import Trial
 from nimc.campaign.plan import folders_in
-from nimc.cluster import trial
+from nimc.cluster import tried_writes
 from nimc.cluster.faults import LOCKED_MEMORY
-from nimc.cluster.node_look import JOB_STATE, LookedAt
-from nimc.possible.finding import Finding, gap, required
+from nimc.cluster.node_look import JOB_STATE, NOT_STARTED, LookedAt
+from nimc.possible.finding import HostFinding, gap, required
 from nimc.possible.needs import peculiarities, used_devices
 from nimc.possible.reframe import find_reframe
-from nimc.possible.settings import line_of, places_of, settings_of, target_partitions
+from nimc.possible.reframe_config import line_of, places_of, settings_of, target_partitions
 from nimc.run.runner import reported_cases, why_failed
 from nimc.run.session import LOOK, run_session
 from records import processes
+from records.block_plan import BlockPlan
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.files import make_named_folder, private_lock
@@ -38,9 +38,9 @@ from records.machine import fabrics
 from records.machine.devices import named
 from records.machine.site import Machine
 from records.machine.site import load as load_machine
-from records.plan import BlockPlan
 from records.slurm import client, options, parse
-from records.slurm.client import SlurmWatch
+from records.slurm.outages import SlurmWatch
+from records.slurm.parse import Pending
 
 _JOB = "job on nodes"
 #: The plan of the trial, in the job's folder.
@@ -51,9 +51,9 @@ _NODE = TypeAdapter(LookedAt)
 _LOCKED_B = 2**30
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JobLook:
-    """What a job found."""
+    """The findings of a job."""
 
     #: Slurm's id; None if it took no job.
     job: str | None
@@ -61,7 +61,7 @@ class JobLook:
     why: str | None = None
     #: The nodes that answered, targets first.
     nodes: list[LookedAt] = field(default_factory=list)
-    #: What came of writes between them, and why none were tried.
+    #: The outcome of writes between them, and why not all were tried; None: they were.
     trials: list[Trial] = field(default_factory=list)
     untried: str | None = None
     #: The limit or policy that kept the job waiting to the end.
@@ -69,7 +69,7 @@ class JobLook:
 
     @property
     def outcome(self) -> str:
-        """How the job went, in one line."""
+        """Return how the job went, in one line."""
         if self.why:
             return self.why
         target, *origins = (node.name for node in self.nodes)
@@ -91,7 +91,7 @@ def look_at_nodes(
     and the folder are gone. Raises InputError for a machine without Slurm, MachineError if Slurm
     does not answer, Stopped after a signal.
     """
-    site, destination = load_machine(name, root), job_place(name, "--in-job", root)
+    machine, destination = load_machine(name, root), job_place(name, "--in-job", root)
     processes.become_subreaper()
     make_named_folder(results)
     with (
@@ -102,21 +102,24 @@ def look_at_nodes(
         folder = Path(path)
         with suppress(MachineError):  # nodes say that there are no locks
             lock.take()
-        plan = trial.plan_of(site, folder) if writes else None
+        plan = tried_writes.plan_of(machine, folder) if writes else None
         if plan:
             plan.save(folder / _PLAN)
 
         def answered() -> bool:
             return any(folder.glob("[0-9]*.json"))
 
-        words = _check(site, folder, wait_s, plan)
-        status, waits = run_job(destination, words, folder, tell, interrupts, answered)
-        return replace(collected(folder, status), limit=parse.limit_in(waits))
+        words = _check(machine, folder, wait_s, plan)
+        tell_progress = progress_teller(folder, plan, tell, answered)
+        status, pending = run_job(
+            destination, words, folder, tell, interrupts, answered, tell_progress
+        )
+        return replace(collected(folder, status), limit=pending.limit if pending else None)
 
 
 @dataclass(frozen=True)
 class JobPlace:
-    """Where ReFrame submits a job for targets of a machine."""
+    """The place where ReFrame submits a job for targets of a machine."""
 
     config: Path
     partition: str
@@ -125,10 +128,13 @@ class JobPlace:
 
 
 def job_place(name: str, option: str, root: Path = ROOT) -> JobPlace:
-    """Where a machine's jobs go. Raises InputError, which names `option`, if none is of Slurm."""
-    site, config = load_machine(name, root), root / "configs" / f"{name}.py"
+    """Return where a machine's jobs go.
+
+    Raises InputError, which names `option`, if none is of Slurm.
+    """
+    machine, config = load_machine(name, root), root / "configs" / f"{name}.py"
     settings = settings_of(config)
-    targets = target_partitions(settings.partitions, site.partition)
+    targets = target_partitions(settings.partitions, machine.partition)
     part = next(
         (candidate for candidate in targets if candidate.get("scheduler") in options.SCHEDULERS),
         None,
@@ -157,15 +163,15 @@ def run_job(
     interrupts: Interrupts,
     begun: Callable[[], bool],
     tick: Callable[[], None] = lambda: None,
-) -> tuple[int, str]:
+) -> tuple[int, Pending | None]:
     """Let ReFrame run a check in a job; none is left then.
 
     `begun`: whether the job has begun, as its files show; `tick` is called once a second. Returns
-    ReFrame's exit status and why the job waited last. Raises MachineError, and Stopped.
+    ReFrame's exit status and why the job was pending last. Raises MachineError, and Stopped.
     """
     tell(f"ReFrame submits a job to {destination.partition}")
     command = [find_reframe(), "-C", str(destination.config), *destination.words, *check]
-    waits = [""]
+    waits: list[Pending | None] = [None]
     with closing(SlurmWatch(folder, tell)) as watch:
         look_at_slurm = _watch(watch, tell, waits, begun)
 
@@ -180,31 +186,37 @@ def run_job(
     return status, waits[-1]
 
 
-def _check(site: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -> list[str]:
+def _check(machine: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -> list[str]:
     """ReFrame's words for the check, whose files are all in a folder."""
     # `nimc run` stages in the results, ReFrame alone in its prefix or the current folder.
     prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
     values = {
-        "origins": site.origins.model_dump_json(),
-        "network": site.network or "",
-        "device": site.device or "",
-        "interface": site.interface or "",
+        "origins": machine.origins.model_dump_json(),
+        "network": machine.network or "",
+        "device": machine.device or "",
+        "interface": machine.interface or "",
         "folder": folder,
         "trial": folder / _PLAN if plan else "",
         "stage": os.path.abspath(prefix),
         "max_pending_time": f"{max(1, round(wait_s))}s",
     }
     return [
-        *("-c", str(_CHECK), "-r", f"--report-file={folder / 'reframe.json'}"),
+        "-c",
+        str(_CHECK),
+        "-r",
+        f"--report-file={folder / 'reframe.json'}",
         *folders_in(folder),
         *(word for name, value in values.items() for word in ("-S", f"NodeLook.{name}={value}")),
     ]
 
 
 def _watch(
-    watch: SlurmWatch, tell: Callable[[str], None], waits: list[str], begun: Callable[[], bool]
+    watch: SlurmWatch,
+    tell: Callable[[str], None],
+    waits: list[Pending | None],
+    begun: Callable[[], bool],
 ) -> Callable[[], None]:
-    """What to do once a second: see whether Slurm answers, and tell why the job waits.
+    """Return what to do once a second: see whether Slurm answers, and tell why the job waits.
 
     That is added to `waits`.
     """
@@ -212,16 +224,34 @@ def _watch(
     def tick() -> None:
         # ReFrame may wait on without accounting.
         watch.check(time.monotonic(), begun=begun(), finished=False)
-        if watch.jobs and watch.waits != waits[-1]:
-            if watch.waits and watch.waits not in waits:
-                tell(watch.waits)
-            waits.append(watch.waits)
+        pending = watch.pending
+        if watch.jobs and pending != waits[-1]:
+            if pending and pending not in waits:
+                tell(pending.line)
+            waits.append(pending)
+
+    return tick
+
+
+def progress_teller(
+    folder: Path, plan: BlockPlan | None, tell: Callable[[str], None], answered: Callable[[], bool]
+) -> Callable[[], None]:
+    """Return what to do once a second: tell that the job has started, and each trial's begin."""
+    earlier: list[str] = []
+
+    def tick() -> None:
+        if not answered():
+            return
+        lines = ["the job has started", *(tried_writes.begun(plan, folder) if plan else [])]
+        for line in lines[len(earlier) :]:
+            tell(line)
+            earlier.append(line)
 
     return tick
 
 
 def why_no_job(status: int, folder: Path) -> str | None:
-    """Why a job of ReFrame came to nothing, in one line; None if it came to its end."""
+    """Return why a job of ReFrame came to nothing, in one line; None if it came to its end."""
     why = why_failed(status, folder)
     if why and (refusal := parse.refusal(why)):
         return f"Slurm refuses the job: {refusal}"
@@ -229,84 +259,89 @@ def why_no_job(status: int, folder: Path) -> str | None:
 
 
 def collected(folder: Path, status: int) -> JobLook:
-    """What a job left in its folder; `status` is that of ReFrame."""
+    """Return what a job left in its folder; `status` is that of ReFrame."""
     files = sorted(folder.glob("[0-9]*.json"), key=lambda path: int(path.stem))
     job = next((case.get("jobid") for case in reported_cases(folder)), None)
     why = why_no_job(status, folder)
     nodes = [_NODE.validate_json(path.read_bytes()) for path in files]
-    trials = trial.read(folder)
     state = read_text(folder / JOB_STATE)
-    unfinished = not trials or "TIMEOUT" in state
-    untried = trial.why_untried(folder, state) if (folder / _PLAN).exists() and unfinished else None
-    return JobLook(job, why, nodes, trials, untried)
+    untried = tried_writes.why_untried(folder, state) if (folder / _PLAN).exists() else None
+    return JobLook(job=job, why=why, nodes=nodes, trials=tried_writes.read(folder), untried=untried)
 
 
-# What it shows, a line each.
+# Its findings, a line each.
 
 
-def findings(looked: JobLook, site: Machine) -> Iterator[Finding]:
-    """Whether the job ran on all of its nodes, and what these lack."""
+def findings(looked: JobLook, machine: Machine) -> Iterator[HostFinding]:
+    """Yield whether the job ran on all of its nodes, and what these lack."""
     remedy = "nodes must see the results folder, and Python there must start"
     if looked.limit:
         remedy = f"its limit is {looked.limit}: same_job in site/ is one job, not two"
     elif not looked.job:
         remedy = "see access in configs/, and origins in site/: same_job needs no heterogeneous job"
-    elif not looked.nodes:
+    elif NOT_STARTED in (looked.why or ""):
         remedy = "try later, or with a longer --wait"
     yield required(_JOB, looked.why, looked.outcome, remedy)
-    rows = [(row.what, (node.name, row)) for node in looked.nodes for row in _of_node(node, site)]
-    for of_nodes in grouped(rows).values():
-        yield _of_all(of_nodes)
+    rows = [
+        (row.what, (node.name, row))
+        for node in looked.nodes
+        for row in _node_findings(node, machine)
+    ]
+    for node_rows in grouped(rows).values():
+        yield _merged(node_rows)
     if looked.untried:
         yield gap("writes between nodes", looked.untried, needed=True)
-    yield from trial.findings(looked.trials, looked.nodes, site)
+    yield from tried_writes.findings(looked.trials, looked.nodes, machine)
 
 
-def _of_all(of_nodes: Sequence[tuple[str, Finding]]) -> Finding:
-    """One row of those of all nodes: of the nodes that lack something, if any does."""
-    shown = [(node, row) for node, row in of_nodes if row.state != "ok"] or of_nodes
+def _merged(node_rows: Sequence[tuple[str, HostFinding]]) -> HostFinding:
+    """Merge the rows of all nodes into one; if any node lacks something, only such nodes count."""
+    shown = [(node, row) for node, row in node_rows if row.state != "ok"] or node_rows
     details = grouped((row.detail, node) for node, row in shown)
     detail = "; ".join(f"{', '.join(nodes)}: {detail}" for detail, nodes in details.items())
     return replace(shown[0][1], detail=detail)
 
 
-def _counters(node: LookedAt, site: Machine) -> Iterator[Finding]:
-    """What counts the bytes of each device of the site file; where none is, why."""
-    for wanted in site.devices:
+def _counters(node: LookedAt, machine: Machine) -> Iterator[HostFinding]:
+    """Yield what counts the bytes of each device of the site file; where none is, why."""
+    for wanted in machine.devices:
         device = named(wanted, node.host.rdma)
         name = device.name if device else wanted
         what, counter = f"counter of {wanted} on nodes", node.counters.get(name)
         if counter:
-            yield Finding(what, "ok", f"{counter} was read")
+            yield HostFinding(what, "ok", f"{counter} was read")
         elif name in node.uncounted:
-            lack = f"none: {node.uncounted[name]}"
-            yield gap(what, lack, "writes are proven by nothing, or by memory (mpi_put)")
+            missing = f"none: {node.uncounted[name]}"
+            yield gap(what, missing, "writes are proven by nothing, or by memory (mpi_put)")
 
 
-def _of_node(node: LookedAt, site: Machine) -> Iterator[Finding]:
-    """What a node has of all that it must have."""
-    lack = node.unseen and f"does not see {', '.join(node.unseen)}, where ReFrame stages"
+def _node_findings(node: LookedAt, machine: Machine) -> Iterator[HostFinding]:
+    """Yield what a node has of all that it must have."""
+    missing = node.unseen and f"does not see {', '.join(node.unseen)}, where ReFrame stages"
     visible = "see the checkout, Python, the results and the stage folder"
-    yield required("shared folders", lack, visible, "keep it on a file system that all nodes mount")
+    yield required(
+        "shared folders", missing, visible, "keep it on a file system that all nodes mount"
+    )
     lock = "the lock of this host in the results folder"
     remedy = "mount it with locks (Lustre: -o flock), or use another --results"
     yield required("locks", "" if node.sees_lock else f"does not see {lock}", f"see {lock}", remedy)
-    name, what, file = site.interface, "interface on nodes", f"site/{site.name}.yaml"
+    name = machine.interface
+    what = "interface on nodes"
+    file = f"site/{machine.name}.yaml"
     addressed = ", ".join(name for name, address in node.addresses.items() if address) or "none"
     if name is None:
         yield gap(what, f"not set; with an IPv4 address: {addressed}", f"set interface in {file}")
     else:
         address = node.addresses.get(name)
-        lack = "" if address else f"no {name} with an IPv4 address, but {addressed}"
-        yield required(what, lack, f"{name} {address}", f"interface in {file}")
-    for row in [*used_devices(node.host, site), *peculiarities(node.host)]:
+        missing = "" if address else f"no {name} with an IPv4 address, but {addressed}"
+        yield required(what, missing, f"{name} {address}", f"interface in {file}")
+    for row in [*used_devices(node.host, machine), *peculiarities(node.host)]:
         yield replace(row, what=f"{row.what} on nodes")
-    yield from _counters(node, site)
-    device = named(site.device, node.host.rdma) if site.device else None
+    yield from _counters(node, machine)
+    device = named(machine.device, node.host.rdma) if machine.device else None
     if device and node.lockable_b is not None and node.lockable_b < _LOCKED_B:
         detail = f"{node.lockable_b / 2**20:g} MiB may be locked (`ulimit -l`): writers lock theirs"
         yield gap("locked memory on nodes", detail, LOCKED_MEMORY.remedy)
     fabric = fabrics.FABRICS.get(device.transport) if device else None
-    missing = INJECTORS[site.injector].lacks(fabric) or node.injectors[site.injector]
-    lack, _, remedy = (missing or "").partition(": ")
-    yield required(f"{site.injector} on nodes", lack, "ready", remedy)
+    missing, _, remedy = node.without_injector(machine.injector, fabric).partition(": ")
+    yield required(f"{machine.injector} on nodes", missing, "ready", remedy)

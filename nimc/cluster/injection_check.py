@@ -32,8 +32,10 @@ class Injection(rfm.RunOnlyRegressionTest):
     origins = variable(str)
     targets = variable(int)
     named = variable(str)
-    #: What the conductor is to do (`conductor.injection.Request`), and what it leaves at its end.
+    #: The conductor's request (`conductor.block.injection.InjectionRequest`), and the file that it
+    #: leaves at its end.
     request = variable(str)
+    #: The file that the conductor leaves at its end.
     end = variable(str)
 
     @run_before("run")
@@ -45,7 +47,7 @@ class Injection(rfm.RunOnlyRegressionTest):
         self.job.options += options.job_options(origins, nodelist=self.named)
         self.env_vars |= options.STEP_ENVIRONMENT
         self.job.launcher = getlauncher("local")()
-        conductor = python_main("conductor.injection", self.request)
+        conductor = python_main("conductor.block.injection", self.request)
         self.executable, *self.executable_opts = map(shlex.quote, conductor)
 
     @sanity_function

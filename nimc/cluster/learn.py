@@ -1,4 +1,4 @@
-"""What can be asked about a new machine: Slurm and the modules system.
+"""Facts that can be asked about a new machine: of Slurm and the modules system.
 
 Functions that read what programs print are pure; `learn` asks.
 """
@@ -19,12 +19,12 @@ from records.machine import host
 from records.machine.site import Origins
 from records.programs import ask
 from records.slurm import client
-from records.slurm.parse import NodeShape, SlurmPartition
+from records.slurm.parse_nodes import NodeShape, SlurmPartition
 
 _MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:,]+)\))?", re.ASCII)
-#: What an environment of ReFrame is made of, by names in lower case without versions: GCC, MPI,
+#: Parts of an environment of ReFrame, by names in lower case without versions: GCC, MPI,
 #: LAMMPS. Other names have these words too: gnuplot, mpi4py, hdf5-mpi, GCCcore.
-_OF_ENVIRONMENTS = re.compile(
+_ENVIRONMENT_PARTS = re.compile(
     r"(?:prgenv-)?(?:gcc|gnu)(?:-native|-toolset)?[-_.]?[\d.]*"
     r"|(?:(?:cray|hpcx|ibm|intel|nec|oneapi|parastation|platform|spectrum)-)*"
     r"[a-z]*(?:mpi|mpich|mvapich)\d*(?:-(?:x|abi|gdr|ib|ofi|ucx|[\d.]+))*"
@@ -32,9 +32,9 @@ _OF_ENVIRONMENTS = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClusterFacts:
-    """What Slurm, this host and a job said."""
+    """The answers of Slurm, this host and a job."""
 
     #: Name and processor of this host, from where jobs are submitted.
     host: str
@@ -53,8 +53,8 @@ class ClusterFacts:
     modules: Sequence[str]
     #: Why Slurm takes no heterogeneous job in the target partition, although it takes others.
     hetjob_refused: str | None = None
-    #: What the job found; empty without one.
-    looked: JobLook = field(default_factory=lambda: JobLook(None, "no job was submitted"))
+    #: The findings of the job; empty without one.
+    looked: JobLook = field(default_factory=lambda: JobLook(job=None, why="no job was submitted"))
 
     @property
     def target(self) -> SlurmPartition:
@@ -67,13 +67,18 @@ class ClusterFacts:
         return self.looked.nodes
 
     @property
+    def origin_partition(self) -> SlurmPartition:
+        """The partition of the origins: one that is named after them, else that of the targets."""
+        named = [partition for partition in self.partitions if "origin" in partition.name.lower()]
+        return next(iter(named), self.target)
+
+    @property
     def origins(self) -> Origins:
-        """Where origins come from."""
-        if self.target.nodes < 2:
-            return Origins(policy="same_host")
-        if self.hetjob_refused:
-            return Origins(policy="same_job")
-        return Origins(policy="hetjob", partition=self.target.name)
+        """Return where origins come from."""
+        alone = self.target.nodes < 2
+        if self.hetjob_refused or (alone and self.origin_partition is self.target):
+            return Origins(policy="same_host" if alone else "same_job")
+        return Origins(policy="hetjob", partition=self.origin_partition.name)
 
 
 def modules_in(text: str) -> list[str]:
@@ -83,11 +88,11 @@ def modules_in(text: str) -> list[str]:
     """
     matches = (_MODULE.fullmatch(line.strip()) for line in text.splitlines())
     names = dict.fromkeys(match[1] for match in matches if match)
-    return [name for name in names if any(map(_OF_ENVIRONMENTS.fullmatch, _software(name)))]
+    return [name for name in names if any(map(_ENVIRONMENT_PARTS.fullmatch, _software(name)))]
 
 
 def _software(module: str) -> Iterator[str]:
-    """What a module may be named after: the part before its version, which may end the name.
+    """Yield what a module may be named after: the part before its version, which may end the name.
 
     Versions name toolchains as well, as in `HDF5/1.14.0-gompi-2023a`.
     """
@@ -98,14 +103,14 @@ def _software(module: str) -> Iterator[str]:
 
 
 def learn() -> ClusterFacts:
-    """What needs no job. Raises MachineError without a Slurm that answers."""
+    """Return what needs no job. Raises MachineError without a Slurm that answers."""
     try:
         usable = client.partitions()
         shapes = client.shapes(usable[0]) if usable else []
         settings = client.settings()
     except MachineError as error:
-        copy = "without Slurm, copy configs/localhost.py and site/localhost.yaml"
-        raise MachineError(f"{error}; {copy}") from None
+        advice = "without Slurm, copy configs/localhost.py and site/localhost.yaml"
+        raise MachineError(f"{error}; {advice}") from None
     if not usable:
         raise MachineError("Slurm has no partition that is up and has nodes")
     system, modules = _modules(os.environ)

@@ -24,7 +24,7 @@ from records.machine.devices import Device, Port
 from records.machine.fabrics import FABRICS, Fabric, InjectorName
 from records.machine.host import Host, memory_nodes, nodes_with_cores
 from records.slurm import options
-from records.slurm.parse import NodeShape, SlurmPartition
+from records.slurm.parse_nodes import NodeShape, SlurmPartition
 from records.text import one_line
 
 _WIDTH = 98
@@ -122,7 +122,7 @@ def site_text(facts: ClusterFacts) -> str:
         fabric=fabric,
         injectors=get_args(InjectorName),
         without_injector={
-            node.name: lack for node in nodes if (lack := node.injectors.get(injector))
+            node.name: lack for node in nodes if (lack := node.without_injector(injector, fabric))
         },
         make=_make(facts) if injector == "mpi_put" else "",
         without_rdma=without_rdma,
@@ -151,7 +151,7 @@ def _fabric(
 
 
 def _make(facts: ClusterFacts) -> str:
-    """How `mpi_put` is built with the site's MPI."""
+    """Return how `mpi_put` is built with the site's MPI."""
     mpi = next((name for name in ("cray_shasta", "pmix", "pmi2") if name in facts.mpi), "pmix")
     compiler = "MPICC=cc " if mpi == "cray_shasta" else ""
     return f"make -B -C conductor/mpi_put {compiler}LAUNCHER='{options.launcher(mpi)}'"
@@ -176,7 +176,7 @@ def _entry(key: str, value: object, example: object = None) -> str:
 
 
 def _comment(text: str) -> str:
-    """What others said, in lines of a comment."""
+    """Return what others said, in lines of a comment."""
     return "\n".join(f"# {line}" for line in textwrap.wrap(one_line(text), _WIDTH))
 
 
@@ -202,7 +202,8 @@ def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
     if not facts.nodes:
         return values | {"llc": "SIZE", "memory": _size(slurm_b)}
     host = facts.nodes[0].host
-    numbers, bare = nodes_with_cores(host.numa_nodes) or [0], memory_nodes(host.numa_nodes)
+    numbers = nodes_with_cores(host.numa_nodes) or [0]
+    bare = memory_nodes(host.numa_nodes)
     values["cores"] = min(host.cores, shape.cores)
     values["sockets"] = host.sockets
     values["numa_nodes"] = len(numbers) if numbers == list(range(len(numbers))) else numbers
@@ -223,14 +224,14 @@ def _size(size_b: int | None) -> str:
     return next(f"{size_b // factor}{unit}" for unit, factor in units if size_b % factor == 0)
 
 
-# What all nodes have.
+# Facts of all nodes.
 
 
 @dataclass(frozen=True)
 class ActiveDevice:
     """An RDMA device that every node has, with an active port."""
 
-    #: As a site file names it: by name, or by PCI address if nodes name it differently.
+    #: Named as in a site file: by name, or by PCI address if nodes name it differently.
     name: str
     #: Name of its fabric.
     fabric: str
@@ -277,7 +278,7 @@ def rails(common: Sequence[ActiveDevice]) -> list[dict[str, object]]:
 def active_ports(host: Host) -> list[tuple[Device, Port]]:
     """The RDMA devices of a node with their active ports."""
     pairs = ((device, port) for device in host.rdma for port in device.ports)
-    return [(device, port) for device, port in pairs if port.state == "ACTIVE"]
+    return [(device, port) for device, port in pairs if port.is_active]
 
 
 def interfaces(nodes: Sequence[LookedAt]) -> list[str]:

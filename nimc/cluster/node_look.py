@@ -1,4 +1,4 @@
-"""What one node of a job has: run by `srun`, one task a node, standard library only.
+"""Facts of one node of a job: run by `srun`, one task a node, standard library only.
 
 Writes `RANK.json` to the folder of the job.
 """
@@ -15,31 +15,34 @@ from pathlib import Path
 
 from conductor import counters, wire
 from conductor.agent.agent import node_name
-from conductor.counters import Reading
+from conductor.counters import CounterReading
 from conductor.injectors import INJECTORS
 from records import kernel_text
 from records.errors import MachineError
 from records.files import private_lock, replace_text
-from records.machine import devices, host
+from records.machine import host
+from records.machine.fabrics import Fabric
 from records.machine.host import Host
 
 #: File in the folder of the job: Slurm's state of it at its end.
 JOB_STATE = "job-state"
+#: Begins why no node answered, if ReFrame cancelled the job since it waited too long.
+NOT_STARTED = "it had not started after"
 #: The capability to lock any amount of memory: where the kernel shows it, and its bit in `CapEff`.
 _STATUS, _CAP_IPC_LOCK = Path("/proc/self/status"), 14
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LookedAt:
     """A node that was looked at."""
 
-    #: As Slurm names it; its hardware and kernel.
+    #: Its name in Slurm; its hardware and kernel.
     name: str
     host: Host
     #: Those of ReFrame's folders that it does not see. It sees the checkout, Python and the
     #: results, or could not have answered.
     unseen: list[str]
-    #: Whether it sees the lock that whoever submits the job holds.
+    #: True if it sees the lock that whoever submits the job holds.
     sees_lock: bool
     #: Interface -> its IPv4 address; None if it has none.
     addresses: dict[str, str | None]
@@ -48,10 +51,14 @@ class LookedAt:
     #: RDMA device or interface -> what counts its bytes; and of those without, what its files say.
     counters: dict[str, str] = field(default_factory=dict)
     uncounted: dict[str, str] = field(default_factory=dict)
-    #: Index of the GID that the writers' device has for the agents' interface; None: none of RoCE.
-    gid_index: int | None = None
+    #: Injector -> index of the GID that it is given; without those that are given none.
+    gid_indexes: dict[str, int] = field(default_factory=dict)
     #: Memory that a step may lock, bytes; None: any amount.
     lockable_b: int | None = None
+
+    def without_injector(self, name: str, fabric: Fabric | None) -> str:
+        """Return why an injector cannot write over a fabric here, and how it could; or nothing."""
+        return INJECTORS[name].missing_for(fabric) or self.injectors.get(name) or ""
 
 
 def main() -> None:
@@ -66,7 +73,7 @@ def main() -> None:
 def look_at_node(
     folder: Path, device: str | None, interface: str | None, paths: list[str]
 ) -> LookedAt:
-    """What this node has; `folder`: of the job, `paths`: to be seen."""
+    """Return what this node has; `folder`: of the job, `paths`: to be seen."""
     here = host.detect()
     names = {
         *(adapter.name for adapter in here.rdma),
@@ -79,6 +86,7 @@ def look_at_node(
             counted[entry] = reading.name
         else:
             uncounted[entry] = _why_uncounted(entry, reading)
+    indexes = {name: own.gid_index(device, interface) for name, own in INJECTORS.items()}
     return LookedAt(
         name=node_name(),
         host=here,
@@ -88,12 +96,12 @@ def look_at_node(
         injectors={name: injector.missing(device) for name, injector in INJECTORS.items()},
         counters=counted,
         uncounted=uncounted,
-        gid_index=devices.gid_index(device, interface) if device else None,
+        gid_indexes={name: index for name, index in indexes.items() if index is not None},
         lockable_b=_lockable_b(),
     )
 
 
-def _why_uncounted(device: str, reading: Reading | None) -> str:
+def _why_uncounted(device: str, reading: CounterReading | None) -> str:
     if reading is None:
         return counters.why_none(device)
     return f"{reading.name} has stopped at its largest value (`perfquery -R` resets it)"
@@ -108,7 +116,7 @@ def _lockable_b() -> int | None:
 
 
 def _sees(lock_file: Path) -> bool:
-    """Whether this task cannot take the lock."""
+    """Return whether this task cannot take the lock."""
     try:
         with private_lock(lock_file) as lock:
             return not lock.take()

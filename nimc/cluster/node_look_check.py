@@ -23,22 +23,23 @@ from records.slurm import options
 
 @rfm.simple_test
 class NodeLook(rfm.RunOnlyRegressionTest):
-    """One task a node, each of which leaves what it found in a folder."""
+    """One task per node; each task leaves what it found in a folder."""
 
     descr = "what a target and its origins have"
     valid_systems = ["*"]
     valid_prog_environs = ["*"]
     time_limit = "5m"
     num_tasks_per_node = 1
-    #: `origins` as in a site file (JSON); its `network`, the writers' device, and the agents'
-    #: interface, or empty; the folder of the records, and the one to be seen; the plan of writes
-    #: that are tried afterwards, or empty.
+    #: `origins` of the site file, as JSON.
     origins = variable(str)
+    #: Slurm's network, the writers' device, and the agents' interface in the site file, or empty.
     network = variable(str)
     device = variable(str)
     interface = variable(str)
+    #: Folder that gets the records, and the one that each node must see.
     folder = variable(str)
     stage = variable(str)
+    #: Plan of the writes that are tried afterwards, or empty.
     trial = variable(str, value="")
 
     @run_before("run")
@@ -57,7 +58,7 @@ class NodeLook(rfm.RunOnlyRegressionTest):
         self.job.launcher = getlauncher("local")()
         self.executable, *self.executable_opts = map(shlex.quote, [*launcher, *command])
         if self.trial:
-            self.postrun_cmds = [shlex.join(python_main("conductor.trial", self.trial))]
+            self.postrun_cmds = [shlex.join(python_main("conductor.block.trial", self.trial))]
 
     @sanity_function
     def all_nodes_answered(self) -> bool:

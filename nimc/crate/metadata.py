@@ -1,4 +1,4 @@
-"""What a crate says of itself: RO-Crate metadata, licence and how it is used. Pure.
+"""The description of a crate: RO-Crate metadata, licence and how it is used. Pure.
 
 The crate follows the Process Run Crate profile: one program, nimc, was run on a campaign. The other
 profiles of a run describe steps of a workflow written in a workflow language; a campaign is none.
@@ -16,7 +16,7 @@ from records.calls import PACKED
 from records.run import RunHeader
 
 METADATA = "ro-crate-metadata.json"
-#: What a crate has besides its descriptions: the folders of the run and of its report, a file.
+#: Parts of a crate besides its descriptions: the folders of the run and of its report, a file.
 RUN, REPORT, CAMPAIGN = "run/", "report/", PACKED
 _CONTEXT = "https://w3id.org/ro/crate/1.3"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.6"
@@ -52,7 +52,8 @@ def _graph(
     header: RunHeader, title: str, license_: str, authors: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The crate and the run that gave it, then what they name."""
-    version, commit = header.versions.get("nimc", "unknown"), header.commit or "commit unknown"
+    version = header.versions.get("nimc", "unknown")
+    commit = header.commit or "commit unknown"
     began, ended = map(_moment, (header.started_s, header.finished_s or header.started_s))
     people = [
         _entity(f"#author-{number}", "Person" if ", " in name else "Organization", name)
@@ -83,7 +84,9 @@ def _graph(
     }
     return [
         {"@id": METADATA, "@type": "CreativeWork", "about": _to("./"), "conformsTo": _to(_CONTEXT)},
-        *(root, action, _software(f"{version}, {commit}", header.commit)),
+        root,
+        action,
+        _software(f"{version}, {commit}", header.commit),
         _entity(_PROFILE, ["CreativeWork", "Profile"], "Process Run Crate") | {"version": "0.6"},
         _entity(LICENSES[license_], "CreativeWork", license_),
         *people,

@@ -14,7 +14,7 @@ from nimc.crate import zipped
 from nimc.crate.metadata import CAMPAIGN, REPORT, RUN, descriptions
 from nimc.crate.zipped import LARGEST_B, MANIFEST, SIGNATURE, Files
 from nimc.run.folder import locked
-from nimc.run.verify import Finding, Verified, verify
+from nimc.run.verify import IntegrityFinding, Verified, verify
 from records import chain, files
 from records.errors import InputError, NimcError
 from records.run import load_header
@@ -22,9 +22,14 @@ from records.run_folder import distrust_run
 
 #: Files of a run's folder that go into its crate. Not: output of writers and of ReFrame.
 _OF_A_RUN = (
-    *("run.json", "samples/*.jsonl", "counters/*.jsonl", "provenance/*.json"),
+    "run.json",
+    "samples/*.jsonl",
+    "counters/*.jsonl",
+    "provenance/*.json",
     *(f"logs/*/*/{name}.json" for name in ("block", "job", "alone", "length")),
-    *("logs/*/*/*.out", "logs/*/*/*.gz", "logs/*/*/reframe/**/spack.lock"),
+    "logs/*/*/*.out",
+    "logs/*/*/*.gz",
+    "logs/*/*/reframe/**/spack.lock",
 )
 _REPORTED = ("report.html", "results.json")
 
@@ -74,7 +79,7 @@ def pack(
     if reason := distrust_run(run):
         raise InputError(f"{run}: {reason}; allowed: your own run")
     finished = load_header(run).finished_s is not None
-    # What is added between two reads would have no counts, or not the head that is printed.
+    # Samples added between two reads would have no counts, or not the head that is printed.
     with nullcontext() if finished else locked(run, "wait for it, or end it"):
         verified = verify(run)
         if not verified.is_sound:
@@ -141,11 +146,11 @@ def verify_crate(crate: Path, head: str | None = None, allowed: Path | None = No
         with opened(crate) as (content, run):
             verified = verify(run, head)
     except InputError as error:
-        broken = [Finding("broken", line) for line in str(error).splitlines()]
-        return Verified(crate, findings=broken)
+        broken = [IntegrityFinding("broken", line) for line in str(error).splitlines()]
+        return Verified(run=crate, findings=broken)
     verified.run = crate
     verified.findings = [
-        Finding(finding.kind, _in_crate(finding.text, run.parent, crate))
+        IntegrityFinding(finding.kind, _in_crate(finding.text, run.parent, crate))
         for finding in verified.findings
     ]
     verified.remarks = [f"manifest {chain.digest(content[MANIFEST])}"]
@@ -160,5 +165,5 @@ def verify_crate(crate: Path, head: str | None = None, allowed: Path | None = No
     else:
         why = f"signed by nobody in {allowed}"
     text = f"{crate}: who made it: {why}"
-    verified.findings.append(Finding("contradicted" if allowed else "unproven", text))
+    verified.findings.append(IntegrityFinding("contradicted" if allowed else "unproven", text))
     return verified

@@ -7,16 +7,16 @@ from contextlib import suppress
 from typing import Any, Literal, get_args
 
 from analysis.compare.sides import Compared, Comparison
+from analysis.display.figures import change
 from analysis.effects.result import Result
 from analysis.statistics.interval import ends
 from nimc.crate.metadata import REPORT
 from nimc.crate.zipped import Files
-from records.units import change
 
 Outcome = Literal["differs", "cannot be compared", "no difference shown", "reproduced"]
 
 
-def judge(compared: Compared) -> tuple[Outcome, list[str]]:
+def outcome_of(compared: Compared) -> tuple[Outcome, list[str]]:
     """The verdict, the first of all outcomes that any effect has; and a line for each effect.
 
     `compared.reference` is the packed run, `compared.this` its repetition. An effect is reproduced
@@ -24,7 +24,7 @@ def judge(compared: Compared) -> tuple[Outcome, list[str]]:
     where one does not decide it, no difference is shown. With one night a side, how nights differ
     is not known (`docs/method.md`).
     """
-    packed, new = compared.reference.runs[0], compared.this.runs[0]
+    (packed,), (new,) = compared.reference.runs, compared.this.runs
     mismatches = {(mismatch.case, mismatch.arm): mismatch.text for mismatch in compared.mismatches}
     rows = {(row.case, row.arm): row for row in compared.rows if row.metric == "slowdown"}
     results = {(row.case, row.arm): row for row in new.results}

@@ -88,7 +88,7 @@ _FLAT = (Result, Contrast, Comparison)
 _RESULTS = _typed(
     "Results", {"schema": int, "machine": str, "runs": GenericAlias(list, (_RUN_RESULTS,))}
 )
-#: What commands add to their document.
+#: Keys that commands add to their document.
 _NUMBERED = {
     "schema": {
         "type": "integer",
@@ -135,7 +135,7 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 
 def schema_of(name: str) -> dict[str, Any]:
     """The schema of a record; fields that it does not name are allowed, as later versions add."""
-    where, kind, added = SCHEMAS[name]
+    title, kind, added = SCHEMAS[name]
     schema = TypeAdapter(kind).json_schema()
     definitions = {**schema.get("$defs", {}), kind.__name__: schema}
     for record in (part for source in (kind, *_FLAT) for part in _records(source)):
@@ -145,7 +145,7 @@ def schema_of(name: str) -> dict[str, Any]:
     schema["properties"] |= added
     return {
         "$schema": _DIALECT,
-        "title": where,
+        "title": title,
         **{k: v for k, v in schema.items() if k != "title"},
     }
 

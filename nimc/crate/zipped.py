@@ -1,8 +1,8 @@
-"""The zip of a crate, its manifest, and the signature of that.
+"""The zip of a crate, its manifest, and the manifest's signature.
 
 Files are in order of their names, dated 1980-01-01 and not compressed, so that packing the same
-files gives the same bytes. Other programs may pack them anew, but not compressed: what is read is
-then as large as it is in the zip, whatever that states.
+files gives the same bytes. Another program may pack them again, but must not compress them: a file
+then takes no more memory than the zip, whatever size its header states.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ LARGEST_B, MOST_FILES = 1 << 30, 0xFFFF
 
 MANIFEST, SIGNATURE = "manifest-sha256.txt", "manifest-sha256.txt.sig"
 
-#: Begins the entry of a file in the zip's directory, and its own header.
-_LISTED, _BEGUN = b"PK\1\2", b"PK\3\4"
-#: Of a file's own header: how it begins, flags, method, checksum, and both sizes.
+#: First bytes of a file's entry in the zip's directory, and of the header before its content.
+_DIRECTORY_ENTRY, _FILE_HEADER = b"PK\1\2", b"PK\3\4"
+#: Fields of the header before a file's content: first bytes, flags, method, checksum, both sizes.
 _HEADER = struct.Struct("<4s2xHH4xIII")
-#: The flag of names in UTF-8.
+#: The flag that a name is in UTF-8.
 _UTF8 = 0x800
 
 
 def zipped(files: Files) -> bytes:
-    """The zip. Raises InputError for names or sizes that a crate cannot have."""
+    """The zip of `files`. Raises InputError for names or sizes that a crate cannot have."""
     if len(files) > MOST_FILES:
         raise InputError(f"the crate has {len(files)} files; allowed: {MOST_FILES}")
     if sum(map(len, files.values())) > LARGEST_B:  # before the memory for it is needed
@@ -65,11 +65,11 @@ def _require_plain(name: str) -> None:
 
 
 def unzipped(raw: bytes) -> dict[str, bytes]:
-    """The files of a crate, which its manifest lists. Raises InputError.
+    """The files of a crate. Raises InputError if its manifest does not list just these.
 
     All headers are checked before a file is read.
     """
-    if raw.count(_LISTED) > MOST_FILES:  # each takes more memory than it has bytes
+    if raw.count(_DIRECTORY_ENTRY) > MOST_FILES:  # an entry takes more memory than bytes
         raise InputError(f"has more files than allowed: {MOST_FILES}")
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
@@ -84,7 +84,7 @@ def unzipped(raw: bytes) -> dict[str, bytes]:
             files = {entry.filename: archive.read(entry) for entry in entries}
     except InputError:
         raise
-    except Exception as error:  # `zipfile` has many
+    except Exception as error:  # `zipfile` raises many kinds
         raise InputError(f"is damaged, or no zip: {error}") from None
     if files.get(MANIFEST) != manifest(files):
         raise InputError(f"{MANIFEST}: does not list these files; sha256sum -c says which differ")
@@ -92,61 +92,64 @@ def unzipped(raw: bytes) -> dict[str, bytes]:
 
 
 def _require_stored(entry: zipfile.ZipInfo, raw: bytes) -> None:
-    """Raises InputError for what is compressed, encrypted, a link, or stated in two ways."""
+    """Raise InputError for a file that is compressed, encrypted, a link, or ambiguously listed."""
     kind = stat.S_IFMT(entry.external_attr >> 16)
     flags, method = entry.flag_bits & ~_UTF8, entry.compress_type
     listed = (flags, method, entry.CRC, entry.compress_size, entry.file_size)
-    begun, own_flags, *own = _HEADER.unpack_from(raw, entry.header_offset)
-    if begun != _BEGUN or (own_flags & ~_UTF8, *own) != listed:
+    signature, own_flags, *own = _HEADER.unpack_from(raw, entry.header_offset)
+    if signature != _FILE_HEADER or (own_flags & ~_UTF8, *own) != listed:
         raise InputError(f"{entry.filename}: its header is not what the zip lists")
     if flags or method or entry.compress_size != entry.file_size or kind not in (0, stat.S_IFREG):
         raise InputError(
-            f"{entry.filename}: compressed, encrypted or a link; allowed: as of zip -0"
+            f"{entry.filename}: compressed, encrypted or a link; allowed: files stored by zip -0"
         )
 
 
-# The manifest: the SHA-256 of every file, which sha256sum(1) checks, and which is what is signed.
+# The manifest has the SHA-256 of every file. sha256sum(1) checks it, and it is what is signed.
 
 
 def manifest(files: Files) -> bytes:
-    """A line for each file but the manifest and its signature, in order of the names."""
+    """The manifest: a line for each file but itself and its signature, in order of the names."""
     listed = sorted(files.keys() - {MANIFEST, SIGNATURE})
     return "".join(f"{digest(files[name])}  {name}\n" for name in listed).encode()
 
 
-# The signature of the manifest, made and checked by OpenSSH (`ssh-keygen -Y`).
+# OpenSSH makes and checks the signature of the manifest (`ssh-keygen -Y`).
 
 
-#: What a signature is for: one of the same key made for other purposes is not valid here.
+#: The purpose of a signature. One that the same key made for another purpose is not valid here.
 NAMESPACE = "nimc"
 #: How long the owner of a key may take to type its passphrase, seconds.
 _TYPING_S = 300.0
 
 
-def sign(manifest: bytes, key: Path) -> bytes:
-    """The signature of a manifest by a private key, or by a public one whose agent is running."""
-    answer = _ssh_keygen("sign", "-n", NAMESPACE, "-f", str(key.absolute()), text=manifest)
+def sign(content: bytes, key: Path) -> bytes:
+    """The signature of a manifest's content.
+
+    `key`: file of a private key, or of a public key whose private one is in the running agent.
+    """
+    answer = _ssh_keygen("sign", "-n", NAMESPACE, "-f", str(key.absolute()), text=content)
     if not answer.ok:
         raise InputError(f"--sign: {key}: {answer.reason}")
     return answer.stdout.encode()
 
 
-def signer_of(manifest: bytes, signature: bytes, allowed: Path) -> str | None:
-    """Who signed the manifest, of the allowed signers in a file; None if none of them did."""
+def signer_of(content: bytes, signature: bytes, allowed: Path) -> str | None:
+    """Return which signer of the file `allowed` signed a manifest's content; None if none did."""
     with tempfile.NamedTemporaryFile(suffix=".sig") as file:
         file.write(signature)
         file.flush()
-        named = ("-s", file.name, "-f", str(allowed.absolute()))
-        for line in _ssh_keygen("find-principals", *named).stdout.splitlines():
+        files = ("-s", file.name, "-f", str(allowed.absolute()))
+        for line in _ssh_keygen("find-principals", *files).stdout.splitlines():
             name = line.split(",")[0]
-            if _ssh_keygen("verify", "-n", NAMESPACE, *named, "-I", name, text=manifest).ok:
+            if _ssh_keygen("verify", "-n", NAMESPACE, *files, "-I", name, text=content).ok:
                 return name
     return None
 
 
-def _ssh_keygen(what: str, *options: str, text: bytes = b"") -> ProgramAnswer:
+def _ssh_keygen(command: str, *options: str, text: bytes = b"") -> ProgramAnswer:
     program = which("ssh-keygen")
     if program is None:
         raise MachineError("ssh-keygen: not found on this host; it is part of OpenSSH")
     stdin = text.decode(errors="replace")
-    return ask([program, "-Y", what, *options], stdin=stdin, timeout_s=_TYPING_S)
+    return ask([program, "-Y", command, *options], stdin=stdin, timeout_s=_TYPING_S)

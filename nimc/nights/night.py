@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 
 import polars as pl
@@ -22,7 +23,9 @@ from analysis.samples.columns import read_run
 from nimc.campaign.prepare import prepare
 from nimc.nights import summary
 from nimc.nights.summary import (
+    BY_SIGNAL,
     FIGURE,
+    TIME_ENDED,
     UNFINISHED,
     EndedRun,
     NightAlarm,
@@ -33,6 +36,8 @@ from nimc.nights.summary import (
 from nimc.run.folder import find_latest, new_header
 from nimc.run.runner import Failure
 from nimc.run.session import NIMC, start, stop
+from records import marked_yaml
+from records.campaign import is_name
 from records.errors import InputError, NimcError
 from records.files import replace_text
 from records.interrupts import Interrupts
@@ -69,7 +74,7 @@ def night_until(until: str | None, now: datetime) -> tuple[float | None, date]:
     return end.timestamp(), (end - timedelta(days=1)).date()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NightRun:
     """One night of a campaign on a machine."""
 
@@ -87,7 +92,16 @@ class NightRun:
     @property
     def path(self) -> Path:
         """File of its summary."""
-        return summary.path_of(self.results, self.campaign.stem, self.machine, self.night)
+        return summary.path_of(self.results, self.name, self.machine, self.night)
+
+    @cached_property
+    def name(self) -> str:
+        """Name of the campaign; of its file, if the file has no valid one."""
+        with suppress(InputError, OSError):
+            data = marked_yaml.load(self.campaign).data
+            if isinstance(data, dict) and is_name(data.get("name")):
+                return str(data["name"])
+        return self.campaign.stem
 
     def run(self) -> Summary:
         """Run the night, or report why not; write its summary and send its message.
@@ -96,13 +110,24 @@ class NightRun:
         earlier nights that failed are sent first.
         """
         self._tell_again()
-        with suppress(InputError, OSError):  # what an earlier attempt of the night has left
+        before = None
+        with suppress(InputError, OSError):  # what an earlier start of the night has left
             before = summary.load(self.path)
-            if before.finished_s is not None and before.outcome in _DONE:
-                self.log(f"night {self.night} is done: {before.outcome}; {self.path}")
-                return before
-        named = (self.night, self.machine, self.campaign.stem)
-        begun = Summary(*named, time.time(), None, "machine failed", UNFINISHED)
+        if before and is_done(before):
+            self.log(f"night {self.night} is done: {before.outcome}; {self.path}")
+            return before
+        if before:
+            self.log(f"night {self.night} goes on; so far: {before.outcome}: {before.reason}")
+        begun = Summary(
+            night=self.night,
+            machine=self.machine,
+            campaign=self.name,
+            started_s=before.started_s if before else time.time(),
+            finished_s=None,
+            outcome="machine failed",
+            reason=UNFINISHED,
+            alarms=earlier_alarms(before) if before else [],
+        )
         try:
             return self._end(self._measured(begun))
         except NimcError as error:
@@ -129,10 +154,11 @@ class NightRun:
 
     def _tell_again(self) -> None:
         """Send the messages of earlier nights that failed, until one fails again."""
-        for path in summary.paths_of(self.results, self.campaign.stem, self.machine):
+        # Until 0.2.0 the name of the campaign's file named its summaries.
+        for path in summary.paths_of(self.results, {self.name, self.campaign.stem}, self.machine):
             with suppress(InputError, OSError):
                 before = summary.load(path)
-                if before.finished_s is None or before.told:
+                if before.finished_s is None or before.told or before.campaign != self.name:
                     continue
                 self.log(f"sends the message of night {before.night} again")
                 if not self._tell(before, path).told:
@@ -140,18 +166,23 @@ class NightRun:
 
     def _measured(self, begun: Summary) -> Summary:
         request = prepare(self.campaign, self.machine)
-        begun = replace(begun, campaign=request.campaign.name)
         digest = new_header(request).digest
         latest = find_latest(self.results, digest)
+        start_s = time.time()  # later than that of the night if it goes on
         resumed = latest is not None and (
-            latest[1].finished_s is None and begun.started_s - latest[1].started_s <= FRESH_AFTER_S
+            latest[1].finished_s is None and start_s - latest[1].started_s <= FRESH_AFTER_S
         )
+        if latest and latest[1].finished_s is None and not resumed:
+            hours = f"{FRESH_AFTER_S / 3600:.0f} hours"
+            self.log(f"does not resume {latest[0]}: it began more than {hours} ago")
         replace_text(self.path, begun.text)
         ended = self._campaign([] if resumed else ["--fresh"])
         latest = find_latest(self.results, digest)
         run = None
-        if latest and (resumed or latest[1].started_s >= begun.started_s):
+        if latest and (resumed or latest[1].started_s >= start_s):
             run = latest[0]
+            if ended.stopped and latest[1].finished_s is not None:
+                ended = replace(ended, status=0, stopped=None)  # at most its report is missing
         samples = new_samples(run, begun.started_s) if run else 0
         if run and samples and not ended.document.get("report"):
             make_reports([run], force=True)  # it was stopped before it made one
@@ -173,14 +204,15 @@ class NightRun:
             began = messages.tell()
             self.log(f"its messages: {log}")
             child = start(argv, output, errors=messages, environment=environment(), cwd=Path.cwd())
-            stopped = self._attend(child, interrupts, lambda: _last_message(log, began))
+            stopped = self.attend(child, interrupts, lambda: _last_message(log, began))
             output.seek(0)
             document = {}
             with suppress(ValueError):  # it was killed, or failed before it printed a document
                 document = json.loads(output.read())
-        return EndedRun(child.returncode, document, _last_message(log, began), stopped)
+        message = _last_message(log, began) or "it printed nothing"
+        return EndedRun(child.returncode, document, message, stopped)
 
-    def _attend(
+    def attend(
         self, child: subprocess.Popen[bytes], interrupts: Interrupts, message: Callable[[], str]
     ) -> str | None:
         """Wait for the child, or stop it; returns why it was stopped.
@@ -196,7 +228,7 @@ class NightRun:
             late = self.end_s is not None and time.time() >= self.end_s
             if (late or interrupts.signum is not None) and child.poll() is None:
                 stop(child)
-                return "its time ended" if interrupts.signum is None else "stopped by a signal"
+                return TIME_ENDED if interrupts.signum is None else BY_SIGNAL
         return None
 
     def _judged(self, begun: Summary, ended: EndedRun, run: Path | None, samples: int) -> Summary:
@@ -214,7 +246,10 @@ class NightRun:
             begun,
             run=str(run) if run else None,
             figures=quantities(rows).select(FIGURE).to_dicts(),
-            alarms=alarms_of(below, open_now, night_of(begun.started_s)),
+            stopped=ended.stopped,
+            alarms=marked_known(
+                alarms_of(below, open_now, night_of(begun.started_s)), begun.alarms
+            ),
             failures=[Failure(**failure) for failure in ended.document.get("failures", [])],
         )
         outcome, reason = judge_night(ended, samples, judged)
@@ -235,9 +270,9 @@ def environment() -> dict[str, str]:
 
 
 def _last_message(log: Path, began: int) -> str:
-    """What was said last in a log, from a byte of it on."""
-    text = log.read_bytes()[began:].decode(errors="replace")
-    return last_line(text).removeprefix("nimc: ")
+    """Return the last line of a log from a byte of it on; empty if there is none."""
+    text = log.read_bytes()[began:].decode(errors="replace").strip()
+    return last_line(text).removeprefix("nimc: ") if text else ""
 
 
 def new_samples(run: Path, since_s: float) -> int:
@@ -252,13 +287,51 @@ def alarms_of(
 ) -> list[NightAlarm]:
     """Baselines of the night below the site's references, then the history's alarms."""
     alarms = [
-        NightAlarm(baseline.case, "off", "fom", "reference", f"{baseline.case}: {baseline.text}")
+        NightAlarm(
+            case=baseline.case,
+            arm="off",
+            quantity="fom",
+            source="reference",
+            text=f"{baseline.case}: {baseline.text}",
+        )
         for baseline in below
     ]
     for alarm in history:
         earlier = alarm.night < night.isoformat()
-        alarms.append(NightAlarm(*alarm.key[1:], "history", alarm.text, known=earlier))
+        _, case, arm, quantity = alarm.key
+        alarms.append(
+            NightAlarm(
+                case=case,
+                arm=arm,
+                quantity=quantity,
+                source="history",
+                text=alarm.text,
+                known=earlier,
+            )
+        )
     return alarms
+
+
+def is_done(night: Summary) -> bool:
+    """Return whether another start of the same night leaves its summary unchanged."""
+    ended = night.finished_s is not None and night.stopped != BY_SIGNAL
+    return ended and night.outcome in _DONE
+
+
+def earlier_alarms(before: Summary) -> list[NightAlarm]:
+    """Alarms of an earlier start of the same night, marked as known if it has reported them."""
+    delivered = before.told and before.finished_s is not None
+    return [replace(alarm, known=alarm.known or delivered) for alarm in before.alarms]
+
+
+def marked_known(alarms: Iterable[NightAlarm], earlier: Iterable[NightAlarm]) -> list[NightAlarm]:
+    """The alarms of a night, marked as known if an earlier start of it has reported them."""
+    known = {_series(alarm) for alarm in earlier if alarm.known}
+    return [replace(alarm, known=alarm.known or _series(alarm) in known) for alarm in alarms]
+
+
+def _series(alarm: NightAlarm) -> tuple[str, str, str, str]:
+    return alarm.source, alarm.case, alarm.arm, alarm.quantity
 
 
 def tell(ended: Summary, command: str, metrics: Path | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""The summary of a night: one JSON document, of which everything else about it is made.
+"""The summary of a night: one JSON document, from which all else about the night is made.
 
 It is first written when the night begins, as 'machine failed' and unfinished, and replaced when it
 ends. So a night that was killed has the right outcome, whoever looks.
@@ -7,13 +7,14 @@ ends. So a night that was killed has the right outcome, whoever looks.
 from __future__ import annotations
 
 import glob
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from analysis.display.document import json_file
 from analysis.effects.result import Verdict
 from nimc.run.runner import Failure
 from records.errors import InputError
@@ -21,6 +22,9 @@ from records.files import make_named_folder, require_own
 from records.json_limits import read_json, validated
 from records.run import PlainName
 
+#: Why a night was stopped: only one that a signal stopped can be resumed.
+TIME_ENDED = "its time ended"
+BY_SIGNAL = "stopped by a signal"
 #: Reason of a night that has begun; if it is not running, that is how it ended.
 UNFINISHED = "has not ended: it is running, or was killed; its samples are saved"
 
@@ -31,9 +35,9 @@ Outcome = Literal["measured", "slower", "not run", "inconclusive", "machine fail
 FIGURE = ("case", "arm", "quantity", "unit", "better", "value", "low", "high", "verdict")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NightAlarm:
-    """What is slower: than the site's reference, or than the machine's own history."""
+    """Something slower: than the site's reference, or than the machine's own history."""
 
     case: PlainName
     arm: str
@@ -41,30 +45,34 @@ class NightAlarm:
     #: `reference` or `history`.
     source: str
     text: str
-    #: Whether an earlier night has raised it.
+    #: True if an earlier night, or this one before it was resumed, has raised and told it.
     known: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Summary:
-    """How one night ended."""
+    """The end of one night."""
 
     #: Day on which it began (ISO date); up to the time at which it has to end, it is one night.
     night: date
     machine: PlainName
     campaign: PlainName
+    #: Unix time of its first start.
     started_s: float
     #: Unix time; null if it is running, or was killed.
     finished_s: float | None
     outcome: Outcome
     reason: str
+    #: `its time ended` or `stopped by a signal`; null if it ended by itself, is running, or was
+    #: killed.
+    stopped: str | None = None
     #: Folder of the run; null if none was begun.
     run: str | None = None
     #: Each quantity of each treatment of a case (`FIGURE`).
     figures: list[dict[str, Any]] = field(default_factory=list)
     alarms: list[NightAlarm] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    #: Whether the site's command and metrics have it; if not, the next start tries again.
+    #: True if the site's command and metrics have it; if not, the next start tries again.
     told: bool = True
     #: 1 had the name of a nightly, and node-hours.
     schema: Literal[2] = 2
@@ -72,7 +80,7 @@ class Summary:
     @property
     def text(self) -> str:
         """The document."""
-        return json.dumps(self.as_dict(), indent=1) + "\n"
+        return json_file(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
         """The summary as in JSON."""
@@ -88,10 +96,12 @@ def path_of(results: Path, campaign: str, machine: str, night: date) -> Path:
     return folder / f"{campaign}-{machine}-{night.isoformat()}.json"
 
 
-def paths_of(results: Path, campaign: str, machine: str) -> list[Path]:
-    """Files of the summaries of a campaign's nights on a machine, the oldest first."""
+def paths_of(results: Path, campaigns: Iterable[str], machine: str) -> list[Path]:
+    """Files of the summaries of nights on a machine, by the names of campaigns and their dates."""
     require_own(results / "nights", "results")
-    return sorted(results.glob(f"nights/{glob.escape(f'{campaign}-{machine}')}-????-??-??.json"))
+    begins = sorted(glob.escape(f"{campaign}-{machine}") for campaign in campaigns)
+    files = (sorted(results.glob(f"nights/{begin}-????-??-??.json")) for begin in begins)
+    return list(chain.from_iterable(files))
 
 
 def load(path: Path) -> Summary:
@@ -117,7 +127,7 @@ def load_all(folders: Iterable[Path]) -> tuple[list[Summary], list[str]]:
 
 @dataclass(frozen=True)
 class EndedRun:
-    """How `nimc run` ended."""
+    """The end of a `nimc run`."""
 
     status: int
     #: Its JSON document; empty if it printed none.
@@ -139,7 +149,9 @@ def judge_night(ended: EndedRun, samples: int, summary: Summary) -> tuple[Outcom
 
     What failed comes first, then what is slower: a loss is never hidden by an open case.
     """
-    stopped, status, message = ended.stopped, ended.status, ended.message
+    stopped = ended.stopped
+    status = ended.status
+    message = ended.message
     alarms, failures = summary.alarms, summary.failures
     if stopped and not samples:
         return "not run", f"{stopped} before the first run: no node was free, or none worked"
@@ -148,11 +160,11 @@ def judge_night(ended: EndedRun, samples: int, summary: Summary) -> tuple[Outcom
     if status == _INPUT and not samples:
         return "not run", message
     if status not in (0, 1) and not stopped:
-        how = f"was killed by signal {-status}" if status < 0 else "ended"
+        ending = f"was killed by signal {-status}" if status < 0 else "ended"
         text = (
             message
             if status in (_INPUT, _FAILED)
-            else f"the run {how} (status {status}): {message}"
+            else f"the run {ending} (status {status}): {message}"
         )
         return "machine failed", text
     if alarms:
@@ -193,7 +205,8 @@ def prometheus_text(summary: Summary) -> str:
     lines = []
     for metric, rows in metrics.items():
         present = [(labels, value) for labels, value in rows if value is not None]
-        lines += [f"# TYPE nimc_{metric} gauge"] if present else []
+        if present:
+            lines.append(f"# TYPE nimc_{metric} gauge")
         for labels, value in present:
             inner = ",".join(f'{key}="{text.translate(escapes)}"' for key, text in labels.items())
             lines.append(f"nimc_{metric}{{{inner}}} {float(value)!r}")

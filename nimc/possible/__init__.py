@@ -1,1 +1,1 @@
-"""What can run here, and why not: of this host, its nodes, Slurm and ReFrame's environments."""
+"""The question of what can run here: this host, its nodes, Slurm, ReFrame's environments."""

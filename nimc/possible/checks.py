@@ -25,6 +25,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from records import units
+from records.acceptance import LIMITS
 from records.arms import level_text
 from records.chain import file_digest
 from records.checkout import python_main, python_path
@@ -39,10 +40,27 @@ from reframe_tests.planning import planned
 #: Variables that a campaign sets by other keys, or that name a place in the run.
 GOVERNED = frozenset(
     (
-        *("arms", "block", "block_file", "case", "exclude", "factors", "foreign_cpus"),
-        *("foreign_share", "frequency_drop", "injector", "message", "min_share", "nimc_dir"),
-        *("nodelist", "only", "pairs", "queue_pairs", "rate", "rest_s", "retries"),
-        *("run_timeout_s", "seed", "steal_share", "workload"),
+        *LIMITS,
+        "arms",
+        "block",
+        "block_file",
+        "case",
+        "exclude",
+        "factors",
+        "injector",
+        "message",
+        "min_share",
+        "nimc_dir",
+        "nodelist",
+        "only",
+        "pairs",
+        "queue_pairs",
+        "rate",
+        "rest_s",
+        "retries",
+        "run_timeout_s",
+        "seed",
+        "workload",
     )
 )
 #: Variables that checks set themselves.
@@ -51,13 +69,13 @@ _OWN = frozenset({"mpi", "notes", "package", "program", "provenance", "stack"})
 _ANSWER_S = 120.0
 
 
-#: What a variable of a type accepts that is no number.
+#: Values of a variable of a type that are no number.
 _ALLOWED = {"bool": "true, false", "str": "text", "size": "a size with its unit, such as 64MiB"}
 
 
 @dataclass(frozen=True)
 class VariableType:
-    """What a variable accepts: values of its type; numbers from 1, or lower if the default is."""
+    """The type of a variable: what it accepts; numbers from 1, or lower if the default is."""
 
     #: `int`, `float`, `bool`, `str`, `size` (text with a unit, or none), or a type of ReFrame's, of
     #: which nothing is known.
@@ -76,7 +94,7 @@ class VariableType:
         return _ALLOWED.get(self.name, "anything")
 
     def accepts(self, value: Any) -> bool:
-        """Whether a value of a campaign's can be set."""
+        """Return whether a value of a campaign's can be set."""
         is_truth, least = isinstance(value, bool), self.default or 0
         if self.name in ("bool", "str"):
             return is_truth == (self.name == "bool")
@@ -98,15 +116,15 @@ def _is_size(value: Any) -> bool:
     return False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CheckVariables:
-    """What a campaign must know about a check."""
+    """Facts that a campaign must know about a check."""
 
     #: Its variables, inherited ones included, without ReFrame's own.
     variables: frozenset[str]
     #: Its own variables that may change from one run of a block to the next.
     within_block: frozenset[str] = frozenset()
-    #: Whether its figure of merit may be compared between numbers of cores.
+    #: True if its figure of merit may be compared between numbers of cores.
     comparable_across_cores: bool = False
     #: Variable -> its type.
     types: Mapping[str, VariableType] = field(default_factory=dict)
@@ -115,11 +133,11 @@ class CheckVariables:
     environs: tuple[str, ...] = ()
     #: The program that must be found; None if the check compiles its own or uses none.
     program: str | None = None
-    #: Whether Spack builds it, or has the compiler for its sources, in an environment of Spack's.
+    #: True if Spack builds it, or has the compiler for its sources, in an environment of Spack's.
     from_spack: bool = False
-    #: Whether it compiles its sources.
+    #: True if it compiles its sources.
     compiles: bool = False
-    #: Whether the partition's MPI launcher starts it.
+    #: True if the partition's MPI launcher starts it.
     mpi: bool = False
     #: The variable that makes its runs longer; empty if none does.
     lengthened_by: str = ""
@@ -135,12 +153,12 @@ class CheckVariables:
 
     @cached_property
     def settable(self) -> frozenset[str]:
-        """What `set` may name."""
+        """Return what `set` may name."""
         return self.variables - GOVERNED - _OWN
 
     @cached_property
     def factors(self) -> frozenset[str]:
-        """What `factors` may name."""
+        """Return what `factors` may name."""
         return self.settable | (self.variables & FACTORS.keys())
 
     def check_level(self, name: str, level: Level) -> None:
@@ -160,14 +178,12 @@ class CheckVariables:
         return float(value) if kind == "float" and isinstance(value, int) else value
 
     def changes_within(self, factor: str) -> bool:
-        """Whether levels of a factor change within a block; else each level is a separate case."""
+        """Return whether a factor's levels change within a block; else each is a case."""
         return changes_within_jobs(factor) or factor in self.within_block
 
 
-#: The check of a user's own command, which says nothing of a machine.
-COMMAND = "command"
-#: What is known of a check that is not listed.
-UNLISTED = CheckVariables(frozenset())
+#: The facts of a check that is not listed.
+UNLISTED = CheckVariables(variables=frozenset())
 _CHECKS = TypeAdapter(dict[str, CheckVariables])
 
 
@@ -178,11 +194,15 @@ def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
     digest = hashlib.sha256(f"{version('reframe-hpc')} {fields}".encode())
     for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return _checks(folder, digest.hexdigest())
+    return stored_checks(folder, digest.hexdigest())
 
 
 @lru_cache(maxsize=4)
-def _checks(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
+def stored_checks(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
+    """The checks of a folder whose files have this digest: from the user's cache, else of ReFrame.
+
+    They are kept in memory. Raises MachineError if one cannot be read.
+    """
     cache = _cache_file()
     with suppress(OSError, ValueError, KeyError, TypeError):  # none, or not one of ours
         if cache and not distrust(cache):
@@ -233,13 +253,13 @@ def _ask(path: Path, *words: str) -> dict[str, Any]:
     raise MachineError(f"{path}: the checks cannot be read: {answer.last}")
 
 
-def require_known_programs(site: Machine, checks: Mapping[str, CheckVariables]) -> None:
+def require_known_programs(machine: Machine, checks: Mapping[str, CheckVariables]) -> None:
     """Raise InputError if a machine's file names a program that no check asks for."""
     requested = sorted({check.program for check in checks.values() if check.program})
-    for name in site.programs:
+    for name in machine.programs:
         if name not in requested:
             raise InputError(
-                f"site/{site.name}.yaml: programs.{name}: no check runs a program of this name;"
+                f"site/{machine.name}.yaml: programs.{name}: no check runs a program of this name;"
                 f" allowed: {', '.join(requested)}"
             )
 
@@ -263,7 +283,7 @@ def _described(folder: Path) -> dict[str, Any]:
     from reframe_tests.binaries import CompiledMixin
     from reframe_tests.mixin import NimcMixin
 
-    of_reframe = set(rfm.RegressionTest.var_space)
+    reframe_variables = set(rfm.RegressionTest.var_space)
     described: dict[str, Any] = {}
     for path in sorted(folder.glob("*.py")):
         name = path.stem
@@ -276,7 +296,7 @@ def _described(folder: Path) -> dict[str, Any]:
         if issubclass(check, NimcMixin):
             spack = issubclass(check, CompiledMixin) or _default(check, "stack") is not None
             described[name] = {
-                **_fields(check, set(check.var_space) - of_reframe),
+                **_fields(check, set(check.var_space) - reframe_variables),
                 "environs": list(_default(check, "valid_prog_environs") or check.wanted_environs),
                 "program": _default(check, "program"),
                 "from_spack": spack,
@@ -306,16 +326,16 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
                 )
             if check.num_variants != 1:
                 raise InputError(f"{check.num_variants} variants; allowed: one value of parameters")
-            one = check(variant_num=0)  # as its hooks leave it
-            places = valid_sysenv_comb(one.valid_systems, one.valid_prog_environs)
+            instance = check(variant_num=0)  # as its hooks leave it
+            places = valid_sysenv_comb(instance.valid_systems, instance.valid_prog_environs)
     except Exception as error:
         return {"fault": _line(error)}
-    of_file = {
+    file_facts = {
         "environs": [f"{part.name}+{environ.name}" for part in places for environ in places[part]],
         "file": file,
         "sha256": file_digest(Path(file)),
     }
-    return {name: {**_fields(check, set(check.var_space)), **of_file}}
+    return {name: {**_fields(check, set(check.var_space)), **file_facts}}
 
 
 def _fields(check: Any, variables: set[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is known of a machine: of its two files, this host, Slurm, and ReFrame's environments."""
+"""Facts of a machine: of its two files, this host, Slurm, and ReFrame's environments."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from nimc.possible.checks import COMMAND, CheckVariables, checks_in, require_known_programs
-from nimc.possible.finding import Finding
+from nimc.possible.checks import CheckVariables, checks_in, require_known_programs
+from nimc.possible.finding import HostFinding
 from nimc.possible.matrix import Matrix, matrix, offers_of
-from nimc.possible.settings import Partitions, ReframeSettings, settings_of, target_partitions
+from nimc.possible.reframe_config import Partitions, ReframeSettings, settings_of, target_partitions
 from records.errors import InputError, NimcError
 from records.machine import host
 from records.machine import site as site_files
 from records.machine.host import Host
 from records.machine.site import Machine
+from records.measured import COMMAND
 from records.slurm.options import SCHEDULERS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Each fact is asked for once, when a need reads it first."""
+    """The facts of a machine. Each is determined once, when it is first read."""
 
     name: str
     config: Path
@@ -29,10 +30,10 @@ class Facts:
     #: Folder of the checks.
     folder: Path
     #: The site file; None if it cannot be used, for this reason.
-    site: Machine | None
+    machine: Machine | None
     site_fault: str = ""
-    #: What a job found on nodes; empty without one.
-    of_nodes: Sequence[Finding] = ()
+    #: Findings of a job on nodes; empty without one.
+    node_findings: Sequence[HostFinding] = ()
 
     @cached_property
     def host(self) -> Host:
@@ -46,11 +47,11 @@ class Facts:
 
     @property
     def uses_slurm(self) -> bool:
-        """Whether Slurm runs the jobs of the targets, or of the origins."""
-        if self.site is None:
+        """Return whether Slurm runs the jobs of the targets, or of the origins."""
+        if self.machine is None:
             return False
-        used = target_partitions(self.partitions, self.site.partition)
-        apart = self.site.origins.policy != "same_host"
+        used = target_partitions(self.partitions, self.machine.partition)
+        apart = self.machine.origins.policy != "same_host"
         return apart or any(part["scheduler"] in SCHEDULERS for part in used)
 
     @cached_property
@@ -61,40 +62,42 @@ class Facts:
         try:
             checks = dict(checks_in(self.folder))
             checks.pop(COMMAND, None)
-            if self.site:
-                require_known_programs(self.site, checks)
+            if self.machine:
+                require_known_programs(self.machine, checks)
         except NimcError as error:
             return {}, str(error)
         return checks, ""
 
     @property
     def checks_fault(self) -> str:
-        """Why the checks cannot be read, or the site file names programs of none of them."""
+        """Return why the checks cannot be read, or the site file names programs of none of them."""
         return self._checks[1]
 
     @cached_property
     def matrix(self) -> Matrix:
-        """What runs where, in every partition; empty if settings or checks cannot be read."""
+        """Return what runs where, in every partition; empty if settings or checks are wrong."""
         checks, _ = self._checks
         if not checks:
             return Matrix()
-        programs = self.site.programs if self.site else {}
+        programs = self.machine.programs if self.machine else {}
         return matrix(checks, offers_of(self.settings, self.name, None, programs))
 
     @property
     def matrix_of_targets(self) -> Matrix:
-        """The same of the partitions that targets come from."""
-        partition = self.site.partition if self.site else None
+        """Return what runs where in the partitions of targets."""
+        partition = self.machine.partition if self.machine else None
         cells = self.matrix.cells
         return Matrix([cell for cell in cells if partition in (None, cell.partition)])
 
 
-def facts_of(name: str, root: Path, of_nodes: Sequence[Finding] = ()) -> Facts:
-    """Those of a machine of this checkout; InputError if there is no file of that name."""
+def find_facts(name: str, root: Path, node_findings: Sequence[HostFinding] = ()) -> Facts:
+    """Return the facts of a machine. Raises InputError if no file of this checkout names it."""
     site_files.require_known(name, root)
-    config, site, fault = root / "configs" / f"{name}.py", None, ""
+    config = root / "configs" / f"{name}.py"
+    machine = None
+    fault = ""
     try:
-        site = site_files.load(name, root)
+        machine = site_files.load(name, root)
     except InputError as error:
         fault = str(error)
     return Facts(
@@ -102,7 +105,7 @@ def facts_of(name: str, root: Path, of_nodes: Sequence[Finding] = ()) -> Facts:
         config=config,
         settings=settings_of(config),
         folder=root / "reframe_tests",
-        site=site,
+        machine=machine,
         site_fault=fault,
-        of_nodes=of_nodes,
+        node_findings=node_findings,
     )

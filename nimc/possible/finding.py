@@ -7,7 +7,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class Finding:
+class HostFinding:
     """One answer to whether something is there."""
 
     what: str
@@ -17,17 +17,17 @@ class Finding:
     detail: str
     #: How to get what is missing; empty if there is nothing to do.
     remedy: str = ""
-    #: Whether campaigns on this machine require it.
+    #: True if campaigns on this machine require it.
     needed: bool = False
 
 
-def gap(what: str, detail: str, remedy: str = "", *, needed: bool = False) -> Finding:
-    """What is missing if campaigns require it, and else restricts them."""
-    return Finding(what, "missing" if needed else "limited", detail, remedy, needed)
+def gap(what: str, detail: str, remedy: str = "", *, needed: bool = False) -> HostFinding:
+    """Return what is missing if campaigns require it, and else restricts them."""
+    return HostFinding(what, "missing" if needed else "limited", detail, remedy, needed)
 
 
-def required(what: str, fault: object, detail: str, remedy: str) -> Finding:
-    """What campaigns require: `fault` says what is wrong with it, if anything, else `detail`."""
+def required(what: str, fault: object, detail: str, remedy: str) -> HostFinding:
+    """Return a finding that campaigns require; `fault`: what is wrong with it, if anything."""
     if fault:
         return gap(what, str(fault), remedy, needed=True)
-    return Finding(what, "ok", detail, needed=True)
+    return HostFinding(what, "ok", detail, needed=True)

@@ -1,4 +1,4 @@
-"""What can run where: workload x partition x environment, with the reason if it cannot."""
+"""The matrix of what can run where: workload x partition x environment, with reasons."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from analysis.display.lines import wrapped
 from nimc.possible.checks import CheckVariables
-from nimc.possible.settings import ReframePlace, ReframeSettings, places_of, target_partitions
+from nimc.possible.reframe_config import ReframePlace, ReframeSettings, places_of, target_partitions
 from records.errors import MachineError, NimcError
 from records.groups import grouped
 from records.machine.program import ModuleLoad, load_modules, search_path
 from records.slurm.client import ask_nodes, lists_nodes
-from records.slurm.options import SCHEDULERS
-from records.slurm.parse import SlurmNode, partition_in
-from records.text import some, wrapped
+from records.slurm.options import SCHEDULERS, partition_in
+from records.slurm.parse_nodes import SlurmNode
+from records.text import some
 from records.units import plural
 from reframe_tests.spack import externals, folders
 from reframe_tests.spack.settings import load
@@ -33,18 +34,18 @@ _LAUNCHERS = ("mpiexec", "mpirun")
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """Whether a workload can run in a place."""
+    """The answer of whether a workload can run in a place."""
 
     workload: str
     partition: str
     environment: str
     runs: Runs
-    #: What is missing, or why it is unknown; empty if it runs.
+    #: The part that is missing, or why it is unknown; empty if it runs.
     reason: str = ""
 
     @property
     def combination(self) -> str:
-        """As ReFrame writes it."""
+        """Return the place as ReFrame writes it."""
         return f"{self.partition}+{self.environment}"
 
     @property
@@ -56,7 +57,7 @@ class MatrixCell:
 
 @dataclass(frozen=True)
 class Offer:
-    """What this host and Slurm have for a place."""
+    """The resources that this host and Slurm have for a place."""
 
     #: Modules that cannot be loaded; the search path with all others and the place's variables.
     #: None if this host has no module system.
@@ -88,8 +89,8 @@ class Matrix:
 
     @property
     def text(self) -> str:
-        """What each place can run, a line each; then what it cannot, or may, and why."""
-        lines, lacks = [], []
+        """Return what each place can run, a line each; then what it cannot, or may, and why."""
+        lines, missing = [], []
         for combination, cells in grouped((cell.combination, cell) for cell in self.cells).items():
             able = ", ".join(cell.workload for cell in cells if cell.runs == "yes")
             lines.append(wrapped(f"{combination}: {able or 'nothing'}"))
@@ -97,15 +98,15 @@ class Matrix:
                 names = ", ".join(cell.workload for cell in alike)
                 things = dict.fromkeys(cell.reason.removeprefix(kind) for cell in alike)
                 may = "unknown, " if alike[0].runs == "unknown" else ""
-                lacks.append(((names, f"{may}{kind}{','.join(things)}"), combination))
+                missing.append(((names, f"{may}{kind}{','.join(things)}"), combination))
         reasons = [
             wrapped(f"{names} on {', '.join(places)}: {reason}")
-            for (names, reason), places in sorted(grouped(lacks).items())
+            for (names, reason), places in sorted(grouped(missing).items())
         ]
         return "\n".join([*lines, "", *reasons]).rstrip()
 
 
-#: What there is in each place of a machine.
+#: The offer of each place of a machine.
 Offers = Mapping[ReframePlace, Offer]
 
 
@@ -115,7 +116,7 @@ def offers_of(
     partition: str | None,
     programs: Mapping[str, str] | None = None,
 ) -> Offers:
-    """What this host and Slurm have in a machine's partitions, or in the one of that name.
+    """Return what this host and Slurm have in a machine's partitions, or in the one of that name.
 
     `programs`: of its site file.
     """
@@ -142,7 +143,7 @@ def offers_of(
 
 
 def _loaded(combination: ReframePlace, environment: Mapping[str, str]) -> ModuleLoad | None:
-    """What a place's modules provide, and then its variables; None if this host loads none."""
+    """Return what a place's modules provide, then its variables; None if this host loads none."""
     loaded = load_modules(combination.modules, environment)
     if loaded is None:
         return None
@@ -152,7 +153,7 @@ def _loaded(combination: ReframePlace, environment: Mapping[str, str]) -> Module
 def matrix(
     checks: Mapping[str, CheckVariables], offers: Offers, nodes: Mapping[str, int] | None = None
 ) -> Matrix:
-    """Which of these checks can run in which place.
+    """Return which of these checks can run in which place.
 
     `nodes`: check -> nodes that its job takes; 1 by default.
     """
@@ -162,7 +163,7 @@ def matrix(
                 name,
                 combination.partition,
                 combination.environment,
-                *judge(check, combination, offer, (nodes or {}).get(name, 1)),
+                *can_run(check, combination, offer, (nodes or {}).get(name, 1)),
             )
             for name, check in checks.items()
             for combination, offer in offers.items()
@@ -170,13 +171,13 @@ def matrix(
     )
 
 
-def judge(
+def can_run(
     check: CheckVariables, combination: ReframePlace, offer: Offer, nodes: int = 1
 ) -> tuple[Runs, str]:
-    """Whether a check can run in a place: the first thing that is missing decides."""
+    """Return whether a check can run in a place: the first thing that is missing decides."""
     reason = combination.refuses(check)
     if not reason and offer.nodes is not None:
-        reason = missing_nodes(offer.nodes, offer.slurm_partition, nodes)
+        reason = missing_in_partition(offer.nodes, offer.slurm_partition, nodes)
     if reason:
         return "no", reason
     named = offer.programs.get(check.program or "")
@@ -197,17 +198,17 @@ def judge(
     return "yes", ""
 
 
-def missing_nodes(nodes: Sequence[SlurmNode], partition: str | None, needed: int) -> str:
-    """Why a job cannot have so many of a partition's nodes; empty if it can."""
-    where = f"partition {partition}" if partition else "default partition"
+def missing_in_partition(nodes: Sequence[SlurmNode], partition: str | None, needed: int) -> str:
+    """Return why a job cannot have so many of a partition's nodes; empty if it can."""
+    partition_words = f"partition {partition}" if partition else "default partition"
     if not nodes:
-        return f"no node: Slurm has no {where}"
+        return f"no node: Slurm has no {partition_words}"
     usable = [node for node in nodes if node.usable]
     if len(usable) >= needed:
         return ""
     wrong = [f"{node.name} ({node.state})" for node in nodes if not node.usable]
     not_usable = f"; not usable: {some(wrong, _NODES)}" if wrong else ""
-    return f"{plural(needed, 'node')} needed, {len(usable)} usable in {where}{not_usable}"
+    return f"{plural(needed, 'node')} needed, {len(usable)} usable in {partition_words}{not_usable}"
 
 
 def _slurm_nodes(

@@ -1,4 +1,4 @@
-"""Where ReFrame is."""
+"""The path of ReFrame."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def find_reframe() -> str:
             f"reframe: not found {REFRAME_VARIABLE}={named}; correct it, or unset it"
         )
     if reframe is None:
-        where = f"next to {sys.executable} or on PATH"
-        raise MachineError(f"reframe: not found {where}; `{setup_command()}` installs it")
+        searched = f"next to {sys.executable} or on PATH"
+        raise MachineError(f"reframe: not found {searched}; `{setup_command()}` installs it")
     return os.path.abspath(reframe)

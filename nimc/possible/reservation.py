@@ -35,7 +35,7 @@ def create_command(machine: Machine, minutes: int, nodes: str | None, user: str)
 
 
 def admits(listed: Sequence[str], names: Collection[str]) -> bool:
-    """Whether a list of a reservation admits someone of these names: an empty one does."""
+    """Return whether a list of a reservation admits someone of these names: an empty one does."""
     excluded = {name[1:] for name in listed if name.startswith("-")}
     wanted = {name for name in listed if not name.startswith("-")}
     return excluded.isdisjoint(names) and (not wanted or not wanted.isdisjoint(names))
@@ -57,7 +57,7 @@ def shortcomings(
     groups: Collection[str],
     now: datetime,
 ) -> list[str]:
-    """Why a campaign of `needed_s` seconds on `nodes` origins cannot use it; empty if it can.
+    """Return why `nodes` origins cannot be had for `needed_s` seconds; empty if they can.
 
     Unless Slurm refuses the account of its jobs: `doubt`.
     """

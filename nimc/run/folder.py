@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 
 #: How long processes of a killed campaign may take to end by themselves, and once they are killed,
 #: seconds.
-_LEFTOVERS_S = 60.0
-_KILLED_S = 10.0
+LEFTOVERS_S = 60.0
+KILLED_S = 10.0
+#: Parts of `RunHeader.resolved` besides campaign and machine, as a user knows them.
+_OF_CALL = {"hostname": "host", "nodelist": "--nodelist", "checks": "checks"}
 #: How long another process may take to find or make its run, seconds.
 _BEGIN_S = 30.0
 
@@ -86,8 +88,8 @@ def open_run(
     make_named_folder(results)
     with ExitStack() as held:
         with _beginning(results):
-            of_request = header.digest, header.reproduces, typed_in
-            latest = None if fresh else find_latest(results, *of_request)
+            request_key = header.digest, header.reproduces, typed_in
+            latest = None if fresh else find_latest(results, *request_key)
             resumed = latest is not None and _goes_on(latest[1], pairs)
             path = latest[0] if latest and resumed else _create(results, header.run)
             held.callback(_remove_empty, path)
@@ -99,7 +101,7 @@ def open_run(
         if resumed:
             if slurm:
                 cancel_jobs(path)
-            _await_leftovers(path)
+            await_leftovers(path)
             if pairs is not None:
                 _raise_cap(path, pairs)
         yield RunFolder(path, load_header(path), resumed=resumed)
@@ -162,8 +164,15 @@ def find_latest(
     return max(runs, key=lambda run: run[1].started_s, default=None)
 
 
+def with_past_lengths(request: Request, results: Path) -> Request:
+    """The request with the lengths that its runs had in its latest run there, if there is one."""
+    if not results.is_dir():
+        return request
+    return replace(request, lengths=past_lengths(results, new_header(request).digest))
+
+
 def past_lengths(results: Path, digest: str) -> Lengths:
-    """How long runs took in the latest run of that digest; nothing without one."""
+    """Return how long runs took in the latest run of that digest; nothing without one."""
     with suppress(InputError, OSError):
         if latest := find_latest(results, digest):
             from analysis.samples.columns import read_run
@@ -179,7 +188,7 @@ def lengths_of(samples: pl.DataFrame) -> dict[str, float]:
     blocks = samples.group_by("case", "block").agg(
         over_s=pl.col("start_s").max() - pl.col("start_s").min(),
         runs=pl.len(),
-        accepted=(pl.col("outcome").cast(pl.String) == "kept").sum(),
+        accepted=(pl.col("outcome").cast(pl.String) == "accepted").sum(),
     )
     cases = blocks.group_by(pl.col("case").cast(pl.String)).agg(
         pl.col("over_s", "runs", "accepted").sum(), starts=(pl.col("runs") - 1).sum()
@@ -189,16 +198,32 @@ def lengths_of(samples: pl.DataFrame) -> dict[str, float]:
     return dict(measured.select("case", a_run_s).iter_rows())
 
 
-def find_other(results: Path, header: RunHeader) -> Path | None:
+def find_other(results: Path, header: RunHeader) -> tuple[Path, RunHeader] | None:
     """The latest unfinished run of that campaign and machine with another digest."""
     unfinished = [
-        (other.started_s, path)
-        for path, other in own_runs(results)
-        if (other.campaign, other.machine) == (header.campaign, header.machine)
-        and other.digest != header.digest
-        and other.finished_s is None
+        (path, old)
+        for path, old in own_runs(results)
+        if (old.campaign, old.machine) == (header.campaign, header.machine)
+        and old.digest != header.digest
+        and old.finished_s is None
     ]
-    return max(unfinished)[1] if unfinished else None
+    return max(unfinished, key=lambda run: run[1].started_s, default=None)
+
+
+def differing(header: RunHeader, old_header: RunHeader) -> list[str]:
+    """Return what keeps a run from being resumed by another one of its campaign and machine."""
+    new, old = (run.resolved or {} for run in (header, old_header))
+
+    def keys(part: str) -> list[str]:
+        new_part, old_part = (record.get(part) or {} for record in (new, old))
+        names = sorted({*new_part, *old_part})
+        return [name for name in names if new_part.get(name) != old_part.get(name)]
+
+    return [
+        *keys("campaign"),
+        *(f"{name} of the machine's file" for name in keys("machine")),
+        *(name for part, name in _OF_CALL.items() if new.get(part) != old.get(part)),
+    ]
 
 
 def _create(results: Path, name: str) -> Path:
@@ -222,18 +247,19 @@ def locked(path: Path, allowed: str = "wait for it, or another --results") -> It
         yield
 
 
-def _await_leftovers(path: Path) -> None:
+def await_leftovers(path: Path) -> None:
     """Wait until the last block of a killed campaign has ended, so that it disturbs no run.
 
-    ReFrame does not end while it waits for a Slurm that is gone: then it is killed.
+    ReFrame does not end while it waits for a Slurm that is gone: then it is killed. Raises
+    MachineError if a process does not end.
     """
-    until_s = time.monotonic() + _LEFTOVERS_S
+    until_s = time.monotonic() + LEFTOVERS_S
     while left := users_of(path):
         if time.monotonic() > until_s:
             for pid in left:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > until_s + _KILLED_S:
+        if time.monotonic() > until_s + KILLED_S:
             pids = " ".join(map(str, left))
             raise MachineError(f"{path}: processes of an earlier run do not end: {pids}")
         time.sleep(0.2)
@@ -285,7 +311,7 @@ def new_header(request: Request) -> RunHeader:
 
 
 def requirements_of(request: Request) -> Requirements:
-    """What is asked of every run of a campaign."""
+    """Return the requirements of a campaign on every run."""
     campaign = request.campaign
     treated = dict(request.treatments)
     for search in request.searches.values():
@@ -320,5 +346,5 @@ def resolved(
     site = machine.model_dump(mode="json", exclude_defaults=True)
     here = hostname if machine.origins.policy == "same_host" else None
     more = {"hostname": here, "nodelist": nodelist, "checks": others or None}
-    given = {name: value for name, value in more.items() if value is not None}
-    return {"campaign": requested, "machine": site, **given}
+    selection = {name: value for name, value in more.items() if value is not None}
+    return {"campaign": requested, "machine": site, **selection}

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from records.text import duration, one_line
-from records.units import quantity
+from analysis.display.figures import quantity
+from analysis.display.lines import duration
+from records.text import one_line
 
 Progress = Literal["quiet", "normal", "verbose"]
 #: How often a plain line is printed, seconds.
-_PLAIN_S = 30.0
+PLAIN_S = 30.0
+#: Numbers in reasons, which differ from run to run.
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class NewSamples:
@@ -39,8 +43,8 @@ class NewSamples:
 
 
 @dataclass
-class Pace:
-    """How long the runs of a session took, and were planned to take, from block to block."""
+class SessionPace:
+    """The time that a session's runs took and were planned to take, from block to block."""
 
     took_s: float = 0.0
     planned_s: float = 0.0
@@ -50,12 +54,25 @@ class Pace:
         """The one by the other; 1 before the first runs."""
         return self.took_s / self.planned_s if self.took_s and self.planned_s else 1.0
 
-    def with_more(self, took_s: float, planned_s: float) -> Pace:
+    def with_more(self, took_s: float, planned_s: float) -> SessionPace:
         """The same with more runs."""
-        return Pace(self.took_s + took_s, self.planned_s + planned_s)
+        return SessionPace(self.took_s + took_s, self.planned_s + planned_s)
 
 
-@dataclass
+class Expected(NamedTuple):
+    """How long blocks are expected to take, seconds: up to the floor of each case, and the cap."""
+
+    least_s: float
+    most_s: float
+
+
+def in_all(parts: Iterable[Expected]) -> Expected:
+    """Length of all parts, one after another."""
+    parts = list(parts)
+    return Expected(sum(part.least_s for part in parts), sum(part.most_s for part in parts))
+
+
+@dataclass(kw_only=True)
 class RunCounter:
     """Counts the runs of a block and estimates the remaining time. The time is an argument.
 
@@ -63,15 +80,15 @@ class RunCounter:
     from the end of the first one.
     """
 
-    #: Expected length of everything after the block, seconds.
-    later_s: float
+    #: Everything after the block. The most is reached if no case is decided before its cap.
+    later: Expected
     #: Runs of the block, its expected length, and that of a run, seconds.
     block_runs: int
     block_s: float
     run_s: float
     started_s: float
-    #: That of the blocks before.
-    before: Pace = field(default_factory=Pace)
+    #: The pace of the blocks before.
+    before: SessionPace = field(default_factory=SessionPace)
     done: int = 0
     rejected: int = 0
     #: Clock time of the first and of the last sample.
@@ -90,7 +107,7 @@ class RunCounter:
 
     def add(self, sample: Mapping[str, Any], now_s: float) -> None:
         """Count one sample; rejected runs are repeated."""
-        accepted = sample["outcome"] == "kept"
+        accepted = sample["outcome"] == "accepted"
         if accepted:
             self.done += 1
             # A warm-up that was too short is repeated, and not in the plan.
@@ -105,18 +122,18 @@ class RunCounter:
 
     @property
     def is_known(self) -> bool:
-        """Whether the block itself shows how long its runs take: two of them are done."""
+        """Return whether the block itself shows how long its runs take: two of them are done."""
         return self.done > 1
 
     @property
-    def pace(self) -> Pace:
-        """That of the session so far."""
+    def pace(self) -> SessionPace:
+        """Return the pace of the session so far."""
         if self.first_s is None:
             return self.before
         return self.before.with_more(self.last_s - self.first_s, self.since_first * self.run_s)
 
-    def left_s(self, now_s: float) -> float:
-        """Remaining time, the least one unless `is_known`."""
+    def left(self, now_s: float) -> Expected:
+        """Remaining time; unless `is_known`, the block itself may take longer."""
         left, factor = self.block_runs - self.done, self.pace.factor
         if self.is_known and self.first_s is not None:
             run_s = (self.last_s - self.first_s) / self.since_first
@@ -124,7 +141,8 @@ class RunCounter:
         else:
             planned_s = factor * self.block_s - (now_s - self.started_s)
             block_s = max(planned_s, factor * left * self.run_s)
-        return block_s + factor * self.later_s
+        least_s, most_s = (block_s + factor * later_s for later_s in self.later)
+        return Expected(least_s, most_s)
 
 
 class Display:
@@ -138,6 +156,8 @@ class Display:
         self._terminal = terminal
         self._what = ""
         self._next_s = 0.0
+        #: Cases and reasons of rejected runs that were printed, without the numbers in them.
+        self._rejected: set[tuple[str, str]] = set()
 
     def show(self, what: str, counter: RunCounter, now_s: float) -> None:
         """Print or redraw how far a block is, if a line is due."""
@@ -145,7 +165,7 @@ class Display:
         if self._terminal:
             self._draw(text[: shutil.get_terminal_size().columns - 1])
         elif self._progress != "quiet" and (what != self._what or now_s >= self._next_s):
-            self._what, self._next_s = what, now_s + _PLAIN_S
+            self._what, self._next_s = what, now_s + PLAIN_S
             self.tell(text)
 
     def tell(self, text: str) -> None:
@@ -157,6 +177,14 @@ class Display:
         """Print a line that only verbose output has."""
         if self._progress == "verbose":
             self.tell(text)
+
+    def tell_run(self, sample: Mapping[str, Any]) -> None:
+        """Print a run if output is verbose, else only the first of its case with that reason."""
+        kind = (str(sample.get("case")), _NUMBER.sub("0", str(sample.get("reason"))))
+        is_new = sample["outcome"] != "accepted" and kind not in self._rejected
+        if self._progress == "verbose" or (is_new and self._progress == "normal"):
+            self._rejected.add(kind)
+            self.tell(run_line(sample))
 
     def close(self) -> None:
         """Remove what would be out of date."""
@@ -176,15 +204,20 @@ def _words(what: str, counter: RunCounter, now_s: float) -> str:
     if counter.waits:
         return f"{what}: {counter.waits}"
     rejected = f", {counter.rejected} rejected" if counter.rejected else ""
-    return (
-        f"{what}: {counter.done} of {counter.block_runs} runs{rejected}, "
-        f"{'about' if counter.is_known else 'at least'} {duration(counter.left_s(now_s))} left"
-    )
+    runs = f"{what}: {counter.done} of {counter.block_runs} runs{rejected}"
+    return f"{runs}, {_left(counter, now_s)} left"
+
+
+def _left(counter: RunCounter, now_s: float) -> str:
+    least, most = map(duration, counter.left(now_s))
+    if not counter.is_known:
+        return f"at least {least}"
+    return f"about {least}" if least == most else f"{least} to {most}"
 
 
 def run_line(sample: Mapping[str, Any]) -> str:
     """A run in one line: its key, and its figure of merit or why it was rejected."""
-    if sample["outcome"] != "kept":
+    if sample["outcome"] != "accepted":
         return f"{sample['key']} {sample['outcome']}: {sample.get('reason')}"
     warmup = " (warm-up)" if sample.get("warmup") else ""
     fom = sample.get("fom")

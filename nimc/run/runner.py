@@ -21,26 +21,28 @@ from nimc.campaign.plan import (
     Request,
     block_plan,
     block_s,
-    command,
+    block_sizes,
+    blocks_s,
     logs_of,
     next_block,
+    reframe_command,
     run_length_s,
 )
 from nimc.run.folder import require_folder
-from nimc.run.progress import Display, NewSamples, Pace, RunCounter, run_line
+from nimc.run.progress import Display, Expected, NewSamples, RunCounter, SessionPace, in_all
 from nimc.run.session import others_beside, run_session
 from records import kernel_text, processes
 from records.arms import arm_of
+from records.block_plan import SKIPPED, UNREAD, BlockPlan
 from records.calls import call_of
 from records.campaign import Campaign, Entry, Pairs
 from records.chain import walk_run
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped
 from records.notes import Note
-from records.plan import SKIPPED, UNREAD, BlockPlan
 from records.run import PlainName
 from records.slurm import client
-from records.slurm.client import LostJobError, SilentError, SlurmWatch
+from records.slurm.outages import LostJobError, SilentError, SlurmWatch
 
 if TYPE_CHECKING:
     import polars as pl
@@ -117,12 +119,12 @@ def case_state(run: Path, case: str, treated: Sequence[str], rule: StoppingRule)
         next_block=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
         rejected=lost.n_unique(["block", "pair"]),
         last_reason=str(reasons[-1]) if len(reasons) else None,
-        done=rule.asks_of(min(pairs_of.values())) and _is_done(run, case, rule),
+        done=rule.asks_of(min(pairs_of.values())) and case_is_done(run, case, rule),
     )
 
 
-def _is_done(run: Path, case: str, rule: StoppingRule) -> bool:
-    """Whether a case needs no more pairs, judged as in the report: with all that is measured."""
+def case_is_done(run: Path, case: str, rule: StoppingRule) -> bool:
+    """Return whether a case needs no more pairs, judged as in the report by all measured."""
     from analysis.effects.estimate import results_of
     from analysis.samples.pairs import pair_table
 
@@ -185,12 +187,12 @@ def why_failed(status: int, logs: Path) -> str | None:
 
 
 def is_done(logs: Path) -> bool:
-    """Whether the conductor has finished the block, whatever ReFrame knows of it."""
+    """Return whether the conductor has finished the block, whatever ReFrame knows of it."""
     return bool(_read(logs / "block.json").get("state") == "done")
 
 
 def is_read(logs: Path) -> bool:
-    """Whether ReFrame has no output of a check of others left to read."""
+    """Return whether ReFrame has no output of a check of others left to read."""
     return not (logs / UNREAD).exists()
 
 
@@ -221,7 +223,7 @@ def _last_words(log: Path) -> str:
 
 
 def _skipped(logs: Path) -> str | None:
-    """Why the check was skipped everywhere, as it says itself, or why ReFrame ran none."""
+    """Return why the check was skipped everywhere, as it says itself, or why ReFrame ran none."""
     results = {case.get("result") for case in reported_cases(logs)}
     if results - {"skip"}:
         return None
@@ -254,10 +256,10 @@ class Failure:
 
 
 class _CaseError(Exception):
-    """Why a case could not be measured, in one line."""
+    """The reason why a case could not be measured, in one line."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CampaignRunner:
     """Runs the blocks of a campaign; holds what is the same for all of them."""
 
@@ -273,17 +275,19 @@ class CampaignRunner:
     cannot: Mapping[str, str] = field(default_factory=dict)
     #: Case -> pairs that were rejected before this session.
     rejected_before: dict[str, int] = field(default_factory=dict)
+    #: Other runs on this host that were named on standard error.
+    told_beside: set[str] = field(default_factory=set)
     #: The pace of the blocks so far, the last of which has that of all.
-    paces: list[Pace] = field(default_factory=lambda: [Pace()])
+    paces: list[SessionPace] = field(default_factory=lambda: [SessionPace()])
 
     @property
     def campaign(self) -> Campaign:
-        """What is requested."""
+        """Return what is requested."""
         return self.request.campaign
 
     @property
     def _cases(self) -> list[Entry]:
-        """Those that can run."""
+        """Cases that can run."""
         return [case for case in self.campaign.cases if case.name not in self.cannot]
 
     @cached_property
@@ -300,33 +304,32 @@ class CampaignRunner:
         """Measure every case, also after one that failed. Raises Stopped on a signal."""
         processes.become_subreaper()
         failures = dict(self.cannot)
-        left = {entry.name: entry for entry in self._cases}
-        for entry in self._order(failures):
-            left.pop(entry.name, None)
-            try:
-                self._run_case(entry, later_s=sum(map(self._case_least_s, left.values())))
-            except _CaseError as error:
-                failures[entry.name] = str(error)
+        for cases in self._rounds(failures):
+            for index, entry in enumerate(cases, 1):
+                try:
+                    self._run_case(entry, in_all(map(self.expected, cases[index:])))
+                except _CaseError as error:
+                    failures[entry.name] = str(error)
         return [Failure(name, reason) for name, reason in failures.items()]
 
-    def _order(self, failed: Collection[str]) -> Iterator[Entry]:
-        """The cases in order, then those that a later one opens again: all are judged together."""
-        yield from self._cases
+    def _rounds(self, failed: Collection[str]) -> Iterator[list[Entry]]:
+        """The cases, then those that a later one opens again: all are judged together."""
+        yield self._cases
         while reopened := [case for case in self._cases if self._goes_on(case, failed)]:
-            yield from reopened
+            yield reopened
 
     def _goes_on(self, case: Entry, failed: Collection[str]) -> bool:
-        """Whether a case of this session needs another block."""
+        """Return whether a case of this session needs another block."""
         if case.name in failed:
             return False
         before = self.rejected_before[case.name]
         return bool(self._state(case).missing(self.campaign.pairs, before))
 
-    def _run_case(self, entry: Entry, later_s: float) -> None:
-        """Run blocks of a case until it is decided. Raises _CaseError."""
+    def _run_case(self, entry: Entry, later: Expected) -> None:
+        """Run blocks of a case until it is decided, `later` those of others. Raises _CaseError."""
         notes = []
-        if layouts.is_open(entry):
-            chosen = self._layout(entry, later_s)
+        if layouts.is_to_be_chosen(entry):
+            chosen = self._layout(entry, later)
             self.display.tell(f"{entry.name}: layout {chosen} is the fastest without writers")
             others = [layout for layout in self.request.layouts_of(entry) if layout != chosen]
             notes = [Note.LAYOUT(layout=chosen, others=", ".join(others))] if others else []
@@ -335,7 +338,8 @@ class CampaignRunner:
         now = self._state(entry)
         rejected_before = self.rejected_before.setdefault(entry.name, now.rejected)
         while pairs := now.missing(self.campaign.pairs, rejected_before):
-            self._run_block(entry, now.next_block, pairs, later_s, notes)
+            after = in_all([self._expected_from(entry, now.pairs + pairs), later])
+            self._run_block(entry, now.next_block, pairs, after, notes)
             before, now = now, self._state(entry)
             if (now.pairs, now.rejected) == (before.pairs, before.rejected):
                 logs = logs_of(self.run, entry, now.next_block - 1)
@@ -346,7 +350,7 @@ class CampaignRunner:
                 f"no pair was accepted: {now.last_reason}; the same command makes as many more"
             )
 
-    def _layout(self, entry: Entry, later_s: float) -> str:
+    def _layout(self, entry: Entry, later: Expected) -> str:
         """The fastest layout of a case, which is measured first. Raises _CaseError."""
         search = self.request.search(entry)
         (compared,) = search.campaign.cases
@@ -354,9 +358,10 @@ class CampaignRunner:
         if layout := layouts.fastest(self.run, compared, treated):
             return layout
         block = len(list((self.run / "logs" / compared.name).glob("[0-9]*")))
+        after = in_all([self.expected(entry), later])
         try:
             with closing(replace(self, request=search)) as searching:
-                searching._run_block(compared, block, layouts.RUNS, later_s)
+                searching._run_block(compared, block, layouts.RUNS, after)
         except _CaseError as error:
             raise _CaseError(f"{compared.name}: {error}") from None
         layout = layouts.fastest(self.run, compared, treated)
@@ -366,11 +371,11 @@ class CampaignRunner:
         return layout
 
     def _run_block(
-        self, entry: Entry, block: int, pairs: int, later_s: float, notes: Sequence[str] = ()
+        self, entry: Entry, block: int, pairs: int, later: Expected, notes: Sequence[str] = ()
     ) -> None:
         """Run a block, and have its check read what it left unread. Raises _CaseError."""
         try:
-            self._measure_block(entry, block, pairs, later_s, notes)
+            self._measure_block(entry, block, pairs, later, notes)
         except Stopped:
             with Interrupts() as once_more:
                 self._read_or_tell(entry, once_more)
@@ -381,7 +386,7 @@ class CampaignRunner:
         self._read_left(entry, self.interrupts)
 
     def _measure_block(
-        self, entry: Entry, block: int, pairs: int, later_s: float, notes: Sequence[str]
+        self, entry: Entry, block: int, pairs: int, later: Expected, notes: Sequence[str]
     ) -> None:
         """Run one ReFrame session. Raises _CaseError."""
         require_folder(self.run)  # one that was renamed is not made again
@@ -397,7 +402,7 @@ class CampaignRunner:
         # Runs of a check of others are no samples until it has read their figures.
         ended = logs / UNREAD if self.request.check(entry).file else samples
         counter = RunCounter(
-            later_s=later_s,
+            later=later,
             block_runs=entry.warmups + pairs * len(treated),
             block_s=block_s(self.request, entry, treated, pairs),
             run_s=run_length_s(self.request, entry, treated),
@@ -430,7 +435,7 @@ class CampaignRunner:
 
     def _session(self, entry: Entry, block: int, plan: str) -> list[str]:
         """ReFrame's command for a block."""
-        _, *arguments = command(self.request, entry, block, str(self.run), plan)
+        _, *arguments = reframe_command(self.request, entry, block, str(self.run), plan)
         head = walk_run(self.run).head
         return [self.reframe, *arguments, f"--session-extras=nimc_head={head}"]
 
@@ -462,12 +467,14 @@ class CampaignRunner:
             self.display.tell(f"{entry.name}: {error}; the next session reads them")
 
     def _beside(self) -> list[str]:
-        """Notes on other runs on this host, also printed; none if the checks run elsewhere."""
+        """Notes on other runs on this host, each printed once; none if the checks run elsewhere."""
         others = [] if self.request.slurm else others_beside(self.run)
         if not others:
             return []
         note = Note.BESIDE(run=", ".join(others))
-        self.display.tell(f"{note}; {Note.BESIDE.remedy}")
+        if not self.told_beside.issuperset(others):
+            self.told_beside.update(others)
+            self.display.tell(f"{note}; {Note.BESIDE.remedy}")
         return [note]
 
     def _tick(
@@ -478,7 +485,7 @@ class CampaignRunner:
         samples: NewSamples,
         counter: RunCounter,
     ) -> Callable[[], None]:
-        """What is done once a second during a block: runs that have `ended` are counted."""
+        """Return what is done once a second during a block: runs that have `ended` are counted."""
         if self.slurm:
             self.slurm.next_block()
 
@@ -488,13 +495,16 @@ class CampaignRunner:
             for run in ended.new():
                 counter.add(run, now_s)
             for sample in samples.new():
-                self.display.detail(run_line(sample))
+                self.display.tell_run(sample)
             if self.slurm:
-                counter.wait(self.slurm.waits, now_s)
+                pending = self.slurm.pending
+                counter.wait(pending.line if pending else "", now_s)
             self.display.show(what, counter, now_s)
             if self.slurm:
                 # The conductor writes agents.log first.
-                begun, done, read = (logs / "agents.log").exists(), is_done(logs), is_read(logs)
+                begun = (logs / "agents.log").exists()
+                done = is_done(logs)
+                read = is_read(logs)
                 self.slurm.check(
                     now_s, begun=begun, finished=done and read, reading=done and not read
                 )
@@ -517,7 +527,7 @@ class CampaignRunner:
 
     @cached_property
     def rule(self) -> StoppingRule:
-        """When a case has enough pairs."""
+        """Return when a case has enough pairs."""
         from analysis.effects.estimate import StoppingRule
 
         pairs = self.campaign.pairs
@@ -532,9 +542,21 @@ class CampaignRunner:
 
     def least_s(self) -> float:
         """Expected time that the campaign needs at least, seconds."""
-        return sum(map(self._case_least_s, self._cases))
+        return in_all(map(self.expected, self._cases)).least_s
 
-    def _case_least_s(self, entry: Entry) -> float:
-        missing = self.campaign.pairs.floor - self._state(entry).pairs
-        treated = self.request.treatments[entry.name]
-        return block_s(self.request, entry, treated, missing) if missing > 0 else 0.0
+    def expected(self, entry: Entry) -> Expected:
+        """How long a case is expected to take from now on."""
+        now = self._state(entry)
+        return Expected(0.0, 0.0) if now.done else self._expected_from(entry, now.pairs)
+
+    def _expected_from(self, entry: Entry, complete: int) -> Expected:
+        """The same after so many complete pairs, if they decide nothing."""
+        pairs, treated = self.campaign.pairs, self.request.treatments[entry.name]
+        sizes = block_sizes(pairs, complete)
+        length_s = blocks_s(self.request, entry, treated, {*sizes})
+        least_s = most_s = 0.0
+        for size in sizes:
+            least_s += length_s[size] if complete < pairs.floor else 0.0
+            most_s += length_s[size]
+            complete += size
+        return Expected(least_s, most_s)

@@ -18,7 +18,7 @@ RUN_VARIABLE = "NIMC_RUN"
 #: How often progress is updated, seconds.
 _TICK_S = 1.0
 #: How long ReFrame may take to cancel its jobs, seconds.
-_GRACE_S = 30.0
+GRACE_S = 30.0
 #: How long a block may then take to end: its agents their writers, and its conductor the agents.
 _END_BLOCK_S = 3 * processes.GRACE_S
 
@@ -79,7 +79,7 @@ def start(
 def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
     """Let ReFrame cancel its jobs; kill it on a second signal or after the grace period."""
     child.terminate()
-    until_s = time.monotonic() + _GRACE_S
+    until_s = time.monotonic() + GRACE_S
     while child.poll() is None and time.monotonic() < until_s and interrupts.count < 2:
         interrupts.wait(0.5)
     child.kill()
@@ -92,17 +92,17 @@ LOOK = ".nimc-look-"
 
 def users_of(run: Path) -> list[int]:
     """This user's processes on this host that a run has started and that still exist."""
-    return [pid for pid, path in _started() if path == str(run)]
+    return [pid for pid, path in started_by_runs() if path == str(run)]
 
 
 def others_beside(run: Path) -> list[str]:
     """Names of this user's other runs that have processes on this host."""
-    names = {Path(path).name for _, path in _started() if path != str(run)}
+    names = {Path(path).name for _, path in started_by_runs() if path != str(run)}
     looks = [name for name in names if name.startswith(LOOK)]
     return [*sorted(names.difference(looks)), *(["a look at nodes"] if looks else [])]
 
 
-def _started() -> Iterator[tuple[int, str]]:
+def started_by_runs() -> Iterator[tuple[int, str]]:
     """This user's other processes that a run has started, and its folder."""
     mark = f"{RUN_VARIABLE}=".encode()
     for pid in set(kernel_text.pids()) - {os.getpid()}:

@@ -24,13 +24,13 @@ from analysis.samples.integrity import ROUNDING, check_run
 from analysis.samples.provenance import read_provenance
 from conductor.block.readers import FomError
 from conductor.judge import series
-from conductor.judge.figures import conditions, writer_records
 from conductor.judge.judge import faults
+from conductor.judge.series_figures import conditions, writer_records
 from records import chain, run_folder
 from records.errors import InputError
 from records.json_limits import parsed, validated
 from records.run import load_header
-from records.sample import Sample
+from records.sample import Sample, renewed
 from reframe_tests import workload
 from reframe_tests.workload import Workload
 
@@ -41,16 +41,16 @@ Kind = Literal["broken", "contradicted", "unproven"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class IntegrityFinding:
     """A fault, or what cannot be verified, in one line."""
 
     kind: Kind
     text: str
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Verified:
-    """What is true of one run."""
+    """The findings on one run."""
 
     run: Path
     #: Samples, those of them whose figure was re-read, and those that were judged again.
@@ -59,17 +59,17 @@ class Verified:
     judged: int = 0
     #: Of its chain; None if it has none, or cannot be read.
     head: str | None = None
-    findings: list[Finding] = field(default_factory=list)
-    #: What else is to be said: of a crate, its manifest and who signed it.
+    findings: list[IntegrityFinding] = field(default_factory=list)
+    #: Further remarks: on a crate, its manifest and who signed it.
     remarks: list[str] = field(default_factory=list)
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong; something may be unproven."""
+        """Return whether nothing is wrong; something may be unproven."""
         return all(finding.kind == "unproven" for finding in self.findings)
 
     def as_dict(self) -> dict[str, Any]:
-        """As in JSON."""
+        """Return the findings as in JSON."""
         return {**asdict(self), "run": str(self.run), "sound": self.is_sound}
 
 
@@ -77,11 +77,11 @@ def verify(run: Path, head: str | None = None) -> Verified:
     """Verify a run; with `head`, against what was kept of it elsewhere. Raises InputError."""
     if not (run / "run.json").exists():
         load_header(run)  # raises
-    verified = Verified(run)
+    verified = Verified(run=run)
     try:
-        verified.findings += _of_run(verified)
+        verified.findings += _run_findings(verified)
     except InputError as error:
-        verified.findings += [Finding("broken", line) for line in str(error).splitlines()]
+        verified.findings += [IntegrityFinding("broken", line) for line in str(error).splitlines()]
     if head is not None and head != verified.head:
         verified.findings.append(
             _denied("broken", f"{run}: head", verified.head, f"{head}, as given")
@@ -89,20 +89,20 @@ def verify(run: Path, head: str | None = None) -> Verified:
     return verified
 
 
-def _denied(kind: Kind, location: str, stated: object, allowed: object) -> Finding:
-    return Finding(
+def _denied(kind: Kind, location: str, stated: object, allowed: object) -> IntegrityFinding:
+    return IntegrityFinding(
         kind, f"{location}: {'none' if stated is None else stated} found; allowed: {allowed}"
     )
 
 
-def _of_run(verified: Verified) -> Iterator[Finding]:
+def _run_findings(verified: Verified) -> Iterator[IntegrityFinding]:
     """Chain and checks of the run; then what each sample names and states."""
     run, unproven = verified.run, Counter[str]()
     header, samples = load_header(run), read_run(run)
     integrity = check_run(run, header, samples, read_provenance(run))
     verified.samples, verified.head = samples.frame.height, integrity.head
     for line in integrity.faults:
-        yield Finding("broken" if line in integrity.broken else "contradicted", line)
+        yield IntegrityFinding("broken" if line in integrity.broken else "contradicted", line)
     for path, count in samples.files.items():
         digests, blocks = _digests(run / "counters" / path.name), set()
         for location, sample in _samples(path, count):
@@ -113,12 +113,16 @@ def _of_run(verified: Verified) -> Iterator[Finding]:
                 yield _denied(
                     "broken", f"{location}: counters_sha256", sample.counters_sha256, allowed
                 )
-            yield from _of_sample(verified, sample, location, unproven)
+            yield from _sample_findings(verified, sample, location, unproven)
         reports = (run / "logs" / path.stem / str(block) / "reframe.json" for block in blocks)
         unproven["blocks without a report of ReFrame"] += sum(
             not report.exists() for report in reports
         )
-    yield from (Finding("unproven", f"{run}: {why}: {n}") for why, n in unproven.items() if n)
+    yield from (
+        IntegrityFinding("unproven", f"{run}: {why}: {count}")
+        for why, count in unproven.items()
+        if count
+    )
 
 
 def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
@@ -126,26 +130,26 @@ def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
     with path.open("rb") as file:
         for number, line in enumerate(islice(file, count), 1):
             location = f"{path}:{number}"
-            yield location, validated(Sample, parsed(line, location), location)
+            yield location, validated(Sample, renewed(parsed(line, location)), location)
 
 
 def _digests(path: Path) -> dict[str, str]:
     """Key of a sample -> SHA-256 of its lines in a file of counters, whose last may be torn."""
-    of_key = defaultdict[str, "hashlib._Hash"](hashlib.sha256)
+    digests_by_key = defaultdict[str, "hashlib._Hash"](hashlib.sha256)
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     for number, line in enumerate(lines, 1):
         try:
             key = str(from_json(line)["key"])
         except (ValueError, TypeError, KeyError):
             raise InputError(f"{path}:{number}: not a line of counters") from None
-        of_key[key].update(line + b"\n")
-    return {key: digest.hexdigest() for key, digest in of_key.items()}
+        digests_by_key[key].update(line + b"\n")
+    return {key: digest.hexdigest() for key, digest in digests_by_key.items()}
 
 
-def _of_sample(
+def _sample_findings(
     verified: Verified, sample: Sample, location: str, unproven: Counter[str]
-) -> Iterator[Finding]:
-    """What is kept of a sample is what was written, and says what the sample says."""
+) -> Iterator[IntegrityFinding]:
+    """Yield what is kept of a sample is what was written, and says what the sample says."""
     stem = run_folder.stem_of(sample.pair, sample.arm, sample.attempt)
     contents: dict[str, bytes] = {}
     for ending in (".out", ".err", series.ENDING):
@@ -155,7 +159,7 @@ def _of_sample(
         except FileNotFoundError:
             content = None
         except InputError as error:
-            yield Finding("broken", f"{error}, named by {location}")
+            yield IntegrityFinding("broken", f"{error}, named by {location}")
             content = None
         if content is not None:
             contents[ending] = content
@@ -196,7 +200,7 @@ def _judged(sample: Sample, stored: series.StoredSeries) -> Sample:
     """The sample as the judge accepts it by its series, with their writers and conditions."""
     window_s = (sample.start_s, sample.start_s + sample.elapsed_s)
     reason = next(faults(stored.series, window_s, stored.limits), None)
-    if sample.outcome == "kept" and reason:
+    if sample.outcome == "accepted" and reason:
         sample = replace(sample, outcome="rejected", reason=reason)
     nodes = [conditions(node) for node in stored.series.nodes]
     return replace(sample, writers=writer_records(stored.series, window_s), conditions=nodes)
@@ -204,8 +208,8 @@ def _judged(sample: Sample, stored: series.StoredSeries) -> Sample:
 
 def _denials(
     stated: Any, shown: Any, location: str, names: tuple[str, ...] = ()
-) -> Iterator[Finding]:
-    """Each value within a JSON value that is not the one shown, but for rounding."""
+) -> Iterator[IntegrityFinding]:
+    """A finding for each value within `stated` that differs from `shown` by more than rounding."""
     if isinstance(stated, dict) and isinstance(shown, dict):
         for name in stated | shown:
             yield from _denials(stated.get(name), shown.get(name), location, (*names, name))

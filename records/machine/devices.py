@@ -44,12 +44,17 @@ class Port:
     #: Link rate, bytes per second, of a bonded device that of all its ports; None if unknown.
     rate_b_s: float | None
 
+    @property
+    def is_active(self) -> bool:
+        """Return whether its link is up."""
+        return self.state == "ACTIVE"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Device:
     """One RDMA device."""
 
-    #: As the kernel names it.
+    #: Its name in the kernel.
     name: str
     #: Transport: the name of its fabric (`records.machine.fabrics`).
     transport: str
@@ -70,12 +75,12 @@ class Device:
 class Chosen(NamedTuple):
     """A device that a site file names, and which of its ports."""
 
-    #: As the kernel of this host names it, or as it is written, if this host does not have it.
+    #: Its name in this host's kernel, or as it is written, if this host does not have it.
     name: str
     port: int
 
     def __str__(self) -> str:
-        """As UCX names it."""
+        """Return the name as UCX has it."""
         return f"{self.name}:{self.port}"
 
 
@@ -86,7 +91,7 @@ def split(wanted: str) -> Chosen:
 
 
 def has_address(wanted: str) -> bool:
-    """Whether a device is named by its PCI address."""
+    """Return whether a device is named by its PCI address."""
     return _PCI.fullmatch(split(wanted).name) is not None
 
 
@@ -114,7 +119,7 @@ def detect(root: Path = SYS) -> list[Device]:
 
 
 def is_rdma(name: str | None, root: Path = SYS) -> bool:
-    """Whether there is such an RDMA device; false for network interfaces."""
+    """Return whether there is such an RDMA device; false for network interfaces."""
     return name is not None and folder_of(chosen(name, root).name, root) is not None
 
 
@@ -191,17 +196,20 @@ def mpi_over(device: str, name: str | None = None, root: Path = SYS) -> dict[str
 def mpi_over_all(devices: Mapping[str, str], root: Path = SYS) -> dict[str, str]:
     """The same over several devices of one fabric: device -> what UCX calls it."""
     (device, name), *_ = devices.items()
-    of_device = fabric(device, root) or fabrics.FABRICS["InfiniBand"]
-    # What UCX calls a device may be an interface.
-    row = of_device if ":" in name else fabrics.FABRICS["tcp"]
+    device_fabric = fabric(device, root) or fabrics.FABRICS["InfiniBand"]
+    # A device in UCX may be an interface.
+    row = device_fabric if ":" in name else fabrics.FABRICS["tcp"]
     return row.variables(devices)
 
 
-def gid_index(wanted: str, interface: str | None = None, root: Path = SYS) -> int | None:
+def gid_index(
+    wanted: str, interface: str | None = None, root: Path = SYS, *, ipv4: bool = True
+) -> int | None:
     """Index of the GID of RoCE v2 that fits the address of the port's interface; None without one.
 
     A port has a GID for each address of its interface, and of those on top of it: `interface` is
-    the one that is preferred. IPv4 goes first, then a global address of IPv6.
+    the one that is preferred. IPv4 goes first, unless it is excluded, then a global address of
+    IPv6.
     """
     name, port = chosen(wanted, root)
     path = root / f"class/infiniband/{name}/ports/{port}"
@@ -209,6 +217,8 @@ def gid_index(wanted: str, interface: str | None = None, root: Path = SYS) -> in
     for file in path.glob("gid_attrs/types/[0-9]*"):
         if _text(file) == "RoCE v2":
             gid = _text(path / "gids" / file.name)
+            if gid.startswith(_IPV4) and not ipv4:
+                continue
             is_other = _text(path / "gid_attrs/ndevs" / file.name) != interface
             is_late = gid.startswith(_LINK_LOCAL), not gid.startswith(_IPV4)
             candidates.append((is_other, *is_late, int(file.name)))
@@ -223,8 +233,8 @@ def driver(device: Path) -> str:
 
 
 def _device(path: Path) -> Device:
-    of_device = fabric_of(path)
-    kind = of_device.name if of_device else "RDMA"
+    device_fabric = fabric_of(path)
+    kind = device_fabric.name if device_fabric else "RDMA"
     return Device(
         name=path.name,
         transport=kind,

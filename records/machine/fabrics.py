@@ -14,7 +14,7 @@ UCX, Open MPI and MVAPICH2.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -29,9 +29,9 @@ _INTEL = ("irdma", "ice", "i40e", "i40iw", "idpf")
 _BROADCOM = ("bnxt_re", "bnxt_en")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Counter:
-    """Where devices of one kind count the bytes that passed them."""
+    """The files in which devices of one kind count the bytes that passed them."""
 
     #: Name of a reading.
     name: str
@@ -55,17 +55,17 @@ class OneSided:
     sent: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fabric:
     """One fabric; the first row that a device fits is its own."""
 
-    #: As samples have it as a writer's transport.
+    #: The writer's transport in samples.
     name: str
     #: Injectors that can write there; the first is the one that `nimc init` takes.
     injectors: tuple[InjectorName, ...]
-    #: Whether writes are one-sided, in words.
+    #: The kind of writes in words, one-sided or not.
     one_sided: str
-    #: What it was tried on.
+    #: The hardware that it was tried on.
     tried: str
     #: Folder of its devices in /sys/class; if that tells, their drivers, node type and link layer,
     #: and whether they have a file `parent`.
@@ -74,12 +74,13 @@ class Fabric:
     node_type: str = ""
     link_layer: str = ""
     is_software: bool = False
-    #: Names of its devices, if this host does not have the device to look at, or not its driver.
+    #: Regular expression of its devices' names, if this host does not have the device to look at,
+    #: or not its driver; empty: names do not tell.
     names: str = ""
     counters: tuple[Counter, ...] = ()
-    #: What shows that writes were one-sided; None: they are, or are never.
+    #: The sign that writes were one-sided; None: they are, or are never.
     shown_by: OneSided | None = None
-    #: What figures of writers there must say; and if nothing shows that they were one-sided.
+    #: The caveat of writers' figures there; and if nothing shows that they were one-sided.
     note: Note | None = None
     emulated: Note | None = None
     #: Variable -> its value, for MPI over one device; each library reads its own. What a device's
@@ -89,8 +90,9 @@ class Fabric:
     mpi_several: str = ""
     #: Options that perftest needs there.
     perftest: tuple[str, ...] = ()
-    #: Whether perftest is given the index of a GID of RoCE v2.
+    #: True if writers choose a GID of RoCE v2; and the injectors that need one of IPv6.
     has_gids: bool = False
+    needs_ipv6: tuple[InjectorName, ...] = ()
 
     def fits(
         self,
@@ -102,7 +104,7 @@ class Fabric:
         *,
         parent: bool,
     ) -> bool:
-        """Whether a device of this name is of this fabric; without a driver its name tells."""
+        """Return whether a device of this name is of this fabric; without a driver, by its name."""
         by_name = not driver and re.fullmatch(self.names, name)
         return (
             folder == self.folder
@@ -120,8 +122,8 @@ class Fabric:
         if len(devices) > 1:
             if not self.mpi_several:
                 raise ValueError(f"no MPI takes several devices of {self.name}")
-            of_ucx = self.mpi_several == "UCX_NET_DEVICES"
-            return {self.mpi_several: ",".join(devices.values() if of_ucx else devices)}
+            is_ucx = self.mpi_several == "UCX_NET_DEVICES"
+            return {self.mpi_several: ",".join(devices.values() if is_ucx else devices)}
         ((device, name),) = devices.items()
         base, _, port = device.partition(":")
         unit = re.fullmatch(self.unit, base)
@@ -133,16 +135,16 @@ class Fabric:
 
 
 _VERBS_COUNTER = Counter(
-    "rdma:{device}/{port}",
-    (f"{_PORT}/counters/port_rcv_data",),
-    (f"{_PORT}/counters/port_xmit_data",),
+    name="rdma:{device}/{port}",
+    received=(f"{_PORT}/counters/port_rcv_data",),
+    sent=(f"{_PORT}/counters/port_xmit_data",),
     unit_b=4,
     stops_at=2**32 - 1,  # devices without the extended counters of 64 bits
 )
 _BROADCOM_COUNTER = Counter(
-    "bnxt:{device}/{port}",
-    (f"{_PORT}/hw_counters/rx_bytes",),
-    (f"{_PORT}/hw_counters/tx_bytes",),
+    name="bnxt:{device}/{port}",
+    received=(f"{_PORT}/hw_counters/rx_bytes",),
+    sent=(f"{_PORT}/hw_counters/tx_bytes",),
     drivers=_BROADCOM,
 )
 
@@ -153,16 +155,21 @@ def _intel(folder: str) -> Counter:
         tuple(f"{folder}/hw_counters/ip{version}{way}Octets" for version in (4, 6))
         for way in ("In", "Out")
     )
-    return Counter("irdma:{device}/{port}", received, sent, drivers=_INTEL)
+    return Counter(name="irdma:{device}/{port}", received=received, sent=sent, drivers=_INTEL)
 
 
 #: Kernels before 5.15 have them in the device's folder.
 _INTEL_COUNTERS = (_intel(_PORT), _intel("sys/class/infiniband/{device}"))
 #: Unlike /sys/class/net it always shows the caller's network namespace.
-_NET_COUNTER = Counter("net:{interface}", ("proc/net/dev#0",), ("proc/net/dev#8",))
+_NET_COUNTER = Counter(
+    name="net:{interface}", received=("proc/net/dev#0",), sent=("proc/net/dev#8",)
+)
 #: Its interfaces count what their port passes, RDMA too.
 _CHELSIO_COUNTER = Counter(
-    "net:{interface}", _NET_COUNTER.received, _NET_COUNTER.sent, drivers=("cxgb4",)
+    name="net:{interface}",
+    received=_NET_COUNTER.received,
+    sent=_NET_COUNTER.sent,
+    drivers=("cxgb4",),
 )
 
 _OVER_VERBS = {
@@ -186,12 +193,14 @@ TABLE = (
         one_sided=_BY_DEVICE,
         counters=(
             Counter(
-                "cxi:{device}", (f"{_CXI}/hni_sts_rx_ok_octets",), (f"{_CXI}/hni_sts_tx_ok_octets",)
+                name="cxi:{device}",
+                received=(f"{_CXI}/hni_sts_rx_ok_octets",),
+                sent=(f"{_CXI}/hni_sts_tx_ok_octets",),
             ),
         ),
         mpi={"FI_CXI_DEVICE_NAME": "{device}"},
         mpi_several="FI_CXI_DEVICE_NAME",
-        tried="made files of /sys; sources",
+        tried="hand-made /sys files; sources",
     ),
     Fabric(
         name="EFA",
@@ -201,9 +210,9 @@ TABLE = (
         one_sided="if the target counts RDMA writes received; else libfabric emulates them",
         counters=(
             Counter(
-                "efa:{device}/{port}",
-                (f"{_PORT}/hw_counters/rx_bytes",),
-                (f"{_PORT}/hw_counters/tx_bytes",),
+                name="efa:{device}/{port}",
+                received=(f"{_PORT}/hw_counters/rx_bytes",),
+                sent=(f"{_PORT}/hw_counters/tx_bytes",),
             ),
         ),
         shown_by=OneSided(
@@ -214,7 +223,7 @@ TABLE = (
         mpi={"FI_EFA_IFACE": "{device}"},
         mpi_several="FI_EFA_IFACE",
         perftest=("-c", "SRD", "-x", "0"),
-        tried="made files of /sys; sources",
+        tried="hand-made /sys files; sources",
     ),
     Fabric(
         name="Omni-Path",
@@ -224,9 +233,9 @@ TABLE = (
         one_sided=_ONLOAD,
         counters=(
             Counter(
-                "opa:{device}/{port}",
-                _VERBS_COUNTER.received,
-                _VERBS_COUNTER.sent,
+                name="opa:{device}/{port}",
+                received=_VERBS_COUNTER.received,
+                sent=_VERBS_COUNTER.sent,
                 unit_b=8,  # flits, although the file is InfiniBand's
             ),
         ),
@@ -237,7 +246,7 @@ TABLE = (
             "FI_OPX_HFI_SELECT": "{unit}",
         },
         unit=r"hfi[12]_([0-9]+)",
-        tried="made files of /sys; sources (hfi2 is taken to be as hfi1)",
+        tried="hand-made /sys files; sources (hfi2 is taken to be as hfi1)",
     ),
     Fabric(
         name="iWARP",
@@ -248,7 +257,7 @@ TABLE = (
         counters=(*_INTEL_COUNTERS, _CHELSIO_COUNTER),
         mpi={name: text for name, text in _OVER_VERBS.items() if name != "UCX_NET_DEVICES"},
         perftest=("-R",),
-        tried="made files of /sys; sources",
+        tried="hand-made /sys files; sources",
     ),
     Fabric(
         name="soft-RoCE",
@@ -261,6 +270,8 @@ TABLE = (
         mpi=_OVER_VERBS,
         mpi_several="UCX_NET_DEVICES",
         has_gids=True,
+        # UCX 1.13 on Linux 6.1: its datagrams to a GID of IPv4 are never answered.
+        needs_ipv6=("ucx",),
         tried="soft-RoCE in virtual machines",
     ),
     Fabric(
@@ -273,7 +284,7 @@ TABLE = (
         mpi=_OVER_VERBS,
         mpi_several="UCX_NET_DEVICES",
         has_gids=True,
-        tried="by soft-RoCE, which has the same code; made files of /sys; sources",
+        tried="by soft-RoCE, which has the same code; hand-made /sys files; sources",
     ),
     Fabric(
         name="TrueScale",
@@ -294,7 +305,7 @@ TABLE = (
         counters=(_VERBS_COUNTER,),
         mpi=_OVER_VERBS,
         mpi_several="UCX_NET_DEVICES",
-        tried="by soft-RoCE, which has the same code; made files of /sys; sources",
+        tried="by soft-RoCE, which has the same code; hand-made /sys files; sources",
     ),
     Fabric(
         name="tcp",
@@ -322,26 +333,6 @@ TABLE = (
 )
 #: Name -> fabric.
 FABRICS = {row.name: row for row in TABLE}
-
-
-def emulated(name: str) -> str:
-    """What a transport is called if nothing shows that its writes were one-sided."""
-    return f"{name}, emulated"
-
-
-#: Transport -> what figures of writers over it must say; RDMA hardware needs no word.
-NOTES: dict[str, Note] = {
-    **{row.name: row.note for row in TABLE if row.note},
-    **{emulated(row.name): row.emulated for row in TABLE if row.emulated},
-    "two-sided": Note.TWO_SIDED,
-    "receives": Note.RECEIVES,
-}
-
-
-def emulations(transports: Iterable[str]) -> list[str]:
-    """Caveats of `transports`, each a name or several joined with `+`; none for RDMA hardware."""
-    names = dict.fromkeys(name for text in transports for name in text.split("+"))
-    return [NOTES[name]() for name in names if name in NOTES]
 
 
 def by_name(device: str) -> Fabric | None:

@@ -62,8 +62,10 @@ def _quota(folder: Path) -> float | None:
     if not period:
         limit = _read(folder / "cpu.cfs_quota_us")
         period = _read(folder / "cpu.cfs_period_us")
-    time, over = number(limit), number(period)
-    return time / over if time is not None and time >= 0 and over else None
+    time_us, period_us = number(limit), number(period)
+    if time_us is None or time_us < 0 or not period_us:
+        return None
+    return time_us / period_us
 
 
 # To which CPUs the interrupts of network devices are bound. Read only: binding them needs root.
@@ -124,7 +126,7 @@ _BALANCING = {"0": "off", "1": "on", "2": "memory tiering", "3": "on, memory tie
 
 
 def numa_balancing(root: Path) -> str | None:
-    """Whether the kernel moves pages to the NUMA node that uses them; None if unknown.
+    """Return whether the kernel moves pages to the NUMA node that uses them; None if unknown.
 
     Pages that are locked for RDMA cannot be moved, whatever it says.
     """
@@ -146,7 +148,7 @@ def iommu(root: Path) -> str | None:
     return f"{state} ({' '.join(options)})" if options else state
 
 
-# What operators tune against memory contention: the values read, whoever set them.
+# Settings that operators tune against memory contention: the values read, whoever set them.
 #
 # nimc sets none of them. Registers are readable by root only; what cannot be read is None.
 
@@ -205,7 +207,7 @@ _KIB = 1024
 class NumaNode:
     """One NUMA node; a node without CPUs has only memory."""
 
-    #: As the kernel numbers it, its CPUs, and its memory, bytes.
+    #: Its number in the kernel, its CPUs, and its memory, bytes.
     number: int
     cpus: list[int]
     memory_b: int
@@ -226,7 +228,7 @@ class Cache:
 class Interface:
     """One network interface that is up and not the loopback."""
 
-    #: As the kernel names it.
+    #: Its name in the kernel.
     name: str
     #: Rate of the link, bytes per second; None if unknown.
     rate_b_s: float | None
@@ -234,11 +236,11 @@ class Interface:
     mtu_b: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Host:
     """Hardware and kernel of a node."""
 
-    #: As the host names itself, its kernel and its processor.
+    #: Names of the host, its kernel and its processor, by the host itself.
     hostname: str
     kernel: str
     cpu_model: str
@@ -301,14 +303,14 @@ class Host:
 def detect(root: Path = Path("/")) -> Host:
     """Read the facts from /proc and /sys below `root`; name, kernel and affinity from this host."""
     system = root / "sys/devices/system"
-    every = sorted(int(path.name[3:]) for path in (system / "cpu").glob("cpu[0-9]*"))
+    present = sorted(int(path.name[3:]) for path in (system / "cpu").glob("cpu[0-9]*"))
     usable = sorted(os.sched_getaffinity(0))
-    cpus = _cpus(system / "cpu/online") or _online(system / "cpu", every) or usable
-    of_gpus = _gpu_nodes(root)
+    cpus = _cpus(system / "cpu/online") or _online(system / "cpu", present) or usable
+    gpu_nodes = _gpu_nodes(root)
     nodes = _numa_nodes(system / "node")
-    gpu_b = sum(node.memory_b for node in nodes if node.number in of_gpus)
+    gpu_b = sum(node.memory_b for node in nodes if node.number in gpu_nodes)
     memory_b = max(0, _memory_b(root / "proc/meminfo") - gpu_b)
-    nodes = [node for node in nodes if node.number not in of_gpus]
+    nodes = [node for node in nodes if node.number not in gpu_nodes]
     caches, llc_total_b, l2_b = _caches(system / "cpu", cpus)
     governors = {_read(system / f"cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus}
     cpuinfo = _read(root / "proc/cpuinfo")
@@ -321,10 +323,10 @@ def detect(root: Path = Path("/")) -> Host:
         cpu_model=_cpu_model(root),
         processor=processor,
         sockets=len({_socket(system / "cpu", cpu) for cpu in cpus}),
-        cores=len(_one_a_core(system / "cpu", cpus, processor)),
+        cores=len(_first_of_each_core(system / "cpu", cpus, processor)),
         threads=len(cpus),
         usable_cpus=usable,
-        usable_cores=_one_a_core(system / "cpu", usable, processor),
+        usable_cores=_first_of_each_core(system / "cpu", usable, processor),
         cpu_quota=cpu_quota(root),
         numa_nodes=nodes or [NumaNode(0, cpus, memory_b)],
         last_level_caches=caches,
@@ -352,10 +354,10 @@ def detect(root: Path = Path("/")) -> Host:
 
 
 def _cpus(path: Path) -> list[int]:
-    return _listed(_read(path))
+    return _numbers(_read(path))
 
 
-def _listed(text: str) -> list[int]:
+def _numbers(text: str) -> list[int]:
     with suppress(ValueError):
         return cpu_list(text)
     return []
@@ -370,7 +372,7 @@ def _socket(folder: Path, cpu: int) -> str:
     return _read(folder / f"cpu{cpu}/topology/physical_package_id")
 
 
-def _one_a_core(folder: Path, cpus: list[int], processor: str) -> list[int]:
+def _first_of_each_core(folder: Path, cpus: list[int], processor: str) -> list[int]:
     """The first CPU of each core; a CPU whose core is unknown counts as a core."""
     compute_units = processor.startswith(_COMPUTE_UNITS)
     first: dict[tuple[str, ...], int] = {}
@@ -422,7 +424,7 @@ def _cpu_set(folder: Path, name: str) -> str:
 def _numa_nodes(folder: Path) -> list[NumaNode]:
     paths = {int(path.name[4:]): path for path in folder.glob("node[0-9]*")}
     return [
-        NumaNode(number, _listed(_cpu_set(path, "cpu")), _memory_b(path / "meminfo"))
+        NumaNode(number, _numbers(_cpu_set(path, "cpu")), _memory_b(path / "meminfo"))
         for number, path in sorted(paths.items())
     ]
 
@@ -438,10 +440,11 @@ def _gpu_nodes(root: Path) -> set[int]:
 
 
 def nodes_with_cores(nodes: list[NumaNode]) -> list[int]:
-    """Numbers of the nodes that have CPUs and memory, of which at least one does."""
-    having = [node for node in nodes if node.cpus]
-    # Without any figure of memory, which of them have some is unknown.
-    return [node.number for node in having if node.memory_b] or [node.number for node in having]
+    """Numbers of the nodes that have CPUs and memory, or CPUs if no memory is reported."""
+    with_cpus = [node for node in nodes if node.cpus]
+    # If the kernel gives no figure of memory, nobody knows which of them have some.
+    with_memory = [node.number for node in with_cpus if node.memory_b]
+    return with_memory or [node.number for node in with_cpus]
 
 
 def memory_nodes(nodes: list[NumaNode]) -> list[int]:
@@ -464,7 +467,7 @@ def _caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int | None, int
                 sizes_kib[level, shared] = number(_read(path / "size")[:-1])
     last = max((level for level, _ in sizes_kib), default=0)
     sizes = {shared: kib for (level, shared), kib in sizes_kib.items() if level == last}
-    caches = [Cache(last, kib * _KIB, _listed(shared)) for shared, kib in sizes.items() if kib]
+    caches = [Cache(last, kib * _KIB, _numbers(shared)) for shared, kib in sizes.items() if kib]
     is_known = caches and len(caches) == len(sizes)
     l2_kib = min((kib for (level, _), kib in sizes_kib.items() if level == 2 and kib), default=None)
     total_b = sum(cache.size_b for cache in caches) if is_known else None
@@ -481,16 +484,19 @@ def _cpu_model(root: Path) -> str:
 
 
 def _interfaces(folder: Path) -> list[Interface]:
-    return [
-        Interface(
-            name=path.name,
-            # Some drivers refuse to report it, or report -1.
-            rate_b_s=speed * 1e6 / 8 if (speed := number(_read(path / "speed")) or 0) > 0 else None,
-            mtu_b=number(_read(path / "mtu")) or 0,
+    interfaces = []
+    for path in sorted(folder.glob("*")):
+        if path.name == "lo" or not _is_up(path):
+            continue
+        speed_mbit_s = number(_read(path / "speed")) or 0  # some drivers report none, or -1
+        interfaces.append(
+            Interface(
+                name=path.name,
+                rate_b_s=speed_mbit_s * 1e6 / 8 if speed_mbit_s > 0 else None,
+                mtu_b=number(_read(path / "mtu")) or 0,
+            )
         )
-        for path in sorted(folder.glob("*"))
-        if path.name != "lo" and _is_up(path)
-    ]
+    return interfaces
 
 
 def _is_up(interface: Path) -> bool:
@@ -500,7 +506,7 @@ def _is_up(interface: Path) -> bool:
 
 
 def _memory_b(path: Path) -> int:
-    """Of a line `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; kB there is 1024 bytes."""
+    """Bytes of a line `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; kB means 1024 bytes."""
     match = re.search(r"\bMemTotal: +([0-9]{1,20})\b", _read(path))
     return int(match[1]) * _KIB if match else 0
 
@@ -563,9 +569,9 @@ def processor_words(identity: str) -> str:
     return identity or "unknown"
 
 
-def processor_family(identity_: str) -> str | None:
+def processor_family(identity: str) -> str | None:
     """The family of an identity; None if it is not in the table."""
     for family, patterns in FAMILIES.items():
-        if any(fnmatchcase(identity_, pattern) for pattern in patterns):
+        if any(fnmatchcase(identity, pattern) for pattern in patterns):
             return family
     return None

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 from records import kernel_text
-from records.machine import host, load
-from records.machine.load import KernelThreads
+from records.machine import cpu_load, host
+from records.machine.cpu_load import KernelThreads
 from records.programs import ask
 from records.sample import IRQ, SOFTIRQ, THREADS
 
@@ -39,7 +39,7 @@ class NodeCounter:
     kind: Kind = "total"
 
 
-#: What a source reads: name, value (None: not readable) and unit of each counter.
+#: The counters of a source: name, value (None: not readable) and unit of each.
 Counts = Iterator[tuple[str, float | None, str]]
 
 
@@ -55,10 +55,10 @@ def _readable(counts: Counts) -> dict[str, NodeCounter]:
     return {name: NodeCounter(value, unit) for name, value, unit in counts if value is not None}
 
 
-def change(
+def gain(
     before: Mapping[str, NodeCounter], after: Mapping[str, NodeCounter]
 ) -> dict[str, NodeCounter]:
-    """What totals gained between two readings; gauges as they were at the second.
+    """Return what totals gained between two readings; gauges as they were at the second.
 
     A total that is less than before was reset or has wrapped, and is left out.
     """
@@ -77,13 +77,15 @@ _TICK_S = 1 / kernel_text.TICKS_PER_S
 def _stat(root: Path) -> Counts:
     """Interrupts, context switches and time in soft interrupts, from /proc/stat."""
     lines = {words[0]: words for line in _lines(root / "proc/stat") if (words := line.split())}
-    for first, column, name, unit, factor in (
+    for key, column, name, unit, factor in (
         ("ctxt", 1, "context-switches", "count", 1.0),
         ("intr", 1, "interrupts", "count", 1.0),
         ("cpu", 6, IRQ, "s", _TICK_S),
         ("cpu", 7, SOFTIRQ, "s", _TICK_S),
     ):
-        yield name, _count("".join(lines.get(first, [])[column : column + 1]), factor), unit
+        words = lines.get(key, [])
+        text = words[column] if column < len(words) else ""
+        yield name, _count(text, factor), unit
 
 
 def _softirqs(root: Path) -> Counts:
@@ -105,9 +107,18 @@ def _pressure(root: Path) -> Counts:
 
 #: Counters of /proc/vmstat: NUMA balancing, migration of pages, huge pages, faults.
 _VMSTAT = (
-    *("numa_hit", "numa_miss", "numa_foreign", "numa_hint_faults", "numa_pages_migrated"),
-    *("pgmigrate_success", "thp_fault_alloc", "thp_fault_fallback", "thp_collapse_alloc"),
-    *("thp_split_page", "pgfault", "pgmajfault"),
+    "numa_hit",
+    "numa_miss",
+    "numa_foreign",
+    "numa_hint_faults",
+    "numa_pages_migrated",
+    "pgmigrate_success",
+    "thp_fault_alloc",
+    "thp_fault_fallback",
+    "thp_collapse_alloc",
+    "thp_split_page",
+    "pgfault",
+    "pgmajfault",
 )
 
 
@@ -127,9 +138,18 @@ def _resctrl(root: Path) -> Counts:
 
 #: Counters of RDMA ports that tell of congestion, loss and waiting.
 _RDMA = (
-    *("np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored", "np_ecn_marked_roce_packets"),
-    *("out_of_buffer", "out_of_sequence", "packet_seq_err", "local_ack_timeout_err"),
-    *("rx_write_requests", "port_xmit_wait", "port_xmit_discards", "port_rcv_errors"),
+    "np_cnp_sent",
+    "rp_cnp_handled",
+    "rp_cnp_ignored",
+    "np_ecn_marked_roce_packets",
+    "out_of_buffer",
+    "out_of_sequence",
+    "packet_seq_err",
+    "local_ack_timeout_err",
+    "rx_write_requests",
+    "port_xmit_wait",
+    "port_xmit_discards",
+    "port_rcv_errors",
 )
 
 
@@ -237,9 +257,10 @@ ON_FREE = " on free CPUs"
 
 def interrupts_by_cpu(root: Path = Path("/")) -> dict[str, dict[int, float]]:
     """RDMA device or network interface, with `:interrupts` -> CPU -> interrupts since boot."""
-    head, *lines = [line.split() for line in _lines(root / "proc/interrupts")] or [[]]
-    cpus = [int(name.removeprefix("CPU")) for name in head]
-    by_irq = {words[0].rstrip(":"): words[1 : 1 + len(cpus)] for words in lines if words}
+    lines = [line.split() for line in _lines(root / "proc/interrupts")]
+    header = lines[0] if lines else []
+    cpus = [int(name.removeprefix("CPU")) for name in header]
+    by_irq = {words[0].rstrip(":"): words[1 : 1 + len(cpus)] for words in lines[1:] if words}
     counters: dict[str, dict[int, float]] = {}
     for device, irqs in host.irqs_of_devices(root).items():
         counts = [[_count(text) or 0.0 for text in by_irq[irq]] for irq in irqs if irq in by_irq]
@@ -254,13 +275,14 @@ def on_free_cpus(
     after: Mapping[str, Mapping[int, float]],
     free: Collection[int],
 ) -> dict[str, NodeCounter]:
-    """What counters by CPU gained, on all CPUs and on those that are free."""
+    """Return what counters by CPU gained, on all CPUs and on those that are free."""
     gained = {}
     for name, by_cpu in after.items():
-        unit, then = "s" if name == THREADS else "count", before.get(name, {})
-        more = {cpu: value - then.get(cpu, 0.0) for cpu, value in by_cpu.items()}
-        gained[name] = NodeCounter(sum(more.values()), unit)
-        on_free = sum(value for cpu, value in more.items() if cpu in free)
+        unit = "s" if name == THREADS else "count"
+        by_cpu_before = before.get(name, {})
+        gains = {cpu: value - by_cpu_before.get(cpu, 0.0) for cpu, value in by_cpu.items()}
+        gained[name] = NodeCounter(sum(gains.values()), unit)
+        on_free = sum(value for cpu, value in gains.items() if cpu in free)
         gained[f"{name}{ON_FREE}"] = NodeCounter(on_free, unit)
     return gained
 
@@ -270,7 +292,7 @@ class NodeReader:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        self._asked = [name for name in _interfaces(root) if read_ethtool(name)]
+        self._with_ethtool = [name for name in _interfaces(root) if read_ethtool(name)]
         self._threads = KernelThreads(root)
         #: Sources without any counter -> what they need.
         self.absent = {
@@ -284,22 +306,22 @@ class NodeReader:
                 self.absent[name] = needs
         if not self._threads.shown:
             self.absent["kernel threads"] = "a /proc that shows them, unlike a container's"
-        if not self._asked:
+        if not self._with_ethtool:
             self.absent["ethtool"] = "the program ethtool, and a driver with these counters (mlx5)"
-        if load.frequency_hz([], root) is None:
+        if cpu_load.frequency_hz([], root) is None:
             self.absent["frequency"] = "a cpufreq driver; most virtual machines have none"
 
     def read(self) -> dict[str, NodeCounter]:
         """All counters now. May start a program, so it is called outside of the timed window."""
         counters = read(self._root)
-        for interface in self._asked:
+        for interface in self._with_ethtool:
             counters |= read_ethtool(interface)
         if self._threads.shown:
             counters[THREADS] = NodeCounter(self._threads.read_s(), "s")
         return counters
 
     def by_cpu(self) -> dict[str, dict[int, float]]:
-        """Interrupts of devices now, and time of kernel threads as of the last `read`, by CPU."""
+        """Interrupts of devices now, and time of kernel threads as at the last `read`, by CPU."""
         threads = {THREADS: self._threads.by_cpu_s()} if self._threads.shown else {}
         return {**interrupts_by_cpu(self._root), **threads}
 

@@ -57,7 +57,7 @@ def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> di
 
 
 def compilers_in(readelf_output: str) -> list[str]:
-    """What compilers wrote into an ELF program, each once, of `readelf -p .comment`.
+    """Return what compilers wrote into an ELF program, each once, of `readelf -p .comment`.
 
     `GCC: (Debian 12.2.0-14) 12.2.0`; empty for a script, or if it was stripped of it.
     """
@@ -149,18 +149,18 @@ def _is(requested: str, name: str) -> bool:
 
 
 def modules_not_loaded(requested: Iterable[str], environment: Mapping[str, str]) -> list[str]:
-    """As `missing_modules`, for this process; asks the module system about possible aliases."""
+    """Return `missing_modules` of this process; asks the module system about possible aliases."""
     missing = missing_modules(requested, loaded_modules(environment))
     is_loaded = ["bash", "-c", 'module is-loaded "$1"', "bash"]
     return [name for name in missing if not ask([*is_loaded, name], environment).ok]
 
 
 def module_is_defined(environment: Mapping[str, str]) -> bool:
-    """Whether `module` is a command of a job script's shell."""
+    """Return whether `module` is a command of a job script's shell."""
     return ask(["bash", "-c", "type module"], environment).ok
 
 
-# What an environment's modules and variables provide on this host.
+# Programs that an environment's modules and variables provide on this host.
 
 
 #: Marks the lines that follow all that modules print themselves.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,14 +20,14 @@ from pydantic import (
 )
 
 from records import marked_yaml, units
-from records.acceptance import limit
+from records.acceptance import AcceptanceLimits, limit
+from records.block_plan import OriginPolicy, ShortWrites
 from records.checkout import ROOT
-from records.errors import InputError, near, show
+from records.errors import InputError, show, suggestion
 from records.files import require_own
 from records.machine import devices, host
 from records.machine.fabrics import InjectorName
 from records.marked_yaml import Duration, Fraction, Rate, Record, Size
-from records.plan import OriginPolicy, ShortWrites
 
 #: The smallest message that counts as reaching DRAM, bytes.
 LEAST_DRAM_B = 64 * 2**20
@@ -44,8 +45,8 @@ def _absolute(text: str) -> str:
     return text
 
 
-#: Options of perftest that each writer has already, or that change what it prints or how long.
-_OF_WRITERS = re.compile(
+#: Options of perftest that writers set, or that change what it prints or how long it runs.
+_WRITER_OPTIONS = re.compile(
     r"-[dipsqtnDFabelQU]|--(ib-dev|ib-port|port|size|qp|tx-depth|iters|duration|CPU-freq|all"
     r"|bidirectional|events|post_list|cq-mod|report.*|output|out_json.*|run_infinitely|rate_.*"
     r"|burst_size|disable_numa)(=.*)?"
@@ -53,8 +54,9 @@ _OF_WRITERS = re.compile(
 
 
 def _perftest_option(text: str) -> str:
-    if _OF_WRITERS.fullmatch(_word(text)):
-        raise ValueError(f"{show(text)} found; allowed: options that writers do not have already")
+    if _WRITER_OPTIONS.fullmatch(_word(text)):
+        allowed = "options that writers do not set, and that leave output and duration alone"
+        raise ValueError(f"{show(text)} found; allowed: {allowed}")
     return text
 
 
@@ -66,7 +68,7 @@ _Program = Annotated[_Word, AfterValidator(_absolute)]
 
 
 class Origins(Record):
-    """Where origins come from."""
+    """Where origins run."""
 
     policy: OriginPolicy
     #: Origin nodes per block; more than one only if they are other hosts than the target.
@@ -93,30 +95,30 @@ class Memory(Record):
 
     #: Channels of all sockets that have modules.
     channels: Annotated[int, Field(ge=1)]
-    #: Bytes per second of one channel: 8 times its transfers.
+    #: Bytes per second of one channel: 8 times its transfers per second.
     channel_rate_b_s: Rate = Field(alias="channel_rate")
-    #: Whether channels are ganged, which makes two of them one of twice the width; None: unknown.
+    #: True if channels are ganged, which makes two of them one of twice the width; None: unknown.
     ganged: bool | None = None
-    #: What the controller does with a row that was accessed: keeps it open, closes it, or learns
+    #: The controller's policy for a row that was accessed: keeps it open, closes it, or learns
     #: which; None: unknown.
     page_policy: Literal["open", "closed", "adaptive"] | None = None
 
 
 class Rail(Record):
-    """One RDMA device of a node, or an interface; all nodes have the same."""
+    """One RDMA device or network interface of a node; all nodes have the same rails."""
 
     device: _Word
     #: NUMA node that it is attached to; None if unknown.
     numa_node: Annotated[int, Field(ge=0)] | None = None
-    #: What UCX calls it, for the application's MPI; None: `DEVICE:PORT`.
+    #: Its name in UCX, for the application's MPI; None: `DEVICE:PORT`.
     mpi_device: _Word | None = None
 
 
 class Proof(Record):
-    """How well writes must be proven: `records.acceptance`. Looser only if the fabric is emulated.
+    """Limits of the proof that writes need (`records.acceptance`).
 
-    A campaign or a check may set `min_share` otherwise: small if the application takes the writers'
-    processors.
+    Set looser ones only if the fabric is emulated. A campaign or a check may set another
+    `min_share`: a small one if the application takes the writers' processors.
     """
 
     min_share: Fraction = limit("min_share")
@@ -131,22 +133,27 @@ class Proof(Record):
     write_tolerance_s: Duration = Field(default=ShortWrites.tolerance_s, alias="write_tolerance")
     write_share: Annotated[Fraction, Field(gt=0, le=1)] = ShortWrites.allowed_share
 
-
-def _numbers(given: object) -> object:
-    """`4` as the numbers from 0 to 3."""
-    if type(given) is not int:
-        return given
-    if not 1 <= given <= _MOST_NODES:
-        raise ValueError(f"{given} found; allowed: 1 to {_MOST_NODES}, or a list of numbers")
-    return list(range(given))
+    def limits(self) -> dict[str, float]:
+        """The fields that are limits of `AcceptanceLimits`: name -> value."""
+        names = type(self).model_fields.keys() & {field.name for field in fields(AcceptanceLimits)}
+        return {name: getattr(self, name) for name in names}
 
 
-#: As many NUMA nodes as Linux is built for.
+def _node_numbers(value: object) -> object:
+    """Return a count of NUMA nodes, such as `4`, as their numbers from 0; a list as it is."""
+    if type(value) is not int:
+        return value
+    if not 1 <= value <= _MOST_NODES:
+        raise ValueError(f"{value} found; allowed: 1 to {_MOST_NODES}, or a list of numbers")
+    return list(range(value))
+
+
+#: The most NUMA nodes that Linux is built for.
 _MOST_NODES = 1024
 _Node = Annotated[int, Field(ge=0, lt=_MOST_NODES)]
 
 
-class Facts(Record):
+class NodeFacts(Record):
     """Hardware of a compute node. Given for machines whose nodes differ from the login node."""
 
     cores: Annotated[int, Field(ge=1)]
@@ -155,7 +162,7 @@ class Facts(Record):
     sockets: Annotated[int, Field(ge=1)]
     #: Numbers of the NUMA nodes that have cores and memory, as the kernel numbers them; their count
     #: if these are 0, 1, and so on.
-    numa_nodes: Annotated[list[_Node], Field(min_length=1), BeforeValidator(_numbers)]
+    numa_nodes: Annotated[list[_Node], Field(min_length=1), BeforeValidator(_node_numbers)]
     #: Numbers of the NUMA nodes that have memory and no cores (CXL).
     memory_nodes: list[_Node] = []
     #: NUMA node that the writers' network interface is attached to; None if unknown.
@@ -166,15 +173,16 @@ class Facts(Record):
 
     @field_serializer("numa_nodes")
     def _shortest(self, nodes: list[int]) -> int | list[int]:
-        """As it was before lists: digests of recorded runs hold."""
+        """Return a count if it says the same, so that digests of recorded runs stay valid."""
         return len(nodes) if nodes == list(range(len(nodes))) else nodes
 
     @field_validator("memory_nodes")
     @classmethod
-    def _once(cls, nodes: list[int], given: ValidationInfo) -> list[int]:
-        all_nodes = [*given.data.get("numa_nodes", []), *nodes]
+    def _once(cls, nodes: list[int], info: ValidationInfo) -> list[int]:
+        all_nodes = [*info.data.get("numa_nodes", []), *nodes]
         if len(set(all_nodes)) < len(all_nodes):
-            raise ValueError(f"{show(nodes)} found; allowed: nodes that numa_nodes does not name")
+            allowed = "each node once, and none that numa_nodes names"
+            raise ValueError(f"{show(nodes)} found; allowed: {allowed}")
         return nodes
 
     def nodes_of_memory(self) -> list[int]:
@@ -183,11 +191,11 @@ class Facts(Record):
 
     @property
     def nodes_a_socket(self) -> int:
-        """NUMA nodes of one socket, of which all have as many."""
+        """Number of NUMA nodes of each socket; all sockets have as many."""
         return max(1, len(self.numa_nodes) // self.sockets)
 
     def socket_of(self, node: int) -> int | None:
-        """Which socket a NUMA node is of, counted from 0; None for a node without cores."""
+        """Return which socket a NUMA node is of, counted from 0; None for a node without cores."""
         if node not in self.numa_nodes:
             return None
         return self.numa_nodes.index(node) // self.nodes_a_socket
@@ -222,26 +230,26 @@ class Machine(Record):
     partition: _Word | None = None
     #: Nodes that jobs may use, origins included; None if the file does not say.
     nodes: Annotated[int, Field(ge=1)] | None = None
-    #: Whether jobs may leave cores to the system (`sbatch --core-spec`).
+    #: True if jobs may leave cores to the system (`sbatch --core-spec`).
     core_spec: bool = False
     #: Slurm's `--network` for the steps of agents, writers and application, such as `job_vni`.
     network: Annotated[str, Field(pattern=r"^\w[\w=,.-]*$")] | None = None
-    #: Program that a check asks for -> the site's, for those that nothing puts on PATH.
+    #: Name of a program that a check needs -> its path, for programs that nothing puts on PATH.
     programs: dict[str, _Program] = {}
     #: Mean time to interrupt of one node, seconds; five years in Groves, Grant and Arnold (2016).
     node_mtti_s: Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti")
     #: Largest share of a node's memory that a workload may take.
     memory_share: Annotated[Fraction, Field(gt=0, le=1)] = 0.5
     #: None: detected on this host.
-    facts: Facts | None = None
+    facts: NodeFacts | None = None
     #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`. It and its
     #: folder must be the user's own, or root's.
     include: str | None = None
 
     @field_validator("rails")
     @classmethod
-    def _device_is_a_rail(cls, rails: list[Rail], given: ValidationInfo) -> list[Rail]:
-        names, device = [rail.device for rail in rails], given.data.get("device")
+    def _device_is_a_rail(cls, rails: list[Rail], info: ValidationInfo) -> list[Rail]:
+        names, device = [rail.device for rail in rails], info.data.get("device")
         if len(set(names)) < len(names) or (names and device not in names):
             allowed = "allowed: each rail once, and a device that is one of them"
             raise ValueError(f"{', '.join(names)} found, and device {show(device)}; {allowed}")
@@ -262,15 +270,15 @@ class Machine(Record):
         """The same machine with `nodes` origin nodes per block."""
         return self.model_copy(update={"origins": self.origins.model_copy(update={"nodes": nodes})})
 
-    def node_facts(self) -> Facts:
+    def node_facts(self) -> NodeFacts:
         """Hardware of a compute node: from the file, else detected here."""
         return self.facts or self.detected
 
     @cached_property
-    def detected(self) -> Facts:
+    def detected(self) -> NodeFacts:
         """Hardware of this host, which is read once: a campaign has thousands of cases."""
         here = host.detect()
-        return Facts.model_validate(
+        return NodeFacts.model_validate(
             {
                 "cores": len(here.usable_cores),
                 "threads_per_core": max(1, here.threads // here.cores),
@@ -354,22 +362,24 @@ class Machine(Record):
     def split_cpus(self, reserved: int | None = None) -> tuple[list[int], list[int]]:
         """Cores of the application and of the origin if they share a host, else two empty lists.
 
-        The application leaves the last `reserved` cores free; None reserves those of the origin, so
-        that they share none. If origins are other nodes, the launcher places the application.
-        Raises InputError if no core is left for the application.
+        The application leaves the last `reserved` cores free; None reserves the origin's, so that
+        the two share no core. If origins are other nodes, the launcher places the application.
+        Raises InputError if no core is left for the application, or too few for the origin.
         """
         cpus = self.usable_cpus()
         if self.origins.policy != "same_host":
             return [], []
-        left = self.origins.cores if reserved is None else reserved
-        if len(cpus) <= max(left, self.origins.cores - 1):
-            field = "origins.cores" if reserved is None else "reserved_cores"
-            few = f"{left} of {len(cpus)} usable cores leave none for the application"
-            raise InputError(f"site/{self.name}.yaml: {field}: {few}")
-        return cpus[: len(cpus) - left], cpus[-self.origins.cores :]
+        taken = self.origins.cores
+        free = taken if reserved is None else reserved
+        if len(cpus) <= max(free, taken - 1):
+            raise InputError(
+                f"machine {self.name!r}: too few usable CPUs ({len(cpus)}): {free} reserved, and"
+                f" {taken} for the origin (origins.cores)"
+            )
+        return cpus[: len(cpus) - free], cpus[-taken:]
 
 
-def _facts_line(facts: Facts) -> str:
+def _facts_line(facts: NodeFacts) -> str:
     """The facts as a line of the file, with `SIZE` for what is to be filled in."""
     shown = facts.model_dump(exclude_defaults=True, exclude={"llc_b", "memory_b"})
     sizes = {"llc": facts.llc_b, "memory": facts.memory_b}
@@ -388,7 +398,7 @@ def known_machines(root: Path = ROOT) -> list[str]:
 
 
 def require_known(name: str, root: Path = ROOT) -> None:
-    """Raise InputError for a machine without a file."""
+    """Raise InputError for a machine with a file neither in `site/` nor in `configs/`."""
     machines = known_machines(root)
     if name not in machines and not (root / "configs" / f"{name}.py").is_file():
         raise InputError(
@@ -402,8 +412,8 @@ def load(name: str, root: Path = ROOT) -> Machine:
     machines = known_machines(root)
     if name not in machines:
         raise InputError(
-            f"machine {name!r}: site/{name}.yaml not found{near(name, machines)}; known machines:"
-            f" {', '.join(machines) or 'none'}"
+            f"machine {name!r}: site/{name}.yaml not found{suggestion(name, machines)}"
+            f"; known machines: {', '.join(machines) or 'none'}"
         )
     path = root / "site" / f"{name}.yaml"
     files = [marked_yaml.read(path)]
@@ -416,10 +426,10 @@ def load(name: str, root: Path = ROOT) -> Machine:
     try:
         machine = Machine.model_validate({"name": name, **files[0].data, **files[-1].data})
     except ValidationError as error:
-        raise InputError(marked_yaml.first(files, error, Machine)) from None
+        raise InputError(marked_yaml.first_fault_line(files, error, Machine)) from None
     if machine.name != name:
-        location = marked_yaml.where(files, ("name",))
+        location = marked_yaml.line_of(files, ("name",))
         raise InputError(
-            f"{location}: name: {show(machine.name)} found; allowed: the file's, {name!r}"
+            f"{location}: name: {show(machine.name)} found; allowed: the file's name, {name!r}"
         )
     return machine

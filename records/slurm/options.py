@@ -1,7 +1,9 @@
-"""Options that are written for Slurm: of a job with origins, and of its steps. Pure."""
+"""Options of Slurm: written for a job with origins and its steps, read of a site's. Pure."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,12 +12,12 @@ if TYPE_CHECKING:
 #: ReFrame's schedulers that are Slurm, and its name of Slurm's launcher of steps, which is that of
 #: the program.
 SCHEDULERS, LAUNCHER = ("slurm", "squeue"), "srun"
-#: What helps if a step starts copies of one rank each.
+#: The remedy if a step starts copies of one rank each.
 MPI_HINT = "for srun: set SLURM_MPI_TYPE"
 #: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
 #: first, later ones the second, and from 23.11 on the third. They would confine the agents.
 _TASK_CPUS = ("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_TASK")
-_WITHOUT = [
+_UNSET_CPUS = [
     f"--unset={name}{component}" for name in _TASK_CPUS for component in ("", "_HET_GROUP_0")
 ]
 #: Gives steps the job script's environment even if jobs are submitted with `--export=NONE`.
@@ -31,8 +33,11 @@ def job_options(origins: Origins, core_spec: int = 0, nodelist: str = "") -> lis
     Slurm copies account, QOS and time limit of the first component to the second, but not
     `--exclusive`.
     """
-    options = ["--no-requeue", *([f"--core-spec={core_spec}"] if core_spec else [])]
-    options += [f"--nodelist={nodelist}"] if nodelist else []
+    options = ["--no-requeue"]
+    if core_spec:
+        options.append(f"--core-spec={core_spec}")
+    if nodelist:
+        options.append(f"--nodelist={nodelist}")
     if origins.policy in ("hetjob", "reservation"):
         count = origins.nodes
         component = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
@@ -47,9 +52,9 @@ def job_options(origins: Origins, core_spec: int = 0, nodelist: str = "") -> lis
 
 
 def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
-    """CPUs of a task of `cores`, in Slurm's count: hardware threads.
+    """CPUs of a task of `cores`, which Slurm counts by hardware threads.
 
-    None means one core, and stays None if a core has one CPU.
+    `cores` is None for one core, and stays None if a core has one CPU.
     """
     return cores if threads_per_core == 1 else (cores or 1) * threads_per_core
 
@@ -61,8 +66,8 @@ def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
     `network`: for this step, and for those of writers that an agent starts. Slingshot's plugin
     would reserve resources for each CPU of the node, and leave none to the application: `depth=1`.
     """
-    over = [f"SLURM_NETWORK={network},depth=1"] if network else []
-    step = ["env", *_WITHOUT, *over, LAUNCHER, "--overlap", "--ntasks-per-node=1"]
+    network_settings = [f"SLURM_NETWORK={network},depth=1"] if network else []
+    step = ["env", *_UNSET_CPUS, *network_settings, LAUNCHER, "--overlap", "--ntasks-per-node=1"]
     step += ["--cpu-bind=none", "--mpi=none", "--mem=0", "--kill-on-bad-exit=1"]
     if origins.policy == "same_job":
         return [*step, "--ntasks={n_nodes}", "--nodes={n_nodes}"]
@@ -71,8 +76,8 @@ def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
 
 def networked(launcher: list[str], network: str | None) -> list[str]:
     """The launch line of an application whose step names its network, unless it does already."""
-    named = any(word.startswith("--network") for word in launcher)
-    if launcher[:1] != [LAUNCHER] or network is None or named:
+    names_network = any(word.startswith("--network") for word in launcher)
+    if launcher[:1] != [LAUNCHER] or network is None or names_network:
         return launcher
     return [*launcher, f"--network={network}"]
 
@@ -90,7 +95,7 @@ def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
 
 
 def bound(launcher: list[str]) -> list[str]:
-    """The launch line of an application of which each task keeps to its own cores.
+    """The launch line of an application whose tasks each keep to their own cores.
 
     By default Slurm binds tasks if there are as many as cores, and else it does not, so that levels
     of `reserved_cores` would differ in that too.
@@ -104,8 +109,8 @@ def sized(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
     """The launch line of an application that may have fewer tasks than its job requested."""
     if launcher[:1] != [LAUNCHER] or any(word.startswith("--ntasks=") for word in launcher):
         return launcher
-    a_node = [f"--ntasks-per-node={per_node}"] if per_node else []
-    return [*launcher, f"--ntasks={tasks}", *a_node]
+    per_node_option = [f"--ntasks-per-node={per_node}"] if per_node else []
+    return [*launcher, f"--ntasks={tasks}", *per_node_option]
 
 
 def launcher(mpi: str) -> str:
@@ -128,3 +133,43 @@ _RANK = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group"
 #: In a heterogeneous job, targets are in the first component and origins in the second, and each
 #: has a command of its own.
 RANKS_ON_COMPONENTS = f"{_RANK}=0 --nodelist={{target}} : {_RANK}=1 --nodelist={{origin}}"
+
+
+# Options that a site or a user gives, as `sbatch` reads them.
+
+
+#: The length from which options that are requested here differ from all others: `--part`.
+_SHORTEST = 6
+
+
+def partition_in(access: Sequence[str]) -> str | None:
+    """The partition that job options name (`access` of ReFrame's configuration)."""
+    values = option_values(access, "partition", "p")
+    return values[-1] if values else None
+
+
+def option_values(access: Sequence[str], name: str, letter: str = "") -> list[str]:
+    """The values of an option of `sbatch`, in order; empty ones for an option without.
+
+    As `sbatch` reads a line: `--name=VALUE`, `--name VALUE`, `-l VALUE`, `-lVALUE`, a name that is
+    cut short, and several options in one line.
+    """
+    values = []
+    for line in access:
+        words = words_of(line)
+        for word, following in zip(words, [*words[1:], ""], strict=True):
+            option, equals, value = word.partition("=")
+            if f"--{name}".startswith(option) and len(option) >= _SHORTEST:
+                alone = not equals and not following.startswith("-")
+                values.append(following if alone else value)
+            elif letter and word.startswith(f"-{letter}"):
+                values.append(word[2:] or following)
+    return values
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a line of options, as a shell reads them; one with an open quote at blanks."""
+    try:
+        return shlex.split(line)
+    except ValueError:  # a quote without its end
+        return line.split()

@@ -1,20 +1,20 @@
-"""What Slurm prints, and how job options are read. Pure."""
+"""Parsers of what Slurm prints of jobs, reservations, settings and failures. Pure.
+
+`records.slurm.parse_nodes` reads what it prints of partitions and nodes.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from records.errors import MachineError
-from records.kernel_text import number
 
 # How jobs end.
 
@@ -35,7 +35,7 @@ _STATES = {
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """How a block ended: `done`, or what failed, with a reason of one line."""
+    """The end of a block: `done`, or what failed, with a reason of one line."""
 
     name: str
     reason: str | None = None
@@ -64,7 +64,7 @@ def outcome(
     return JobOutcome("done")
 
 
-# What `scontrol --oneliner show` prints of a record.
+# Records of `scontrol --oneliner show`.
 
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]\w*)=(\S*)")
@@ -78,99 +78,41 @@ def fields_of(line: str) -> dict[str, str]:
     return dict(reversed(list(pairs)))  # the first of a name counts
 
 
-# Nodes of a Slurm partition, as `sinfo` lists them.
-
-
-#: States in which a node takes jobs now or later; `sinfo` adds signs such as `*` and `~`. Others
-#: wait for an operator: `down`, `drained`, `draining`, `fail`, `failing`, `future`, `inval`,
-#: `maint`, `perfctrs`, `unknown`.
-_USABLE = (
-    *("allocated", "idle", "mixed", "completing", "reserved", "planned", "blocked"),
-    *("power_down", "powering_down", "powered_down", "power_up", "powering_up"),
-    *("reboot", "reboot_requested", "reboot_issued"),
-)
-#: The sign of a node that is about to restart, even if it is `down` until then.
-_RESTARTS = "^"
-#: The length from which options that are asked for here differ from all others: `--part`.
-_SHORTEST = 6
-_NODE = re.compile(r"([A-Za-z0-9][\w.-]*)\s+([a-z_]+)([^\sa-z]*)", re.ASCII)
-
-
-@dataclass(frozen=True)
-class SlurmNode:
-    """A node and its state."""
-
-    name: str
-    state: str
-
-    @property
-    def usable(self) -> bool:
-        """Whether a job for it would start some day."""
-        return self.state in _USABLE
-
-
-def partition_in(access: Sequence[str]) -> str | None:
-    """The partition that job options name (`access` of ReFrame's configuration)."""
-    values = option_values(access, "partition", "p")
-    return values[-1] if values else None
-
-
-def option_values(access: Sequence[str], name: str, letter: str = "") -> list[str]:
-    """The values of an option of `sbatch`, in order; empty ones for an option without.
-
-    As `sbatch` reads a line: `--name=VALUE`, `--name VALUE`, `-l VALUE`, `-lVALUE`, a name that is
-    cut short, and several options in one line.
-    """
-    values = []
-    for line in access:
-        words = words_of(line)
-        for word, following in zip(words, [*words[1:], ""], strict=True):
-            option, equals, value = word.partition("=")
-            if f"--{name}".startswith(option) and len(option) >= _SHORTEST:
-                alone = not equals and not following.startswith("-")
-                values.append(following if alone else value)
-            elif letter and word.startswith(f"-{letter}"):
-                values.append(word[2:] or following)
-    return values
-
-
-def words_of(line: str) -> list[str]:
-    """The words of a line of options, as a shell reads them; one with an open quote at blanks."""
-    try:
-        return shlex.split(line)
-    except ValueError:  # a quote without its end
-        return line.split()
-
-
-def nodes_in(sinfo_output: str) -> list[SlurmNode]:
-    """Nodes from sinfo's lines `NODE STATE`, each once, in order.
-
-    A state is cut off at the first sign: `idle~` is a node that is switched off to save power. A
-    node that does not answer, `idle*`, is `unknown`; one that restarts, `down^`, is `reboot`.
-    """
-    nodes: dict[str, SlurmNode] = {}
-    for line in sinfo_output.splitlines():
-        if match := _NODE.fullmatch(line.strip()):
-            name, state, signs = match.groups()
-            if _RESTARTS in signs:
-                state = "reboot"
-            elif "*" in signs:
-                state = "unknown"
-            nodes[name] = SlurmNode(name, state)
-    return list(nodes.values())
-
-
 # This user's jobs, as `squeue` lists them.
 
 
-def working_in(folder: Path, squeue_output: str) -> dict[str, str]:
-    """Jobs whose working folder lies in `folder`, of squeue's lines -> why each waits, if it does.
+#: Reasons of a pending job that hold for its kind, whatever is free: limits and policy.
+_OF_ITS_KIND = re.compile(r"(QOS|Assoc|Account|Partition(?!Down|Inactive)|Max|JobHeldAdmin)\w*")
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Why a job is pending, and when it is expected to start; empty if Slurm does not know."""
+
+    reason: str = ""
+    start: str = ""
+
+    @property
+    def line(self) -> str:
+        """Return both in words."""
+        why = f" ({self.reason})" if self.reason else ""
+        when = f", expected to start {self.start}" if self.start else ""
+        return f"waits in the queue{why}{when}"
+
+    @property
+    def limit(self) -> str | None:
+        """Return the limit or the policy that keeps the job waiting; None if it is none."""
+        return self.reason if _OF_ITS_KIND.fullmatch(self.reason) else None
+
+
+def working_in(folder: Path, squeue_output: str) -> dict[str, Pending | None]:
+    """Jobs whose working folder lies in `folder`, of squeue's lines; None if it is not pending.
 
     Slurm prints folders with links resolved; paths to shared file systems often contain links. It
     does not cancel components of a heterogeneous job, so the whole job is named.
     """
     folder = folder.resolve()
-    jobs: dict[str, str] = {}
+    jobs: dict[str, Pending | None] = {}
     for line in squeue_output.splitlines():
         about, _, path = line.partition("|/")
         name, state, start, reason = [*about.split("|", 3), "", "", ""][:4]
@@ -178,162 +120,22 @@ def working_in(folder: Path, squeue_output: str) -> dict[str, str]:
         if not job.isdigit() or not path or "\0" in path:
             continue
         if Path(os.path.realpath(f"/{path}")).is_relative_to(folder):
-            jobs.setdefault(job, _waits(start, reason) if state == "PD" else "")
+            jobs.setdefault(job, _pending(start, reason) if state == "PD" else None)
     return jobs
 
 
-#: Reasons of a pending job that hold for its kind, whatever is free: limits and policy.
-_WAITS_FOR = re.compile(
-    r"waits in the queue \(((?:QOS|Assoc|Account|Partition(?!Down|Inactive)|Max|JobHeldAdmin)\w*)\)"
-)
+def _pending(start: str, reason: str) -> Pending:
+    return Pending(
+        reason="" if reason in ("None", "(null)") else reason,
+        start=start.replace("T", " ") if start[:1].isdigit() else "",
+    )
 
 
-def limit_in(waits: str) -> str | None:
-    """The limit or policy that keeps a job waiting, of what `working_in` says of it."""
-    match = _WAITS_FOR.search(waits)
-    return match and match[1]
-
-
-def _waits(start: str, reason: str) -> str:
-    """Why a job is pending, and when it is expected to start; Slurm may know neither."""
-    why = f" ({reason})" if reason not in ("", "None", "(null)") else ""
-    when = f", expected to start {start.replace('T', ' ')}" if start[:1].isdigit() else ""
-    return f"waits in the queue{why}{when}"
-
-
-# A cluster, as `scontrol` and others show it.
+# Settings and lists of names.
 
 
 #: A word that may stand in a new file: names of partitions, accounts, nodes.
-_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
-#: Slurm's time limits, `[DAYS-]HOURS:MINUTES:SECONDS`.
-_LENGTH = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,2}):([0-9]{2}):([0-9]{2})")
-
-
-@dataclass(frozen=True)
-class SlurmPartition:
-    """A partition, from `scontrol show partition`."""
-
-    name: str
-    default: bool
-    #: Longest job, seconds; None: unlimited.
-    limit_s: int | None
-    #: Whether jobs get whole nodes only.
-    whole_nodes: bool
-    nodes: int
-    #: The most that a job gets: CPUs of a node and of a socket, MiB of a node and for each CPU.
-    cpus_a_node: int | None = None
-    cpus_a_socket: int | None = None
-    memory_mib: int | None = None
-    memory_mib_a_cpu: int | None = None
-
-
-@dataclass(frozen=True)
-class NodeShape:
-    """What jobs get of a node, by `slurm.conf` and the limits of the partition."""
-
-    sockets: int
-    cores: int
-    #: Hardware threads that Slurm counts as CPUs of a core.
-    threads_per_core: int
-    #: None if it is not configured: Slurm shows 1 then.
-    memory_mib: int | None
-
-
-def partitions(text: str) -> list[SlurmPartition]:
-    """Those that can run jobs, the default first.
-
-    From lines of `scontrol --oneliner show partition`.
-    """
-    usable = []
-    for fields in map(fields_of, text.splitlines()):
-        name, nodes = fields.get("PartitionName", ""), number(fields.get("TotalNodes", ""))
-        if _NAME.fullmatch(name) and fields.get("State") == "UP" and nodes:
-            whole = _gives_whole_nodes(fields)
-            most = (number(fields.get(f"Max{what}", "")) for what in _LIMITS)
-            usable.append(
-                SlurmPartition(
-                    name,
-                    fields.get("Default") == "YES",
-                    limit_s(fields.get("MaxTime", "")),
-                    whole,
-                    nodes,
-                    *(limit or None for limit in most),
-                )
-            )
-    return sorted(usable, key=lambda partition: not partition.default)
-
-
-def _gives_whole_nodes(fields: Mapping[str, str]) -> bool:
-    """Whether all jobs get whole nodes; Slurm 26.05 has a field of its own for it."""
-    shared, exclusive = fields.get("OverSubscribe"), fields.get("Exclusive")
-    return shared == "EXCLUSIVE" or exclusive in ("NODE", "TOPO")
-
-
-def whole_node_partitions(text: str) -> set[str | None]:
-    """Names of those that give whole nodes only; None for the default one if it does.
-
-    From the same lines.
-    """
-    rows = map(fields_of, text.splitlines())
-    whole = [fields for fields in rows if _gives_whole_nodes(fields)]
-    names: set[str | None] = {fields.get("PartitionName") for fields in whole}
-    return names | {None for fields in whole if fields.get("Default") == "YES"}
-
-
-#: The limits of a partition that are read, in the order of `SlurmPartition`; `UNLIMITED` is none.
-_LIMITS = ("CPUsPerNode", "CPUsPerSocket", "MemPerNode", "MemPerCPU")
-
-
-def limit_s(text: str) -> int | None:
-    """A time limit in seconds; None if there is none or it cannot be read."""
-    match = _LENGTH.fullmatch(text)
-    if match is None:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-
-
-def shapes(text: str, partition: SlurmPartition) -> list[tuple[NodeShape, int]]:
-    """Shapes of a partition's nodes, within its limits, with their numbers; most frequent first.
-
-    From lines of `scontrol --oneliner show node`.
-    """
-    counts: Counter[NodeShape] = Counter()
-    for fields in map(fields_of, text.splitlines()):
-        if partition.name in fields.get("Partitions", "").split(",") and (shape := _shape(fields)):
-            counts[_limited(shape, partition)] += 1
-    return counts.most_common()
-
-
-def _shape(fields: Mapping[str, str]) -> NodeShape | None:
-    """A node without the cores and memory of its system; None without its numbers."""
-    names = ("Sockets", "CoresPerSocket", "CPUTot", "RealMemory")
-    sockets, per_socket, cpus, memory_mib = (number(fields.get(name, "")) or 0 for name in names)
-    if not (sockets and per_socket and cpus and memory_mib):
-        return None
-    cores = sockets * per_socket
-    threads = max(1, cpus // cores)
-    # Since Slurm 21.08 CPUEfctv counts what is left, also if CPUs are named.
-    reserved_cpus = cpus - (number(fields.get("CPUEfctv", "")) or cpus)
-    reserved = max(number(fields.get("CoreSpecCount", "")) or 0, -(-reserved_cpus // threads))
-    system_mib = number(fields.get("MemSpecLimit", "")) or 0
-    left_mib = max(1, memory_mib - system_mib) if memory_mib > 1 else None
-    return NodeShape(sockets, max(1, cores - reserved), threads, left_mib)
-
-
-def _limited(shape: NodeShape, partition: SlurmPartition) -> NodeShape:
-    """What a job gets of a node in a partition."""
-    threads = shape.threads_per_core
-    cores = [shape.cores]
-    if partition.cpus_a_node:
-        cores.append(partition.cpus_a_node // threads)
-    if partition.cpus_a_socket:
-        cores.append(partition.cpus_a_socket // threads * shape.sockets)
-    allowed = max(1, min(cores))
-    a_cpu = partition.memory_mib_a_cpu
-    memory = (shape.memory_mib, partition.memory_mib, a_cpu and a_cpu * allowed * threads)
-    return replace(shape, cores=allowed, memory_mib=min(filter(None, memory), default=None))
+NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 
 
 def settings(text: str) -> dict[str, str]:
@@ -349,13 +151,13 @@ def mpi_types(text: str) -> list[str]:
         if "types are" in line:  # a site may print something before
             break
     words = (line.removeprefix("srun:").strip() for line in lines)
-    return list(dict.fromkeys(takewhile(_NAME.fullmatch, words)))
+    return list(dict.fromkeys(takewhile(NAME.fullmatch, words)))
 
 
 def accounts(text: str) -> list[str]:
     """From `sacctmgr -nP show assoc format=account`."""
     names = (line.strip() for line in text.splitlines())
-    return list(dict.fromkeys(name for name in names if _NAME.fullmatch(name)))
+    return list(dict.fromkeys(name for name in names if NAME.fullmatch(name)))
 
 
 # Names of nodes, one a line.
@@ -378,7 +180,7 @@ _TIME = "%Y-%m-%dT%H:%M:%S"
 _RECORD = "ReservationName="
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reservation:
     """A reservation as Slurm shows it."""
 
@@ -427,11 +229,11 @@ def reservation_in(text: str) -> Reservation:
     return reservation(next(lines, ""))
 
 
-# Whether its daemons answer, and what its commands say of a failure.
+# Answers of its daemons, and what its commands say of a failure.
 
 
 def is_up(text: str) -> bool:
-    """Whether slurmctld is up, from `scontrol ping`."""
+    """Return whether slurmctld is up, from `scontrol ping`."""
     return " is UP" in text
 
 
@@ -440,14 +242,14 @@ _ERROR, _ENDS = "sbatch: error: ", " --- stderr ---"
 
 
 def refusal(text: str) -> str | None:
-    """Why `sbatch` refused a job, from what ReFrame quotes of it; None if it did not."""
+    """Return why `sbatch` refused a job, from what ReFrame quotes of it; None if it did not."""
     if _ERROR not in text:
         return None
     _, *errors = text.removesuffix(_ENDS).split(_ERROR)
     return "; ".join(error.strip() for error in errors)
 
 
-#: What `srun --label` puts before a line, with its number.
+#: The label that `srun --label` puts before a line, with its number.
 LABEL = r"\d+: "
 #: Lines that follow from the failure of a step, and say no cause; and those that state one.
 FOLLOWS = (

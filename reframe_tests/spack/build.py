@@ -41,7 +41,7 @@ _UCX = ("verbs", "rc")
 
 
 def without_network(specs: Iterable[dict[str, Any]], machine_file: Path) -> str | None:
-    """Why the chosen MPI has no fast network, and what to set; None if it has one.
+    """Return why the chosen MPI has no fast network, and what to set; None if it has one.
 
     `common.yaml` requires it, but a machine's file may require something else, and a fabric that is
     not requested is left out silently. `specs`: the concrete specs of a lock. Those of the machine
@@ -74,13 +74,13 @@ def _values(spec: dict[str, Any], variant: str) -> set[str]:
     return {*(chosen if isinstance(chosen, list) else [str(chosen)])} - {"none"}
 
 
-#: What Spack prints as it begins a package, and since 1.2 of each step of one.
+#: Lines of Spack as it begins a package, and since 1.2 of each step of one.
 _BEGUN = re.compile(r"==> Installing (\S+)-\w{32}( \[\d+/\d+\])|\[ \] \w{7} (\S+@\S+)")
 #: Packages that provide MPI and its launcher.
 _MPI = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Built:
     """A built environment, as in `built.json`."""
 
@@ -100,7 +100,7 @@ class Built:
     specs: list[dict[str, str]]
 
     def is_there(self) -> bool:
-        """Whether all prefixes still exist."""
+        """Return whether all prefixes still exist."""
         return all(Path(spec["prefix"]).is_dir() for spec in self.specs)
 
 
@@ -129,8 +129,8 @@ def build(
         if without_compiler(compilers(layout, settings), layout.machine):
             find_compilers(layout, Path(settings.spack))  # it may have been installed since
             digest = digest_of(layout, settings, name, text)
-        if lack := without_compiler(compilers(layout, settings), layout.machine):
-            say(f"{name}: {': '.join(lack)}")
+        if missing := without_compiler(compilers(layout, settings), layout.machine):
+            say(f"{name}: {': '.join(missing)}")
         say(f"{name}: concretizing, which takes a minute or two (log: {layout.log(name)})")
         started = time.monotonic()
         _concretize(layout, settings, name)
@@ -150,7 +150,8 @@ def build(
         install = ("-e", str(folder), "install", "-j", str(jobs), "--fail-fast")
         spack(layout, Path(settings.spack), *install, log=name, watch=watch)
         installed = time.monotonic()
-        rows, roots = _installed(layout, settings, name), _root_hashes(folder / "spack.lock")
+        rows = _installed(layout, settings, name)
+        roots = _root_hashes(folder / "spack.lock")
         mpi = next((row for row in rows if row["name"] in _MPI), None)
         over = {"mpi": f"{mpi['name']}@{mpi['version']}/{mpi['hash'][:7]}"} if mpi else {}
         built = Built(

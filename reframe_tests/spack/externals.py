@@ -1,4 +1,4 @@
-"""What Spack takes from the host: the packages that its files name, and compilers."""
+"""Packages and compilers that Spack takes from the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reframe_tests.spack.settings import ENVIRONMENTS, SpackSettings
 
 
 def has_external(layout: SpackLayout, settings: SpackSettings, package: str) -> bool:
-    """Whether Spack takes a package from the host."""
+    """Return whether Spack takes a package from the host."""
     for path in (layout.packages, own_file(layout, settings)):
         if path.is_file() and packages_in(path, "packages").get(package, {}).get("externals"):
             return True
@@ -89,8 +89,8 @@ def without_compiler(
 ) -> tuple[str, str] | None:
     """The languages for which Spack has no compiler, and what to do; None if it has all."""
     absent = [
-        of_language
-        for key, of_language in LANGUAGES.items()
+        language
+        for key, language in LANGUAGES.items()
         if not any(key in programs for programs in programs_of.values())
     ]
     if not absent:
@@ -129,7 +129,7 @@ def packages_of(text: str, path: Path, field: str) -> dict[str, Any]:
     return {_MARK.sub("", str(name)): rules for name, rules in packages.items()}
 
 
-#: What Spack takes off the end of a name: it overrides what has less precedence, or comes before or
+#: Suffixes that Spack takes off a name: it overrides what has less precedence, or comes before or
 #: after that (`packages::`, `openmpi+:`, `all-:`).
 _MARK = re.compile(r"[+-]?:?$")
 

@@ -15,7 +15,7 @@ from records.files import private_lock
 
 
 def spack_setup_command(machine: str) -> str:
-    """What to type to set up a machine's Spack."""
+    """Return what to type to set up a machine's Spack."""
     return command("spack", "setup", "--machine", machine)
 
 
@@ -33,12 +33,12 @@ class SpackLayout:
 
     @property
     def packages(self) -> Path:
-        """What Spack found on this host, and what the user added."""
+        """Return what Spack found on this host, and what the user added."""
         return self.config / "packages.yaml"
 
     @property
     def slurm_conf(self) -> Path:
-        """What Slurm's programs need to say their version; they may find no other."""
+        """Return a file that Slurm's programs need to print their version if the host has none."""
         return self.root / "slurm.conf"
 
     @property
@@ -78,7 +78,8 @@ def layout(machine: str, root: Path | None = None) -> SpackLayout:
     `root`: by default `NIMC_SPACK_DIR`, else a folder in the user's cache.
     """
     if not re.fullmatch(r"\w[\w.+-]*", machine):
-        raise InputError(f"--machine: {machine!r} found; allowed: letters, digits and ._+-")
+        allowed = "letters, digits and ._+-, and none of .+- first"
+        raise InputError(f"--machine: {machine!r} found; allowed: {allowed}")
     cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     root = root or Path(os.environ.get("NIMC_SPACK_DIR") or Path(cache, "nimc/spack"))
     return SpackLayout(root.resolve() / machine, machine)

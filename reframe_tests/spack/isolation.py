@@ -11,7 +11,7 @@ from pathlib import Path
 from records.errors import MachineError
 from records.files import user_name
 from records.programs import START_FOLDER
-from reframe_tests.spack.errors import reason_in
+from reframe_tests.spack.failures import reason_in
 from reframe_tests.spack.folders import SpackLayout, spack_setup_command
 
 

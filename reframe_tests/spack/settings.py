@@ -1,4 +1,4 @@
-"""What is built and with which Spack: pins, environments, and what `setup` settled."""
+"""Settings of builds: pins, environments, and what `setup` settled."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load_pins(folder: Path = ENVIRONMENTS) -> Pins:
         raise InputError(f"{path.name}: {first_fault(error)}") from None
 
 
-#: What stands in the file of an environment for its size, and joins that to its name.
+#: The mark of an environment's size in its file, which joins that to its name.
 SIZE, _AT = "$NIMC_SIZE", "@"
 
 
@@ -66,7 +66,7 @@ def text_of(name: str) -> str:
     return (ENVIRONMENTS / folder / "spack.yaml").read_text().replace(SIZE, size)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SpackSettings:
     """Result of `setup`, for later commands."""
 

@@ -26,8 +26,19 @@ from reframe_tests.spack.settings import Source, SpackSettings, load, load_pins,
 
 #: Build tools that every host has: never built.
 BUILD_TOOLS = (
-    *("gmake", "m4", "perl", "autoconf", "automake", "libtool", "pkgconf"),
-    *("diffutils", "findutils", "tar", "bison", "flex", "gettext"),
+    "gmake",
+    "m4",
+    "perl",
+    "autoconf",
+    "automake",
+    "libtool",
+    "pkgconf",
+    "diffutils",
+    "findutils",
+    "tar",
+    "bison",
+    "flex",
+    "gettext",
 )
 #: Taken from the host if found, else built; but Slurm, which is never built.
 FOUND = ("cmake", "python", "openssl", "curl", "git", "slurm", "openssh", "rdma-core")

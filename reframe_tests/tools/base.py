@@ -36,7 +36,7 @@ _QUOTE = 40
 
 
 class Tool(ABC):
-    """What must be known about a program that counts."""
+    """A program that counts."""
 
     name: str
 
@@ -60,7 +60,7 @@ class Tool(ABC):
 
     @abstractmethod
     def missing(self) -> str | None:
-        """Why it cannot run on this host and how to install it, in one line; None if it can."""
+        """Return why it cannot run on this host, and how to install it; None if it can."""
 
 
 def first_of_node(arguments: int) -> str:
@@ -100,7 +100,7 @@ def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> d
 
 
 def try_out(tool: Tool) -> list[CounterRow]:
-    """What a tool counts of `true` on this host, as one rank. Raises ToolError."""
+    """Return what a tool counts of `true` on this host, as one rank. Raises ToolError."""
     with tempfile.TemporaryDirectory() as folder:
         command = [word.replace(FOLDER, folder) for word in tool.wrap([], ["true"])]
         answer = ask(command, os.environ | tool.environment(), folder=Path(folder))

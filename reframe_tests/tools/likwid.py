@@ -81,7 +81,8 @@ def _rows(path: Path, rank: int) -> list[CounterRow]:
             metric, _, unit = name.partition(" [")
             adds_up = unit or not _RATIOS.search(name)
             if adds_up and (si := _UNITS.get(unit.removesuffix("]"))):
-                counts[metric, si[0]] += (si[1] * _figure(value) for value in values)
+                si_unit, factor = si
+                counts[metric, si_unit] += [factor * _figure(value) for value in values]
     except ValueError:
         raise ToolError(f"{path}: not a CSV file of likwid-perfctr, or truncated") from None
     if not counts:
@@ -91,7 +92,11 @@ def _rows(path: Path, rank: int) -> list[CounterRow]:
         total = sum(figures) if figures else math.nan
         counted = not math.isnan(total)
         state: State = "counted" if counted else "not counted"
-        rows.append(CounterRow(rank, event, total if counted else None, unit, state))
+        rows.append(
+            CounterRow(
+                rank=rank, event=event, value=total if counted else None, unit=unit, state=state
+            )
+        )
     return rows
 
 

@@ -22,7 +22,7 @@ from records.commands import command
 from records.programs import ask
 from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError, figure
 
-_LIBRARY = "libmpiP.so"
+LIBRARY = "libmpiP.so"
 #: One stack frame per call site; mpiP lists ranks only with their call sites.
 _OPTIONS = "-k 1 -f"
 #: Arguments: folder, application. mpiP splits its options at commas and blanks, which a folder's
@@ -31,20 +31,53 @@ _OPTIONS = "-k 1 -f"
 _START = (
     "for fd in 9 8 7 6 5 4 3; do [ -e /proc/self/fd/$fd ] || break; done;"
     ' eval "exec $fd<\\"\\$1\\""; shift;'
-    f' exec env LD_PRELOAD="{_LIBRARY}${{LD_PRELOAD:+:$LD_PRELOAD}}"'
+    f' exec env LD_PRELOAD="{LIBRARY}${{LD_PRELOAD:+:$LD_PRELOAD}}"'
     f' MPIP="{_OPTIONS} /proc/self/fd/$fd" "$@"'
 )
 Kind = Literal["point-to-point", "collective", "other"]
 
 _COLLECTIVE = (
-    *("Allgather", "Allreduce", "Alltoall", "Barrier", "Bcast", "Exscan", "Gather", "Reduce"),
-    *("Scan", "Scatter", "Neighbor"),
+    "Allgather",
+    "Allreduce",
+    "Alltoall",
+    "Barrier",
+    "Bcast",
+    "Exscan",
+    "Gather",
+    "Reduce",
+    "Scan",
+    "Scatter",
+    "Neighbor",
 )
 _POINT_TO_POINT = (
-    *("Send", "Recv", "Isend", "Irecv", "Bsend", "Rsend", "Ssend", "Ibsend", "Irsend", "Issend"),
-    *("Sendrecv", "Isendrecv", "Mrecv", "Imrecv", "Probe", "Iprobe", "Mprobe", "Improbe"),
-    *("Wait", "Waitall", "Waitany", "Waitsome", "Test", "Testall", "Testany", "Testsome"),
-    *("Start", "Startall"),
+    "Send",
+    "Recv",
+    "Isend",
+    "Irecv",
+    "Bsend",
+    "Rsend",
+    "Ssend",
+    "Ibsend",
+    "Irsend",
+    "Issend",
+    "Sendrecv",
+    "Isendrecv",
+    "Mrecv",
+    "Imrecv",
+    "Probe",
+    "Iprobe",
+    "Mprobe",
+    "Improbe",
+    "Wait",
+    "Waitall",
+    "Waitany",
+    "Waitsome",
+    "Test",
+    "Testall",
+    "Testany",
+    "Testsome",
+    "Start",
+    "Startall",
 )
 _LOCAL = ("Reduce_local",)
 
@@ -92,7 +125,7 @@ class Mpip(Tool):
         reports = sorted(folder.glob("*.mpiP"))
         if len(reports) != 1:
             raise ToolError(
-                f"{folder}: {len(reports)} reports of mpiP, must be one; it needs {_LIBRARY} on"
+                f"{folder}: {len(reports)} reports of mpiP, must be one; it needs {LIBRARY} on"
                 " each node, and an application that calls MPI_Finalize"
             )
         (path,) = reports
@@ -105,11 +138,11 @@ class Mpip(Tool):
 
     def missing(self) -> str | None:
         """Found by preloading it into a program that does nothing."""
-        environment = os.environ | {"LD_PRELOAD": _LIBRARY}
-        if _LIBRARY not in ask(["true"], environment).stderr:
+        environment = os.environ | {"LD_PRELOAD": LIBRARY}
+        if LIBRARY not in ask(["true"], environment).stderr:
             return None
         build = command("spack", "build", "profiling")
-        return f"no {_LIBRARY} for the loader (`{build}`; set LD_LIBRARY_PATH)"
+        return f"no {LIBRARY} for the loader (`{build}`; set LD_LIBRARY_PATH)"
 
 
 def _parse(text: str, ranks: int) -> list[CounterRow]:
@@ -134,17 +167,20 @@ def rows(rank: int, application_s: float, mpi_s: float, calls: list[CallCount]) 
     """The events of one rank."""
     events = [("application-time", application_s, "s"), ("MPI-time", mpi_s, "s")]
     for kind in get_args(Kind):
-        of_kind = [call for call in calls if kind_of(call.name) == kind]
+        kind_calls = [call for call in calls if kind_of(call.name) == kind]
         events += [
-            (f"{kind}-time", sum(call.time_s for call in of_kind), "s"),
-            (f"{kind}-calls", sum(call.calls for call in of_kind), "count"),
+            (f"{kind}-time", sum(call.time_s for call in kind_calls), "s"),
+            (f"{kind}-calls", sum(call.calls for call in kind_calls), "count"),
         ]
         if kind != "other":
             events += [
-                (f"{kind}-messages", sum(call.messages for call in of_kind), "count"),
-                (f"{kind}-sent", sum(call.sent_b for call in of_kind), "B"),
+                (f"{kind}-messages", sum(call.messages for call in kind_calls), "count"),
+                (f"{kind}-sent", sum(call.sent_b for call in kind_calls), "B"),
             ]
-    return [CounterRow(rank, event, float(value), unit) for event, value, unit in events]
+    return [
+        CounterRow(rank=rank, event=event, value=float(value), unit=unit)
+        for event, value, unit in events
+    ]
 
 
 def _sections(text: str) -> dict[str, list[list[str]]]:
@@ -173,15 +209,15 @@ def _sites(lines: Sequence[Sequence[str]]) -> Iterator[tuple[int, str, Sequence[
 
     Raises ToolError unless the ranks of each call site have as many calls together as all.
     """
-    of_ranks, of_all = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
+    rank_calls_by_site, calls_by_site = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
     for name, site, rank, *words in (line for line in lines if len(line) > 3):
         if rank.isdigit():
-            of_ranks[name, site] += int(figure(words[0]))
+            rank_calls_by_site[name, site] += int(figure(words[0]))
             yield int(rank), name, words
         elif rank == "*":
-            of_all[name, site] += int(figure(words[0]))
-    for (name, site), all_calls in of_all.items():
-        if (calls := of_ranks[name, site]) != all_calls:
+            calls_by_site[name, site] += int(figure(words[0]))
+    for (name, site), all_calls in calls_by_site.items():
+        if (calls := rank_calls_by_site[name, site]) != all_calls:
             raise ToolError(
                 f"{name} at call site {site}: its ranks have {calls} of {all_calls} calls (a report"
                 " of totals alone, as of mpiP's option -c, is not enough)"

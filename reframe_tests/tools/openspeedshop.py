@@ -54,7 +54,7 @@ _UNITS = {_CLOCK: ("s", 1e-9)}
 #: Column of time in a view, in lower case.
 _SECONDS = "exclusive cpu time in seconds."
 
-#: What runs before the launcher starts, and in each rank.
+#: Shell that runs before the launcher starts, and in each rank.
 _FRONT, _RANK = (
     Path(__file__).with_name(f"openspeedshop_{part}.sh.in").read_text().replace("{RANK}", RANK)
     for part in ("front", "rank")
@@ -63,14 +63,14 @@ _FRONT, _RANK = (
 _REFUSALS = re.compile(
     r"^.*(?:(?:OpenSS|CBTF)_PAPIerror|cannot be counted|PAPI_overflow\(\)).*$", re.M
 )
-#: What `papi_command_line` says of an event.
+#: Lines of `papi_command_line` on an event that it cannot count, and on one that it can.
 _FAILED = re.compile(r"^Failed adding: (\S+)\s*\nbecause: (.*)$", re.M)
 _ADDED = re.compile(r"^Successfully added: (\S+)", re.M)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OpenSpeedShop(Tool):
-    """See `base.Tool`; a collector of Open|SpeedShop, and what it is asked."""
+    """See `base.Tool`; a collector of Open|SpeedShop, and its settings."""
 
     name: str
     collector: str
@@ -79,17 +79,24 @@ class OpenSpeedShop(Tool):
     value: str
     #: Candidates of its events, and how many it takes.
     events: tuple[str, ...] = ()
-    most: int = 0
+    most_events: int = 0
     #: The column of an event in its view.
     column: str = "{}"
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface. Events are tried once, before the launcher."""
-        variable = self._variable("EVENTS" if self.most > 1 else "EVENT")
-        words = [variable, str(self.most), " ".join(self.events)]
+        variable = self._variable("EVENTS" if self.most_events > 1 else "EVENT")
+        words = [variable, str(self.most_events), " ".join(self.events)]
         front = ["sh", "-c", _FRONT, self.name, FOLDER, *words]
         return [
-            *(*front, *launcher, "sh", "-c", _RANK, self.name, FOLDER, self.collector),
+            *front,
+            *launcher,
+            "sh",
+            "-c",
+            _RANK,
+            self.name,
+            FOLDER,
+            self.collector,
             *application,
         ]
 
@@ -99,7 +106,7 @@ class OpenSpeedShop(Tool):
         return {f"OPENSS_{variable}": self.value, f"CBTF_{variable}": self.value}
 
     def _variable(self, name: str) -> str:
-        """What sets this of the collector, after the prefix of the build."""
+        """Return what sets this of the collector, after the prefix of the build."""
         return f"{self.collector.upper()}_{name}"
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
@@ -130,7 +137,7 @@ class OpenSpeedShop(Tool):
         sums = read_view(path)
         rows = self._counts(folder, path, sums, rank) if self.events else []
         if _SECONDS in sums:
-            rows.append(CounterRow(rank, "CPU time", sums[_SECONDS], "s"))
+            rows.append(CounterRow(rank=rank, event="CPU time", value=sums[_SECONDS], unit="s"))
         return rows
 
     def _counts(
@@ -143,32 +150,35 @@ class OpenSpeedShop(Tool):
         text = tried.read_text(errors="replace")
         rows = []
         added = _ADDED.findall(text)
-        taken = _taken(added, self.most)
+        taken = _given_events(added, self.most_events)
         for event in taken:
             column = self.column.format(event).lower()
             if column not in sums:
                 raise ToolError(f"{path}: no column of {event}; found: {', '.join(sums)}")
             unit, factor = _UNITS.get(event, ("count", 1.0))
-            rows.append(CounterRow(rank, event, sums[column] * factor, unit))
-        if self.most == 1:  # the first that can be counted, whatever was tried before it
+            rows.append(CounterRow(rank=rank, event=event, value=sums[column] * factor, unit=unit))
+        if self.most_events == 1:  # the first that can be counted, whatever was tried before it
             return rows
         _require_clock(path, sums, rows)
-        left = [event for event in added if event not in taken]
-        rows += [CounterRow(rank, event, None, "count", "not counted") for event in left]
+        rows += [
+            CounterRow(rank=rank, event=event, value=None, unit="count", state="not counted")
+            for event in added
+            if event not in taken
+        ]
         for event, reason in _FAILED.findall(text):
             # An event that exists may lack a counter, because of the others.
             exists = reason.startswith("Event exists")
             state: State = "not counted" if exists else "not supported"
-            rows.append(CounterRow(rank, event, None, "count", state))
+            rows.append(CounterRow(rank=rank, event=event, value=None, unit="count", state=state))
         return rows
 
 
-def _taken(added: Sequence[str], most: int) -> list[str]:
-    """Those of the events that can be counted which the collector is given; the clock is last."""
-    if most == 1:
+def _given_events(added: Sequence[str], most_events: int) -> list[str]:
+    """Of the events that can be counted, those that the collector is given; the clock is last."""
+    if most_events == 1:
         return list(added[:1])
     others = [event for event in added if event != _CLOCK]
-    return [*others[: most - 1], *(event for event in added if event == _CLOCK)]
+    return [*others[: most_events - 1], *(event for event in added if event == _CLOCK)]
 
 
 def _has_cbtf() -> bool:
@@ -187,14 +197,32 @@ def _require_clock(path: Path, sums: Mapping[str, float], rows: Sequence[Counter
 
 
 TOOLS: tuple[Tool, ...] = (
-    OpenSpeedShop("openspeedshop", "hwcsamp", "RATE", "100", EVENTS, most=6),
-    OpenSpeedShop("openspeedshop:figure4", "hwcsamp", "RATE", "100", FIGURE_4, most=6),
     OpenSpeedShop(
-        *("openspeedshop:hwc", "hwc", "THRESHOLD", "10000000", ("PAPI_TOT_CYC", _CLOCK)),
-        most=1,
+        name="openspeedshop",
+        collector="hwcsamp",
+        setting="RATE",
+        value="100",
+        events=EVENTS,
+        most_events=6,
+    ),
+    OpenSpeedShop(
+        name="openspeedshop:figure4",
+        collector="hwcsamp",
+        setting="RATE",
+        value="100",
+        events=FIGURE_4,
+        most_events=6,
+    ),
+    OpenSpeedShop(
+        name="openspeedshop:hwc",
+        collector="hwc",
+        setting="THRESHOLD",
+        value="10000000",
+        events=("PAPI_TOT_CYC", _CLOCK),
+        most_events=1,
         column="Exclusive {} Counts",
     ),
-    OpenSpeedShop("openspeedshop:pcsamp", "pcsamp", "RATE", "100"),
+    OpenSpeedShop(name="openspeedshop:pcsamp", collector="pcsamp", setting="RATE", value="100"),
 )
 
 
@@ -203,7 +231,7 @@ TOOLS: tuple[Tool, ...] = (
 
 #: Folder of the collectors' files, within that of the run.
 RAW = "raw"
-#: What `osscollect` starts when it only gathers, and what it starts that by.
+#: The program that `osscollect` starts when it only gathers, and what it starts that by.
 _NOTHING = "/bin/true"
 #: Gathers with the collector's settings, which the view needs. Arguments: collector, `_NOTHING`.
 _COLLECT = (
@@ -296,7 +324,7 @@ def _run(
     stdin: IO[str] | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> str:
-    """What a program printed, also in `NAME.txt`. Raises ToolError if it does not run."""
+    """Return what a program printed, also in `NAME.txt`. Raises ToolError if it does not run."""
     # Where `openss` finds its plugins and its Python, derived from its own place.
     program = shutil.which("openss")
     prefix = Path(program).resolve().parent.parent if program else Path()

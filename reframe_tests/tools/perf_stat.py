@@ -53,7 +53,7 @@ _UNITS = {
     "Bytes": ("B", 1.0),
     "MiB": ("B", 2.0**20),
 }
-#: What every group counts besides its own events, so that a processor without them leaves a file.
+#: Events that every group counts besides its own, so that a processor without them leaves a file.
 _ALWAYS = "task-clock"
 
 #: The shell's variables; the environment may have such names too.
@@ -71,8 +71,8 @@ _INNER = '[ -n "$1" ] && export LC_ALL="$1" || unset LC_ALL; shift 4; "$@" 4>&-;
 _TRY = ("perf", "stat", "-j", "-e", "task-clock", "true")
 #: perf's exit status for an unknown option.
 _USAGE = 129
-_CPUINFO = Path("/proc/cpuinfo")
-_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+CPUINFO = Path("/proc/cpuinfo")
+PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 #: Above this level Debian and Ubuntu do not let users count anything.
 _PARANOID_MAX = 2
 
@@ -88,17 +88,17 @@ class PerfStat(Tool):
         """See the interface."""
         events = _ALWAYS if self._group else ",".join(EVENTS)
         first = f"{base.first_of_node(3)}all=-a; " if self._scope == "node" else ""
-        start = _CLEAR + first + (_choice(self._group) if self._group else "") + _OUTER
+        start = _CLEAR + first + (_event_choice(self._group) if self._group else "") + _OUTER
         return [*launcher, "sh", "-c", start, "perf_stat", FOLDER, events, _INNER, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
         files = base.files_of(folder, ranks, self._scope)
-        return [
-            row
-            for rank, path in files.items()
-            for row in _rows(path, rank, *(_asked(path) if self._group else (EVENTS, ())))
-        ]
+        rows = []
+        for rank, path in files.items():
+            events, metrics = _requested_events(path) if self._group else (EVENTS, ())
+            rows += _rows(path, rank, events=events, metrics=metrics)
+        return rows
 
     def missing(self) -> str | None:
         """See the interface."""
@@ -113,7 +113,7 @@ class PerfStat(Tool):
             return "this perf has no JSON output (perf stat -j); install perf of Linux 6.0 or later"
         paranoid = 0
         with suppress(OSError, ValueError):
-            paranoid = int(_PARANOID.read_text())
+            paranoid = int(PARANOID.read_text())
         if paranoid > _PARANOID_MAX:
             return (
                 f"the kernel does not let users count (kernel.perf_event_paranoid is {paranoid}):"
@@ -122,7 +122,7 @@ class PerfStat(Tool):
         return f"perf stat fails with exit status {answer.status}: {answer.first}"
 
     def _counts_nothing(self) -> str | None:
-        here = processor_identity(_CPUINFO.read_text(errors="replace"))
+        here = processor_identity(CPUINFO.read_text(errors="replace"))
         requested = counts("perf_stat", self._group, processor_family(here))
         if not requested:
             return f"no events are known for this processor, {processor_words(here)}"
@@ -140,7 +140,7 @@ class PerfStat(Tool):
         return f"this host counts none of {events} (measure on a machine with counters)"
 
 
-# All groups ask the same of the perf that PATH finds.
+# Each is asked once for each PATH, since all groups use the same perf.
 
 
 @cache
@@ -150,16 +150,16 @@ def _tried(_path: str | None) -> ProgramAnswer:
 
 @cache
 def _has_counters(_path: str | None) -> bool:
-    """Whether the processor's own counters count. Raises ToolError."""
+    """Return whether the processor's own counters count. Raises ToolError."""
     return _counted(base.try_out(TOOL), {"cycles"})
 
 
 def _counted(rows: Sequence[CounterRow], events: Collection[str]) -> bool:
-    """Whether one of these events has a value; users' names of events end with `:u`."""
+    """Return whether one of these events has a value; users' names of events end with `:u`."""
     return any(row.value is not None and event_parts(row.event)[0] in events for row in rows)
 
 
-def _choice(group: str) -> str:
+def _event_choice(group: str) -> str:
     """Shell that sets `more` or `metrics` for its processor, and notes them in a file."""
     variable = "metrics" if group in METRICS else "more"
     cases = []
@@ -171,7 +171,7 @@ def _choice(group: str) -> str:
     return f'case "$(awk {IDENTITY_AWK} /proc/cpuinfo)" in {" ".join(cases)} esac; {note}'
 
 
-def _asked(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _requested_events(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Events and metrics that the wrapper requested, as it noted them."""
     note = path.with_suffix(".events")
     try:
@@ -181,7 +181,9 @@ def _asked(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (_ALWAYS, *filter(None, more.split(","))), tuple(filter(None, metrics.split(",")))
 
 
-def _rows(path: Path, rank: int, events: Sequence[str], metrics: Sequence[str]) -> list[CounterRow]:
+def _rows(
+    path: Path, rank: int, *, events: Sequence[str], metrics: Sequence[str]
+) -> list[CounterRow]:
     rows: dict[str, CounterRow] = {}
     records = _records(path)
     for record in records:
@@ -211,11 +213,13 @@ def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterR
     try:
         value, unit = figure(record["metric-value"]), _metric_unit(record)[0]
     except (KeyError, ValueError):
-        return CounterRow(rank, name, None, "1", "not supported")
+        return CounterRow(rank=rank, event=name, value=None, unit="1", state="not supported")
     if unit == "%":
         value, unit = value / 100, ""
     state: State = "counted" if share is None or share >= 1 else "multiplexed"
-    return CounterRow(rank, name, value, unit or "1", state, share)
+    return CounterRow(
+        rank=rank, event=name, value=value, unit=unit or "1", state=state, running_share=share
+    )
 
 
 def _metric_unit(record: dict[str, Any]) -> tuple[str, str]:
@@ -247,15 +251,17 @@ def _row(path: Path, rank: int, record: dict[str, Any]) -> CounterRow:
     hidden = plain in _IN_KERNEL and "u" in modifiers and "k" not in modifiers
     state: State | None = "not counted" if hidden else _STATES.get(text)
     if state:
-        return CounterRow(rank, event, None, unit, state)
+        return CounterRow(rank=rank, event=event, value=None, unit=unit, state=state)
     try:
         value, share = figure(text) * factor, figure(record["pcnt-running"]) / 100
     except (KeyError, ValueError):
         raise ToolError(f"{path}: event {event}: not a number, or no pcnt-running") from None
     if share <= 0:
-        return CounterRow(rank, event, None, unit, "not counted")
+        return CounterRow(rank=rank, event=event, value=None, unit=unit, state="not counted")
     state = "counted" if share >= 1 else "multiplexed"
-    return CounterRow(rank, event, value, unit, state, share)
+    return CounterRow(
+        rank=rank, event=event, value=value, unit=unit, state=state, running_share=share
+    )
 
 
 TOOL = PerfStat()

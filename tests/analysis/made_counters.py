@@ -66,7 +66,7 @@ def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
 
 def with_tool(samples: Sequence[Sample], tool: str = TOOL) -> list[Sample]:
     """The same samples, with the tool as a level of all of them."""
-    return [replace(each, factors={**each.factors, "tool": tool}) for each in samples]
+    return [replace(sample, factors={**sample.factors, "tool": tool}) for sample in samples]
 
 
 def counts(
@@ -116,5 +116,5 @@ def write_rows(run: Path, case: str, rows: Iterable[Mapping[str, object]]) -> Pa
 
 def write_counts(run: Path, case: Case, samples: Sequence[Sample], **truth) -> None:
     """The made counts of a case."""
-    rows = (row for each in samples for row in counts(each, case.base, **truth))
+    rows = (row for sample in samples for row in counts(sample, case.base, **truth))
     write_rows(run, case.name, rows)

@@ -6,7 +6,6 @@ so that the true slowdown of a treatment is its `effect`; the pair's own factor 
 
 import hashlib
 import json
-import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -22,12 +21,13 @@ from analysis.effects.result import Result, Verdict
 from analysis.questions.question import Question, answer
 from analysis.report.data import RunData, load_run
 from analysis.samples.columns import read_samples
-from records import chain
 from records.arms import BASELINE, arm_of, name_of, natural, parts_of
 from records.calls import RunCommands
 from records.groups import grouped
 from records.run import Requirements, RunHeader, save_header
 from records.sample import Better, Level, Outcome, Sample, TimetableRecord, WriterRecord
+from scripts.rechain import rechain
+from tests import made_writers
 
 HOST = "synthetic-0"
 #: When synthetic runs start, Unix time.
@@ -45,7 +45,6 @@ _UNITS = {
     **dict.fromkeys(("membench", "stream"), "B/s"),
     "numa": "B/s s",
 }
-_CHAIN = re.compile(rb', ?"chain": ?"[0-9a-f]{64}"\}$')
 
 
 @dataclass(frozen=True)
@@ -107,15 +106,20 @@ def crossed(
 
     def levels(name: str) -> dict[str, Level]:
         of_writes = writers if arm_of(name).role == "effect" else zero
-        named = {key: int(at) if at.isdigit() else at for key, at in parts_of(name)[1].items()}
+        named = {
+            key: int(level) if level.isdigit() else level
+            for key, level in parts_of(name)[1].items()
+        }
         return {**application, **of_writes, **named}
 
     def baseline(name: str) -> str:
-        return name_of(BASELINE, {k: at for k, at in parts_of(name)[1].items() if k in application})
+        return name_of(
+            BASELINE, {k: level for k, level in parts_of(name)[1].items() if k in application}
+        )
 
     names = {BASELINE: 1.0, **case.effects}
-    of = {name: levels(name) for name in names}
-    return replace(case, factors=of, baselines={name: baseline(name) for name in names})
+    factors = {name: levels(name) for name in names}
+    return replace(case, factors=factors, baselines={name: baseline(name) for name in names})
 
 
 def remedies(
@@ -134,7 +138,7 @@ def remedies(
 def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> list[Sample]:
     """The samples of `case`: a warm-up a block, then its pairs in random order; all are kept."""
     rng = np.random.default_rng(seed)
-    found: list[Sample] = []
+    drawn: list[Sample] = []
     clock_s = _started_s(case.name)
     for block in range(blocks):
         shift = np.exp(rng.normal(0, case.block_noise))
@@ -147,7 +151,7 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
             role = arm_of(arm).role
             slow = case.effects.get(arm, 1.0) * (shift if role == "effect" else 1.0)
             slow *= float(pair_factor[pair] * np.exp(rng.normal(0, case.noise)))
-            slow *= 1 + 1e-12 * len(found)  # no two runs agree to all digits
+            slow *= 1 + 1e-12 * len(drawn)  # no two runs agree to all digits
             if pair < 0:
                 slow *= 1.2
             fom = case.base / slow if case.better == "higher" else case.base * slow
@@ -155,7 +159,7 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
             timed = case.unit == "s" and _workload(case) in _UNITS
             elapsed_s = 1.1 * fom if timed else 6.0 * slow
             writers = _writers(case, arm, elapsed_s, rng)
-            found.append(
+            drawn.append(
                 sample(
                     case=case.name,
                     workload=_workload(case),
@@ -180,7 +184,7 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
                 )
             )
             clock_s += elapsed_s + 1.0
-    return found
+    return drawn
 
 
 def _workload(case: Case) -> str:
@@ -205,9 +209,11 @@ def _extra(workload: str, fom: float) -> dict[str, float]:
 
 def _timetable(arm: str) -> TimetableRecord | None:
     """Of one writer at a time that met it."""
-    scheduled = arm_of(arm).writing == "scheduled"
+    scheduled = arm_of(arm).scheduled
     return (
-        TimetableRecord(1, length_s=1.0, tolerance_s=0.2, allowed_share=0.1) if scheduled else None
+        TimetableRecord(writers=1, length_s=1.0, tolerance_s=0.2, allowed_share=0.1)
+        if scheduled
+        else None
     )
 
 
@@ -224,18 +230,17 @@ def _writers(
     if role in ("baseline", "floor"):
         return []
     if role == "control":
-        return [WriterRecord("spin", case.origin, HOST, "none", 0, None, 0.0, 0.0, 0.0, 0.0)]
+        return [made_writers.control(origin=case.origin, target=HOST)]
     level = str(case.factors.get(arm, {}).get("rate", "full"))
     share = float(level[:-1]) / 100 if level.endswith("%") else None
     alone = 8.1e9 * (share or 1.0)
     rate = alone * float(rng.uniform(0.93, 0.99))
     return [
-        WriterRecord(
+        made_writers.record(
             injector="ucx" if case.transport == "shared memory" else "perftest",
             origin=case.origin,
             target=HOST,
             transport=case.transport,
-            message_b=65536,
             asked_b_s=alone if share else None,
             limited_by="software" if share else None,
             rate_alone_b_s=alone,
@@ -322,12 +327,22 @@ def header(**changes: object) -> RunHeader:
 def result(**changes: object) -> Result:
     """A row of STREAM under writers with few pairs, and so without any interval."""
     fields: dict[str, object] = {
-        **{"case": "stream", "workload": "stream", "arm": "on", "role": "effect"},
-        **{"baseline": "off", "pairs": 6, "rejected": 0, "off_median": 1.0, "on_median": 1.0},
-        **{"unit": "s", "better": "lower", "verdict": Verdict.INCONCLUSIVE},
+        "case": "stream",
+        "workload": "stream",
+        "arm": "on",
+        "role": "effect",
+        "baseline": "off",
+        "pairs": 6,
+        "rejected": 0,
+        "off_median": 1.0,
+        "on_median": 1.0,
+        "unit": "s",
+        "better": "lower",
+        "verdict": Verdict.INCONCLUSIVE,
         **dict.fromkeys(["slowdown", "noise_floor", "control"]),
         **dict.fromkeys(["writer_rate_alone_b_s", "writer_rate_b_s"]),
-        **{"rejections": [], "notes": []},
+        "rejections": [],
+        "notes": [],
     }
     return Result(**{**fields, **changes})  # type: ignore[arg-type]
 
@@ -336,11 +351,28 @@ def sample(**changes: object) -> Sample:
     """An accepted run of STREAM; its arm gives role and baseline."""
     role = arm_of(str(changes.get("arm", "off"))).role
     fields: dict[str, object] = {
-        **{"case": "stream", "workload": "made", "arm": "off", "block": 0, "pair": 0},
-        **{"position": 0, "attempt": 0, "warmup": False, "outcome": "kept", "reason": None},
-        **{"start_s": 0.0, "elapsed_s": 1.0, "fom": 1.0, "fom_unit": "s", "fom_better": "lower"},
-        **{"nodes": [HOST], "origin_nodes": [HOST], "provenance": PROVENANCE, "seed": 1},
-        **{"role": role, "baseline": None if role == "baseline" else BASELINE, **changes},
+        "case": "stream",
+        "workload": "made",
+        "arm": "off",
+        "block": 0,
+        "pair": 0,
+        "position": 0,
+        "attempt": 0,
+        "warmup": False,
+        "outcome": "accepted",
+        "reason": None,
+        "start_s": 0.0,
+        "elapsed_s": 1.0,
+        "fom": 1.0,
+        "fom_unit": "s",
+        "fom_better": "lower",
+        "nodes": [HOST],
+        "origin_nodes": [HOST],
+        "provenance": PROVENANCE,
+        "seed": 1,
+        "role": role,
+        "baseline": None if role == "baseline" else BASELINE,
+        **changes,
     }
     key = "{case}/{block}/{pair}/{arm}/{attempt}".format(**fields)
     return Sample(**{"key": key, **fields})  # type: ignore[arg-type]
@@ -348,14 +380,14 @@ def sample(**changes: object) -> Sample:
 
 def loaded_run(
     run: Path,
-    found: list[Sample],
+    runs: list[Sample],
     head: RunHeader | None = None,
     record: object = None,
     *,
     force: bool = False,
 ) -> RunData:
     """The data of a run that `write_run` writes."""
-    return load_run(write_run(run, found, head, record), force=force)
+    return load_run(write_run(run, runs, head, record), force=force)
 
 
 def answered(question: Question, run: Path) -> pl.DataFrame:
@@ -364,7 +396,7 @@ def answered(question: Question, run: Path) -> pl.DataFrame:
 
 
 def write_run(
-    run: Path, found: list[Sample], head: RunHeader | None = None, record: object = None
+    run: Path, runs: list[Sample], head: RunHeader | None = None, record: object = None
 ) -> Path:
     """Writes samples and header as a campaign would; returns the run's folder.
 
@@ -377,20 +409,20 @@ def write_run(
     text = RECORD if record is None else json.dumps(record)
     sha = hashlib.sha256(text.encode()).hexdigest()
     if record is not None:
-        found = [replace(sample, provenance=sha) for sample in found]
-    moved = [replace(sample, start_s=sample.start_s + later_s) for sample in found]
+        runs = [replace(sample, provenance=sha) for sample in runs]
+    moved = [replace(sample, start_s=sample.start_s + later_s) for sample in runs]
     (run / "samples").mkdir(parents=True)
     save_header(run, asked_for(head, moved))
     _write_samples(run / "samples", moved)
-    if any(sample.provenance == sha for sample in found):
+    if any(sample.provenance == sha for sample in runs):
         (run / "provenance").mkdir()
         (run / "provenance" / f"{sha}.json").write_text(text)
     return rechain(run)
 
 
-def _write_samples(folder: Path, found: list[Sample]) -> list[Path]:
+def _write_samples(folder: Path, runs: list[Sample]) -> list[Path]:
     """A file a case, in order of their names."""
-    of_cases = grouped((sample.case, sample) for sample in found)
+    of_cases = grouped((sample.case, sample) for sample in runs)
     paths = {case: folder / f"{case}.jsonl" for case in sorted(of_cases, key=natural)}
     for case, path in paths.items():
         lines = (json.dumps(sample, default=vars) + "\n" for sample in of_cases[case])
@@ -398,39 +430,21 @@ def _write_samples(folder: Path, found: list[Sample]) -> list[Path]:
     return list(paths.values())
 
 
-def frame_of(found: list[Sample]) -> pl.DataFrame:
+def frame_of(runs: list[Sample]) -> pl.DataFrame:
     """The samples as a report reads them."""
     with TemporaryDirectory() as folder:
-        return read_samples(_write_samples(Path(folder), found)).frame
+        return read_samples(_write_samples(Path(folder), runs)).frame
 
 
-def rechain(run: Path) -> Path:
-    """Gives a run that was written or edited by hand the chain and head of such a run."""
-    sha256 = chain.header_digest(chain.header_of(run))
-    for path in (run / "samples").glob("*.jsonl"):
-        value, chained = chain.genesis(sha256, path.stem), path.with_suffix(".chained")
-        with path.open("rb") as old, chained.open("wb") as new:
-            for line in old:
-                content = _CHAIN.sub(b"}", line.rstrip(b"\n")).removesuffix(b"}")
-                value = chain.link(value, content)
-                new.write(content + b',"chain":"' + value.encode() + b'"}\n')
-        chained.replace(path)
-    if (run / "run.json").exists():
-        record = json.loads((run / "run.json").read_text())
-        record["head"] = chain.walk_run(run).head if record.get("finished_s") else None
-        (run / "run.json").write_text(json.dumps(record, indent=2))
-    return run
-
-
-def asked_for(head: RunHeader, found: list[Sample]) -> RunHeader:
+def asked_for(head: RunHeader, runs: list[Sample]) -> RunHeader:
     """The header with an end, a cap, cases and treatments such that `found` are sound."""
-    counts = Counter((s.case, s.arm) for s in found if s.outcome == "kept" and s.pair >= 0)
-    end_s = max((sample.start_s + sample.elapsed_s for sample in found), default=0.0)
-    cases = grouped((sample.case, sample.arm) for sample in found)
-    asked = {case: list(dict.fromkeys(arms)) for case, arms in cases.items()}
+    counts = Counter((s.case, s.arm) for s in runs if s.outcome == "accepted" and s.pair >= 0)
+    end_s = max((sample.start_s + sample.elapsed_s for sample in runs), default=0.0)
+    cases = grouped((sample.case, sample.arm) for sample in runs)
+    requested = {case: list(dict.fromkeys(arms)) for case, arms in cases.items()}
     return replace(
         head,
         finished_s=head.finished_s and max(head.finished_s, end_s, head.started_s),
         pairs_cap=max([head.pairs_cap, *counts.values()]),
-        asked=head.asked if head.asked.cases else Requirements(asked, min_share=0.5, retries=2),
+        asked=head.asked if head.asked.cases else Requirements(requested, min_share=0.5, retries=2),
     )

@@ -32,9 +32,9 @@ def table(heading: str, page: str = PAGE) -> dict[str, dict[str, str]]:
     section = re.split("^#", page.partition(f"{heading}\n")[2], maxsplit=1, flags=re.M)[0]
     cells = [re.split(r" *\| *", line)[1:-1] for line in section.splitlines() if line[:1] == "|"]
     rows = [dict(zip(cells[0], row, strict=True)) for row in cells[2:]]
-    found = [(name, row) for row in rows for name in quoted(row[cells[0][0]])]
-    assert len(dict(found)) == len(found), f"{heading}: a name twice"
-    return dict(found)
+    named = [(name, row) for row in rows for name in quoted(row[cells[0][0]])]
+    assert len(dict(named)) == len(named), f"{heading}: a name twice"
+    return dict(named)
 
 
 def test_files_of_a_report(tmp_path: Path) -> None:
@@ -45,14 +45,14 @@ def test_files_of_a_report(tmp_path: Path) -> None:
         if file.suffix == ".parquet" and file.name != "results.parquet":
             frame, rows = pl.read_parquet(file), table(f"# {file.name}")
             # What is not listed is a field of the record, or stands below the heading.
-            same = {each.name for kind in (sample.Sample, NodesRow) for each in fields(kind)}
+            same = {field.name for kind in (sample.Sample, NodesRow) for field in fields(kind)}
             same |= {"tool", "status", "run"}
             assert rows.keys() <= set(frame.columns) <= rows.keys() | same
     # Every `on` of this run takes twice as long as its `off`; the page divides rates.
     lines = re.findall(r"^    (.*\n)", PAGE.partition("# A slowdown by hand\n")[2], re.M)
-    found: dict[str, Any] = {}
-    exec("".join(lines).replace("RUN/samples/stream", f"{path}/samples/melt"), found)
-    assert found["slowdown"] == 0.5
+    namespace: dict[str, Any] = {}
+    exec("".join(lines).replace("RUN/samples/stream", f"{path}/samples/melt"), namespace)
+    assert namespace["slowdown"] == 0.5
 
 
 def test_keys_of_objects() -> None:
@@ -67,8 +67,8 @@ def test_keys_of_objects() -> None:
     folders = {"lammps_scaling": "lammps", "numa": "membench"}
     for name in names():
         # The table of docs/workloads.md is made of what each record names.
-        record, found = load(name), set[str]()
+        record, keys = load(name), set[str]()
         for capture in (ROOT / "tests/captures" / folders.get(name, name)).glob("*.txt"):
             with suppress(FomError, ValueError):
-                found |= record.parse(capture.read_text(errors="replace")).extra.keys()
-        assert set(record.extra) == found
+                keys |= record.parse(capture.read_text(errors="replace")).extra.keys()
+        assert set(record.extra) == keys

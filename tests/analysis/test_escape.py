@@ -7,12 +7,13 @@ from xml.etree import ElementTree
 
 import click
 
+from analysis.display.lines import aligned, visible
 from analysis.effects.estimate import results
 from analysis.report.page import make_reports
 from analysis.report.plots import drawing, themed_svg
-from nimc.cli import document
+from nimc.cli import answer
 from nimc.cli import results as shown
-from records.text import aligned, one_line, visible
+from records.text import one_line
 from tests.analysis.synthetic import STREAM, commands, frame_of, header, reject, samples, write_run
 
 #: Clears the screen and sets the terminal's title; turns the text that follows; a tag; a formula
@@ -30,7 +31,7 @@ def test_unprintable_characters_are_escaped_and_line_breaks_kept() -> None:
 
 def test_tables_and_prose_show_names_as_they_are() -> None:
     text = aligned([NASTY, "b"], [[NASTY, NASTY]], width=200)
-    text += click.unstyle(document.prose(NASTY))
+    text += click.unstyle(answer.prose(NASTY))
     assert "\x1b" not in text
     assert "\x07" not in text
     assert text.count('[/b] $\\frac{$ :boom: "><script>') == 4
@@ -46,23 +47,25 @@ def test_a_plot_with_such_labels_is_a_plain_picture() -> None:
         svg = themed_svg(figure, "p", name)
     root = ElementTree.fromstring(svg)
     assert root.get("aria-label") == name
-    texts = {"".join(each.itertext()).strip() for each in root.iter() if "text" in each.tag}
+    texts = {
+        "".join(element.itertext()).strip() for element in root.iter() if "text" in element.tag
+    }
     assert name in texts
-    assert not [each for each in root.iter() if each.tag.endswith("script")]
+    assert not [element for element in root.iter() if element.tag.endswith("script")]
 
 
 def test_results_and_a_page_of_such_a_run_have_no_script_of_its_author(tmp_path: Path) -> None:
-    found = [replace(each, **THEIRS) for each in samples(STREAM, pairs=7)]
-    on = next(i for i, each in enumerate(found) if each.arm == "on")
-    found[on] = reject(found[on], "injector_died", NASTY)
-    parts = shown.results_tables(results(frame_of(found)), header(), commands())
+    runs = [replace(sample, **THEIRS) for sample in samples(STREAM, pairs=7)]
+    on = next(i for i, sample in enumerate(runs) if sample.arm == "on")
+    runs[on] = reject(runs[on], "injector_died", NASTY)
+    parts = shown.results_tables(results(frame_of(runs)), header(), commands())
     text = click.unstyle("\n".join(map(str, parts)))
     assert "injector_died: \\x1b[2J" in text
     assert "\x1b" not in text
-    (report,) = make_reports([write_run(tmp_path / "run", found)])
+    (report,) = make_reports([write_run(tmp_path / "run", runs)])
     page = report.page.read_text()
     assert "\\x1b[2J\\x1b]0;x\\x07\\u202e[/b]" in page
-    assert all(each.isprintable() or each == "\n" for each in page)
+    assert all(character.isprintable() or character == "\n" for character in page)
     assert "alert(1)" in page
     assert "<script>alert(1)" not in page
     assert '"><script' not in page

@@ -17,14 +17,14 @@ def _printed(rows: list[Result], *, details: bool = False) -> str:
 
 @pytest.fixture(scope="module")
 def rows() -> list[Result]:
-    found = samples(STREAM, blocks=2, pairs=6) + samples(
+    runs = samples(STREAM, blocks=2, pairs=6) + samples(
         replace(LAMMPS, name="lammps@8192", effects={"on": 1.0, "aa": 1.0}, noise=0.002),
         pairs=12,
         seed=2,
     )
-    on = [i for i, sample in enumerate(found) if sample.arm == "on"]
-    found[on[0]] = reject(found[on[0]], "injector_died", "writer 0 ended: x")
-    return results(frame_of(found))
+    on = [i for i, sample in enumerate(runs) if sample.arm == "on"]
+    runs[on[0]] = reject(runs[on[0]], "injector_died", "writer 0 ended: x")
+    return results(frame_of(runs))
 
 
 def test_a_line_a_case_in_eighty_columns_with_its_figures(rows: list[Result]) -> None:
@@ -35,9 +35,9 @@ def test_a_line_a_case_in_eighty_columns_with_its_figures(rows: list[Result]) ->
     head, melt, stream, *others = text.splitlines()
     assert re.split("  +", head)[:3] == ["case", "slowdown, 95 %", "verdict"]
     assert (melt.split()[0], stream.split()[0], others[0]) == ("lammps@8192", "stream", "")
-    of = on.slowdown
-    places = 2 if of.high - of.low > 0.05 else 3
-    figures = f"{of.value:.{places}f} [{of.low:.{places}f}, {of.high:.{places}f}]"
+    slowdown = on.slowdown
+    places = 2 if slowdown.high - slowdown.low > 0.05 else 3
+    figures = f"{slowdown.value:.{places}f} [{slowdown.low:.{places}f}, {slowdown.high:.{places}f}]"
     for fact in (figures, "slower under emulated writes"):
         assert fact in stream
     assert "no effect, emulated" in melt

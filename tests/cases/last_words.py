@@ -1,13 +1,12 @@
 """What is said of an injector that ended."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import Fault, Writer
+from conductor.injectors.base import Fault
 from records.last_words import Gist, failure
+from tests.conductor.injectors.printed import writer
 
 
 def why(injector: str) -> Callable[[str, Path], str]:
@@ -21,7 +20,3 @@ def why(injector: str) -> Callable[[str, Path], str]:
         return failure(1, gist)
 
     return read
-
-
-def writer(**changes: Any) -> Writer:
-    return replace(Writer(0, "o", "t", "10.1.0.2", 20001, 65536), **changes)

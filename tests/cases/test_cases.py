@@ -1,15 +1,14 @@
 """What programs print and hosts are like, a row a case, with the right answer worked out by hand.
 
 A row without a text is of a file of `../shared/cases`, beside the checkout; the others are of the
-same kinds, as the programs' sources and manuals have them. `test_hosts.py` has init and doctor,
-`test_last_words.py` why programs fail.
+same kinds, as the programs' sources and manuals have them. `test_slurm.py` has what Slurm prints,
+`test_hosts.py` init and doctor, `test_last_words.py` why programs fail.
 """
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import pytest
 
@@ -17,47 +16,57 @@ from conductor.block.readers import FomError, ToolError
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Row, Total
 from nimc.cluster import learn
-from nimc.possible import reservation
 from records import processes
 from records.errors import InputError
 from records.last_words import quoted
 from records.machine import host, node_counters
 from records.programs import first_line, last_line
-from records.slurm import parse
-from reframe_tests.spack.errors import reason_in
 from reframe_tests.spack.externals import packages_in
+from reframe_tests.spack.failures import reason_in
 from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load
 from tests.captures import CAPTURES
-from tests.cases.last_words import why, writer
-from tests.cases.real import CASES, CPU, KIB, MIB, NODE, cache, files_in, given, machine_of
+from tests.cases.last_words import why
+from tests.cases.shared_hosts import (
+    CASES,
+    CPU,
+    KIB,
+    MIB,
+    NODE,
+    Case,
+    cache,
+    files_in,
+    machine_of,
+    read,
+)
+from tests.conductor.injectors.printed import writer
 from tests.conductor.sysfs import write
 from tests.reframe_tests.captured import GOOD
 
 # Readers: the text of a case, and a folder for files, to what is read of it.
 
 
-def rates(**asked: Any) -> Callable[[str, Path], list[Any]]:
+def rates(**options: Any) -> Callable[[str, Path], list[Any]]:
     """MiB/s of each row, messages and MiB/s of a whole short write, or a fault."""
 
     def read(text: str, _: Path) -> list[Any]:
-        parser, found = INJECTORS["ucx"].parser(writer(**asked)), []
+        parser, readings = INJECTORS["ucx"].parser(writer(**options)), []
         for meaning in map(parser.parse, text.splitlines()):
             if isinstance(meaning, Row):
-                found.append(round(meaning.rate_b_s / MIB))
+                readings.append(round(meaning.rate_b_s / MIB))
             elif isinstance(meaning, Total):
-                found.append((meaning.messages, meaning.rate_b_s / MIB))
+                readings.append((meaning.messages, meaning.rate_b_s / MIB))
             elif isinstance(meaning, Fault):
-                found.append(meaning.text)
-        return found
+                readings.append(meaning.text)
+        return readings
 
     return read
 
 
 def of_sysfs(text: str, folder: Path) -> dict[str, float]:
     """The counters of a node's RDMA ports, from lines `FILE = CONTENT`."""
-    found = node_counters.read(write(folder, files_in(text)))
-    return {name: counter.value for name, counter in found.items() if ":port_" in name}
+    counters = node_counters.read(write(folder, files_in(text)))
+    return {name: counter.value for name, counter in counters.items() if ":port_" in name}
 
 
 def figure(workload: str) -> Callable[[str, Path], float | str]:
@@ -151,15 +160,6 @@ Barrier              8    0      3      2.0      1.0      0.5  1.00   2.00
 Barrier              8    *      {count}      2.0      1.0      0.5  1.00   2.00
 @--- End of Report --------------------------------------------------------
 """
-
-
-class Case(NamedTuple):
-    """What is read, what is right, and the text, if it is not that of the file."""
-
-    name: str
-    read: Callable[[str, Path], Any]
-    right: Any
-    text: str | None = None
 
 
 OUTPUTS = [
@@ -257,7 +257,8 @@ OUTPUTS = [
     Case("umt_2024_iterative_solver", figure("umt"), 4.35e7),
     Case(
         "UMT later: unknowns times cycles over time, 4.826e6",
-        *(figure("umt"), 4.83e6),
+        figure("umt"),
+        4.83e6,
         UMT_LATER.format(rate="4.83e+06"),
     ),
     Case(
@@ -361,40 +362,10 @@ def node(number: int, cpus: str, kib: int) -> dict[str, object]:
     return {f"{NODE}/node{number}/cpulist": cpus, f"{NODE}/node{number}/meminfo": text}
 
 
-def shape(text: str, _: Path) -> tuple[int, int, int | None]:
-    """Cores, threads of one and memory that jobs get on a node, as Slurm says."""
-    nodes = [line for line in text.splitlines() if line.startswith("NodeName=")]
-    partition, *_others = parse.partitions(text) or [BATCH]
-    ((found, _number),) = parse.shapes("\n".join(nodes), partition)
-    return found.cores, found.threads_per_core, found.memory_mib
-
-
-def refused(text: str, _: Path) -> list[tuple[list[str], str | None]]:
-    """Of each reservation, why it is not for `ada` of the group `staff`, and what is not known."""
-    lines = text.replace(" StartTime", " State=ACTIVE StartTime").splitlines()
-    return [
-        (
-            reservation.shortcomings(each, 1, 0, "ada", ["staff"], datetime(2026, 12, 1)),
-            reservation.doubt(each),
-        )
-        for each in map(parse.reservation, lines)
-    ]
-
-
-def usable(text: str, _: Path) -> list[str]:
-    """Nodes that take jobs now or later."""
-    return [each.name for each in parse.nodes_in(text) if each.usable]
-
-
-def partition(text: str, _: Path) -> str | None:
-    return parse.partition_in(text.rstrip("\n").split("\n"))
-
-
 def modules(text: str, _: Path) -> list[str]:
     return learn.modules_in(text)
 
 
-BATCH = parse.SlurmPartition("batch", True, None, False, 1)
 TWO_CPUS = {f"{CPU}/online": "0-1", "proc/meminfo": "MemTotal:       16384000 kB"}
 #: Two clusters of two cores, whose numbers start again; a kernel without lists of threads.
 CLUSTERS = {f"{CPU}/online": "0-3"}
@@ -424,31 +395,25 @@ VENDORS = (
 NVIDIA = "proc/driver/nvidia/gpus"
 CACHES, NODES = facts("llc_b", "memory_b"), facts("numa_nodes", "nodes_of_memory")
 CORES = facts("cores", "threads_per_core")
-#: Before 21.08 there is no CPUEfctv; memory of the system is no job's.
-LIMITS = (
-    "PartitionName=batch State=UP TotalNodes=1 Max{}\nNodeName=n Sockets=2 CoresPerSocket=16"
-    " ThreadsPerCore=2 CPUTot=64 RealMemory=256000 Partitions=batch"
-)
-HELD = "ReservationName=r StartTime=2026-11-01T00:00:00 EndTime=2036-11-01T00:00:00 Nodes=n"
-HELD += " NodeCnt=1"
-OLD = "NodeName=n Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 CPUTot=64 Partitions=batch"
-
 HOSTS = [
     # A size that the kernel does not say.
     Case("host_no_cache_size", CACHES, (None, 16384000 * KIB)),
     Case(
         "the first level has a size, the last one none",
-        *(CACHES, (None, 16384000 * KIB)),
+        CACHES,
+        (None, 16384000 * KIB),
         lines(**TWO_CPUS, **cache(0, 0, 1, "0", "32K"), **cache(0, 2, 2, "0-1", None)),
     ),
     Case(
         "one of two caches of the last level has a size",
-        *(CACHES, (None, 16384000 * KIB)),
+        CACHES,
+        (None, 16384000 * KIB),
         lines(**TWO_CPUS, **cache(0, 3, 3, "0", "8192K"), **cache(1, 3, 3, "1", None)),
     ),
     Case(
         "caches that share with nobody, by the kernel's silence: two",
-        *(CACHES, (16 * MIB, 16384000 * KIB)),
+        CACHES,
+        (16 * MIB, 16384000 * KIB),
         lines(**TWO_CPUS, **cache(0, 3, 3, "", "8192K"), **cache(1, 3, 3, "", "8192K")),
     ),
     # NUMA nodes by the kernel's numbers.
@@ -458,7 +423,8 @@ HOSTS = [
     # Memory that is a GPU's, as its driver says: not that of applications, nor of any buffer.
     Case(
         "one GH200: 480 GB of the processor, 96 GB of the GPU",
-        *(facts("numa_nodes", "memory_nodes", "memory_b"), ([0], [], 500_000 * KIB)),
+        facts("numa_nodes", "memory_nodes", "memory_b"),
+        ([0], [], 500_000 * KIB),
         lines(
             **GRACE | {"proc/meminfo": "MemTotal: 597000 kB"},
             **{f"{NVIDIA}/0009:01:00.0/numa_status": "Node: 1"},
@@ -466,12 +432,14 @@ HOSTS = [
     ),
     Case(
         "the same without the driver, which alone puts memory there",
-        *(facts("numa_nodes", "memory_nodes", "memory_b"), ([0], [1], 597_000 * KIB)),
+        facts("numa_nodes", "memory_nodes", "memory_b"),
+        ([0], [1], 597_000 * KIB),
         lines(**GRACE | {"proc/meminfo": "MemTotal: 597000 kB"}),
     ),
     Case(
         "POWER9 with two of three GPUs whose memory is online, and CXL on node 8",
-        *(facts("numa_nodes", "memory_nodes", "memory_b"), ([0], [8], 600 * KIB)),
+        facts("numa_nodes", "memory_nodes", "memory_b"),
+        ([0], [8], 600 * KIB),
         lines(
             **{f"{CPU}/online": "0", "proc/meminfo": "MemTotal: 632 kB"},
             **node(0, "0", 500) | node(8, "", 100) | node(254, "", 16) | node(255, "", 16),
@@ -483,11 +451,14 @@ HOSTS = [
     # HBM before the memory: two sockets of Xeon Max in cache mode, 64 GiB each.
     Case(
         "Xeon Max in cache mode",
-        lambda text, at: host.detect(write(at, files_in(text))).memory_side_cache_b,
+        lambda text, folder: host.detect(write(folder, files_in(text))).memory_side_cache_b,
         128 * 2**30,
         lines(
             **{f"{CPU}/online": "0-1"} | node(0, "0", 500) | node(1, "1", 500),
-            **{f"{NODE}/node{at}/memory_side_cache/index1/size": 64 * 2**30 for at in (0, 1)},
+            **{
+                f"{NODE}/node{number}/memory_side_cache/index1/size": 64 * 2**30
+                for number in (0, 1)
+            },
         ),
     ),
     # Cores, each once.
@@ -498,140 +469,34 @@ HOSTS = [
     Case("cgroup_el7_controller_order", quota, 1.5),
     Case(
         "the folder of the set only, in the other order, with the group in it",
-        *(quota, 1.5),
+        quota,
+        1.5,
         f"proc/self/cgroup = 4:cpuacct,cpu:/docker/8e10\n"
         f"{V1}/cpu,cpuacct/docker/8e10/cpu.cfs_quota_us = 150000\n"
         f"{V1}/cpu,cpuacct/docker/8e10/cpu.cfs_period_us = 100000\n"
         f"{V1}/cpuset/cpu.cfs_quota_us = 1\n{V1}/cpuset/cpu.cfs_period_us = 100000",
     ),
-    # What Slurm says of nodes, and its options as sbatch reads them.
-    Case("slurm_core_spec", shape, (56, 2, 512000)),
-    Case(
-        "cores and memory of the system",
-        *(shape, (28, 2, 240000)),
-        f"{OLD} RealMemory=256000 CoreSpecCount=4 MemSpecLimit=16000",
-    ),
-    Case("processors in effect", shape, (31, 2, 256000), f"{OLD} RealMemory=256000 CPUEfctv=62"),
-    Case(
-        "Slurm counts cores, not threads",
-        *(shape, (30, 1, None)),
-        f"{OLD} RealMemory=1 CPUEfctv=30 CoreSpecCount=2".replace("=64", "=32"),
-    ),
-    # What the partition allows of it: 36 of 64 CPUs.
-    Case("partition_max_cpus_per_node", shape, (36, 1, 137600)),
-    Case("36 CPUs are 18 cores", shape, (18, 2, 256000), LIMITS.format("CPUsPerNode=36")),
-    Case("5 CPUs of each socket", shape, (4, 2, 256000), LIMITS.format("CPUsPerSocket=5")),
-    Case("2150 MiB for each of 64", shape, (32, 2, 137600), LIMITS.format("MemPerCPU=2150")),
-    Case("limits beyond the node", shape, (32, 2, 256000), LIMITS.format("CPUsPerNode=128")),
-    Case("none, in a word", shape, (32, 2, 256000), LIMITS.format("CPUsPerNode=UNLIMITED")),
-    Case(
-        "an operator's words after the fields",
-        *(shape, (32, 2, 256000)),
-        f"{OLD} RealMemory=256000 Reason=was CoreSpecCount=16 RealMemory=1 [root@now] Comment=x",
-    ),
-    Case(
-        "an operator's words, then more",
-        *(shape, (32, 2, 256000)),
-        f"{OLD} RealMemory=256000 Comment=CoreSpecCount=16 Extra=MemSpecLimit=9",
-    ),
-    # Reservations: for whom.
-    Case(
-        "reservation_groups_accounts",
-        refused,
-        [
-            (["reservation a is for the group ops, and ada is in staff"], None),
-            ([], "it is for the account proj9: not known whether jobs are charged to it"),
-        ],
-    ),
-    *(
-        Case(
-            f"reservation {lists}",
-            *(refused, [([f"reservation r is for {words}"] if words else [], None)]),
-            f"{HELD} {lists}",
-        )
-        for lists, words in {
-            "Users=(null) Groups=ops,staff": "",
-            "Users=-bob": "",
-            "Users=-ada": "-ada, not for ada",
-            "Users=bob Groups=staff": "bob, not for ada",
-            "Groups=-staff": "the group -staff, and ada is in staff",
-            "Users=ada Comment=Users=bob Accounts=x": "",
-        }.items()
-    ),
-    Case("sinfo_planned", usable, ["nid001", "nid003", "nid004", "nid005", "nid006"]),
-    Case(
-        "states with signs",
-        *(usable, [*"abcdefg"]),
-        "a idle~\nb idle#\nc mixed-\nd idle@\ne mixed@\nf completing\ng allocated+",
-    ),
-    Case(
-        "power and restarts",
-        *(usable, [*"abcdefh"]),
-        "a powering_up#\nb powering_down%\nc powered_down~\nd power_down!\ne down^\n"
-        "f reboot@\ng reboot*\nh planned",
-    ),
-    Case(
-        "nodes that wait for an operator",
-        *(usable, []),
-        "a down\nb drained@\nc draining\nd idle*\ne fail\nf inval\ng maint\nh future\ni down~",
-    ),
-    Case(
-        "LAUNCH_FAILED",
-        lambda text, _: parse.outcome(text, 1, None).name,
-        "node_failed",
-        "LAUNCH_FAILED",
-    ),
     # Modules: what they are, not what they were built with.
     Case("modules_easybuild_flat", modules, ["GCC/12.3.0", "OpenMPI/4.1.5-GCC-12.3.0"]),
     Case(
         "names that have such words in them",
-        *(modules, []),
+        modules,
+        [],
         "gnuplot/5.4.8\nmpi4py/3.1.4-gompi-2023a\nmpiP/3.5\nhdf5-mpi/1.14\nGCCcore/12.3.0\n"
         "libgccjit/12\nmpifileutils/0.11\ngnutls/3.7-gcc",
     ),
     Case(
         "compilers and MPI of other vendors and forms",
-        *(modules, VENDORS.split()),
+        modules,
+        VENDORS.split(),
         VENDORS.replace(" ", "\n"),
-    ),
-    *(
-        Case(
-            f"a job that waits for {reason}",
-            *(lambda text, at: parse.limit_in(parse.working_in(at, text.format(at))["7"]), right),
-            f"7+0|PD|N/A|{reason}|{{}}",
-        )
-        for reason, right in {
-            "QOSMaxJobsPerUserLimit": "QOSMaxJobsPerUserLimit",
-            "AssocGrpNodeLimit": "AssocGrpNodeLimit",
-            "PartitionNodeLimit": "PartitionNodeLimit",
-            "PartitionDown": None,
-            "Priority": None,
-            "Resources": None,
-            "ReqNodeNotAvail, UnavailableNodes:n1": None,
-            "None": None,
-        }.items()
-    ),
-    Case("partition_option_with_blank", partition, "cpu"),
-    *(
-        Case(text, partition, right, text)
-        for text, right in {
-            "-pcpu": "cpu",
-            "--partition=cpu": "cpu",
-            "-A P1\n-C 8xT4\n--partition   cpu": "cpu",
-            '--partition="cpu"': "cpu",
-            "--part=cpu": "cpu",
-            "--partition=a\n-p cpu,gpu": "cpu,gpu",
-            "--account=p\n-Cp\n--exclusive": None,
-            "--comment='partition of ours": None,
-        }.items()
     ),
 ]
 
 
 @pytest.mark.parametrize("case", [*OUTPUTS, *HOSTS], ids=lambda case: case.name)
 def test_a_case_is_read_right(case, tmp_path):
-    text = given(case.name) if case.text is None else case.text
-    assert case.read(text, tmp_path) == case.right
+    assert read(case, tmp_path) == case.right
 
 
 def test_every_given_case_is_a_row():
@@ -655,9 +520,9 @@ def test_a_foreign_line_anywhere_in_an_output_changes_no_figure(capture, value, 
     lines = (CAPTURES / f"{capture}.txt").read_text().splitlines(keepends=True)
     parse = load(capture.split("/")[0]).parse
     for line in FOREIGN:
-        for at in range(0, len(lines) + 1, max(1, len(lines) // 20)):
-            text = "".join([*lines[:at], f"{line}\n", *lines[at:]])
-            assert parse(text).value == pytest.approx(value), lines[at - 1]
+        for index in range(0, len(lines) + 1, max(1, len(lines) // 20)):
+            text = "".join([*lines[:index], f"{line}\n", *lines[index:]])
+            assert parse(text).value == pytest.approx(value), lines[index - 1]
 
 
 @pytest.mark.parametrize("name", ["SLURM_LABELIO", "SLURM_STDOUTMODE", "OMPI_MCA_orte_tag_output"])
@@ -670,9 +535,9 @@ def test_no_launcher_labels_or_redirects_what_is_read(name, tmp_path, monkeypatc
 
     with (tmp_path / "out").open("wb") as out:
         asyncio.run(run(out))
-    said = (tmp_path / "out").read_text().splitlines()
-    assert {"SLURM_JOB_ID=7", "ADDED=2"} <= set(said)
-    assert not [line for line in said if line.startswith(name)]
+    printed = (tmp_path / "out").read_text().splitlines()
+    assert {"SLURM_JOB_ID=7", "ADDED=2"} <= set(printed)
+    assert not [line for line in printed if line.startswith(name)]
 
 
 def test_what_stops_is_named_as_what_a_node_lacks(tmp_path):

@@ -1,7 +1,7 @@
 """Nodes of each fabric by their files of /sys: what they are called, and what init, doctor, and the
 writers make of them. Answers are worked out by hand.
 
-Files of `../shared/cases` say how three of them look; siblings of the same kind stand here.
+`tests/cases/fabrics.py` has a row for each.
 """
 
 import json
@@ -9,87 +9,27 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from conductor import counters
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import Writer
 from conductor.wire import INTERFACE_VARIABLE
 from nimc.cluster import in_job, node_look
 from nimc.cluster.in_job import JobLook
-from nimc.cluster.new_machine import site_text
 from records.errors import InputError
 from records.machine import devices, fabrics
-from records.machine import site as site_files
 from records.machine.devices import Device
-from records.machine.site import Machine
 from reframe_tests.planning import CaseRequest, treatments
-from tests.cases.real import given
+from tests.cases.fabrics import BONDED, BROADCOM, NODES, Node
+from tests.cases.shared_hosts import given
+from tests.conductor.injectors import printed
 from tests.conductor.sysfs import write
 from tests.nimc.cluster import made
 from tests.records.machine.made import machine
 
 _IB = "sys/class/infiniband"
-OMNI_PATH = f"""\
-{_IB}/hfi1_0/ports/1/state: 4: ACTIVE
-{_IB}/hfi1_0/ports/1/link_layer: InfiniBand
-{_IB}/hfi1_0/ports/1/rate: 100 Gb/sec (4X EDR)
-{_IB}/hfi1_0/node_type: 1: CA
-{_IB}/hfi1_0/device -> driver hfi1
-"""
-BROADCOM = f"""\
-{_IB}/bnxt_re0/ports/1/state: 4: ACTIVE
-{_IB}/bnxt_re0/ports/1/link_layer: Ethernet
-{_IB}/bnxt_re0/ports/1/rate: 200 Gb/sec (4X HDR)
-{_IB}/bnxt_re0/ports/1/hw_counters/rx_bytes: 7
-{_IB}/bnxt_re0/node_type: 1: CA
-{_IB}/bnxt_re0/device -> driver bnxt_en
-"""
-#: RoCE LAG: the device reports one rail's rate, the bond that of all ports that can send.
-BONDED = f"""\
-{_IB}/mlx5_bond_0/ports/1/state: 4: ACTIVE
-{_IB}/mlx5_bond_0/ports/1/link_layer: Ethernet
-{_IB}/mlx5_bond_0/ports/1/rate: 200 Gb/sec (4X HDR)
-{_IB}/mlx5_bond_0/ports/1/gid_attrs/ndevs/0: bond0
-{_IB}/mlx5_bond_0/node_type: 1: CA
-{_IB}/mlx5_bond_0/device -> driver mlx5_core
-sys/class/net/bond0/bonding/mode: 802.3ad 4
-sys/class/net/bond0/speed: 400000
-"""
-CHELSIO = f"""\
-{_IB}/cxgb4_0/ports/1/state: 4: ACTIVE
-{_IB}/cxgb4_0/ports/1/link_layer: Ethernet
-{_IB}/cxgb4_0/ports/1/rate: 100 Gb/sec (4X EDR)
-{_IB}/cxgb4_0/node_type: 4: RNIC
-{_IB}/cxgb4_0/device -> driver cxgb4
-"""
-
-
-class Node(NamedTuple):
-    """A node, and what is right of it."""
-
-    case: str
-    transport: str
-    device: str
-    injector: str
-    rate_b_s: float
-    #: Options that perftest gets, if it can write there.
-    options: list[str] | None
-    text: str | None = None
-
-
-NODES = [
-    Node("slingshot_four_cxi", "Slingshot", "cxi0", "mpi_put", 25e9, None),
-    Node("init_efa_node", "EFA", "rdmap16s27", "perftest", 12.5e9, ["-c", "SRD", "-x", "0"]),
-    Node("iwarp_irdma", "iWARP", "irdma0", "perftest", 12.5e9, ["-R"]),
-    Node("hfi1", "Omni-Path", "hfi1_0", "mpi_put", 12.5e9, [], OMNI_PATH),
-    Node("hfi2", "Omni-Path", "hfi2_0", "mpi_put", 12.5e9, [], OMNI_PATH.replace("hfi1", "hfi2")),
-    Node("bnxt_re", "RoCE", "bnxt_re0", "perftest", 25e9, [], BROADCOM),
-    Node("mlx5, bonded", "RoCE", "mlx5_bond_0", "perftest", 50e9, [], BONDED),
-    Node("iw_cxgb4", "iWARP", "cxgb4_0", "perftest", 12.5e9, ["-R"], CHELSIO),
-]
 
 
 def host_of(text: str, root: Path) -> Path:
@@ -118,46 +58,40 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return make
 
 
-def looked_at(there: list[Device], **changes: Any) -> JobLook:
+def looked_at(rdma: list[Device], **changes: Any) -> JobLook:
     """Two nodes alike."""
     ready = dict.fromkeys(INJECTORS)
-    nodes = [made.node(name, there, injectors=ready, **changes) for name in ("a", "b")]
-    return JobLook("7", None, nodes)
-
-
-def init(looked: JobLook, folder: Path) -> tuple[str, Machine]:
-    """The site file that init writes, without line breaks, and how it is read."""
-    text = site_text(made.found(looked=looked))
-    (folder / "site").mkdir()
-    (folder / "site/box.yaml").write_text(text)
-    return " ".join(text.replace("\n# ", " ").split()), site_files.load("box", folder)
+    nodes = [made.node(name, rdma, injectors=ready, **changes) for name in ("a", "b")]
+    return JobLook(job="7", why=None, nodes=nodes)
 
 
 @pytest.mark.parametrize("node", NODES, ids=[node.case for node in NODES])
 def test_init_takes_device_injector_and_options_by_the_fabric(
     node: Node, here: Any, tmp_path: Path
 ) -> None:
-    there = here(node.text or given(node.case))
-    assert {device.transport for device in there} == {node.transport}
-    assert there[0].ports[0].rate_b_s == node.rate_b_s
-    text, box = init(looked_at(there), tmp_path)
+    rdma = here(node.text or given(node.case))
+    assert {device.transport for device in rdma} == {node.transport}
+    assert rdma[0].ports[0].rate_b_s == node.rate_b_s
+    text, box = made.init_says(looked_at(rdma), tmp_path)
     assert (box.device, box.injector) == (node.device, node.injector)
     assert f"{node.transport} on all nodes, where {node.injector} " in text
     assert ("make -B -C conductor/mpi_put" in text) == (node.injector == "mpi_put")
     assert f"link_rate: {node.rate_b_s * 8 / 1e9:g}Gbit/s" in text
     injector, row = INJECTORS["perftest"], fabrics.FABRICS[node.transport]
-    writer = Writer(0, "o", "t", "10.1.0.2", 20001, 65536, device=node.device)
+    writer = printed.writer(device=node.device)
     if node.options is None:
-        assert injector.lacks(row) == f"perftest cannot write over {node.transport}: mpi_put can"
+        assert (
+            injector.missing_for(row) == f"perftest cannot write over {node.transport}: mpi_put can"
+        )
     else:
-        assert injector.lacks(row) is None
+        assert injector.missing_for(row) is None
         assert injector.options(writer) == node.options
 
 
 def test_four_devices_of_slingshot_are_rails_with_their_numa_nodes(
     here: Any, tmp_path: Path
 ) -> None:
-    _, box = init(looked_at(here(given("slingshot_four_cxi"))), tmp_path)
+    _, box = made.init_says(looked_at(here(given("slingshot_four_cxi"))), tmp_path)
     rails = [(rail.device, rail.numa_node) for rail in box.rails]
     assert rails == [("cxi0", 0), ("cxi1", 1), ("cxi2", 2), ("cxi3", 3)]
     assert box.facts
@@ -206,8 +140,14 @@ LINK, GLOBAL = "fe80:0000:0000:0000:506b:4bff:fe00:0001", "2001:0db8:0000:0000:0
 FIRST, SECOND = (f"0000:0000:0000:0000:0000:ffff:0a0{n}:0001" for n in (1, 2))
 #: As a kernel lists them: of the interface, of a VLAN on it, and what is not used.
 GIDS = [
-    *((V1, LINK, "eth2"), (V2, LINK, "eth2"), (V1, FIRST, "eth2"), (V2, GLOBAL, "eth2")),
-    *((V2, FIRST, "eth2"), (V1, SECOND, "eth2.100"), (V2, SECOND, "eth2.100"), ("", "", "")),
+    (V1, LINK, "eth2"),
+    (V2, LINK, "eth2"),
+    (V1, FIRST, "eth2"),
+    (V2, GLOBAL, "eth2"),
+    (V2, FIRST, "eth2"),
+    (V1, SECOND, "eth2.100"),
+    (V2, SECOND, "eth2.100"),
+    ("", "", ""),
 ]
 ROCE = f"{_IB}/mlx5_0/ports/1/link_layer: Ethernet\n"
 
@@ -232,13 +172,27 @@ def test_the_gid_of_version_2_that_fits_the_interface_is_passed(
     here(ROCE + "".join(gid(i, *row) for i, row in enumerate(GIDS) if row[1] not in without))
     assert devices.gid_index("mlx5_0", interface) == index
     monkeypatch.setattr(os, "environ", {INTERFACE_VARIABLE: interface} if interface else {})
-    writer = Writer(0, "o", "t", "10.1.0.2", 20001, 65536, device="mlx5_0")
+    writer = printed.writer(device="mlx5_0")
     perftest = INJECTORS["perftest"]
     words = [] if index is None else ["-x", str(index)]
+    variables = {} if index is None else {"UCX_IB_GID_INDEX": str(index)}
+    passed = INJECTORS["ucx"].environment(writer)
+    assert {key: text for key, text in passed.items() if "GID" in key} == variables
+    with monkeypatch.context() as site:
+        site.setenv("UCX_IB_GID_INDEX", "3")
+        assert "UCX_IB_GID_INDEX" not in INJECTORS["ucx"].environment(writer)
     assert perftest.options(writer) == words
     for command in (perftest.target_command(writer), perftest.origin_command(writer)):
         assert command
         assert f" {' '.join(['-d', 'mlx5_0', *words])} " in f" {' '.join(command)} "
+
+
+def test_ucx_connects_over_soft_roce_with_a_gid_of_ipv6(here: Any) -> None:
+    text = "".join(gid(index, V2, address, "eth0") for index, address in enumerate((LINK, FIRST)))
+    here((ROCE + text).replace("mlx5_0", "rxe0") + f"{_IB}/rxe0/parent: eth0\n")
+    writer = printed.writer(device="rxe0")
+    assert INJECTORS["ucx"].environment(writer)["UCX_IB_GID_INDEX"] == "0"
+    assert INJECTORS["perftest"].options(writer) == ["-x", "1"]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +209,7 @@ def test_options_of_the_site_file_go_to_both_ends(
     here: Any, given_options: tuple[str, ...], passed: list[str]
 ) -> None:
     here(ROCE + "".join(gid(i, *row) for i, row in enumerate(GIDS)))
-    writer = Writer(0, "o", "t", "10.1.0.2", 20001, 65536, device="mlx5_0", options=given_options)
+    writer = printed.writer(device="mlx5_0", options=given_options)
     assert INJECTORS["perftest"].options(writer) == passed
     words = " ".join(passed)
     assert words in " ".join(INJECTORS["perftest"].target_command(writer) or [])
@@ -265,11 +219,17 @@ def test_options_of_the_site_file_go_to_both_ends(
 
 def test_options_of_the_site_file_are_part_of_the_plan() -> None:
     options = ["--tclass=106", "-R"]
-    there = machine("same_job", perftest_options=options, device="mlx5_0")
-    writes = [of.writes for of in treatments(CaseRequest(["off", "on"]), there) if of.writes]
-    assert [each.options for each in writes] == [("--tclass=106", "-R")]
+    box = machine("same_job", perftest_options=options, device="mlx5_0")
+    writes = [
+        treatment.writes
+        for treatment in treatments(CaseRequest(["off", "on"]), box)
+        if treatment.writes
+    ]
+    assert [setting.options for setting in writes] == [("--tclass=106", "-R")]
     over_mpi = CaseRequest(["off", "on"], {"injector": "mpi_put"})
-    assert [of.writes.options for of in treatments(over_mpi, there) if of.writes] == [()]
+    assert [
+        treatment.writes.options for treatment in treatments(over_mpi, box) if treatment.writes
+    ] == [()]
 
 
 @pytest.mark.parametrize("option", ["-d", "--size=64", "-D", "--report_gbits", "-q", "a b", "-e"])
@@ -293,10 +253,10 @@ def test_options_that_writers_have_already_are_refused(option: str) -> None:
 def test_an_injector_that_cannot_write_over_the_fabric_is_refused_at_planning(
     device: str, injector: str, able: str
 ) -> None:
-    there = machine("same_job", device=device, injector=injector)
+    box = machine("same_job", device=device, injector=injector)
     fault = f"injector: {injector} found; device {device} of site/.*.yaml is of {able}$"
     with pytest.raises(InputError, match=fault):
-        treatments(CaseRequest(["off", "on"]), there)
+        treatments(CaseRequest(["off", "on"]), box)
 
 
 @pytest.mark.parametrize(
@@ -313,14 +273,14 @@ def test_doctor_reads_the_counter_of_each_device(wanted: str, state: str, detail
         uncounted={"mlx5_1": "counters/port_rcv_data: N/A (no PMA)"},
     )
     rows = {row.what: row for row in in_job.findings(looked, machine("same_job", device=wanted))}
-    found = rows[f"counter of {wanted} on nodes"]
-    assert (found.state, found.detail) == (state, detail)
+    finding = rows[f"counter of {wanted} on nodes"]
+    assert (finding.state, finding.detail) == (state, detail)
 
 
 def test_doctor_says_on_nodes_what_cannot_write_over_their_device() -> None:
     omitted = replace(made.FAST[0], name="cxi0", transport="Slingshot")
-    there = machine("same_job", device="cxi0", injector="perftest")
-    rows = {row.what: row for row in in_job.findings(looked_at([omitted]), there)}
+    box = machine("same_job", device="cxi0", injector="perftest")
+    rows = {row.what: row for row in in_job.findings(looked_at([omitted]), box)}
     assert rows["perftest on nodes"].state == "missing"
     assert "perftest cannot write over Slingshot" in rows["perftest on nodes"].detail
 
@@ -337,7 +297,7 @@ def test_a_look_at_a_node_reads_the_counters_of_its_devices(
     monkeypatch.setattr("sys.argv", ["node_look", str(tmp_path), "bnxt_re0", ""])
     monkeypatch.delenv("SLURM_PROCID", raising=False)
     node_look.main()
-    found = json.loads((tmp_path / "0.json").read_text())
-    assert found["counters"] == {"bnxt_re0": "bnxt:bnxt_re0/1"}
+    record = json.loads((tmp_path / "0.json").read_text())
+    assert record["counters"] == {"bnxt_re0": "bnxt:bnxt_re0/1"}
     why = "counters/port_rcv_data: missing; hw_counters/rx_bytes: N/A"
-    assert found["uncounted"] == {"bnxt_re1": why}
+    assert record["uncounted"] == {"bnxt_re1": why}

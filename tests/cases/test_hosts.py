@@ -15,27 +15,26 @@ import pytest
 
 from conductor import counters
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import Writer
 from nimc.campaign.prepare import prepare
 from nimc.cli import init
 from nimc.cluster import in_job, learn
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.new_machine import config_text, site_text
 from nimc.possible import needs
-from nimc.possible.finding import Finding
-from nimc.possible.settings import settings_of
+from nimc.possible.finding import HostFinding
+from nimc.possible.reframe_config import settings_of
 from records.errors import InputError
 from records.machine import devices, host
 from records.machine import site as site_files
 from records.machine.devices import Device, Port
-from records.machine.site import Machine
 from records.programs import ProgramAnswer
-from records.slurm import client, parse
-from records.slurm.parse import NodeShape
+from records.slurm import client, parse, parse_nodes
+from records.slurm.parse_nodes import NodeShape
 from reframe_tests import rails
 from reframe_tests.factors import node_of_places
-from tests.cases.real import CPU, KIB, MIB, NODE, cache, files_in, given, machine_of
+from tests.cases.shared_hosts import CPU, KIB, MIB, NODE, cache, files_in, given, machine_of
 from tests.commands import CAMPAIGN, ROOT, Command
+from tests.conductor.injectors.printed import writer
 from tests.conductor.sysfs import write
 from tests.nimc.checkouts import SITE, checkout, program
 from tests.nimc.cluster import made
@@ -50,8 +49,8 @@ def test_a_size_of_caches_is_known_or_one_line_says_what_to_set(tmp_path, monkey
     with pytest.raises(InputError, match="last-level caches is unknown") as error:
         box.message_b("auto")
     assert str(error.value).endswith(f"; allowed: {line}")
-    found = needs.memory(box)
-    assert (found.state, found.remedy) == ("missing", f"set {line}")
+    finding = needs.memory(box)
+    assert (finding.state, finding.remedy) == ("missing", f"set {line}")
     # Where writes come from other nodes, only some workloads need it.
     apart = box.model_copy(update={"origins": machine("hetjob").origins})
     assert apart.message_b("auto") == 64 * KIB
@@ -79,7 +78,9 @@ def test_a_host_without_memory_or_processors_in_its_files_is_still_one(tmp_path,
 def test_init_leaves_only_the_size_that_a_node_does_not_report(change, memory_mib, line):
     record = made.node("n1", made.FAST, **change)
     shape = NodeShape(2, 64, 1, memory_mib)
-    facts = made.found(shapes=[(shape, 1)], looked=JobLook("7", None, [record]))
+    facts = made.cluster_facts(
+        shapes=[(shape, 1)], looked=JobLook(job="7", why=None, nodes=[record])
+    )
     numbers = "{cores: 64, threads_per_core: 1, sockets: 2, numa_nodes: 4,"
     assert line.format(numbers) in site_text(facts).splitlines()
 
@@ -106,10 +107,10 @@ def test_a_kernel_without_lists_of_cpus_shows_masks_and_what_is_off(tmp_path):
                 "00000000,000000ff" if cpu < 32 else "000000ff,00000000"
             ),
         }
-    found = host.detect(write(tmp_path, files))
-    assert (found.cores, found.threads, found.llc_total_b) == (3, 12, 20 * MIB)
-    assert [cache.cpus for cache in found.last_level_caches] == [[*range(8)], [*range(32, 40)]]
-    assert found.numa_nodes[0].cpus == [*range(8), *range(32, 40)]
+    detected = host.detect(write(tmp_path, files))
+    assert (detected.cores, detected.threads, detected.llc_total_b) == (3, 12, 20 * MIB)
+    assert [cache.cpus for cache in detected.last_level_caches] == [[*range(8)], [*range(32, 40)]]
+    assert detected.numa_nodes[0].cpus == [*range(8), *range(32, 40)]
 
 
 def test_cores_of_a_compute_unit_are_cores(tmp_path):
@@ -157,7 +158,7 @@ def test_another_node_is_one_that_there_is():
     facts |= {"llc": "48MiB", "memory": "32GiB"}
     assert node_of_places(machine(facts={**facts, "nic_node": 4})) == {"nic": 4, "other": 7}
     assert node_of_places(machine(facts={**facts, "nic_node": 6})) == {"nic": 6, "other": 1}
-    with pytest.raises(ValueError, match="allowed: nodes that numa_nodes does not name"):
+    with pytest.raises(ValueError, match="allowed: each node once, and none that numa_nodes names"):
         machine(facts={**facts, "memory_nodes": [2, 4]})
     with pytest.raises(ValueError, match="0 found; allowed: 1 to 1024, or a list of numbers"):
         machine(facts={**facts, "numa_nodes": 0})
@@ -172,17 +173,21 @@ def rdma(
     """A device as a node has recorded it."""
     rate_b_s = gbit_s / 8 * 1e9
     listed = [Port(number, state, "InfiniBand", rate_b_s) for number, state in ports.items()]
-    return Device(name, "InfiniBand", None, 0, listed, pci)
+    return Device(
+        name=name, transport="InfiniBand", firmware=None, numa_node=0, ports=listed, pci=pci
+    )
 
 
-def on_nodes(looked: JobLook, what: str, **changes: Any) -> Finding:
+def on_nodes(looked: JobLook, what: str, **changes: Any) -> HostFinding:
     """What doctor says of that on all nodes."""
     rows = in_job.findings(looked, machine(**changes))
     return next(row for row in rows if row.what.endswith(f"{what} on nodes"))
 
 
 def looked_at(**of_nodes: list[Device]) -> JobLook:
-    return JobLook("7", None, [made.node(name, of) for name, of in of_nodes.items()])
+    return JobLook(
+        job="7", why=None, nodes=[made.node(name, listed) for name, listed in of_nodes.items()]
+    )
 
 
 def ports_of_case() -> list[Device]:
@@ -197,14 +202,6 @@ def names_of_case(addresses: Mapping[str, str | None]) -> dict[str, list[Device]
 
 UP, DOWN = {1: "ACTIVE"}, {1: "DOWN"}
 AT, OTHER = "0000:0c:00.0", "0000:8c:00.0"
-
-
-def init_says(looked: JobLook, folder: Path) -> tuple[str, Machine]:
-    """The site file that init writes, without line breaks, and how it is read."""
-    text = site_text(made.found(looked=looked))
-    (folder / "site").mkdir()
-    (folder / "site/box.yaml").write_text(text)
-    return " ".join(text.replace("\n# ", " ").split()), site_files.load("box", folder)
 
 
 def test_every_program_takes_the_port_of_the_site_file(tmp_path, monkeypatch):
@@ -225,11 +222,11 @@ def test_every_program_takes_the_port_of_the_site_file(tmp_path, monkeypatch):
         reading = counters.read(device, "received", root)
         assert reading is not None
         assert (reading.name, reading.bytes_b) == (f"rdma:mlx4_0/{port}", port * 1000)
-        writer = Writer(0, "o", "t", "10.1.0.2", 20001, 65536, device=device)
-        command = INJECTORS["perftest"].target_command(writer)
+        over_device = writer(device=device)
+        command = INJECTORS["perftest"].target_command(over_device)
         assert command[command.index("-d") :][: len(words)] == words
         assert ("-i" in command) == (port != 1)
-        assert INJECTORS["ucx"].environment(writer)["UCX_NET_DEVICES"] == f"mlx4_0:{port}"
+        assert INJECTORS["ucx"].environment(over_device)["UCX_NET_DEVICES"] == f"mlx4_0:{port}"
         over = devices.mpi_over(device)
         assert over["OMPI_MCA_btl_openib_if_include"] == f"mlx4_0:{port}"
         assert (over["MV2_IBA_HCA"], over["MV2_DEFAULT_PORT"]) == ("mlx4_0", str(port))
@@ -237,16 +234,16 @@ def test_every_program_takes_the_port_of_the_site_file(tmp_path, monkeypatch):
     assert devices.chosen("eth0:1", root / "sys").name == "eth0:1"
 
 
-def both(devices: list[Device]) -> dict[str, list[Device]]:
+def on_both(devices: list[Device]) -> dict[str, list[Device]]:
     return {"a": devices, "b": devices}
 
 
 @pytest.mark.parametrize(
-    ("of_nodes", "device", "said"),
+    ("of_nodes", "device", "words"),
     [
         # The port that is active.
-        (lambda: both(ports_of_case()), "mlx4_0:2", ""),
-        (lambda: both([rdma("qib0", {1: "DOWN", 2: "INIT", 3: "ACTIVE"})]), "qib0:3", ""),
+        (lambda: on_both(ports_of_case()), "mlx4_0:2", ""),
+        (lambda: on_both([rdma("qib0", {1: "DOWN", 2: "INIT", 3: "ACTIVE"})]), "qib0:3", ""),
         # Names differ: no address is known, or they differ; or one address, which stays.
         (lambda: names_of_case({"a": None, "b": None}), None, "a: mlx5_0:1; b: ibp12s0:1"),
         (lambda: names_of_case({"a": AT, "b": AT}), AT, "PCI address of a: mlx5_0; b: ibp12s0"),
@@ -267,68 +264,76 @@ def both(devices: list[Device]) -> dict[str, list[Device]]:
         # Only one node has the fastest device, or any.
         (
             lambda: {"a": [rdma("ib0", UP), rdma("ib1", UP, gbit_s=800)], "b": [rdma("ib0", UP)]},
-            *("ib0", "InfiniBand on all nodes, where perftest or ucx or mpi_put can write; ready"),
+            "ib0",
+            "InfiniBand on all nodes, where perftest or ucx or mpi_put can write; ready",
         ),
         (
             lambda: {"a": [rdma("mlx5_0", UP)], "b": [rdma("mlx5_0", DOWN)]},
-            *("hsn0", "no active RDMA device on b"),
+            "hsn0",
+            "no active RDMA device on b",
         ),
     ],
 )
-def test_init_names_the_device_of_all_nodes_or_says_what_differs(of_nodes, device, said, tmp_path):
-    text, box = init_says(looked_at(**of_nodes()), tmp_path)
+def test_init_names_the_device_of_all_nodes_or_says_what_differs(of_nodes, device, words, tmp_path):
+    text, box = made.init_says(looked_at(**of_nodes()), tmp_path)
     assert (box.device, box.injector) == (device, "ucx" if device == "hsn0" else "perftest")
-    assert said in text
+    assert words in text
     assert ("no active RDMA device" in text) == (device == "hsn0")
 
 
 def test_interfaces_of_different_names_are_said(tmp_path):
     addresses = {"a": {"ens1": "10.0.0.1"}, "b": {"eth0": "10.0.0.2", "eth1": None}}
-    nodes = [made.node(name, made.FAST, addresses=of) for name, of in addresses.items()]
-    looked = JobLook("7", None, nodes)
-    text, box = init_says(looked, tmp_path)
+    nodes = [made.node(name, made.FAST, addresses=listed) for name, listed in addresses.items()]
+    looked = JobLook(job="7", why=None, nodes=nodes)
+    text, box = made.init_says(looked, tmp_path)
     assert box.interface is None
     assert "which have none in common: a: ens1; b: eth0." in text
-    found = on_nodes(looked, "interface", interface="ens1")
-    assert (found.state, found.detail) == (
+    finding = on_nodes(looked, "interface", interface="ens1")
+    assert (finding.state, finding.detail) == (
         "missing",
         "b: no ens1 with an IPv4 address, but eth0",
     )
 
 
 @pytest.mark.parametrize(
-    ("of_nodes", "device", "state", "said"),
+    ("of_nodes", "device", "state", "words"),
     [
         # The port that writers use.
-        (lambda: both(ports_of_case()), "mlx4_0", "missing", "port 1 is DOWN; active: mlx4_0:2"),
-        (lambda: both(ports_of_case()), "mlx4_0:3", "missing", "no port 3; active: mlx4_0:2"),
+        (lambda: on_both(ports_of_case()), "mlx4_0", "missing", "port 1 is DOWN; active: mlx4_0:2"),
+        (lambda: on_both(ports_of_case()), "mlx4_0:3", "missing", "no port 3; active: mlx4_0:2"),
         # How a node calls its device.
         (
             lambda: names_of_case({"a": AT, "b": AT}),
-            *(
-                "mlx5_0",
-                "missing",
-                f"b: no RDMA device and no interface that is up; there are: ibp12s0 at {AT}, ",
-            ),
+            "mlx5_0",
+            "missing",
+            f"b: no RDMA device and no interface that is up; there are: ibp12s0 at {AT}, ",
         ),
         (
             lambda: names_of_case({"a": AT, "b": AT}),
-            *(AT, "ok", f"a, b: InfiniBand at {AT}, port 1 ACTIVE 100 Gbit/s"),
+            AT,
+            "ok",
+            f"a, b: InfiniBand at {AT}, port 1 ACTIVE 100 Gbit/s",
         ),
         (
             lambda: names_of_case({"a": AT, "b": OTHER}),
-            *(AT, "missing", f"no interface that is up; there are: ibp12s0 at {OTHER}, "),
+            AT,
+            "missing",
+            f"no interface that is up; there are: ibp12s0 at {OTHER}, ",
         ),
         # One name for two devices.
         (
             lambda: {"a": [rdma("mlx5_0", UP, AT)], "b": [rdma("mlx5_0", UP, OTHER)]},
-            *("mlx5_0", "ok", f"Gbit/s; b: InfiniBand at {OTHER}"),
+            "mlx5_0",
+            "ok",
+            f"Gbit/s; b: InfiniBand at {OTHER}",
         ),
     ],
 )
-def test_doctor_says_what_is_wrong_with_the_device_of_the_site_file(of_nodes, device, state, said):
-    found = on_nodes(looked_at(**of_nodes()), device, device=device)
-    assert (found.state, said in f"{found.detail} -> {found.remedy}") == (state, True), found
+def test_doctor_says_what_is_wrong_with_the_device_of_the_site_file(of_nodes, device, state, words):
+    finding = on_nodes(looked_at(**of_nodes()), device, device=device)
+    assert (finding.state, words in f"{finding.detail} -> {finding.remedy}") == (state, True), (
+        finding
+    )
 
 
 def test_doctor_looks_at_the_port_that_writers_use_on_this_host():
@@ -340,10 +345,10 @@ def test_doctor_looks_at_the_port_that_writers_use_on_this_host():
 def test_mpi_over_one_rail_needs_a_name():
     listed = [{"device": AT, "numa_node": 0}, {"device": "mlx5_1:2", "numa_node": 0}]
     box = machine(device=AT, rails=listed)
-    assert rails.of_writers(box, "nic0", None) == (AT,)
+    assert rails.writer_devices(box, "nic0", None) == (AT,)
     with pytest.raises(InputError, match=f"mpi_rail: nic0: rail {AT} of box has a PCI address"):
-        rails.environment(box, "nic0")
-    assert rails.environment(box, "nic1")["UCX_NET_DEVICES"] == "mlx5_1:2"
+        rails.environment_for_mpi(box, "nic0")
+    assert rails.environment_for_mpi(box, "nic1")["UCX_NET_DEVICES"] == "mlx5_1:2"
 
 
 # What Slurm's programs print.
@@ -359,20 +364,21 @@ def test_other_answers_may_begin_with_a_banner(monkeypatch):
     assert parse.mpi_types(printed + BANNER) == ["none", "pmi2"]
     assert parse.mpi_types(BANNER) == []
     assert parse.accounts(f"{BANNER}physics\nbench\n") == ["physics", "bench"]
-    nodes = parse.nodes_in(f"{BANNER}nid001 idle\n")
-    assert [(each.name, each.state) for each in nodes] == [("nid001", "idle")]
+    nodes = parse_nodes.nodes_in(f"{BANNER}nid001 idle\n")
+    assert [(node.name, node.state) for node in nodes] == [("nid001", "idle")]
     shown = ProgramAnswer("scontrol", 0, f"{BANNER}nid001\nnid-2.x\n", "")
     monkeypatch.setattr(client, "ask", lambda _: shown)
     assert client.hostnames("nid[001-002]") == ["nid001", "nid-2.x"]
     record = "ReservationName=r StartTime=2026-01-01T00:00:00 EndTime=2026-01-02T00:00:00"
     record += " Nodes=n NodeCnt=1 Users=me State=ACTIVE"
-    there = ProgramAnswer("scontrol", 0, f"StartTime=never\n{BANNER}{record}\n", "")
-    monkeypatch.setattr(client, "ask", lambda *_: there)
-    found = client.find_reservation("r")
-    assert found is not None
-    assert (found.name, found.node_count) == ("r", 1)
+    answer = ProgramAnswer("scontrol", 0, f"StartTime=never\n{BANNER}{record}\n", "")
+    monkeypatch.setattr(client, "ask", lambda *_: answer)
+    reservation = client.find_reservation("r")
+    assert reservation is not None
+    assert (reservation.name, reservation.node_count) == ("r", 1)
     assert [
-        each.name for each in parse.partitions(f"{BANNER}PartitionName=a State=UP TotalNodes=1")
+        partition.name
+        for partition in parse_nodes.partitions(f"{BANNER}PartitionName=a State=UP TotalNodes=1")
     ] == ["a"]
 
 
@@ -389,8 +395,8 @@ def test_reframe_s_other_scheduler_that_is_slurm_looks_at_nodes(cluster):
 def test_a_reservation_of_the_origins_is_not_for_targets():
     box = machine("reservation")
     box = box.model_copy(update={"origins": box.origins.model_copy(update={"reservation": "r"})})
-    (found,) = needs.targets(box, [{"name": "cpu", "access": ["-A P1 --reservation r"]}])
-    assert (found.state, found.needed) == ("missing", True)
+    (finding,) = needs.targets(box, [{"name": "cpu", "access": ["-A P1 --reservation r"]}])
+    assert (finding.state, finding.needed) == ("missing", True)
 
 
 # Modules.
@@ -399,7 +405,9 @@ def test_a_reservation_of_the_origins_is_not_for_targets():
 def test_modules_to_choose_from_are_listed_whatever_their_site_calls_them():
     modules = learn.modules_in(given("modules_openhpc"))
     listed = "gnu12/12.2.0, gnu13/13.2.0, openmpi4/4.1.6, mpich/4.1-ofi, mvapich2/2.3.7"
-    text = " ".join(config_text("box", made.found(modules=modules)).replace("#", "").split())
+    text = " ".join(
+        config_text("box", made.cluster_facts(modules=modules)).replace("#", "").split()
+    )
     assert f"Modules (module --terse --default avail): {listed.replace(', ', ' ')} ]" in text
 
 
@@ -429,12 +437,12 @@ def test_a_machine_has_its_own_system_of_a_configuration(tmp_path, monkeypatch):
 
 def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path):
     config = configured(tmp_path, "box", given("reframe_several_systems"))
-    said = "systems: name: 'skalman', 'alvis' found; allowed: one with the name of the file, 'box'"
+    fault = "systems: name: 'skalman', 'alvis' found; allowed: one with the name of the file, 'box'"
     finding = needs.config_file("box", config, settings_of(config))
-    assert (finding.state, finding.detail) == ("missing", f"line 3: {said}")
+    assert (finding.state, finding.detail) == ("missing", f"line 3: {fault}")
     with pytest.raises(InputError) as error:
         prepare(ROOT / "campaigns/quick.yaml", "box", tmp_path)
-    assert str(error.value) == f"{config}:3: {said}"
+    assert str(error.value) == f"{config}:3: {fault}"
 
 
 @pytest.mark.parametrize("environs", ["", ", 'environs': []", ", 'environs': ['h']"])
@@ -442,12 +450,12 @@ def test_a_partition_without_an_environment_is_named_by_doctor_as_by_plan(tmp_pa
     text = given("partition_without_environs").replace("['-p a']", f"['-p a']{environs}")
     config = configured(tmp_path, "box", text)
     assert settings_of(config).fault is None
-    said = f"{config}:1: environs: none of partition p "
-    with pytest.raises(InputError, match=f"^{said}can run 'lammps'; allowed: an environment with"):
+    fault = f"{config}:1: environs: none of partition p "
+    with pytest.raises(InputError, match=f"^{fault}can run 'lammps'; allowed: an environment with"):
         prepare(ROOT / "campaigns/quick.yaml", "box", tmp_path)
     with pytest.raises(InputError) as error:
         in_job.look_at_nodes("box", tmp_path / "results", 60.0, print, tmp_path)
-    assert str(error.value) == f"{said}is defined; allowed: names of the file's environments: g"
+    assert str(error.value) == f"{fault}is defined; allowed: names of the file's environments: g"
 
 
 # All of it, as a user meets it: init, doctor and plan on a cluster of stand-ins for Slurm.
@@ -472,8 +480,8 @@ def reframe_of(bin_: Path) -> Any:
     """Stands for ReFrame, whose job leaves the nodes' records."""
 
     def run_session(_argv: Sequence[str], folder: Path, *_: object) -> int:
-        for at, record in enumerate(sorted(bin_.glob("*.json"))):
-            (folder / f"{at}.json").write_text(record.read_text())
+        for number, record in enumerate(sorted(bin_.glob("*.json"))):
+            (folder / f"{number}.json").write_text(record.read_text())
         report = {"runs": [{"testcases": [{"jobid": "519605", "result": "pass"}]}]}
         (folder / "reframe.json").write_text(json.dumps(report))
         return 0
@@ -500,9 +508,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     for name, text in answers.items():
         (bin_ / f"{name}.txt").write_text(text)
-    for name, of in names_of_case({"a": AT, "b": AT}).items():
+    for name, listed in names_of_case({"a": AT, "b": AT}).items():
         # A node shows all of its cores and memory to those who look at it.
-        node = made.node(name, of, cores=64, memory_b=2**40)
+        node = made.node(name, listed, cores=64, memory_b=2**40)
         (bin_ / f"{name}.json").write_text(json.dumps(asdict(node)))
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
     for folder in ("site", "configs"):
@@ -514,14 +522,14 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_user_s_first_day_on_such_a_cluster(cluster):
-    said = Command()("init", "box")
-    assert "job 519605: target a, origins b" in said
+    output = Command()("init", "box")
+    assert "job 519605: target a, origins b" in output
     box = site_files.load("box", cluster)
     assert (box.device, box.injector, box.interface) == (AT, "perftest", "hsn0")
     facts = box.node_facts()
     assert (facts.cores, facts.threads_per_core, facts.memory_b) == (56, 2, 512000 * MIB)
     looked = in_job.look_at_nodes("box", cluster / "results", 60.0, print, cluster)
-    assert {each.what: each.state for each in in_job.findings(looked, box)} == {
+    assert {finding.what: finding.state for finding in in_job.findings(looked, box)} == {
         "job on nodes": "ok",
         "shared folders": "ok",
         "locks": "ok",

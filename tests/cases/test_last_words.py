@@ -12,7 +12,7 @@ from records.last_words import Gist, quoted, unlabelled
 from reframe_tests.workload import load
 from tests.captures import CAPTURES
 from tests.cases.last_words import why
-from tests.cases.real import given
+from tests.cases.shared_hosts import given
 from tests.reframe_tests.captured import GOOD
 
 BOX = "-" * 74
@@ -416,8 +416,8 @@ def short_id(value):
 @pytest.mark.parametrize(("injector", "right", "text"), ENDINGS, ids=short_id)
 def test_the_reason_is_the_first_line_that_states_a_cause(injector, right, text):
     text = printed(injector, right, text)
-    said = why(injector)(text, Path())
-    assert said.removeprefix("exit status 1: ") == right
+    reason = why(injector)(text, Path())
+    assert reason.removeprefix("exit status 1: ") == right
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A block's plan, for tests of what follows it."""
 
 from records.acceptance import AcceptanceLimits
-from records.plan import BlockPlan
+from records.block_plan import BlockPlan
 from tests.conductor.treatments import treatments
 
 PLAN = BlockPlan(
@@ -13,5 +13,5 @@ PLAN = BlockPlan(
     pairs=10,
     warmups=1,
     nimc_dir="/nowhere",
-    demand=AcceptanceLimits(min_share=0.4, retries=1),
+    limits=AcceptanceLimits(min_share=0.4, retries=1),
 )

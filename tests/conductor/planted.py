@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from conductor.injectors.base import Writer
-from conductor.judge.series import (
+from conductor.judge.judge import faults
+from conductor.judge.series import Series, Window, WriterSeries
+from conductor.readings import (
     CounterSample,
     DeviceSample,
     DeviceSeries,
@@ -13,8 +15,8 @@ from conductor.judge.series import (
     Metered,
     NodeSeries,
     RateRow,
-    WriterSeries,
 )
+from records.acceptance import AcceptanceLimits
 from records.sample import WriterRecord
 
 MEMORY = Metered(0, "the target's memory", memory=True)
@@ -22,7 +24,10 @@ MEMORY = Metered(0, "the target's memory", memory=True)
 
 def rows(*rates_b_s: float, start_s: float = 0.0) -> list[RateRow]:
     """Rows of a second, one after the other."""
-    return [RateRow(start_s + at, start_s + at + 1, rate) for at, rate in enumerate(rates_b_s)]
+    return [
+        RateRow(start_s + second, start_s + second + 1, rate)
+        for second, rate in enumerate(rates_b_s)
+    ]
 
 
 def counted(*rates_b_s: float, start_s: float = 0.0, every_s: float = 0.25) -> list[CounterSample]:
@@ -38,13 +43,21 @@ def writer(
     reported: list[RateRow],
     *,
     injector: str = "perftest",
-    of: Mapping[str, Any] = {},
+    fields: Mapping[str, Any] = {},
     **changes: Any,
 ) -> WriterSeries:
-    """A writer with these rows; `of`: fields of its plan."""
+    """A writer with these rows; `fields`: those of its plan."""
     fixed = {"index": 0, "origin": "n9", "target": "n1", "address": "10.0.0.9", "port": 20000}
-    planned = Writer(**{**fixed, "message_b": 1, **of})
-    seen = WriterSeries(0, injector, planned, "RoCE", 1.0, rows=reported, alone_b_s=100.0)
+    planned = Writer(**{**fixed, "message_b": 1, **fields})
+    seen = WriterSeries(
+        number=0,
+        injector=injector,
+        writer=planned,
+        transport="RoCE",
+        row_s=1.0,
+        rows=reported,
+        alone_b_s=100.0,
+    )
     return replace(seen, **changes)
 
 
@@ -67,7 +80,9 @@ def node(
 ) -> NodeSeries:
     """A target of which 1000 ticks pass; by default quiet, and read for 10 s."""
     loads = [LoadSample(4.0, 0.0, 5, 1000), LoadSample(4.0 + over_s, foreign_s, 5 + stolen, 2000)]
-    return NodeSeries(name, list(devices), loads, **{"busiest": "stress", **changes})
+    return NodeSeries(
+        node=name, devices=list(devices), loads=loads, **{"busiest": "stress", **changes}
+    )
 
 
 def claim(bytes_b: float = 1000.0, target: str = "n1", **changes: Any) -> WriterRecord:
@@ -85,3 +100,20 @@ SHORT = [*rows(500, 3000, 3000, start_s=7), RateRow(10, 11, 2000), RateRow(11, 1
 
 #: Rows of perftest, which pauses for 0.2 to 0.4 s between them.
 PERFTEST = [RateRow(end - 1, end, 100.0) for end in (1.0, 2.22, 3.6, 4.9, 6.2)]
+
+
+# What the judge says of them.
+
+LIMITS = AcceptanceLimits(late_rows=3.0)
+#: Ten seconds in which nothing need be written.
+WINDOW = (0.0, 10.0)
+
+
+def reasons(series: Series, window_s: Window = WINDOW, **limits: Any) -> list[str]:
+    """Why a run of this series does not count, within limits that are changed."""
+    return list(faults(series, window_s, replace(LIMITS, **limits)))
+
+
+def assert_named(lines: list[str], reason: str | None) -> None:
+    """The first line contains the reason, or there is none."""
+    assert lines == [] if reason is None else lines and reason in lines[0], lines

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from records import clock
-from records.clock import Exchange, Offset, between, measure
+from records.clock import Exchange, Offset, interpolated, measure
 from records.errors import MachineError
 
 
@@ -48,11 +48,11 @@ def test_a_clock_that_was_set_meanwhile_is_reported() -> None:
 
 def test_between_two_measurements() -> None:
     first, last = Offset(1.0, 0.1, 100.0), Offset(3.0, 0.3, 200.0)
-    middle = between(first, last, 150.0)
+    middle = interpolated(first, last, 150.0)
     assert (middle.offset_s, middle.error_s) == pytest.approx((2.0, 0.2))
-    assert between(first, last, 50.0).offset_s == 1.0
-    assert between(first, last, 900.0).offset_s == 3.0
-    assert between(first, first, 900.0) == first
+    assert interpolated(first, last, 50.0).offset_s == 1.0
+    assert interpolated(first, last, 900.0).offset_s == 3.0
+    assert interpolated(first, first, 900.0) == first
 
 
 def test_a_step_of_the_wall_clock_moves_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,8 +63,8 @@ def test_a_step_of_the_wall_clock_moves_no_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_clocks_that_are_far_apart_are_named() -> None:
-    clock.require_near("n7", {"n7": 0.0, "n8": -59.0, "n9": 59.0})
-    with pytest.raises(MachineError, match="n8: its clock is 90 s behind that of n7"):
-        clock.require_near("n7", {"n7": 0.0, "n8": -90.0})
+    clock.require_near("n7", {"n7": 0.0, "n8": -60.0, "n9": 60.0})
+    with pytest.raises(MachineError, match="n8: its clock is 61 s behind that of n7"):
+        clock.require_near("n7", {"n7": 0.0, "n8": -61.0})
     with pytest.raises(MachineError, match="n9: its clock is 600 s ahead of that of n7"):
         clock.require_near("n7", {"n9": 600.0})

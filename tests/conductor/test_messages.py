@@ -21,8 +21,8 @@ def test_messages_arrive_as_they_were_sent():
     # A named tuple equals a plain one.
     news = messages.report(over_the_wire(NEWS))
     assert (news.samples[1].total, news.row.rate_b_s) == (1e9, 2e9)
-    assert {type(each) for each in ORDERS} == set(messages.get_args(messages.Order))
-    assert {type(each) for each in REPORTS} == set(messages.get_args(messages.Report))
+    assert {type(message) for message in ORDERS} == set(messages.get_args(messages.Order))
+    assert {type(message) for message in REPORTS} == set(messages.get_args(messages.Report))
 
 
 @pytest.mark.parametrize(

@@ -87,13 +87,13 @@ def test_messages_arrive_in_order_in_both_directions():
 
 def test_an_agent_says_nothing_to_a_conductor_without_the_secret():
     """It sends a challenge only, to which there is no answer without the secret."""
-    said, refusals = [], []
+    heard_b, refusals = [], []
 
     async def impostor(connection):
         loop = asyncio.get_running_loop()
-        said.append(await loop.sock_recv(connection, 1000))
-        await loop.sock_sendall(connection, said[0] + said[0])  # and its own challenge back
-        said.append(await loop.sock_recv(connection, 1000))
+        heard_b.append(await loop.sock_recv(connection, 1000))
+        await loop.sock_sendall(connection, heard_b[0] + heard_b[0])  # and its own challenge back
+        heard_b.append(await loop.sock_recv(connection, 1000))
         connection.close()
 
     def talk(heard):
@@ -105,9 +105,9 @@ def test_an_agent_says_nothing_to_a_conductor_without_the_secret():
 
         return call
 
-    asyncio.run(_served(impostor, talk(lambda: len(said) == 2)))
-    assert [len(each) for each in said] == [64, 0]
-    assert SECRET.encode() not in said[0]
+    asyncio.run(_served(impostor, talk(lambda: len(heard_b) == 2)))
+    assert [len(part) for part in heard_b] == [64, 0]
+    assert SECRET.encode() not in heard_b[0]
     asyncio.run(_served(_refusing(refusals), talk(lambda: refusals)))
     assert refusals == ["the connection closed"]
 
@@ -138,7 +138,7 @@ def test_an_answer_is_of_one_connection_and_one_end():
 
 
 def test_an_agent_that_was_sent_away_from_a_crowd_calls_again(monkeypatch):
-    monkeypatch.setattr(wire, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(wire, "RETRY_S", 0.01)
     calls = []
 
     async def busy(connection):
@@ -171,7 +171,7 @@ def test_a_line_beyond_the_limit_ends_the_connection(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("sent", "why"),
     [
         (b"", "no proof of the job's secret came within 0 s"),
         (b"x" * 100, "no proof of the job's secret came within 0 s"),
@@ -179,14 +179,14 @@ def test_a_line_beyond_the_limit_ends_the_connection(monkeypatch):
         (b"\xff" * 1_000_000, "the other end does not have the job's secret"),
     ],
 )
-def test_a_stranger_is_given_little_room_and_time(monkeypatch, said, why):
+def test_a_stranger_is_given_little_room_and_time(monkeypatch, sent, why):
     if "no proof" in why:
-        monkeypatch.setattr(wire, "FIRST_S", 0.2)
+        monkeypatch.setattr(wire, "PROOF_S", 0.2)
     refusals = []
 
     async def talk(port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(said)
+        writer.write(sent)
         with suppress(ConnectionError):
             await asyncio.wait_for(reader.read(), 10.0)
         writer.close()

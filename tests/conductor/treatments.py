@@ -19,7 +19,7 @@ def treatments(
     return [
         Treatment(
             name=arm,
-            start=Start(list(command), **start),
+            start=Start(command=list(command), **start),
             writes=_writes(arm, of_writers, scheduled),
             role=ARMS[arm].role,
             baseline=None if arm == BASELINE else BASELINE,
@@ -31,5 +31,5 @@ def treatments(
 def _writes(arm: str, given: dict[str, Any], scheduled: Mapping[str, int]) -> Writes | None:
     row = ARMS[arm]
     if row.control:
-        return Writes(row.control, 0)
+        return Writes(injector=row.control, message_b=0)
     return None if row.silent else Writes(**given, scheduled=scheduled.get(arm))

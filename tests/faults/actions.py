@@ -29,7 +29,7 @@ SILENT_S = 0.6
 
 @dataclass(frozen=True)
 class Hit:
-    place: Host
+    host: Host
     #: None if it is done to no process.
     victim: Process | None
     rng: random.Random
@@ -38,22 +38,22 @@ class Hit:
 
     @property
     def cluster(self) -> Minicluster:
-        assert isinstance(self.place, Minicluster)
-        return self.place
+        assert isinstance(self.host, Minicluster)
+        return self.host
 
     @property
     def machines(self) -> VirtualMachines:
-        """The place, whose nodes have clocks of their own."""
-        assert isinstance(self.place, VirtualMachines)
-        return self.place
+        """The host, whose nodes have clocks of their own."""
+        assert isinstance(self.host, VirtualMachines)
+        return self.host
 
     def send(self, signum: int) -> None:
         assert self.victim
-        self.place.send(self.victim, signum)
+        self.host.send(self.victim, signum)
 
     def writers(self, *, held: bool) -> list[tuple[int, Process]]:
         """Each application's id, with the origin's side of a writer that is held, or is not."""
-        processes = self.place.victims()
+        processes = self.host.victims()
         writers = having("writer_origin", processes)
         return [
             (application.pid, writer)
@@ -82,7 +82,7 @@ def stop(hit: Hit) -> None:
 
 def fill_disk(hit: Hit) -> None:
     """Fill the file system of the results to its last byte for a while."""
-    filler = hit.place.sandbox.results / "filler"
+    filler = hit.host.sandbox.results / "filler"
     with suppress(OSError), filler.open("wb", buffering=0) as file:
         while file.write(bytes(2**16)):
             pass
@@ -92,24 +92,24 @@ def fill_disk(hit: Hit) -> None:
 
 def read_only(hit: Hit) -> None:
     """Let nobody open a file of the results for writing for a while."""
-    folder = str(hit.place.sandbox.work / "results")
-    hit.place.sandbox.run("mount", "--bind", folder, folder)
+    folder = str(hit.host.sandbox.work / "results")
+    hit.host.sandbox.run("mount", "--bind", folder, folder)
     # Refused while a file below it is open for writing.
     deadline_s = time.monotonic() + AWAY_S
     while True:
         try:
-            hit.place.sandbox.run("mount", "-o", "remount,bind,ro", folder)
+            hit.host.sandbox.run("mount", "-o", "remount,bind,ro", folder)
             break
         except subprocess.CalledProcessError:
             if time.monotonic() > deadline_s:
                 raise
             time.sleep(0.01)
     time.sleep(AWAY_S)
-    hit.place.sandbox.run("umount", "--lazy", folder)
+    hit.host.sandbox.run("umount", "--lazy", folder)
 
 
 def second_nimc(hit: Hit) -> Ended:
-    return hit.place.start("second").end(60.0)
+    return hit.host.start("second").end(60.0)
 
 
 def away(hit: Hit) -> None:
@@ -155,7 +155,7 @@ def _to_jobs(*command: str, undo: tuple[str, ...] = ()) -> Action:
     """A command of Slurm on all jobs, and another one after a while."""
 
     def call(hit: Hit) -> None:
-        jobs = hit.place.jobs()
+        jobs = hit.host.jobs()
         hit.cluster.try_slurm(*command, *jobs)
         if undo:
             time.sleep(AWAY_S)
@@ -176,15 +176,15 @@ def drain(hit: Hit) -> None:
 
 def dies(hit: Hit) -> None:
     for _, writer in hit.writers(held=False):
-        hit.place.send(writer, signal.SIGKILL)
+        hit.host.send(writer, signal.SIGKILL)
 
 
 def slow(hit: Hit) -> None:
     """Let a writer write a small part of the time."""
     for _, writer in hit.writers(held=False):
-        hit.place.send(writer, signal.SIGSTOP)
+        hit.host.send(writer, signal.SIGSTOP)
         time.sleep(0.4)
-        hit.place.send(writer, signal.SIGCONT)
+        hit.host.send(writer, signal.SIGCONT)
 
 
 def silent(hit: Hit) -> None:
@@ -193,14 +193,14 @@ def silent(hit: Hit) -> None:
         if application not in hit.done:
             hit.done[application] = None
             time.sleep(1.0)
-            hit.place.send(writer, signal.SIGSTOP)
+            hit.host.send(writer, signal.SIGSTOP)
             time.sleep(SILENT_S)
-            hit.place.send(writer, signal.SIGCONT)
+            hit.host.send(writer, signal.SIGCONT)
 
 
 def writes_in_off(hit: Hit) -> None:
     for _, writer in hit.writers(held=True):
-        hit.place.send(writer, signal.SIGCONT)
+        hit.host.send(writer, signal.SIGCONT)
 
 
 def load(hit: Hit) -> None:
@@ -241,8 +241,22 @@ ACTIONS: dict[str, Action] = {
     **{
         action.__name__: action
         for action in (
-            *(stop, fill_disk, read_only, second_nimc, away, node_off, link_down, loss, drain),
-            *(dies, slow, silent, writes_in_off, load, claims, misplaces),
+            stop,
+            fill_disk,
+            read_only,
+            second_nimc,
+            away,
+            node_off,
+            link_down,
+            loss,
+            drain,
+            dies,
+            slow,
+            silent,
+            writes_in_off,
+            load,
+            claims,
+            misplaces,
         )
     },
 }

@@ -27,7 +27,7 @@ class Ended:
     left: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Observed:
     """A campaign that was disturbed once and then resumed until it was done."""
 
@@ -57,8 +57,8 @@ class Observed:
 
 
 def nothing_left(seen: Observed) -> Iterator[str]:
-    for each in seen.nimcs:
-        yield from each.left
+    for ended in seen.nimcs:
+        yield from ended.left
     yield from seen.files
 
 
@@ -83,17 +83,17 @@ def readable_once(seen: Observed) -> Iterator[str]:
 
 def counted_is_proven(seen: Observed) -> Iterator[str]:
     """An accepted `on` run has a proven writer at its rate; an accepted `off` run has none."""
-    for each in _accepted(seen.samples):
-        writers = each["writers"]
-        if each["arm"] == "off" and writers:
-            yield f"{each['key']}: an 'off' run with writers"
-        if each["arm"] == "on" and len(writers) != 1:
-            yield f"{each['key']}: {len(writers)} writers"
+    for sample in _accepted(seen.samples):
+        key, writers = sample["key"], sample["writers"]
+        if sample["arm"] == "off" and writers:
+            yield f"{key}: an 'off' run with writers"
+        if sample["arm"] == "on" and len(writers) != 1:
+            yield f"{key}: {len(writers)} writers"
         for writer in writers:
             if not writer["rate_min_b_s"] >= MIN_SHARE * writer["rate_alone_b_s"]:
-                yield f"{each['key']}: {writer['rate_min_b_s']} B/s at least"
+                yield f"{key}: {writer['rate_min_b_s']} B/s at least"
             if not (writer["proof"] and writer["observed_share"] > 0):
-                yield f"{each['key']}: proof {writer['proof']}, observed {writer['observed_share']}"
+                yield f"{key}: proof {writer['proof']}, observed {writer['observed_share']}"
 
 
 def silenced_is_not_counted(seen: Observed) -> Iterator[str]:
@@ -105,12 +105,12 @@ def silenced_is_not_counted(seen: Observed) -> Iterator[str]:
         return
     from_s, to_s = seen.struck_s
     killed = seen.fault.action != "stop"
-    for each in _accepted(seen.samples):
-        start_s, end_s = each["start_s"], each["start_s"] + each["elapsed_s"]
+    for sample in _accepted(seen.samples):
+        start_s, end_s = sample["start_s"], sample["start_s"] + sample["elapsed_s"]
         inside = from_s <= start_s and end_s <= to_s
         arm = "off" if seen.fault.wakes else "on"
-        if each["arm"] == arm and (start_s <= from_s <= end_s if killed else inside):
-            yield f"{each['key']} was accepted, {seen.fault.name} within it"
+        if sample["arm"] == arm and (start_s <= from_s <= end_s if killed else inside):
+            yield f"{sample['key']} was accepted, {seen.fault.name} within it"
 
 
 def same_set(seen: Observed) -> Iterator[str]:
@@ -132,9 +132,9 @@ def same_set(seen: Observed) -> Iterator[str]:
 
 
 def bounded(seen: Observed) -> Iterator[str]:
-    for each in seen.nimcs:
-        if each.status is None:
-            yield f"did not end within {each.bound_s:.0f} s"
+    for ended in seen.nimcs:
+        if ended.status is None:
+            yield f"did not end within {ended.bound_s:.0f} s"
 
 
 def documented_exit(seen: Observed) -> Iterator[str]:
@@ -154,27 +154,27 @@ def documented_exit(seen: Observed) -> Iterator[str]:
     if last.status != 0:
         yield f"not done after {len(seen.resumed)} resumptions: exit {last.status}"
     yield from (
-        f"a resumption: exit {each.status}, documented: 0, 3"
-        for each in seen.resumed
-        if each.status not in (None, 0, 3)
+        f"a resumption: exit {ended.status}, documented: 0, 3"
+        for ended in seen.resumed
+        if ended.status not in (None, 0, 3)
     )
 
 
 def clear_words(seen: Observed) -> Iterator[str]:
     """Lines of nimc's own, with one on the failure if it failed; no traceback."""
-    for each in seen.nimcs:
-        if each.status == -signal.SIGINT:
+    for ended in seen.nimcs:
+        if ended.status == -signal.SIGINT:
             continue  # Python had not started nimc yet, and says so with a traceback of its own
-        lines = [line for line in each.err.splitlines() if line]
+        lines = [line for line in ended.err.splitlines() if line]
         for line in lines:
             if not line.startswith("nimc: ") or len(line) > _LONGEST_LINE:
                 yield f"says {line[:200]!r}"
             if "failed unexpectedly" in line or "Traceback" in line:
                 yield f"says {line[:200]!r}"
-        said = [line for line in lines if not line.startswith(("nimc: starts", "nimc: resumes"))]
-        killed = each.status is None or each.status < 0
-        if each.status != 0 and not killed and not said:
-            yield f"exit {each.status} without a line"
+        reports = [line for line in lines if not line.startswith(("nimc: starts", "nimc: resumes"))]
+        killed = ended.status is None or ended.status < 0
+        if ended.status != 0 and not killed and not reports:
+            yield f"exit {ended.status} without a line"
 
 
 def planted_is_named(seen: Observed) -> Iterator[str]:
@@ -192,7 +192,7 @@ def planted_is_named(seen: Observed) -> Iterator[str]:
 def named(fault: Fault, samples: bytes) -> list[str]:
     """Why runs were rejected, where the words name a planted fault."""
     runs = [json.loads(line) for line in samples.split(b"\n")[:-1]]
-    reasons = [f"{run['outcome']}: {run['reason']}" for run in runs if run["outcome"] != "kept"]
+    reasons = [f"{run['outcome']}: {run['reason']}" for run in runs if run["outcome"] != "accepted"]
     return [reason for reason in reasons if re.search(fault.says, reason)]
 
 
@@ -216,8 +216,8 @@ def violations(seen: Observed) -> list[str]:
 
 def _complete_pairs(samples: bytes) -> int:
     arms: dict[tuple[int, int], set[str]] = {}
-    for each in _accepted(samples):
-        arms.setdefault((each["block"], each["pair"]), set()).add(each["arm"])
+    for sample in _accepted(samples):
+        arms.setdefault((sample["block"], sample["pair"]), set()).add(sample["arm"])
     return sum(of_pair == ARMS for of_pair in arms.values())
 
 
@@ -228,5 +228,5 @@ def _accepted(samples: bytes) -> Iterator[dict[str, Any]]:
             sample = json.loads(line)
         except ValueError:
             continue
-        if sample["outcome"] == "kept" and not sample["warmup"]:
+        if sample["outcome"] == "accepted" and not sample["warmup"]:
             yield sample

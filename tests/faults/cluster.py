@@ -18,7 +18,7 @@ from testbed import cluster, daemons, namespaces, vm
 from testbed.containers import container, enter
 from testbed.spec import CHECKOUT, Fabric
 from tests.faults.host import DAEMONS, Host, Process, read, role, wait_until
-from tests.nimc.minicluster.real import ENV, Cluster
+from tests.nimc.minicluster.driven import ENV, Cluster
 
 #: The target, which runs the conductor, and the origin.
 NODES = ("node1", "node2")
@@ -45,12 +45,12 @@ class Minicluster(Host):
     @classmethod
     @contextmanager
     def made(cls, folder: Path) -> Iterator[Host]:
-        place = cls(folder)
-        place.up()
+        host = cls(folder)
+        host.up()
         try:
-            yield place
+            yield host
         finally:
-            place.cluster.nimc("down")
+            host.cluster.nimc("down")
 
     def up(self) -> None:
         self.bring_up()
@@ -80,11 +80,14 @@ class Minicluster(Host):
         return []
 
     def processes(self) -> list[Process]:
-        there = [process for box in self.boxes() for process in self.inside(box)]
-        return [*super().processes(), *(each for each in there if not _is_idle(each))]
+        inside = [process for box in self.boxes() for process in self.inside(box)]
+        return [*super().processes(), *(process for process in inside if not _is_idle(process))]
 
     def victims(self) -> list[Process]:
-        return [*super().processes(), *(each for box in self.boxes() for each in self.inside(box))]
+        return [
+            *super().processes(),
+            *(process for box in self.boxes() for process in self.inside(box)),
+        ]
 
     def jobs(self) -> list[str]:
         """What squeue lists; nothing while slurmctld is away."""
@@ -97,7 +100,7 @@ class Minicluster(Host):
         return [*here, *(f"{node}:{name}" for node in NODES for name in self.left_in(node))]
 
     def left_in(self, node: str) -> list[str]:
-        return [f"/dev/shm/{each}" for each in self.ask(node, "ls", "/dev/shm").split()]
+        return [f"/dev/shm/{name}" for name in self.ask(node, "ls", "/dev/shm").split()]
 
     def ask(self, box: str, *command: str) -> str:
         return enter(self.layout, box, command)
@@ -263,7 +266,7 @@ class VirtualMachines(Minicluster):
             return super().inside(box)
         lines = (line.split() for line in self.ask(box, *_LIST.split()).splitlines())
         listed = (Process(int(pid), tuple(words), box) for pid, *words in lines)
-        return [each for each in listed if each.words[0] != "ps"]
+        return [process for process in listed if process.words[0] != "ps"]
 
     def send(self, process: Process, signum: int) -> None:
         if process.box:

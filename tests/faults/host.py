@@ -178,8 +178,8 @@ class Sandbox:
             below = CHECKOUT.is_relative_to(f"/{name}")
             checkout = CHECKOUT.parts[len(Path(f"/{name}").parts)] if below else None
             with suppress(FileNotFoundError):
-                there = os.listdir(self.root / name)
-                left += [f"/{name}/{entry}" for entry in there if entry != checkout]
+                entries = os.listdir(self.root / name)
+                left += [f"/{name}/{entry}" for entry in entries if entry != checkout]
         return left
 
     def close(self) -> None:
@@ -260,13 +260,13 @@ class Host:
     def nimc(self, name: str, *words: str) -> Nimc:
         main = "from nimc.cli.main import main; main()"
         err = self.sandbox.work / f"{name}.err"
-        with err.open("wb") as said:
+        with err.open("wb") as errors:
             process = subprocess.Popen(
                 self.sandbox.command(sys.executable, "-c", main, *words),
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=errors,
                 start_new_session=True,
             )
         return Nimc(process, err)

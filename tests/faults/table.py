@@ -120,5 +120,5 @@ _ROWS = [
 FAULTS: dict[str, Fault] = {row.name: row for row in _ROWS}
 
 
-def at(place: Place) -> list[Fault]:
-    return [row for row in FAULTS.values() if place in row.places]
+def faults_on(host: Place) -> list[Fault]:
+    return [row for row in FAULTS.values() if host in row.places]

@@ -27,7 +27,7 @@ def text(changed: dict[tuple[int, str], dict[str, Any]] = {}) -> bytes:  # noqa:
     lines = []
     for (pair, arm), start_s in STARTS_S.items():
         run = {"key": f"stream/0/{pair}/{arm}/0", "arm": arm, "block": 0, "pair": pair}
-        run |= {"outcome": "kept", "reason": None, "warmup": False, "start_s": start_s}
+        run |= {"outcome": "accepted", "reason": None, "warmup": False, "start_s": start_s}
         run |= {"elapsed_s": 1.0, "writers": [WRITER] if arm == "on" else []}
         lines.append(json.dumps(run | changed.get((pair, arm), {})).encode() + b"\n")
     return b"".join(lines)
@@ -94,7 +94,8 @@ VIOLATIONS: list[tuple[str, dict[str, Any]]] = [
     *(
         ("one clear line", {"disturbed": replace(GOOD.disturbed, err=err)})
         for err in (
-            *("nimc: resumes r\n", "Traceback (most ...\n"),
+            "nimc: resumes r\n",
+            "Traceback (most ...\n",
             "nimc: failed unexpectedly: KeyError\n",
         )
     ),
@@ -129,7 +130,7 @@ def test_the_table_has_every_process_of_a_block_and_an_action_for_each_row() -> 
     killed = {fault.victim for fault in FAULTS.values() if fault.action == "kill"}
     parts = {"reframe", "conductor", "agent", "srun", "application"}
     assert killed == {"nimc", "writer_origin", "writer_target", *parts}
-    assert len([fault for fault in table.at("localhost") if fault.says]) >= 8
+    assert len([fault for fault in table.faults_on("localhost") if fault.says]) >= 8
 
 
 def make(*words: str, faults: int, timeout_s: float) -> None:
@@ -171,7 +172,9 @@ def test_faults_on_this_host(words: tuple[str, ...], faults: int) -> None:
     ],
 )
 def test_faults_on_a_minicluster(fabric: Fabric, seed: str, words: str, faults: int) -> None:
-    if lacking := needs.missing(fabric):
-        pytest.skip(f"missing for --fabric {fabric}: {', '.join(row.thing for row in lacking)}")
+    if missing := needs.missing(fabric):
+        pytest.skip(
+            f"missing for --fabric {fabric}: {', '.join(row.program_or_file for row in missing)}"
+        )
     given = ("--place", fabric, "--seed", seed, "--only", words)
     make(*given, faults=faults, timeout_s=1500)

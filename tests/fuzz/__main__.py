@@ -1,10 +1,10 @@
-"""Fuzz all parsers in turn until the time is up: `make fuzz`.
+"""Give damaged inputs to parsers (`make fuzz`) or to commands (docs/reliability.md).
 
-An input that crashes a parser is printed, as short as it becomes; the exit status is then 1.
+Each must be read, or refused as documented, in time. A wrong input is printed, as short as it
+becomes.
 """
 
-import argparse
-import itertools
+import random
 import resource
 import sys
 import tempfile
@@ -12,60 +12,59 @@ import time
 import traceback
 from pathlib import Path
 
-from tests.fuzz.mutate import inputs
-from tests.fuzz.parsers import TARGETS
+from tests import trials
+from tests.fuzz import nimc_commands, parsers
+from tests.fuzz.mutate import damaged
 from tests.fuzz.target import Target, TooSlow, check
+from tests.trials import FAILED, Outcome
 
-#: Inputs for one parser before it is the next one's turn.
-_TURN = 1000
+TABLES = {"parsers": parsers.TARGETS, "commands": nimc_commands.TARGETS}
 #: An input that fills the memory crashes the fuzzer, not the machine, bytes.
 _MEMORY_B = 12 << 30
+#: How long a wrong input is shortened, seconds.
+_SHORTENED_S = 60.0
 
 
-def crash(target: Target, text: bytes) -> str | None:
-    """What an input does to a parser; None if it is read or refused."""
+def outcome(target: Target, text: bytes) -> Outcome:
+    """What an input does to a parser or a command."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            check(target, text, Path(folder))
+            return Outcome("read" if check(target, text, Path(folder)) else "refused")
         except (Exception, TooSlow):
-            return traceback.format_exc()[-3000:]
-    return None
+            return Outcome(FAILED, [traceback.format_exc()[-3000:]])
 
 
 def shortened(target: Target, text: bytes) -> bytes:
-    """The input without the parts that it does not take to crash the parser."""
+    """The input without parts that can be removed while it still goes wrong."""
+    until_s = time.monotonic() + _SHORTENED_S
     size = len(text) // 2
     while size:
-        at = 0
-        while at < len(text):
-            shorter = text[:at] + text[at + size :]
-            text, at = (shorter, at) if crash(target, shorter) else (text, at + size)
+        start = 0
+        while start < len(text) and time.monotonic() < until_s:
+            shorter = text[:start] + text[start + size :]
+            wrong = outcome(target, shorter).wrong
+            text, start = (shorter, start) if wrong else (text, start + size)
         size //= 2
     return text
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=3600.0)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("names", nargs="*", help="parsers (all)")
-    asked = parser.parse_args()
-    if unknown := set(asked.names).difference(TARGETS):
-        parser.error(f"{', '.join(unknown)}: no such parser; allowed: {', '.join(TARGETS)}")
+def _trial(target: Target, rng: random.Random, _: int) -> Outcome:
+    text = damaged(target.valid(), rng)
+    result = outcome(target, text)
+    if not result.wrong:
+        return result
+    short = shortened(target, text)
+    return Outcome(FAILED, [repr(short), *(outcome(target, short).wrong or result.wrong)])
+
+
+def main() -> int:
+    parser = trials.arguments("python -m tests.fuzz", __doc__)
+    parser.add_argument("table", choices=TABLES, nargs="?", default="parsers")
+    options = parser.parse_args()
+    rows = trials.chosen([*TABLES[options.table].values()], options.only)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_B, _MEMORY_B))
-    until_s, tried, wrong = time.monotonic() + asked.seconds, 0, 0
-    for turn in itertools.count():
-        for name in asked.names or TARGETS:
-            target = TARGETS[name]
-            for text in inputs(f"{asked.seed} {name}", target.seeds, _TURN, turn * _TURN):
-                tried += 1
-                if said := crash(target, text):
-                    wrong += 1
-                    print(f"{name}: {shortened(target, text)!r}\n{said}", flush=True)
-            if time.monotonic() > until_s:
-                print(f"{tried} inputs, seed {asked.seed}: {wrong} crashes")
-                sys.exit(int(wrong > 0))
+    return trials.run(rows, _trial, kinds=("read", "refused"), options=options)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,20 +11,20 @@ _NUMBER = re.compile(rb"[-+]?\d[\d.eE+-]*")
 #: A value in JSON, YAML or CSV: quoted text, a number, a word.
 _VALUE = re.compile(rb'"[^"\n]*"|[-+]?\d[\d.eE+-]*|\w+')
 _NUMBERS = (
-    *(b"", b"0", b"-1", b"-0", b"1e999", b"-1e999", b"1e308", b"1e-320", b"nan", b"inf", b"-inf"),
-    *(b"9" * 19, b"9" * 400, b"9" * 5000, b"1000000000000", b"2147483648", b"0x10", b"1_0"),
-    *(b"1.2.3", b"1e", b"-", b".", b"+", b"****", b"\xd9\xa3", b"\xc2\xb2", b"1,5"),
+    b"", b"0", b"-1", b"-0", b"1e999", b"-1e999", b"1e308", b"1e-320", b"nan", b"inf", b"-inf",
+    b"9" * 19, b"9" * 400, b"9" * 5000, b"1000000000000", b"2147483648", b"0x10", b"1_0",
+    b"1.2.3", b"1e", b"-", b".", b"+", b"****", b"\xd9\xa3", b"\xc2\xb2", b"1,5",
     b"0-99999999999",
 )  # fmt: skip
 _VALUES = (
-    *(b"null", b"true", b"{}", b"[]", b"[[]]", b'""', b'"\\ud800"', b'"\\u0000"', b'{"a": 1}'),
-    *(b"NaN", b"Infinity", b"1.5", b"[1]", b'"\\"', b"*a", b"&a", b"!!int x", b"? a", b"@", b"a:"),
-)
+    b"null", b"true", b"{}", b"[]", b"[[]]", b'""', b'"\\ud800"', b'"\\u0000"', b'{"a": 1}',
+    b"NaN", b"Infinity", b"1.5", b"[1]", b'"\\"', b"*a", b"&a", b"!!int x", b"? a", b"@", b"a:",
+)  # fmt: skip
 _BYTES = (
-    *(b"\0", b"\x1b[2J", b"\r", b"\n", b"\t", b"\x0b", b"\x0c", b"\x1c", b"\xff", b"\xc3", b"\x80"),
-    *(b"\xed\xa0\x80", b"\xe2\x80\xa8", b"\xc2\x85", b"\xef\xbb\xbf", b"\xe2\x80\xae", b","),
-    *(b":", b"=", b"(", b")", b'"', b" ", b"{", b"[", b"%", b"\\", b"  ", b"\n\n\n"),
-)
+    b"\0", b"\x1b[2J", b"\r", b"\n", b"\t", b"\x0b", b"\x0c", b"\x1c", b"\xff", b"\xc3", b"\x80",
+    b"\xed\xa0\x80", b"\xe2\x80\xa8", b"\xc2\x85", b"\xef\xbb\xbf", b"\xe2\x80\xae", b",",
+    b":", b"=", b"(", b")", b'"', b" ", b"{", b"[", b"%", b"\\", b"  ", b"\n\n\n",
+)  # fmt: skip
 
 
 def _lines(text: bytes, rng: random.Random) -> bytes:
@@ -45,9 +45,9 @@ def _value(text: bytes, rng: random.Random) -> bytes:
     places = list(pattern.finditer(text))
     if not places:
         return text
-    place = rng.choice(places)
+    match = rng.choice(places)
     new = rng.choice(places)[0] if rng.random() < 0.3 else rng.choice(others)
-    return text[: place.start()] + new + text[place.end() :]
+    return text[: match.start()] + new + text[match.end() :]
 
 
 def _bytes(text: bytes, rng: random.Random) -> bytes:
@@ -74,6 +74,6 @@ def damaged(seeds: Sequence[bytes], rng: random.Random) -> bytes:
     return text
 
 
-def inputs(name: str, seeds: Sequence[bytes], number: int, first: int = 0) -> list[bytes]:
+def inputs(name: str, seeds: Sequence[bytes], number: int) -> list[bytes]:
     """So many inputs for what has this name: the same ones every time."""
-    return [damaged(seeds, random.Random(f"{name} {at}")) for at in range(first, first + number)]
+    return [damaged(seeds, random.Random(f"{name} {index}")) for index in range(number)]

@@ -22,7 +22,7 @@ from analysis.samples.counts import counters_of, medians, read_counts
 from conductor import counters, messages, wire
 from conductor.block.readers import FomError
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import Row, Writer
+from conductor.injectors.base import Row
 from nimc.cli.model import load_model
 from nimc.cluster import learn
 from nimc.run import runner
@@ -30,12 +30,12 @@ from records import kernel_text, processes, units
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.last_words import quoted, unlabelled
-from records.machine import host, load, node_counters, site
-from records.machine.load import KernelThreads
+from records.machine import cpu_load, host, node_counters, site
+from records.machine.cpu_load import KernelThreads
 from records.machine.program import compilers_in, images_in, mpi_library
 from records.run import load_header
-from records.slurm import parse
-from reframe_tests.spack import build, errors, externals, settings
+from records.slurm import parse, parse_nodes
+from reframe_tests.spack import build, externals, failures, settings
 from reframe_tests.spack.folders import SpackLayout
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import ToolError
@@ -45,6 +45,7 @@ from reframe_tests.workload import names as workloads
 from testbed import containers, namespaces, state, vm
 from testbed.spec import ClusterLayout, Spec
 from testbed.state import State
+from tests import made_writers
 from tests.analysis.contention.fitted import FITTED
 from tests.conductor import sysfs
 from tests.conductor.made_messages import ORDERS, REPORTS
@@ -91,18 +92,18 @@ def _workload(name: str) -> Target:
 
 
 def _writer(name: str, **more: Any) -> Target:
-    writer = Writer(0, "o", "t", "10.0.0.1", 20000, 65536, **more)
+    writer = made_writers.writer(address="10.0.0.1", **more)
 
     def read(text: bytes, _: Path) -> list[object]:
         parser = INJECTORS[name].parser(writer)
         meanings = [
             parser.parse((line + b"\n").decode(errors="replace")) for line in text.split(b"\n")
         ]
-        assert all(each.rate_b_s >= 0 for each in meanings if isinstance(each, Row))
+        assert all(meaning.rate_b_s >= 0 for meaning in meanings if isinstance(meaning, Row))
         return meanings
 
-    of = " of short writes" if more else ""
-    return Target(f"injector.{name}{of}", read, captures(f"{name}/*.txt"))
+    suffix = " of short writes" if more else ""
+    return Target(f"injector.{name}{suffix}", read, captures(f"{name}/*.txt"))
 
 
 def _tool(name: str, file: str, seeds: list[bytes], ranks: int = 1, **others: str) -> Target:
@@ -162,15 +163,15 @@ def _node(text: bytes, folder: Path) -> object:
 
 def _load(text: bytes, folder: Path) -> object:
     root = lay_out(text, folder, _LOAD)
-    first = load.read(made.BLOCK, [1], root=root)
-    second = load.read(made.BLOCK, [77], [78], first, root)
-    load.left_free(load.busy_cpus([77, 78], 0.1, root), root)
-    frequencies = [load.frequency_hz(cpus, root) for cpus in ([0], [])]
-    return [load.foreign_s(first, second), frequencies, KernelThreads(root).read_s()]
+    first = cpu_load.read(made.BLOCK, [1], root=root)
+    second = cpu_load.read(made.BLOCK, [77], [78], first, root)
+    cpu_load.left_free(cpu_load.busy_cpus([77, 78], 0.1, root), root)
+    frequencies = [cpu_load.frequency_hz(cpus, root) for cpus in ([0], [])]
+    return [cpu_load.foreign_s(first, second), frequencies, KernelThreads(root).read_s()]
 
 
 _KERNEL = [
-    Target("kernel.host", lambda text, at: host.detect(lay_out(text, at, made.HOST)),
+    Target("kernel.host", lambda text, folder: host.detect(lay_out(text, folder, made.HOST)),
            [tree(made.HOST)]),
     Target("kernel.counters", _node, [tree(_COUNTERS)]),
     Target("kernel.load", _load, [tree(_LOAD)]),
@@ -202,14 +203,14 @@ _LOGS = {
     "reframe.json": json.dumps({"runs": _REFRAME}),
     "reframe.log": "[ SKIP ] stream [no such feature]\nERROR: something failed\n",
 }
-_MESSAGES = [json.dumps(messages.encode(each)).encode() for each in (*ORDERS, *REPORTS)]
+_MESSAGES = [json.dumps(messages.encode(message)).encode() for message in (*ORDERS, *REPORTS)]
 
 
 def _failure(text: bytes, folder: Path) -> None:
     logs = lay_out(text, folder / "logs" / "case" / "0", _LOGS)
     for status in (0, 1, -9, -64):
-        said = runner.why_failed(status, logs)
-        assert said is None or "\n" not in said
+        reason = runner.why_failed(status, logs)
+        assert reason is None or "\n" not in reason
     runner.is_done(logs)
     blocks.unfinished_blocks(folder)
 
@@ -238,16 +239,19 @@ def _line(text: bytes, _: Path) -> None:
     asyncio.run(received())
 
 
-_BATCH = parse.SlurmPartition("batch", default=True, limit_s=None, whole_nodes=False, nodes=1)
+_BATCH = parse_nodes.SlurmPartition(
+    name="batch", default=True, limit_s=None, whole_nodes=False, nodes=1
+)
 _SLURM = [
-    Target("slurm.squeue", lambda text, at: parse.working_in(at, text.decode(errors="replace")),
+    Target("slurm.squeue",
+           lambda text, folder: parse.working_in(folder, text.decode(errors="replace")),
            [b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"]),
     Target("slurm.reservation", of_text(parse.reservation),
            [LINE.replace("Users=root", "Users=root,ada").encode()], (MachineError,)),
-    Target("slurm.sinfo", of_text(parse.nodes_in),
+    Target("slurm.sinfo", of_text(parse_nodes.nodes_in),
            [b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"]),
-    Target("slurm.partitions", of_text(parse.partitions), captures("slurm/partitions*.txt")),
-    Target("slurm.shapes", of_text(lambda text: parse.shapes(text, _BATCH)),
+    Target("slurm.partitions", of_text(parse_nodes.partitions), captures("slurm/partitions*.txt")),
+    Target("slurm.shapes", of_text(lambda text: parse_nodes.shapes(text, _BATCH)),
            captures("slurm/nodes*.txt")),
     Target("slurm.settings", of_text(parse.settings), captures("slurm/config*.txt")),
     Target("slurm.mpi types", of_text(parse.mpi_types), captures("slurm/mpi_list*.txt")),
@@ -257,11 +261,11 @@ _SLURM = [
     Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
     _message("order", messages.order),
     _message("report", messages.report),
-    Target("wire.line", _line, [each + b"\n" for each in _MESSAGES], (wire.WireError,)),
+    Target("wire.line", _line, [message + b"\n" for message in _MESSAGES], (wire.WireError,)),
 ]  # fmt: skip
 
 
-# What users write and runs leave, as far as `tests.bad_inputs` does not damage it.
+# What users write and runs leave, as far as `tests.fuzz.nimc_commands` does not damage it.
 
 _COUNTER = {
     "key": "stream/0/0/off/0", "case": "stream", "arm": "off", "tool": "perf_stat", "rank": 0,
@@ -290,7 +294,16 @@ _MODELS = [
     json.dumps(model.as_dict()).encode()
     for model in (evaluate.load_published(evaluate.published_names()[0]), FITTED)
 ]
-_STATE = asdict(State(Spec("rxe", 3, 1), "up", "10.77.9", 1, 900, "tcg"))
+_STATE = asdict(
+    State(
+        spec=Spec(fabric="rxe", nodes=3, origins=1),
+        phase="up",
+        subnet="10.77.9",
+        cpus=1,
+        memory_mib=900,
+        accelerator="tcg",
+    )
+)
 _SPACK = [
     json.dumps({field.name: None for field in fields(record)}).encode()
     for record in (settings.SpackSettings, build.Built)
@@ -339,7 +352,12 @@ def _spack(text: bytes, folder: Path) -> None:
 def _compilers(text: bytes, folder: Path) -> None:
     layout = SpackLayout(folder, "m")
     in_file(str(layout.packages.relative_to(folder)), text, folder)
-    externals.compilers(layout, settings.SpackSettings("/", "1.1.0", True, None, None, None))
+    externals.compilers(
+        layout,
+        settings.SpackSettings(
+            spack="/", version="1.1.0", pinned=True, packages=None, machine_file=None, mirror=None
+        ),
+    )
 
 
 def _input(name: str, read: Read, *seeds: bytes) -> Target:
@@ -360,11 +378,12 @@ _FILES = [
     _input("file.results", _results, _ROW),
     _input("file.sweep", of_file("sweep.json", sweep.load), _SWEEP),
     _input("file.model", of_file("model.json", lambda file: load_model(None, file)), *_MODELS),
-    _input("file.minicluster", of_folder("state.json", lambda at: state.read(ClusterLayout(at))),
+    _input("file.minicluster",
+           of_folder("state.json", lambda folder: state.read(ClusterLayout(folder))),
            json.dumps(_STATE).encode()),
     _input("file.compilers", _compilers, _COMPILERS),
     _input("file.spack", _spack, *_SPACK),
-    _input("spack's log", of_text(errors.reason_in), _LOG, _LOG_SINCE_1_2),
+    _input("spack's log", of_text(failures.reason_in), _LOG, _LOG_SINCE_1_2),
     _input("last words", of_text(lambda text: (quoted(text), unlabelled(text))), *_ENDINGS),
     Target("file.boot image", lambda image, _: vm.payload(image),
            [bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")], (MachineError,)),
@@ -376,7 +395,7 @@ _FILES = [
     ),
 ]  # fmt: skip
 
-#: Name -> target.
+#: Name -> row.
 TARGETS = {target.name: target for target in (*_PROGRAMS, *_KERNEL, *_SLURM, *_FILES)}
 
 _THERMO = b"Step Temp E_pair\n0 1 2\nLoop time of 1 on 1 procs for 100 steps with 32000 atoms\n"
@@ -416,12 +435,17 @@ CRASHED: dict[str, list[bytes]] = {
         b"== proc/meminfo\nMemTotal:\n",
     ],
     "kernel.counters": [
-        *(b"== proc/stat\n\xcb", b"== proc/stat\ncpu 1 2 3 4 5 NaN 7 8\n"),
-        *(b"== proc/stat\nctxt sys\n", b"== proc/stat\ncpu 1 2 3 4 5 6 1e999 8\n"),
-        *(b"== proc/softirqs\nNET_RX: 0x10\n", b"== proc/net/dev\n\xa8"),
+        b"== proc/stat\n\xcb",
+        b"== proc/stat\ncpu 1 2 3 4 5 NaN 7 8\n",
+        b"== proc/stat\nctxt sys\n",
+        b"== proc/stat\ncpu 1 2 3 4 5 6 1e999 8\n",
+        b"== proc/softirqs\nNET_RX: 0x10\n",
+        b"== proc/net/dev\n\xa8",
         b"== proc/pressure/memory\nsome total=" + _NINES,
-        *(b"== proc/vmstat\npgfault\n", b"== proc/vmstat\npgfault x\n"),
-        *(b"== proc/net/dev\neth1: 1\n", b"== proc/net/dev\neth1: x 1\n"),
+        b"== proc/vmstat\npgfault\n",
+        b"== proc/vmstat\npgfault x\n",
+        b"== proc/net/dev\neth1: 1\n",
+        b"== proc/net/dev\neth1: x 1\n",
     ],
     "kernel.load": [
         b"== proc/77/stat\n77 (a) S\n",

@@ -1,4 +1,4 @@
-"""A parser as the fuzzer sees it: bytes in; a result, or an error that it documents, out."""
+"""A row of the table: bytes in; a result, or an error that is documented, out."""
 
 import dataclasses
 import math
@@ -16,35 +16,46 @@ RUN_FILES = {
     for path in sorted(RUN_QUICK.rglob("*.json*"))
     if path.name != "lammps.jsonl" and path.parent.name != "counters"
 }
-#: No parser may take longer for one input: processor time; and with waiting, on a busy host.
-_LIMIT_S, _WAIT_S = 20.0, 300.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
+    """A parser, or a command of nimc, which reads files and words."""
+
     name: str
-    #: Input, and a folder for files that the parser reads -> whatever it returns.
+    #: Input, and an empty folder for files that are read -> whatever it returns.
     read: Callable[[bytes, Path], object]
-    seeds: Sequence[bytes]
-    #: Errors that the parser documents.
+    #: Valid inputs, or what makes them when they are needed.
+    seeds: Sequence[bytes] | Callable[[], Sequence[bytes]]
+    #: Errors that it documents: of one line.
     allowed: tuple[type[Exception], ...] = ()
+    #: The longest that one input may take: processor time; and with waiting, on a busy host.
+    cpu_s: float = 20.0
+    wait_s: float = 300.0
+
+    def valid(self) -> Sequence[bytes]:
+        return self.seeds() if callable(self.seeds) else self.seeds
 
 
 class TooSlow(BaseException):
-    """The parser did not return in time; no handler of exceptions stops it."""
+    """There was no answer in time; no handler of exceptions stops it."""
 
 
-def check(target: Target, text: bytes, folder: Path) -> None:
-    """The property of every parser. Any exception that leaves here is a fault of the parser."""
-    late = TooSlow(f"{_LIMIT_S:g} s of processor time, or {_WAIT_S:g} s with waiting")
-    with limited(_LIMIT_S, _WAIT_S, late):
-        said = "one line"
+def check(target: Target, text: bytes, folder: Path) -> bool:
+    """The property of every row; whether the input was read, and not refused.
+
+    Any exception that leaves here is a fault of the parser or the command.
+    """
+    late = TooSlow(f"{target.cpu_s:g} s of processor time, or {target.wait_s:g} s with waiting")
+    with limited(target.cpu_s, target.wait_s, late):
+        refusal, result = None, None
         try:
             result = target.read(text, folder)
         except target.allowed as error:
-            result, said = None, str(error)
-        assert len(said.splitlines()) == 1, f"not one line: {said!r}"
+            refusal = str(error)
+        assert refusal is None or len(refusal.splitlines()) == 1, f"not one line: {refusal!r}"
         assert is_finite(result), result
+        return refusal is None
 
 
 def is_finite(result: object) -> bool:
@@ -59,9 +70,9 @@ def is_finite(result: object) -> bool:
 
 
 def captures(pattern: str) -> list[bytes]:
-    found = [path.read_bytes() for path in sorted(CAPTURES.glob(pattern))]
-    assert found, pattern
-    return found
+    texts = [path.read_bytes() for path in sorted(CAPTURES.glob(pattern))]
+    assert texts, pattern
+    return texts
 
 
 def in_file(name: str, text: bytes, folder: Path) -> Path:

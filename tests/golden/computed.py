@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import nimc
-from tests.analysis.synthetic import STARTED_S, Case, header, rechain, samples, write_run
+from scripts.rechain import rechain
+from tests.analysis.synthetic import STARTED_S, Case, header, samples, write_run
 from tests.captures import RUN_QUICK
 from tests.commands import call
 from tests.golden.made import made_run
@@ -18,10 +19,26 @@ from tests.golden.made import made_run
 GOLDEN = Path(__file__).with_name("golden.json")
 #: Columns of the results that are stored, in this order.
 COLUMNS = [
-    *("case", "arm", "role", "pairs", "rejected", "off_median", "on_median"),
-    *("slowdown", "slowdown_low", "slowdown_high", "mean", "mean_low", "mean_high"),
-    *("noise_floor_low", "noise_floor_high", "control_low", "control_high"),
-    *("writer_rate_b_s", "verdict", "slower_than_reference"),
+    "case",
+    "arm",
+    "role",
+    "pairs",
+    "rejected",
+    "off_median",
+    "on_median",
+    "slowdown",
+    "slowdown_low",
+    "slowdown_high",
+    "mean",
+    "mean_low",
+    "mean_high",
+    "noise_floor_low",
+    "noise_floor_high",
+    "control_low",
+    "control_high",
+    "writer_rate_b_s",
+    "verdict",
+    "slower_than_reference",
 ]
 RECORDED = [RUN_QUICK]
 #: The made run whose exit codes are stored, sound and damaged.
@@ -57,7 +74,7 @@ def _on_first_accepted(edit: Callable[[dict[str, Any]], Any]) -> Edit:
         lines = text.splitlines(keepends=True)
         for number, line in enumerate(lines):
             sample = json.loads(line)
-            if sample["arm"] == "on" and sample["outcome"] == "kept":
+            if sample["arm"] == "on" and sample["outcome"] == "accepted":
                 edit(sample)
                 lines[number] = json.dumps(sample) + "\n"
                 break
@@ -86,29 +103,32 @@ def _slow_writer(sample: dict[str, Any]) -> None:
 #: What is done to a run of which no results may be shown -> the edit, and whether it is chained.
 DAMAGES: dict[str, tuple[Edit, bool]] = {
     "a figure changed": (
-        _on_first_accepted(lambda each: each.update(fom=1.5 * each["fom"])),
+        _on_first_accepted(lambda sample: sample.update(fom=1.5 * sample["fom"])),
         False,
     ),
     "a line deleted": (_without_third_line, False),
     "a line twice": (_with_third_line_twice, True),
     "a line of no JSON": (lambda text: "{" + text, False),
-    "a negative figure": (_on_first_accepted(lambda each: each.update(fom=-1.0)), True),
-    "a later schema": (_on_first_accepted(lambda each: each.update(schema=1000)), True),
-    "a field missing": (_on_first_accepted(lambda each: each.pop("fom_unit")), True),
+    "a negative figure": (_on_first_accepted(lambda sample: sample.update(fom=-1.0)), True),
+    "a later schema": (_on_first_accepted(lambda sample: sample.update(schema=1000)), True),
+    "a field missing": (_on_first_accepted(lambda sample: sample.pop("fom_unit")), True),
     "an accepted writer too slow": (_on_first_accepted(_slow_writer), True),
-    "accepted without a writer": (_on_first_accepted(lambda each: each.update(writers=[])), True),
+    "accepted without a writer": (
+        _on_first_accepted(lambda sample: sample.update(writers=[])),
+        True,
+    ),
 }
 
 
 def _nights(folder: Path, side: str, slowdown: float) -> list[Path]:
     """Seven nights of one case."""
     case = Case("a", "s", "lower", 8.4, {"on": slowdown, "aa": 1.0}, noise=0.003)
-    found = []
+    runs = []
     for night in range(7):
         started_s = STARTED_S + 86400.0 * night
         head = replace(header(run=f"{side}-{night}", started_s=started_s), finished_s=started_s)
-        found.append(write_run(folder / head.run, samples(case, pairs=8, seed=night), head))
-    return found
+        runs.append(write_run(folder / head.run, samples(case, pairs=8, seed=night), head))
+    return runs
 
 
 def exit_codes(folder: Path) -> Iterator[tuple[str, int]]:
@@ -136,7 +156,7 @@ def exit_codes(folder: Path) -> Iterator[tuple[str, int]]:
 
 def rounded(row: Row) -> Row:
     """The row with as many digits as are stored."""
-    return [float(f"{each:.{_DIGITS}g}") if isinstance(each, float) else each for each in row]
+    return [float(f"{cell:.{_DIGITS}g}") if isinstance(cell, float) else cell for cell in row]
 
 
 def text_of(runs: dict[str, list[Row]], codes: dict[str, int]) -> str:

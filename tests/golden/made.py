@@ -21,7 +21,7 @@ _REPEATED, _GIVEN_UP, _SPIKES = 0.04, 0.02, [0.05, 0.3]
 _ATTEMPTS = 3
 #: Every so many runs, one is long enough to say something of the mean.
 _LONG_EVERY = 50
-_FAILURES: list[Outcome] = [word for word in get_args(Outcome) if word != "kept"]
+_FAILURES: list[Outcome] = [word for word in get_args(Outcome) if word != "accepted"]
 #: Arms of a case, and their levels of factors.
 _ARMS = (
     ["on", "aa"],
@@ -48,7 +48,7 @@ _PROVEN = {"proof": "memory", "overwritten_share": 1.0}
 _SMALL_CACHE = {"nodes": {HOST: {"llc_total_b": 32 << 10}}}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Drawn:
     """A case, and how its runs vary."""
 
@@ -84,8 +84,10 @@ def _site(random: Random, cases: list[Drawn]) -> dict[str, Any]:
     """The machine; in every fourth run it has references, around what the baselines take."""
     if random.random() < 0.75:
         return {"name": "synthetic machine"}
-    of = {drawn.case.name: drawn.case.base * random.choice([0.9, 1.0, 1.1]) for drawn in cases}
-    return {"name": "synthetic machine", "references": of, "reference_tolerance": 0.05}
+    references = {
+        drawn.case.name: drawn.case.base * random.choice([0.9, 1.0, 1.1]) for drawn in cases
+    }
+    return {"name": "synthetic machine", "references": references, "reference_tolerance": 0.05}
 
 
 def _case(random: Random, name: str) -> Drawn:
@@ -106,7 +108,7 @@ def _case(random: Random, name: str) -> Drawn:
         case = synthetic.crossed(case, application, {"rate": "full"} if "rate" in levels else {})
     troubled = random.random() < 0.4
     return Drawn(
-        case,
+        case=case,
         blocks=random.choice([1, 1, 1, 2, 3]),
         pairs=random.choice([4, 6, 6, 8, 10, 40 if len(arms) < 3 else 6]),
         spikes=random.choice([0.0, 0.0, *_SPIKES]),
@@ -118,7 +120,7 @@ def _case(random: Random, name: str) -> Drawn:
 def _long_case(spikes: float) -> Drawn:
     """A case without an effect on the typical run; `spikes`: share of runs that are slow."""
     case = Case("a", "s", "lower", 8.4, {"on": 1.0, "aa": 1.0}, noise=0.001)
-    return Drawn(case, blocks=1, pairs=150, spikes=spikes, repeated=0.0, given_up=0.0)
+    return Drawn(case=case, blocks=1, pairs=150, spikes=spikes, repeated=0.0, given_up=0.0)
 
 
 def _true(random: Random, arm: str) -> float:
@@ -134,23 +136,23 @@ def _samples(drawn: Drawn, number: int, begin_s: float) -> Iterator[Sample]:
     case, clock_s = drawn.case, begin_s
     for planned in synthetic.samples(case, blocks=drawn.blocks, pairs=drawn.pairs):
         random = Random(f"golden {number} {planned.key}")
-        outcomes = _outcomes(random, drawn) if not planned.warmup else ["kept"]
+        outcomes = _outcomes(random, drawn) if not planned.warmup else ["accepted"]
         for attempt, outcome in enumerate(outcomes):
             time = _time(drawn, planned, number, random)
             elapsed_s = 6.0 * time
             fom = case.base * time if case.better == "lower" else case.base / time
-            found = replace(
+            sample = replace(
                 planned,
                 key=f"{planned.key.rpartition('/')[0]}/{attempt}",
                 attempt=attempt,
                 start_s=clock_s,
                 elapsed_s=elapsed_s,
                 fom=fom,
-                writers=[_writer(each, elapsed_s, random, number) for each in planned.writers],
+                writers=[_writer(writer, elapsed_s, random, number) for writer in planned.writers],
             )
-            if outcome != "kept":
-                found = synthetic.reject(found, outcome, f"made: {outcome}")
-            yield found
+            if outcome != "accepted":
+                sample = synthetic.reject(sample, outcome, f"made: {outcome}")
+            yield sample
             clock_s += elapsed_s + 1.0
 
 
@@ -159,7 +161,7 @@ def _outcomes(random: Random, drawn: Drawn) -> list[Outcome]:
     luck = random.random()
     if luck < drawn.given_up:
         return [random.choice(_FAILURES) for _ in range(_ATTEMPTS)]
-    return ["rejected", "kept"] if luck < drawn.given_up + drawn.repeated else ["kept"]
+    return ["rejected", "accepted"] if luck < drawn.given_up + drawn.repeated else ["accepted"]
 
 
 def _time(drawn: Drawn, planned: Sample, number: int, random: Random) -> float:

@@ -54,5 +54,5 @@ def test_most_verdicts_occur() -> None:
     from analysis.effects.result import Verdict
 
     verdict = COLUMNS.index("verdict")
-    found = {row[verdict] for rows in _GOLDEN["runs"].values() for row in rows}
-    assert {str(each) for each in Verdict} - found <= {"no writes"}
+    verdicts = {row[verdict] for rows in _GOLDEN["runs"].values() for row in rows}
+    assert {str(verdict) for verdict in Verdict} - verdicts <= {"no writes"}

@@ -89,17 +89,17 @@ def _stepped(number: int, steps: str) -> int:
 def programs(machine: str, folder: Path) -> dict[str, str]:
     """Programs that say what those of a machine say; the environment that finds them."""
     answers = yaml.safe_load((MACHINES / machine / "answers.yaml").read_text())
-    told: dict[str, dict[str, str]] = {name: dict(words) for name, words in _SLURM.items()}
+    answered: dict[str, dict[str, str]] = {name: dict(words) for name, words in _SLURM.items()}
     for what in ("partition", "node", "config"):
-        told["scontrol"][f"--oneliner show {what}"] = answers[what]
-    told["srun"] = {"--mpi=list": "MPI plugin types are...\n" + "\n".join(answers["mpi"])}
-    told["sacctmgr"] = {"*": "\n".join(answers.get("accounts", []))}
-    told["lmod"] = {"*": "\n".join(answers.get("modules", []))}
-    told |= {name: {"*": ""} for name in answers.get("programs", [])}
-    for name, words in told.items():
+        answered["scontrol"][f"--oneliner show {what}"] = answers[what]
+    answered["srun"] = {"--mpi=list": "MPI plugin types are...\n" + "\n".join(answers["mpi"])}
+    answered["sacctmgr"] = {"*": "\n".join(answers.get("accounts", []))}
+    answered["lmod"] = {"*": "\n".join(answers.get("modules", []))}
+    answered |= {name: {"*": ""} for name in answers.get("programs", [])}
+    for name, words in answered.items():
         cases = (
-            f"{_pattern(word)}) printf '%s\\n' {shlex.quote(said)};;"
-            for word, said in words.items()
+            f"{_pattern(word)}) printf '%s\\n' {shlex.quote(text)};;"
+            for word, text in words.items()
         )
         program(folder, name, "\n".join(['case "$*" in', *cases, "*) exit 1;;", "esac"]))
     return {"LMOD_CMD": str(folder / "lmod")}
@@ -111,23 +111,29 @@ def _pattern(words: str) -> str:
 
 def main(root: Path, machine: str) -> None:
     """Answer each command, a list of words in a line: exit status, output and errors."""
+    from conductor import wire
     from nimc.cluster import in_job, new_machine, node_look
 
     _move(root)
     answers: dict[str, Any] = yaml.safe_load((MACHINES / machine / "answers.yaml").read_text())
 
-    def look(name: str, *_: object, **__: object) -> in_job.JobLook:
+    def look_at_job(name: str, *_: object, **__: object) -> in_job.JobLook:
         known = (ROOT / "site" / f"{name}.yaml").exists()
         site = in_job.load_machine(name) if known else None
         wanted = (site.device, site.interface) if site else (None, None)
         here = node_look.look_at_node(root, *wanted, [])
         nodes = [replace(here, name=node, sees_lock=True) for node in ("n1", "n2")]
-        return in_job.JobLook("7", None, nodes)
+        return in_job.JobLook(job="7", why=None, nodes=nodes)
+
+    def address(interface: str) -> str:
+        if interface not in answers["addresses"]:
+            raise wire.WireError(f"interface {interface}: no address")
+        return str(answers["addresses"][interface])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(node_look, "_address", answers["addresses"].get)
-        patch.setattr(new_machine, "look_at_nodes", look)
-        patch.setattr(in_job, "look_at_nodes", look)
+        patch.setattr(wire, "interface_address", address)
+        patch.setattr(new_machine, "look_at_nodes", look_at_job)
+        patch.setattr(in_job, "look_at_nodes", look_at_job)
         for line in sys.stdin:
             print(json.dumps(call(json.loads(line))), flush=True)
 

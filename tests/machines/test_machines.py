@@ -15,13 +15,22 @@ import yaml
 from records.checkout import ROOT
 from records.machine.fabrics import FABRICS
 from tests.machines.box import MACHINES, programs, unpack
-from tests.reframe_tests.command import reframe, succeeded
+from tests.reframe_tests.reframe_call import reframe, succeeded
 
 NAMES = sorted(path.parent.name for path in MACHINES.glob("*/right.yaml"))
 #: Of the checkout, what commands read.
 _FOLDERS = (
-    *("analysis", "campaigns", "conductor", "docs", "nimc", "records", "reframe_tests"),
-    *("scripts", "spack_envs", "testbed", "tests"),
+    "analysis",
+    "campaigns",
+    "conductor",
+    "docs",
+    "nimc",
+    "records",
+    "reframe_tests",
+    "scripts",
+    "spack_envs",
+    "testbed",
+    "tests",
 )
 
 
@@ -51,8 +60,8 @@ def test_first_contact(name, checkout, tmp_path, monkeypatch):
         monkeypatch.setenv(variable, value)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.setenv("PYTHONPATH", str(checkout))
-    init, doctor, *plans = said(
-        [*(sys.executable, "-m", "tests.machines.box", str(tmp_path / "root"), name)],
+    init, doctor, *plans = answers(
+        [sys.executable, "-m", "tests.machines.box", str(tmp_path / "root"), name],
         ["init", name],
         ["doctor", "--machine", name, "--in-job", "--json"],
         ["plan", "quick", "--machine", name, "--json"],
@@ -70,7 +79,7 @@ def test_first_contact(name, checkout, tmp_path, monkeypatch):
     check_job(name, checkout, tmp_path, facts)
 
 
-def said(program: list[str], *commands: list[str], folder: Path) -> list[Any]:
+def answers(program: list[str], *commands: list[str], folder: Path) -> list[Any]:
     """Exit status, output and errors of each command."""
     lines = "".join(f"{json.dumps(words)}\n" for words in commands)
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 600}
@@ -129,7 +138,11 @@ def test_a_box_is_unpacked_as_its_lines_say(tmp_path, monkeypatch):
     unpack("x", tmp_path / "root")
     root = tmp_path / "root"
     assert [(root / path).read_text() for path in ("a0/1", "a1/1", "a7/7", "b/1", "d")] == [
-        *("0\t0\n", "1\t1\n", "1\t7\n", "0\t0\n", "\n")
+        "0\t0\n",
+        "1\t1\n",
+        "1\t7\n",
+        "0\t0\n",
+        "\n",
     ]
     with pytest.raises(OSError, match="directory"):
         (root / "c").read_text()

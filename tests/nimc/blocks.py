@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from records.plan import BlockPlan
+from records.block_plan import BlockPlan
 
 
 def block_of(argv: Sequence[str]) -> BlockPlan:

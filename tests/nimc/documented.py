@@ -23,5 +23,5 @@ def assert_documented(line: str, document: dict[str, Any]) -> None:
 
 def is_of(words: list[str], *row: str) -> bool:
     """Whether a command line begins with the words of a row, and has its options."""
-    command = [each for each in row if not each.startswith("--")]
+    command = [word for word in row if not word.startswith("--")]
     return words[: len(command)] == command and set(row) <= set(words)

@@ -24,10 +24,11 @@ from pydantic import TypeAdapter
 
 from conductor.block.store import Store
 from records.arms import ARMS, BASELINE
-from records.plan import UNREAD, BlockPlan
+from records.block_plan import UNREAD, BlockPlan
 from records.sample import Sample, WriterRecord
 from records.treatment import Treatment
 from reframe_tests import workload
+from tests import made_writers
 from tests.nimc.blocks import block_of
 
 
@@ -78,7 +79,7 @@ def measure(plan: BlockPlan) -> bool:
                 time.sleep(0.05)
             made = replace(crossed(plan, treatment, pair), position=position)
             made = reported(made, 1 + 1e-13 * (100 * (before + pair) + position))
-            for attempt in range(1 if made.outcome == "kept" else plan.demand.retries + 1):
+            for attempt in range(1 if made.outcome == "accepted" else plan.limits.retries + 1):
                 key = f"{made.key[:-1]}{attempt}"
                 store.append(replace(made, key=key, attempt=attempt, start_s=time.time()))
         if "torn" in faults() and pair == 2:
@@ -121,24 +122,26 @@ def limited(writer: WriterRecord, share: float) -> WriterRecord:
     )
 
 
-def crossed(plan: BlockPlan, each: Treatment, pair: int) -> Sample:
+def crossed(plan: BlockPlan, treatment: Treatment, pair: int) -> Sample:
     """The sample of a treatment; its figure is that of its arm."""
-    record = replace(sample(plan, each.arm, pair), arm=each.name, factors=each.factors)
-    if "wide" in faults() and each.factors.get("rate") == "50%" and record.fom:
+    record = replace(
+        sample(plan, treatment.arm, pair), arm=treatment.name, factors=treatment.factors
+    )
+    if "wide" in faults() and treatment.factors.get("rate") == "50%" and record.fom:
         record = replace(record, fom=record.fom * (1 + pair % 2))
     fastest = [fault.removeprefix("layout=") for fault in faults() if fault.startswith("layout=")]
-    if record.fom and fastest and each.factors.get("layout", fastest[0]) != fastest[0]:
+    if record.fom and fastest and treatment.factors.get("layout", fastest[0]) != fastest[0]:
         record = replace(record, fom=record.fom / 2)
     if "faint" in faults() and record.fom:
-        slower = 0.98 * 2 if each.arm == "on" else 1.0
-        drawn = random.Random(f"{each.name} {plan.block} {pair}").gauss(1, 0.025)
+        slower = 0.98 * 2 if treatment.arm == "on" else 1.0
+        drawn = random.Random(f"{treatment.name} {plan.block} {pair}").gauss(1, 0.025)
         record = replace(record, fom=record.fom * slower * drawn)
-    rate = str(each.factors.get("rate"))
+    rate = str(treatment.factors.get("rate"))
     if rate.endswith("%"):
         share = float(rate[:-1]) / 100
         record = replace(record, writers=[limited(writer, share) for writer in record.writers])
-    key = record.key.replace(f"/{each.arm}/", f"/{each.name}/")
-    return replace(record, key=key, role=each.role, baseline=each.baseline)
+    key = record.key.replace(f"/{treatment.arm}/", f"/{treatment.name}/")
+    return replace(record, key=key, role=treatment.role, baseline=treatment.baseline)
 
 
 def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
@@ -147,11 +150,10 @@ def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
     store = Store(Path(plan.nimc_dir), plan.case)
     provenance = store.keep_provenance({"made_by": "a stand-in"})
     rejected = arm == "on" and ("reject" in faults() or ("scarce" in faults() and pair % 6 > 0))
-    record = WriterRecord("ucx", "h", "h", "shared memory", 65536, None, 2e9, 1e9, 1e9, 1e6)
-    seen = {"observed_share": 1.0, "unobserved_s": 0.0, "overwritten_share": 1.0}
-    writers = [replace(record, proof="memory", **seen)] if arm == "on" else []
+    seen = {"proof": "memory", "observed_share": 1.0, "unobserved_s": 0.0, "overwritten_share": 1.0}
+    writers = [made_writers.record(**seen)] if arm == "on" else []
     if row.role == "control":
-        writers = [WriterRecord("spin", "h", "h", "none", 0, None, 0.0, 0.0, 0.0, 0.0)]
+        writers = [made_writers.control()]
     made = Sample(
         key=f"{plan.case}/{plan.block}/{pair}/{arm}/0",
         case=plan.case,
@@ -162,7 +164,7 @@ def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
         position=0,
         attempt=0,
         warmup=False,
-        outcome="rejected" if rejected else "kept",
+        outcome="rejected" if rejected else "accepted",
         reason="writer 0 wrote at 3%" if rejected else None,
         start_s=time.time(),
         elapsed_s=1e-3,

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from conductor.block.store import Store
-from conductor.judge.figures import conditions, writer_records
-from conductor.judge.series import ENDING, RateRow, Series, save
+from conductor.judge.series import ENDING, Series, save
+from conductor.judge.series_figures import conditions, writer_records
+from conductor.readings import RateRow
 from records.acceptance import AcceptanceLimits
 from records.chain import walk_run
 from records.run import Requirements, RunHeader, save_header
@@ -53,16 +54,18 @@ def series_of(sample: Sample) -> Series:
         writers=[
             writer(
                 [
-                    RateRow(sample.start_s + at, sample.start_s + at + 1, each.rate_b_s or 0.5)
-                    for at in seconds
+                    RateRow(
+                        sample.start_s + second, sample.start_s + second + 1, record.rate_b_s or 0.5
+                    )
+                    for second in seconds
                 ],
                 number=number,
-                injector=each.injector,
-                transport=each.transport,
-                alone_b_s=each.rate_alone_b_s,
-                of={"index": number, "target": each.target, "message_b": each.message_b},
+                injector=record.injector,
+                transport=record.transport,
+                alone_b_s=record.rate_alone_b_s,
+                fields={"index": number, "target": record.target, "message_b": record.message_b},
             )
-            for number, each in enumerate(sample.writers)
+            for number, record in enumerate(sample.writers)
         ],
     )
 
@@ -74,20 +77,20 @@ def store_run(run: Path, samples: Iterable[Sample], head: RunHeader) -> Path:
     store = Store(run, STREAM.name)
     for sample in map(with_figures, samples):
         series, window_s = series_of(sample), (sample.start_s, sample.start_s + sample.elapsed_s)
-        each = replace(
+        judged = replace(
             sample,
             writers=writer_records(series, window_s),
             conditions=[conditions(target) for target in series.nodes],
         )
-        logs = run / "logs" / each.case / str(each.block)
+        logs = run / "logs" / judged.case / str(judged.block)
         logs.mkdir(parents=True, exist_ok=True)
-        output = logs / f"{each.pair}-{each.arm}-{each.attempt}.out"
-        output.write_text(output_of(each.as_dict()))
+        output = logs / f"{judged.pair}-{judged.arm}-{judged.attempt}.out"
+        output.write_text(output_of(judged.as_dict()))
         judged_by = output.with_suffix(ENDING)
         save(series, AcceptanceLimits(), judged_by)
-        store.append(each, rows_of(each), [output, judged_by])
+        store.append(judged, rows_of(judged), [output, judged_by])
         (logs / "reframe.json").write_text("{}")
-    (run / "provenance" / f"{each.provenance}.json").write_text(RECORD)
+    (run / "provenance" / f"{judged.provenance}.json").write_text(RECORD)
     save_header(run, replace(head, head=walk_run(run).head))
     return run
 
@@ -95,6 +98,6 @@ def store_run(run: Path, samples: Iterable[Sample], head: RunHeader) -> Path:
 def stored_run(folder: Path) -> Path:
     """A sound run of 26 samples."""
     samples = made(STREAM)
-    asked = Requirements({STREAM.name: ARMS}, min_share=0.5, retries=2)
-    head = asked_for(replace(HEADER, asked=asked), samples)
+    requirements = Requirements({STREAM.name: ARMS}, min_share=0.5, retries=2)
+    head = asked_for(replace(HEADER, asked=requirements), samples)
     return store_run(folder / HEADER.run, samples, head)

@@ -4,6 +4,7 @@ import os
 import re
 import resource
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from click.shell_completion import BashComplete
 from polars.exceptions import PanicException
 
+from nimc.campaign.plan import Lengths
 from nimc.cli import main
 from nimc.cli.options import CampaignPath
 from records.checkout import ROOT, python_main
@@ -38,7 +40,7 @@ def ending(
         def raising() -> None:
             raise error
 
-        monkeypatch.setattr(main._Commands, "get_command", lambda *_: raising)
+        monkeypatch.setattr(main.cli, "get_command", lambda *_: raising)
         command(*options, "writers", code=code)
         return command.err
 
@@ -82,8 +84,8 @@ def test_too_little_address_space_is_one_line():
     """Libraries ended the process by SIGABRT, or said that an import failed."""
     plan = shlex.join(python_main("nimc.cli.main", "plan", "quick", "--machine", "localhost"))
     least = max(2048, 1536 + 10 * os.cpu_count())
-    said = f"nimc: ulimit -v: 683 MiB of address space; needed: from {least} MiB\n"
-    for limit_kib, code, error in ((700_000, 3, said), (4 << 20, 0, "")):
+    refusal = f"nimc: ulimit -v: 683 MiB of address space; needed: from {least} MiB\n"
+    for limit_kib, code, error in ((700_000, 3, refusal), (4 << 20, 0, "")):
         limited = ["sh", "-c", f"ulimit -v {limit_kib}; {plan}"]
         done = subprocess.run(limited, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (code, error)
@@ -91,10 +93,10 @@ def test_too_little_address_space_is_one_line():
 
 def test_hosts_of_many_threads_need_more_address_space():
     """Stacks and arenas of each: 1.5 GiB and 10 MiB a thread, and never below 2 GiB."""
-    main._require_memory(2048 << 20, 51)
-    main._require_memory(resource.RLIM_INFINITY, 1024)
+    main.require_memory(2048 << 20, 51)
+    main.require_memory(resource.RLIM_INFINITY, 1024)
     with pytest.raises(MachineError, match=r"2048 MiB of address space; needed: from 2816 MiB"):
-        main._require_memory(2048 << 20, 128)
+        main.require_memory(2048 << 20, 128)
 
 
 def test_debug_shows_where_it_failed(ending):
@@ -156,6 +158,30 @@ def test_a_campaign_takes_a_line_of_eighty_columns(command, monkeypatch):
     assert lines[len(campaigns)].startswith(f"cannot run: `{why}` says why")
 
 
+def test_campaigns_and_plan_say_the_same_time_of_a_campaign_that_was_measured(
+    command, tmp_path, monkeypatch
+):
+    """Its runs took 50 s each, so it takes longer than a plan without them says."""
+    (tmp_path / "campaigns").mkdir()
+    shutil.copy(ROOT / "campaigns/quick.yaml", tmp_path / "campaigns")
+    monkeypatch.setattr("nimc.cli.plan.ROOT", tmp_path)
+    given = ("--machine", "localhost", "--results", tmp_path)
+
+    def times() -> tuple[list[float], list[float]]:
+        (row,) = command.json("campaigns", *given)["campaigns"]
+        plan = command.json("plan", "quick", *given)
+        names = ("duration_least_s", "duration_most_s")
+        return [row[name] for name in names], [plan[name] for name in names]
+
+    listed, planned = times()
+    assert listed == planned
+    lengths = Lengths("run", dict.fromkeys(("stream", "lammps"), 50.0))
+    monkeypatch.setattr("nimc.run.folder.past_lengths", lambda *_: lengths)
+    longer, planned = times()
+    assert longer == planned
+    assert longer[0] > 2 * listed[0]
+
+
 @pytest.mark.parametrize(
     ("typed", "kind", "expected"),
     [
@@ -178,8 +204,8 @@ def test_a_campaign_takes_a_line_of_eighty_columns(command, monkeypatch):
 def test_the_shell_completes_commands_options_campaigns_machines_and_paths(typed, kind, expected):
     words = typed.split()
     completion = BashComplete(main.cli, {}, "nimc", "_NIMC_COMPLETE")
-    found = completion.get_completions(words[:-1], words[-1])
-    assert {item.value for item in found if item.type == kind} == expected
+    completions = completion.get_completions(words[:-1], words[-1])
+    assert {item.value for item in completions if item.type == kind} == expected
 
 
 def parameters() -> list[click.Parameter]:
@@ -208,9 +234,9 @@ def test_only_a_name_is_a_campaign_of_the_checkout(given):
 
 def _leaf(words: list[str]) -> click.Command:
     """The command that a command line names; its name is taken from the words."""
-    of = main.cli.get_command(click.Context(main.cli), words.pop(0))
-    assert of is not None
-    return of.commands[words.pop(0)] if isinstance(of, click.Group) else of
+    leaf = main.cli.get_command(click.Context(main.cli), words.pop(0))
+    assert leaf is not None
+    return leaf.commands[words.pop(0)] if isinstance(leaf, click.Group) else leaf
 
 
 EXAMPLES = {
@@ -223,28 +249,28 @@ EXAMPLES = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_help_of_every_command_ends_with_an_example_that_parses(command, name):
     example = f"{name} {EXAMPLES[name]}".rstrip()
-    said = " ".join(command(*name.split(), "--help").split())
-    assert said.endswith(f" Example: {printed_command()} {example} {main._EXIT_CODES}")
+    help_text = " ".join(command(*name.split(), "--help").split())
+    assert help_text.endswith(f" Example: {printed_command()} {example} {main.EXIT_CODES}")
     words = shlex.split(example)
-    of = _leaf(words)
-    values, rest, _ = of.make_parser(click.Context(of)).parse_args(args=words)
-    needed = {param.name for param in of.params if param.required}
+    leaf = _leaf(words)
+    values, rest, _ = leaf.make_parser(click.Context(leaf)).parse_args(args=words)
+    needed = {param.name for param in leaf.params if param.required}
     assert (rest, {name for name in needed if values.get(name) in (None, ())}) == ([], set())
 
 
 def test_help_has_every_command_in_its_group_with_an_example_that_parses(command):
-    said = command("--help")
+    help_text = command("--help")
     titles = [
         f"{title}, such as '{printed_command(*example.split())}':"
         for title, example in main.GROUPS.items()
     ]
-    parts = re.split("|".join(map(re.escape, titles)), said)
+    parts = re.split("|".join(map(re.escape, titles)), help_text)
     for part, (title, example) in zip(parts[1:], main.GROUPS.items(), strict=True):
         of_group = {name for name, row in main.COMMANDS.items() if row.group == title}
         assert set(re.findall(r"^  ([\w-]+)  ", part, re.MULTILINE)) == of_group
         name, *words = shlex.split(example)
         assert name in of_group
-        of = _leaf([name, *words])
-        options = {word for param in of.params for word in (*param.opts, *param.secondary_opts)}
+        leaf = _leaf([name, *words])
+        options = {word for param in leaf.params for word in (*param.opts, *param.secondary_opts)}
         assert {word for word in words if word.startswith("-")} <= options
     assert list(main.GROUPS) == ["Set up", "Measure", "Read", "Operate", "Share"]

@@ -69,6 +69,8 @@ def test_those_of_what_takes_hours(tmp_path, command, monkeypatch):
     assert_documented("nights run", {"schema": 2, **SUMMARY.as_dict()})
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path))
     command.json("spack", "info")
-    settings = SpackSettings("/s", "1.0", True, None, None, None)
+    settings = SpackSettings(
+        spack="/s", version="1.0", pinned=True, packages=None, machine_file=None, mirror=None
+    )
     monkeypatch.setattr(spack, "set_up", lambda *_: settings)
     command.json("spack", "setup")

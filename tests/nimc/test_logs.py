@@ -50,7 +50,7 @@ def test_all_outputs_together_have_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(run_folder, "RUN_B", room_b)
     for case in "ab":  # a block each
         kept = KeptLogs(tmp_path)
-        for name in (each for each in names if f"/{case}/" in each):
+        for name in (log for log in names if f"/{case}/" in log):
             kept.keep(output(tmp_path, b"Triad\n", name), needed=False)
     assert [(tmp_path / f"{name}.gz").exists() for name in names] == [True, True, True, False]
 

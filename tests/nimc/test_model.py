@@ -75,7 +75,9 @@ def fitted_file(command, folder):
     """A model of computations alone, at 4 GB/s a core up to 15 GB/s."""
     path, fitted = folder / "measured.json", folder / "alone.json"
     rates = enumerate([4e9, 8e9, 12e9, 15e9, 15e9, 15e9, 15e9, 15e9], 1)
-    points = [asdict(Point(n, 0, 0, comp_alone_b_s=rate)) for n, rate in rates]
+    points = [
+        asdict(Point(n=n, comp_node=0, comm_node=0, comp_alone_b_s=rate)) for n, rate in rates
+    ]
     path.write_text(json.dumps({"schema": 1, "points": points}))
     command("model", "fit", path, "-o", fitted)
     return fitted
@@ -84,8 +86,8 @@ def fitted_file(command, folder):
 def test_a_fitted_model_is_predicted_with_and_drawn(command, fitted_file):
     predict = ("model", "predict", "--model", fitted_file)
     (placement,) = command.json(*predict)["placements"]
-    found = [point["comp_alone_mb_s"] for point in placement["points"]]
-    assert found == pytest.approx([4e3, 8e3, 12e3, 15e3, 15e3, 15e3, 15e3, 15e3], rel=0.01)
+    predicted = [point["comp_alone_mb_s"] for point in placement["points"]]
+    assert predicted == pytest.approx([4e3, 8e3, 12e3, 15e3, 15e3, 15e3, 15e3, 15e3], rel=0.01)
     page, measured = fitted_file.with_suffix(".html"), fitted_file.with_name("measured.json")
     command("model", "plot", "--model", fitted_file, "--sweep", measured, "-o", page)
     assert "equations, fitted to measurements" in page.read_text()
@@ -94,7 +96,7 @@ def test_a_fitted_model_is_predicted_with_and_drawn(command, fitted_file):
 def membench_run(folder):
     made = samples(Case("membench", "B/s", "higher", 1e9, {"on": 1.3}, noise=0.001), pairs=6)
     extra = {"cores": 18.0, "node": 0.0, "window_s": 1.0}
-    return write_run(folder / "run", [replace(each, fom_extra=extra) for each in made])
+    return write_run(folder / "run", [replace(sample, fom_extra=extra) for sample in made])
 
 
 def test_a_run_with_integrity_faults_is_refused(command, folder):
@@ -136,7 +138,7 @@ def test_evaluate_what_is_fitted(command):
     assert document["errors"]["fitted"]["comm_all_percent"] < 2
     placed = {(row["comp_node"], row["comm_node"]): row for row in document["placements"]}
     assert set(placed) == {(0, 0), (0, 1), (1, 0), (1, 1)}
-    assert [at for at, row in placed.items() if row["sample"]] == [(0, 0), (1, 1)]
+    assert [nodes for nodes, row in placed.items() if row["sample"]] == [(0, 0), (1, 1)]
 
 
 def test_evaluate_a_given_model(command):

@@ -67,15 +67,19 @@ def test_a_figure_of_runs_is_their_median_and_their_spread_everywhere(tmp_path, 
     """Not the baseline times the slowdown; and of all runs that count, in a pair or not."""
     case = replace(STREAM, noise=0.05, pair_noise=0.2)
     drawn = samples(case, pairs=11, seed=3)
-    found = [reject(s, "no_fom", "x") if (s.arm, s.pair) == ("on", 3) else s for s in drawn]
-    run = write_run(tmp_path / "results" / "run", found, header())
+    run_samples = [reject(s, "no_fom", "x") if (s.arm, s.pair) == ("on", 3) else s for s in drawn]
+    run = write_run(tmp_path / "results" / "run", run_samples, header())
     foms = {
-        arm: [s.fom / 1e9 for s in found if s.arm == arm and s.outcome == "kept" and not s.warmup]
+        arm: [
+            s.fom / 1e9
+            for s in run_samples
+            if s.arm == arm and s.outcome == "accepted" and not s.warmup
+        ]
         for arm in ("off", "on")
     }
-    assert [len(of) for of in foms.values()] == [11, 10]
+    assert [len(arm_foms) for arm_foms in foms.values()] == [11, 10]
     off, on = map(median, foms.values())
-    spreads = [100 * stdev(of) / mean(of) for of in foms.values()]
+    spreads = [100 * stdev(arm_foms) / mean(arm_foms) for arm_foms in foms.values()]
 
     report = command.json("report", run)["reports"][0]["runs"][0]
     (row,) = (row for row in report["results"] if row["arm"] == "on")

@@ -1,6 +1,7 @@
 """docs/papers.md: no row may go, and all that it names exists."""
 
 import html
+import json
 import re
 import shlex
 import subprocess
@@ -17,7 +18,7 @@ from markupsafe import Markup
 from analysis.compare import page as comparison
 from analysis.compare.sides import compare_sides
 from analysis.contention import evaluate
-from analysis.contention.fit import fit
+from analysis.contention.fit import fit_model
 from analysis.contention.page import render as model_page
 from analysis.pages.across import side_by_side
 from analysis.pages.render import index_page
@@ -75,8 +76,8 @@ def test_no_row_is_gone():
 @pytest.mark.usefixtures("able")
 @pytest.mark.parametrize("name", sorted(set(_CAMPAIGN.findall(PAGE))))
 def test_every_campaign_plans(name, command):
-    found = command.json("plan", name, "--machine", "example_slurm")
-    assert found["cases"]
+    plan = command.json("plan", name, "--machine", "example_slurm")
+    assert plan["cases"]
 
 
 def test_the_multirail_study_is_asked_for_as_its_campaign_says():
@@ -105,17 +106,17 @@ def test_every_factor_can_be_added(tmp_path, command):
 
 @pytest.mark.parametrize("line", sorted({c for c in _CODE.findall(PAGE) if c.startswith("nimc ")}))
 def test_every_command_exists(line):
-    of: click.Command = cli
+    leaf: click.Command = cli
     words = shlex.split(line)[1:]
-    context = click.Context(of)
-    while isinstance(of, click.Group):
-        found = of.get_command(context, words.pop(0))
-        assert found, line
-        of = found
-    known = {option for each in of.params for option in each.opts}
+    context = click.Context(leaf)
+    while isinstance(leaf, click.Group):
+        inner = leaf.get_command(context, words.pop(0))
+        assert inner, line
+        leaf = inner
+    known = {option for param in leaf.params for option in param.opts}
     options = {word for word in words if word.startswith("--")}
     assert options <= known
-    takes_words = any(isinstance(each, click.Argument) for each in of.params)
+    takes_words = any(isinstance(param, click.Argument) for param in leaf.params)
     assert takes_words or not words or words[0].startswith("--"), line
 
 
@@ -155,13 +156,15 @@ def _comparison(folder: Path) -> str:
 
 
 def _machines(folder: Path) -> str:
-    sides = [made_scaling.run_of(folder / f"{at}", 16, 64, later_s=1e6 * at) for at in (0, 1)]
+    sides = [
+        made_scaling.run_of(folder / f"{number}", 16, 64, later_s=1e6 * number) for number in (0, 1)
+    ]
     return comparison.render(compare_sides(sides[:1], sides[1:]))
 
 
 def _model(_: Path) -> str:
     measured = rates(evaluate.load_published("henri"), 0, 0.01)
-    return model_page(fit(measured), measured)
+    return model_page(fit_model(measured), measured)
 
 
 def _campaign(name: str) -> Campaign:
@@ -192,6 +195,47 @@ def test_made_runs_of_scale_have_the_arms_and_levels_of_their_campaigns():
     assert set(reserved.arms) == arms
     # As many as had 60, 480 and 960 processes of 15 a node in figure 6c.
     assert [15 * nodes for nodes in _scales("core_reservation_scaling")] == [60, 480, 960]
+
+
+def _numa(folder: Path) -> Path:
+    return made_numa.run_of(folder, made_numa.TWO_NODES)
+
+
+def _cache_or_memory(folder: Path) -> Path:
+    return made_footprints.made_run(folder, counted=False)
+
+
+def _multirail(folder: Path) -> Path:
+    return made_rails.made(folder, made_rails.case())
+
+
+def _throttling(folder: Path) -> Path:
+    return write_run(folder / "run", swept(sweep(), pairs=8))
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("numa", _numa),
+        ("cache_or_memory", _cache_or_memory),
+        ("multirail", _multirail),
+        ("throttling", _throttling),
+    ],
+)
+def test_made_runs_have_the_factors_and_levels_of_their_campaigns(tmp_path, name, make):
+    campaign = _campaign(name)
+    paths = make(tmp_path).glob("samples/*.jsonl")
+    samples = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    levels: dict[str, set[str]] = {}
+    for sample in samples:
+        for factor, level in sample["factors"].items():
+            levels.setdefault(factor, set()).add(str(level))
+    entries = [{**campaign.factors, **entry.factors} for entry in campaign.workloads]
+    planned = next(factors for factors in entries if factors.keys() == levels.keys())
+    for factor, measured in levels.items():
+        # Names of levels are stored without slashes; without a writer its factors are 'none'.
+        named = {str(level).replace("/", "_") for level in planned[factor]}
+        assert measured - {"none"} <= named
 
 
 #: No workload of the paper, too few pairs for an interval, and nothing counted.
@@ -225,18 +269,18 @@ MADE: dict[str, Maker] = {
     ),
     **dict.fromkeys(
         ("Remedies", "Advice on remedies", "A core reserved only while traffic needs it"),
-        report(lambda folder: write_run(folder / "run", swept(sweep(), pairs=8))),
+        report(_throttling),
     ),
     **dict.fromkeys(
         ("RDMA and NUMA", "All cells"),
-        report(lambda folder: made_numa.run_of(folder, made_numa.TWO_NODES)),
+        report(_numa),
     ),
     **dict.fromkeys(
-        ("Cache or memory", "Loss by footprint and working set"), report(made_footprints.made_run)
+        ("Cache or memory", "Loss by footprint and working set"), report(_cache_or_memory)
     ),
     **dict.fromkeys(
         ("Figure 1", "Figure 2", "Figure 3"),
-        report(lambda folder: made_rails.made(folder, made_rails.case())),
+        report(_multirail),
     ),
     **dict.fromkeys(("What differs", "Both sides"), _comparison),
     "Run time against ranks, best of five": _machines,
@@ -249,17 +293,17 @@ MADE: dict[str, Maker] = {
 
 
 @cache
-def _headings(of: Maker) -> list[str]:
+def _headings(make: Maker) -> list[str]:
     """Texts of the headings and captions of the page of a made run, without its pictures."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr("analysis.report.plots.themed_svg", lambda *_, **__: Markup())
-        page = of(Path(folder))
-    found = re.findall(r"<(h2|h3|summary|figcaption)\b[^>]*>(.*?)</\1>", page, re.DOTALL)
-    return [html.unescape(re.sub(r"<[^>]+>", "", text)).strip() for _, text in found]
+        page = make(Path(folder))
+    headings = re.findall(r"<(h2|h3|summary|figcaption)\b[^>]*>(.*?)</\1>", page, re.DOTALL)
+    return [html.unescape(re.sub(r"<[^>]+>", "", text)).strip() for _, text in headings]
 
 
-def _has(of: Maker, name: str) -> bool:
-    return any(re.match(rf"{re.escape(name)}(?!\w)", text) for text in _headings(of))
+def _has(make: Maker, name: str) -> bool:
+    return any(re.match(rf"{re.escape(name)}(?!\w)", text) for text in _headings(make))
 
 
 def named() -> list[str]:
@@ -278,11 +322,11 @@ def test_every_heading_is_on_the_page_of_a_run_that_has_its_data(name):
 
 def test_the_page_of_open_speedshops_counts_has_what_its_row_names():
     """It is given no event for cycles, without which no cause is named."""
-    of = report(lambda folder: made_causes.made_run(folder, CASES, tool=OF_SAMPLES))
+    make = report(lambda folder: made_causes.made_run(folder, CASES, tool=OF_SAMPLES))
     did = rows()["U7"]
     assert f"factors: {{tool: ['none', '{OF_SAMPLES}']}}" in did[1]
-    found = [name for name in ("Why", "Roles", "Table IV") if _has(of, name)]
-    assert found == _BOLD.findall(did[2]) == ["Roles", "Table IV"]
+    named = [name for name in ("Why", "Roles", "Table IV") if _has(make, name)]
+    assert named == _BOLD.findall(did[2]) == ["Roles", "Table IV"]
 
 
 def test_without_its_data_a_heading_is_not_there():

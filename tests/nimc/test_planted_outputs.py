@@ -73,8 +73,8 @@ def test_a_report_of_a_run_that_somebody_sent(tmp_path, mine, command):
     (file / "report" / "results.json").symlink_to(mine)
     (tmp_path / "home").mkdir()
     (folder / "report").symlink_to(tmp_path / "home")
-    for run, at in ((file, file / "report/results.json"), (folder, folder / "report")):
-        assert command.refused("report", run).startswith(f"{at}: is a symbolic link; allowed: ")
+    for run, link in ((file, file / "report/results.json"), (folder, folder / "report")):
+        assert command.refused("report", run).startswith(f"{link}: is a symbolic link; allowed: ")
     assert mine.read_text() == "mine\n"
     assert list((tmp_path / "home").iterdir()) == []
 
@@ -94,15 +94,15 @@ def test_pages_in_a_shared_results_folder(shared, mine, command):
     run = made_run(shared / "monday")
     (run / "report").mkdir()
     write_data(run / "report", [load_run(run)])
-    of = ("--results", shared)
+    options = ("--results", shared)
     as_mallory("mkdir", shared / "pages")
     as_mallory("ln", "-s", mine, shared / "pages" / "index.json")
     as_mallory("ln", "-s", mine.parent, shared / "link")
-    for words, said in (
+    for words, refusal in (
         ([], f"--output: {shared}/pages belongs to nobody; "),
         (["--output", shared / "pages"], f"{shared}/pages/index.json: is a symbolic link; allow"),
         (["--output", shared / "link"], f"{shared}/link: is a symbolic link of another user; "),
     ):
-        assert said in command.refused("nights", "pages", *of, *words)
+        assert refusal in command.refused("nights", "pages", *options, *words)
     assert mine.read_text() == "mine\n"
     assert sorted(os.listdir(mine.parent)) == ["authorized_keys"]

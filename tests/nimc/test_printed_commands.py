@@ -50,8 +50,8 @@ def typed(nimc: Nimc, line: str, folder: Path, **more: object) -> tuple[int, str
     """What a command does that the user's shell reads in a folder."""
     program, *words = shlex.split(line)
     finds = ["sh", "-c", 'command -v "$1"', "sh", program]
-    found = subprocess.run(finds, cwd=folder, capture_output=True, text=True, check=True).stdout
-    assert (folder / found.strip()).resolve() == INSTALLED.resolve()
+    path = subprocess.run(finds, cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert (folder / path.strip()).resolve() == INSTALLED.resolve()
     return nimc.typed(words, folder, **more)  # type: ignore[arg-type]
 
 
@@ -67,11 +67,11 @@ def test_what_is_planned_is_run_and_what_is_next_goes_on_with_it(elsewhere: Nimc
     assert status == 0, err
     (run,) = run_folders(results)
     before = run.joinpath("samples/stream.jsonl").read_text().count("\n")
+    page = html.unescape((run / "report" / "report.html").read_text())
     status, out, err = typed(elsewhere, in_backticks(out), home, fake="faint", figures=True)
     assert status == 0, err
     assert f"resumes {run}" in err
     assert run.joinpath("samples/stream.jsonl").read_text().count("\n") > before
-    page = html.unescape((run / "report" / "report.html").read_text())
     (line,) = re.findall(r"Next: .*?<code>(.*?)</code>", page)
     status, _, err = typed(elsewhere, line, Path("/"), fake="faint")
     assert (status, f"resumes {run}" in err) == (0, True), err
@@ -189,8 +189,8 @@ def test_no_command_is_written_out() -> None:
             and isinstance(node.value, str)
             and id(node) not in documented
         ]
-        found = [text for text in texts if written.search(text)]
-        assert not found or name in FOR_OTHERS, (name, found)
+        commands = [text for text in texts if written.search(text)]
+        assert not commands or name in FOR_OTHERS, (name, commands)
     for page in ROOT.glob("analysis/**/*.html"):
         assert not written.search(page.read_text()), page
 

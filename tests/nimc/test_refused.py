@@ -9,11 +9,13 @@ import subprocess
 
 import pytest
 
+from nimc.nights.summary import path_of
 from nimc.run.session import NIMC
 from tests.analysis.history.made import made_run
 from tests.analysis.report.tables import add_table
 from tests.captures import RUN_QUICK
 from tests.fuzz.target import limited
+from tests.nimc.nights.made import SUMMARY, summary
 from tests.nimc.nimc_without_figures import render
 
 REFUSED = [
@@ -80,10 +82,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), REFUSED)
-def test_one_line_says_why(command, words, said):
+@pytest.mark.parametrize(("words", "reason"), REFUSED)
+def test_one_line_says_why(command, words, reason):
     line = command.refused(*words.split(" "))
-    assert said in line
+    assert reason in line
     assert "unexpectedly" not in line
 
 
@@ -97,6 +99,10 @@ def test_alarms_of_an_unknown_machine_are_refused(command, tmp_path, monkeypatch
     monkeypatch.setattr("analysis.report.page.render", render)
     results = ("--results", tmp_path)
     assert command("nights", "alarms", *results, "--machine", "m1").startswith("no nights: ")
+    path = path_of(tmp_path, SUMMARY.campaign, "m1", SUMMARY.night)
+    path.write_text(summary(finished_s=None).text)
+    for machine, begin in (("m1", "1 night, "), ("m2", "no nights: ")):
+        assert command("nights", "alarms", *results, "--machine", machine).startswith(begin)
     command("report", made_run(tmp_path / "monday"))
     line = command.refused("nights", "alarms", *results, "--machine", "m1")
     assert line == "--machine: 'm1' found; allowed, as these have reports: m"
@@ -125,7 +131,7 @@ def test_what_may_not_be_read_is_named_and_hides_no_other_run(tmp_path):
         {nimc} report tuesday; echo status $?
         {nimc} model fit secret; echo status $?
         {nimc} runs --results .; echo status $?
-        {nimc} nights alarms --results .; echo status $?
+        {nimc} nights alarms -v --results .; echo status $?
     """
     apart = ["unshare", "--user"] if os.geteuid() == 0 else []
     outcome = subprocess.run(
@@ -137,11 +143,11 @@ def test_what_may_not_be_read_is_named_and_hides_no_other_run(tmp_path):
         pytest.skip(f"no user namespace of one's own here: {outcome.stderr.strip()}")
     denied = ["nimc: tuesday/samples: Permission denied", "nimc: secret: Permission denied"]
     assert outcome.stderr.splitlines() == denied
-    said = outcome.stdout.splitlines()
-    statuses = [line for line in said if line.startswith("status")]
+    printed = outcome.stdout.splitlines()
+    statuses = [line for line in printed if line.startswith("status")]
     assert statuses == ["status 2", "status 2", "status 0", "status 0"]
-    assert "tuesday: unreadable: tuesday/samples: Permission denied" in said
-    assert any(line.startswith("m melt off fom") for line in said)
+    assert "tuesday: unreadable: tuesday/samples: Permission denied" in printed
+    assert any(line.startswith("m melt off fom") for line in printed)
 
 
 @pytest.mark.parametrize(

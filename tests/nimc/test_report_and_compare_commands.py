@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from scripts.rechain import rechain
 from tests.analysis.remedies.made_core import CORE
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.synthetic import STREAM, header, rechain, samples, write_run
+from tests.analysis.synthetic import STREAM, header, samples, write_run
+from tests.captures import RUN_QUICK
 from tests.commands import call
 from tests.nimc import nimc_without_figures
 
@@ -19,8 +21,8 @@ def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _run(folder: Path, effect: float = 1.35, seed: int = 1, pairs: int = 12) -> Path:
     case = replace(STREAM, effects={**STREAM.effects, "on": effect})
-    found = samples(case, pairs=pairs, seed=seed)
-    return write_run(folder, found, header(run=folder.name))
+    made = samples(case, pairs=pairs, seed=seed)
+    return write_run(folder, made, header(run=folder.name))
 
 
 def _nights(folder: Path, effect: float, seed: int) -> list[Path]:
@@ -33,8 +35,8 @@ def test_two_nights_differ_and_never_more(tmp_path, command):
     assert out.startswith("tuesday against monday\n")
     assert re.search(r"slowdown .* two nights differ by \+2\d\.\d %", out)  # 1.7 / 1.35 is 1.26
     details = command("compare", old, new, "-v").partition("stream slowdown ")[2]
-    both = re.findall(r"(?:reference|this): ([\d.]+)", details)[:2]
-    assert list(map(float, both)) == pytest.approx([1.35, 1.7], rel=0.05)
+    slowdowns = re.findall(r"(?:reference|this): ([\d.]+)", details)[:2]
+    assert list(map(float, slowdowns)) == pytest.approx([1.35, 1.7], rel=0.05)
     assert "emulation" in out
     assert "worse" not in out
     command("compare", old, new, "--fail", code=2)
@@ -51,9 +53,9 @@ def test_two_nights_differ_and_never_more(tmp_path, command):
 def test_several_nights_fail_only_if_asked_and_worse(tmp_path, command):
     old, new = _nights(tmp_path, 1.35, 1), _nights(tmp_path, 1.7, 11)
 
-    def compare(reference: list[Path], this: list[Path], *words: str, code: int = 0) -> None:
+    def compare(reference: list[Path], runs: list[Path], *words: str, code: int = 0) -> None:
         named = [word for path in reference for word in ("--reference", path)]
-        command("compare", *named, *this, *words, code=code)
+        command("compare", *named, *runs, *words, code=code)
 
     compare(old, new, "--fail", code=1)
     out = command.out
@@ -61,6 +63,13 @@ def test_several_nights_fail_only_if_asked_and_worse(tmp_path, command):
     assert "worse" in out
     compare(new, old, "--fail")
     assert "nights correlate by" in " ".join(out.split())
+
+
+def test_the_terminal_says_what_disturbed_a_run(tmp_path, command):
+    out = command("report", RUN_QUICK, "--output", tmp_path / "page")
+    assert "Disturbed: other programs kept 1.3 of 2 hardware threads busy" in " ".join(out.split())
+    quiet = command("report", _run(tmp_path / "quiet"))
+    assert "Disturbed" not in quiet
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +96,24 @@ def test_sides_that_are_none_are_one_line_and_code_two(of_two_machines, runs, wo
     status, _, err = call(["compare", *runs], of_two_machines)
     assert status == 2
     assert words in err
+
+
+def test_the_interval_of_the_next_allocation_leads_and_that_of_the_verdict_is_named(
+    tmp_path, command
+):
+    """The allocations differ by so much that the next one may show no loss."""
+    case = replace(STREAM, effects={"on": 1.1, "spin": 1.0, "aa": 1.0}, block_noise=0.05)
+    made = write_run(tmp_path / "run", samples(case, blocks=3, pairs=6), header(run="run"))
+    (document,) = command.json("report", made)["reports"]
+    row = next(row for row in document["runs"][0]["results"] if row["role"] == "effect")
+    assert row["next_low"] < 1 < row["slowdown_low"]
+    out = command("report", made)
+    figures = rf"1\.\d+ \[{row['next_low']:.2f}\d*, {row['next_high']:.2f}\d*\]"
+    assert re.search(rf"^stream +{figures} +slower under emulated writes", out, re.MULTILINE)
+    ends = f"{row['slowdown_low']:.3f}-{row['slowdown_high']:.3f}"
+    assert f"the verdict rests on the interval of these allocations, {ends}" in " ".join(
+        out.split()
+    )
 
 
 def test_a_run_with_faults_is_refused_and_shown_marked_with_force(tmp_path, command):
@@ -128,8 +155,8 @@ def test_a_line_a_remedy_and_three_sentences_in_eighty_columns(run, command):
 
 
 def test_a_sweep_prints_its_loss_per_byte_and_crossover(tmp_path, command):
-    found = swept(sweep(noise=0.003), pairs=8)
-    out = command("advise", write_run(tmp_path / "sweep", found))
+    made = swept(sweep(noise=0.003), pairs=8)
+    out = command("advise", write_run(tmp_path / "sweep", made))
     assert max(map(len, out.splitlines())) <= 80
     words = " ".join(out.split())
     assert "stream, reserved cores 0: lost per byte written 0." in words
@@ -139,11 +166,14 @@ def test_a_sweep_prints_its_loss_per_byte_and_crossover(tmp_path, command):
 def test_each_machine_has_its_advice(run, tmp_path, command):
     head = header(run="plain", machine="another")
     other = write_run(tmp_path / "plain", samples(STREAM, pairs=6), head)
-    found = command.json("advise", run, other, run, "--traffic-share", 1)["advice"]
-    assert [each["machine"] for each in found] == ["synthetic machine", "another"]
-    first, second = found
+    advice = command.json("advise", run, other, run, "--traffic-share", 1)["advice"]
+    assert [machine_advice["machine"] for machine_advice in advice] == [
+        "synthetic machine",
+        "another",
+    ]
+    first, second = advice
     assert first["runs"] == ["core"]
-    assert [each["remedy"] for each in first["remedies"] if each["recommended"]] == [
+    assert [remedy["remedy"] for remedy in first["remedies"] if remedy["recommended"]] == [
         "reserved_cores=1"
     ]
     assert second["remedies"] == []

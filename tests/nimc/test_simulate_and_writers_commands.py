@@ -31,8 +31,8 @@ def test_writers_are_those_of_table_5(rows, command, per_node, writers, number):
     words = f"--worst 1 --ranks 8192 --ranks-per-node {per_node} --writers {writers}"
     (row,) = rows(words)
     assert row["writers"] == number
-    said = "each counted rank writes for 1 s" in command("simulate", *words.split())
-    assert said == (writers != "7")
+    counts = "each counted rank writes for 1 s" in command("simulate", *words.split())
+    assert counts == (writers != "7")
 
 
 def test_a_share_of_ranks(rows):
@@ -48,18 +48,18 @@ def test_a_share_of_ranks(rows):
 
 def test_paper_labels_what_is_published_and_what_is_modelled(command, monkeypatch):
     monkeypatch.setattr(simulate, "STEPS", 80)
-    found = command.json("simulate", "--paper")
-    assert found["single_node_slowdown_published"] == pytest.approx(2.0994, abs=1e-4)
-    modelled = found["rows"][-1]["slowdown_modelled_worst_rank"]
+    document = command.json("simulate", "--paper")
+    assert document["single_node_slowdown_published"] == pytest.approx(2.0994, abs=1e-4)
+    modelled = document["rows"][-1]["slowdown_modelled_worst_rank"]
     assert 1.5 < modelled < 2.0995
     # As printed: abstract ('up to 3X') and section VII-B ('330% increase').
-    assert [each["slowdown"] for each in found["readings"]] == pytest.approx([3.0, 3.3, 4.3])
-    for reading, excess in zip(found["readings"], (2.0, 2.3, 3.3), strict=True):
+    assert [claim["slowdown"] for claim in document["readings"]] == pytest.approx([3.0, 3.3, 4.3])
+    for reading, excess in zip(document["readings"], (2.0, 2.3, 3.3), strict=True):
         assert reading["explained_share_of_excess"] == pytest.approx((modelled - 1) / excess)
-    assert [row["writers_published"] for row in found["rows"][6:]] == [0, 1, 2, 5, 15, 42]
-    assert found["rows"][6]["slowdown_modelled_worst_rank"] == 1.0
+    assert [row["writers_published"] for row in document["rows"][6:]] == [0, 1, 2, 5, 15, 42]
+    assert document["rows"][6]["slowdown_modelled_worst_rank"] == 1.0
     text = " ".join(command("simulate", "--paper").split())
-    for reading in found["readings"]:
+    for reading in document["readings"]:
         assert f"{100 * reading['explained_share_of_excess']:.1f} % of the excess" in text
 
 
@@ -79,8 +79,8 @@ def test_paper_says_that_the_fdr_column_does_not_follow_from_its_inputs(command)
 
 def test_systems_beyond_the_range_of_the_series_are_named(command):
     # Ranks of 100 s: 50 of them fail every 2 s, so that a write of 4 s is twice that, and no less.
-    asked = ("--ranks", "49,50", "--mtti", "100s", "--write", "4s")
-    inside, beyond = command.json("writers", *asked)["rows"]
+    options = ("--ranks", "49,50", "--mtti", "100s", "--write", "4s")
+    inside, beyond = command.json("writers", *options)["rows"]
     assert (inside["in_range"], beyond["in_range"]) == (True, False)
     assert beyond["interval_s"] == 2.0
-    assert command("writers", *asked).endswith("is set to that time: ranks 50\n")
+    assert command("writers", *options).endswith("is set to that time: ranks 50\n")

@@ -42,12 +42,12 @@ def a_log(run: Path) -> Path:
 
 def test_a_run_that_nobody_touched_is_sound(sound, command):
     document = command.json("verify", sound)
-    (of,) = document["runs"]
+    (verified,) = document["runs"]
     # A warm-up, six pairs of four runs, and one that was repeated: STREAM was read in each.
-    assert (of["sound"], of["findings"]) == (True, [])
-    assert (of["samples"], of["reread"], of["judged"]) == (26, 26, 26)
-    assert of["head"] == json.loads((sound / "run.json").read_text())["head"]
-    assert of["head"] in command("verify", sound)
+    assert (verified["sound"], verified["findings"]) == (True, [])
+    assert (verified["samples"], verified["reread"], verified["judged"]) == (26, 26, 26)
+    assert verified["head"] == json.loads((sound / "run.json").read_text())["head"]
+    assert verified["head"] in command("verify", sound)
 
 
 # Edits by somebody who does not know the chain: the bytes are not those that were written.
@@ -78,7 +78,7 @@ def pipe_of_output(run: Path) -> None:
 
 def on(records: list[dict[str, Any]]) -> dict[str, Any]:
     """The first pair's `on`."""
-    return next(of for of in records if (of["arm"], of["pair"]) == ("on", 0))
+    return next(sample for sample in records if (sample["arm"], sample["pair"]) == ("on", 0))
 
 
 def figure(**changes: Any) -> Edit:
@@ -90,8 +90,8 @@ def every(name: str, change: Callable[[Any], Any]) -> Edit:
     """Another value in all samples."""
 
     def edit(records: list[dict[str, Any]]) -> None:
-        for of in records:
-            of[name] = change(of[name])
+        for sample in records:
+            sample[name] = change(sample[name])
 
     return lambda run: edit_samples(run, "stream", edit)
 
@@ -138,7 +138,7 @@ CONTRADICTED: dict[str, tuple[Edit, str]] = {
     "a proof": (of_writer(proof="device"), ": writers.0.proof: device found; allowed: unproven"),
     "no writer": (figure(writers=[]), ": writers: [] found"),
     "a quiet node": (
-        every("conditions", lambda nodes: [{**each, "steal_share": 0.0} for each in nodes]),
+        every("conditions", lambda nodes: [{**node, "steal_share": 0.0} for node in nodes]),
         ": conditions.0.steal_share: 0.0 found; allowed: 0.001, by its output or series",
     ),
     "a rejected run": (
@@ -153,10 +153,12 @@ def test_what_was_changed_is_found(run, edit):
     kind = "broken" if edit in BROKEN else "contradicted"
     change, named = (BROKEN | CONTRADICTED)[edit]
     change(run)
-    of = verify(run)
-    assert not of.is_sound
-    assert any(each.kind == kind and named in each.text for each in of.findings), of.findings
-    assert kind == "broken" or all(each.kind != "broken" for each in of.findings)
+    verified = verify(run)
+    assert not verified.is_sound
+    assert any(finding.kind == kind and named in finding.text for finding in verified.findings), (
+        verified.findings
+    )
+    assert kind == "broken" or all(finding.kind != "broken" for finding in verified.findings)
 
 
 # What nothing tells.
@@ -165,12 +167,14 @@ def test_what_was_changed_is_found(run, edit):
 def test_logs_that_are_not_kept_leave_figures_unproven(run, command):
     shutil.rmtree(run / "logs")
     document = command.json("verify", run)
-    (of,) = document["runs"]
-    assert [each["kind"] for each in of["findings"]] == ["unproven"] * 3
-    assert (of["reread"], of["judged"], of["sound"]) == (0, 0, True)
-    assert of["findings"][0]["text"].endswith("whose output is not kept: 26")
-    assert of["findings"][1]["text"].endswith("series are not kept, or of another version: 26")
-    assert of["findings"][2]["text"].endswith("blocks without a report of ReFrame: 1")
+    (verified,) = document["runs"]
+    assert [finding["kind"] for finding in verified["findings"]] == ["unproven"] * 3
+    assert (verified["reread"], verified["judged"], verified["sound"]) == (0, 0, True)
+    assert verified["findings"][0]["text"].endswith("whose output is not kept: 26")
+    assert verified["findings"][1]["text"].endswith(
+        "series are not kept, or of another version: 26"
+    )
+    assert verified["findings"][2]["text"].endswith("blocks without a report of ReFrame: 1")
 
 
 def test_counts_without_a_sample_and_a_torn_line_are_no_fault(run):
@@ -207,6 +211,6 @@ def test_what_is_no_run_is_one_line(tmp_path, run, command):
 
 def test_a_run_that_cannot_be_read_is_broken(run, command):
     (run / SAMPLES).write_text('{"key": 3}\n')
-    (of,) = command.json("verify", run, code=2)["runs"]
-    assert (of["head"], of["samples"]) == (None, 0)
-    assert of["findings"][0]["text"].startswith(f"{run}/{SAMPLES}:1: ")
+    (verified,) = command.json("verify", run, code=2)["runs"]
+    assert (verified["head"], verified["samples"]) == (None, 0)
+    assert verified["findings"][0]["text"].startswith(f"{run}/{SAMPLES}:1: ")

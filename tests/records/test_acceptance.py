@@ -24,8 +24,8 @@ from records.errors import InputError
 def test_a_limit_out_of_its_bounds_is_named_with_what_is_allowed(
     name: str, within: list[float | None], beyond: list[float]
 ) -> None:
-    assert [getattr(AcceptanceLimits(**{name: each}), name) for each in within] == within
-    for each in beyond:
-        with pytest.raises(InputError, match=rf"^{name}: {each} found; allowed: \w") as error:
-            AcceptanceLimits(**{name: each})
+    assert [getattr(AcceptanceLimits(**{name: number}), name) for number in within] == within
+    for number in beyond:
+        with pytest.raises(InputError, match=rf"^{name}: {number} found; allowed: \w") as error:
+            AcceptanceLimits(**{name: number})
         assert RULES[name].text in str(error.value)

@@ -25,11 +25,11 @@ HEAD = "abb86728880a80bfd8442eb40d3f915e440bc55d20b554c32e6ecd38cc6be9a4"
 
 def lines(*contents: bytes, before: str = GENESIS) -> list[bytes]:
     """Lines of a file with their values."""
-    found = []
+    written = []
     for content in contents:
         before = chain.link(before, content)
-        found.append(content + b',"chain":"' + before.encode() + b'"}\n')
-    return found
+        written.append(content + b',"chain":"' + before.encode() + b'"}\n')
+    return written
 
 
 FOUR = lines(FIRST, b'{"key":"b","fom":3.0', b'{"key":"c","fom":3.5', b'{"key":"d","fom":4.0')
@@ -75,9 +75,9 @@ def test_a_run_has_the_head_of_its_cases(tmp_path: Path) -> None:
     of_lammps = lines(b'{"key":"c"', before=chain.genesis(OF_HEADER, "lammps"))
     (tmp_path / "samples/lammps.jsonl").write_bytes(b"".join(of_lammps))
     (tmp_path / "samples/begun.jsonl").write_bytes(b'{"key":"to')  # has no whole sample yet
-    found = chain.walk_run(tmp_path)
-    assert found.head == HEAD
-    assert not any(each.broken for each in found.cases.values())
+    run = chain.walk_run(tmp_path)
+    assert run.head == HEAD
+    assert not any(case.broken for case in run.cases.values())
 
 
 @pytest.mark.parametrize(
@@ -103,15 +103,15 @@ def test_a_walk_names_the_lines_that_do_not_follow(
 
 def test_a_torn_last_line_is_no_sample_and_a_whole_one_is(tmp_path: Path) -> None:
     for length in range(1, len(FOUR[3]) - 1):
-        found = walked(tmp_path, *FOUR[:3], FOUR[3][:length])
-        assert (found.lines, found.broken) == (3, ())
-    found = walked(tmp_path, *FOUR[:3], FOUR[3][:-1])
-    assert (found.lines, found.broken) == (4, ())
+        state = walked(tmp_path, *FOUR[:3], FOUR[3][:length])
+        assert (state.lines, state.broken) == (3, ())
+    state = walked(tmp_path, *FOUR[:3], FOUR[3][:-1])
+    assert (state.lines, state.broken) == (4, ())
 
 
 def test_an_edit_of_any_byte_shows(tmp_path: Path) -> None:
     text = b"".join(FOUR)
     last = walked(tmp_path, text).last
-    for at in range(0, len(text), 3):
-        found = walked(tmp_path, text[:at], bytes([text[at] ^ 1]), text[at + 1 :])
-        assert found.broken or found.last != last
+    for index in range(0, len(text), 3):
+        state = walked(tmp_path, text[:index], bytes([text[index] ^ 1]), text[index + 1 :])
+        assert state.broken or state.last != last

@@ -15,7 +15,14 @@ import pytest
 
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
-from records.checkout import commit, python_code, python_main, python_path
+from records.checkout import (
+    ROOT,
+    callers_environment,
+    commit,
+    python_code,
+    python_main,
+    python_path,
+)
 
 
 def git(folder: Path, *words: str) -> str:
@@ -132,3 +139,24 @@ def test_only_whole_paths_of_pythonpath_are_passed_on(monkeypatch: pytest.Monkey
     assert python_path(Path("/c")) == "/c:/a:/b"
     monkeypatch.delenv("PYTHONPATH")
     assert python_path(Path("/c")) == "/c"
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        (
+            {"PYTHONPATH": f"/a:{ROOT}::/b", "PATH": "{own}:/usr/bin:/bin"},
+            {"PYTHONPATH": "/a:/b", "PATH": "/usr/bin:/bin:{own}"},
+        ),
+        # A folder that the user has put behind others stays there.
+        ({"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:{own}"}, {"PATH": "/usr/bin:{own}"}),
+    ],
+)
+def test_programs_of_others_find_their_own_python_first(
+    given: dict[str, str], left: dict[str, str]
+) -> None:
+    own = str(Path(sys.executable).parent)
+    given, left = (
+        {name: text.format(own=own) for name, text in row.items()} for row in (given, left)
+    )
+    assert callers_environment(given | {"HOME": "/h"}) == left | {"HOME": "/h"}

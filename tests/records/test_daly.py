@@ -34,7 +34,12 @@ def test_qdr_and_constant_columns_of_table_5_and_a_row_by_hand() -> None:
 
 @pytest.mark.parametrize(
     ("write_s", "follows"),
-    [(0.5, False), (0.769, False), *((each, True) for each in FDR_WRITES_S), (0.799, False)],
+    [
+        (0.5, False),
+        (0.769, False),
+        *((duration_s, True) for duration_s in FDR_WRITES_S),
+        (0.799, False),
+    ],
 )
 def test_fdr_column_follows_as_a_rate_only_from_its_effective_length(
     write_s: float, follows: bool
@@ -81,8 +86,8 @@ def test_refuses_other_lengths(text: str) -> None:
 def test_agrees_with_the_exact_optimum(ratio: float, relative_error: float) -> None:
     """That is the root of the condition for least waste."""
     exact = brentq(lambda tau: math.exp(-(tau + ratio)) - 1 + tau, 1e-9, 1.0, xtol=1e-14)
-    found = optimum_interval_s(ratio * 20_000, 20_000) / 20_000
-    assert found == pytest.approx(exact, rel=relative_error)
+    optimum = optimum_interval_s(ratio * 20_000, 20_000) / 20_000
+    assert optimum == pytest.approx(exact, rel=relative_error)
     # Outside its range the interval is the mean time to interrupt.
     assert optimum_interval_s(20.0, 10.0) == 10.0
     assert optimum_interval_s(19.99, 10.0) < 10.0

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, Field, ValidationError, create_model
 
-from records.errors import InputError, first_fault, near, show
+from records.errors import InputError, first_fault, show, suggestion
 from records.json_limits import parsed, read_json, read_text, refuse_long, validated
 from records.marked_yaml import Duration, Rate, Record, Size
 from records.sample import DeviceBytes
@@ -61,8 +61,8 @@ def test_a_fault_is_within_its_record(given: object, fault: str) -> None:
 def test_values_are_shortened_and_words_recognised() -> None:
     assert show("x" * 58) == f"'{'x' * 58}'"
     assert show("x" * 59) == f"'{'x' * 56}..."
-    assert near("quik", ["numa", "quick"]) == ", did you mean 'quick'?"
-    assert near("other", ["numa", "quick"]) == ""
+    assert suggestion("quik", ["numa", "quick"]) == ", did you mean 'quick'?"
+    assert suggestion("other", ["numa", "quick"]) == ""
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_a_file_is_new_or_replaced_as_a_whole(tmp_path: Path) -> None:
             replace_text(path, text)
             before.write("of a writer that had opened the old one")
         assert path.read_text() == text
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_permissions(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_permissions(tmp_path: Path) -> None:
     before = os.umask(0o027)
     replace(tmp_path / "usual", b"x")
     os.umask(before)
-    modes = {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert modes == {"secret": 0o600, "shown": 0o644, "usual": 0o640}
 
 
@@ -152,17 +152,23 @@ def test_a_failure_names_the_file_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def link_of_another(path: Path, target: str) -> Path:
+    """A link of another user, which only root can make."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a link of another user")
+    path.symlink_to(target)
+    os.lchown(path, 65534, 65534)
+    return path
+
+
 def test_a_folder_for_runs_may_be_ones_own_link_and_keeps_its_name(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     (tmp_path / "own").symlink_to("scratch")
     make_named_folder(tmp_path / "own" / "results")
     make_named_folder(tmp_path / "own")
     assert [path.name for path in (tmp_path / "scratch").iterdir()] == ["results"]
-    if os.geteuid() != 0:
-        pytest.skip("only root can make a link of another user")
-    (tmp_path / "theirs").symlink_to("scratch")
-    os.lchown(tmp_path / "theirs", 65534, 65534)
-    for path in (tmp_path / "theirs", tmp_path / "theirs" / "more"):
+    theirs = link_of_another(tmp_path / "theirs", "scratch")
+    for path in (theirs, theirs / "more"):
         with pytest.raises(InputError, match="theirs: is a symbolic link of another user"):
             make_named_folder(path)
     assert [path.name for path in (tmp_path / "scratch").iterdir()] == ["results"]
@@ -174,11 +180,8 @@ def test_ones_own_links_to_an_output_are_followed_and_others_are_not(tmp_path: P
     assert named_output(tmp_path / "own") == tmp_path / "disk"
     assert named_output(tmp_path / "own" / "file") == tmp_path / "disk" / "file"
     assert named_output(Path("new")) == Path("new")
-    if os.geteuid() != 0:
-        pytest.skip("only root can make a link of another user")
-    (tmp_path / "theirs").symlink_to("disk")
-    os.lchown(tmp_path / "theirs", 65534, 65534)
-    for path in (tmp_path / "theirs", tmp_path / "theirs" / "file"):
+    theirs = link_of_another(tmp_path / "theirs", "disk")
+    for path in (theirs, theirs / "file"):
         with pytest.raises(InputError, match="theirs: is a symbolic link of another user"):
             named_output(path)
 
@@ -324,16 +327,16 @@ def test_one_holds_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_only_without_a_limit_the_kernel_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within_s: float | None, flags: int
 ) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(fcntl, "flock", lambda _, how: asked.append(how))
+    requests: list[int] = []
+    monkeypatch.setattr(fcntl, "flock", lambda _, how: requests.append(how))
     with private_lock(tmp_path / "lock") as lock:
         assert lock.take(within_s)
-    assert asked == [flags]
+    assert requests == [flags]
 
 
 def test_what_is_no_lock_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for at in (tmp_path / "no" / "folder", tmp_path):
-        with pytest.raises(MachineError, match=str(at)), private_lock(at):
+    for path in (tmp_path / "no" / "folder", tmp_path):
+        with pytest.raises(MachineError, match=str(path)), private_lock(path):
             pass
     (tmp_path / "theirs").touch()
     monkeypatch.setattr(files.os, "geteuid", lambda: os.getuid() + 4242)

@@ -13,8 +13,12 @@ def test_a_record_has_all_whole_readings(tmp_path: Path) -> None:
     injected.begin(tmp_path)
     injected.save_head(tmp_path, HEAD)
     rows = [WrittenRow(0, 1.0, 2.0, 5e9), WrittenRow(0, 2.0, 3.0, 6e9)]
-    injected.add_reading(tmp_path, Reading(1.0, 3.0, proven=True, reason=None, rows=rows))
-    injected.add_reading(tmp_path, Reading(3.0, 4.0, proven=False, reason="writer 0 ended"))
+    injected.add_reading(
+        tmp_path, Reading(start_s=1.0, end_s=3.0, proven=True, reason=None, rows=rows)
+    )
+    injected.add_reading(
+        tmp_path, Reading(start_s=3.0, end_s=4.0, proven=False, reason="writer 0 ended")
+    )
     with (tmp_path / injected.READINGS).open("a") as file:
         file.write('{"start_s": 4.0, "en')  # whoever wrote it was killed
     injected.save(tmp_path, tmp_path / "record.json")

@@ -9,6 +9,7 @@ from records.kernel_text import (
     as_list,
     below,
     cpu_list,
+    numa_node_of,
     number,
     pids,
     read,
@@ -61,6 +62,14 @@ def test_processes_and_their_descendants(tmp_path: Path) -> None:
     for name in ("7", "self"):  # one that has ended
         (tmp_path / name).mkdir()
     assert sorted(pids(tmp_path)) == [1, 2, 3, 4, 5, 6, 7]
-    found = dict(stats(tmp_path))
-    assert sorted(found) == [1, 2, 3, 4, 5, 6]
-    assert [below([root], found) for root in (1, 2, 5, 9)] == [{1, 2, 3}, {2, 3}, {5, 6}, set()]
+    processes = dict(stats(tmp_path))
+    assert sorted(processes) == [1, 2, 3, 4, 5, 6]
+    assert [below([root], processes) for root in (1, 2, 5, 9)] == [{1, 2, 3}, {2, 3}, {5, 6}, set()]
+
+
+@pytest.mark.parametrize(("text", "node"), [("1\n", 1), ("0\n", 0), ("-1\n", None), (None, None)])
+def test_the_numa_node_of_a_device(tmp_path: Path, text: str | None, node: int | None) -> None:
+    """Linux writes -1 for a device that is near no node; a kernel without NUMA has no file."""
+    if text is not None:
+        (tmp_path / "numa_node").write_text(text)
+    assert numa_node_of(tmp_path) == node

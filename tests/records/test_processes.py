@@ -20,8 +20,11 @@ import pytest
 
 from nimc.run.session import users_of
 from records import kernel_text, processes
-from records.machine import load
+from records.machine import cpu_load
 from tests.captures import CAPTURES
+
+#: As <linux/prctl.h> has it.
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def test_a_process_that_runs_is_stopped_ends_and_is_gone() -> None:
@@ -60,7 +63,7 @@ def no_file_left() -> Iterator[None]:
         processes.launched,
         lambda pid: processes.listener(1, pid),
         lambda _: kernel_text.pids(),
-        lambda _: load.read("", []),
+        lambda _: cpu_load.read("", []),
         users_of,
     ],
 )
@@ -90,16 +93,16 @@ print(asyncio.run(shown()).decode())
 
 def test_a_process_whose_thread_ends_while_it_is_read_has_not_ended() -> None:
     """The kernel says ESRCH for a file of a thread that ended after it was opened."""
-    asked = []
+    paths = []
 
     def read_text(path: Path) -> str:
-        asked.append(path)
+        paths.append(path)
         raise ProcessLookupError(errno.ESRCH, "No such process")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "read_text", read_text)
         assert processes.ran_s(os.getpid()) == pytest.approx(time.process_time(), abs=0.5)
-    assert asked
+    assert paths
 
 
 def test_a_process_that_ends_while_its_threads_are_listed_has_stopped() -> None:
@@ -110,9 +113,9 @@ def test_a_process_that_ends_while_its_threads_are_listed_has_stopped() -> None:
         for listing in ("listdir", "scandir"):
             patch.setattr(os, listing, gone)
         assert processes.is_stopped(os.getpid())
-        assert load.busy_cpus([os.getpid()], 0.0) == set()
+        assert cpu_load.busy_cpus([os.getpid()], 0.0) == set()
     assert not processes.is_stopped(os.getpid())
-    assert load.busy_cpus([os.getpid()], 0.0)
+    assert cpu_load.busy_cpus([os.getpid()], 0.0)
 
 
 #: Maps a file in shared memory.
@@ -150,7 +153,7 @@ def test_what_its_starter_leaves_is_asked_to_end_as_well(tmp_path: Path) -> None
             assert child.stdout.readline() == b"ready\n"
             processes.end_descendants(60.0)
     finally:
-        processes._LIBC.prctl(processes._PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        processes.LIBC.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
     assert (tmp_path / "cleaned").exists()
 
 
@@ -183,7 +186,7 @@ def test_memory_is_bound_by_set_mempolicy(
         calls.append((number, words[0], words[1] and list(words[1]), words[2]))
         return len(calls) - 1
 
-    monkeypatch.setattr(processes, "_LIBC", SimpleNamespace(syscall=syscall))
+    monkeypatch.setattr(processes, "LIBC", SimpleNamespace(syscall=syscall))
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="x86_64"))
     processes.bind_memory(node)
     assert calls == [(238, mode, mask, maxnode)]  # its number in the kernel's table for x86-64
@@ -198,17 +201,16 @@ def test_a_node_that_is_not_there_or_refused_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound: list[int | None] = []
-    monkeypatch.setattr(processes, "_NODES", tmp_path)
     monkeypatch.setattr(processes, "bind_memory", bound.append)
     with pytest.raises(OSError, match="NUMA node 0: this host has none"):
-        processes.check_binding(0)
+        processes.check_binding(0, tmp_path)
     for name in ("node10", "node2", "node", "has_cpu"):
         (tmp_path / name).mkdir()
     with pytest.raises(OSError, match="NUMA node 1: this host has 2, 10"):
-        processes.check_binding(1)
-    processes.check_binding(None)
+        processes.check_binding(1, tmp_path)
+    processes.check_binding(None, tmp_path)
     assert bound == []
-    processes.check_binding(10)
+    processes.check_binding(10, tmp_path)
     assert bound == [10, None]
 
     def refuse(_: int | None) -> None:
@@ -216,7 +218,7 @@ def test_a_node_that_is_not_there_or_refused_is_named(
 
     monkeypatch.setattr(processes, "bind_memory", refuse)
     with pytest.raises(PermissionError, match="cannot be bound to NUMA node 2: Operation not"):
-        processes.check_binding(2)
+        processes.check_binding(2, tmp_path)
 
 
 # Where memory lies: lines of the kernel as it wrote them, and a real process.
@@ -227,7 +229,7 @@ HOLD = "m = bytearray(64 * 2**20); print('held', flush=True); import time; time.
 
 
 @pytest.mark.parametrize(
-    ("capture", "least_b", "found"),
+    ("capture", "least_b", "sizes_b"),
     [
         # Two mappings of one message each, the origin's own and that of the target: the kernel
         # wrote N0=16384 and N0=16385 pages of 4 KiB. The target of puts touches no page of its own.
@@ -240,9 +242,9 @@ HOLD = "m = bytearray(64 * 2**20); print('held', flush=True); import time; time.
         ("ib_read_bw_node1.target", 65536, {1: 46 * 4096}),
     ],
 )
-def test_buffers_of_captured_processes(capture: str, least_b: int, found: dict[int, int]) -> None:
+def test_buffers_of_captured_processes(capture: str, least_b: int, sizes_b: dict[int, int]) -> None:
     lines = (CAPTURES / "numa" / f"{capture}.txt").read_text().splitlines()
-    assert processes.read_maps(lines, least_b) == found
+    assert processes.read_maps(lines, least_b) == sizes_b
 
 
 def test_pages_are_added_up_by_node_in_their_own_size() -> None:
@@ -274,9 +276,9 @@ def test_a_process_gets_its_memory_from_the_node_alone() -> None:
         finally:
             await processes.stop(process)
 
-    text, found = asyncio.run(run())
+    text, sizes_b = asyncio.run(run())
     assert all(line.split()[1] == "bind:0" for line in text.splitlines())
-    assert found[0] >= 64 * MIB
+    assert sizes_b[0] >= 64 * MIB
     assert "bind:0" not in numa_maps("self")  # ours is as it was
     # Nothing of this process is registered with a device.
     assert processes.pinned_b(os.getpid()) == 0

@@ -11,14 +11,14 @@ from records.programs import ask, first_line, last_line, which
 
 
 def test_a_program_that_fails_says_why_in_its_last_line() -> None:
-    found = ask(["/bin/sh", "-c", "echo out; echo no >&2; echo file >&2; exit 3"])
-    assert (found.name, found.status) == ("sh", 3)
-    assert (found.stdout, found.stderr) == ("out\n", "no\nfile\n")
-    assert (found.ok, found.missing, found.text) == (False, False, "out\nno\nfile\n")
-    assert (found.first, found.last, found.reason) == ("no", "file", "exit status 3: file")
-    assert found.ended() is found
+    answer = ask(["/bin/sh", "-c", "echo out; echo no >&2; echo file >&2; exit 3"])
+    assert (answer.name, answer.status) == ("sh", 3)
+    assert (answer.stdout, answer.stderr) == ("out\n", "no\nfile\n")
+    assert (answer.ok, answer.missing, answer.text) == (False, False, "out\nno\nfile\n")
+    assert (answer.first, answer.last, answer.reason) == ("no", "file", "exit status 3: file")
+    assert answer.ended() is answer
     with pytest.raises(MachineError, match=r"^sh: exit status 3: file$"):
-        found.required()
+        answer.required()
     done = ask(["echo", "x"])
     assert (done.ok, done.first, done.required()) == (True, "x", "x\n")
 
@@ -34,10 +34,15 @@ def test_a_program_that_fails_says_why_in_its_last_line() -> None:
 def test_one_that_does_not_start_or_end_has_no_status(
     command: list[str], missing: bool, reason: str
 ) -> None:
-    found = ask(command, timeout_s=0.05)
-    assert (found.status, found.ok, found.missing, found.reason) == (None, False, missing, reason)
+    answer = ask(command, timeout_s=0.05)
+    assert (answer.status, answer.ok, answer.missing, answer.reason) == (
+        None,
+        False,
+        missing,
+        reason,
+    )
     with pytest.raises(MachineError, match=f"^{Path(command[0]).name}: {reason}$"):
-        found.ended()
+        answer.ended()
 
 
 def test_input_environment_folder_and_bytes_that_are_no_text(tmp_path: Path) -> None:

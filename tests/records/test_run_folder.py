@@ -70,18 +70,33 @@ def test_what_no_header_has_is_named(tmp_path: Path, name: str, value: Any, faul
     assert str(error.value).startswith(f"{tmp_path}/run.json: {fault}")
 
 
+def test_a_number_that_overflows_is_refused_wherever_it_stands(tmp_path: Path) -> None:
+    text = json.dumps({**header().as_dict(), "facts": {"other": [{"deep": "BIG"}]}})
+    (tmp_path / "run.json").write_text(text.replace('"BIG"', "1e999"))
+    with pytest.raises(InputError, match=r"run\.json: a number beyond 1\.8e308 found"):
+        load_header(tmp_path)
+    (tmp_path / "run.json").write_text(text.replace('"BIG"', "1e308"))
+    assert load_header(tmp_path).facts["other"] == [{"deep": 1e308}]
+
+
 def test_the_ends_of_what_a_header_may_have(tmp_path: Path) -> None:
-    asked = {"cases": {"c": ["off"]}, "min_share": 1.0, "retries": 100}
+    requirements = {"cases": {"c": ["off"]}, "min_share": 1.0, "retries": 100}
     site = {"reference_tolerance": 0}
     ends = {
-        **{"started_s": 0.0, "finished_s": 0.0, "pairs_floor": 1, "pairs_cap": 1},
-        **{"seed": 2**63 - 1, "campaign_text": "x" * (1 << 20), "head": "0" * 64, "asked": asked},
+        "started_s": 0.0,
+        "finished_s": 0.0,
+        "pairs_floor": 1,
+        "pairs_cap": 1,
+        "seed": 2**63 - 1,
+        "campaign_text": "x" * (1 << 20),
+        "head": "0" * 64,
+        "asked": requirements,
     }
     for facts in ({"host": {"sockets": 1}, "site": site}, {"site": None}):
         record = {**header().as_dict(), **ends, "facts": facts}
         (tmp_path / "run.json").write_text(json.dumps(record))
-        found = load_header(tmp_path)
-        assert {name: found.as_dict()[name] for name in ends} == ends
+        loaded = load_header(tmp_path)
+        assert {name: loaded.as_dict()[name] for name in ends} == ends
     (tmp_path / "run.json").write_text(json.dumps({**record, "pairs_cap": 10**6, "seed": 0}))
     assert load_header(tmp_path).pairs_cap == 10**6
 
@@ -103,7 +118,7 @@ def test_names_of_treatments() -> None:
     assert name_of("on", {}) == "on"
     assert parts_of("on@rate=25%,tool=mpip") == ("on", levels)
     assert parts_of("off") == ("off", {})
-    assert [level_text(each) for each in (True, 1, "a/b")] == ["true", "1", "a/b"]
+    assert [level_text(level) for level in (True, 1, "a/b")] == ["true", "1", "a/b"]
     assert named_level("a/b") == "a_b"
     named = ["aa", "mine", "full", "spin", "daly", "on", "constant", "also", "off"]
     assert " ".join(in_order(named)) == "off on constant daly full spin aa also mine"
@@ -112,8 +127,8 @@ def test_names_of_treatments() -> None:
     assert " ".join(in_order(named)) == of_numbers
     arms = [arm_of(f"{name}@a=1") for name in ("off", "on", "daly", "spin", "later")]
     continuous = "continuous"  # an arm of a later version is taken to write
-    assert [each.writing for each in arms] == ["none", continuous, "scheduled", "none", continuous]
-    assert [each.silent for each in arms] == [True, False, False, True, False]
+    assert [arm.writing for arm in arms] == ["none", continuous, "scheduled", "none", continuous]
+    assert [arm.silent for arm in arms] == [True, False, False, True, False]
 
 
 def test_events() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from records.slurm import parse
+from records.slurm import parse, parse_nodes
 from tests.captures import CAPTURES
 
 
@@ -25,23 +25,30 @@ def answer(name: str) -> str:
     ],
 )
 def test_partitions_that_give_whole_nodes(name: str, whole: dict[str, bool]) -> None:
-    found = {each.name: each.whole_nodes for each in parse.partitions(answer(name))}
-    assert found == whole
+    partitions = {
+        partition.name: partition.whole_nodes for partition in parse_nodes.partitions(answer(name))
+    }
+    assert partitions == whole
     default = next(iter(whole))
     named = {name for name, is_whole in whole.items() if is_whole}
-    assert parse.whole_node_partitions(answer(name)) == named | {None}
+    assert parse_nodes.whole_node_partitions(answer(name)) == named | {None}
     shared = answer(name).replace("EXCLUSIVE", "NO").replace("Exclusive=NODE", "Exclusive=USER")
-    assert parse.whole_node_partitions(shared) == set()
-    assert next(part.name for part in parse.partitions(answer(name)) if part.default) == default
+    assert parse_nodes.whole_node_partitions(shared) == set()
+    assert (
+        next(part.name for part in parse_nodes.partitions(answer(name)) if part.default) == default
+    )
 
 
 def test_nodes_of_the_newer_version() -> None:
-    assert [(node.name, node.usable) for node in parse.nodes_in(answer("sinfo-26.05.txt"))] == [
-        *(("node1", True), ("node2", True))
+    assert [
+        (node.name, node.usable) for node in parse_nodes.nodes_in(answer("sinfo-26.05.txt"))
+    ] == [
+        ("node1", True),
+        ("node2", True),
     ]
-    (compute, *_) = parse.partitions(answer("partitions-26.05.txt"))
-    shape = parse.NodeShape(sockets=2, cores=2, threads_per_core=1, memory_mib=8035)
-    assert parse.shapes(answer("nodes-26.05.txt"), compute) == [(shape, 1)]
+    (compute, *_) = parse_nodes.partitions(answer("partitions-26.05.txt"))
+    shape = parse_nodes.NodeShape(sockets=2, cores=2, threads_per_core=1, memory_mib=8035)
+    assert parse_nodes.shapes(answer("nodes-26.05.txt"), compute) == [(shape, 1)]
     assert parse.mpi_types(answer("mpi_list-26.05.txt")) == ["none", "pmix", "cray_shasta", "pmi2"]
     settings = parse.settings(answer("config-26.05.txt"))
     assert settings["SLURM_VERSION"] == "26.05.3"
@@ -50,9 +57,17 @@ def test_nodes_of_the_newer_version() -> None:
 
 def test_a_queue_and_a_reservation_of_the_newer_version() -> None:
     jobs = parse.working_in(Path("/run/stage"), answer("squeue-26.05.txt"))
-    begin = "waits in the queue (BeginTime), expected to start 2026-11-29 21:49:19"
-    held = "waits in the queue (JobHeldUser)"
-    assert jobs == {"3": begin, "4": "waits in the queue", "5": held}
-    found = parse.reservation_in(answer("reservation-26.05.txt"))
-    assert (found.name, found.nodes, found.node_count) == ("nimc_x", "node2", 1)
-    assert (found.users, found.state, found.flags) == (["root"], "ACTIVE", ["SPEC_NODES"])
+    begin = parse.Pending("BeginTime", "2026-11-29 21:49:19")
+    assert jobs == {"3": begin, "4": parse.Pending(), "5": parse.Pending("JobHeldUser")}
+    assert [pending.line for pending in jobs.values()] == [
+        "waits in the queue (BeginTime), expected to start 2026-11-29 21:49:19",
+        "waits in the queue",
+        "waits in the queue (JobHeldUser)",
+    ]
+    reservation = parse.reservation_in(answer("reservation-26.05.txt"))
+    assert (reservation.name, reservation.nodes, reservation.node_count) == ("nimc_x", "node2", 1)
+    assert (reservation.users, reservation.state, reservation.flags) == (
+        ["root"],
+        "ACTIVE",
+        ["SPEC_NODES"],
+    )

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.nimc.minicluster.real import Cluster, cluster_of
-from tests.reframe_tests.command import ran, succeeded
+from tests.nimc.minicluster.driven import Cluster, cluster_of
+from tests.reframe_tests.reframe_call import ran, succeeded
 
 MEMBENCH = Path(__file__).parents[2] / "reframe_tests" / "src" / "membench"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.reframe_tests.command import ran, reframe, samples_of, succeeded
 from tests.reframe_tests.followed import WORKLOAD, followed
+from tests.reframe_tests.reframe_call import ran, reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES
 
 CAMPAIGN = """\
@@ -44,7 +44,7 @@ def test_a_campaign_can_name_it(checkout: Path) -> None:
     done = ran(sys.executable, "-c", PLAN, cwd=checkout, env=os.environ | places)
     (case,) = json.loads(succeeded(done))["cases"]
     assert case["factors_within"] == {"nice": [0, 7]}
-    paired = {each["name"]: each["baseline"] for each in case["treatments"]}
+    paired = {treatment["name"]: treatment["baseline"] for treatment in case["treatments"]}
     assert paired["off@nice=7"] is None
     assert paired["on@nice=7"] == "off@nice=7"
     assert paired["on"] == "off"
@@ -71,12 +71,12 @@ def run(checkout: Path) -> Path:
 
 def test_the_application_gets_it(run: Path) -> None:
     samples = samples_of(run, "shows")
-    found = {each["arm"]: (each["factors"], each["fom"]) for each in samples}
+    by_arm = {sample["arm"]: (sample["factors"], sample["fom"]) for sample in samples}
     usual = 1 + os.nice(0)
     for arm in ("off", "aa"):
-        assert found[arm] == ({"nice": 0}, usual)
-        assert found[f"{arm}@nice=7"] == ({"nice": 7}, usual + 7)
-    assert len(found) == 4
+        assert by_arm[arm] == ({"nice": 0}, usual)
+        assert by_arm[f"{arm}@nice=7"] == ({"nice": 7}, min(usual + 7, 1 + 19))  # 19: the most
+    assert len(by_arm) == 4
 
 
 def test_a_workload_is_one_file_and_runs(run: Path) -> None:
@@ -95,5 +95,5 @@ def test_the_page_names_what_the_mixin_has() -> None:
     rows = re.findall(r"^\| (`\w+\(.*?\)`(?:, `\w+\(.*?\)`)*) \|(.*)", WORKLOAD, re.MULTILINE)
     assert len(rows) == 5
     for names, text in rows:
-        of = ThreadsMixin if "of `ThreadsMixin`" in text else NimcMixin
-        assert all(callable(getattr(of, name)) for name in re.findall(r"`(\w+)\(", names))
+        mixin = ThreadsMixin if "of `ThreadsMixin`" in text else NimcMixin
+        assert all(callable(getattr(mixin, name)) for name in re.findall(r"`(\w+)\(", names))

@@ -15,7 +15,7 @@ from records.checkout import ROOT
 from reframe_tests.binaries import largest_cube, near_cube, near_square
 from reframe_tests.spack.folders import layout as spack_layout
 from reframe_tests.spack.setup import setup
-from tests.reframe_tests.command import (
+from tests.reframe_tests.reframe_call import (
     plan_of,
     provenance_of,
     ran,
@@ -133,9 +133,9 @@ def set_up(tmp_path, monkeypatch):
         compiler = script(
             root / "cc", 'test "$1" = --version && echo spackcc 7.7.7 || exec cc "$@" -O0'
         )
-        found = {"spec": "gcc@7", "extra_attributes": {"compilers": {"c": str(compiler)}}}
+        external = {"spec": "gcc@7", "extra_attributes": {"compilers": {"c": str(compiler)}}}
         (root / "packages.yaml").write_text(
-            json.dumps({"packages": {"gcc": {"externals": [found]}}})
+            json.dumps({"packages": {"gcc": {"externals": [external]}}})
         )
         monkeypatch.setenv("SPACK_ROOT", str(root))
         monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
@@ -151,7 +151,7 @@ def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, set_up):
     words = ("stream", "-p", "spack", "-r")
     succeeded(reframe(tmp_path, "localhost", *words, name="stream_quick", settings=given))
     sample = samples_of(tmp_path / "run", "stream_quick")[-1]
-    assert sample["outcome"] == "kept", sample["reason"]
+    assert sample["outcome"] == "accepted", sample["reason"]
     provenance = provenance_of(tmp_path / "run")
     spack = provenance["spack"]
     assert (spack["hash"], spack["spec"]) == ("aaa", "stream@1.0")
@@ -168,15 +168,15 @@ def test_a_check_compiles_with_the_compiler_of_spack(tmp_path, set_up):
     words = ("membench", "-p", "spack", "-r")
     succeeded(reframe(tmp_path, "localhost", *words, name="membench_quick", settings=given))
     sample = samples_of(tmp_path / "run", "membench_quick")[-1]
-    assert sample["outcome"] == "kept", sample["reason"]
+    assert sample["outcome"] == "accepted", sample["reason"]
     assert provenance_of(tmp_path / "run")["compiler"] == "spackcc 7.7.7"
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_the_program_that_the_site_names_is_run_though_spack_is_not_set_up(tmp_path, there):
+@pytest.mark.parametrize("exists", [True, False])
+def test_the_program_that_the_site_names_is_run_though_spack_is_not_set_up(tmp_path, exists):
     """On a machine whose settings have no wheels."""
     program = tmp_path / "main.Linux.gfortran.mpi.exe"
-    if there:
+    if exists:
         script(program, f"cat {ROOT}/tests/captures/cns/n1.txt")
     (tmp_path / "machine.yaml").write_text(
         f"origins: {{policy: same_host}}\ndevice: null\ninterface: null\n"
@@ -189,9 +189,9 @@ def test_the_program_that_the_site_names_is_run_though_spack_is_not_set_up(tmp_p
         .replace('"environs": ["wheels", "spack"]', '"environs": ["spack"]')
     )
     variables = {"NIMC_MINICLUSTER": str(tmp_path), "NIMC_SPACK_DIR": str(tmp_path / "none")}
-    words = (tmp_path, tmp_path / "own.py", "cns", "--dry-run" if there else "-r")
+    words = (tmp_path, tmp_path / "own.py", "cns", "--dry-run" if exists else "-r")
     done = reframe(*words, name="cns_quick", settings={"layout_cores": 1}, **variables)
-    if not there:
+    if not exists:
         assert f"site/minicluster.yaml: programs: {program} is no program on this" in done.stdout
         assert "1 skipped" in done.stdout
         return
@@ -229,7 +229,7 @@ def test_a_program_in_a_container_is_that_of_an_environment(tmp_path, feature):
     words = (tmp_path, config, "lulesh", "-r")
     succeeded(reframe(*words, name="lulesh_quick", settings={**given, "layout_cores": 1}))
     sample = samples_of(tmp_path / "run", "lulesh_quick")[-1]
-    assert sample["outcome"] == "kept", sample["reason"]
+    assert sample["outcome"] == "accepted", sample["reason"]
     # The captured run's microseconds a zone and cycle, times its zones and cycles.
     assert sample["fom"] == pytest.approx(1.2818067e-6 * 20**3 * 100)
     provenance = provenance_of(tmp_path / "run")
@@ -245,9 +245,12 @@ def test_a_program_in_a_container_is_that_of_an_environment(tmp_path, feature):
         # As many ranks on each node.
         *((largest_cube, n, edge) for n, edge in (((512, 8), 8), ((16, 8), 2), ((100, 2), 4))),
         *((largest_cube, n, edge) for n, edge in (((27, 2), 2), ((7, 4), 1))),
-        *((near_square, (n,), of) for n, of in ((1, (1, 1)), (7, (1, 7)), (12, (3, 4)))),
-        *((near_square, (n,), of) for n, of in ((16, (4, 4)), (18, (3, 6)))),
-        *((near_cube, (n,), of) for n, of in ((1, (1, 1, 1)), (8, (2, 2, 2)), (12, (2, 2, 3)))),
+        *((near_square, (n,), edges) for n, edges in ((1, (1, 1)), (7, (1, 7)), (12, (3, 4)))),
+        *((near_square, (n,), edges) for n, edges in ((16, (4, 4)), (18, (3, 6)))),
+        *(
+            (near_cube, (n,), edges)
+            for n, edges in ((1, (1, 1, 1)), (8, (2, 2, 2)), (12, (2, 2, 3)))
+        ),
         (near_cube, (13,), (1, 1, 13)),
     ],
 )

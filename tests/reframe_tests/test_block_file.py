@@ -8,7 +8,7 @@ import pytest
 from nimc.campaign.plan import block_plan, logs_of
 from nimc.campaign.prepare import prepare
 from records.checkout import ROOT
-from tests.reframe_tests.command import plan_of, reframe, succeeded
+from tests.reframe_tests.reframe_call import plan_of, reframe, succeeded
 
 MACHINE = "example_slurm"
 DRY = ("--system", MACHINE, "-p", "wheels", "--dry-run")
@@ -58,15 +58,23 @@ class mine(theirs, NimcMixin):
 #: Check -> what its variables are on ReFrame's command line.
 VARIABLES = {
     "stream": {
-        **{"iterations": 20, "array_most": "128MiB", "exclude": "[{rate: 25%, reserved_cores: 1}]"},
+        "iterations": 20,
+        "array_most": "128MiB",
+        "exclude": "[{rate: 25%, reserved_cores: 1}]",
         "factors": "{rate: [0, 25%, full], reserved_cores: [0, 1]}",
     },
     "numa": {"factors": "{buffer: [nic, other], load: [idle, write]}"},
     "membench": {"duration_s": 2, "node": 1, "reserved_cores": 0},
 }
 OF_ALL = {
-    **{"arms": "off,on,aa", "message": "32KiB", "min_share": 0.3, "retries": 1, "pairs": 6},
-    **{"steal_share": "@none", "run_timeout_s": 120, "seed": 9},
+    "arms": "off,on,aa",
+    "message": "32KiB",
+    "min_share": 0.3,
+    "retries": 1,
+    "pairs": 6,
+    "steal_share": "@none",
+    "run_timeout_s": 120,
+    "seed": 9,
 }
 #: What each way has of its own.
 APART = ("nimc_dir", "settings", "provenance", "case")
@@ -112,11 +120,11 @@ def test_the_block_of_a_campaign_is_that_of_the_same_variables(
     ]
     assert json.loads(texts[0]) == json.loads(texts[1])
     assert planned["seed"] == 9
-    assert planned["demand"]["steal_share"] is None
+    assert planned["limits"]["steal_share"] is None
 
 
 def test_hooks_of_a_check_of_others_see_what_the_campaign_sets(folders: tuple[Path, Path]) -> None:
     plan = plan_of(folders[0], "mine")
     assert plan["treatments"][0]["start"]["command"][-3:] == ["took", "20", "s"]
-    assert plan["demand"]["run_timeout_s"] == 120
+    assert plan["limits"]["run_timeout_s"] == 120
     assert plan["read_by_check"]

@@ -12,7 +12,7 @@ from conductor.block.readers import FomError
 from records.checkout import ROOT, python_main
 from records.notes import Note
 from reframe_tests.workload import load
-from tests.reframe_tests.command import plan_of, reframe, script, succeeded
+from tests.reframe_tests.reframe_call import plan_of, reframe, script, succeeded
 
 BIN = Path(sys.executable).parent
 
@@ -60,8 +60,8 @@ def test_of_several_matches_the_last_or_the_worst_counts(
     which: str, better: str, expected: float
 ) -> None:
     printed = "echo rate 12.0; echo rate 3.0; echo rate 7.5"
-    of = {"which": which, "better": better, "unit": "widgets"}
-    done = timed("sh", "-c", printed, figure=r"rate (\S+)", **of)
+    variables = {"which": which, "better": better, "unit": "widgets"}
+    done = timed("sh", "-c", printed, figure=r"rate (\S+)", **variables)
     fom = load("command").parse(done.stdout)
     assert (fom.value, fom.unit, fom.better) == (expected, "widgets", better)
     assert fom.notes == ([Note.SEVERAL_FIGURES()] if which == "last" else [])
@@ -147,21 +147,31 @@ def test_what_cannot_be_measured_is_named(
 
 
 def test_each_repetition_starts_the_launcher(tmp_path: Path) -> None:
-    of = settings(command="./solver 'an input'", ranks_per_node=2, figure="x", unit="MB/s")
-    of |= {"better": "higher"}
+    variables = settings(command="./solver 'an input'", ranks_per_node=2, figure="x", unit="MB/s")
+    variables |= {"better": "higher"}
     words = ["--dry-run", "-p", "wheels"]
-    succeeded(reframe(tmp_path, "localhost", "command", *words, settings=of))
+    succeeded(reframe(tmp_path, "localhost", "command", *words, settings=variables))
     plan = plan_of(tmp_path, "command")
     assert (plan["fom_unit"], plan["fom_better"]) == ("B/s", "higher")
     start = plan["treatments"][0]["start"]
     assert start["ranks"] == 2
     words = start["command"]
     assert words[words.index("reframe_tests.timed") + 1 :] == [
-        *("1", "x", "last", "higher", "MB/s"),
-        *("mpiexec", "-n", "2", "./solver", "an input"),
+        "1",
+        "x",
+        "last",
+        "higher",
+        "MB/s",
+        "mpiexec",
+        "-n",
+        "2",
+        "./solver",
+        "an input",
     ]
     longer = plan["treatments"][0]["longer"]
-    times = [of["command"][words.index("reframe_tests.timed") + 1] for of in longer]
+    times = [
+        longer_start["command"][words.index("reframe_tests.timed") + 1] for longer_start in longer
+    ]
     assert times == ["2", "4", "8", "16", "32", "64"]
 
 

@@ -14,15 +14,19 @@ import pytest
 import yaml
 
 from records.checkout import ROOT
-from tests.reframe_tests.command import ran, reframe, succeeded
+from tests.reframe_tests.reframe_call import ran, reframe, succeeded
 
 READERS = """
 import sys
-from records.plan import BlockPlan
+from records.block_plan import BlockPlan
 from reframe_tests.conduct import readers
 import conductor.agent.agent
 name, read_by_check = sys.argv[1], sys.argv[2] == "by_check"
-found = readers(BlockPlan("case", name, 0, 0, [], 1, 0, "run", read_by_check=read_by_check))
+block = BlockPlan(
+    case="case", workload=name, block=0, seed=0, treatments=[], pairs=1, warmups=0,
+    nimc_dir="run", read_by_check=read_by_check,
+)
+found = readers(block)
 files = {module.__file__ for module in list(sys.modules.values()) if hasattr(module, "WORKLOAD")}
 print(found.unit, found.better, *sorted(path.rpartition("/")[2] for path in files))
 """
@@ -67,7 +71,10 @@ def short_folder():
         (
             {"policy": "hetjob", "nodes": 2, "partition": "origin"},
             {
-                *("--ntasks=1", "--nodes=1", "--no-requeue", "hetjob"),
+                "--ntasks=1",
+                "--nodes=1",
+                "--no-requeue",
+                "hetjob",
                 "--nodes=2 --ntasks=2 --ntasks-per-node=1 --no-requeue --exclusive"
                 " --partition=origin",
             },

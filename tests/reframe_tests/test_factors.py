@@ -9,7 +9,7 @@ from reframe_tests.crossing import cross, read_cells, read_factors
 from tests.reframe_tests.rail_machines import machine
 
 HERE, ALLOWED = machine(), machine(core_spec=True)
-ONE = machine(numa_nodes=1, sockets=1, at=(0, 0))
+ONE = machine(numa_nodes=1, sockets=1, rail_nodes=(0, 0))
 WITHOUT_RAILS = machine(rails=[])
 
 
@@ -39,7 +39,9 @@ WITHOUT_RAILS = machine(rails=[])
         (WITHOUT_RAILS, "mpi_rail", "local", "m has 0 rails (rails in its site file)"),
         (WITHOUT_RAILS, "mpi_rail", "default", None),
         (
-            *(machine(at=(None, 1)), "mpi_rail", "local"),
+            machine(rail_nodes=(None, 1)),
+            "mpi_rail",
+            "local",
             "a rail of m has no numa_node in its site file",
         ),
         # Only other hosts know.
@@ -55,7 +57,7 @@ def test_levels_that_a_machine_lacks(
     assert factors.missing_level(here, name, level) == reason
     if reason and name == "mpi_rail":
         with pytest.raises(InputError, match=r"writer_rail: .*; allowed: default"):
-            rails.of_writers(here, str(level), None)
+            rails.writer_devices(here, str(level), None)
 
 
 WRITES = ["on@rate=25%", "on"]
@@ -81,20 +83,22 @@ def test_treatments_of_crossed_factors(
     exclude: list[dict], only: list[dict], names: list[str]
 ) -> None:
     crossed = {"tool": ["none", "mpip"], "rate": [0, "25%", "full"]}
-    found = cross(["off", "on", "aa"], crossed, exclude, only)
-    assert [each.name for each in found] == names
-    for each in found:
-        mpip = "mpip" in each.name
-        assert each.baseline == (None if each.arm == "off" else "off@tool=mpip" if mpip else "off")
-        rate = "25%" if "25%" in each.name else "full" if each.arm == "on" else 0
-        assert each.factors == {"tool": "mpip" if mpip else "none", "rate": rate}
+    treatments = cross(["off", "on", "aa"], crossed, exclude, only)
+    assert [treatment.name for treatment in treatments] == names
+    for treatment in treatments:
+        mpip = "mpip" in treatment.name
+        assert treatment.baseline == (
+            None if treatment.arm == "off" else "off@tool=mpip" if mpip else "off"
+        )
+        rate = "25%" if "25%" in treatment.name else "full" if treatment.arm == "on" else 0
+        assert treatment.factors == {"tool": "mpip" if mpip else "none", "rate": rate}
 
 
 def test_a_control_has_no_rate_and_something_must_write() -> None:
     assert cross(["off", "on", "spin"], {"rate": [0, "full"]})[2].factors == {}
-    assert [each.name for each in cross(["off"], {"x": [0, 1]})] == ["off", "off@x=1"]
+    assert [treatment.name for treatment in cross(["off"], {"x": [0, 1]})] == ["off", "off@x=1"]
     for nothing in ("0", "0%", "0.0%", "00%", "0MB/s", "0.00GB/s"):
-        named = [each.name for each in cross(["off", "on"], {"rate": [nothing, "full"]})]
+        named = [treatment.name for treatment in cross(["off", "on"], {"rate": [nothing, "full"]})]
         assert named == ["off", "on"]
     with pytest.raises(InputError, match="no treatment that writes is left"):
         cross(["off", "on", "aa"], {}, [{"arm": "on"}])
@@ -103,7 +107,7 @@ def test_a_control_has_no_rate_and_something_must_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "fault"),
     [
         ("{x: [0, 1.5, true, word, a/b, 0x]}", None),
         (f"{{x: [{'w' * 40}]}}", None),
@@ -119,9 +123,9 @@ def test_a_control_has_no_rate_and_something_must_write() -> None:
         ("[1]", "found; allowed: a mapping of factors"),
     ],
 )
-def test_factors_as_a_campaign_gives_them(text: str, said: str | None) -> None:
-    if said:
-        with pytest.raises(InputError, match=f"^factors: .*{said}"):
+def test_factors_as_a_campaign_gives_them(text: str, fault: str | None) -> None:
+    if fault:
+        with pytest.raises(InputError, match=f"^factors: .*{fault}"):
             read_factors(text)
     else:
         assert list(read_factors(text)) == ["x"]
@@ -129,12 +133,12 @@ def test_factors_as_a_campaign_gives_them(text: str, said: str | None) -> None:
 
 def test_cells_as_a_campaign_gives_them() -> None:
     assert read_cells("[{arm: aa, x.y: 1}]", "only") == [{"arm": "aa", "x.y": 1}]
-    for text, said in (
+    for text, fault in (
         ("[{}]", "{} is not a mapping"),
         ("[1]", "1 is not a mapping"),
         ("[{a: [1]}]", "is not a number"),
         ("[{a b: 1}]", "is an invalid name"),
         ("{a: 1}", "found; allowed: a list"),
     ):
-        with pytest.raises(InputError, match=f"^only: .*{said}"):
+        with pytest.raises(InputError, match=f"^only: .*{fault}"):
             read_cells(text, "only")

@@ -3,9 +3,9 @@
 import pytest
 
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import Writer
 from records.errors import InputError
 from reframe_tests import planning
+from tests import made_writers
 from tests.records.machine import made
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -15,14 +15,14 @@ MACHINE = made.machine("same_job", device="mlx5_0", facts={**FACTS, "memory": "6
 
 def writes(injector, footprint, message="auto", arm="on"):
     levels = {"injector": injector, "message": message, "footprint": footprint}
-    asked = planning.CaseRequest(arms=["off", arm], levels=levels)
-    return planning.treatments(asked, MACHINE)[-1].writes
+    request = planning.CaseRequest(arms=["off", arm], levels=levels)
+    return planning.treatments(request, MACHINE)[-1].writes
 
 
-def end(injector, asked):
+def end(injector, plan):
     """The words of a writer that the origin starts, after the program, and what it writes over."""
-    writer = Writer(
-        *(0, "o", "t", "10.0.0.2", 20001, asked.message_b), footprint_b=asked.footprint_b
+    writer = made_writers.writer(
+        address="10.0.0.2", port=20001, message_b=plan.message_b, footprint_b=plan.footprint_b
     )
     return INJECTORS[injector].footprint_b(writer), writer
 
@@ -53,12 +53,12 @@ def end(injector, asked):
     ],
 )
 def test_footprints_that_are_chosen(injector, footprint, message, message_b, written_b):
-    asked = writes(injector, footprint, message)
-    assert (asked.message_b, end(injector, asked)[0]) == (message_b, written_b)
+    plan = writes(injector, footprint, message)
+    assert (plan.message_b, end(injector, plan)[0]) == (message_b, written_b)
 
 
 def test_mpi_put_passes_through_whole_messages():
-    writer = Writer(0, "o", "o", "127.0.0.1", 20001, MIB, footprint_b=5 * MIB // 2)
+    writer = made_writers.writer(target="o", port=20001, message_b=MIB, footprint_b=5 * MIB // 2)
     assert INJECTORS["mpi_put"].footprint_b(writer) == 3 * MIB
 
 
@@ -70,11 +70,12 @@ def test_programs_are_told():
         assert " -s 65536 " in words
         assert " -q 32 -t 4 " in f"{words} "
     _, of_mpi = end("mpi_put", writes("mpi_put", "llc/2"))
-    assert f" --size 65536 --footprint {24 * MIB} " in " ".join(INJECTORS["mpi_put"]._rank(of_mpi))
+    words = " ".join(INJECTORS["mpi_put"].rank_command(of_mpi))
+    assert f" --size 65536 --footprint {24 * MIB} " in words
 
 
 @pytest.mark.parametrize(
-    ("asked", "fault"),
+    ("levels", "fault"),
     [
         (
             ("ucx", "2MiB", "64KiB"),
@@ -87,9 +88,9 @@ def test_programs_are_told():
         ),
     ],
 )
-def test_a_footprint_that_cannot_be_is_refused_in_a_line(asked, fault):
+def test_a_footprint_that_cannot_be_is_refused_in_a_line(levels, fault):
     with pytest.raises(InputError, match=fault):
-        writes(*asked)
+        writes(*levels)
 
 
 def test_an_injector_whose_footprint_cannot_be_chosen_says_so(monkeypatch):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from conductor.injectors import INJECTORS
-from tests.nimc.minicluster.real import ENV, Cluster
-from tests.reframe_tests.command import reframe, samples_of, succeeded
+from tests.nimc.minicluster.driven import ENV, Cluster
+from tests.reframe_tests.reframe_call import reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES
 
 pytestmark = pytest.mark.minicluster
@@ -34,11 +34,11 @@ SETTINGS = {
 def test_writes_are_done_as_planned(three_nodes: Cluster, tmp_path: Path) -> None:
     if missing := INJECTORS["ucx"].missing():
         pytest.skip(missing)
-    asked = {**SETTINGS, "nimc_dir": tmp_path / "run"}
+    variables = {**SETTINGS, "nimc_dir": tmp_path / "run"}
     state = {**ENV, "NIMC_MINICLUSTER": str(three_nodes.state)}
-    succeeded(reframe(tmp_path, "minicluster", "lammps_scaling", "-r", settings=asked, **state))
+    succeeded(reframe(tmp_path, "minicluster", "lammps_scaling", "-r", settings=variables, **state))
     samples = samples_of(tmp_path / "run", "lammps_scaling")
-    all_kept = [sample for sample in samples if sample["outcome"] == "kept"]
+    all_kept = [sample for sample in samples if sample["outcome"] == "accepted"]
     assert {sample["fom_extra"]["ranks"] for sample in all_kept} == {2.0}
     (kept,) = (sample for sample in all_kept if sample["arm"] == "daly")
     assert set(kept["nodes"]).isdisjoint(kept["origin_nodes"])

@@ -6,7 +6,7 @@ import pytest
 
 from records.checkout import ROOT, commit
 from records.machine.host import detect
-from tests.reframe_tests.command import plan_of, reframe, succeeded
+from tests.reframe_tests.reframe_call import plan_of, reframe, succeeded
 
 #: Check -> ranks of its launch line when laid out on 12 cores, and what they run.
 STARTED = {
@@ -43,17 +43,24 @@ LAID_OUT = {
 INPUTS = {
     ("cns", "inputs"): ["nsteps=5", "n_cell=128", "max_grid_size=32", "plot_int=0"],
     ("quicksilver", "coral2_p1.inp"): [
-        *("xDom: 2", "yDom: 2", "zDom: 3", "nx: 12", "ny: 12", "nz: 18", "lz: 18"),
-        *(
-            "nParticles: 1296000",
-            "nSteps: 20",
-            "coralBenchmark: 1",
-            "fissionCrossSectionRatio: 0.05",
-        ),
+        "xDom: 2",
+        "yDom: 2",
+        "zDom: 3",
+        "nx: 12",
+        "ny: 12",
+        "nz: 18",
+        "lz: 18",
+        "nParticles: 1296000",
+        "nSteps: 20",
+        "coralBenchmark: 1",
+        "fissionCrossSectionRatio: 0.05",
     ],
     ("snap", "snap.in"): [
-        *("npey=3 npez=4 ichunk=8 nthreads=1", "nang=32 ng=16"),
-        *("nx=32 lx=3.2000", "ny=24 ly=2.4000", "nz=32 lz=3.2000"),
+        "npey=3 npez=4 ichunk=8 nthreads=1",
+        "nang=32 ng=16",
+        "nx=32 lx=3.2000",
+        "ny=24 ly=2.4000",
+        "nz=32 lz=3.2000",
     ],
 }
 DRY = ("-p", "wheels", "--dry-run")
@@ -67,7 +74,9 @@ def dry(tmp_path_factory):
     for name in LAID_OUT:
         words += ["-S", f"{name}.layout=4x3"]
     for setting in (
-        *("xsbench_quick.layout=4x3", "lulesh_quick.layout=1x12", "hpccg.seed=9"),
+        "xsbench_quick.layout=4x3",
+        "lulesh_quick.layout=1x12",
+        "hpccg.seed=9",
         "hpccg.factors={memory_share: [0.9, 0.5]}",
     ):
         words += ["-S", setting]
@@ -102,8 +111,8 @@ def test_layout_gives_ranks_and_threads_the_work_of_a_rank_a_core(dry, check):
 
 def test_a_layout_of_lulesh_keeps_its_mesh(dry):
     # A rank a core would be 2 x 2 x 2 cubes of 30 elements.
-    for each in plan_of(dry, "lulesh_quick")["treatments"]:
-        command = each["start"]["command"]
+    for treatment in plan_of(dry, "lulesh_quick")["treatments"]:
+        command = treatment["start"]["command"]
         assert command[:3] == ["mpiexec", "-n", "1"]
         assert " ".join(command).endswith("lulesh2.0 -s 60 -i 50")
 
@@ -152,8 +161,8 @@ def test_what_a_machine_or_an_injector_cannot_do_is_refused(tmp_path):
             text += f"    {name} = {value!r}\n"
     (tmp_path / "checks.py").write_text(text)
     done = reframe(tmp_path, "localhost", tmp_path / "checks.py", *DRY, name="refused.*")
-    for number, (*_, said) in enumerate(REFUSED):
-        assert said in " ".join(done.stdout.split()), number
+    for number, (*_, refusal) in enumerate(REFUSED):
+        assert refusal in " ".join(done.stdout.split()), number
 
 
 def test_hpccg_takes_no_more_memory_than_the_machine_allows(dry):

@@ -8,7 +8,7 @@ import pytest
 from records.checkout import ROOT
 from records.errors import InputError
 from reframe_tests.factors import check_level
-from tests.reframe_tests.command import plan_of, reframe, succeeded
+from tests.reframe_tests.reframe_call import plan_of, reframe, succeeded
 
 MACHINE = "example_slurm"
 DRY = ("--system", MACHINE, "-p", "wheels", "--dry-run")
@@ -65,7 +65,7 @@ def dry(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def of(dry):
+def treatments(dry):
     """Check -> name -> treatment, of that dry run."""
     plans = {name: plan_of(dry, name) for name in CHECKS}
     return {name: {t["name"]: t for t in plan["treatments"]} for name, plan in plans.items()}
@@ -93,54 +93,72 @@ RESERVED = ("off", "off@reserved_cores=1")
         ("xsbench", RESERVED, (21, 21), "-s small -t 3"),
     ],
 )
-def test_work_stays_the_same_where_a_core_is_reserved(of, check, names, ranks, size):
-    both = [of[check][name] for name in names]
-    assert tuple(each["start"]["ranks"] for each in both) == ranks
-    assert all(size in " ".join(words(each)) for each in both)
+def test_work_stays_the_same_where_a_core_is_reserved(treatments, check, names, ranks, size):
+    pair = [treatments[check][name] for name in names]
+    assert tuple(treatment["start"]["ranks"] for treatment in pair) == ranks
+    assert all(size in " ".join(words(treatment)) for treatment in pair)
 
 
-def test_every_level_has_an_input_of_its_own(dry, of):
+def test_every_level_has_an_input_of_its_own(dry, treatments):
     (stage,) = dry.glob("stage/*/*/*/snap_quick")
     for name, angles in {"off": 16, "off@angles=32": 32, "on@angles=32": 32}.items():
-        *_, source, out = words(of["snap_quick"][name])
+        *_, source, out = words(treatments["snap_quick"][name])
         assert f"nang={angles} " in (stage / source).read_text()
         assert out == "snap.out"
 
 
-def test_numa_changes_load_places_and_buffers_from_run_to_run(dry, of):
-    found, command = of["numa"], "./membench write -n 8 -d 3.0 -m"
-    assert " ".join(words(found["off@load=write"])) == f"{command} 3 --cpu-node 3"
-    free = found["off@load=write,buffer=other,workers=free"]
+def test_numa_changes_load_places_and_buffers_from_run_to_run(dry, treatments):
+    numa, command = treatments["numa"], "./membench write -n 8 -d 3.0 -m"
+    assert " ".join(words(numa["off@load=write"])) == f"{command} 3 --cpu-node 3"
+    free = numa["off@load=write,buffer=other,workers=free"]
     assert " ".join(words(free)) == f"{command} 7 --free"
-    few = found["off@load=write,local_workers=2"]
+    few = numa["off@load=write,local_workers=2"]
     assert " ".join(words(few)) == f"{command} 3 --cpu-node 3".replace("-n 8", "-n 2")
-    *_, program, length_s = words(found["off"])
+    *_, program, length_s = words(numa["off"])
     assert ("time.sleep(" in program, length_s) == (True, "3.0")
-    nodes = {name: each["writes"]["buffer_node"] for name, each in found.items() if each["writes"]}
+    nodes = {
+        name: treatment["writes"]["buffer_node"]
+        for name, treatment in numa.items()
+        if treatment["writes"]
+    }
     assert nodes == {name: 7 if "buffer=other" in name else 3 for name in nodes}
     assert len(nodes) == 16
     known = plan_of(dry, "numa")["provenance"]["numa"]
     assert known == {"numa_nodes": 8, "nic_node": 3, "places": {"nic": 3, "other": 7}}
 
 
-def test_injectors_and_messages_are_those_of_the_writers_and_share_a_baseline(of):
-    injectors = [each for name, each in of["minife"].items() if "reserved" not in name]
-    asked = {each["writes"]["injector"] for each in injectors if each["writes"]}
-    assert asked == {"ucx", "mpi_put"}
-    assert {each["baseline"] for each in injectors} == {None, "off"}
-    found = {name: each for name, each in of["stream"].items() if "reserved" not in name}
-    sizes_b = {name: each["writes"]["message_b"] for name, each in found.items() if each["writes"]}
+def test_injectors_and_messages_are_those_of_the_writers_and_share_a_baseline(treatments):
+    injectors = [
+        treatment for name, treatment in treatments["minife"].items() if "reserved" not in name
+    ]
+    used = {treatment["writes"]["injector"] for treatment in injectors if treatment["writes"]}
+    assert used == {"ucx", "mpi_put"}
+    assert {treatment["baseline"] for treatment in injectors} == {None, "off"}
+    stream = {
+        name: treatment
+        for name, treatment in treatments["stream"].items()
+        if "reserved" not in name
+    }
+    sizes_b = {
+        name: treatment["writes"]["message_b"]
+        for name, treatment in stream.items()
+        if treatment["writes"]
+    }
     assert sizes_b == {"on@rate=50%": 65536, "on@rate=50%,message=1MiB": 1 << 20}
-    assert {each["baseline"] for each in found.values()} == {None, "off"}
+    assert {treatment["baseline"] for treatment in stream.values()} == {None, "off"}
 
 
-def test_a_rate_below_full_is_a_share_of_the_rate_alone(of):
-    asked = {name: each["writes"] for name, each in of["hpccg_quick"].items() if each["writes"]}
-    assert {name: each["rate_share"] for name, each in asked.items()} == {
+def test_a_rate_below_full_is_a_share_of_the_rate_alone(treatments):
+    written = {
+        name: treatment["writes"]
+        for name, treatment in treatments["hpccg_quick"].items()
+        if treatment["writes"]
+    }
+    assert {name: writes["rate_share"] for name, writes in written.items()} == {
         "on": None,
         "on@rate=5%": 0.05,
     }
-    assert {each["injector"] for each in asked.values()} == {"mpi_put_both"}
+    assert {writes["injector"] for writes in written.values()} == {"mpi_put_both"}
 
 
 @pytest.mark.parametrize(
@@ -157,52 +175,56 @@ def test_a_rate_below_full_is_a_share_of_the_rate_alone(of):
     ],
 )
 def test_a_working_set_is_what_whole_elements_give(
-    dry, of, check, words_of_4_mib, working_set_b, of_auto_b
+    dry, treatments, check, words_of_4_mib, working_set_b, of_auto_b
 ):
-    found = of[check]
-    assert f"{words_of_4_mib} " in " ".join([*words(found["off@working_set=4MiB"]), ""])
-    assert found["on@working_set=4MiB"]["baseline"] == "off@working_set=4MiB"
-    assert found["off@working_set=4MiB"]["start"]["working_set_b"] == working_set_b
+    by_name = treatments[check]
+    assert f"{words_of_4_mib} " in " ".join([*words(by_name["off@working_set=4MiB"]), ""])
+    assert by_name["on@working_set=4MiB"]["baseline"] == "off@working_set=4MiB"
+    assert by_name["off@working_set=4MiB"]["start"]["working_set_b"] == working_set_b
     if of_auto_b:
-        assert found["off"]["start"]["working_set_b"] == of_auto_b
+        assert by_name["off"]["start"]["working_set_b"] == of_auto_b
     if check == "cns_quick":
         (stage,) = dry.glob("stage/*/*/*/cns_quick")
         assert "max_grid_size=16" in (stage / "inputs-2").read_text()
 
 
-def test_footprints_and_working_sets_are_crossed_with_others(of):
+def test_footprints_and_working_sets_are_crossed_with_others(treatments):
     """Two baselines, each with two footprints at two rates."""
-    found = of["membench_quick"]
-    assert len(found) == 10
-    writes = found["on@working_set=4MiB,footprint=2MiB,rate=25%"]["writes"]
+    membench = treatments["membench_quick"]
+    assert len(membench) == 10
+    writes = membench["on@working_set=4MiB,footprint=2MiB,rate=25%"]["writes"]
     assert (writes["message_b"], writes["footprint_b"], writes["rate_share"]) == (
-        *(65536, 2 << 20, 0.25),
+        65536,
+        2 << 20,
+        0.25,
     )
-    assert found["on@working_set=4MiB"]["writes"]["footprint_b"] is None
+    assert membench["on@working_set=4MiB"]["writes"]["footprint_b"] is None
 
 
-def test_clients_are_crossed_with_layouts_and_free_cores(of):
+def test_clients_are_crossed_with_layouts_and_free_cores(treatments):
     """Four ways to start it, each under as many writers as there are origins, and under two."""
-    found = of["xsbench"]
-    assert len([name for name in found if name.startswith("on")]) == 8
-    assert {each["writes"]["clients"] for each in found.values() if each["writes"]} == {None, 2}
+    xsbench = treatments["xsbench"]
+    assert len([name for name in xsbench if name.startswith("on")]) == 8
+    assert {
+        treatment["writes"]["clients"] for treatment in xsbench.values() if treatment["writes"]
+    } == {None, 2}
 
 
-def test_injectors_are_crossed_with_free_cores(of):
-    found = of["minife"]
-    writes = [each["writes"] for name, each in found.items() if name.startswith("on")]
-    assert sorted(each["injector"] for each in writes) == 2 * ["mpi_put"] + 2 * ["ucx"]
+def test_injectors_are_crossed_with_free_cores(treatments):
+    minife = treatments["minife"]
+    writes = [treatment["writes"] for name, treatment in minife.items() if name.startswith("on")]
+    assert sorted(written["injector"] for written in writes) == 2 * ["mpi_put"] + 2 * ["ucx"]
 
 
-def test_streams_working_set_is_compiled(dry, of):
+def test_streams_working_set_is_compiled(dry, treatments):
     """64 threads of 1 MiB are 2796202 elements of three arrays, less a third of one a thread."""
     (script,) = dry.glob("stage/*/*/*/stream_quick/rfm_build.sh")
     assert "-DSTREAM_ARRAY_SIZE=2796202 " in script.read_text()
-    assert of["stream_quick"]["off"]["start"]["working_set_b"] == 1_048_575.75
+    assert treatments["stream_quick"]["off"]["start"]["working_set_b"] == 1_048_575.75
 
 
-def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpaired(dry, of):
-    off = of["lammps_quick"]["off"]
+def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpaired(dry, treatments):
+    off = treatments["lammps_quick"]["off"]
     assert off["start"]["ranks"] == 62
     # The box is that of all 64 cores, so that times can be compared.
     assert "-var x 4 -var y 4 -var z 4" in " ".join(words(off))
@@ -213,30 +235,32 @@ def test_cores_left_to_the_system_are_taken_from_the_job_and_its_runs_are_unpair
     assert any(note.startswith("unpaired: ") for note in notes)
 
 
-def test_membench_changes_from_run_to_run(of):
-    assert "-n 32" in " ".join(words(of["membench"]["off"]))  # cores of one of two sockets
-    assert "-n 31" in " ".join(words(of["membench"]["off@reserved_cores=2"]))
+def test_membench_changes_from_run_to_run(treatments):
+    assert "-n 32" in " ".join(words(treatments["membench"]["off"]))  # cores of one of two sockets
+    assert "-n 31" in " ".join(words(treatments["membench"]["off@reserved_cores=2"]))
 
 
-def test_ranks_are_bound_and_threads_are_the_cores_of_the_level(of):
-    found = of["lammps"]
-    assert all("--cpu-bind=cores" in words(each) for each in found.values())
-    assert len(found) == 4
-    threads = [of["stream"][each]["start"]["environment"]["OMP_NUM_THREADS"] for each in RESERVED]
+def test_ranks_are_bound_and_threads_are_the_cores_of_the_level(treatments):
+    lammps = treatments["lammps"]
+    assert all("--cpu-bind=cores" in words(treatment) for treatment in lammps.values())
+    assert len(lammps) == 4
+    threads = [
+        treatments["stream"][name]["start"]["environment"]["OMP_NUM_THREADS"] for name in RESERVED
+    ]
     assert threads == ["64", "63"]
 
 
-def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
-    found = of["membench"]["off@reserved_cores=2,socket=all"]
-    assert "-n 62" in " ".join(words(found))
-    assert words(found)[-2:] == ["--socket", "all"]
-    assert any("all sockets" in note for note in found["notes"])
-    assert not any("all sockets" in note for note in of["membench"]["off"]["notes"])
+def test_cores_of_all_sockets_compute_and_no_model_hides_it(treatments):
+    all_sockets = treatments["membench"]["off@reserved_cores=2,socket=all"]
+    assert "-n 62" in " ".join(words(all_sockets))
+    assert words(all_sockets)[-2:] == ["--socket", "all"]
+    assert any("all sockets" in note for note in all_sockets["notes"])
+    assert not any("all sockets" in note for note in treatments["membench"]["off"]["notes"])
     # They are spread from run to run.
-    spread = of["membench"]["off@order=spread"]
+    spread = treatments["membench"]["off@order=spread"]
     assert " ".join(words(spread)).endswith("-n 32 -d 5.0 --order spread")
-    assert words(of["membench"]["off"])[-1] == "compact"
-    assert words(of["membench"]["off@pages=huge"])[-2:] == ["--pages", "huge"]
+    assert words(treatments["membench"]["off"])[-1] == "compact"
+    assert words(treatments["membench"]["off@pages=huge"])[-2:] == ["--pages", "huge"]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +269,8 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
         ("rate", [0, "full", "0%", "25%", "500MB/s"], ["100%", "-5%", "5", "fast"]),
         ("message", ["auto", "dram", "64KiB"], ["64", "any"]),
         (
-            *("footprint", ["auto", "64KiB", "llc", "llc/2", "4*llc", "3*llc/4"]),
+            "footprint",
+            ["auto", "64KiB", "llc", "llc/2", "4*llc", "3*llc/4"],
             ["dram", "64", "0*llc", "llc/0", "llc*4", "2*l2", 64],
         ),
         ("comm_node", [0, 7], [-1, 1.0, True, "0"]),
@@ -254,7 +279,8 @@ def test_cores_of_all_sockets_compute_and_no_model_hides_it(of):
         ("layout", ["8x2", "1x128"], ["8", "x2", "0x4", "8X2", "8x2x1", "auto", 8]),
         ("load", ["idle", "read", "write", "nt_write"], ["copy"]),
         (
-            *("writer_rail", ["default", "local", "nic0", "nic9"]),
+            "writer_rail",
+            ["default", "local", "nic0", "nic9"],
             ["nic", "nic-1", "nic10", "both", 0, True],
         ),
     ],

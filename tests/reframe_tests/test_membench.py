@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from records.kernel_text import TICKS_PER_S, cpu_list, stat_of
-from tests.reframe_tests.command import ran, succeeded
 from tests.reframe_tests.conftest import at_work, document, refused
+from tests.reframe_tests.reframe_call import ran, succeeded
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "reframe_tests" / "src" / "membench"
@@ -126,7 +127,7 @@ def test_figure_is_the_sum_of_all_cores(membench):
     assert "cannot be written" in done.stderr
 
 
-def test_memory_is_bound_and_the_kernel_agrees(membench, wait_until):
+def test_memory_is_bound_and_the_kernel_agrees(membench):
     # /proc/PID/numa_maps, which membench does not use, must show the policy and the pages.
     if not Path("/proc/self/numa_maps").exists():
         pytest.skip("the kernel has no numa_maps")
@@ -146,7 +147,7 @@ def test_memory_is_bound_and_the_kernel_agrees(membench, wait_until):
 
 
 @pytest.mark.parametrize("bound", [True, False])
-def test_threads_are_bound_to_cores_of_a_node_or_left_alone(membench, wait_until, bound):
+def test_threads_are_bound_to_cores_of_a_node_or_left_alone(membench, bound):
     cpulist = Path("/sys/devices/system/node/node0/cpulist")
     if not cpulist.exists():
         pytest.skip("the kernel shows no NUMA nodes")

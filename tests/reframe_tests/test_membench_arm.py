@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from tests.reframe_tests.command import ran, succeeded
 from tests.reframe_tests.conftest import MEMBENCH
+from tests.reframe_tests.reframe_call import ran, succeeded
 
 CC = "aarch64-linux-gnu-gcc"
 EMULATOR = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")

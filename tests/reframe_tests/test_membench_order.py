@@ -28,9 +28,9 @@ def order(tmp_path_factory):
     function = library(tmp_path_factory.mktemp("order"), "order").topology_sort
 
     def call(places, order):
-        made = (Place * len(places))(*(Place(*each) for each in places))
+        made = (Place * len(places))(*(Place(*core) for core in places))
         function(made, len(places), order)
-        return [each.cpu for each in made]
+        return [core.cpu for core in made]
 
     return call
 
@@ -96,7 +96,9 @@ def steady(tmp_path_factory):
         # iterations of 10 bytes. Of B: 3.5 to 6.5, three of 20 bytes.
         (
             [[1, 2, 3, 4, 5, 6, 7, 8, 9], [3.5, 4.5, 5.5, 6.5, 7.5]],
-            *([10, 20], 3, [(10.0, 2), (20.0, 3)]),
+            [10, 20],
+            3,
+            [(10.0, 2), (20.0, 3)],
         ),
         # No common time.
         ([[1, 2, 3], [7, 8, 9]], [1, 1], 0, None),
@@ -104,6 +106,6 @@ def steady(tmp_path_factory):
     ],
 )
 def test_steady_state(steady, ends, bytes_each, window_s, results):
-    found = steady(ends, bytes_each)
-    assert found[0] == window_s
-    assert results is None or found[1] == results
+    steady_part = steady(ends, bytes_each)
+    assert steady_part[0] == window_s
+    assert results is None or steady_part[1] == results

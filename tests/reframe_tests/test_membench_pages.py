@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from records.kernel_text import read
-from tests.reframe_tests.command import ran
 from tests.reframe_tests.conftest import at_work, document, refused
+from tests.reframe_tests.reframe_call import ran
+from tests.waiting import wait_until
 
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 PR_SET_THP_DISABLE = 41
@@ -18,7 +19,7 @@ def huge_b(pid):
     return sum(1024 * int(row.split()[1]) for row in rows if row.startswith("AnonHugePages"))
 
 
-def test_transparent_huge_pages_are_had(membench, wait_until):
+def test_transparent_huge_pages_are_had(membench):
     """The kernel's account of the whole process, which membench does not read, agrees."""
     if not THP.exists() or "[never]" in THP.read_text():
         pytest.skip("the system gives no transparent huge pages")

@@ -3,7 +3,7 @@
 import pytest
 
 from records.checkout import ROOT
-from tests.reframe_tests.command import plan_of, reframe
+from tests.reframe_tests.reframe_call import plan_of, reframe
 
 #: Check, settings -> ranks, threads, and words of the program's options.
 LAID_OUT = {
@@ -26,25 +26,25 @@ LAID_OUT = {
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
     """(Check, what has a rank) -> its plan."""
-    found = {}
+    plans = {}
     for per in ("core", "socket"):
         folder = tmp_path_factory.mktemp(per)
-        names = [check for check, of in LAID_OUT if of == per]
+        names = [check for check, unit in LAID_OUT if unit == per]
         words = ["--system=example_slurm", "-p", "spack", "--dry-run"]
         for name in names:
             words += ["-c", f"{ROOT}/reframe_tests/{name}.py"]
         for setting in ("nodes=8", f"rank_per={per}", "factors={mpi_rail: [nic1]}"):
             words += ["-S", setting]
         reframe(folder, "example_slurm", names[0], *words, name=f"({'|'.join(names)})")
-        found |= {(name, per): plan_of(folder, name) for name in names}
-    return found
+        plans |= {(name, per): plan_of(folder, name) for name in names}
+    return plans
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("of", LAID_OUT)
-def test_ranks_and_threads_on_eight_nodes(planned, of):
-    ranks, threads, options = LAID_OUT[of]
-    plan = planned[of]
+@pytest.mark.parametrize("case", LAID_OUT)
+def test_ranks_and_threads_on_eight_nodes(planned, case):
+    ranks, threads, options = LAID_OUT[case]
+    plan = planned[case]
     assert plan["rails"] == ["mlx5_0", "mlx5_1"]
     for treatment in plan["treatments"]:
         start = treatment["start"]

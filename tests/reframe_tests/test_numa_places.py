@@ -28,13 +28,13 @@ def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, ot
 
 
 @pytest.mark.parametrize(
-    ("field", "place", "facts", "said"),
+    ("field", "level", "facts", "fault"),
     [
         ("buffer", "other", {"numa_nodes": 1}, "buffer: other: box has 1 NUMA node; allowed: nic"),
         ("workers", "other", {"numa_nodes": 1}, "workers: other: box has 1 NUMA node"),
         ("workers", "nic", {}, "site/box.yaml: facts.nic_node: .* allowed: one of 0, 1$"),
     ],
 )
-def test_a_place_that_the_machine_lacks_is_refused(field, place, facts, said):
-    with pytest.raises(InputError, match=said):
-        node_at(host_facts(**facts), field, place)
+def test_a_place_that_the_machine_lacks_is_refused(field, level, facts, fault):
+    with pytest.raises(InputError, match=fault):
+        node_at(host_facts(**facts), field, level)

@@ -7,8 +7,8 @@ import pytest
 
 from records.checkout import ROOT
 from tests.literal_docs import run_as_printed, steps
-from tests.reframe_tests.command import ran, succeeded
 from tests.reframe_tests.followed import FACTOR, INJECTOR, WORKLOAD, followed
+from tests.reframe_tests.reframe_call import ran, succeeded
 
 pytestmark = pytest.mark.slow
 
@@ -27,10 +27,10 @@ def test_the_commands_as_printed(checkout: Path, tmp_path: Path, text: str, chec
 
 
 def test_the_examples_pass_lint(checkout: Path) -> None:
-    written = [each for text in (WORKLOAD, FACTOR, INJECTOR) for each in steps(text)]
-    python = [each for each in written if each.path.endswith(".py")]
-    files = sorted({each.path for each in python})
-    new = [each.path for each in python if each.anchor is None]
+    written = [step for text in (WORKLOAD, FACTOR, INJECTOR) for step in steps(text)]
+    python = [step for step in written if step.path.endswith(".py")]
+    files = sorted({step.path for step in python})
+    new = [step.path for step in python if step.anchor is None]
     for command in (
         ["ruff", "check", "--no-cache", *files],
         ["ruff", "format", "--no-cache", "--check", *files],

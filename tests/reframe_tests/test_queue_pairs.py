@@ -14,7 +14,7 @@ SHARED = made.machine("same_host", facts={**FACTS, "memory": "64GiB"})
 
 def writes(machine=CLUSTER, arm="on", **levels):
     request = planning.CaseRequest(arms=["off", arm], levels={"injector": "perftest", **levels})
-    resolved = planning.scale(request, machine)
+    resolved = planning.resolved_scale(request, machine)
     return planning.treatments(request, machine, resolved)[-1].writes
 
 
@@ -56,14 +56,14 @@ def test_queue_pairs_that_cannot_be(machine, levels, fault):
 
 @pytest.mark.parametrize("level", [0, 33, "two", "1.5", -1])
 def test_levels_that_are_none(level):
-    asked = planning.level_faults({"queue_pairs": level}, {}, comparable_across_cores=True)
-    ((name, _, text),) = asked
+    level_faults = planning.level_faults({"queue_pairs": level}, {}, comparable_across_cores=True)
+    ((name, _, text),) = level_faults
     assert name == "queue_pairs"
     assert text == f"{level} found; allowed: auto, or a number from 1 to 32"
 
 
 def test_short_writes_have_one_queue_pair():
-    short = {name: getattr(ScaleRequest(64, counted_per_node=1), name) for name in FIELDS}
+    short = {name: getattr(ScaleRequest(nodes=64, counted_per_node=1), name) for name in FIELDS}
     assert writes(arm="daly", **short).queue_pairs == 1
     with pytest.raises(InputError, match=r"queue_pairs: 4 found; arm daly .* allowed: auto, 1"):
         writes(arm="daly", queue_pairs=4, **short)

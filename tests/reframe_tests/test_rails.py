@@ -8,8 +8,8 @@ from records.errors import InputError
 from records.machine.site import Machine
 from reframe_tests import rails
 from tests.conductor.sysfs import write
-from tests.reframe_tests.command import ran
 from tests.reframe_tests.rail_machines import machine
+from tests.reframe_tests.reframe_call import ran
 
 SCRIPT = Path(rails.__file__).parent / "src/local_rail/local_rail.sh"
 
@@ -29,50 +29,53 @@ ONE = machine(rails=[])
     ],
 )
 def test_devices_of_the_writers(policy, node, devices):
-    assert rails.of_writers(machine(), policy, node) == devices
+    assert rails.writer_devices(machine(), policy, node) == devices
     # Without rails, the machine's device.
-    assert rails.of_writers(ONE, "default", None) == ("mlx5_0",)
-    assert rails.of_writers(machine(rails=[], device=None), "default", None) == ()
+    assert rails.writer_devices(ONE, "default", None) == ("mlx5_0",)
+    assert rails.writer_devices(machine(rails=[], device=None), "default", None) == ()
 
 
 def test_mpi_over_one_rail_for_each_library():
-    found = rails.environment(machine(), "nic1")
-    assert found == {
+    variables = rails.environment_for_mpi(machine(), "nic1")
+    assert variables == {
         "UCX_NET_DEVICES": "mlx5_1:1",
         "OMPI_MCA_btl_openib_if_include": "mlx5_1:1",
         "FI_VERBS_DEVICE_NAME": "mlx5_1",
         "MV2_IBA_HCA": "mlx5_1",
         "MV2_DEFAULT_PORT": "1",
     }
-    assert rails.named(machine(), "nic1") == ["mlx5_1"]
+    assert rails.devices_for_mpi(machine(), "nic1") == ["mlx5_1"]
     assert rails.wrapper(machine(), "nic1") == []
     # What UCX calls a rail may be another device.
     over_tcp = [{"device": "rxe0"}, {"device": "rxe1", "mpi_device": "eth1"}]
     here = machine(device="rxe0", rails=over_tcp)
-    assert rails.environment(here, "nic1") == {
+    assert rails.environment_for_mpi(here, "nic1") == {
         "UCX_NET_DEVICES": "eth1",
         "FI_TCP_IFACE": "eth1",
         "OMPI_MCA_btl_tcp_if_include": "eth1",
     }
-    assert rails.environment(here, "nic0")["UCX_NET_DEVICES"] == "rxe0:1"
-    assert (rails.environment(ONE, "default"), rails.named(ONE, "default")) == ({}, [])
+    assert rails.environment_for_mpi(here, "nic0")["UCX_NET_DEVICES"] == "rxe0:1"
+    assert (rails.environment_for_mpi(ONE, "default"), rails.devices_for_mpi(ONE, "default")) == (
+        {},
+        [],
+    )
 
 
 def test_local_ranks_choose_by_their_numa_node():
-    words = rails.wrapper(machine(numa_nodes=2, at=(0, 1)), "local")
+    words = rails.wrapper(machine(numa_nodes=2, rail_nodes=(0, 1)), "local")
     assert words[:2] == ["sh", str(SCRIPT)]
     assert [word.split()[:2] for word in words[2:4]] == [
         ["0", "UCX_NET_DEVICES=mlx5_0:1"],
         ["1", "UCX_NET_DEVICES=mlx5_1:1"],
     ]
     assert words[4:] == ["--"]
-    assert rails.environment(machine(), "local") == {}
-    both = rails.wrapper(machine(numa_nodes=1, sockets=1, at=(0, 0)), "local")
-    assert both[2:] == ["0 UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1", "--"]
+    assert rails.environment_for_mpi(machine(), "local") == {}
+    one_node = rails.wrapper(machine(numa_nodes=1, sockets=1, rail_nodes=(0, 0)), "local")
+    assert one_node[2:] == ["0 UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1", "--"]
 
 
 @pytest.mark.parametrize(
-    ("cpus", "status", "said"),
+    ("cpus", "status", "printed"),
     [
         ("0-1", 0, "rail of 0: a b\n"),
         ("2,3", 0, "rail of 1: a b\n"),
@@ -80,18 +83,20 @@ def test_local_ranks_choose_by_their_numa_node():
         ("1-2", 1, "may run on the NUMA nodes 0 1 ; allowed: ranks bound to one"),
     ],
 )
-def test_the_script_finds_the_node_of_a_rank(tmp_path, cpus, status, said):
+def test_the_script_finds_the_node_of_a_rank(tmp_path, cpus, status, printed):
     files = {f"sys/devices/system/cpu/cpu{cpu}/node{cpu // 2}/x": "" for cpu in range(4)}
     write(tmp_path, {**files, "proc/self/status": f"Name:\tsh\nCpus_allowed_list:\t{cpus}"})
     command = ["sh", "-c", 'echo "rail of $RAIL: $*"', "app", "a", "b"]
     words = ["sh", SCRIPT, "0 RAIL=0 X=1", "1 RAIL=1 X=2", "--", *command]
     done = ran(*words, env={"NIMC_SYSROOT": str(tmp_path), "PATH": "/usr/bin:/bin"})
     assert done.returncode == status
-    assert said in (done.stderr if status else done.stdout)
+    assert printed in (done.stderr if status else done.stdout)
 
 
-def rails_of(*devices: str, at=(0, 1)) -> Machine:
-    listed = [{"device": name, "numa_node": node} for name, node in zip(devices, at, strict=True)]
+def rails_of(*devices: str, rail_nodes=(0, 1)) -> Machine:
+    listed = [
+        {"device": name, "numa_node": node} for name, node in zip(devices, rail_nodes, strict=True)
+    ]
     return machine(numa_nodes=2, device=devices[0], rails=listed)
 
 
@@ -107,10 +112,10 @@ def rails_of(*devices: str, at=(0, 1)) -> Machine:
     ],
 )
 def test_mpi_over_one_rail_of_other_fabrics(devices, variables):
-    found = rails.environment(rails_of(*devices), "nic1")
-    assert variables.items() <= found.items()
+    chosen = rails.environment_for_mpi(rails_of(*devices), "nic1")
+    assert variables.items() <= chosen.items()
     assert not {"FI_CXI_DEVICE_NAME", "FI_EFA_IFACE", "HFI_UNIT"} & (
-        found.keys() - variables.keys()
+        chosen.keys() - variables.keys()
     )
 
 
@@ -123,12 +128,12 @@ def test_mpi_over_one_rail_of_other_fabrics(devices, variables):
 )
 def test_libraries_that_take_several_devices_get_those_of_a_numa_node(devices, words):
     listed = [{"device": name, "numa_node": 0} for name in devices]
-    both = machine(numa_nodes=1, sockets=1, device=devices[0], rails=listed)
-    assert rails.wrapper(both, "local")[2:] == words
+    one_node = machine(numa_nodes=1, sockets=1, device=devices[0], rails=listed)
+    assert rails.wrapper(one_node, "local")[2:] == words
 
 
 @pytest.mark.parametrize(
-    ("devices", "at", "policy", "why"),
+    ("devices", "rail_nodes", "policy", "why"),
     [
         # PSM2 and OPX take one unit; a name of udev has none.
         (("hfi1_0", "hfi1_1"), (0, 0), "local", "no MPI takes several devices of Omni-Path"),
@@ -136,9 +141,9 @@ def test_libraries_that_take_several_devices_get_those_of_a_numa_node(devices, w
         (("iwp1s0f0", "iwp1s0f1"), (0, 0), "local", "no MPI takes several devices of iWARP"),
     ],
 )
-def test_a_policy_that_no_mpi_can_follow_is_refused(devices, at, policy, why):
-    there = rails_of(*devices, at=at)
-    assert why in rails.missing_for_mpi(there, policy)
+def test_a_policy_that_no_mpi_can_follow_is_refused(devices, rail_nodes, policy, why):
+    host = rails_of(*devices, rail_nodes=rail_nodes)
+    assert why in rails.missing_for_mpi(host, policy)
     with pytest.raises(InputError, match=rf"mpi_rail: {policy}: .*{why}; allowed: default"):
-        rails.named(there, policy)
-    assert rails.missing(there, policy) is None  # writers can
+        rails.devices_for_mpi(host, policy)
+    assert rails.missing(host, policy) is None  # writers can

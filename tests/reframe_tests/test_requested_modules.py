@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from records.checkout import ROOT
-from tests.reframe_tests.command import provenance_of, reframe, script
+from tests.reframe_tests.reframe_call import provenance_of, reframe, script
 from tests.undisturbed import VARIABLES
 
 LMOD = Path("/usr/share/lmod/lmod")
@@ -36,19 +36,22 @@ def test_another_program_of_that_name_is_not_measured(
     file = tmp_path / "modulefiles/hpccg/1.0"  # in Tcl, which Lmod reads as well
     file.parent.mkdir(parents=True)
     file.write_text(f"#%Module1.0\nprepend-path PATH {program.parent}\n")
-    settings = (ROOT / "configs/localhost.py").read_text()
+    localhost = (ROOT / "configs/localhost.py").read_text()
     config = tmp_path / "modules.py"
     config.write_text(
-        settings.replace('"launcher": "mpiexec"', '"launcher": "local"')
+        localhost.replace('"launcher": "mpiexec"', '"launcher": "local"')
         .replace('"nomod"', f'"{system}"')
         .replace('"environs": ["wheels", "spack"]', '"environs": ["spack"]')
         .replace('"features": ["spack"]', f'"features": ["modules"], "modules": ["{module}"]')
     )
-    given = {"arms": "off", "pairs": 1, "warmups": 0, "layout_cores": 1, **VARIABLES}
-    done = reframe(
-        *(tmp_path, config, "hpccg", "-r"),
+    settings_of_check = {"arms": "off", "pairs": 1, "warmups": 0, "layout_cores": 1, **VARIABLES}
+    result = reframe(
+        tmp_path,
+        config,
+        "hpccg",
+        "-r",
         name="hpccg_quick",
-        settings={**given, "nimc_dir": tmp_path / "run"},
+        settings={**settings_of_check, "nimc_dir": tmp_path / "run"},
         PATH=f"{program.parent}:{os.environ['PATH']}",
         BASH_ENV=str(start),
         MODULEPATH=str(tmp_path / "modulefiles"),
@@ -57,10 +60,10 @@ def test_another_program_of_that_name_is_not_measured(
     )
     samples = tmp_path / "run/samples/hpccg_quick.jsonl"
     text = samples.read_text() if samples.exists() else ""
-    assert bool(text) == runs, done.stdout
+    assert bool(text) == runs, result.stdout
     if not runs:
-        assert "module hpccg/9.9 is not loaded on " in done.stdout
+        assert "module hpccg/9.9 is not loaded on " in result.stdout
         return
-    found = provenance_of(tmp_path / "run")
-    assert found["modules"] == ["hpccg/1.0"]
-    assert found["program"]["path"] == str(program)
+    provenance = provenance_of(tmp_path / "run")
+    assert provenance["modules"] == ["hpccg/1.0"]
+    assert provenance["program"]["path"] == str(program)

@@ -30,89 +30,104 @@ def test_the_writers_are_those_of_table_5(cores, spare, counted):
         table["node_count"], table["daly_qdr_onload"], table["constant_0.2_percent"], strict=True
     ):
         given = {"spare_cores": spare, "counted_per_node": counted}
-        asked = ScaleRequest(nodes // per_node, write="1s", node_mtti="5y", **given)
-        found = resolve(asked, machine(facts={**FACTS, "cores": cores}))
-        assert (found.counted, found.mtti_s) == (nodes, 5 * 365.25 * 86400)
-        assert found.writers == {"daly": daly, "constant": constant}
-        assert found.writes_per_s == {"daly": daly, "constant": constant}  # of one second each
-    often = resolve(ScaleRequest(8192), machine(node_mtti="1y")).writers["daly"]
-    assert often > resolve(ScaleRequest(8192), machine(node_mtti="5y")).writers["daly"] == 42
+        request = ScaleRequest(nodes=nodes // per_node, write="1s", node_mtti="5y", **given)
+        scale = resolve(request, machine(facts={**FACTS, "cores": cores}))
+        assert (scale.counted, scale.mtti_s) == (nodes, 5 * 365.25 * 86400)
+        assert scale.writers == {"daly": daly, "constant": constant}
+        assert scale.writes_per_s == {"daly": daly, "constant": constant}  # of one second each
+    often = resolve(ScaleRequest(nodes=8192), machine(node_mtti="1y")).writers["daly"]
+    assert often > resolve(ScaleRequest(nodes=8192), machine(node_mtti="5y")).writers["daly"] == 42
     # Given writers take the place of computed ones.
-    found = resolve(ScaleRequest(4, write="0.5s", writers="daly:2"), machine())
-    assert found.writers == {"daly": 2, "constant": 0}
-    assert found.writes_per_s == {"daly": 4.0, "constant": 0.0}
-    assert (ScaleRequest(1).tolerance_s, ScaleRequest(1).allowed_share) == (0, 0)  # the machine's
+    scale = resolve(ScaleRequest(nodes=4, write="0.5s", writers="daly:2"), machine())
+    assert scale.writers == {"daly": 2, "constant": 0}
+    assert scale.writes_per_s == {"daly": 4.0, "constant": 0.0}
+    assert (ScaleRequest(nodes=1).tolerance_s, ScaleRequest(nodes=1).allowed_share) == (
+        0,
+        0,
+    )  # the machine's
 
 
 @pytest.mark.parametrize(
-    ("asked", "changes", "origins", "writer_b_s"),
+    ("wanted", "changes", "origins", "writer_b_s"),
     [
-        (ScaleRequest(8192), {}, 3, None),  # no link is known: as many as the machine has
-        (ScaleRequest(8192), {"nic": NIC}, 42, 4e9),
-        (ScaleRequest(8192, rate="1GB/s"), {"nic": NIC}, 11, 1e9),
-        (ScaleRequest(8192, rate="1GB/s", link_share=0.5), {"nic": NIC}, 21, 1e9),
-        (ScaleRequest(8192, rate="3.2GB/s"), {"nic": NIC}, 42, 3.2e9),
+        (ScaleRequest(nodes=8192), {}, 3, None),  # no link is known: as many as the machine has
+        (ScaleRequest(nodes=8192), {"nic": NIC}, 42, 4e9),
+        (ScaleRequest(nodes=8192, rate="1GB/s"), {"nic": NIC}, 11, 1e9),
+        (ScaleRequest(nodes=8192, rate="1GB/s", link_share=0.5), {"nic": NIC}, 21, 1e9),
+        (ScaleRequest(nodes=8192, rate="3.2GB/s"), {"nic": NIC}, 42, 3.2e9),
         # Nine fit into 90 %, and each takes 0.4 GB/s.
-        (ScaleRequest(8192, rate="0.4GB/s", link_share=0.9), {"nic": NIC}, 5, 0.4e9),
-        (ScaleRequest(64), {"nic": NIC}, 1, 4e9),
-        (ScaleRequest(8, writers="daly:0,constant:0"), {"nic": NIC}, 1, 4e9),
-        (ScaleRequest(1, writers="daly:1"), {"origins": {"policy": "same_host"}}, 0, None),
+        (ScaleRequest(nodes=8192, rate="0.4GB/s", link_share=0.9), {"nic": NIC}, 5, 0.4e9),
+        (ScaleRequest(nodes=64), {"nic": NIC}, 1, 4e9),
+        (ScaleRequest(nodes=8, writers="daly:0,constant:0"), {"nic": NIC}, 1, 4e9),
+        (ScaleRequest(nodes=1, writers="daly:1"), {"origins": {"policy": "same_host"}}, 0, None),
     ],
 )
-def test_origin_nodes(asked, changes, origins, writer_b_s):
-    found = resolve(asked, machine(**changes))
-    assert (found.origins, found.writer_b_s) == (origins, writer_b_s)
+def test_origin_nodes(wanted, changes, origins, writer_b_s):
+    scale = resolve(wanted, machine(**changes))
+    assert (scale.origins, scale.writer_b_s) == (origins, writer_b_s)
 
 
 @pytest.mark.parametrize(
-    ("asked", "named"),
+    ("wanted", "named"),
     [
-        (ScaleRequest(4, writers="daly:5"), "writers: 5 on 4 nodes"),
-        (ScaleRequest(4, writers="on:1"), "writers: 'on:1'"),
-        (ScaleRequest(0), "nodes"),
-        (ScaleRequest(4, write="0s"), "write"),
-        (ScaleRequest(4, node_mtti="5"), "node_mtti"),
-        (ScaleRequest(8192, link_share=0.5, rate="3GB/s"), "rate: one writer takes more than 50%"),
-        (ScaleRequest(4, link_share=0.5), "link_share: 0.5 found; .* allowed: 1, or a rate"),
+        (ScaleRequest(nodes=4, writers="daly:5"), "writers: 5 on 4 nodes"),
+        (ScaleRequest(nodes=4, writers="on:1"), "writers: 'on:1'"),
+        (ScaleRequest(nodes=0), "nodes"),
+        (ScaleRequest(nodes=4, write="0s"), "write"),
+        (ScaleRequest(nodes=4, node_mtti="5"), "node_mtti"),
         (
-            ScaleRequest(4, counted_per_node=-1),
+            ScaleRequest(nodes=8192, link_share=0.5, rate="3GB/s"),
+            "rate: one writer takes more than 50%",
+        ),
+        (ScaleRequest(nodes=4, link_share=0.5), "link_share: 0.5 found; .* allowed: 1, or a rate"),
+        (
+            ScaleRequest(nodes=4, counted_per_node=-1),
             "counted_per_node: -1 found; allowed: whole numbers",
         ),
-        (ScaleRequest(8, counted_per_node=65536), "allowed: fewer, as with counted_per_node: 1"),
-        (ScaleRequest(4, link_share=1.01), "link_share: 1.01 found; allowed: numbers above 0"),
-        (ScaleRequest(4, fill=0.0), "fill: 0.0 found; allowed: numbers above 0"),
-        (ScaleRequest(4, write="0 messages of 64KiB"), "write: .* writes nothing"),
         (
-            ScaleRequest(4, write="46k messages of 1MiB"),
+            ScaleRequest(nodes=8, counted_per_node=65536),
+            "allowed: fewer, as with counted_per_node: 1",
+        ),
+        (
+            ScaleRequest(nodes=4, link_share=1.01),
+            "link_share: 1.01 found; allowed: numbers above 0",
+        ),
+        (ScaleRequest(nodes=4, fill=0.0), "fill: 0.0 found; allowed: numbers above 0"),
+        (ScaleRequest(nodes=4, write="0 messages of 64KiB"), "write: .* writes nothing"),
+        (
+            ScaleRequest(nodes=4, write="46k messages of 1MiB"),
             "write: messages of 1048576 B found; those of the writers have 65536 B",
         ),
-        (ScaleRequest(4, allowed_share=1.5), "allowed_share: 1.5"),
+        (ScaleRequest(nodes=4, allowed_share=1.5), "allowed_share: 1.5"),
     ],
 )
-def test_a_mistake_is_named(asked, named):
+def test_a_mistake_is_named(wanted, named):
     with pytest.raises(InputError, match=named):
-        resolve(asked, machine(nic=NIC))
+        resolve(wanted, machine(nic=NIC))
 
 
 @pytest.mark.parametrize(
-    ("asked", "changes", "write_b"),
+    ("wanted", "changes", "write_b"),
     [
-        (ScaleRequest(64, write="2s"), {"nic": NIC}, 8e9),
-        (ScaleRequest(64, write="2s", fill=0.25), {"nic": NIC}, 2e9),
-        (ScaleRequest(64, write="2s", rate="1GB/s", link_share=0.5), {"nic": NIC}, 2e9),
-        (ScaleRequest(64, write="500 messages of 64KiB"), {"nic": NIC}, 500 * 65536),
-        (ScaleRequest(64, write="500 messages of 1MB at 1GB/s", message="1MB"), {}, 500e6),
-        (ScaleRequest(64), {}, None),
+        (ScaleRequest(nodes=64, write="2s"), {"nic": NIC}, 8e9),
+        (ScaleRequest(nodes=64, write="2s", fill=0.25), {"nic": NIC}, 2e9),
+        (ScaleRequest(nodes=64, write="2s", rate="1GB/s", link_share=0.5), {"nic": NIC}, 2e9),
+        (ScaleRequest(nodes=64, write="500 messages of 64KiB"), {"nic": NIC}, 500 * 65536),
+        (ScaleRequest(nodes=64, write="500 messages of 1MB at 1GB/s", message="1MB"), {}, 500e6),
+        (ScaleRequest(nodes=64), {}, None),
     ],
 )
-def test_bytes_of_a_write(asked, changes, write_b):
-    assert resolve(asked, machine(**changes)).write_b == write_b
+def test_bytes_of_a_write(wanted, changes, write_b):
+    assert resolve(wanted, machine(**changes)).write_b == write_b
 
 
 def test_ranks_of_a_node():
-    assert ranks_per_node(ScaleRequest(4), 16) == 16
-    assert ranks_per_node(ScaleRequest(4, spare_cores=1), 16) == 15
-    assert ranks_per_node(ScaleRequest(4, ranks_per_node=8, spare_cores=1), 16) == 8
-    for asked in (ScaleRequest(4, spare_cores=16), ScaleRequest(4, ranks_per_node=-1)):
+    assert ranks_per_node(ScaleRequest(nodes=4), 16) == 16
+    assert ranks_per_node(ScaleRequest(nodes=4, spare_cores=1), 16) == 15
+    assert ranks_per_node(ScaleRequest(nodes=4, ranks_per_node=8, spare_cores=1), 16) == 8
+    for request in (
+        ScaleRequest(nodes=4, spare_cores=16),
+        ScaleRequest(nodes=4, ranks_per_node=-1),
+    ):
         with pytest.raises(InputError, match=r"spare_cores: .* leave a rank on 16 cores"):
-            ranks_per_node(asked, 16)
+            ranks_per_node(request, 16)

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.reframe_tests.command import plan_of, reframe, succeeded
+from tests.reframe_tests.reframe_call import plan_of, reframe, succeeded
 
 ROOT = Path(__file__).parents[2]
 TAGS = ("quick", "short")
@@ -18,7 +18,7 @@ def quick(folder, file, name, *words, **settings):
 def test_quick_is_two_checks_and_short_is_every_short_form(tmp_path):
     words = ("-c", ROOT / "reframe_tests", "-R", "--describe")
     checks = json.loads(quick(tmp_path, "stream", ".*", *words))
-    tagged = {tag: {each["@class"] for each in checks if tag in each["tags"]} for tag in TAGS}
+    tagged = {tag: {check["@class"] for check in checks if tag in check["tags"]} for tag in TAGS}
     texts = [path.read_text() for path in (ROOT / "reframe_tests").glob("*.py")]
     forms = re.findall(r"^short_form\(\s*(\w+)", "\n".join(texts), re.MULTILINE)
     assert tagged["quick"] == {"lammps_quick", "stream_quick"}
@@ -31,25 +31,26 @@ def test_checks_plan_longer_runs_and_take_the_machines_share(tmp_path):
     quick(tmp_path, "stream", names, *words, "-S", "stream_quick.min_share=0.7")
     plans = {path.parent.name: json.loads(path.read_text())
              for path in tmp_path.glob("stage/*/*/*/*/plan.json")}  # fmt: skip
-    of = {name: plan["treatments"][0] for name, plan in plans.items()}
+    first = {name: plan["treatments"][0] for name, plan in plans.items()}
     times = [2, 4, 8, 16, 32, 64]
-    assert [each["command"][-1] for each in of["lammps_quick"]["longer"]] == [
-        str(150 * each) for each in times
+    assert [start["command"][-1] for start in first["lammps_quick"]["longer"]] == [
+        str(150 * times_longer) for times_longer in times
     ]
-    steps = of["lammps_quick"]["start"]["command"]
+    steps = first["lammps_quick"]["start"]["command"]
     assert steps[-2:] == ["steps", "150"]
-    assert all(each["command"][:-1] == steps[:-1] for each in of["lammps_quick"]["longer"])
-    assert [each["environment"]["STREAM_ITERATIONS"] for each in of["stream_quick"]["longer"]] == [
-        str(18 * each) for each in times
-    ]
-    assert of["stream_quick"]["start"]["environment"]["STREAM_ITERATIONS"] == "18"
-    assert of["membench_quick"]["longer"][-1]["command"][4:6] == ["-d", "64.0"]
-    assert of["hpccg_quick"]["longer"] == []
+    assert all(start["command"][:-1] == steps[:-1] for start in first["lammps_quick"]["longer"])
+    assert [
+        start["environment"]["STREAM_ITERATIONS"] for start in first["stream_quick"]["longer"]
+    ] == [str(18 * times_longer) for times_longer in times]
+    assert first["stream_quick"]["start"]["environment"]["STREAM_ITERATIONS"] == "18"
+    assert first["membench_quick"]["longer"][-1]["command"][4:6] == ["-d", "64.0"]
+    assert first["hpccg_quick"]["longer"] == []
     assert plans["lammps_quick"]["lengthened_by"] == "steps"
     assert plans["lammps_quick"]["notes"] == plans["hpccg_quick"]["notes"]
     # The machine's share holds unless the check has its own.
-    assert [plans[f"{name}_quick"]["demand"]["min_share"] for name in ("lammps", "stream")] == [
-        *(0.1, 0.7),
+    assert [plans[f"{name}_quick"]["limits"]["min_share"] for name in ("lammps", "stream")] == [
+        0.1,
+        0.7,
     ]
 
 
@@ -58,8 +59,10 @@ def test_the_short_form_of_scaling_takes_two_nodes_at_most_and_has_a_writer(tmp_
     name = "lammps_scaling_quick"
     quick(tmp_path, "lammps_scaling", name, "-p", "wheels", "--dry-run")
     plan = plan_of(tmp_path, name)
-    assert [each["name"] for each in plan["treatments"]] == ["off", "daly", "aa"]
-    (writes,) = (each["writes"] for each in plan["treatments"] if each["name"] == "daly")
+    assert [treatment["name"] for treatment in plan["treatments"]] == ["off", "daly", "aa"]
+    (writes,) = (
+        treatment["writes"] for treatment in plan["treatments"] if treatment["name"] == "daly"
+    )
     assert writes["scheduled"] == 1
     assert (plan["short"]["length_s"], plan["short"]["fill"]) == (0.4, 0.5)
     on_cluster = tmp_path / "cluster"

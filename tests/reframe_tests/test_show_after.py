@@ -1,7 +1,7 @@
 """The wrapper that prints what a program wrote to a file."""
 
 from records.checkout import ROOT
-from tests.reframe_tests.command import ran
+from tests.reframe_tests.reframe_call import ran
 
 SCRIPT = ROOT / "reframe_tests" / "src" / "show_after" / "show_after.sh"
 

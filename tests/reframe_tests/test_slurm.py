@@ -13,7 +13,7 @@ from records.slurm.options import (
 )
 from records.slurm.parse import outcome
 from tests.records.machine import made
-from tests.reframe_tests.command import ran, script, succeeded
+from tests.reframe_tests.reframe_call import ran, script, succeeded
 
 HETJOB = Origins(policy="hetjob", nodes=2, partition="origin")
 RESERVED = Origins(policy="reservation", nodes=1, reservation="nimc")
@@ -22,8 +22,8 @@ SPLIT = Origins(policy="same_job", nodes=1)
 
 def test_origins_are_a_second_component():
     assert job_options(RESERVED)[-1].endswith("--reservation=nimc")
-    there = Origins(policy="hetjob", partition="origin", access=["--constraint=hdr", "-Cx"])
-    assert job_options(there)[-1].endswith(" --partition=origin --constraint=hdr -Cx")
+    origins = Origins(policy="hetjob", partition="origin", access=["--constraint=hdr", "-Cx"])
+    assert job_options(origins)[-1].endswith(" --partition=origin --constraint=hdr -Cx")
     for option in ("constraint=hdr", "--constraint hdr", "-C x\n#SBATCH -N9"):
         with pytest.raises(ValidationError, match=r"access\.0"):
             Origins(policy="hetjob", access=[option])
@@ -85,9 +85,13 @@ def test_a_split_allocation_is_one_component_and_changes_the_launch_line():
 def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
     script(tmp_path / "srun", "exec /usr/bin/env")
     # As Slurm 24.05 sets them in the job of `--cpus-per-task=2`, and as sites add.
-    told = {"SLURM_CPUS_PER_TASK": "2", "SLURM_TRES_PER_TASK": "cpu=2", "SRUN_CPUS_PER_TASK": "2"}
-    told |= {f"{name}_HET_GROUP_0": value for name, value in told.items()}
-    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "7", **told}
+    variables = {
+        "SLURM_CPUS_PER_TASK": "2",
+        "SLURM_TRES_PER_TASK": "cpu=2",
+        "SRUN_CPUS_PER_TASK": "2",
+    }
+    variables |= {f"{name}_HET_GROUP_0": value for name, value in variables.items()}
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "7", **variables}
     seen = succeeded(ran(*agent_launcher(HETJOB), env=environment))
     assert "PER_TASK" not in seen
     assert "NETWORK" not in seen

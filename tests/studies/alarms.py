@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.history.alarms import FEWEST, Watch
+from analysis.history.alarms import FEWEST, AlarmWatch
 from tests.studies import FRESH, head, row, show
 from tests.studies.noises import Draw, correlated, normal
 from tests.studies.noises import Draws as Values
@@ -114,18 +114,17 @@ NOISES: dict[str, Draw] = {
 class History:
     """Nights that are watched until one night; those after it may differ."""
 
-    def __init__(self, values: Values, at: int) -> None:
+    def __init__(self, values: Values, night: int) -> None:
         has_run = np.asarray(np.isfinite(values).any(1))
-        self.first = int(has_run[:at].sum())
+        self.first = int(has_run[:night].sum())
         self._values = values[has_run]
-        self._watch = Watch(self._values, np.flatnonzero(has_run).tolist())
+        self._watch = AlarmWatch(self._values, np.flatnonzero(has_run).tolist())
         self._look(self._watch, range(FEWEST, self.first))
 
     @staticmethod
-    def _look(watch: Watch, nights: Iterable[int]) -> None:
-        with np.errstate(invalid="ignore"):
-            for night in nights:
-                watch._look(night)
+    def _look(watch: AlarmWatch, nights: Iterable[int]) -> None:
+        for night in nights:
+            watch.judge(night)
 
     def false_alarms(self) -> int:
         """Alarms if nothing is lost."""
@@ -178,9 +177,9 @@ def beside_weekly(histories: int) -> list[int]:
     until = []
     for seed in range(histories):
         rng = np.random.default_rng([FRESH, seed])
-        at = int(rng.integers(120, 220))
-        values = _weekly(rng, (SERIES, at + PATIENCE)).T
-        until.append(History(values, at).nights_to_find(_LOSS, 1))
+        night = int(rng.integers(120, 220))
+        values = _weekly(rng, (SERIES, night + PATIENCE)).T
+        until.append(History(values, night).nights_to_find(_LOSS, 1))
     return until
 
 

@@ -34,9 +34,14 @@ NIGHTS = 200
 CAMPAIGNS = sorted(path.stem for path in (ROOT / "campaigns").glob("*.yaml"))
 #: What asks for several nodes, NUMA nodes or rails: not planned on one host.
 ON_A_CLUSTER = {
-    *("core_reservation_scaling", "core_scaling_quick"),
-    *("scaling", "scaling_quick", "scaling_rxe"),
-    *("numa", "multirail", "multirail_quick"),
+    "core_reservation_scaling",
+    "core_scaling_quick",
+    "scaling",
+    "scaling_quick",
+    "scaling_rxe",
+    "numa",
+    "multirail",
+    "multirail_quick",
 }
 _SPREAD = 0.01
 #: Orders of treatments that are drawn; nights take them in turn.
@@ -103,7 +108,7 @@ def kinds(name: str, machine: str) -> list[tuple[Kind, list[str]]]:
     alike: dict[tuple[object, ...], tuple[Kind, list[str]]] = {}
     for of_case in reach(planned, request.campaign, Spreads()):
         case = cases[of_case.case]
-        names = tuple((of.name, of.baseline) for of in case.treatments)
+        names = tuple((treatment.name, treatment.baseline) for treatment in case.treatments)
         kind = Kind(request.campaign, case, of_case)
         alike.setdefault((of_case.pairs, names), (kind, []))[1].append(of_case.case)
     return list(alike.values())

@@ -42,13 +42,15 @@ def planted_run(
     for working_set_b in WORKING_SETS_B:
         here = everywhere or working_set_b == WORKING_SETS_B[0]
         inside, beyond = PLANTED[planted if here else NONE]
-        at = f"working_set={working_set_b}B"
+        level = f"working_set={working_set_b}B"
         core = _CONTROL if control else 1.0
-        silent = {f"off@{at}": 1.0, f"aa@{at}": 1.0} | ({f"spin@{at}": core} if control else {})
+        silent = {f"off@{level}": 1.0, f"aa@{level}": 1.0} | (
+            {f"spin@{level}": core} if control else {}
+        )
         times: dict[str, tuple[float, int | None]] = {
             **{name: (time, None) for name, time in silent.items()},
             **{
-                f"on@footprint={size_b}B,{at}": (
+                f"on@footprint={size_b}B,{level}": (
                     core * (beyond if size_b > LLC_B else inside),
                     size_b,
                 )
@@ -61,12 +63,17 @@ def planted_run(
                 role = arm_of(arm).role
                 rows.append(
                     {
-                        **{"case": "made", "block": 0, "pair": pair, "arm": arm, "role": role},
+                        "case": "made",
+                        "block": 0,
+                        "pair": pair,
+                        "arm": arm,
+                        "role": role,
                         "key": f"{pair}/{arm}",
-                        "baseline": None if role == "baseline" else f"off@{at}",
+                        "baseline": None if role == "baseline" else f"off@{level}",
                         "status": "counts",
                         "fom": time * float(np.exp(of_pair + rng.normal(0, _NOISE))),
-                        **{"fom_better": "lower", "nodes": "node"},
+                        "fom_better": "lower",
+                        "nodes": "node",
                         "writers": int(footprint_b is not None),
                         "writer_rate_b_s": footprint_b and 1e9,
                         "working_set_b": float(working_set_b),

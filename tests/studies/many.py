@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from scipy import special
 
 from analysis.effects.result import Result, Verdict
-from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL, judge
-from analysis.statistics import looks
+from analysis.effects.statements import ERROR_LEVELS, UNSTABLE_LEVEL
+from analysis.effects.verdict import verdict_of
+from analysis.statistics import evidence
 from analysis.statistics.aligned_ranks import shifts
-from analysis.statistics.carry_over import _BEYOND, _FEWEST
+from analysis.statistics.carry_over import BEYOND, FEWEST_PAIRS
 from analysis.statistics.interval import FEWEST, Estimate, Interval
 from tests.analysis.synthetic import result
 from tests.studies.noises import Draws
@@ -47,54 +48,45 @@ def longer(log_times: Draws, error: float, ratio: float = 1.0) -> Nights:
     clear = (beyond > _MORE) & (error > _NEARLY * float(runs) ** -pairs)
     shown = by_student & clear
     for night in np.flatnonzero(by_student & ~clear & (beyond > -_LESS)):
-        shown[night] = looks.longer(log_times[night], ratio) <= error
+        shown[night] = evidence.longer(log_times[night], ratio) <= error
     return np.asarray(shown)
+
+
+def shorter(log_times: Draws, error: float, ratio: float = 1.0) -> Nights:
+    """The same of `looks.shorter`."""
+    return longer(-log_times, error, 1 / ratio)
 
 
 def faster(log_times: Draws, error: float) -> Nights:
     """The same of `looks.shorter_in_both`."""
-    shown = longer(-log_times, error)
+    shown = shorter(log_times, error)
     for night in np.flatnonzero(shown):
-        shown[night] = looks.shorter_in_both(log_times[night]) <= error
+        shown[night] = evidence.shorter_in_both(log_times[night]) <= error
     return shown
 
 
 def within(log_times: Draws, error: float, margin: float) -> Nights:
-    """The same of `looks.outside`."""
-    shown = longer(-log_times, error, 1 / (1 + margin))
-    shown[shown] = longer(log_times[shown], error, 1 / (1 + margin))
+    """The same of `looks.outside_both`: (night, pair, smallest or largest loss, run)."""
+    shown = shorter(log_times[:, :, 1], error, 1 + margin)
+    shown[shown] = longer(log_times[shown, :, 0], error, 1 / (1 + margin))
     return shown
 
 
 def differs(log_times: Draws, error: float) -> Nights:
     """Whether a look shows a difference either way."""
-    return longer(log_times, error / 2) | longer(-log_times, error / 2)
+    return longer(log_times, error / 2) | shorter(log_times, error / 2)
 
 
-def at_looks(log_times: Draws, test: Test, level: float) -> Nights:
-    """Whether each night shows it at each look, or at one before: (night, look)."""
-    seen = list(looks.looks(log_times.shape[1]))
-    shown = np.zeros((len(log_times), len(seen)), bool)
-    for at, look in enumerate(seen):
-        left = ~shown[:, :at].any(1)
-        shown[~left, at] = True
-        shown[left, at] = test(log_times[left, : look.pairs], look.share * level)
+def ever(log_times: Draws, test: Test, level: float) -> Nights:
+    """Whether any look at each night shows it."""
+    shown = np.zeros(len(log_times), bool)
+    for interim in evidence.interims(log_times.shape[1]):
+        shown[~shown] = test(log_times[~shown, : interim.pairs], interim.share * level)
     return shown
 
 
-def allowed_at_looks(log_times: Draws, after: Draws, test: Test, level: float) -> Nights:
-    """The same, which must hold as well without what is carried over, as each look shows it."""
-    shown = at_looks(log_times, test, level)
-    for at, look in enumerate(looks.looks(log_times.shape[1])):
-        nights = np.flatnonzero(shown[:, at])
-        if len(nights):
-            times, late = (of[nights, : look.pairs] for of in (log_times, after))
-            shown[nights, at] = at_looks(without_carry_over(times, late), test, level)[:, -1]
-    return shown
-
-
-def without_carry_over(log_times: Draws, after: Draws) -> Draws:
-    """The second of `carry_over.allowing`, or the times as they are."""
+def allowing(log_times: Draws, after: Draws, sign: int) -> Draws:
+    """Of `carry_over.allowing` the pairs with the smallest loss (-1), or with the largest (1)."""
     # 1 if `off` came right after writes and `aa` did not, -1 the other way round.
     which = after[..., 0] - after[..., 1]
     apart = which * (log_times[..., 1] - log_times[..., 2])
@@ -102,9 +94,11 @@ def without_carry_over(log_times: Draws, after: Draws) -> Draws:
     mean = apart.sum(1) / np.maximum(pairs, 1)
     squares = (np.abs(which) * (apart - mean[:, None]) ** 2).sum(1)
     error = np.sqrt(squares / np.maximum(pairs - 1, 1) / np.maximum(pairs, 1))
-    reach = np.where(pairs >= _FEWEST, np.maximum(mean + _BEYOND * error, 0), 0)
+    reach = np.where(
+        pairs >= FEWEST_PAIRS, np.maximum(sign * mean + BEYOND[sign > 0] * error, 0), 0
+    )
     allowed = log_times.copy()
-    allowed[..., 1:3] -= after * reach[:, None, None]
+    allowed[..., 1:3] -= sign * after * reach[:, None, None]
     return np.asarray(allowed)
 
 
@@ -124,17 +118,25 @@ class ManyNights:
         return bool(self.log_times.shape[2] > 3)
 
     def shown(self, name: str, hypotheses: int) -> Nights:
-        """Whether a statement is shown at each look, among so many hypotheses."""
-        times = self.log_times[..., :3]
+        """Whether a statement is shown at each look, among so many hypotheses: (night, look)."""
+        pairs = [interim.pairs for interim in evidence.interims(self.log_times.shape[1])]
+        return np.stack([self.shown_after(first, name, hypotheses) for first in pairs], axis=1)
+
+    def shown_after(self, pairs: int, name: str, hypotheses: int) -> Nights:
+        """Whether the first pairs of each night show a statement."""
+        every, after = self.log_times[:, :pairs], self.after[:, :pairs]
+        times = every[..., :3]
         if name == "unstable":
-            return at_looks(times[..., [2, 1]], differs, UNSTABLE_LEVEL)
-        level = LEVELS[name] / hypotheses
-        if name == "slower":
-            return at_looks(times, longer, level)
+            return ever(times[..., [2, 1]], differs, UNSTABLE_LEVEL)
+        level = ERROR_LEVELS[name] / hypotheses
         if name == "above_control":
-            return at_looks(self.log_times[..., [0, 3]], longer, level)
-        test = partial(within, margin=self.margin) if name == "within" else faster
-        return allowed_at_looks(times, self.after, test, level)
+            return ever(every[..., [0, 3]], longer, level)
+        if name == "slower":
+            return ever(allowing(times, after, -1), longer, level)
+        if name == "faster":
+            return ever(allowing(times, after, 1), faster, level)
+        losses = np.stack([allowing(times, after, sign) for sign in (-1, 1)], axis=2)
+        return ever(losses, partial(within, margin=self.margin), level)
 
     def verdicts(
         self, hypotheses: int, floor: int = FEWEST, precision: float | None = None
@@ -143,26 +145,26 @@ class ManyNights:
 
         `hypotheses`: of the campaign, whose others show nothing.
         """
-        names = [*LEVELS, "unstable"]
+        names = [*ERROR_LEVELS, "unstable"]
         if not self.controlled:
             names.remove("above_control")
         shown = {name: self.shown(name, hypotheses) for name in names}
         count, most = self.log_times.shape[:2]
         verdicts = [Verdict.INCONCLUSIVE] * count
         pairs, is_open = np.full(count, float(most)), np.ones(count, bool)
-        for at, look in enumerate(looks.looks(most)):
-            if look.pairs < floor:
+        for number, interim in enumerate(evidence.interims(most)):
+            if interim.pairs < floor:
                 continue
-            any_shown = np.any([of[:, at] for of in shown.values()], axis=0)
+            any_shown = np.any([nights[:, number] for nights in shown.values()], axis=0)
             for night in np.flatnonzero(is_open):
                 verdicts[night] = Verdict.INCONCLUSIVE
             left = np.flatnonzero(is_open & any_shown)
-            for night, row in zip(left.tolist(), self._rows(left, look.pairs), strict=True):
-                says = {name for name, of in shown.items() if of[night, at]}
-                verdicts[night] = verdict = judge(row, says, FEWEST)
+            for night, row in zip(left.tolist(), self._rows(left, interim.pairs), strict=True):
+                says = {name for name, nights in shown.items() if nights[night, number]}
+                verdicts[night] = verdict = verdict_of(row, says, FEWEST)
                 half = row.slowdown.half_width if row.slowdown else np.inf
                 if not verdict.needs_pairs and (precision is None or half <= precision):
-                    pairs[night], is_open[night] = look.pairs, False
+                    pairs[night], is_open[night] = interim.pairs, False
         return verdicts, pairs
 
     def _rows(self, nights: NDArray[np.intp], pairs: int) -> list[Result]:
@@ -173,15 +175,15 @@ class ManyNights:
         compared = [times[..., :3], times[..., [2, 1]]]
         if self.controlled:
             compared.append(times[..., [0, 3]])
-        of_each = [estimates(of) for of in compared]
+        of_each = [estimates(logs) for logs in compared]
         rows = []
-        for at in range(len(nights)):
-            typical, repeated, *over = (of[at] for of in of_each)
+        for number in range(len(nights)):
+            typical, repeated, *over = (ratios[number] for ratios in of_each)
             row = replace(
                 _ROW,
                 pairs=pairs,
                 slowdown=typical,
-                mean=looks.mean_ratio(times[at, :, :3]),
+                mean=evidence.mean_ratio(times[number, :, :3]),
                 noise_floor=Interval.from_estimate(repeated),
                 over_control=over[0] if over else None,
                 margin=self.margin,

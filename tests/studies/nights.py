@@ -20,12 +20,12 @@ from scipy import special
 
 from analysis.compare.sides import LEVEL, Metric, Nights, Quantity, nights_needed
 from analysis.history.between_nights import (
-    _MISSED,
-    _MISSED_OF_HISTORY,
-    _TRIED,
-    _independent_rows,
-    _of_neighbours,
+    CORRELATIONS,
+    MISSED,
+    MISSED_OF_HISTORY,
     independent,
+    independent_rows,
+    neighbour_ratio,
     variance_of_mean,
 )
 from analysis.statistics.interval import Estimate
@@ -39,7 +39,9 @@ RS = (0.0, 0.3, 0.6, 0.9)
 #: Nights of the reference and of the side compared with it, and of the machine's history.
 SIDES = (
     *((7, 7, past) for past in (0, 30, 90, 200)),
-    *((10, 10, 0), (10, 10, 90), (20, 20, 90)),
+    (10, 10, 0),
+    (10, 10, 90),
+    (20, 20, 90),
 )
 SPREAD, CHANGE = 0.01, 0.03
 
@@ -86,10 +88,10 @@ def made_logs(
 def as_nights(logs: Draws) -> Nights:
     """The nights of one comparison as the program takes them."""
     nights = {}
-    for at, values in enumerate(np.exp(logs).tolist()):
-        case, (arm, metric) = f"case{at // 3}", _QUANTITIES[at % 3]
-        of = Quantity(case, arm, metric, "s", "lower")
-        nights[of] = [Estimate(value, value, value) for value in values]
+    for number, values in enumerate(np.exp(logs).tolist()):
+        case, (arm, metric) = f"case{number // 3}", _QUANTITIES[number % 3]
+        quantity = Quantity(case, arm, metric, "s", "lower")
+        nights[quantity] = [Estimate(value, value, value) for value in values]
     return nights
 
 
@@ -101,26 +103,31 @@ def p_values(old: Draws, new: Draws, correlations: Draws) -> Draws:
     p = np.empty(old.shape[:2])
     for r in np.unique(correlations):
         places = np.flatnonzero(correlations == r)
-        p[places] = np.maximum(*(_p_values(old[places], new[places], of) for of in (0.0, r)))
+        p[places] = np.maximum(
+            *(_p_values(old[places], new[places], correlation) for correlation in (0.0, r))
+        )
     return p
 
 
 def _p_values(old: Draws, new: Draws, r: float) -> Draws:
-    sides = [(of, of.shape[-1]) for of in (old, new)]
-    squares = [((of @ independent(n, r).T) ** 2).sum(-1) for of, n in sides]
+    sides = [(logs, logs.shape[-1]) for logs in (old, new)]
+    squares = [((logs @ independent(n, r).T) ** 2).sum(-1) for logs, n in sides]
     of_mean = [variance_of_mean(n, r) for _, n in sides]
     m, n = (n for _, n in sides)
     student = sum(squares) / (m + n - 2) * sum(of_mean)
-    parts = [of / (n - 1) * mean for of, (_, n), mean in zip(squares, sides, of_mean, strict=True)]
+    parts = [
+        squared / (n - 1) * mean
+        for squared, (_, n), mean in zip(squares, sides, of_mean, strict=True)
+    ]
     welch = sum(parts)
-    freedom = welch**2 / sum(of**2 / (n - 1) for of, (_, n) in zip(parts, sides, strict=True))
+    freedom = welch**2 / sum(part**2 / (n - 1) for part, (_, n) in zip(parts, sides, strict=True))
     change = np.abs(new.mean(-1) - old.mean(-1))
     by_student = special.stdtr(np.full(change.shape, m + n - 2.0), -change / np.sqrt(student))
     return np.asarray(2 * np.maximum(by_student, special.stdtr(freedom, -change / np.sqrt(welch))))
 
 
 def p_values_in_turn(old: Draws, new: Draws) -> Draws:
-    """The same of nights in turn of either side, as of `ratio_of_alternating`."""
+    """The same of nights in turn of either side, as `ratio_of_alternating` compares them."""
     apart, n = new - old, old.shape[-1]
     t = np.abs(apart.mean(-1)) / apart.std(-1, ddof=1) * np.sqrt(n)
     return np.asarray(2 * special.stdtr(np.full(t.shape, n - 1.0), -t))
@@ -132,18 +139,18 @@ def at_most(old: Draws, new: Draws, past: Draws) -> Draws:
     As of `correlation_of_history` if there are past nights, else of `correlation_of_nights`.
     """
     has_past = past.shape[-1] > 0
-    sides, missed = ([past], _MISSED_OF_HISTORY) if has_past else ([old, new], _MISSED)
+    sides, missed = ([past], MISSED_OF_HISTORY) if has_past else ([old, new], MISSED)
     centred = [side - side.mean(-1, keepdims=True) for side in sides]
     squares = sum((side**2).sum(-1) for side in centred)
     products = sum((side[..., 1:] * side[..., :-1]).sum(-1) for side in centred)
     neighbours = (products / squares).mean(1)
     one, other = sides[0].shape[-1], 0 if has_past else new.shape[-1]
-    expected, deviation = np.array([_of_neighbours(one, other, r) for r in _TRIED]).T
+    expected, deviation = np.array([neighbour_ratio(one, other, r) for r in CORRELATIONS]).T
     lengths = np.concatenate(centred, axis=-1) / np.sqrt(squares)[..., None]
-    rows = np.array([_independent_rows(of, one + other - 2) for of in lengths])
+    rows = np.array([independent_rows(comparison, one + other - 2) for comparison in lengths])
     error = deviation / np.sqrt(rows)[:, None]
     possible = neighbours[:, None] - expected > special.ndtri(missed) * error
-    return np.asarray(np.where(possible, _TRIED, 0.0).max(1))
+    return np.asarray(np.where(possible, CORRELATIONS, 0.0).max(1))
 
 
 def shown(p: Draws) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
@@ -220,8 +227,8 @@ def tables(count: int) -> Iterator[str]:
 
 
 def _percent(shares: tuple[float, float]) -> str:
-    unchanged, found = shares
-    return f"{100 * unchanged:.1f}, {100 * found:.0f}"
+    unchanged, changed = shares
+    return f"{100 * unchanged:.1f}, {100 * changed:.0f}"
 
 
 if __name__ == "__main__":

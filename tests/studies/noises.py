@@ -36,9 +36,9 @@ def correlated(r: float) -> Draw:
 
     def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
         noise = normal(rng, shape)
-        for at in range(1, shape[-1]):
-            noise[..., at] *= np.sqrt(1 - r**2)
-            noise[..., at] += r * noise[..., at - 1]
+        for index in range(1, shape[-1]):
+            noise[..., index] *= np.sqrt(1 - r**2)
+            noise[..., index] += r * noise[..., index - 1]
         return noise
 
     return draw
@@ -109,10 +109,10 @@ def runs_in_order(
     """
     drawn = draw(rng, (count, pairs * runs)).reshape(count, pairs, runs)
     position = np.argsort(rng.random(drawn.shape), axis=-1)  # of each run
-    at = position + runs * np.arange(pairs)[:, None]
+    places = position + runs * np.arange(pairs)[:, None]
     treated = np.zeros((count, pairs * runs + 1))
-    np.put_along_axis(treated, at[..., 0] + 1, 1.0, axis=-1)
-    after = np.take_along_axis(treated, at.reshape(count, -1), axis=-1).reshape(drawn.shape)
+    np.put_along_axis(treated, places[..., 0] + 1, 1.0, axis=-1)
+    after = np.take_along_axis(treated, places.reshape(count, -1), axis=-1).reshape(drawn.shape)
     return np.take_along_axis(drawn, position, axis=-1), after
 
 

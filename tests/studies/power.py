@@ -1,6 +1,6 @@
 """What pairs show: `analysis/effects/power.json`, and the table of docs/evidence.md.
 
-    python -m tests.studies.power make       # writes the file: an hour
+    python -m tests.studies.power make       # writes the file: minutes
     python -m tests.studies.power [NIGHTS]   # what is reached of what it promises
 
 Nights have pairs of `on`, `off`, `aa` and, with a control, `spin`, in random order, with normal
@@ -16,20 +16,18 @@ import json
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from scipy import special
 
 from analysis.effects.power import POWER, TABLE, Wanted, by_student, least_loss
 from analysis.effects.result import Verdict
-from analysis.effects.verdict import LEVELS, UNSTABLE_LEVEL
-from analysis.statistics import looks
-from analysis.statistics.carry_over import allowing, carry_over
+from analysis.statistics import evidence
 from tests.studies import FRESH, head, row, show
 from tests.studies.many import ManyNights
-from tests.studies.noises import Draws, normal, runs_in_order
+from tests.studies.noises import normal, runs_in_order
 
 #: Hypotheses and pairs in the file.
 GRID = (1, 2, 4, 8, 16, 32, 64, 128, 512)
@@ -45,79 +43,46 @@ _SPREAD, _LARGE, _STEP = 0.01, 30.0, 0.05
 _MARGIN = 10.0
 
 
-@dataclass(frozen=True)
-class Night:
-    """Logarithms of times, a row a pair: `on`, `off`, `aa` and perhaps `spin`."""
-
-    all_times: Draws
-    #: Which of `off` and `aa` came right after `on`.
-    after: Draws
-    margin: float = _MARGIN
-
-    @cached_property
-    def times(self) -> Draws:
-        """Without the control."""
-        return self.all_times[:, :3]
-
-    def is_shown(self, name: str, level: float) -> bool:
-        """Whether a statement is shown at any look."""
-        if name == "above_control":
-            return looks.is_shown(self.all_times[:, [0, 3]], looks.longer, level)
-        if name == "slower":
-            return looks.is_shown(self.times, looks.longer, level)
-        parts = allowing(carry_over(self.times, self.after > 0), self.times, self.after > 0)
-        test = (
-            partial(looks.outside, margin=self.margin)
-            if name == "within"
-            else looks.shorter_in_both
-        )
-        return all(looks.is_shown(part, test, level) for part in parts)
-
-
-def nights(wanted: Wanted, pairs: int, count: int, seed: int) -> list[tuple[Draws, Draws]]:
-    """Noise of runs, and which came right after `on`."""
+def nights(wanted: Wanted, pairs: int, count: int, seed: int) -> ManyNights:
+    """Nights without an effect."""
     rng = np.random.default_rng([seed, pairs, wanted == "above_control"])
     runs = 4 if wanted == "above_control" else 3
-    times, after = runs_in_order(normal, rng, count, pairs, runs)
-    return [(_SPREAD * of, late[:, 1:3]) for of, late in zip(times, after, strict=True)]
+    noise, after = runs_in_order(normal, rng, count, pairs, runs)
+    return ManyNights(_SPREAD * noise, after[..., 1:3])
 
 
-def of_size(noise: Draws, after: Draws, wanted: Wanted, size: float) -> Night:
-    """A night with an effect, or with a margin, of this size in spreads."""
+def of_size(made: ManyNights, wanted: Wanted, size: float) -> ManyNights:
+    """The same nights with an effect, or with a margin, of this size in spreads."""
     if wanted == "within":
-        return Night(noise, after, math.expm1(size * _SPREAD))
-    return Night(noise + size * _SPREAD * np.eye(1, noise.shape[1]), after)
+        return replace(made, margin=math.expm1(size * _SPREAD))
+    effect = size * _SPREAD * np.eye(1, made.log_times.shape[2])
+    return replace(made, log_times=made.log_times + effect, margin=_MARGIN)
 
 
 def reached(wanted: Wanted, pairs: int, hypotheses: int, size: float, count: int) -> float:
     """Share of nights with the verdict that is wanted, of other ones than the file is made of."""
-    noise, after = map(np.stack, zip(*nights(wanted, pairs, count, FRESH), strict=True))
-    margin = math.expm1(size * _SPREAD) if wanted == "within" else _MARGIN
-    if wanted != "within":
-        noise[..., 0] += size * _SPREAD
-    verdicts, _ = ManyNights(noise, after, margin).verdicts(hypotheses, pairs)
+    made = of_size(nights(wanted, pairs, count, FRESH), wanted, size)
+    verdicts, _ = made.verdicts(hypotheses, pairs)
     return verdicts.count(WANTED[wanted]) / count
 
 
 @cache
-def _made(wanted: Wanted, pairs: int) -> list[tuple[Draws, Draws]]:
+def _made(wanted: Wanted, pairs: int) -> ManyNights:
     """Those whose repeated baseline is not called unstable."""
     every = nights(wanted, pairs, MADE, _SEED)
-    return [of for of in every if looks.differs(of[0][:, [2, 1]]) > UNSTABLE_LEVEL]
+    stable = ~every.shown_after(pairs, "unstable", 1)
+    return ManyNights(every.log_times[stable], every.after[stable])
 
 
 def least(wanted: Wanted, pairs: int, hypotheses: int) -> float | None:
     """A figure of the file."""
-    *_, last = looks.looks(pairs)
+    *_, last = evidence.interims(pairs)
     names = ["slower", "above_control"] if wanted == "above_control" else [wanted]
 
     def share(size: float) -> float:
-        made = (of_size(*night, wanted, size) for night in _made(wanted, pairs))
-        shown = [
-            all(night.is_shown(name, LEVELS[name] / hypotheses) for name in reversed(names))
-            for night in made
-        ]
-        return sum(shown) / MADE
+        made = of_size(_made(wanted, pairs), wanted, size)
+        shown = [made.shown_after(pairs, name, hypotheses) for name in names]
+        return float(np.all(shown, axis=0).sum()) / MADE
 
     if share(_LARGE) < POWER:
         return None
@@ -141,9 +106,9 @@ def make() -> None:
             print(wanted, pairs, of_pairs, flush=True)
     lines = (
         f' "{wanted}": {{\n'
-        + ",\n".join(f'  "{pairs}": {json.dumps(sizes)}' for pairs, sizes in of.items())
+        + ",\n".join(f'  "{pairs}": {json.dumps(sizes)}' for pairs, sizes in by_pairs.items())
         + "\n }"
-        for wanted, of in table.items()
+        for wanted, by_pairs in table.items()
     )
     TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -168,7 +133,7 @@ def table(count: int) -> Iterator[str]:
         sizes = json.loads(TABLE.read_text())["within"]
         within = []
         for pairs in shown:
-            number = min(of for of in GRID if of >= hypotheses)
+            number = min(family for family in GRID if family >= hypotheses)
             size = sizes[str(pairs)][str(number)]
             share = (
                 "" if size is None else f"{reached('within', pairs, hypotheses, size, count):.2f}"

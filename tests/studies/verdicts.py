@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from analysis.effects.result import Verdict
-from analysis.effects.verdict import LEVELS
-from analysis.statistics import looks
+from analysis.effects.statements import ERROR_LEVELS
+from analysis.statistics import evidence
 from analysis.statistics.aligned_ranks import next_allocation
 from analysis.statistics.interval import FEWEST
 from tests.studies import FRESH, head, row, show
@@ -31,6 +31,8 @@ FEW = 20
 MARGIN = 0.02
 FAMILIES = (1, 7, 20)
 MOST_PAIRS = 48
+#: Pairs after which intervals are compared with the truth.
+COVERED = (6, 12, 24)
 #: Share of the runs with writes that are hit, and how much longer they take; noise of 1 %.
 HITS = ((0.05, 0.5), (0.1, 0.5), (0.2, 0.5))
 #: Allocations of six pairs, after which the next one is foretold.
@@ -52,39 +54,39 @@ def hit(share: float, by: float, count: int) -> ManyNights:
     return ManyNights(times, made.after, MARGIN)
 
 
-def ever(at: ManyNights, name: str, cases: int) -> float:
+def ever(made: ManyNights, name: str, cases: int) -> float:
     """Share of campaigns of so many cases in which a statement on any of them is ever shown.
 
     From the share of single nights: cases are independent here.
     """
-    return 1 - (1 - float(at.shown(name, cases).any(1).mean())) ** cases
+    return 1 - (1 - float(made.shown(name, cases).any(1).mean())) ** cases
 
 
-def power(at: ManyNights, cases: int, verdict: Verdict) -> tuple[float, float]:
+def power(made: ManyNights, cases: int, verdict: Verdict) -> tuple[float, float]:
     """Share of nights that come to a verdict, and mean of the pairs that they use."""
-    verdicts, pairs = at.verdicts(cases)
+    verdicts, pairs = made.verdicts(cases)
     return verdicts.count(verdict) / len(verdicts), float(pairs.mean())
 
 
-def fixed_pairs(at: ManyNights, cases: int) -> int | None:
+def fixed_pairs(made: ManyNights, cases: int) -> int | None:
     """Fewest pairs of which a t test finds the effect in 90 %, at the same level; None up to 48."""
-    apart = at.log_times[..., 0] - at.log_times[..., 1:].mean(-1)
+    apart = made.log_times[..., 0] - made.log_times[..., 1:].mean(-1)
     for pairs in range(2, MOST_PAIRS + 1):
         part = apart[:, :pairs]
         t = part.mean(1) / part.std(1, ddof=1) * np.sqrt(pairs)
         p = special.stdtr(pairs - 1, -t)
-        if (p <= LEVELS["slower"] / cases).mean() >= 0.9:
+        if (p <= ERROR_LEVELS["slower"] / cases).mean() >= 0.9:
             return pairs
     return None
 
 
-def coverage(at: ManyNights, pairs: int, mean: float = 1.0) -> NDArray[np.float64]:
+def coverage(made: ManyNights, pairs: int, mean: float = 1.0) -> NDArray[np.float64]:
     """Shares of intervals that enclose: of the typical run, the mean; whose mean's is too low."""
-    of_nights = at.log_times[:, :pairs]
+    of_nights = made.log_times[:, :pairs]
     covered = [
         (typical.low <= 1 <= typical.high, ratio.low <= mean <= ratio.high, ratio.high < mean)
         for typical, ratio in zip(
-            estimates(of_nights), map(looks.mean_ratio, of_nights), strict=True
+            estimates(of_nights), map(evidence.mean_ratio, of_nights), strict=True
         )
         if ratio
     ]
@@ -108,34 +110,38 @@ def _of_noise(noise: RunNoise, count: int) -> Iterator[str]:
     """The cells of a noise; those of families have three figures each."""
     few = max(count // FEW, 2)
     unchanged, small = drawn(noise, few), drawn(noise, few, 1 + MARGIN)
-    covers = [coverage(unchanged, pairs) for pairs in (6, 12, 24)]
-    yield "; ".join(", ".join(f"{shares[i]:.2f}" for shares in covers) for i in (0, 1))
     null, at_margin = drawn(noise, count), drawn(noise, count, 1 + MARGIN)
-    for at, name in (
+    for made, name in (
         *((null, name) for name in ("slower", "faster", "unstable")),
         (at_margin, "within"),
     ):
         families = FAMILIES[:1] if name == "unstable" else FAMILIES
-        yield ", ".join(f"{ever(at, name, cases):.3f}" for cases in families)
-    for at, verdict in ((small, Verdict.SLOWER), (unchanged, Verdict.NO_EFFECT)):
-        yield ", ".join("{:.2f} {:.1f}".format(*power(at, cases, verdict)) for cases in FAMILIES)
+        yield ", ".join(f"{ever(made, name, cases):.3f}" for cases in families)
+    for made, verdict in ((small, Verdict.SLOWER), (unchanged, Verdict.NO_EFFECT)):
+        yield ", ".join("{:.2f} {:.1f}".format(*power(made, cases, verdict)) for cases in FAMILIES)
         if verdict is Verdict.SLOWER:
-            yield ", ".join(str(fixed_pairs(at, cases) or "more") for cases in FAMILIES)
+            yield ", ".join(str(fixed_pairs(made, cases) or "more") for cases in FAMILIES)
 
 
 def table(count: int) -> Iterator[str]:
     """The lines of the tables, as Markdown."""
+    estimated = [f"{what}, {pairs} pairs" for what in ("typical run", "mean") for pairs in COVERED]
+    yield from head(["noise", *estimated])
+    for noise in NOISES:
+        unchanged = drawn(noise, max(count // FEW, 2))
+        shares = [coverage(unchanged, pairs) for pairs in COVERED]
+        yield row([noise.name, *(f"{covers[i]:.2f}" for i in (0, 1) for covers in shares)])
     wrong = ["slower", "faster", "unstable", "wrong"]
-    yield from head(["noise", "covers", *wrong, "1.02", "t", "no effect"])
+    yield from head(["noise", *wrong, "1.02", "t", "no effect"])
     for noise in NOISES:
         yield row([noise.name, *_of_noise(noise, count)])
     yield from head(["runs hit; mean loss", "no effect", "slower", "mean's interval below it"])
     for share, by in HITS:
-        at = hit(share, by, count // FEW)
-        verdicts, _ = at.verdicts(FAMILIES[1])
-        said = [verdicts.count(verdict) for verdict in (Verdict.NO_EFFECT, Verdict.SLOWER)]
-        _, _, below = coverage(at, 12, 1 + share * by)
-        figures = (*(nights / len(verdicts) for nights in said), below)
+        made = hit(share, by, count // FEW)
+        verdicts, _ = made.verdicts(FAMILIES[1])
+        counts = [verdicts.count(verdict) for verdict in (Verdict.NO_EFFECT, Verdict.SLOWER)]
+        _, _, below = coverage(made, 12, 1 + share * by)
+        figures = (*(nights / len(verdicts) for nights in counts), below)
         yield row([f"{share:.0%} by {by:.0%}; {share * by:.1%}", *(f"{x:.2f}" for x in figures)])
     yield from head(["spread of allocations", *(f"{blocks} of them" for blocks in BLOCKS)])
     for spread in (0.005, 0.02):

@@ -17,13 +17,13 @@ def night(
     **changes: object,
 ) -> RunData:
     """One run of `cases`, named as its folder, on a node with the facts `node`."""
-    found = [each for case in cases for each in samples(case, pairs=pairs, seed=seed)]
+    drawn = [sample for case in cases for sample in samples(case, pairs=pairs, seed=seed)]
     head = header(**{"run": folder.name, **changes})
     if node is None:
-        return loaded_run(folder, found, head)
+        return loaded_run(folder, drawn, head)
     host = f"node-of-{folder.name}"
     record = {"nodes": {host: node}, "seed": seed}
-    return loaded_run(folder, [on_hosts(each, host) for each in found], head, record)
+    return loaded_run(folder, [on_hosts(sample, host) for sample in drawn], head, record)
 
 
 def nights(folder: Path, name: str, *effects: float) -> list[RunData]:

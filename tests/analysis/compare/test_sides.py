@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from analysis.compare.sides import (
     Nights,
     Quantity,
     Side,
-    _in_turn,
     compare,
     compare_sides,
     correlation,
@@ -45,8 +45,13 @@ def renamed(run: RunData, name: str, provenance: Any = None, **changes: object) 
 # What makes sides not comparable.
 
 _WRITES = {
-    **{"writers": 1, "message_b": 65536, "transport": "tcp", "injector": "ucx"},
-    **{"direction": "write", "asked_b_s": None, "writer_rate_alone_b_s": 8.1e9},
+    "writers": 1,
+    "message_b": 65536,
+    "transport": "tcp",
+    "injector": "ucx",
+    "direction": "write",
+    "asked_b_s": None,
+    "writer_rate_alone_b_s": 8.1e9,
 }
 
 
@@ -78,12 +83,14 @@ def of_writes(*nights: dict[str, Any]) -> pl.DataFrame:
     ],
 )
 def test_writes_must_agree(old: list[dict], new: list[dict], text: str | None) -> None:
-    found = other_writes(of_writes(*old), of_writes(*new))
-    assert [(of.case, of.arm) for of in found] == ([("stream", "on")] if text else [])
-    assert all(of.text.startswith(text) for of in found)
+    mismatches = other_writes(of_writes(*old), of_writes(*new))
+    assert [(mismatch.case, mismatch.arm) for mismatch in mismatches] == (
+        [("stream", "on")] if text else []
+    )
+    assert all(mismatch.text.startswith(text) for mismatch in mismatches)
 
 
-def asked(run: RunData, *entries: dict[str, Any], **changes: object) -> RunData:
+def with_entries(run: RunData, *entries: dict[str, Any], **changes: object) -> RunData:
     """The run, of a campaign with these workloads."""
     return renamed(run, "other", resolved={"campaign": {"workloads": entries}}, **changes)
 
@@ -102,8 +109,8 @@ def test_the_application_must_be_set_alike(
     """Of the entry whose name the case begins with; the entry of another case says nothing."""
     other = {"check": "lammps", "set": {"steps": 1}}
     sides = [
-        asked(stream, {"check": "stream", "set": old}),
-        asked(stream, other, {"check": "victim.py:stream", "set": new}),
+        with_entries(stream, {"check": "stream", "set": old}),
+        with_entries(stream, other, {"check": "victim.py:stream", "set": new}),
     ]
     expected = [Mismatch("stream", None, text)] if text else []
     assert other_settings(sides[:1], sides[1:]) == expected
@@ -114,26 +121,43 @@ def test_the_application_must_be_set_alike(
     assert whole.text.startswith("campaign file: ")
 
 
+def test_an_unfinished_run_is_named_and_few_pairs_leave_no_row_to_compare(
+    stream: RunData, tmp_path: Path
+) -> None:
+    few = renamed(night(tmp_path / "few", STREAM, pairs=3), "few", finished_s=None)
+    comparison = compare_sides([stream], [few])
+    assert comparison.first == ["few: unfinished"]
+    assert {row.verdict for row in comparison.rows} == {"too few pairs"}
+    assert comparison.summary == "No row is comparable."
+    # What was set otherwise is said of a row, however many pairs it has.
+    small = {"check": "stream", "set": {"array_most": "32MiB"}}
+    otherwise = compare_sides(
+        [with_entries(stream, {"check": "stream", "set": {}})],
+        [with_entries(few, small, started_s=9e8)],
+    )
+    assert {row.verdict for row in otherwise.rows} == {"not comparable"}
+
+
 def test_what_is_not_comparable_has_no_ratio_and_stands_first(
     stream: RunData, tmp_path: Path
 ) -> None:
     """Five times the rate on another machine, with other arrays and by another campaign."""
     fast = night(tmp_path / "fast", replace(STREAM, base=5.28 * STREAM.base))
     small = {"check": "stream", "set": {"array_most": "32MiB"}}
-    here = asked(stream, {"check": "stream", "set": {}}, campaign="quick")
-    there = asked(fast, small, campaign="tiny", machine="mycluster", started_s=9e8)
-    found = compare_sides([here], [there])
-    assert found.first[:3] == [
+    here = with_entries(stream, {"check": "stream", "set": {}}, campaign="quick")
+    mycluster = with_entries(fast, small, campaign="tiny", machine="mycluster", started_s=9e8)
+    comparison = compare_sides([here], [mycluster])
+    assert comparison.first[:3] == [
         "different machines: synthetic machine, mycluster",
         "different campaigns: quick, tiny",
         "stream: array_most: default against 32MiB: not comparable",
     ]
-    assert {(row.verdict, row.text, row.ratio) for row in found.rows} == {
+    assert {(row.verdict, row.text, row.ratio) for row in comparison.rows} == {
         ("not comparable", "not comparable", None)
     }
-    assert (found.worse, found.summary) == (0, "No figure is comparable.")
+    assert (comparison.worse, comparison.summary) == (0, "No row is comparable.")
     # With the same arrays the baselines are: as times, on the faster machine 1 / 5.28.
-    alike = compare_sides([asked(stream, small)], [there])
+    alike = compare_sides([with_entries(stream, small)], [mycluster])
     off = next(row for row in alike.rows if row.metric == "off")
     assert off.ratio.value == pytest.approx(1 / 5.28, rel=0.02)
     assert off.text == f"two nights: {off.ratio.value:.2f} times as long"
@@ -186,8 +210,8 @@ def test_the_memory_of_the_machines_files_is_compared_with_the_nodes(stream: Run
     memory = {"channels": 16, "channel_rate_b_s": 25.6e9, "ganged": False, "page_policy": None}
     changed = {**memory, "channel_rate_b_s": 21.3e9, "ganged": True, "page_policy": "open"}
     old, new = (
-        renamed(stream, name, facts={"site": {"name": "m", "memory": of}})
-        for name, of in (("old", memory), ("new", changed))
+        renamed(stream, name, facts={"site": {"name": "m", "memory": site_memory}})
+        for name, site_memory in (("old", memory), ("new", changed))
     )
     compared = compare_sides([old], [new])
     assert compared.differing == [
@@ -202,8 +226,8 @@ def test_the_memory_of_the_machines_files_is_compared_with_the_nodes(stream: Run
 def test_nodes_of_several_nights_are_put_together(stream: RunData) -> None:
     kernels = ("6.1", "5.14", "6.1")
     old = [
-        renamed(stream, f"b{at}", on_nodes({**_NODE, "kernel": of}))
-        for at, of in enumerate(kernels)
+        renamed(stream, f"b{number}", on_nodes({**_NODE, "kernel": kernel}))
+        for number, kernel in enumerate(kernels)
     ]
     (differing,) = compare_sides(old, [renamed(stream, "c", on_nodes(_NODE))]).differing
     assert differing == Difference("kernel", "5.14 | 6.1", "5.14")
@@ -212,15 +236,22 @@ def test_nodes_of_several_nights_are_put_together(stream: RunData) -> None:
 def test_other_facts_and_cases_of_one_side_are_listed(stream: RunData, tmp_path: Path) -> None:
     facts = {"cores": 2, "site_": 1}
     programs = [
-        {"program": {"name": "a", "path": f"/{of}", "sha256": of, "images": {"/a.sif": of * 2}}}
-        for of in "01"
+        {
+            "program": {
+                "name": "a",
+                "path": f"/{digit}",
+                "sha256": digit,
+                "images": {"/a.sif": digit * 2},
+            }
+        }
+        for digit in "01"
     ]
     old = renamed(stream, "old", programs[0], facts=facts, commit="abc")
     facts = {**facts, "cores": 4, "smt": True}
     new = renamed(night(tmp_path / "b", LAMMPS), "new", programs[1], facts=facts)
     compared = compare_sides([old], [new])
     assert compared.rows == []
-    assert [(of.what, of.reference, of.this) for of in compared.others] == [
+    assert [(fact.what, fact.reference, fact.this) for fact in compared.others] == [
         ("commit", "abc", "unknown"),
         ("cores", "2", "4"),
         ("a sha256", "0", "1"),
@@ -233,7 +264,7 @@ def test_other_facts_and_cases_of_one_side_are_listed(stream: RunData, tmp_path:
 
 def test_a_side_is_of_one_machine_and_a_run_counts_once(stream: RunData) -> None:
     other, elsewhere = renamed(stream, "b", machine="other"), renamed(stream, "c", campaign="other")
-    for reference, this, words in (
+    for reference, newer, words in (
         ([stream, other], [elsewhere], "same machine"),
         ([stream], [other, renamed(stream, "d")], "same machine"),
         ([other], [stream, elsewhere], "same campaign"),
@@ -241,7 +272,7 @@ def test_a_side_is_of_one_machine_and_a_run_counts_once(stream: RunData) -> None
         ([stream], [stream], "a copy is not another night"),
     ):
         with pytest.raises(InputError, match=words):
-            pair_up(reference, this)
+            pair_up(reference, newer)
     assert pair_up([stream], [other])[1].header.machine == "other"
 
 
@@ -251,7 +282,7 @@ def test_a_side_is_of_one_machine_and_a_run_counts_once(stream: RunData) -> None
 INDEPENDENT = NightCorrelation(0.0, 0.0)
 
 
-def of(metric: str = "slowdown", better: str = "lower", case: str = "a") -> Quantity:
+def quantity_of(metric: str = "slowdown", better: str = "lower", case: str = "a") -> Quantity:
     return Quantity(case, "off" if metric == "off" else "on", metric, "s", better)  # type: ignore[arg-type]
 
 
@@ -280,16 +311,16 @@ def test_the_study_of_nights_computes_what_the_program_does(past: int) -> None:
     largest = study.at_most(old, new, before)
     p = study.p_values(old, new, largest)
     alternating = study.p_values_in_turn(old, new[..., :7])
-    for at in range(3):
-        sides = [study.as_nights(logs[at]) for logs in (old, new, new[..., :7])]
-        history = [np.exp(before[at]).tolist()] if past else []
+    for draw in range(3):
+        sides = [study.as_nights(logs[draw]) for logs in (old, new, new[..., :7])]
+        history = [np.exp(before[draw]).tolist()] if past else []
         correlated = correlation(*sides[:2], *history)
-        assert correlated.at_most == largest[at]
+        assert correlated.at_most == largest[draw]
         rows = compare(*sides[:2], (), correlated)
-        assert [row.p for row in rows] == pytest.approx(p[at].tolist())
-        assert [row.p_adjusted <= 0.05 for row in rows] == study.shown(p)[at].tolist()
+        assert [row.p for row in rows] == pytest.approx(p[draw].tolist())
+        assert [row.p_adjusted <= 0.05 for row in rows] == study.shown(p)[draw].tolist()
         rows = compare(sides[0], sides[2], (), correlated, in_turn=7)
-        assert [row.p for row in rows] == pytest.approx(alternating[at].tolist())
+        assert [row.p for row in rows] == pytest.approx(alternating[draw].tolist())
 
 
 #: Nights a side, change of one case of one -> share found, as docs/evidence.md has it.
@@ -301,19 +332,21 @@ def test_planted_changes_are_found_as_often_as_documented(count: int, change: fl
     share = _POWER[count, change]
     # Four standard errors of 200 trials.
     error = 4 * np.sqrt(share * (1 - share) / 200)
-    _, found = named(NOISES[0], (count, count), 1, 200, change=change)
-    assert found == pytest.approx(share, abs=error)
+    _, named_share = named(NOISES[0], (count, count), 1, 200, change=change)
+    assert named_share == pytest.approx(share, abs=error)
 
 
 @pytest.mark.parametrize(("rows", "nights"), [(1, 6), (3, 7), (21, 10), (25, 10), (26, 11)])
 def test_so_many_rows_need_so_many_nights(rows: int, nights: int) -> None:
     """Two levels: rows x 2 / 2^nights is at most 0.05. 25 x 2 / 2^10 is 0.049, 26 x 2 is 0.051."""
     assert nights_needed(rows) == nights
-    quantities = [of(case=str(n)) for n in range(rows)]
+    quantities = [quantity_of(case=str(n)) for n in range(rows)]
     values = np.exp(np.random.default_rng(6).normal(0, 0.01, nights))
     for total in (nights - 1, nights):
         sides = (values[: total // 2], values[total // 2 : total])
-        old, new = ({each: estimates(*side.tolist()) for each in quantities} for side in sides)
+        old, new = (
+            {quantity: estimates(*side.tolist()) for quantity in quantities} for side in sides
+        )
         judged = {row.verdict != "too few nights" for row in compared(old, new)}
         assert judged == {total == nights}
 
@@ -324,7 +357,7 @@ def test_the_least_change_that_is_named_is_that_of_the_smallest_p(rows: int) -> 
     of eight degrees of freedom, at 5 % over all rows. A change of it is just named.
     """
     values = np.exp([-0.02, -0.01, 0.0, 0.01, 0.02])
-    side = {of(case=str(n)): estimates(*values.tolist()) for n in range(rows)}
+    side = {quantity_of(case=str(n)): estimates(*values.tolist()) for n in range(rows)}
     least = np.expm1(stats.t.ppf(1 - 0.025 / rows, 8) * 0.01)
     assert [row.least_named for row in compared(side, side)] == [pytest.approx(least)] * rows
     # The error of five differences of neighbours is no larger; they have four degrees.
@@ -333,7 +366,10 @@ def test_the_least_change_that_is_named_is_that_of_the_smallest_p(rows: int) -> 
         pytest.approx(in_turn)
     ] * rows
     for factor, verdict in ((0.999, "no change shown"), (1.001, "worse")):
-        moved = {**side, of(case="0"): estimates(*(values * (1 + least * factor)).tolist())}
+        moved = {
+            **side,
+            quantity_of(case="0"): estimates(*(values * (1 + least * factor)).tolist()),
+        }
         assert compared(side, moved)[0].verdict == verdict
 
 
@@ -341,11 +377,11 @@ def test_rows_are_judged_together() -> None:
     """t of the one row is 3.8 with 8 degrees of freedom: printed tables have 3.833 for 0.005."""
     logs = np.array([-0.02, -0.01, 0, 0.01, 0.02])
     old, new = (estimates(*np.exp(logs + more).tolist()) for more in (0, 0.038))
-    (alone,) = compared({of(): old}, {of(): new})
+    (alone,) = compared({quantity_of(): old}, {quantity_of(): new})
     assert 0.005 < alone.p < 0.006
     assert alone.verdict == "worse"
-    others = {of(case=str(n)): old for n in range(9)}
-    rows = compared({of(): old, **others}, {of(): new, **others})
+    others = {quantity_of(case=str(n)): old for n in range(9)}
+    rows = compared({quantity_of(): old, **others}, {quantity_of(): new, **others})
     assert [row.verdict for row in rows] == ["no change shown"] * 10
     first = next(row for row in rows if row.case == "a")
     assert (first.p_adjusted, first.ratio) == (pytest.approx(10 * alone.p), alone.ratio)
@@ -362,7 +398,7 @@ def test_rows_are_judged_together() -> None:
     ],
 )
 def test_a_rate_is_better_when_it_rises(metric: str, better: str, verdict: str) -> None:
-    quantity = of(metric, better)
+    quantity = quantity_of(metric, better)
     old, new = estimates(1.0, 1.001, 1.002), estimates(1.5, 1.501, 1.502)
     (row,) = compared({quantity: old}, {quantity: new})
     assert row.verdict == verdict
@@ -376,29 +412,31 @@ def test_a_rate_is_better_when_it_rises(metric: str, better: str, verdict: str) 
 def test_the_history_of_the_machine_says_how_much_its_nights_correlate() -> None:
     """Seven nights reject no correlation; sixty independent ones do."""
     rng = np.random.default_rng(7)
-    old, new = ({of(): estimates(*np.exp(rng.normal(0, 0.01, 7)).tolist())} for _ in range(2))
+    old, new = (
+        {quantity_of(): estimates(*np.exp(rng.normal(0, 0.01, 7)).tolist())} for _ in range(2)
+    )
     past = [np.exp(rng.normal(0, 0.01, 60)).tolist() for _ in range(3)]
     known = correlation(old, new, past)
-    assert (known.of_history, known.at_most <= 0.3) == (60, True)
+    assert (known.history_nights, known.at_most <= 0.3) == (60, True)
     # The most of both machines; without a history of either, what these nights say.
     rising = [np.exp(0.001 * np.arange(60)).tolist()]
     assert correlation(old, new, past, rising).at_most == 0.95
     few = [of_quantity[:29] for of_quantity in past]
     assert correlation(old, new, past, few) == correlation(old, new)
-    assert correlation(old, new).of_history == 0
+    assert correlation(old, new).history_nights == 0
 
 
 def test_nights_in_turn_are_compared_with_their_neighbours(stream: RunData) -> None:
     runs = [renamed(stream, f"n{day}", started_s=float(day)) for day in range(6)]
-    assert _in_turn(Side(tuple(runs[::2])), Side(tuple(runs[1::2]))) == 3
-    assert _in_turn(Side(tuple(runs[:3])), Side(tuple(runs[3:]))) == 0
-    assert _in_turn(Side(tuple(runs[:1])), Side(tuple(runs[1:3]))) == 0
+    assert compare_sides(runs[::2], runs[1::2]).in_turn == 3
+    assert compare_sides(runs[:3], runs[3:]).in_turn == 0
+    assert compare_sides(runs[:1], runs[1:3]).in_turn == 0
     # What drifts is the same in neighbours: here all nights of a side differ by more than sides do.
     drift = np.arange(6) * 0.01
     old, new = (
         estimates(*np.exp(10 * drift[start::2] + 0.02 * start).tolist()) for start in (0, 1)
     )
-    (row,) = compare({of(): old}, {of(): new}, (), correlation({}, {}), in_turn=3)
+    (row,) = compare({quantity_of(): old}, {quantity_of(): new}, (), correlation({}, {}), in_turn=3)
     assert row.ratio is not None
     assert row.ratio.value == pytest.approx(np.exp(0.12))
     assert row.widened == 1
@@ -407,23 +445,27 @@ def test_nights_in_turn_are_compared_with_their_neighbours(stream: RunData) -> N
 
 
 def test_two_nights_differ_and_no_more_and_one_new_night_is_not_judged() -> None:
-    (row,) = compared({of(): estimates(1.0)}, {of(): estimates(1.5)})
+    (row,) = compared({quantity_of(): estimates(1.0)}, {quantity_of(): estimates(1.5)})
     assert (row.verdict, row.p, row.least_named) == ("too few nights", None, None)
     assert row.text == "two nights differ by +50.0 %"
+    (row,) = compared({quantity_of(): estimates(1.0)}, {quantity_of(): estimates(1.01)})
+    assert row.text == "two nights: no difference shown (+1.0 %)"  # sqrt(2) % either way
+    (row,) = compared({quantity_of(): estimates(1.0)}, {quantity_of(): estimates(1.5)})
     # 1 % on either side of both: sqrt(2) % together.
     assert row.ratio.high == pytest.approx(1.5 * 1.01 ** (2**0.5), rel=1e-3)
     many = estimates(*(1 + n / 1000 for n in range(10)))
-    (row,) = compared({of(): many}, {of(): estimates(1.5)})
+    (row,) = compared({quantity_of(): many}, {quantity_of(): estimates(1.5)})
     assert (row.verdict, row.text, row.p) == ("too few nights", "too few nights", None)
     assert row.ratio.low > 1
-    (none,) = compared({of(): many}, {of(): []})
+    (none,) = compared({quantity_of(): many}, {quantity_of(): []})
     assert (none.verdict, none.ratio, none.this) == ("too few pairs", None, None)
 
 
 def test_correlated_nights_widen_all_intervals_of_a_row() -> None:
     old, new = estimates(1.0, 1.01, 1.02), estimates(1.0, 1.02, 1.03)
     plain, wide = (
-        compare({of(): old}, {of(): new}, (), NightCorrelation(None, r))[0] for r in (0.0, 0.6)
+        compare({quantity_of(): old}, {quantity_of(): new}, (), NightCorrelation(None, r))[0]
+        for r in (0.0, 0.6)
     )
     assert plain.widened == 1
     assert wide.ratio.value == plain.ratio.value
@@ -434,12 +476,15 @@ def test_correlated_nights_widen_all_intervals_of_a_row() -> None:
 
 def test_rows_of_other_writes_are_not_judged_and_weigh_on_no_other() -> None:
     sides = [
-        {of(m): estimates(*(v * f for v in (1.0, 1.01, 1.02))) for m in ("off", "slowdown")}
+        {
+            quantity_of(m): estimates(*(v * f for v in (1.0, 1.01, 1.02)))
+            for m in ("off", "slowdown")
+        }
         for f in (1.0, 1.05)
     ]
     off, slowdown = compared(sides[0], sides[1], Mismatch("a", "on", "1 writer against 2"))
     assert (slowdown.verdict, slowdown.p_adjusted) == ("not comparable", None)
-    assert slowdown.ratio.value == pytest.approx(1.05)
+    assert (slowdown.ratio, slowdown.this_nights[0]) == (None, pytest.approx(1.05))
     assert (off.verdict, off.p_adjusted) == ("worse", off.p)
 
 
@@ -453,21 +498,43 @@ def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, 
     old = [night(tmp_path / f"a{n}", case, seed=n) for n in range(4)]
     moved = replace(case, base=slower)
     new = [night(tmp_path / f"b{n}", moved, seed=n + 9) for n in range(4)]
-    found = compare_sides(old, new)
-    verdicts = {row.metric: row.verdict for row in found.rows}
+    comparison = compare_sides(old, new)
+    verdicts = {row.metric: row.verdict for row in comparison.rows}
     assert verdicts == {"off": "worse", "slowdown": "no change shown", "on": "worse"}
-    off = next(row for row in found.rows if row.metric == "off")
+    off = next(row for row in comparison.rows if row.metric == "off")
     assert off.ratio.value == pytest.approx(1.5, abs=0.05)
-    document = found.document()
+    document = comparison.document()
     assert document["reference"] == {
         "machine": "synthetic machine", "campaign": "synthetic", "runs": ["a0", "a1", "a2", "a3"]
     }  # fmt: skip
     assert document["worse"] == 2
-    assert "2 of 3 rows changed by more than nights differ; with 4 against 4" in found.summary
-    assert " With as many nights in turn, 4 of either side, a row has to change" in found.summary
+    assert "2 of 3 rows changed by more than nights differ; with 4 against 4" in comparison.summary
+    assert (
+        " If as many nights alternated between the sides, 4 of each, a change of at most"
+        in comparison.summary
+    )
+    for known, offered in ((0, "30"), (30, "More than these 30"), (200, None)):
+        of_history = NightCorrelation(0.5, 0.7, history_nights=known)
+        summary = replace(comparison, correlation=of_history).summary
+        nights = re.search(r"\. ([^.]+) other nights of this campaign may show", summary)
+        assert (nights and nights[1]) == offered
+        assert " If as many nights alternated between the sides, 4 of each" in summary
     one = compare_sides(old[:1], new[:2])
     assert one.summary.startswith(one.too_few_nights)
     assert "may correlate by 0.95, the most that is considered" in one.summary
+
+
+def test_what_one_side_alone_measured_is_named(stream: RunData, tmp_path: Path) -> None:
+    more = replace(STREAM, effects={**STREAM.effects, "mine": 1.2})
+    whole = night(tmp_path / "whole", more, LAMMPS)
+    here, not_here = compare_sides([stream], [whole]), compare_sides([whole], [stream])
+    assert list(map(sorted, here.unmatched)) == [[], ["lammps", "stream mine"]]
+    assert not_here.unmatched == here.unmatched[::-1]
+    assert [compared.first[-1].partition(": ")[0] for compared in (here, not_here)] == [
+        "only this side measured",
+        "only the reference measured",
+    ]
+    assert compare_sides([stream], [renamed(stream, "again")]).first == []
 
 
 def test_effects_that_share_a_baseline_compare_it_once(tmp_path: Path) -> None:
@@ -482,7 +549,8 @@ def test_figures_with_another_unit_are_not_compared_and_too_few_pairs_give_none(
     stream: RunData, tmp_path: Path
 ) -> None:
     other = night(tmp_path / "b", replace(LAMMPS, name="stream"))
-    assert compare_sides([stream], [other]).rows == []
+    apart = compare_sides([stream], [other])
+    assert (apart.rows, apart.unmatched) == ([], (["stream in B/s"], ["stream in s"]))
     few = night(tmp_path / "c", STREAM, pairs=5)
     assert set(map(len, Side((few,)).nights().values())) == {0}
     assert {row.verdict for row in compare_sides([stream], [few]).rows} == {"too few pairs"}

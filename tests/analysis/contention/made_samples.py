@@ -3,8 +3,9 @@
 import json
 
 from records.run import save_header
-from records.sample import WriterRecord
-from tests.analysis.synthetic import header, rechain, sample
+from scripts.rechain import rechain
+from tests import made_writers
+from tests.analysis.synthetic import header, sample
 
 
 def made_header(numa_nodes=1, sockets=1):
@@ -13,20 +14,39 @@ def made_header(numa_nodes=1, sockets=1):
 
 
 def made_sample(
-    arm, pair, fom, cores, node=None, outcome="kept", warmup=False, workload="membench"
+    arm, pair, fom, cores, node=None, outcome="accepted", warmup=False, workload="membench"
 ):
     extra = {"cores": float(cores)} | ({} if node is None else {"node": float(node)})
-    writer = WriterRecord("ucx", "a", "a", "shared memory", 64, None, 4e9, fom / 10, fom / 10, 1.0)
+    writer = made_writers.record(
+        origin="a",
+        target="a",
+        message_b=64,
+        rate_alone_b_s=4e9,
+        rate_b_s=fom / 10,
+        rate_min_b_s=fom / 10,
+        bytes_b=1.0,
+    )
     return sample(
         key=f"{cores}/{node}/{pair}/{arm}/{outcome}/{warmup}/{workload}",
-        **{"case": f"c{cores}", "workload": workload, "arm": arm, "pair": pair, "warmup": warmup},
-        **{"outcome": outcome, "reason": None if outcome == "kept" else "why", "provenance": "p"},
-        **{"fom": fom, "fom_unit": "B/s", "fom_better": "higher", "fom_extra": extra},
-        **{"nodes": ["a"], "origin_nodes": ["a"], "writers": [writer] if arm == "on" else []},
+        case=f"c{cores}",
+        workload=workload,
+        arm=arm,
+        pair=pair,
+        warmup=warmup,
+        outcome=outcome,
+        reason=None if outcome == "accepted" else "why",
+        provenance="p",
+        fom=fom,
+        fom_unit="B/s",
+        fom_better="higher",
+        fom_extra=extra,
+        nodes=["a"],
+        origin_nodes=["a"],
+        writers=[writer] if arm == "on" else [],
     )
 
 
-def both(**more):
+def off_and_on(**more):
     return [made_sample(arm, 0, 5e9, 1, **more) for arm in ("off", "on")]
 
 

@@ -10,6 +10,23 @@ from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Point, Sweep
 
 
+def point(
+    n: int, alone_b_s: tuple[float, float | None], parallel_b_s: tuple[float, float], node: int = 0
+) -> Point:
+    """Rates of computations and of communications on `n` cores, both on one NUMA node."""
+    comp_alone_b_s, comm_alone_b_s = alone_b_s
+    comp_par_b_s, comm_par_b_s = parallel_b_s
+    return Point(
+        n=n,
+        comp_node=node,
+        comm_node=node,
+        comp_alone_b_s=comp_alone_b_s,
+        comm_alone_b_s=comm_alone_b_s,
+        comp_par_b_s=comp_par_b_s,
+        comm_par_b_s=comm_par_b_s,
+    )
+
+
 def sweep(
     model: Model, seed: int, noise: float, where: Iterable[tuple[int, int]] | None = None
 ) -> Sweep:
@@ -24,7 +41,21 @@ def sweep(
         truth = np.stack([p.comp_alone_b_s, p.comm_alone_b_s, p.comp_par_b_s, p.comm_par_b_s])
         seen = truth * (1 + noise * rng.standard_normal(truth.shape))
         points += [
-            Point(int(n), comp_node, comm_node, *(float(rate) for rate in seen[:, i]))
+            Point(
+                n=int(n),
+                comp_node=comp_node,
+                comm_node=comm_node,
+                comp_alone_b_s=float(seen[0, i]),
+                comm_alone_b_s=float(seen[1, i]),
+                comp_par_b_s=float(seen[2, i]),
+                comm_par_b_s=float(seen[3, i]),
+            )
             for i, n in enumerate(p.n)
         ]
-    return Sweep(model.name, model.cores, model.numa_per_socket, model.numa_nodes, points)
+    return Sweep(
+        name=model.name,
+        cores=model.cores,
+        numa_per_socket=model.numa_per_socket,
+        numa_nodes=model.numa_nodes,
+        points=points,
+    )

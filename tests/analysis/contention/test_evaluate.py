@@ -20,7 +20,7 @@ from analysis.contention.evaluate import (
     without_cores,
     without_placements,
 )
-from analysis.contention.fit import fit
+from analysis.contention.fit import fit_model
 from analysis.contention.sweep import Point, Sweep, load
 from records.errors import InputError
 from tests.analysis.contention.made_sweeps import sweep
@@ -78,7 +78,7 @@ def test_points_without_a_rate_and_placements_that_the_model_does_not_know_do_no
     points = [dataclasses.replace(p, comp_par_b_s=None, comm_par_b_s=0.0) for p in exact.points]
     e = evaluate(model, dataclasses.replace(exact, points=points))
     assert (e.comp_all, e.comm_all, e.average) == (None, None, None)
-    rows = by_placement(fit(exact), exact)
+    rows = by_placement(fit_model(exact), exact)
     assert [row.comm_percent is None for row in rows] == [False, True, True]
     assert [row.comp_percent is None for row in rows] == [False, True, True]
 
@@ -87,8 +87,8 @@ def test_cross_validation_where_the_remote_side_is_held_out():
     # On node 1 only n = 9 was measured: the fit that has not seen it knows no remote side.
     exact = sweep(published.load_published("henri"), 0, 0.0, [(0, 0), (1, 1)])
     thin = [p for p in exact.points if p.comp_node == 0 or p.n == 9]
-    found = errors(without_cores(fit, dataclasses.replace(exact, points=thin), 2))
-    assert found.comp_all is not None
+    percents = errors(without_cores(fit_model, dataclasses.replace(exact, points=thin), 2))
+    assert percents.comp_all is not None
 
 
 def test_cross_validation_sees_what_the_fit_has_not():
@@ -99,13 +99,13 @@ def test_cross_validation_sees_what_the_fit_has_not():
         exact,
         points=[scaled(p, 0.5, 1) if (p.n, p.comp_node) == (9, 0) else p for p in exact.points],
     )
-    held_out = without_cores(fit, spoilt, 4)
+    held_out = without_cores(fit_model, spoilt, 4)
     assert held_out.height == 32
-    found = errors(held_out)
+    percents = errors(held_out)
     # 16 inner numbers of cores on two placements; one of 32 is off by |0.5 - 1| / 0.5 = 100 %.
-    assert found.comp_samples == pytest.approx(100 / 32, abs=0.3)
-    assert found.comm_samples < 0.5
-    assert found.comp_nonsamples is None
+    assert percents.comp_samples == pytest.approx(100 / 32, abs=0.3)
+    assert percents.comm_samples < 0.5
+    assert percents.comp_nonsamples is None
 
 
 def test_a_placement_held_out_is_in_no_fit():
@@ -114,7 +114,7 @@ def test_a_placement_held_out_is_in_no_fit():
 
     def fitter(part):
         fitted.append(part.placements())
-        return fit(part)
+        return fit_model(part)
 
     held_out = without_placements(fitter, exact)
     assert fitted == [[(0, 0), (1, 0), (1, 1)], [(0, 0), (0, 1), (1, 1)]]
@@ -129,7 +129,9 @@ def test_equations_that_do_not_describe_a_machine():
         dataclasses.replace(p, comp_par_b_s=0.6 * p.comp_alone_b_s, comm_par_b_s=p.comm_alone_b_s)
         for p in exact.points[:9]
     ]
-    notes = calibrated(Sweep("blue", 9, 1, 1, points)).model.notes
+    notes = calibrated(
+        Sweep(name="blue", cores=9, numa_per_socket=1, numa_nodes=1, points=points)
+    ).model.notes
     # One rate of a core cannot be both: whatever lies between is off by a fifth and more on one
     # side, sqrt(1 / 0.6) - 1 = 29 % at best on both.
     assert notes[0].startswith("these equations do not describe this machine: computations that")
@@ -157,8 +159,8 @@ def test_the_bound_is_what_the_paper_has_for_machines_that_its_equations_describ
     # Largest of Table 2 without billy's and pyxis's communications: grvingt's 4.48 and 8.06 %.
     none = dict.fromkeys(RATES, None)
     rows = [{**none, rate: 1 / (1 + width)} for width in widths]
-    found = misfits(pl.DataFrame(rows, schema=dict.fromkeys(RATES, pl.Float64)))
-    assert len(found) == noted
+    notes = misfits(pl.DataFrame(rows, schema=dict.fromkeys(RATES, pl.Float64)))
+    assert len(notes) == noted
 
 
 def test_the_published_sets_and_errors():
@@ -192,16 +194,16 @@ BOUND_BY_MEMORY = ("clvleaf", "hpgmgfv", "pot3d", "tealeaf", "weather")
 def spec_hpc(machine, code, cores):
     rates = json.loads((REFERENCE / f"{machine}.json").read_text())["mb_s"][code]
     points = [
-        Point(int(n), 0, 0, comp_alone_b_s=rate * 1e6)
+        Point(n=int(n), comp_node=0, comm_node=0, comp_alone_b_s=rate * 1e6)
         for n, rate in rates.items()
         if int(n) <= cores
     ]
-    return Sweep(code, cores, 1, 1, points)
+    return Sweep(name=code, cores=cores, numa_per_socket=1, numa_nodes=1, points=points)
 
 
 def held_out(sweep):
     """Mean absolute error of computations alone, percent."""
-    return errors(without_cores(fit, sweep, 4)).comp_alone
+    return errors(without_cores(fit_model, sweep, 4)).comp_alone
 
 
 def test_epyc_7502_has_a_capacity_for_each_group_of_cores_which_the_equations_lack():
@@ -224,5 +226,5 @@ def test_epyc_7502_has_a_capacity_for_each_group_of_cores_which_the_equations_la
 )
 def test_codes_bound_by_memory(machine, cores, percent):
     """docs/evidence.md has these figures."""
-    found = [held_out(spec_hpc(machine, code, cores)) for code in BOUND_BY_MEMORY]
-    assert sum(found) / len(found) == pytest.approx(percent, abs=0.05)
+    percents = [held_out(spec_hpc(machine, code, cores)) for code in BOUND_BY_MEMORY]
+    assert sum(percents) / len(percents) == pytest.approx(percent, abs=0.05)

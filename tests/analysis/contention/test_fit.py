@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.contention import evaluate
-from analysis.contention.fit import fit
+from analysis.contention.fit import fit_model
 from analysis.contention.parameters import Model, load_model, placements, predict
 from analysis.contention.sweep import Point, Sweep, load
 from records.errors import InputError
-from tests.analysis.contention.made_sweeps import sweep
+from tests.analysis.contention.made_sweeps import point, sweep
 from tests.reference import REFERENCE, needs_reference
 
 MB = 1e6
@@ -32,12 +32,16 @@ def made(truth: Model, seed: int, noise: float) -> Sweep:
 
 
 def one_node(points: list[Point]) -> Sweep:
-    return Sweep("small", max(p.n for p in points), 1, 1, points)
+    return Sweep(
+        name="small", cores=max(p.n for p in points), numa_per_socket=1, numa_nodes=1, points=points
+    )
 
 
 def errors_percent(truth, model):
     """Mean relative difference of computations and communications over every placement."""
-    pairs = [(predict(truth, *at), predict(model, *at)) for at in placements(truth)]
+    pairs = [
+        (predict(truth, *placement), predict(model, *placement)) for placement in placements(truth)
+    ]
     comp = [np.abs(got.comp_par_b_s / true.comp_par_b_s - 1).mean() for true, got in pairs]
     comm = [np.abs(got.comm_par_b_s / true.comm_par_b_s - 1).mean() for true, got in pairs]
     return 100 * float(np.mean(comp)), 100 * float(np.mean(comm))
@@ -50,21 +54,21 @@ def test_fits_back_with_noise(seeds):
     for name in evaluate.published_names():
         truth = evaluate.load_published(name)
         for seed in seeds:
-            errors[name, seed] = errors_percent(truth, fit(made(truth, seed, 0.02)))
+            errors[name, seed] = errors_percent(truth, fit_model(made(truth, seed, 0.02)))
     assert {key: pair for key, pair in errors.items() if max(pair) > 2} == {}
     assert len(seeds) == 1 or (np.mean(list(errors.values()), axis=0) <= 0.5).all()
 
 
 def test_without_noise_the_parameters_come_back():
     truth = evaluate.load_published("dahu")
-    got = fit(made(truth, 0, 0.0)).local
+    got = fit_model(made(truth, 0, 0.0)).local
     assert (got.n_par_max, got.n_seq_max) == (11, 14)
     for name in ("t_par_max_b_s", "t_par_max2_b_s", "t_seq_max_b_s", "delta_l_b_s", "delta_r_b_s"):
         assert getattr(got, name) == pytest.approx(getattr(truth.local, name), rel=1e-3)
     assert got.alpha == pytest.approx(0.959, abs=1e-3)
     # With inverted maxima as well.
     truth = evaluate.load_published("henri-subnuma")
-    got = fit(made(truth, 0, 0.0)).remote
+    got = fit_model(made(truth, 0, 0.0)).remote
     assert (got.n_par_max, got.n_seq_max) == (11, 4)
     assert got.t_par_max2_b_s == pytest.approx(15217.8 * MB, rel=1e-3)
     assert got.delta_l_b_s is None
@@ -79,14 +83,14 @@ def test_missing_runs_do_not_move_the_fit():
         for p in clean.points
         if p.n in (1, 3, 5, 6, 7, 9, 12, 14, 16, 17, 18)
     ]
-    assert max(errors_percent(truth, fit(dataclasses.replace(clean, points=thin)))) < 2
+    assert max(errors_percent(truth, fit_model(dataclasses.replace(clean, points=thin)))) < 2
 
 
 def test_nothing_is_predicted_past_what_was_measured():
     truth = evaluate.load_published("henri")
     full = made(truth, 4, 0.01)
     short = [p for p in full.points if p.comp_node == 0 or p.n <= 7]
-    reach = fit(dataclasses.replace(full, points=short)).reach
+    reach = fit_model(dataclasses.replace(full, points=short)).reach
     assert reach == {"remote": 7}
     # Of the true parameters, which are known for all cores.
     model = dataclasses.replace(truth, reach=reach)
@@ -102,14 +106,23 @@ def test_nothing_is_predicted_past_what_was_measured():
 
 
 RATE = st.one_of(st.none(), st.just(0.0), st.floats(1e6, 1e12))
-POINT = st.builds(Point, st.integers(1, 6), st.just(0), st.just(0), RATE, RATE, RATE, RATE)
+POINT = st.builds(
+    Point,
+    n=st.integers(1, 6),
+    comp_node=st.just(0),
+    comm_node=st.just(0),
+    comp_alone_b_s=RATE,
+    comm_alone_b_s=RATE,
+    comp_par_b_s=RATE,
+    comm_par_b_s=RATE,
+)
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(POINT, min_size=1, max_size=8))
 def test_any_sweep_is_fitted_or_refused(tmp_path_factory, points):
     try:
-        model = fit(one_node(points))
+        model = fit_model(one_node(points))
     except InputError:
         return
     unknown = {
@@ -124,13 +137,13 @@ def test_any_sweep_is_fitted_or_refused(tmp_path_factory, points):
 
 def test_single_core():
     # 5 + 4 asked, 4.8 + 2.4 got: the total 7.2 is reached with one core, 2.4 / 4 is left.
-    model = fit(one_node([Point(1, 0, 0, 5e9, 4e9, 4.8e9, 2.4e9)]))
+    model = fit_model(one_node([point(1, (5e9, 4e9), (4.8e9, 2.4e9))]))
     assert model.local.n_par_max == 1
     assert model.local.t_par_max_b_s == pytest.approx(7.2e9, rel=0.01)
     assert model.local.alpha == pytest.approx(0.6, rel=0.01)
     assert "largest measured number of cores (1)" in model.unidentified["local"]["t_seq_max_b_s"]
     # Without contention.
-    model = fit(one_node([Point(1, 0, 0, 5e9, 4e9, 5e9, 4e9)]))
+    model = fit_model(one_node([point(1, (5e9, 4e9), (5e9, 4e9))]))
     assert model.local.b_comp_seq_b_s == 5e9
     assert model.local.b_comm_seq_b_s == 4e9
     fields = {field.name for field in dataclasses.fields(model.local)}
@@ -149,7 +162,9 @@ def test_single_core():
 )
 def test_without_a_remote_placement(nodes, reason, refusal):
     local = made(evaluate.load_published("dahu"), 3, 0.01).points_at(0, 0)
-    model = fit(Sweep("dahu", 16, 1, nodes, local))
+    model = fit_model(
+        Sweep(name="dahu", cores=16, numa_per_socket=1, numa_nodes=nodes, points=local)
+    )
     assert model.remote is None
     assert model.unidentified["remote"] == {"all": reason}
     with pytest.raises(InputError, match=refusal):
@@ -158,13 +173,15 @@ def test_without_a_remote_placement(nodes, reason, refusal):
 
 def test_rates_that_are_missing_or_zero():
     with pytest.raises(InputError, match="comp_par_b_s and comm_par_b_s"):
-        fit(one_node([Point(1, 0, 0, 5e9, 4e9)]))
+        fit_model(
+            one_node([Point(n=1, comp_node=0, comm_node=0, comp_alone_b_s=5e9, comm_alone_b_s=4e9)])
+        )
     # Nothing got through: no capacity.
-    model = fit(one_node([Point(n, 0, 0, 5e9 * n, 4e9, 0.0, 0.0) for n in range(1, 5)]))
+    model = fit_model(one_node([point(n, (5e9 * n, 4e9), (0.0, 0.0)) for n in range(1, 5)]))
     assert model.local.b_comp_seq_b_s == pytest.approx(5e9, rel=0.01)
     assert model.local.t_par_max_b_s is None
     # Communications alone were not measured.
-    model = fit(one_node([Point(n, 0, 0, 5e9 * n, None, 4e9 * n, 4e9) for n in range(1, 5)]))
+    model = fit_model(one_node([point(n, (5e9 * n, None), (4e9 * n, 4e9)) for n in range(1, 5)]))
     assert model.local.b_comm_seq_b_s is None
     assert "not measured" in model.unidentified["local"]["alpha"]
     p = predict(model, 0, 0)
@@ -174,8 +191,8 @@ def test_rates_that_are_missing_or_zero():
 
 def test_silent_network():
     # Eight cores of 5 GB/s, 30 GB/s in all: 6 cores saturate the memory.
-    points = [Point(n, 0, 0, min(5e9 * n, 30e9), 0.0, min(5e9 * n, 30e9), 0.0) for n in range(1, 9)]
-    model = fit(one_node(points))
+    points = [point(n, (min(5e9 * n, 30e9), 0.0), (min(5e9 * n, 30e9), 0.0)) for n in range(1, 9)]
+    model = fit_model(one_node(points))
     assert model.local.b_comm_seq_b_s == 0
     assert model.local.alpha is None
     assert "rate of communications alone is zero" in model.unidentified["local"]["alpha"]
@@ -187,9 +204,9 @@ def test_silent_network():
 def test_communications_never_the_victim():
     # 40 GB/s shared, 10 of it always left to communications: 6 cores of 5 GB/s fit, 7 do not.
     points = [
-        Point(n, 0, 0, min(5e9 * n, 40e9), 10e9, min(5e9 * n, 30e9), 10e9) for n in range(1, 11)
+        point(n, (min(5e9 * n, 40e9), 10e9), (min(5e9 * n, 30e9), 10e9)) for n in range(1, 11)
     ]
-    model = fit(one_node(points))
+    model = fit_model(one_node(points))
     assert model.local.alpha == pytest.approx(1.0, abs=1e-3)
     p = predict(model, 0, 0)
     assert p.comm_par_b_s == pytest.approx([10e9] * 10, rel=1e-3)
@@ -199,19 +216,22 @@ def test_communications_never_the_victim():
 @pytest.mark.parametrize(
     ("points", "losses"),
     [
-        ([Point(n, 0, 0, 5e9 * n, 4e9, 5e9 * n, 4e9) for n in range(1, 9)], (0, 0)),
+        (
+            [point(n, (5e9 * n, 4e9), (5e9 * n, 4e9)) for n in range(1, 9)],
+            (0, 0),
+        ),
         # Half is lost to a slow network from the first core on, as on emulated ones.
         (
             [
-                Point(1, 0, 0, 1.10e9, 20e6, 0.55e9, 10e6),
-                Point(2, 0, 0, 2.00e9, 20e6, 0.72e9, 16e6),
+                point(1, (1.10e9, 20e6), (0.55e9, 10e6)),
+                point(2, (2.00e9, 20e6), (0.72e9, 16e6)),
             ],
             (64, 50),
         ),
     ],
 )
 def test_without_a_capacity_the_largest_losses_are_reported(points, losses):
-    model = fit(one_node(points))
+    model = fit_model(one_node(points))
     for name in ("t_par_max_b_s", "alpha"):
         assert getattr(model.local, name) is None
         reason = model.unidentified["local"][name]
@@ -222,12 +242,12 @@ def test_without_a_capacity_the_largest_losses_are_reported(points, losses):
 
 def moved(truth: Model, one: Model, other: Model) -> float:
     """Largest relative difference of any rate, on any placement and number of cores."""
-    found = 0.0
-    for at in placements(truth):
-        a, b = predict(one, *at), predict(other, *at)
+    largest = 0.0
+    for placement in placements(truth):
+        a, b = predict(one, *placement), predict(other, *placement)
         ratios = [getattr(a, rate) / getattr(b, rate) for rate in RATES]
-        found = max(found, float(np.nan_to_num(np.abs(np.array(ratios) - 1), nan=9.0).max()))
-    return found
+        largest = max(largest, float(np.nan_to_num(np.abs(np.array(ratios) - 1), nan=9.0).max()))
+    return largest
 
 
 def spoilt(clean: Sweep, which: slice) -> Iterator[tuple[str, Sweep]]:
@@ -260,19 +280,19 @@ NINTH, LAST = slice(0, None, 9), slice(-1, None)
 def test_one_outlier_anywhere(name, spoil):
     truth = evaluate.load_published(name)
     clean = made(truth, 1, 0.01)
-    undisturbed = fit(clean)
+    undisturbed = fit_model(clean)
     *_, (_, wrong) = spoilt(clean, LAST)
-    assert fit(wrong).remote == undisturbed.remote
+    assert fit_model(wrong).remote == undisturbed.remote
     # So the remote placement is not fitted again.
     local = dataclasses.replace(clean, points=clean.points_at(0, 0))
-    found = [
+    outliers = [
         what
         for what, wrong in chain(*(spoilt(local, which) for which in spoil))
-        if moved(truth, dataclasses.replace(undisturbed, local=fit(wrong).local), undisturbed)
+        if moved(truth, dataclasses.replace(undisturbed, local=fit_model(wrong).local), undisturbed)
         > 0.15
     ]
     # Communications of billy, halved at the largest number of cores, are taken for its floor.
-    assert found == (["comm_par_b_s at 32 x 0.5"] if name == "billy" else [])
+    assert outliers == (["comm_par_b_s at 32 x 0.5"] if name == "billy" else [])
 
 
 @needs_reference
@@ -281,4 +301,4 @@ def test_sweeps_that_once_misled_the_fit(file, name):
     # pyxis with 5 % noise: least squares ended at 2,147 GB/s, with predictions of three times what
     # was measured. billy with one rate doubled: no capacity, communications 68 % off.
     truth = evaluate.load_published(name)
-    assert moved(truth, truth, fit(load(REFERENCE / "fit_defects" / f"{file}.json"))) < 0.15
+    assert moved(truth, truth, fit_model(load(REFERENCE / "fit_defects" / f"{file}.json"))) < 0.15

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from analysis.contention import evaluate
-from analysis.contention.fit import fit
+from analysis.contention.fit import fit_model
 from analysis.contention.page import render
 from analysis.contention.parameters import UNKNOWN
 from analysis.report.plots import COLOURS
@@ -39,7 +39,7 @@ def test_published_machine():
 def test_measurements_and_their_errors():
     truth = evaluate.load_published("henri")
     measured = dataclasses.replace(sweep(truth, 0, 0.01), notes=["nodes are <emulated>"])
-    page = render(fit(measured), measured)
+    page = render(fit_model(measured), measured)
     assert "nodes are &lt;emulated&gt;" in page
     assert "Errors</h2>" in page
     assert "Points are measured" in page
@@ -61,5 +61,5 @@ def test_what_is_unknown_has_empty_figures_and_says_so():
     page = render(dataclasses.replace(known, local=UNKNOWN, remote=None), None)
     assert len(svgs(page)) == 2
     truth = dataclasses.replace(known, remote=None, numa_nodes=1)
-    page = render(fit(sweep(truth, 0, 0.01)), None)
+    page = render(fit_model(sweep(truth, 0, 0.01)), None)
     assert "the machine has no NUMA node on another socket" in page

@@ -16,34 +16,47 @@ from analysis.contention.parameters import (
     load_model,
     placements,
     predict,
-    shared,
+    rates_together,
 )
 from records.errors import InputError
 from tests.analysis.contention.fitted import FITTED, HENRI
 
 
-def of(name, **changed):
+def parameters(name, **changed):
     return dataclasses.replace(evaluate.load_published(name).local, **changed)
 
 
 def test_what_is_unknown_and_what_does_not_fit():
     # T = 10, B = 8, C = 10, a = 0.4: R(1) = 12 > 10. From share 1 at 0 cores to 0.4 at 4:
     # 0.85, 0.7, 0.55, then 0.4; the total falls by 1 a core from n = 2 on.
-    p = Parameters(1, 10.0, 7.0, 4, 9.0, 1.0, 0.0, 8.0, 10.0, 0.4)
-    comp, comm = shared(p, np.arange(1, 6))
+    p = Parameters(
+        n_par_max=1,
+        t_par_max_b_s=10.0,
+        t_par_max2_b_s=7.0,
+        n_seq_max=4,
+        t_seq_max_b_s=9.0,
+        delta_l_b_s=1.0,
+        delta_r_b_s=0.0,
+        b_comp_seq_b_s=8.0,
+        b_comm_seq_b_s=10.0,
+        alpha=0.4,
+    )
+    comp, comm = rates_together(p, np.arange(1, 6))
     assert comm == pytest.approx([8.5, 7.0, 5.5, 4.0, 4.0])
     assert comp == pytest.approx([1.5, 2.0, 2.5, 3.0, 3.0])
     # 14 is n_seq_max, where the slope is multiplied by nothing; equation 1 never uses it before.
-    comp, comm = shared(of("dahu", delta_r_b_s=None), np.arange(1, 17))
+    comp, comm = rates_together(parameters("dahu", delta_r_b_s=None), np.arange(1, 17))
     assert not np.isnan(comp[:14]).any()
     assert np.isnan([comp[14:], comm[14:]]).all()
     # A capacity that was never reached bounds nothing.
     unknown = ("t_par_max_b_s", "n_par_max", "t_seq_max_b_s", "n_seq_max", "alpha")
-    comp, comm = shared(of("diablo", **dict.fromkeys(unknown)), np.array([1, 2, 3]))
+    comp, comm = rates_together(parameters("diablo", **dict.fromkeys(unknown)), np.array([1, 2, 3]))
     assert comp == pytest.approx([2221.1e6, 4442.2e6, 6663.3e6])
     assert comm == pytest.approx([12139.7e6] * 3)
     # A silent network: 16 B = 71286.4 < 73423.0 and 17 B = 75741.8 > 73423.0 MB/s.
-    comp, comm = shared(of("henri", b_comm_seq_b_s=0.0, alpha=None), np.arange(1, 19))
+    comp, comm = rates_together(
+        parameters("henri", b_comm_seq_b_s=0.0, alpha=None), np.arange(1, 19)
+    )
     assert (comm == 0).all()
     assert comp[15:17] == pytest.approx([71286.4e6, 73423.0e6])
 
@@ -75,7 +88,7 @@ def kept(m, n):
     return before - (before - m.alpha) * (n - last) / (m.n_seq_max - last)
 
 
-def both(m, n):
+def parallel(m, n):
     if fits(m, n):
         return n * m.b_comp_seq_b_s, room(m, n)
     comm = kept(m, n) * m.b_comm_seq_b_s
@@ -90,21 +103,21 @@ def alone_at(m, n):
 def test_agrees_to_1e_12(name):
     model = evaluate.load_published(name)
 
-    def at(node):
+    def side(node):
         return model.local if node < model.numa_per_socket else model.remote
 
     for comp_node, comm_node in placements(model):
         p = predict(model, comp_node, comm_node)
         for n in range(1, model.cores + 1):
             if comp_node == comm_node:
-                comp, comm = both(at(comp_node), n)
+                comp, comm = parallel(side(comp_node), n)
             else:
-                comp = alone_at(at(comp_node), n)
-                nominal = at(comm_node).b_comm_seq_b_s
-                comm = both(dataclasses.replace(model.local, b_comm_seq_b_s=nominal), n)[1]
+                comp = alone_at(side(comp_node), n)
+                nominal = side(comm_node).b_comm_seq_b_s
+                comm = parallel(dataclasses.replace(model.local, b_comm_seq_b_s=nominal), n)[1]
             rates = (p.comp_par_b_s, p.comm_par_b_s, p.comp_alone_b_s, p.comm_alone_b_s)
-            expected = [comp, comm, alone_at(at(comp_node), n), at(comm_node).b_comm_seq_b_s]
-            assert [each[n - 1] for each in rates] == pytest.approx(expected, rel=1e-12)
+            expected = [comp, comm, alone_at(side(comp_node), n), side(comm_node).b_comm_seq_b_s]
+            assert [rate[n - 1] for rate in rates] == pytest.approx(expected, rel=1e-12)
 
 
 # Files of models: what is written is read again, older ones as well, and nothing else.

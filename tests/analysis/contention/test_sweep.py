@@ -5,25 +5,33 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from analysis.contention.fit import fit
-from analysis.contention.page import fit_table
-from analysis.contention.sweep import Point, Sweep, from_run, load
+from analysis.contention.fit import fit_model
+from analysis.contention.page import fit_parts
+from analysis.contention.sweep import Sweep, from_run, load
 from records.errors import InputError
-from tests.analysis.contention.made_samples import both, made_sample, write
+from tests.analysis.contention.made_samples import made_sample, off_and_on, write
+from tests.analysis.contention.made_sweeps import point
 
-POINTS = [Point(1, 0, 0, 5e9, 4e9, 5e9, 4e9), Point(2, 1, 1, 1e10, None, 9e9, 3.5e9)]
+POINTS = [
+    point(1, (5e9, 4e9), (5e9, 4e9)),
+    point(2, (1e10, None), (9e9, 3.5e9), node=1),
+]
 
 #: One point, as JSON has it.
 AT = {"n": 2, "comp_node": 0, "comm_node": 0}
 
 
 def test_a_file_says_what_its_points_do_not_or_is_as_large_as_they_are(tmp_path):
-    made = Sweep("m", 16, 1, 4, POINTS, ["emulated"])
+    made = Sweep(
+        name="m", cores=16, numa_per_socket=1, numa_nodes=4, points=POINTS, notes=["emulated"]
+    )
     (tmp_path / "a.json").write_text(json.dumps(made.as_dict()))
     assert load(tmp_path / "a.json") == made
     points = [asdict(point) for point in POINTS]
     (tmp_path / "b.json").write_text(json.dumps({"schema": 1, "points": points}))
-    assert load(tmp_path / "b.json") == Sweep("b", 2, 1, 2, POINTS)
+    assert load(tmp_path / "b.json") == Sweep(
+        name="b", cores=2, numa_per_socket=1, numa_nodes=2, points=POINTS
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +98,7 @@ def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
     sweep = from_run(write(tmp_path / "told", samples, numa_nodes=2, sockets=2), None)
     assert sweep.placements() == [(1, 0), (1, 1)]
     assert [sweep.points_at(1, node)[0].comp_alone_b_s for node in (0, 1)] == [5e9, 6e9]
-    run = write(tmp_path / "not", both(node=2), numa_nodes=4, sockets=2)
+    run = write(tmp_path / "not", off_and_on(node=2), numa_nodes=4, sockets=2)
     with pytest.raises(InputError, match="4 NUMA nodes: name the one of the writers' buffers"):
         from_run(run, None)
     sweep = from_run(run, 2)
@@ -98,7 +106,9 @@ def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
     assert sweep.placements() == [(2, 2)]
     # On a machine of one node, the other has no cores.
     of_each = [
-        replace(one, case=f"c{n}", key=f"{one.arm}{n}") for n in (0, 1) for one in both(node=n)
+        replace(one, case=f"c{n}", key=f"{one.arm}{n}")
+        for n in (0, 1)
+        for one in off_and_on(node=n)
     ]
     sweep = from_run(write(tmp_path / "memory", of_each), 0)
     assert sweep.placements() == [(0, 0)]
@@ -107,7 +117,7 @@ def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
 
 def test_the_rate_of_communications_is_taken_at_the_receiver_if_it_counted(tmp_path):
     """6 GB in 2 s counted beside the application, 5 GB/s before it, whatever the writers claim."""
-    off, on = (replace(one, fom_extra=one.fom_extra | {"streaming": 0.0}) for one in both())
+    off, on = (replace(one, fom_extra=one.fom_extra | {"streaming": 0.0}) for one in off_and_on())
     seen = {"counted_b": 6e9, "counted_s": 2.0, "counted_alone_b_s": 5e9}
 
     def of_writers(name, writers):
@@ -131,8 +141,8 @@ def treated(name, fom, factors, baseline="off", comm_node=None):
     arm = name.partition("@")[0]
     silent = arm == "off"
     one = placed(comm_node, arm, fom, node=0)
-    of = {"role": "baseline" if silent else "effect", "baseline": None if silent else baseline}
-    return replace(one, key=name, arm=name, case="m", factors=factors, **of)
+    pairing = {"role": "baseline" if silent else "effect", "baseline": None if silent else baseline}
+    return replace(one, key=name, arm=name, case="m", factors=factors, **pairing)
 
 
 def test_one_baseline_serves_both_nodes_of_a_factor_and_full_rate_alone_is_read(tmp_path):
@@ -152,7 +162,7 @@ def test_one_baseline_serves_both_nodes_of_a_factor_and_full_rate_alone_is_read(
 
 def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
     """The host of `nimc` may differ from the target, whose agent recorded its own facts."""
-    samples = [replace(one, notes=["NUMA nodes are emulated"]) for one in both(node=0)]
+    samples = [replace(one, notes=["NUMA nodes are emulated"]) for one in off_and_on(node=0)]
     # Four nodes with a core each, and one with memory alone.
     numa_nodes = [{"number": i, "cpus": [i] if i < 4 else []} for i in range(5)]
     seen = {"nodes": {"a": {"sockets": 2, "numa_nodes": numa_nodes}}}
@@ -160,17 +170,20 @@ def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
     assert sweep.notes[0] == "NUMA nodes are emulated"
     assert "shared memory" in sweep.notes[-1]
-    model = fit(sweep)
+    model = fit_model(sweep)
     assert model.notes == sweep.notes
-    assert sweep.notes[0] in fit_table(model)
+    assert sweep.notes[0] in fit_parts(model)
 
 
 def test_nodes_whose_numbers_have_gaps_have_places_in_the_model(tmp_path):
     """Two sockets with cores on nodes 0 and 8, and a GPU's memory on node 1."""
     cpus = {0: [0], 1: [], 8: [1]}
-    host = {"sockets": 2, "numa_nodes": [{"number": n, "cpus": of} for n, of in cpus.items()]}
+    host = {
+        "sockets": 2,
+        "numa_nodes": [{"number": n, "cpus": node_cpus} for n, node_cpus in cpus.items()],
+    }
     samples = [
-        replace(one, case=f"c{n}", key=f"{one.arm}{n}") for n in cpus for one in both(node=n)
+        replace(one, case=f"c{n}", key=f"{one.arm}{n}") for n in cpus for one in off_and_on(node=n)
     ]
     sweep = from_run(write(tmp_path, samples, {"nodes": {"a": host}}), 8)
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (2, 1)
@@ -178,14 +191,14 @@ def test_nodes_whose_numbers_have_gaps_have_places_in_the_model(tmp_path):
     assert sweep.notes[-1] == "NUMA nodes are numbered without gaps here: 0 is 0, 8 is 1"
 
 
-TRIAD = [replace(one, case="triad", key=one.arm) for one in both()]
+TRIAD = [replace(one, case="triad", key=one.arm) for one in off_and_on()]
 
 
 @pytest.mark.parametrize(
     ("samples", "nodes", "message"),
     [
-        (both() + TRIAD, 1, "c1, triad: each measured 1 cores, data on node 0"),
-        (both()[:1], 2, "ran without a NUMA node"),
+        (off_and_on() + TRIAD, 1, "c1, triad: each measured 1 cores, data on node 0"),
+        (off_and_on()[:1], 2, "ran without a NUMA node"),
         ([made_sample("off", 0, 5e9, 1, outcome="no_fom")], 1, "no sample of membench that counts"),
     ],
 )
@@ -214,4 +227,4 @@ def test_of_several_kernels_one_is_read(tmp_path):
 
 @pytest.mark.parametrize("record", [[], {"nodes": []}, {"nodes": {"a": {"sockets": "x"}}}])
 def test_a_record_of_the_target_that_is_none_says_nothing(tmp_path, record):
-    assert from_run(write(tmp_path, both(), record), None).numa_nodes == 1
+    assert from_run(write(tmp_path, off_and_on(), record), None).numa_nodes == 1

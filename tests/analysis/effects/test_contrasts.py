@@ -21,7 +21,7 @@ def rows(marked: pl.DataFrame) -> list[Result]:
     return results_of(marked, pair_table(marked), StoppingRule())
 
 
-def of(marked: pl.DataFrame) -> dict[tuple[str, str, str], Contrast]:
+def contrasts_of(marked: pl.DataFrame) -> dict[tuple[str, str, str], Contrast]:
     measured = contrasts(marked, rows(marked))
     named = {(row.kind, row.treatment, row.against): row for row in measured}
     assert len(named) == len(measured)
@@ -30,7 +30,7 @@ def of(marked: pl.DataFrame) -> dict[tuple[str, str, str], Contrast]:
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_prices_and_gains_by_hand(better: Better) -> None:
-    measured = of(frame(samples(remedies(better), pairs=6)))
+    measured = contrasts_of(frame(samples(remedies(better), pairs=6)))
     assert {key: row.ratio.value for key, row in measured.items()} == {
         ("price", "off@cores=1", "off"): pytest.approx(1.1),
         ("price", "off@cores=1,tool=p", "off@tool=p"): pytest.approx(1.1),
@@ -51,7 +51,7 @@ def test_prices_and_gains_by_hand(better: Better) -> None:
 
 def test_noise_floors_of_both_levels_are_enclosed() -> None:
     times = {**REMEDIES, "aa": 0.98, "aa@cores=1": 1.1 * 1.03}
-    measured = of(frame(samples(remedies(times=times), pairs=6)))
+    measured = contrasts_of(frame(samples(remedies(times=times), pairs=6)))
     for key in (("price", "off@cores=1", "off"), ("gain", "on@cores=1", "on")):
         assert measured[key].noise_floor.low == pytest.approx(0.98)
         assert measured[key].noise_floor.high == pytest.approx(1.03)
@@ -64,10 +64,10 @@ def test_below_six_pairs_there_is_no_ratio() -> None:
         reject(s, "no_fom", "no Loop time") if (s.arm, s.pair) == ("off@cores=1", 2) else s
         for s in samples(remedies(), pairs=6)
     ]
-    row = of(frame(runs))["price", "off@cores=1", "off"]
+    row = contrasts_of(frame(runs))["price", "off@cores=1", "off"]
     assert (row.pairs, row.ratio) == (5, None)
     none = changed(runs, lambda s: reject(s, "no_fom", ""), "off@cores=1")
-    row = of(frame(none))["price", "off@cores=1", "off"]
+    row = contrasts_of(frame(none))["price", "off@cores=1", "off"]
     assert (row.pairs, row.ratio, row.shown) == (0, None, False)
 
 
@@ -76,19 +76,19 @@ def test_levels_in_another_unit_are_not_compared() -> None:
         replace(s, fom_unit="B/s", fom_better="higher") if "cores=1" in s.arm else s
         for s in samples(remedies(), pairs=6)
     ]
-    assert {row.factor for row in of(frame(runs)).values()} == {"tool"}
+    assert {row.factor for row in contrasts_of(frame(runs)).values()} == {"tool"}
 
 
 def test_factors_of_the_writes_alone_make_no_contrast() -> None:
     times = {"on": 2.0, "on@rate=25%": 1.5, "aa": 1.0}
-    assert of(frame(samples(remedies(times=times), pairs=6))) == {}
+    assert contrasts_of(frame(samples(remedies(times=times), pairs=6))) == {}
 
 
 def test_moving_the_writes_costs_nothing_without_writes_and_reads_are_other_traffic() -> None:
     times = {"on": 2.0, "on@direction=read": 1.6, "on@writer_rail=nic1": 1.25}
     times |= {"on@direction=read,writer_rail=nic1": 1.28}
     case = crossed(remedies(times=times), {}, {"direction": "write", "writer_rail": "nic0"})
-    measured = of(frame(samples(case, pairs=6)))
+    measured = contrasts_of(frame(samples(case, pairs=6)))
     assert {key: row.ratio.value for key, row in measured.items()} == {
         ("gain", "on@writer_rail=nic1", "on"): pytest.approx(2.0 / 1.25),
         ("gain", "on@direction=read,writer_rail=nic1", "on@direction=read"): pytest.approx(1.25),
@@ -101,8 +101,14 @@ def test_every_treatment_is_held_against_its_own_baseline() -> None:
     marked = frame(samples(remedies(), pairs=6))
     by_arm = {row.arm: row for row in rows(marked)}
     assert list(by_arm) == [
-        *("on", "on@cores=1", "on@cores=1,tool=p", "on@rate=25%", "on@rate=25%,cores=1"),
-        *("on@tool=p", "aa", "aa@cores=1"),
+        "on",
+        "on@cores=1",
+        "on@cores=1,tool=p",
+        "on@rate=25%",
+        "on@rate=25%,cores=1",
+        "on@tool=p",
+        "aa",
+        "aa@cores=1",
     ]
     assert by_arm["on"].slowdown.value == pytest.approx(2.0)
     assert by_arm["on@cores=1"].slowdown.value == pytest.approx(1.1)
@@ -129,7 +135,7 @@ def test_a_difference_is_shown_over_all_prices_and_over_all_gains() -> None:
     few = [run for run in all_runs if run.pair < 8]
     one = [run for run in few if "tool" not in run.arm]
     shown = {
-        name: {(row.kind, row.shown) for row in of(frame(runs)).values()}
+        name: {(row.kind, row.shown) for row in contrasts_of(frame(runs)).values()}
         for name, runs in (("all", all_runs), ("few", few), ("one", one))
     }
     assert shown == {

@@ -4,7 +4,8 @@ import polars as pl
 import pytest
 
 from analysis.effects.result import Verdict
-from analysis.effects.verdict import Shown, emulations, judge
+from analysis.effects.statements import Shown
+from analysis.effects.verdict import emulations, verdict_of
 from analysis.statistics.interval import Estimate, Interval
 from records.notes import Note
 from tests.analysis.synthetic import result
@@ -24,7 +25,7 @@ def _judge(
 ) -> Verdict:
     row = {"slowdown": effect, "mean": effect, "noise_floor": REPEATED, "pairs": 10}
     row |= {"margin": 0.02, "writer_rate_b_s": 1e9, **changes}
-    return judge(result(**row), shown, 10, same_host=same_host)
+    return verdict_of(result(**row), shown, 10, same_host=same_host)
 
 
 def test_the_baseline_comes_first() -> None:

@@ -21,22 +21,22 @@ _ASKED = Requirements({"melt": ["off", "on", "aa"]}, min_share=0.01, retries=2)
 
 def made_samples() -> list[Sample]:
     """A warm-up, and a rejected run of twice the time before the first `off`."""
-    found = []
+    runs = []
     for sample in samples(_CASE, pairs=6):
         if sample.pair < 0:
-            found.append(replace(sample, fom=99.0))
+            runs.append(replace(sample, fom=99.0))
             continue
         copied = 1e-15 * (-1) ** sample.pair  # the baseline repeated is no copy of it
         fom = OFF_S[sample.pair] * {"off": 1.0, "on": 2.0, "aa": 1 + copied}[sample.arm]
         written = at_rate(sample, RATES_B_S[sample.pair], rate_alone_b_s=2.2e10)
         whole = replace(written, fom=fom)
         if (sample.pair, sample.arm) == (0, "off"):
-            found.append(reject(replace(whole, fom=24.0), "rejected", "foreign traffic"))
+            runs.append(reject(replace(whole, fom=24.0), "rejected", "foreign traffic"))
             again = "melt/0/0/off/1"
             whole = replace(whole, key=again, attempt=1)
-        found.append(whole)
-    begun_s = found[0].start_s
-    return [replace(each, start_s=begun_s + 100 * n) for n, each in enumerate(found)]
+        runs.append(whole)
+    begun_s = runs[0].start_s
+    return [replace(run, start_s=begun_s + 100 * n) for n, run in enumerate(runs)]
 
 
 def made_run(folder: Path, *, day: int = 0) -> Path:
@@ -51,12 +51,14 @@ def add_cycles(run: Path) -> None:
     """Counts of two ranks in each `off` that counts."""
     rows = (
         counter_row(
-            *(sample.key, "cycles", CYCLES[sample.pair] * (10 if rank else 1)),
+            sample.key,
+            "cycles",
+            CYCLES[sample.pair] * (10 if rank else 1),
             tool="perf_stat:memory",
             rank=rank,
         )
         for sample in made_samples()
-        if sample.arm == "off" and sample.pair >= 0 and sample.outcome == "kept"
+        if sample.arm == "off" and sample.pair >= 0 and sample.outcome == "accepted"
         for rank in (0, 1)
     )
     write_rows(run, "melt", rows)

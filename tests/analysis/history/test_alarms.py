@@ -12,12 +12,12 @@ from analysis.history.alarms import (
     MOST,
     RECENT,
     Alarm,
+    AlarmWatch,
     Change,
-    Watch,
     below_reference,
     survey,
 )
-from analysis.history.facts import ChangedFact, changed_facts
+from analysis.history.changed_facts import ChangedFact, changed_facts
 from analysis.history.nights import nights_of
 from records.notes import Note
 from tests.analysis.history.tables import made_table, night_tables
@@ -40,11 +40,11 @@ def planted(
 
 
 def changes(values: np.ndarray) -> list[Change]:
-    return Watch(values).all()
+    return AlarmWatch(values).all()
 
 
 @pytest.mark.parametrize(
-    ("values", "found"),
+    ("values", "expected"),
     [
         (made(), []),
         (planted(0.5, nights=AT), []),  # an odd night
@@ -55,17 +55,17 @@ def changes(values: np.ndarray) -> list[Change]:
     ],
 )
 def test_what_changes_is_found_in_six_nights(
-    values: np.ndarray, found: list[tuple[int | None, bool]]
+    values: np.ndarray, expected: list[tuple[int | None, bool]]
 ) -> None:
-    assert [(each.series, each.worse) for each in changes(values)] == found
-    assert all(AT <= each.noticed < AT + RECENT for each in changes(values))
+    assert [(change.series, change.worse) for change in changes(values)] == expected
+    assert all(AT <= change.noticed < AT + RECENT for change in changes(values))
 
 
 @pytest.mark.parametrize("loss", [0.04, 0.3])
 def test_a_loss_of_one_series_is_found_in_six_nights_and_once(loss: float) -> None:
-    (found,) = changes(planted(loss))
-    assert (found.series, found.worse, found.noticed) == (3, True, AT + RECENT - 1)
-    assert found.since == AT
+    (change,) = changes(planted(loss))
+    assert (change.series, change.worse, change.noticed) == (3, True, AT + RECENT - 1)
+    assert change.since == AT
 
 
 def test_what_series_share_every_night_is_no_loss_of_theirs() -> None:
@@ -73,9 +73,9 @@ def test_what_series_share_every_night_is_no_loss_of_theirs() -> None:
     together = 0.01 * np.random.default_rng(3).standard_normal((NIGHTS, 1))
     values = together + 0.5 * made()
     values[AT : AT + 3] += 0.05
-    assert [each for each in changes(values) if each.series is not None] == []
+    assert [change for change in changes(values) if change.series is not None] == []
     values[AT:, 3] += 0.03  # below what the machine did in those three nights
-    assert [each.series for each in changes(values) if each.series is not None] == [3]
+    assert [change.series for change in changes(values) if change.series is not None] == [3]
 
 
 def test_missing_nights_are_no_loss_and_hide_none() -> None:
@@ -83,16 +83,16 @@ def test_missing_nights_are_no_loss_and_hide_none() -> None:
     values[::7, 3] = np.nan
     values[AT:, 3] += 0.05
     values[AT : AT + 5, 3] = np.nan
-    found = [each for each in changes(values) if each.series == 3]
-    assert [each.worse for each in found] == [True]
-    assert found[0].noticed >= AT + 5 + RECENT - 1
+    losses = [change for change in changes(values) if change.series == 3]
+    assert [loss.worse for loss in losses] == [True]
+    assert losses[0].noticed >= AT + 5 + RECENT - 1
 
 
 def test_everything_follows_from_the_nights_before() -> None:
     values = planted(0.05)
-    (found,) = changes(values)
-    assert changes(values[: found.noticed]) == []
-    assert changes(values[: found.noticed + 1]) == [found]
+    (change,) = changes(values)
+    assert changes(values[: change.noticed]) == []
+    assert changes(values[: change.noticed + 1]) == [change]
 
 
 # With names, in the tables of runs.
@@ -116,8 +116,8 @@ def test_an_alarm_says_what_is_worse_since_when_and_by_how_much() -> None:
     assert alarm.run == f"night-{60 + RECENT - 1}"
     assert alarm.ratio == pytest.approx(1.1, abs=0.01)
     assert alarm.open
-    said = f"melt off fom: {(alarm.ratio - 1) * 100:.1f} % worse since {alarm.since}"
-    assert alarm.text == said
+    sentence = f"melt off fom: {(alarm.ratio - 1) * 100:.1f} % worse since {alarm.since}"
+    assert alarm.text == sentence
     # `120 %`, to two digits, was 1.2e+02 %.
     assert "fom: 2.20 times worse since" in replace(alarm, ratio=2.2).text
     assert alarm.case != MACHINE
@@ -142,9 +142,9 @@ def test_a_baseline_below_its_reference_is_open_until_it_is_measured_again() -> 
     second = second.with_columns(slower_than_reference=short, notes=pl.lit(["another", note]))
     other = second.with_columns(case=pl.lit("other"))
     two = pl.concat([first, second, other])
-    found = below_reference(two)
+    below = below_reference(two)
     (run,) = second["run"].unique()
-    assert [(case.case, case.run, case.text) for case in found] == [
+    assert [(case.case, case.run, case.text) for case in below] == [
         ("melt", run, note),
         ("other", run, note),
     ]
@@ -155,7 +155,7 @@ def test_a_baseline_below_its_reference_is_open_until_it_is_measured_again() -> 
 
 def test_a_series_says_its_level_and_the_loss_that_it_would_show() -> None:
     results, of_nights = nights()
-    (off,) = (each for each in survey(of_nights, results).watched if each.arm == "off")
+    (off,) = (series for series in survey(of_nights, results).watched if series.arm == "off")
     assert (off.nights, off.unit) == (60, "s")
     assert off.level == pytest.approx(12.5, rel=0.01)
     assert off.spread == pytest.approx(0.01, rel=0.5)
@@ -163,14 +163,14 @@ def test_a_series_says_its_level_and_the_loss_that_it_would_show() -> None:
     assert off.detectable is not None
     assert 3.7 / RECENT**0.5 * off.spread < off.detectable < 3 * off.spread
     first = of_nights.filter(pl.col("run").is_in([f"night-{day}" for day in range(9)]))
-    assert all(each.level is None for each in survey(first, results).watched)
+    assert all(series.level is None for series in survey(first, results).watched)
 
 
 def test_a_fact_that_changed_is_named_and_an_odd_run_hides_nothing() -> None:
-    before = {f"b{at}": {"kernel": "5", "mpi": "4"} for at in range(6)}
-    after = {f"a{at}": {"kernel": "6", "mpi": "4", "nodes": "n1"} for at in range(3)}
+    before = {f"b{night}": {"kernel": "5", "mpi": "4"} for night in range(6)}
+    after = {f"a{night}": {"kernel": "6", "mpi": "4", "nodes": "n1"} for night in range(3)}
     facts = {**before, **after, "b2": {"kernel": "6"}}
     runs = [*before, *after]
-    found = changed_facts(facts, runs, "a0")
-    assert found == [ChangedFact("kernel", "5", "6"), ChangedFact("nodes", None, "n1")]
+    changed = changed_facts(facts, runs, "a0")
+    assert changed == [ChangedFact("kernel", "5", "6"), ChangedFact("nodes", None, "n1")]
     assert changed_facts(facts, runs, "b0") == []

@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 from analysis.history.between_nights import (
-    _independent_rows,
-    _of_neighbours,
     correlation_of_history,
     correlation_of_nights,
+    independent_rows,
     mean_of_nights,
+    neighbour_ratio,
     ratio_of_alternating,
     ratio_of_nights,
     ratio_of_two,
@@ -19,11 +19,11 @@ from analysis.statistics.interval import Estimate
 
 def nights(*logs: float) -> list[float]:
     """Figures of nights, by their logarithms."""
-    return [math.exp(each) for each in logs]
+    return [math.exp(log) for log in logs]
 
 
 def logs_of(estimate: Estimate) -> list[float]:
-    return [math.log(each) for each in (estimate.low, estimate.value, estimate.high)]
+    return [math.log(end) for end in (estimate.low, estimate.value, estimate.high)]
 
 
 def test_two_sides_as_worked_out_by_hand() -> None:
@@ -139,13 +139,13 @@ def test_a_history_of_thirty_nights_says_how_much_they_correlate() -> None:
     rng = np.random.default_rng(14)
     series = _correlated(rng, 0.3, 20, 60).tolist()
     known = correlation_of_history(series)
-    assert known.of_history == 60
+    assert known.history_nights == 60
     assert 0.3 <= known.at_most <= 0.5
     # What some nights lack is left out; the last 200 nights count.
     assert correlation_of_history([*series, [1.0] * 40]) == known
     long = _correlated(rng, 0.3, 2, 300).tolist()
-    assert correlation_of_history(long).of_history == 200
-    assert correlation_of_history([of[:29] for of in series]) is None
+    assert correlation_of_history(long).history_nights == 200
+    assert correlation_of_history([row[:29] for row in series]) is None
     assert correlation_of_history([]) is None
 
 
@@ -163,7 +163,7 @@ def test_products_of_neighbours_are_as_drawn(m: int, n: int, r: float) -> None:
     sides = [side - side.mean(axis=1, keepdims=True) for side in sides]
     products = sum((side[:, 1:] * side[:, :-1]).sum(axis=1) for side in sides)
     ratios = products / sum((side**2).sum(axis=1) for side in sides)
-    assert _of_neighbours(m, n, r) == pytest.approx((ratios.mean(), ratios.std()), abs=0.025)
+    assert neighbour_ratio(m, n, r) == pytest.approx((ratios.mean(), ratios.std()), abs=0.025)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_products_of_neighbours_are_as_drawn(m: int, n: int, r: float) -> None:
 )
 def test_rows_that_are_alike_count_as_fewer(cosine: float, freedom: int, rows: float) -> None:
     centred = np.array([[1.0, 0.0], [cosine, math.sqrt(1 - cosine**2)]])
-    assert _independent_rows(centred, freedom) == pytest.approx(rows)
+    assert independent_rows(centred, freedom) == pytest.approx(rows)
 
 
 def test_rows_that_lack_a_night_do_not_count() -> None:

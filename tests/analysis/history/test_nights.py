@@ -20,7 +20,7 @@ def test_a_row_a_treatment_with_baselines_and_effects(tmp_path: Path) -> None:
     run = load_run(made_run(tmp_path / "monday"))
     table = results_table([run])
     assert dict(table.schema) == {
-        name: pl.Series([], dtype=of).dtype for name, of in COLUMNS.items()
+        name: pl.Series([], dtype=dtype).dtype for name, dtype in COLUMNS.items()
     }
     rows = {row["arm"]: row for row in table.iter_rows(named=True)}
     assert list(rows) == ["off", "on", "aa"]
@@ -43,16 +43,16 @@ def test_it_is_written_next_to_the_report_and_read_back(tmp_path: Path) -> None:
     write_data(run / "report", [load_run(run)])
     results, left_out = read_results([tmp_path])
     assert (results.height, left_out) == (3, [])
-    found = {(row["arm"], row["quantity"]): row for row in nights_of(results).iter_rows(named=True)}
-    assert set(found) == {
+    rows = {(row["arm"], row["quantity"]): row for row in nights_of(results).iter_rows(named=True)}
+    assert set(rows) == {
         ("off", "fom"), ("on", "fom"), ("on", "slowdown"), ("on", "writer_rate")
     }  # fmt: skip
-    assert found["off", "fom"]["value"] == 12.5
-    assert (found["on", "slowdown"]["unit"], found["on", "slowdown"]["better"]) == ("1", "lower")
-    assert found["on", "slowdown"]["verdict"]
+    assert rows["off", "fom"]["value"] == 12.5
+    assert (rows["on", "slowdown"]["unit"], rows["on", "slowdown"]["better"]) == ("1", "lower")
+    assert rows["on", "slowdown"]["verdict"]
     # The harmonic mean of 2e10, 5e9, 4e9, 3e9, 2e9 and 1e9.
-    rate = 6 / sum(1 / each for each in (2e10, 5e9, 4e9, 3e9, 2e9, 1e9))
-    assert found["on", "writer_rate"]["value"] == pytest.approx(rate)
+    rate = 6 / sum(1 / rate_b_s for rate_b_s in (2e10, 5e9, 4e9, 3e9, 2e9, 1e9))
+    assert rows["on", "writer_rate"]["value"] == pytest.approx(rate)
 
 
 def test_the_first_finished_sound_run_of_a_night_counts() -> None:
@@ -62,8 +62,8 @@ def test_the_first_finished_sound_run_of_a_night_counts() -> None:
     spoilt = early.with_columns(faults=pl.lit(1, pl.Int64))
     stopped = early.with_columns(finished_s=pl.lit(None, pl.Float64))
     for before in (spoilt, stopped):
-        both = nights_of(pl.concat([before, table, again]))
-        assert both["run"].unique().to_list() == ["made"]
+        nights = nights_of(pl.concat([before, table, again]))
+        assert nights["run"].unique().to_list() == ["made"]
     assert quantities(stopped).height == 4
 
 
@@ -76,25 +76,26 @@ def test_a_night_lasts_from_noon_to_noon() -> None:
 def test_what_cannot_be_used_is_named_and_left_out(tmp_path: Path) -> None:
     results = tmp_path / "results"
     table = made_table()
-    write_nights(results, table, [1.0] * 6)
-    torn, newer, other, shared, _, _ = (
-        results / f"night-{day}" / "report" / "results.parquet" for day in range(6)
+    write_nights(results, table, [1.0] * 7)
+    torn, newer, other, shared, _, last, foreign = (
+        results / f"night-{day}" / "report" / "results.parquet" for day in range(7)
     )
     torn.write_bytes(torn.read_bytes()[:-9])
     table.with_columns(schema=pl.lit(9, pl.Int64)).write_parquet(newer)
     table.with_columns(fom=pl.lit("x")).write_parquet(other)
     shared.chmod(0o666)
     # A column that another version has, or does not have yet, is no fault.
-    last = results / "night-5" / "report" / "results.parquet"
     pl.read_parquet(last).drop("hit", "emulated").with_columns(new=1).write_parquet(last)
-    found, left_out = read_results([results])
-    assert found["run"].unique(maintain_order=True).to_list() == ["night-4", "night-5"]
+    pl.DataFrame({"a": [1]}).write_parquet(foreign)
+    nights, left_out = read_results([results])
+    assert nights["run"].unique(maintain_order=True).to_list() == ["night-4", "night-5"]
     assert [line.partition(": ")[0] for line in left_out] == list(
-        map(str, (torn, newer, other, shared))
+        map(str, (torn, newer, other, shared, foreign))
     )
     assert "cannot be read" in left_out[0]
     assert left_out[1].endswith("schema 9 found; allowed: 1")
     assert "fom: String found" in left_out[2]
     assert left_out[3].endswith("can be written by others (mode 666)")
+    assert left_out[4].endswith("schema: not found; allowed: 1")
     with pytest.raises(InputError, match="there is no such folder"):
         read_results([tmp_path / "none"])

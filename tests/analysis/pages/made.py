@@ -50,8 +50,13 @@ def made_nights(machine: str, cases: int) -> pl.DataFrame:
 def made_history(machine: str, *, emulated: bool = False, cases: int = CASES) -> MachineHistory:
     """The machine with what the watch finds."""
     nights = made_nights(machine, cases)
-    found = survey(nights, pl.DataFrame(schema=COLUMNS))
+    surveyed = survey(nights, pl.DataFrame(schema=COLUMNS))
     reports = {"run-364": "../../run-364/report/report.html"}
     return MachineHistory(
-        machine, nights, found.alarms, found.watched, emulated=emulated, reports=reports
+        machine=machine,
+        nights=nights,
+        alarms=surveyed.alarms,
+        watched=surveyed.watched,
+        emulated=emulated,
+        reports=reports,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.pages.across import MachineHistory, facts_of, headroom, side_by_side
+from analysis.pages.across import MachineHistory, headroom, side_by_side, table_row
 from analysis.pages.render import PageNight, headroom_figure, index_page, machine_page, state_of
 from analysis.pages.write import gather, write_pages
 from analysis.subjects.published import paper
@@ -66,7 +66,7 @@ def test_the_page_of_a_machine_shows_alarms_series_and_nights() -> None:
 def test_the_page_over_all_has_the_papers_machines_and_slowdowns_of_each() -> None:
     machines = [history(), made_history("second", emulated=True, cases=CASES)]
     tables = side_by_side(machines)
-    page = index_page([state_of(each, ()) for each in machines], tables)
+    page = index_page([state_of(machine, ()) for machine in machines], tables)
     for text in ("Sandy Bridge-X2-onload", "Table II", "second (emulated)", "first/index.html"):
         assert text in page
     assert len(tables["slowdowns"]) == 2 * CASES
@@ -89,7 +89,7 @@ def test_a_triad_is_the_last_night_with_both_arms() -> None:
         }
         for day in (1, 2, 3) for arm, quantity, value in rows if day < 3 or arm == "off"
     )  # fmt: skip
-    row = side_by_side([MachineHistory("box", nights, emulated=True)])["triad"][0]
+    row = side_by_side([MachineHistory(machine="box", nights=nights, emulated=True)])["triad"][0]
     assert (row["machine"], row["night"], row["off_b_s"], row["on_b_s"]) == ("box", "2", 2e11, 1e11)
     assert (row["slowdown"], row["emulated"], row["published"]) == (1.9, True, False)
 
@@ -114,12 +114,16 @@ def test_headroom_of_the_published_machines_by_hand() -> None:
 
 def test_the_preliminary_test_stands_beside_headroom_as_published() -> None:
     """The slides' own figures, which Tables I and II repeat: 12.7 of 29.9 GB/s are 42 %."""
-    of = paper()["slides_preliminary_test"]
-    assert round(100 * of["off_gb_s"] / of["memory_gb_s"]) == of["share_percent"]
-    assert of["memory_gb_s"] - of["off_gb_s"] == pytest.approx(of["unused_gb_s"])
-    point = {row["machine"]: row for row in side_by_side([])["headroom"]}[of["machine"]]
-    assert round(100 * point["share"]) == of["share_percent"]
-    assert point["slowdown"] == pytest.approx(of["off_gb_s"] / of["on_gb_s"])
+    published = paper()["slides_preliminary_test"]
+    assert (
+        round(100 * published["off_gb_s"] / published["memory_gb_s"]) == published["share_percent"]
+    )
+    assert published["memory_gb_s"] - published["off_gb_s"] == pytest.approx(
+        published["unused_gb_s"]
+    )
+    point = {row["machine"]: row for row in side_by_side([])["headroom"]}[published["machine"]]
+    assert round(100 * point["share"]) == published["share_percent"]
+    assert point["slowdown"] == pytest.approx(published["off_gb_s"] / published["on_gb_s"])
     text = plain(index_page([], side_by_side([])))
     assert "whose triad used 42 % of 29.9 GB/s. 17.2 GB/s remained for at most 4 GB/s" in text
     assert "6 of 8 systems lose, 4 to 56 % of triad" in text
@@ -129,14 +133,14 @@ def test_the_preliminary_test_stands_beside_headroom_as_published() -> None:
 def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
     """16 channels of 25.6 GB/s carry 409.6 GB/s; a triad of 204.8 is half of them."""
     memory = {"channels": 16, "channel_rate_b_s": 25.6e9, "ganged": False, "page_policy": "open"}
-    of = MachineHistory(
-        "box",
-        history().nights,
+    machine = MachineHistory(
+        machine="box",
+        nights=history().nights,
         facts={"site": {"memory": memory, "nic": {"processing": "offload"}}},
     )
-    facts = facts_of(of)
+    facts = table_row(machine)
     assert (facts["channels"], facts["dram_b_s"]) == (16, 409.6e9)
-    assert "16 not ganged pages open" in plain(index_page([], side_by_side([of])))
+    assert "16 not ganged pages open" in plain(index_page([], side_by_side([machine])))
     same = {"machine": "box", "published": False, "emulated": False, "slowdown": 1.4}
     triad = {**same, "off_b_s": 204.8e9, "on_b_s": 150e9}
     assert headroom([facts], [triad]) == [{**same, "share": 0.5, "processing": "offload"}]
@@ -160,8 +164,10 @@ def test_they_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Path
     off = table.filter(arm="off", quantity="fom")["value"].to_list()
     assert off == [12.5, 12.5 * 1.01]
     document = json.loads((out / "index.json").read_text())
-    assert [each["machine"] for each in document["states"]] == ["m"]
-    assert {each["machine"] for each in document["machines"] if each["published"]} >= {"Lisbon"}
+    assert [state["machine"] for state in document["states"]] == ["m"]
+    assert {machine["machine"] for machine in document["machines"] if machine["published"]} >= {
+        "Lisbon"
+    }
 
 
 def test_a_machine_named_as_a_file_of_the_pages_is_left_out(tmp_path: Path) -> None:

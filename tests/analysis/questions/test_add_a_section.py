@@ -24,9 +24,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     subjects.mkdir(parents=True)
     path = [*analysis.subjects.__path__, str(subjects)]
     monkeypatch.setattr(analysis.subjects, "__path__", path)
-    sections._declared.cache_clear()
+    sections.declared_sections.cache_clear()
     yield tmp_path
-    sections._declared.cache_clear()
+    sections.declared_sections.cache_clear()
     sys.modules.pop("analysis.subjects.allocations", None)
 
 

@@ -20,7 +20,7 @@ import pytest
 import analysis.subjects
 from analysis.questions.question import Question, answer
 from analysis.report.data import RunData, load_run
-from analysis.report.sections import Part, data_files, shown
+from analysis.report.sections import Part, data_files, sections_shown
 from tests.analysis.made_counters import CASES
 from tests.analysis.remedies import made_offload, made_rails
 from tests.analysis.remedies.sweeps import sweep, swept
@@ -81,7 +81,7 @@ def questions() -> Iterator[Question]:
     """All questions of the report."""
     for module in iter_modules(analysis.subjects.__path__, "analysis.subjects."):
         named = vars(import_module(module.name)).values()
-        yield from (each for each in named if isinstance(each, Question))
+        yield from (attribute for attribute in named if isinstance(attribute, Question))
 
 
 @cache
@@ -94,20 +94,20 @@ def _loaded(maker: Maker) -> tuple[RunData, TemporaryDirectory[str]]:
 def rows(question: Question) -> list[dict[str, Any]]:
     """The answer for the made run, as its file has it."""
     run, _ = _loaded(MADE[question.name])
-    found: list[dict[str, Any]] = json.loads(json.dumps(answer(question, run).to_dicts()))
-    return found
+    answers: list[dict[str, Any]] = json.loads(json.dumps(answer(question, run).to_dicts()))
+    return answers
 
 
 def test_every_question_has_an_answer_here() -> None:
-    assert sorted(each.name for each in questions()) == sorted(MADE)
+    assert sorted(question.name for question in questions()) == sorted(MADE)
 
 
-@pytest.mark.parametrize("question", list(questions()), ids=lambda each: each.name)
+@pytest.mark.parametrize("question", list(questions()), ids=lambda question: question.name)
 def test_a_question_is_answered_as_before(question: Question) -> None:
     golden = json.loads((_GOLDEN / f"{question.name}.json").read_text())
-    found = rows(question)
-    assert [list(row) for row in found] == [list(row) for row in golden]
-    for row, before in zip(found, golden, strict=True):
+    answers = rows(question)
+    assert [list(row) for row in answers] == [list(row) for row in golden]
+    for row, before in zip(answers, golden, strict=True):
         for name, value in row.items():
             exact = not isinstance(value, float)
             assert value == (before[name] if exact else pytest.approx(before[name], rel=1e-9)), name
@@ -129,16 +129,30 @@ def test_a_run_of_writes_alone_has_no_other_sections(tmp_path: Path, case: Case)
         ("end", run),
         ("after", [run]),
     ]
-    names = [each.declared.name for part, of in parts for each in shown(part, of)]
+    names = [
+        section.declared.name
+        for part, subject in parts
+        for section in sections_shown(part, subject)
+    ]
     assert names == [
-        *("picture", "effects", "in_words", "conditions", "pictures", "treatments", "nodes"),
-        *("paper_table_2", "paper_estimates", "about", "machine", "method"),
+        "picture",
+        "effects",
+        "in_words",
+        "conditions",
+        "case_pictures",
+        "treatments",
+        "nodes",
+        "paper_table_2",
+        "paper_estimates",
+        "about",
+        "machine",
+        "method",
     ]
     assert sorted(data_files([run])) == ["paper_estimates.json", "paper_table_2.json"]
 
 
 if __name__ == "__main__":
-    for each in questions():
-        if each.name in sys.argv[1:]:
-            lines = ",\n".join(json.dumps(row) for row in rows(each))
-            (_GOLDEN / f"{each.name}.json").write_text(f"[\n{lines}\n]\n")
+    for declared in questions():
+        if declared.name in sys.argv[1:]:
+            lines = ",\n".join(json.dumps(row) for row in rows(declared))
+            (_GOLDEN / f"{declared.name}.json").write_text(f"[\n{lines}\n]\n")

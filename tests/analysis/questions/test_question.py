@@ -21,7 +21,7 @@ def first(rows):
     return Estimate(value, value * 0.9, value * 1.1) if value > 0 else None
 
 
-def asked(rows, **more):
+def made_question(rows, **more):
     return Question(
         name="made",
         title="Made",
@@ -35,14 +35,14 @@ def asked(rows, **more):
 
 ROWS = pl.DataFrame({"case": ["a", "b", "a", "c"], "value": [2.0, 1.0, 5.0, -1.0]})
 LIMITS = (
-    Limit("loud", when=pl.col("case") == "b", why="since b"),
-    Limit("high", low=1.5),
-    Limit("low", high=1.5),
+    Limit(word="loud", when=pl.col("case") == "b", why="since b"),
+    Limit(word="high", low=1.5),
+    Limit(word="low", high=1.5),
 )
 
 
 def test_a_group_is_a_row_with_its_number_in_the_order_of_the_rows():
-    table = answer(asked(ROWS, facts={"most": pl.col("value").max()}), None)
+    table = answer(made_question(ROWS, facts={"most": pl.col("value").max()}), None)
     assert table.rows() == [
         ("a", 2, 2.0, 1.8, 2.2, 5.0),
         ("b", 1, 1.0, 0.9, 1.1, 1.0),
@@ -51,12 +51,12 @@ def test_a_group_is_a_row_with_its_number_in_the_order_of_the_rows():
     assert table.columns == ["case", "n", "value", "value_low", "value_high", "most"]
     # A fact may say what is counted.
     above_4 = {"n": pl.col("value").filter(pl.col("value") > 4).len()}
-    assert answer(asked(ROWS, facts=above_4), None)["n"].to_list() == [1, 0, 0]
-    assert answer(asked(ROWS.clear()), None).is_empty()
+    assert answer(made_question(ROWS, facts=above_4), None)["n"].to_list() == [1, 0, 0]
+    assert answer(made_question(ROWS.clear()), None).is_empty()
 
 
 def test_the_first_limit_that_holds_gives_the_word_and_none_holds_without_an_interval():
-    table = answer(asked(ROWS, limits=LIMITS), None)
+    table = answer(made_question(ROWS, limits=LIMITS), None)
     assert dict(table.select("case", "word").iter_rows()) == {
         "a": "high",
         "b": "loud",
@@ -75,16 +75,18 @@ def test_the_first_limit_that_holds_gives_the_word_and_none_holds_without_an_int
     ],
 )
 def test_the_whole_interval_must_lie_within_the_bounds(low, high, word):
-    table = answer(asked(ROWS.head(1), limits=(Limit("in", low=low, high=high),)), None)
+    table = answer(
+        made_question(ROWS.head(1), limits=(Limit(word="in", low=low, high=high),)), None
+    )
     assert table["word"].to_list() == [word]
 
 
 def test_the_last_step_sees_all_rows_before_the_words():
     table = answer(
-        asked(
+        made_question(
             ROWS,
             then=lambda rows: rows.with_columns(biggest=pl.col("value") == pl.col("value").max()),
-            limits=(Limit("biggest", when=pl.col("biggest")),),
+            limits=(Limit(word="biggest", when=pl.col("biggest")),),
         ),
         None,
     )
@@ -93,15 +95,15 @@ def test_the_last_step_sees_all_rows_before_the_words():
 
 def test_a_null_key_is_a_group_of_its_own():
     rows = pl.DataFrame({"case": [None, "a", None], "value": [1.0, 2.0, 3.0]})
-    table = answer(asked(rows, facts={"least": pl.col("value").min()}), None)
+    table = answer(made_question(rows, facts={"least": pl.col("value").min()}), None)
     assert table.select("case", "n", "least").rows() == [(None, 2, 1.0), ("a", 1, 2.0)]
 
 
 def test_what_no_row_has_is_a_number_without_a_value():
     rows = ROWS.with_columns(lost=None)
-    table = answer(asked(rows, facts=shared("lost")), None)
+    table = answer(made_question(rows, facts=shared("lost")), None)
     assert table["lost"].to_list() == [None] * 3
-    headings, numeric, cells = whole_rows(asked(rows, columns=("lost",)), table)
+    headings, numeric, cells = whole_rows(made_question(rows, columns=("lost",)), table)
     assert dict(zip(headings, numeric, strict=True))["lost"]
     assert {row[-1] for row in cells} == {("\u2013", "")}
 
@@ -111,7 +113,11 @@ def test_a_key_may_be_spread_over_the_columns_of_the_table():
         {"case": ["a", "a", "b"], "arm": ["off", "on", "on"], "value": [0.25, 300.0, 2.0]}
     )
     question = Question(
-        *("made", "Made", "", lambda _: rows, ("case", "arm")),
+        name="made",
+        title="Made",
+        text="",
+        rows=lambda _: rows,
+        by=("case", "arm"),
         facts={
             "value": pl.col("value").first(),
             "unit": pl.when(pl.col("value") < 1).then(pl.lit("1")).otherwise(pl.lit("B")).first(),
@@ -134,8 +140,8 @@ def test_rows_of_a_picture_have_long_names_in_several_lines():
     """All of a name is within the picture, however long; here a comma and a space part it."""
     name = f"on@{'f' * 30},{'w' * 30} tool"
     rows = pl.DataFrame({"case": [name], "value": [2.0]})
-    run = SimpleNamespace(once=lambda _, work: work(), emulated=lambda _: [])
-    view = section(asked(rows), "run", 1).view(run, "s")
+    run = SimpleNamespace(cached=lambda _, work: work(), emulation_caveats=lambda _: [])
+    view = section(made_question(rows), "run", 1).view(run)
     (picture,) = view.pictures
     svg = picture.svg("s")
     assert [f"on@{'f' * 30},", "w" * 30 + " tool"] == re.findall(r">([^<]*(?:ff|ww)[^<]*)<", svg)
@@ -144,9 +150,11 @@ def test_rows_of_a_picture_have_long_names_in_several_lines():
 @pytest.mark.parametrize("names", [["", ""], ["left", "right"]])
 def test_lines_have_a_legend_if_they_have_names(names):
     rows = pl.DataFrame({"case": names, "rate": [1.0, 2.0], "value": [1.0, 2.0]})
-    question = replace(asked(rows, plot="lines", axes=("rate", "case")), by=("rate", "case"))
-    run = SimpleNamespace(once=lambda _, work: work(), emulated=lambda _: [])
-    (picture,) = section(question, "run", 1).view(run, "s").pictures
+    question = replace(
+        made_question(rows, plot="lines", axes=("rate", "case")), by=("rate", "case")
+    )
+    run = SimpleNamespace(cached=lambda _, work: work(), emulation_caveats=lambda _: [])
+    (picture,) = section(question, "run", 1).view(run).pictures
     svg = picture.svg("s")
     assert re.findall(">(left|right)<", svg) == list(filter(None, names))
 
@@ -156,7 +164,7 @@ def test_lines_have_a_legend_if_they_have_names(names):
 
 def pairs(count, factor, shift=0.0):
     base = [float(number) for number in range(1, count + 1)]
-    return pl.DataFrame({"value": [factor * each + shift for each in base], "against": base})
+    return pl.DataFrame({"value": [factor * number + shift for number in base], "against": base})
 
 
 def test_the_ratio_within_pairs_does_not_see_how_pairs_differ():
@@ -166,13 +174,13 @@ def test_the_ratio_within_pairs_does_not_see_how_pairs_differ():
     none = rows.with_columns(again=pl.lit(None, pl.Float64))
     # Each block has its own typical baseline.
     blocks = rows.with_columns(block=pl.Series([0] * 4 + [1] * 4))
-    for estimator, of in (
+    for estimator, frame in (
         (ratio("value", "against"), rows),
         (ratio("value", "against"), blocks),
         (ratio("value", "against", "again"), again),
         (ratio("value", "against", "again"), none),
     ):
-        estimate = estimator(of)
+        estimate = estimator(frame)
         assert (estimate.low, estimate.value, estimate.high) == exact
 
 
@@ -230,7 +238,7 @@ def test_figures_have_the_unit_of_their_name_and_the_decimals_of_their_interval(
 def test_a_question_is_answered_once_a_run(tmp_path):
     run = loaded_run(tmp_path / "run", samples(LAMMPS, pairs=2))
     asked_for = []
-    question = replace(asked(ROWS), rows=lambda of: asked_for.append(of) or ROWS)
+    question = replace(made_question(ROWS), rows=lambda run: asked_for.append(run) or ROWS)
     assert answered(question, run) is answered(question, run)
     assert asked_for == [run]
     # A run with other results has answers of its own.

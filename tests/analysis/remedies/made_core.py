@@ -7,8 +7,11 @@ TIMES = {"off": (1.0, 1.05), "on": (1.5, 1.1), "aa": (1.0, 1.05)}
 
 CORE = crossed(
     Case(
-        *("lammps", "s", "lower", 10.0),
-        {name: time for name, (time, _) in TIMES.items() if name != "off"}
+        "lammps",
+        unit="s",
+        better="lower",
+        base=10.0,
+        effects={name: time for name, (time, _) in TIMES.items() if name != "off"}
         | {f"{name}@reserved_cores=1": time for name, (_, time) in TIMES.items()},
         noise=0.005,
         transport="InfiniBand",

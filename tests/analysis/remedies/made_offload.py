@@ -29,8 +29,8 @@ def made_run(folder, target_s_gb, origin_s_gb=0.0, *, pairs=10, without=(), orig
     case = Case(
         "melt", "s", "lower", 9.0, {"on": 2.0, "aa": 1.0}, transport="InfiniBand", origin=origin
     )
-    runs = [replace(each, nodes=["synthetic-0", "t1"]) for each in samples(case, pairs=pairs)]
+    runs = [replace(sample, nodes=["synthetic-0", "t1"]) for sample in samples(case, pairs=pairs)]
     run, rng = write_run(folder / "run", runs), np.random.default_rng(3)
-    counted = (rows(each, target_s_gb, origin_s_gb, without, rng) for each in runs)
+    counted = (rows(run, target_s_gb, origin_s_gb, without, rng) for run in runs)
     write_rows(run, "melt", chain.from_iterable(counted))
     return run

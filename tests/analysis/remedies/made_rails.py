@@ -33,22 +33,26 @@ CALLS = {
 
 def treatments() -> dict[str, float]:
     """Name -> time / time of `off`, of a campaign as multirail.yaml asks it."""
-    found = {}
+    times = {}
     for policy, time in TIMES.items():
         level = {} if policy == "default" else {"mpi_rail": policy}
         for arm, factor in (("off", 1.0), ("on", SLOWDOWN), ("aa", 1.0)):
-            found[name_of(arm, level)] = time * factor
+            times[name_of(arm, level)] = time * factor
             if arm != "on":
-                found[name_of(arm, {**level, "tool": TOOL})] = time * factor
-    found["on@writer_rail=nic0"] = SLOWDOWN * WRITERS["nic0"]
-    del found["off"]
-    return found
+                times[name_of(arm, {**level, "tool": TOOL})] = time * factor
+    times["on@writer_rail=nic0"] = SLOWDOWN * WRITERS["nic0"]
+    del times["off"]
+    return times
 
 
 def case(noise: float = 0.005, better: Better = "lower", transport: str = "RDMA") -> Case:
     """A case whose treatments have the times of `treatments`."""
     made = Case(
-        *("umt", "s" if better == "lower" else "1/s", better, 10.0, treatments()),
+        "umt",
+        unit="s" if better == "lower" else "1/s",
+        better=better,
+        base=10.0,
+        effects=treatments(),
         noise=noise,
         pair_noise=0.05,
         transport=transport,
@@ -59,10 +63,12 @@ def case(noise: float = 0.005, better: Better = "lower", transport: str = "RDMA"
 
 def made(folder: Path, one: Case, *, pairs: int = 10, seed: int = 1) -> Path:
     """A run with the counts of mpiP in every run that it wrapped."""
-    found = samples(one, pairs=pairs, seed=seed)
-    run = write_run(folder / f"run-{seed}", found)
+    runs = samples(one, pairs=pairs, seed=seed)
+    run = write_run(folder / f"run-{seed}", runs)
     rng = np.random.default_rng(seed)
-    lines = [line for each in found if each.factors["tool"] == TOOL for line in counts(each, rng)]
+    lines = [
+        line for sample in runs if sample.factors["tool"] == TOOL for line in counts(sample, rng)
+    ]
     write_rows(run, one.name, lines)
     return run
 
@@ -73,7 +79,7 @@ def counts(
     """Lines of `counters/CASE.jsonl` of one run: both ranks take the same time."""
     policy = str(sample.factors["mpi_rail"])
     time_s = sample.elapsed_s / TIMES[policy]
-    found = []
+    lines = []
     for rank in range(RANKS):
         values = {"application-time": (time_s, "s")}
         for kind, share in SHARES.items():
@@ -82,9 +88,9 @@ def counts(
             values[f"{kind}-calls"] = (30.0, "count")
             values[f"{kind}-messages"] = (10.0, "count")
             values[f"{kind}-sent"] = (10 * MESSAGES[kind], "B")
-        of = {"tool": TOOL, "rank": rank, "running_share": None}
-        found += [
-            counter_row(sample.key, event, value, unit=unit, **of)
+        common = {"tool": TOOL, "rank": rank, "running_share": None}
+        lines += [
+            counter_row(sample.key, event, value, unit=unit, **common)
             for event, (value, unit) in values.items()
         ]
-    return found
+    return lines

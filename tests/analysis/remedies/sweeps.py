@@ -31,7 +31,11 @@ def sweep(noise: float = 0.01, square: float = 0.0, transport: str = "InfiniBand
             bent = square * SLOPE * REACHED * ALONE_B_S * (share**2 - share)
             effects[name] = OFF_B_S / (base_b_s - line - bent)
     case = Case(
-        *("stream", "B/s", "higher", OFF_B_S, effects),
+        "stream",
+        unit="B/s",
+        better="higher",
+        base=OFF_B_S,
+        effects=effects,
         noise=noise,
         pair_noise=3 * noise,
         transport=transport,
@@ -43,11 +47,11 @@ def sweep(noise: float = 0.01, square: float = 0.0, transport: str = "InfiniBand
 def swept(case: Case, *, pairs: int = 10, seed: int = 1) -> list[Sample]:
     """The samples of a sweep, with the rates that its writers reached."""
     rng = np.random.default_rng(1000 + seed)
-    found = []
+    runs = []
     for sample in samples(case, pairs=pairs, seed=seed):
         alone = SHARES.get(str(sample.factors.get("rate")), 0.0) * ALONE_B_S
         if sample.writers:
             rate = REACHED * alone * float(rng.uniform(0.98, 1.02))
             sample = at_rate(sample, rate, rate_alone_b_s=alone)
-        found.append(sample)
-    return found
+        runs.append(sample)
+    return runs

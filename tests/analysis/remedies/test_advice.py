@@ -8,7 +8,7 @@ import pytest
 
 from analysis.effects.result import Verdict
 from analysis.questions.question import columns_of
-from analysis.remedies.advice import Advice, advise, sentences, where
+from analysis.remedies.advice import Advice, advise, crossing_text, sentences
 from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing, costs_nothing
 from analysis.report.data import RunData
@@ -22,8 +22,8 @@ from tests.analysis.synthetic import LAMMPS, loaded_run, samples
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     """Four pairs in each of three allocations."""
-    found = samples(CORE, blocks=3, pairs=4)
-    return loaded_run(tmp_path_factory.mktemp("core") / "run", found)
+    runs = samples(CORE, blocks=3, pairs=4)
+    return loaded_run(tmp_path_factory.mktemp("core") / "run", runs)
 
 
 def test_the_right_remedy_is_recommended(core: RunData) -> None:
@@ -56,18 +56,20 @@ def test_without_a_share_of_traffic_the_break_even_is_all_that_is_said(core: Run
 
 def test_a_run_without_remedies_has_none(tmp_path: Path) -> None:
     plain = loaded_run(tmp_path / "plain" / "run", samples(LAMMPS, blocks=3, pairs=4))
-    found = advise([plain])
-    assert found.remedies == []
-    assert sentences(found)[1].startswith("No remedy was tried")
+    advice = advise([plain])
+    assert advice.remedies == []
+    assert sentences(advice)[1].startswith("No remedy was tried")
     empty = advise([loaded_run(tmp_path / "empty" / "run", [])])
     assert sentences(empty)[0].startswith("No loss can be stated")
 
 
-def _keys(found: object) -> set[str]:
-    if isinstance(found, dict):
-        names = (re.sub("_(low|high)$", "", key) for key in found)
-        return {*names, *(key for each in found.values() for key in _keys(each))}
-    return {key for each in found for key in _keys(each)} if isinstance(found, list) else set()
+def _keys(document: object) -> set[str]:
+    if isinstance(document, dict):
+        names = (re.sub("_(low|high)$", "", key) for key in document)
+        return {*names, *(key for part in document.values() for key in _keys(part))}
+    return (
+        {key for part in document for key in _keys(part)} if isinstance(document, list) else set()
+    )
 
 
 def test_the_document_and_its_documented_keys(tmp_path: Path) -> None:
@@ -76,12 +78,12 @@ def test_the_document_and_its_documented_keys(tmp_path: Path) -> None:
     assert document["schema"] == 4
     assert document["traffic_share"] == 0.5
     assert len(document["sentences"]) == 3
-    row = next(each for each in document["remedies"] if each["remedy"] == "reserved_cores=1")
+    row = next(remedy for remedy in document["remedies"] if remedy["remedy"] == "reserved_cores=1")
     assert row["what"] == "cores left free by the application"
     assert row["net_low"] <= row["net"] <= row["net_high"]
-    assert [each["reserved"] for each in document["throttling"]] == [1, None]
-    throttled = [each for each in document["remedies"] if each["factor"] == "rate"]
-    assert not any(each["recommended"] for each in throttled)
+    assert [row["reserved"] for row in document["throttling"]] == [1, None]
+    throttled = [remedy for remedy in document["remedies"] if remedy["factor"] == "rate"]
+    assert not any(remedy["recommended"] for remedy in throttled)
     documented = json.loads((ROOT / "docs/documents.json").read_text())["advise"]["rows"]
     for name, keys in documented.items():
         assert _keys(document[name]) == set(keys), name
@@ -100,7 +102,9 @@ def test_the_document_and_its_documented_keys(tmp_path: Path) -> None:
     ],
 )
 def test_crossings_as_text(ends: tuple, unit: str, text: str) -> None:
-    assert where(dict(zip(("at", "at_low", "at_high"), ends, strict=True)), "at", unit) == text
+    assert (
+        crossing_text(dict(zip(("at", "at_low", "at_high"), ends, strict=True)), "at", unit) == text
+    )
 
 
 def _loss(
@@ -129,14 +133,20 @@ def _loss(
 )
 def test_the_largest_loss_is_told(losses: list[tuple], text: str) -> None:
     unstable = _loss("u", 0.99, 0.98, 1.0, verdict=Verdict.BASELINE_UNSTABLE)
-    rows = [unstable, *(_loss(*of) for of in losses)]
-    said = sentences(Advice("m", [], None, rows, [], []))[0]
-    assert said == f"With traffic all the time, as in the runs, on (2.00 GB/s) costs {text}"
+    rows = [unstable, *(_loss(*loss) for loss in losses)]
+    sentence = sentences(
+        Advice(machine="m", runs=[], traffic_share=None, losses=rows, remedies=[], sweeps=[])
+    )[0]
+    assert sentence == f"With traffic all the time, as in the runs, on (2.00 GB/s) costs {text}"
     emulated = [{**row, "emulated": ["soft-RoCE"]} for row in rows]
-    said = sentences(Advice("m", [], None, emulated, [], []))[0]
-    assert " on (2.00 GB/s) [emulated] costs " in said
-    said = sentences(Advice("m", [], None, rows[:1], [], []))[0]
-    assert said.startswith("No loss can be stated")
+    sentence = sentences(
+        Advice(machine="m", runs=[], traffic_share=None, losses=emulated, remedies=[], sweeps=[])
+    )[0]
+    assert " on (2.00 GB/s) [emulated] costs " in sentence
+    sentence = sentences(
+        Advice(machine="m", runs=[], traffic_share=None, losses=rows[:1], remedies=[], sweeps=[])
+    )[0]
+    assert sentence.startswith("No loss can be stated")
 
 
 @pytest.mark.parametrize(
@@ -146,8 +156,20 @@ def test_a_loss_that_no_verdict_shows_has_no_price(verdict: Verdict) -> None:
     """Though its interval lies above 0: the report of the same run says that none is shown."""
     rows = [_loss("a", 0.16, 0.09, 0.23, verdict), _loss("b", 0.1, 0.05, 0.15)]
     none = "No verdict shows a loss of node-hours, in 1 measured case of traffic."
-    assert sentences(Advice("m", [], None, rows[:1], [], []))[0] == none
-    assert " costs b on average 11.1 " in sentences(Advice("m", [], None, rows, [], []))[0]
+    assert (
+        sentences(
+            Advice(
+                machine="m", runs=[], traffic_share=None, losses=rows[:1], remedies=[], sweeps=[]
+            )
+        )[0]
+        == none
+    )
+    assert (
+        " costs b on average 11.1 "
+        in sentences(
+            Advice(machine="m", runs=[], traffic_share=None, losses=rows, remedies=[], sweeps=[])
+        )[0]
+    )
 
 
 def _row(standing: Standing, **changes: object) -> Remedy:
@@ -198,8 +220,10 @@ COSTS = f"{NONE} Shown to cost more than it gains: {'; '.join([WORSE] * 3)}"
     ],
 )
 def test_what_is_recommended_and_open(rows: list[Remedy], recommended: str, undecided: str) -> None:
-    found = sentences(Advice("m", [], None, [], rows, []))
-    assert found[1:] == [recommended, undecided]
+    lines = sentences(
+        Advice(machine="m", runs=[], traffic_share=None, losses=[], remedies=rows, sweeps=[])
+    )
+    assert lines[1:] == [recommended, undecided]
 
 
 def test_what_costs_nothing() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.questions.question import answer
-from analysis.remedies.advice import advise, of_dynamic
+from analysis.remedies.advice import advise, dynamic_lines
 from analysis.remedies.dynamic import DYNAMIC, STRATEGIES
 from analysis.report.data import RunData
 from tests.analysis.remedies.made_core import CORE
@@ -67,7 +67,7 @@ def test_it_is_reserved_above_the_rate_at_which_both_are_as_fast(rates: RunData)
 
 
 def test_it_is_said_that_it_is_computed_beside_never_and_always(core: RunData) -> None:
-    (line,) = of_dynamic(advise([core], 0.2))
+    (line,) = dynamic_lines(advise([core], 0.2))
     assert line == (
         "lammps, reserved_cores=1 only under traffic (computed): with on 20 % of the time the speed"
         " is 98.2 % [98.2, 98.2] of that without traffic; never reserved 93.3 % [93.3, 93.3],"
@@ -78,12 +78,12 @@ def test_it_is_said_that_it_is_computed_beside_never_and_always(core: RunData) -
 def test_the_picture_has_each_strategy_over_the_share_of_traffic(core: RunData) -> None:
     rows = answer(DYNAMIC, core).to_dicts()
     assert len(rows) == 4 * len(STRATEGIES)
-    at = {(row["share"], row["strategy"]): row["speed"] for row in rows}
-    assert at[1.0, "dynamic"] == pytest.approx(at[1.0, "always"])
-    assert at[0.0, "dynamic"] == pytest.approx(at[0.0, "never"])
+    speeds = {(row["share"], row["strategy"]): row["speed"] for row in rows}
+    assert speeds[1.0, "dynamic"] == pytest.approx(speeds[1.0, "always"])
+    assert speeds[0.0, "dynamic"] == pytest.approx(speeds[0.0, "never"])
     # 0.5 (1 + 1 / 1.5); 0.5 (1 / 1.05 + 1 / 1.1); 0.5 (1 + 1 / 1.1).
     by_hand = [0.833333, 0.930736, 0.954545]
-    assert [at[0.5, name] for name in STRATEGIES] == pytest.approx(by_hand, rel=1e-5)
+    assert [speeds[0.5, name] for name in STRATEGIES] == pytest.approx(by_hand, rel=1e-5)
 
 
 def test_a_run_without_a_reserved_core_has_none(tmp_path: Path) -> None:

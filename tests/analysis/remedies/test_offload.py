@@ -14,7 +14,7 @@ from tests.analysis.remedies.made_offload import made_run
 from tests.analysis.synthetic import answered
 
 
-def found(*given, claim=None, **more):
+def ends(*given, claim=None, **more):
     run = load_run(made_run(*given, **more))
     facts = {"site": {"nic": {"processing": claim}}}
     run = replace(run, header=replace(run.header, facts=facts))
@@ -25,7 +25,7 @@ def found(*given, claim=None, **more):
     ("s_gb", "word"), [(0.001, "offload"), (0.12, "onload"), (0.035, "inconclusive")]
 )
 def test_the_word_follows_the_time_per_byte_and_stands_beside_the_claim(tmp_path, s_gb, word):
-    row = found(tmp_path, s_gb, claim="onload")["target"]
+    row = ends(tmp_path, s_gb, claim="onload")["target"]
     assert (row["case"], row["arm"], row["n"]) == ("melt", "on", 10)
     assert row["cpu_s_b"] == pytest.approx(s_gb * 1e-9, rel=0.05, abs=2e-12)
     assert row["cpu_s_b_low"] < row["cpu_s_b"] < row["cpu_s_b_high"]
@@ -41,9 +41,9 @@ def test_the_word_follows_the_time_per_byte_and_stands_beside_the_claim(tmp_path
 def test_what_traffic_takes_of_a_core_stands_beside_the_papers(tmp_path, s_gb, against):
     """At 7.8 GB/s 0.0005 s/GB are 0.4 % of a core, 0.0025 s/GB 2 %."""
     (text,) = sentences_of(PROCESSOR_TIME, answered(PROCESSOR_TIME, made_run(tmp_path, s_gb)))
-    said = re.search(r"melt on: traffic took (\S+) % of a core .*, (.*?) the 2%", text)
-    assert float(said[1]) == pytest.approx(100 * 7.8 * s_gb, rel=0.35)
-    assert said[2] == against
+    match = re.search(r"melt on: traffic took (\S+) % of a core .*, (.*?) the 2%", text)
+    assert float(match[1]) == pytest.approx(100 * 7.8 * s_gb, rel=0.35)
+    assert match[2] == against
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_the_section_states_its_limits_per_gigabyte():
 
 def test_runs_that_take_longer_under_traffic_are_charged_for_the_traffic_only(tmp_path):
     """`on` takes twice as long, with twice the background: none of it is the traffic's."""
-    row = found(tmp_path, 0.0)["target"]
+    row = ends(tmp_path, 0.0)["target"]
     assert row["cpu_s_b_low"] < 0 < row["cpu_s_b_high"]
     # The whole background, 0.16 s a second at 7.8 GB/s, would be 0.02 s/GB.
     assert row["cpu_s_b_high"] < 0.003e-9
 
 
 def test_an_origin_has_its_own_time_and_no_word(tmp_path):
-    row = found(tmp_path, 0.001, 0.2, claim="offload")["origin"]
+    row = ends(tmp_path, 0.001, 0.2, claim="offload")["origin"]
     assert row["cpu_s_b"] == pytest.approx(0.2e-9, rel=0.05)
     assert (row["word"], row["claim"]) == ("-", None)
 
@@ -90,7 +90,7 @@ LACKING = "kernel-threads-time"
     ],
 )
 def test_what_is_inconclusive(tmp_path, s_gb, changes, reason):
-    row = found(tmp_path, s_gb, claim="onload", **changes)["target"]
+    row = ends(tmp_path, s_gb, claim="onload", **changes)["target"]
     assert row["word"] == ("inconclusive" if reason else "onload")
     assert (reason or "") in row["why"]
     assert bool(row["why"]) == bool(reason)

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.questions.question import answer, sentences_of
 from analysis.report.data import load_run
-from analysis.subjects import rails
+from analysis.subjects import mpi_calls, multirail, rail_policies
 from records.sample import Better
 from tests.analysis.made_counters import write_rows
 from tests.analysis.remedies.made_rails import CALLS, MESSAGES, SHARES, TIMES, WRITERS, case, made
@@ -22,7 +22,7 @@ PAIRS = 10
 
 
 def test_figure_1_has_one_value_a_pair(tmp_path: Path) -> None:
-    table = answered(rails.CALLS, made(tmp_path, case(), pairs=PAIRS))
+    table = answered(mpi_calls.CALLS, made(tmp_path, case(), pairs=PAIRS))
     assert table["kind"].to_list() == list(SHARES)
     assert table["n"].to_list() == [PAIRS] * 2  # off and aa of a pair
     assert table["share"].to_list() == pytest.approx(list(SHARES.values()), rel=0.02)
@@ -31,7 +31,7 @@ def test_figure_1_has_one_value_a_pair(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_figure_2_has_the_speed_of_each_policy(tmp_path: Path, better: Better) -> None:
-    table = answered(rails.POLICIES, made(tmp_path, case(better=better)))
+    table = answered(rail_policies.POLICIES, made(tmp_path, case(better=better)))
     truth = {("mpi_rail", arm, p): 1 / time for arm in ("off", "on") for p, time in TIMES.items()}
     truth |= {("writer_rail", "on", policy): 1 / time for policy, time in WRITERS.items()}
     expected = {key: speed for key, speed in truth.items() if key[2] != "default"}
@@ -48,13 +48,13 @@ def test_figure_2_has_the_speed_of_each_policy(tmp_path: Path, better: Better) -
 
 def test_figure_3_has_every_run_in_order_and_what_a_policy_changes(tmp_path: Path) -> None:
     run = load_run(made(tmp_path, case(), pairs=PAIRS))
-    single = answer(rails.RUNS, run).filter(kind="collective").sort("number")
+    single = answer(mpi_calls.RUNS, run).filter(kind="collective").sort("number")
     assert single["number"].to_list() == list(range(1, 2 * PAIRS * len(TIMES) + 1))
     assert single["start_s"].is_sorted()
     # Times of synthetic runs are about 6 s, times the pair's factor.
     default = single.filter(policy="default")["time_s"].median()
     assert default == pytest.approx(6 * SHARES["collective"], rel=0.1)
-    changes = answer(rails.CHANGES, run).to_dicts()
+    changes = answer(mpi_calls.CHANGES, run).to_dicts()
     assert len(changes) == 2 * (len(TIMES) - 1)
     for row in changes:
         truth = CALLS[row["policy"]][row["kind"]]
@@ -73,7 +73,9 @@ def test_a_pair_of_which_a_rank_has_no_value_is_left_out(tmp_path: Path) -> None
             line |= {"value": None, "state": "not counted"}
     write_rows(run, "umt", lines)
     loaded = load_run(run)
-    pairs = [answer(question, loaded)["n"].to_list() for question in (rails.CALLS, rails.CHANGES)]
+    pairs = [
+        answer(question, loaded)["n"].to_list() for question in (mpi_calls.CALLS, mpi_calls.CHANGES)
+    ]
     assert pairs == [[PAIRS - 1] * 2, [PAIRS - 1] * 4]
 
 
@@ -96,23 +98,24 @@ def test_what_an_interval_carries(speed, floor, word) -> None:
     row |= {"n": 5, "margin": 0.02, "fom": 1.0, "fom_reference": 1.0}
     row |= dict.fromkeys(("factor", "arm", "case", "policy", "reference", "unit"), "")
     rows = pl.DataFrame([row], schema_overrides=dict.fromkeys(names, pl.Float64))
-    (shown,) = answer(replace(rails.POLICIES, rows=lambda _: rows), None).to_dicts()
+    (shown,) = answer(replace(rail_policies.POLICIES, rows=lambda _: rows), None).to_dicts()
     assert ": ".join(filter(None, (shown["word"], shown["why"]))) == word
 
 
 def test_what_was_published_of_a_workload_stands_beside_its_figures(tmp_path: Path) -> None:
     """UMT gains 3.2 %, AMG 2 %, UMT's point-to-point calls 18 %; of others nothing is said."""
     run = load_run(made(tmp_path, case()))
-    said = {
-        question.name: sentences_of(question, answer(question, run)) for question in rails.QUESTIONS
+    sentences = {
+        question.name: sentences_of(question, answer(question, run))
+        for question in (mpi_calls.CALLS, rail_policies.POLICIES, mpi_calls.RUNS, mpi_calls.CHANGES)
     }
     source = "256 nodes, two QDR cards each, 24 ranks a node, 80 to 500 runs"
-    (figure_2,) = said["rails"]
+    (figure_2,) = sentences["rails"]
     assert source in figure_2
     assert figure_2.endswith("): umt: about 3.2 % faster with both rails.")
-    assert "as much as 18 % faster with both rails" in said["rail_runs"][0]
-    assert said["rail_calls"] == said["rail_runs"]
-    assert "umt: more than half of the time" in said["mpi_calls"][0]
-    assert "2 %" in rails.published()["figure_2"]["amg"]
+    assert "as much as 18 % faster with both rails" in sentences["rail_runs"][0]
+    assert sentences["rail_calls"] == sentences["rail_runs"]
+    assert "umt: more than half of the time" in sentences["mpi_calls"][0]
+    assert "2 %" in multirail.published()["figure_2"]["amg"]
     names = pl.DataFrame({"case": ["stream", "umt_openmp"]})
-    assert sentences_of(rails.POLICIES, names) == []
+    assert sentences_of(rail_policies.POLICIES, names) == []

@@ -24,7 +24,8 @@ def test_price_gain_and_net_by_hand(tmp_path: Path, better: Better) -> None:
     rows = rows_of(tmp_path, samples(case, pairs=6), share=0.5)
     core, *others = sorted(rows, key=lambda row: (row["factor"] == "rate", row["traffic"]))
     assert [(row["remedy"], row["traffic"]) for row in others] == [
-        *(("reserved_cores=1", "on@rate=25%"), ("rate=25%", "on"))
+        ("reserved_cores=1", "on@rate=25%"),
+        ("rate=25%", "on"),
     ]
     names = ("remedy", "reference", "traffic", "at", "paired")
     assert [core[name] for name in names] == ["reserved_cores=1", "0", "on", "", True]
@@ -91,7 +92,13 @@ def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
 def test_both_sides_of_levels_in_different_jobs_must_be_sound(odd: int, tmp_path: Path) -> None:
     """One level with emulated writes, or with a baseline that differs from its repetition."""
     base = Case(
-        *("stream@core_spec=0", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0}, 0.001, 0.001),
+        "stream@core_spec=0",
+        unit="s",
+        better="lower",
+        base=10.0,
+        effects={"on": 2.0, "aa": 1.0},
+        noise=0.001,
+        pair_noise=0.001,
         transport="InfiniBand",
         origin="origin-0",
     )
@@ -102,7 +109,7 @@ def test_both_sides_of_levels_in_different_jobs_must_be_sound(odd: int, tmp_path
     }.items():
         cases = [base, replace(base, name="stream@core_spec=1", base=5.0)]
         cases[odd] = replace(cases[odd], **changes)  # type: ignore[arg-type]
-        made = [each for case in cases for each in samples(case, blocks=3, pairs=6)]
+        made = [sample for case in cases for sample in samples(case, blocks=3, pairs=6)]
         (row,) = advise([loaded_run(tmp_path / name, made)]).remedies
         assert bool(row["emulated"]) == (name == "emulated")
         assert (row["standing"] is Standing.UNSTABLE) == (name == "unstable")

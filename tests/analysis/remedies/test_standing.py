@@ -71,25 +71,30 @@ def tried(made: MadeMachine, pairs: int, seed: int, allocations: int = 3) -> pl.
     def speed(time: float) -> np.ndarray:
         return np.exp(shared + rng.normal(0, made.noise, pairs)) / time
 
-    off, on, place = speed(1.0), speed(made.slowdown), np.arange(pairs)
+    off, on, numbers = speed(1.0), speed(made.slowdown), np.arange(pairs)
     return pl.concat(
         pl.DataFrame(
-            {"block": place % allocations, "pair": place, "off": off, "on": on}
+            {"block": numbers % allocations, "pair": numbers, "off": off, "on": on}
         ).with_columns(
-            off_with=speed(of.price),
-            on_with=speed(made.slowdown / of.gain),
+            off_with=speed(remedy.price),
+            on_with=speed(made.slowdown / remedy.gain),
             writer_rate_b_s=8e9,
-            writer_rate_b_s_with=8e9 * of.written,
+            writer_rate_b_s_with=8e9 * remedy.written,
             **{
                 name: pl.lit(text)
                 for name, text in {
                     **dict.fromkeys(("case", "reference_case", "workload"), "melt"),
-                    **{"traffic": "on", "treatment": f"on@{of.name}=1", "factor": of.name},
-                    **{"level": "1", "reference": "0", "at": "", "remedy": f"{of.name}=1"},
+                    "traffic": "on",
+                    "treatment": f"on@{remedy.name}=1",
+                    "factor": remedy.name,
+                    "level": "1",
+                    "reference": "0",
+                    "at": "",
+                    "remedy": f"{remedy.name}=1",
                     "what": "",
                 }.items()
             },
-            **dict.fromkeys(("price", "price_low", "price_high"), pl.lit(of.price)),
+            **dict.fromkeys(("price", "price_low", "price_high"), pl.lit(remedy.price)),
             **dict.fromkeys(("gain", "gain_low", "gain_high"), pl.lit(None, pl.Float64)),
             rate_b_s=8e9,
             margin=0.02,
@@ -97,7 +102,7 @@ def tried(made: MadeMachine, pairs: int, seed: int, allocations: int = 3) -> pl.
             unstable=False,
             emulated=pl.lit([], pl.List(pl.String)),
         )
-        for of in made.remedies
+        for remedy in made.remedies
     )
 
 

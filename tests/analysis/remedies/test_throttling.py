@@ -15,12 +15,12 @@ from tests.analysis.remedies.sweeps import CROSSOVER_B_S, SAME_RATE_B_S, SLOPE, 
 from tests.analysis.synthetic import loaded_run, result
 
 
-def loaded(folder: Path, found: list[Sample]) -> RunData:
-    return loaded_run(folder / "run", found)
+def loaded(folder: Path, runs: list[Sample]) -> RunData:
+    return loaded_run(folder / "run", runs)
 
 
-def rows_of(folder: Path, found: list[Sample]) -> list[dict[str, Any]]:
-    return answer(THROTTLING, loaded(folder, found)).to_dicts()
+def rows_of(folder: Path, runs: list[Sample]) -> list[dict[str, Any]]:
+    return answer(THROTTLING, loaded(folder, runs)).to_dicts()
 
 
 def runs_of(rates: Any, losses: Any, case: str = "c") -> pl.DataFrame:
@@ -81,11 +81,11 @@ def test_times_lose_a_share_per_byte(tmp_path: Path, unit: str, better: Better) 
     assert row["same_rate_b_s"] == pytest.approx(7.2e9 * 0.1 / 0.19, rel=0.03)
     # The line through the baseline of 10 meets the runs: 13 s, or 10/1.3 a second, at 7.2 GB/s.
     drawn = answer(RUNS, run).filter(at="reserved cores 0")
-    for each in drawn.to_dicts():
-        longer = 1 + 0.3 * each["reached_b_s"] / 7.2e9
+    for point in drawn.to_dicts():
+        longer = 1 + 0.3 * point["reached_b_s"] / 7.2e9
         line = 10 * longer if better == "lower" else 10 / longer
-        assert each["line"] == pytest.approx(line, rel=0.01)
-        assert each["fom"] == pytest.approx(each["line"], rel=0.02)
+        assert point["line"] == pytest.approx(line, rel=0.01)
+        assert point["fom"] == pytest.approx(point["line"], rel=0.02)
     assert drawn.height == 6 * 5
 
 
@@ -111,16 +111,16 @@ def test_a_sweep_has_its_own_case_and_writes_and_pairs_of_two_rates(tmp_path: Pa
     own, other = (swept(replace(sweep(), name=name), pairs=8) for name in ("stream", "triad"))
     run = loaded(tmp_path / "own", own)
     alone = answer(THROTTLING, run).to_dicts()
-    both = rows_of(tmp_path / "both", [*own, *other])
-    assert [row for row in both if row["case"] == "stream"] == alone
+    together = rows_of(tmp_path / "both", [*own, *other])
+    assert [row for row in together if row["case"] == "stream"] == alone
     # The first pair has the full rate alone, the second has two.
     number, arm = pl.col("pair"), pl.col("arm").cast(pl.String)
     lost = (number == 0) & arm.str.contains("rate") | (number == 1) & arm.str.contains("25|50")
     (few, _) = answer(THROTTLING, replace(run, pairs=run.pairs.filter(~lost))).to_dicts()
     assert (alone[0]["n"], few["n"], few["slope"] is None) == (8, 7, False)
     reads = {"injector": "perftest_read", "direction": "read"}
-    for each in own:
-        each.writers[:] = [replace(writer, **reads) for writer in each.writers]
+    for sample in own:
+        sample.writers[:] = [replace(writer, **reads) for writer in sample.writers]
     assert rows_of(tmp_path / "reads", own) == []
 
 

@@ -4,19 +4,18 @@ import html
 import json
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+from scripts.browser import CHROMIUM, LIGHT
+
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 #: Path of axe.min.js (npm package axe-core).
 AXE = os.environ.get("NIMC_AXE")
 needs_axe = pytest.mark.skipif(AXE is None, reason="NIMC_AXE does not name an axe.min.js")
-LIGHT, DARK = (f"--blink-settings=preferredColorScheme={scheme}" for scheme in (1, 0))
 
 #: Shows each page in a frame of its width, opens all of its details, and writes what it finds.
 _WRAPPER = """<!doctype html><body><pre id="found"></pre><script>
@@ -72,23 +71,30 @@ Promise.all(pages.map(show)).then(found => {
 </script></body>"""
 
 
-def look(tmp_path: Path, *pages: tuple[str, int], scheme: str = LIGHT) -> list[dict[str, Any]]:
+def layouts(tmp_path: Path, *pages: tuple[str, int], scheme: str = LIGHT) -> list[dict[str, Any]]:
     """What is found of each page in a window of its width."""
     wrapper = tmp_path / "wrapper.html"
     wrapper.write_text(_WRAPPER % json.dumps(pages).replace("</", "<\\/"), encoding="utf-8")
     done = _chromium(tmp_path, wrapper, "--virtual-time-budget=5000", "--dump-dom", scheme)
     match = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.DOTALL)
-    found: list[dict[str, Any]] = json.loads(html.unescape(match[1]))
+    measured: list[dict[str, Any]] = json.loads(html.unescape(match[1]))
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-    return found
+    return measured
 
 
 def _chromium(tmp_path: Path, page: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [
-            *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
-            *("--disable-background-networking", "--hide-scrollbars", "--enable-logging=stderr"),
-            *(f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1600,1200"),
+            str(CHROMIUM),
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--hide-scrollbars",
+            "--enable-logging=stderr",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--window-size=1600,1200",
             *flags,
             page.as_uri(),
         ],
@@ -135,5 +141,5 @@ def violations(tmp_path: Path, text: str, *flags: str) -> list[dict[str, Any]]:
     done = _chromium(tmp_path, page, "--virtual-time-budget=60000", "--dump-dom", *flags)
     match = re.search(r'<pre id="found">(.*?)</pre></body>', done.stdout, re.DOTALL)
     assert match is not None, done.stderr
-    found: list[dict[str, Any]] = json.loads(html.unescape(match[1]))
-    return found
+    records: list[dict[str, Any]] = json.loads(html.unescape(match[1]))
+    return records

@@ -17,15 +17,14 @@ from analysis.pages.across import MachineHistory, side_by_side
 from analysis.pages.render import index_page, machine_page, state_of
 from analysis.report import page
 from analysis.report.data import load_run
+from scripts.browser import DARK, LIGHT
 from tests.analysis.compare.nights import night
 from tests.analysis.made_counters import CASES
 from tests.analysis.pages.made import made_history
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.report.browser import (
-    DARK,
-    LIGHT,
     dom,
-    look,
+    layouts,
     needs_axe,
     needs_chromium,
     sheets,
@@ -53,10 +52,10 @@ pytestmark = [pytest.mark.browser, needs_chromium]
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> str:
     long_name = replace(LAMMPS, name="lammps_with_quite_a_long_name@8192")
-    found = samples(STREAM, blocks=2, pairs=6) + samples(long_name, pairs=12)
-    found[5] = reject(found[5], "injector_died", "writer 0 ended: " + "/a/long/path" * 12)
+    runs = samples(STREAM, blocks=2, pairs=6) + samples(long_name, pairs=12)
+    runs[5] = reject(runs[5], "injector_died", "writer 0 ended: " + "/a/long/path" * 12)
     facts = {"cpu": {"model": "x" * 70}, "memory_b": 1 << 34, "usable_cpus": list(range(0, 99, 2))}
-    run = write_run(tmp_path_factory.mktemp("page") / "run", found, header(facts=facts))
+    run = write_run(tmp_path_factory.mktemp("page") / "run", runs, header(facts=facts))
     return page.render([load_run(run)])
 
 
@@ -113,7 +112,7 @@ def _machines() -> list[MachineHistory]:
 
 @cache
 def _index() -> str:
-    return index_page([state_of(each, ()) for each in _machines()], side_by_side(_machines()))
+    return index_page([state_of(machine, ()) for machine in _machines()], side_by_side(_machines()))
 
 
 @cache
@@ -130,17 +129,17 @@ def _fit(
 ) -> dict[tuple[str, int], dict[str, Any]]:
     """Nothing is wider than its window, or on its neighbour's line, or loaded, all opened."""
     shown = [(name, width) for name in pages for width in widths]
-    found = look(tmp_path, *((pages[name], width) for name, width in shown))
-    for where, at in zip(shown, found, strict=True):
-        seen = [at[of] for of in ("width", "wide", "stuck", "loaded")]
+    measured = layouts(tmp_path, *((pages[name], width) for name, width in shown))
+    for where, layout in zip(shown, measured, strict=True):
+        seen = [layout[key] for key in ("width", "wide", "stuck", "loaded")]
         assert seen == [where[1], [], [], []], where
-        assert at["scroll"] <= where[1], where
-    return dict(zip(shown, found, strict=True))
+        assert layout["scroll"] <= where[1], where
+    return dict(zip(shown, measured, strict=True))
 
 
 def test_the_page_of_a_run_fits_its_window(tmp_path: Path, text: str) -> None:
-    for found in _fit(tmp_path, {"run": text}, 390, 900, 1000, 1400).values():
-        assert found["details"] >= 8
+    for layout in _fit(tmp_path, {"run": text}, 390, 900, 1000, 1400).values():
+        assert layout["details"] >= 8
 
 
 def test_what_is_planted_in_a_page_does_not_run(tmp_path: Path, text: str) -> None:
@@ -155,17 +154,25 @@ def test_what_is_planted_in_a_page_does_not_run(tmp_path: Path, text: str) -> No
 
 
 def test_every_section_fits_its_window(tmp_path: Path) -> None:
-    _fit(tmp_path, {of.__name__: of(tmp_path / of.__name__) for of in SECTIONS}, 390, 900, 1200)
+    _fit(
+        tmp_path,
+        {section.__name__: section(tmp_path / section.__name__) for section in SECTIONS},
+        390,
+        900,
+        1200,
+    )
 
 
 def test_pages_of_machines_fit_and_texts_of_their_figures_do_not_cross(tmp_path: Path) -> None:
-    found = _fit(tmp_path, {"over all": _index(), "machine": _of_machine()}, 420, 1280)
-    assert {where: at["crossing"] for where, at in found.items() if at["crossing"]} == {}
+    measured = _fit(tmp_path, {"over all": _index(), "machine": _of_machine()}, 420, 1280)
+    assert {
+        where: layout["crossing"] for where, layout in measured.items() if layout["crossing"]
+    } == {}
 
 
 def test_ink_follows_the_colour_scheme(tmp_path: Path, text: str) -> None:
-    (light,) = look(tmp_path, (text, 390), scheme=LIGHT)
-    (dark,) = look(tmp_path, (text, 390), scheme=DARK)
+    (light,) = layouts(tmp_path, (text, 390), scheme=LIGHT)
+    (dark,) = layouts(tmp_path, (text, 390), scheme=DARK)
     assert light["ink"] == "rgb(28, 33, 40)"  # #1c2128
     assert dark["ink"] == "rgb(230, 233, 238)"  # #e6e9ee
 
@@ -175,15 +182,15 @@ def _quick() -> str:
 
 
 def test_a_campaign_is_short_on_a_phone_until_its_parts_are_opened(tmp_path: Path) -> None:
-    (found,) = look(tmp_path, (_quick(), 420))
-    assert found["folded"] <= 8000 < found["opened"]
+    (layout,) = layouts(tmp_path, (_quick(), 420))
+    assert layout["folded"] <= 8000 < layout["opened"]
 
 
-@pytest.mark.parametrize(("of", "most"), [(_quick, 7), (_of_machine, 8), (_index, 4)])
+@pytest.mark.parametrize(("page", "most"), [(_quick, 7), (_of_machine, 8), (_index, 4)])
 def test_a_campaign_or_a_year_is_printed_on_few_sheets(
-    tmp_path: Path, of: Callable[[], str], most: int
+    tmp_path: Path, page: Callable[[], str], most: int
 ) -> None:
-    assert sheets(tmp_path, of()) <= most
+    assert sheets(tmp_path, page()) <= most
 
 
 @needs_axe

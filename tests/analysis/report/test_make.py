@@ -68,9 +68,9 @@ def test_runs_that_a_killed_session_left_unread_are_said(tmp_path, command, monk
     run = write_run(tmp_path / "run", samples(STREAM, pairs=6))
     (run / "logs" / "osu" / "2").mkdir(parents=True)
     (run / "logs" / "osu" / "2" / "unread.jsonl").write_text('{"key": 1}\n{"key": 2}\n{"ke')
-    said = "osu, block 2: 2 runs to be read by the check: resume this run"
-    assert said in command("report", run)
-    assert said in render([load_run(run)])
+    sentence = "osu, block 2: 2 runs to be read by the check: resume this run"
+    assert sentence in command("report", run)
+    assert sentence in render([load_run(run)])
 
 
 def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):

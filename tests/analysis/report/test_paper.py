@@ -1,15 +1,16 @@
 """Pictures and tables of a run for a LaTeX document."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from analysis.display.latex import escaped, tabular
 from analysis.report.data import RunData
 from analysis.report.paper import write_for_paper
 from analysis.report.plots import Hover, Picture
-from records.latex import escaped, tabular
 from tests.analysis.synthetic import LAMMPS, STREAM, header, loaded_run, samples
 
 #: Width of columns in points of PDF and SVG, 72 an inch.
@@ -18,8 +19,8 @@ POINTS = {"ieee-column": 252.0, "ieee-page": 515.52, "acm-column": 239.76, "acm-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
-    found = samples(STREAM, pairs=6) + samples(LAMMPS, pairs=6)
-    return loaded_run(tmp_path_factory.mktemp("paper") / "run", found, header())
+    runs = samples(STREAM, pairs=6) + samples(LAMMPS, pairs=6)
+    return loaded_run(tmp_path_factory.mktemp("paper") / "run", runs, header())
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +70,25 @@ def test_the_table_of_effects_has_a_row_an_effect(folder: Path) -> None:
     assert sorted(rows) == ["lammps", "stream", "workload"]
 
 
+def test_the_table_of_effects_leads_with_the_interval_that_the_terminal_leads_with(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Two allocations have none for the next one; of three, it leads, and theirs stand beside."""
+    few = (folder / "tables" / "slowdown-by-workload.tex").read_text()
+    assert "these allocations" not in few
+    allocations = samples(replace(STREAM, block_noise=0.05), blocks=3, pairs=6)
+    run = loaded_run(tmp_path / "run", allocations, header())
+    write_for_paper(tmp_path / "paper", [run])
+    text = (tmp_path / "paper" / "tables" / "slowdown-by-workload.tex").read_text()
+    (row,) = (row for row in run.results if row.role == "effect")
+    assert row.slowdown
+    assert row.next
+    following = escaped(f"{row.slowdown.value:.2f} [{row.next.low:.2f}, {row.next.high:.2f}]")
+    these = f"{row.slowdown.low:.3f}-{row.slowdown.high:.3f}"
+    assert " & slowdown & these allocations & " in text
+    assert f" & {following} & {these} & " in text
+
+
 def test_letters_get_smaller_before_a_picture_is_left_out(tmp_path: Path) -> None:
     """Glyphs of DejaVu Sans are scaled from 100 units: 0.08 is 8 points."""
     sizes = {}
@@ -80,7 +100,9 @@ def test_letters_get_smaller_before_a_picture_is_left_out(tmp_path: Path) -> Non
             axes.tick_params(labelsize="medium")
             return {}
 
-        fits = Picture("x", "title", "caption", 2.0, draw).write(tmp_path / str(length), 3.5)
+        fits = Picture(name="x", title="title", caption="caption", height_in=2.0, draw=draw).write(
+            tmp_path / str(length), 3.5
+        )
         svg = tmp_path / f"{length}.svg"
         assert svg.exists() == fits == (tmp_path / f"{length}.pdf").exists()
         if fits:

@@ -10,13 +10,14 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import pydantic
 import pytest
 
-from analysis.samples import columns
 from analysis.samples.columns import read_run, read_samples
 from analysis.samples.counts import read_counts
 from analysis.samples.pairs import Kind, kinds
 from records.errors import InputError
 from records.sample import DeviceBytes, NodeConditions, Sample, TimetableRecord, WriterRecord
-from tests.analysis.synthetic import LAMMPS, STREAM, samples, write_run
+from tests import made_writers
+from tests.analysis.synthetic import LAMMPS, STREAM, reject, samples, write_run
+from tests.schema_6 import as_schema_6
 
 
 def _lines(tmp_path: Path, *lines: str | bytes) -> Path:
@@ -38,6 +39,7 @@ def _record(**changes: Any) -> str:
         ('["","]","",', "]"),
         ('{"}":', "}"),
         (r'["\"]",', "]"),
+        (r'["\"]\"",', r',"\"[\""]'),  # without backslashes, all brackets would pair up
     ],
 )
 def test_a_line_that_is_nested_too_deep_is_refused(tmp_path: Path, begin: str, end: str) -> None:
@@ -50,6 +52,17 @@ def test_a_line_that_is_nested_too_deep_is_refused(tmp_path: Path, begin: str, e
     path.rename(tmp_path / "counters" / "case.jsonl")
     with pytest.raises(InputError, match=r"case\.jsonl:2: invalid JSON: recursion limit"):
         read_counts(tmp_path)
+
+
+def test_samples_of_the_schema_before_are_read_as_those_of_today(tmp_path: Path) -> None:
+    first, *others = samples(STREAM, pairs=2)
+    records = [run.as_dict() for run in (reject(first, "rejected", "why"), *others)]
+    before = list(map(as_schema_6, records))
+    assert {record["outcome"] for record in before} == {"kept", "rejected"}
+    lines = ["".join(json.dumps(record) + "\n" for record in kind) for kind in (before, records)]
+    old, new = (read_samples([_lines(tmp_path, text)]).frame.drop("schema") for text in lines)
+    assert old.equals(new)
+    assert set(new["outcome"].to_list()) == {"accepted", "rejected"}
 
 
 def test_every_field_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -72,27 +85,42 @@ def test_every_field_comes_back_as_it_was_written(tmp_path: Path) -> None:
                 assert row[name] == value, name
 
 
-def test_order_is_that_of_the_file_across_pieces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(columns, "_PIECE_B", 1000)
+def test_order_is_that_of_the_file_across_pieces(tmp_path: Path) -> None:
     path = _lines(tmp_path, *(_record(key=f"k{i}") for i in range(60)))
-    frame = read_samples([path]).frame
+    frame = read_samples([path], piece_b=1000).frame
     assert frame["key"].to_list() == [f"k{i}" for i in range(60)]
 
 
 def _row(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     """The columns of a sample."""
     changes = {
-        name: [asdict(each) for each in value] if name == "writers" else value
+        name: [asdict(writer) for writer in value] if name == "writers" else value
         for name, value in changes.items()
     }
     return read_samples([_lines(tmp_path, _record(**changes))]).frame.row(0, named=True)
 
 
 def test_writers_are_summed_and_the_worst_one_is_kept(tmp_path: Path) -> None:
-    first = WriterRecord("ucx", "a", "b", "tcp", 4096, 1e9, 10.0, 9.0, 8.0, 90.0)
-    second = WriterRecord("ucx", "b", "b", "shared memory", 65536, 2e9, 20.0, 18.0, 10.0, 180.0)
+    first = made_writers.record(
+        origin="a",
+        target="b",
+        transport="tcp",
+        message_b=4096,
+        asked_b_s=1e9,
+        rate_alone_b_s=10.0,
+        rate_b_s=9.0,
+        rate_min_b_s=8.0,
+        bytes_b=90.0,
+    )
+    second = made_writers.record(
+        origin="b",
+        target="b",
+        asked_b_s=2e9,
+        rate_alone_b_s=20.0,
+        rate_b_s=18.0,
+        rate_min_b_s=10.0,
+        bytes_b=180.0,
+    )
     row = _row(tmp_path, writers=[first, second])
     assert row["writers"] == 2
     assert (row["injector"], row["transport"]) == ("ucx", "tcp+shared memory")
@@ -104,7 +132,7 @@ def test_writers_are_summed_and_the_worst_one_is_kept(tmp_path: Path) -> None:
     # At full rate if one of them is, and without writers.
     for writers in ([replace(first, asked_b_s=None), second], []):
         assert _row(tmp_path, writers=writers)["asked_b_s"] is None
-    own = WriterRecord("spin", "a", "a", "none", 0, None, 0.0, 0.0, 0.0, 0.0, cpu_share=0.4)
+    own = made_writers.control(origin="a", target="a", cpu_share=0.4)
     assert _row(tmp_path, writers=[own, replace(own, cpu_share=0.25)])["cpu_share"] == 0.25
 
 
@@ -152,15 +180,17 @@ def test_a_torn_last_line_is_ignored_and_reported(
         (_record(block=1.5), "block: "),
         (_record(warmup="perhaps"), "warmup: "),
         (_record(writers=[{"injector": "ucx"}]), "writers.0.origin: missing"),
-        (_record(outcome="fine"), "outcome: 'fine' found; allowed: 'kept', 'rejected'"),
+        (_record(outcome="fine"), "outcome: 'fine' found; allowed: 'kept', 'accepted', 'rejected'"),
         (_record(arm=None), "arm: nothing found; allowed: text"),
-        (_record(fom=None), "'kept'"),
-        (_record(fom=0.0), "'kept'"),
-        (_record(schema=7), "schema: 7 found; allowed: 6; nimc 0.1.0 (commit f7826cd1) reads old"),
-        (_record(schema=5), "schema: 5 found; allowed: 6; nimc 0.1.0"),
-        (_record(schema=None), "schema: None found; allowed: 6"),
+        (_record(fom=None), "fom: None found; allowed: a number above 0"),
+        (_record(schema=6, outcome="kept", fom=0.0), "fom: 0.0 found; allowed: a number above 0"),
+        (_record(outcome="kept"), "outcome: 'kept' found; allowed: 'accepted' in schema 7"),
+        (_record(schema=6), "outcome: 'accepted' found; allowed: 'kept' in schema 6"),
+        (_record(schema=8), "schema: 8 found; allowed: 6, 7; nimc 0.1.0 (commit f7826cd1) reads"),
+        (_record(schema=5), "schema: 5 found; allowed: 6, 7; nimc 0.1.0"),
+        (_record(schema=None), "schema: None found; allowed: 6, 7"),
         (_record(role=None), "role: nothing found; allowed: '"),
-        (_record(schema=5, block="of wood"), "schema: 5 found; allowed: 6"),
+        (_record(schema=5, block="of wood"), "schema: 5 found; allowed: 6, 7"),
         *((_record(factors=bad), "factors: ") for bad in ("x", [1])),
         *((_record(factors={"rate": bad}), "factors.rate") for bad in ([1], None)),
         *((_record(fom_extra=bad), "fom_extra: ") for bad in ("x", [1])),
@@ -216,10 +246,33 @@ def test_kinds_of_reasons(lost: list[tuple[str, str]], expected: list[Kind]) -> 
 def _full() -> dict[str, Any]:
     """A sample in which every nested record occurs."""
     record = {**samples(STREAM, pairs=1)[1].as_dict(), "fom_extra": {"copy_b_s": 1.0}}
-    record["writers"] = [asdict(WriterRecord("ucx", "a", "b", "RoCE", 8, None, 1.0, 1.0, 1.0, 8.0))]
-    record["timetable"] = asdict(TimetableRecord(1, 0.5, 0.1, 0.05, 5, 1, 1))
+    record["writers"] = [
+        asdict(
+            made_writers.record(
+                origin="a",
+                target="b",
+                transport="RoCE",
+                message_b=8,
+                rate_alone_b_s=1.0,
+                rate_b_s=1.0,
+                rate_min_b_s=1.0,
+                bytes_b=8.0,
+            )
+        )
+    ]
+    record["timetable"] = asdict(
+        TimetableRecord(
+            writers=1,
+            length_s=0.5,
+            tolerance_s=0.1,
+            allowed_share=0.05,
+            messages=5,
+            planned=1,
+            done=1,
+        )
+    )
     device = DeviceBytes("m0", 1, 2)
-    record["conditions"] = [asdict(NodeConditions("a", 9.0, devices=[device]))]
+    record["conditions"] = [asdict(NodeConditions(node="a", over_s=9.0, devices=[device]))]
     return record
 
 

@@ -49,9 +49,20 @@ def test_a_count_stands_beside_its_sample(tmp_path):
     run = written(tmp_path, count(ON0, 12.5, rank=3, event="task-clock", unit="s"))
     (row,) = read_counters(run, samples(OFF0, ON0)).to_dicts()
     assert row == {
-        **{"key": ON0, "case": "stream", "arm": "on", "factors": ON, "block": 0, "pair": 0},
-        **{"status": "counts", "tool": "perf_stat", "rank": 3, "event": "task-clock"},
-        **{"value": 12.5, "unit": "s", "state": "counted", "running_share": 1.0},
+        "key": ON0,
+        "case": "stream",
+        "arm": "on",
+        "factors": ON,
+        "block": 0,
+        "pair": 0,
+        "status": "counts",
+        "tool": "perf_stat",
+        "rank": 3,
+        "event": "task-clock",
+        "value": 12.5,
+        "unit": "s",
+        "state": "counted",
+        "running_share": 1.0,
         **dict.fromkeys(("nodes", "median", "least", "least_node", "most", "most_node")),
     }
 
@@ -99,11 +110,13 @@ def test_a_line_that_is_no_count_is_named(tmp_path, bad, why):
 def test_a_treatments_value_is_the_median_of_runs_of_the_sum_over_ranks(tmp_path):
     # Sums: 1 + 2 = 3, 10 + 20 = 30, 5 + 0 = 5; their median is 5 (of the six values it is 3.5).
     values = {OFF0: (1.0, 2.0), OFF1: (10.0, 20.0), OFF2: (5.0, 0.0)}
-    rows = [count(key, each, rank) for key, two in values.items() for rank, each in enumerate(two)]
+    rows = [
+        count(key, value, rank) for key, two in values.items() for rank, value in enumerate(two)
+    ]
     run = written(tmp_path, *rows, count(ON0, 8.0), count(ON0, 1.0, rank=1))
-    found = medians(read_counters(run, samples(OFF0, OFF1, OFF2, ON0)))
-    assert found.select("arm", "value", "runs").rows() == [("off", 5.0, 3), ("on", 9.0, 1)]
-    assert found["factors"].to_list() == ["{}", ON]
+    table = medians(read_counters(run, samples(OFF0, OFF1, OFF2, ON0)))
+    assert table.select("arm", "value", "runs").rows() == [("off", 5.0, 3), ("on", 9.0, 1)]
+    assert table["factors"].to_list() == ["{}", ON]
     # Runs that do not count are in no median.
     judged = samples(OFF0, OFF1, OFF2, pair1="rejected", pair2="warm-up")
     assert medians(read_counters(run, judged)).select("value", "runs").rows() == [(3.0, 1)]
@@ -130,8 +143,8 @@ TURNS = [count(OFF0, 4.0, **LESS), count(OFF0, 4.0, 1, **SHARED), count(OFF1, 4.
 )
 def test_ranks_and_states_of_a_median(tmp_path, rows, median):
     (row,) = medians(read_counters(written(tmp_path, *rows), samples(OFF0, OFF1))).to_dicts()
-    found = [row[name] for name in ("value", "runs", "state", "running_share")]
-    assert found == pytest.approx(list(median))
+    figures = [row[name] for name in ("value", "runs", "state", "running_share")]
+    assert figures == pytest.approx(list(median))
 
 
 KEY = "stream/0/0/on@tool=perf_stat:memory/0"
@@ -150,41 +163,41 @@ def test_runs_with_and_without_a_tool_are_the_same_treatment(name, without):
     assert without_tool(name) == without
 
 
-def of(event: str, value: float, tool: str = "perf_stat:memory", **more) -> dict:
+def counter(event: str, value: float, tool: str = "perf_stat:memory", **more) -> dict:
     return count(KEY, value, event=event, tool=tool, **more)
 
 
-ITOM = of("unc_cha_tor_inserts.io_itom", 10.0, "perf_stat:devices")
-NEAR = of("unc_cha_tor_inserts.io_itomcachenear", 2.0, "perf_stat:devices")
-READ = of("unc_m_cas_count.rd", 10.0, "perf_stat:dram")
-WRITTEN = of("unc_m_cas_count.wr", 640.0, "perf_stat:dram", unit="B")
+ITOM = counter("unc_cha_tor_inserts.io_itom", 10.0, "perf_stat:devices")
+NEAR = counter("unc_cha_tor_inserts.io_itomcachenear", 2.0, "perf_stat:devices")
+READ = counter("unc_m_cas_count.rd", 10.0, "perf_stat:dram")
+WRITTEN = counter("unc_m_cas_count.wr", 640.0, "perf_stat:dram", unit="B")
 
 
 @pytest.mark.parametrize(
     ("rows", "roles"),
     [
-        ([of("cycles", 7e9), of("page-faults", 5.0)], {(0, "cycles"): 7e9}),
-        ([of("cycle_activity.stalls_l3_miss:u", 2e9)], {(0, "memory stalls"): 2e9}),
-        ([of("mem_load_retired.l3_miss", 3e6, rank=1)], {(1, "L3 misses"): 3e6}),
+        ([counter("cycles", 7e9), counter("page-faults", 5.0)], {(0, "cycles"): 7e9}),
+        ([counter("cycle_activity.stalls_l3_miss:u", 2e9)], {(0, "memory stalls"): 2e9}),
+        ([counter("mem_load_retired.l3_miss", 3e6, rank=1)], {(1, "L3 misses"): 3e6}),
         # Traffic is in lines of 64 B unless the tool says bytes.
         ([READ, WRITTEN], {(0, "DRAM read"): 640.0, (0, "DRAM written"): 640.0}),
         # A role of several events needs all of them, and what took turns is no value.
         ([ITOM], {}),
         ([ITOM, NEAR], {(0, "device writes"): 12 * 64.0}),
         ([ITOM, NEAR | SHARED], {(0, "device writes"): None}),
-        ([of("cycles", 7e9, **SHARED)], {(0, "cycles"): None}),
+        ([counter("cycles", 7e9, **SHARED)], {(0, "cycles"): None}),
         # The same name of another tool is another event.
-        ([of("cycles", 7e9, "rusage")], {}),
-        ([of("PAPI_TOT_CYC", 7e9, "papi:stalls")], {(0, "cycles"): 7e9}),
-        ([of("PAPI_TOT_CYC", 6e9, "openspeedshop")], {(0, "cycles"): 6e9}),
+        ([counter("cycles", 7e9, "rusage")], {}),
+        ([counter("PAPI_TOT_CYC", 7e9, "papi:stalls")], {(0, "cycles"): 7e9}),
+        ([counter("PAPI_TOT_CYC", 6e9, "openspeedshop")], {(0, "cycles"): 6e9}),
     ],
 )
 def test_events_become_roles(tmp_path, rows, roles):
     run = written(tmp_path, *rows)
-    found = role_values(read_counters(run, samples(KEY)))
-    assert {(r["rank"], r["role"]): r["value"] for r in found.to_dicts()} == roles
+    table = role_values(read_counters(run, samples(KEY)))
+    assert {(r["rank"], r["role"]): r["value"] for r in table.to_dicts()} == roles
     state = "multiplexed" if None in roles.values() else "counted"
-    assert set(found["state"]) == ({state} if roles else set())
+    assert set(table["state"]) == ({state} if roles else set())
     assert role_values(read_counters(run, samples(KEY, pair0="rejected"))).is_empty()
 
 

@@ -36,14 +36,14 @@ def work_until(
 def neighbours(lengths: tuple[int, ...]) -> list[list[int]]:
     cells = list(itertools.product(*map(range, lengths)))
     number = {cell: i for i, cell in enumerate(cells)}
-    found = []
+    adjacent = []
     for cell in cells:
         near = [number[cell]]
         for axis, step in itertools.product(range(len(lengths)), (-1, 1)):
-            place = (cell[axis] + step) % lengths[axis]
-            near.append(number[(*cell[:axis], place, *cell[axis + 1 :])])
-        found.append(near)
-    return found
+            index = (cell[axis] + step) % lengths[axis]
+            near.append(number[(*cell[:axis], index, *cell[axis + 1 :])])
+        adjacent.append(near)
+    return adjacent
 
 
 @st.composite
@@ -73,7 +73,7 @@ def cases(draw: st.DrawFn) -> tuple[Application, list[tuple[int, float, float]],
 def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
     application, hits, slow = case
     windows = writes(*hits)
-    found = finishing_times(application, windows, np.array(slow))
+    computed_s = finishing_times(application, windows, np.array(slow))
 
     near = neighbours(shape(application.ranks))
     finish_s = [0.0] * application.ranks
@@ -88,7 +88,7 @@ def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
             )
             for rank in range(application.ranks)
         ]
-    assert found == pytest.approx(finish_s, rel=1e-12)
+    assert computed_s == pytest.approx(finish_s, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -115,5 +115,5 @@ def test_a_delay_spreads_by_one_neighbour_a_step() -> None:
     late = [
         finishing_times(Application(64, 1, steps, 1.0), hit, slow) - steps for steps in (1, 2, 9)
     ]
-    assert [int((each > 0.1).sum()) for each in late] == [1, 7, 64]
+    assert [int((delays > 0.1).sum()) for delays in late] == [1, 7, 64]
     assert late[-1] == pytest.approx([4 / 3] * 64)

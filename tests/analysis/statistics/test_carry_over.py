@@ -5,6 +5,8 @@ import pytest
 from scipy import stats
 
 from analysis.statistics.carry_over import allowing, carry_over
+from records.checkout import ROOT
+from tests.studies import carry_over as study
 
 #: Logarithms of `on`, `off` and `aa`, and which baseline came right after `on`: in the last two
 #: pairs either both, or none, which say nothing.
@@ -23,24 +25,69 @@ def test_by_hand() -> None:
         [0.2 - half, 0.2, 0.2 + half]
     )
     assert (carried.pairs, carried.shown) == (3, False)
-    assert carried.reach == pytest.approx(0.2 + error)
-    all_pairs, relieved = allowing(carried, TIMES, AFTER)
-    assert all_pairs is TIMES
-    assert relieved == pytest.approx(TIMES - carried.reach * np.insert(AFTER, 0, False, axis=1))
+    assert carried.reach == pytest.approx((0.0, 0.2 + error))
+    smallest, largest = allowing(carried, TIMES, AFTER)
+    assert smallest == pytest.approx(TIMES)
+    relieved = (0.2 + error) * np.insert(AFTER, 0, False, axis=1)
+    assert largest == pytest.approx(TIMES - relieved)
     # Two such pairs are too few, and runs that are missing are none.
     assert carry_over(TIMES[1:], AFTER[1:]) is None
     assert carry_over(np.where(TIMES == 0.4, np.nan, TIMES), AFTER) is None
-    assert allowing(None, TIMES, AFTER) == [TIMES]
+    assert all(times is TIMES for times in allowing(None, TIMES, AFTER))
 
 
-def test_runs_that_come_faster_after_writes_are_named_and_not_allowed_for() -> None:
-    times = TIMES * [1, -1, -1]
+def test_runs_that_come_faster_after_writes_are_named_and_allowed_for() -> None:
+    times = -TIMES
     carried = carry_over(times, AFTER)
     assert carried is not None
-    assert carried.reach == 0
-    assert len(allowing(carried, times, AFTER)) == 1
+    least = -0.2 - 0.1 / np.sqrt(3) / 2
+    assert carried.reach == pytest.approx((least, 0.0))
+    smallest, largest = allowing(carried, times, AFTER)
+    assert largest == pytest.approx(times)
+    assert smallest == pytest.approx(times - least * np.insert(AFTER, 0, False, axis=1))
+    # Neither way is excluded if the differences are 0.1, -0.1 and 0.
+    times = np.array([[0.0, 0.2, 0.1], [0.0, 0.2, 0.1], [0.0, 0.1, 0.1]])
+    unclear = carry_over(times, AFTER[:3])
+    assert unclear is not None
+    assert unclear.reach == pytest.approx((-0.05 / np.sqrt(3), 0.1 / np.sqrt(3)))
     rng = np.random.default_rng(5)
     for left, shown in ((0.0, False), (-0.03, True), (0.03, True)):
         after = np.tile(AFTER[:2], (10, 1))
         times = np.insert(rng.normal(0, 0.01, (20, 2)) + left * after, 0, 0.0, axis=1)
         assert carry_over(times, after).shown is shown  # type: ignore[union-attr]
+
+
+def first(shares: str) -> float:
+    """That of a campaign of one case."""
+    return float(shares.partition(",")[0])
+
+
+def test_what_is_carried_over_is_noted_and_makes_no_verdict() -> None:
+    """Two standard deviations of the noise in 24 pairs; at most 25 of 300 are wrong at 5 %."""
+    none, loss = (study.drawn(0.02, 300, effect) for effect in (1.0, 1.02))
+    faster, gain = (study.drawn(-0.01, 300, effect) for effect in (1.0, 1 / 1.02))
+    assert first(study.ever(study.without_rule(loss), "within")) > 0.15
+    assert first(study.ever(loss, "within")) <= 25 / 300
+    assert first(study.ever(study.without_rule(none), "faster")) > 0.03
+    assert first(study.ever(none, "faster")) <= 8 / 300
+    assert first(study.ever(study.without_rule(faster), "slower")) > 0.06
+    assert first(study.ever(faster, "slower")) <= 22 / 300
+    assert first(study.ever(study.without_rule(gain), "within")) > 0.06
+    assert first(study.ever(gain, "within")) <= 25 / 300
+    assert first(study.noted(none, 24)) > 0.9
+    assert first(study.noted(study.drawn(0.0, 300, 1.0), 24)) <= 9 / 300
+
+
+def test_no_figure_of_the_page_breaks_what_is_promised() -> None:
+    page = (ROOT / "docs/evidence.md").read_text()
+    verdicts, _, _ = page.partition("\n### Carry-over\n")[2].partition("\nThe second table")
+    rows = [line.strip("| ").split(" | ") for line in verdicts.splitlines() if line[:2] == "| "]
+    wrong = {cells[0]: cells[1:] for cells in rows}
+    for longer in study.LONGER:
+        _, none, _, gain, _, loss = wrong[f"{100 * longer:g} %"]
+        for shares, bound in ((none, 0.05), (gain, 0.01), (loss, 0.04)):
+            for share, cases in zip(shares.split(", "), study.FAMILIES, strict=True):
+                # That many of 4,000 nights at most if the bound is met: P = 0.99.
+                nights = stats.binom.ppf(0.99, study.NIGHTS, bound / cases)
+                most = 1 - (1 - nights / study.NIGHTS) ** cases
+                assert float(share) <= most + 0.0005

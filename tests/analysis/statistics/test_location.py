@@ -20,7 +20,7 @@ def rejected_by_ranks(values: np.ndarray) -> bool:
     the sum of (k - 1/2)^2 for k from 1 to 10, 332.5; half a step is the continuity.
     """
     order = sorted(values, key=abs)
-    total = sum(math.copysign(place + 0.5, value) for place, value in enumerate(order))
+    total = sum(math.copysign(rank + 0.5, value) for rank, value in enumerate(order))
     return abs(total) - 0.5 > 1.959964 * math.sqrt(332.5)
 
 

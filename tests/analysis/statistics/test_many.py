@@ -1,24 +1,28 @@
 """The studies' tests of many nights at once are those of the program, night by night."""
 
-from functools import partial
-
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from analysis.statistics import looks
+from analysis.statistics import evidence
+from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.carry_over import allowing, carry_over
 from tests.studies.many import ManyNights
 from tests.studies.noises import NOISES, nights
 
-#: Statement -> the program's test, at a margin of 2 %.
-TESTS = {
-    "slower": looks.longer,
-    "faster": looks.shorter_in_both,
-    "within": partial(looks.outside, margin=0.02),
-}
+
+def p_value(name: str, log_times: Values, after: NDArray[np.bool_]) -> float:
+    """The program's, at a margin of 2 %."""
+    smallest, largest = allowing(carry_over(log_times, after), log_times, after)
+    if name == "slower":
+        return evidence.over_interims(smallest, evidence.longer)
+    if name == "faster":
+        return evidence.over_interims(largest, evidence.shorter_in_both)
+    losses = np.stack([smallest, largest], axis=1)
+    return evidence.over_interims(losses, lambda times: evidence.outside_both(times, 0.02))
 
 
-@pytest.mark.parametrize("name", TESTS)
+@pytest.mark.parametrize("name", ["slower", "faster", "within"])
 @pytest.mark.parametrize("hypotheses", [1, 7])
 def test_the_same_is_shown_of_many_nights_as_of_each(name: str, hypotheses: int) -> None:
     rng = np.random.default_rng(5)
@@ -26,14 +30,12 @@ def test_the_same_is_shown_of_many_nights_as_of_each(name: str, hypotheses: int)
     times, after = nights(NOISES[0], rng, 25, 24, 0.01, effect)
     at_once = ManyNights(times, after).shown(name, hypotheses)
     level = {"slower": 0.04, "faster": 0.01, "within": 0.05}[name] / hypotheses
-    one_by_one = []
-    for night, late in zip(times, after > 0, strict=True):
-        seen = []
-        for look in looks.looks(24):
-            so_far, before = night[: look.pairs], late[: look.pairs]
-            carried = carry_over(so_far, before) if name != "slower" else None
-            parts = allowing(carried, so_far, before)
-            seen.append(all(looks.over_looks(part, TESTS[name]) <= level for part in parts))
-        one_by_one.append(seen)
+    one_by_one = [
+        [
+            p_value(name, night[: interim.pairs], late[: interim.pairs]) <= level
+            for interim in evidence.interims(24)
+        ]
+        for night, late in zip(times, after > 0, strict=True)
+    ]
     assert at_once.tolist() == one_by_one
     assert 0 < at_once.mean() < 1

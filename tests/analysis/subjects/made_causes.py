@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+from analysis.questions.question import Question
+from analysis.subjects.role_changes import CHANGES
 from records.sample import Sample
 from tests.analysis.made_counters import (
     CASES,
@@ -12,7 +15,7 @@ from tests.analysis.made_counters import (
     write_counts,
     write_rows,
 )
-from tests.analysis.synthetic import on_hosts, remedies, samples, write_run
+from tests.analysis.synthetic import answered, on_hosts, remedies, samples, write_run
 
 LAMMPS = CASES[2]
 
@@ -28,9 +31,9 @@ def made_run(
     **truth,
 ) -> Path:
     runs = {case.name: with_tool(samples(case, pairs=pairs, seed=seed), tool) for case in cases}
-    found = [each for own in runs.values() for each in own]
+    all_runs = [sample for own in runs.values() for sample in own]
     record = {"nodes": {"synthetic-0": {"processor": processor}}}
-    run = write_run(folder / "run", found, record=record)
+    run = write_run(folder / "run", all_runs, record=record)
     for case in cases:
         write_counts(run, case, runs[case.name], seed=seed, tool=tool, **truth)
     return run
@@ -38,10 +41,10 @@ def made_run(
 
 def priced(folder: Path, price: float) -> Path:
     times = {"on": 2.0, "off@tool=p": price, "on@tool=p": 2.0 * price}
-    found = samples(remedies(times=times), pairs=8)
-    run = write_run(folder / "run", found)
-    wrapped = [each for each in found if each.factors["tool"] == "p"]
-    write_rows(run, "melt", [counter_row(each.key, "e", 1.0, tool="p") for each in wrapped])
+    runs = samples(remedies(times=times), pairs=8)
+    run = write_run(folder / "run", runs)
+    wrapped = [run for run in runs if run.factors["tool"] == "p"]
+    write_rows(run, "melt", [counter_row(run.key, "e", 1.0, tool="p") for run in wrapped])
     return run
 
 
@@ -73,13 +76,25 @@ MADE: Values = {
 def with_nodes(folder: Path, runs: list[Sample], absent: Mapping[str, str] = {}) -> Path:
     """A run whose second node counts what the first does, and a half more."""
     record = {"nodes": {name: {"absent_counters": absent} for name in ("n1", "n2")}}
-    there = [on_hosts(each, "n1", "n2") for each in runs]
-    run = write_run(folder / "run", there, record=record)
+    placed = [on_hosts(run, "n1", "n2") for run in runs]
+    run = write_run(folder / "run", placed, record=record)
     lines = [
-        counter_row(each.key, event, factor * value(each), tool="node", rank=rank, unit=unit)
-        for each in runs
+        counter_row(run.key, event, factor * value(run), tool="node", rank=rank, unit=unit)
+        for run in runs
         for event, (unit, value) in MADE.items()
         for rank, factor in enumerate((1.0, 1.5))
     ]
     write_rows(run, runs[0].case, lines)
     return run
+
+
+def rows(run: Path, question: Question) -> list[dict[str, Any]]:
+    """The answer of a question."""
+    return answered(question, run).to_dicts()
+
+
+def change_of(run: Path, role: str) -> dict[str, Any]:
+    """The answer on a role under writes."""
+    changes = rows(run, CHANGES)
+    (change,) = (row for row in changes if row["role"] == role and row["treatment"] == "on")
+    return change

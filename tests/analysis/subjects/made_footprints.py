@@ -17,41 +17,44 @@ SETS = {"512KiB": 512.0 * KIB, "64MiB": 64.0 * MIB}
 
 def treated(arm: str) -> tuple[str, str]:
     """Its footprint and working set; names leave out first levels."""
-    of = parts_of(arm)[1]
-    return of.get("footprint", "64KiB"), of.get("working_set", "512KiB")
+    levels = parts_of(arm)[1]
+    return levels.get("footprint", "64KiB"), levels.get("working_set", "512KiB")
 
 
-def made_run(folder: Path, transport: str = "InfiniBand") -> Path:
-    """Writes beyond the caches cost 20 % whatever the working set; half of them reach memory."""
+def made_run(folder: Path, transport: str = "InfiniBand", *, counted: bool = True) -> Path:
+    """Writes beyond the caches cost 20 % whatever the working set; half of them reach memory.
+
+    `counted`: whether the traffic of the memory controllers was counted, which the campaign does
+    not ask for.
+    """
     levels = [{"footprint": f, "working_set": w} for f in FOOTPRINTS for w in SETS]
     first = {"footprint": "64KiB", "working_set": "512KiB"}
-    silent = [each for each in levels if each["footprint"] == "64KiB"]
+    silent = [cell for cell in levels if cell["footprint"] == "64KiB"]
     names = [
-        name_of(arm, {key: level for key, level in of.items() if level != first[key]})
+        name_of(arm, {key: level for key, level in cell.items() if level != first[key]})
         for arm, cells in (("on", levels), ("off", silent), ("aa", silent))
-        for of in cells
+        for cell in cells
     ]
     times = {
         name: FOOTPRINTS[treated(name)[0]][1] if name.startswith("on") else 1.0 for name in names
     }
     case = Case("membench", "B/s", "higher", 1e10, times, noise=0.004, transport=transport)
-    case = replace(
-        crossed(case, {"working_set": "512KiB", "tool": "perf_stat:dram"}, {"footprint": "64KiB"}),
-        origin="far",
-    )
-    found = []
-    for each in samples(case, pairs=12):
-        footprint, working_set = treated(each.arm)
+    tool = {"tool": "perf_stat:dram"} if counted else {}
+    case = crossed(case, {"working_set": "512KiB", **tool}, {"footprint": "64KiB"})
+    case = replace(case, origin="far")
+    runs = []
+    for sample in samples(case, pairs=12):
+        footprint, working_set = treated(sample.arm)
         size_b = FOOTPRINTS[footprint][0]
-        writers = [replace(writer, footprint_b=size_b) for writer in each.writers]
-        found.append(replace(each, writers=writers, working_set_b=SETS[working_set]))
+        writers = [replace(writer, footprint_b=size_b) for writer in sample.writers]
+        runs.append(replace(sample, writers=writers, working_set_b=SETS[working_set]))
     host = {"llc_total_b": 32 * MIB, "sockets": 2, "l2_b": MIB}
-    run = write_run(folder / "run", found, header(margin=0.03), record={"nodes": {"n": host}})
+    run = write_run(folder / "run", runs, header(margin=0.03), record={"nodes": {"n": host}})
     rows = []
-    for each in found:
-        written_b = sum(writer.bytes_b for writer in each.writers)
-        share = 0.5 if treated(each.arm)[0] == "2*llc" else 0.0
+    for sample in runs if counted else []:
+        written_b = sum(writer.bytes_b for writer in sample.writers)
+        share = 0.5 if treated(sample.arm)[0] == "2*llc" else 0.0
         lines = (1e9 + share * written_b) / 64
-        rows.append(counter_row(each.key, "unc_m_cas_count.wr", lines, tool="perf_stat:dram"))
+        rows.append(counter_row(sample.key, "unc_m_cas_count.wr", lines, tool="perf_stat:dram"))
     write_rows(run, "membench", rows)
     return run

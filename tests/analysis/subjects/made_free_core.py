@@ -13,9 +13,13 @@ from tests.analysis.synthetic import HOST, Case, crossed, header, loaded_run, sa
 CORE = 1.064
 
 TIMES = {
-    **{"daly": 1.5, "constant": 1.2, "aa": 1.0},
-    **{"off@reserved_cores=1": CORE, "aa@reserved_cores=1": CORE},
-    **{"daly@reserved_cores=1": CORE, "constant@reserved_cores=1": 1.1 * CORE},
+    "daly": 1.5,
+    "constant": 1.2,
+    "aa": 1.0,
+    "off@reserved_cores=1": CORE,
+    "aa@reserved_cores=1": CORE,
+    "daly@reserved_cores=1": CORE,
+    "constant@reserved_cores=1": 1.1 * CORE,
 }
 
 #: Device -> CPUs -> number of its interrupts; CPU 7 is the free one.
@@ -33,13 +37,16 @@ def made(
         Case(f"lammps_scaling@{nodes}", "s", "lower", 10.0, dict(times), noise, origin="other")
         for nodes in scales
     ]
-    found = [
-        replace(each, conditions=[NodeConditions(HOST, 1.0, free_cpus="7" * ("@" in each.arm))])
+    runs = [
+        replace(
+            sample,
+            conditions=[NodeConditions(node=HOST, over_s=1.0, free_cpus="7" * ("@" in sample.arm))],
+        )
         for case in cases
-        for each in samples(
+        for sample in samples(
             crossed(replace(case, transport="InfiniBand"), {"reserved_cores": 0}), pairs=12
         )
     ]
     record = {"nodes": {HOST: {"interrupts": interrupts}}}
     head = header(facts={"site": {"device": "mlx5_0:1"}})
-    return loaded_run(folder / "run", found, head, record)
+    return loaded_run(folder / "run", runs, head, record)

@@ -11,9 +11,9 @@ def of_levels(factors: dict[str, list[Level]]) -> Case:
     """A case with an effect for each combination of levels; names leave out the first ones."""
     combined: list[dict[str, Level]] = [{}]
     for name, levels in factors.items():
-        combined = [{**each, name: level} for each in combined for level in levels]
+        combined = [{**combination, name: level} for combination in combined for level in levels]
     own = {}
-    for each in combined:
-        later = [f"{k}={named_level(v)}" for k, v in each.items() if v != factors[k][0]]
-        own["on" + ("@" if later else "") + ",".join(later)] = each
+    for combination in combined:
+        later = [f"{k}={named_level(v)}" for k, v in combination.items() if v != factors[k][0]]
+        own["on" + ("@" if later else "") + ",".join(later)] = combination
     return replace(STREAM, effects={**dict.fromkeys(own, 1.2), "aa": 1.0}, factors=own)

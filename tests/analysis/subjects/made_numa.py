@@ -48,30 +48,30 @@ def runs_of(
     placed_as = {}
     for key, rate in grid.items():
         workers = key.workers or "nic"
-        at = f"buffer={key.buffer},load={key.load},workers={workers}"
-        off, spin, on = f"off@{at}", f"spin@{at}", f"on@{at},direction={key.direction}"
+        levels = f"buffer={key.buffer},load={key.load},workers={workers}"
+        off, spin, on = f"off@{levels}", f"spin@{levels}", f"on@{levels},direction={key.direction}"
         effects |= {off: 1.0, spin: 1.25 if key.buffer == "other" else 1.6, on: 2.0}
         rates[on] = rate
         placed_as[on] = {**placed, **of_cell.get(key, {})}
     case = Case("numa", "B/s", "higher", 10 * GB, effects, noise=0, pair_noise=0)
     case = crossed(case, dict.fromkeys(("buffer", "load", "workers"), "none"))
-    found = []
+    runs = []
     for sample in samples(case, pairs=6):
         if sample.arm in rates:
             rate = rates[sample.arm]
-            each = rate[sample.pair] if isinstance(rate, list) else rate
+            rate_gb_s = rate[sample.pair] if isinstance(rate, list) else rate
             (record,) = sample.writers
-            written = {"rate_b_s": each * GB, "direction": sample.factors["direction"]}
+            written = {"rate_b_s": rate_gb_s * GB, "direction": sample.factors["direction"]}
             written |= placed_as[sample.arm]
             sample = replace(sample, writers=[replace(record, **written)])
-        found.append(sample)
-    return found
+        runs.append(sample)
+    return runs
 
 
-def write(folder: Path, found: list[Sample], nodes: int = 2) -> Path:
+def write(folder: Path, runs: list[Sample], nodes: int = 2) -> Path:
     """A run of these, on a machine of so many NUMA nodes."""
     facts = {"numa_nodes": nodes, "nic_node": 0, "places": {"nic": 0, "other": 1}}
-    return write_run(folder / "run", found, header(campaign="numa"), {"numa": facts})
+    return write_run(folder / "run", runs, header(campaign="numa"), {"numa": facts})
 
 
 def run_of(folder: Path, grid: Mapping[Key, object], nodes: int = 2, **more: Any) -> Path:

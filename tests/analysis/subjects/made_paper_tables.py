@@ -40,12 +40,12 @@ def under(
     return changed(runs(name, off, on), lambda s: replace(s, arm=arm, factors=factors), "on")
 
 
-def load(tmp_path: Path, *found: list[Sample]) -> RunData:
+def load(tmp_path: Path, *groups: list[Sample]) -> RunData:
     # Samples of several cases and arms are mixed, which no conductor does.
-    return loaded_run(tmp_path / "run", list(chain(*found)), force=True)
+    return loaded_run(tmp_path / "run", list(chain(*groups)), force=True)
 
 
 def one_node(folder: Path) -> Path:
     """STREAM at half its rate, LAMMPS in twice its time."""
-    found = [*runs("stream", OFF_B_S, ON_B_S, "B/s"), *runs("lammps", OFF_S, ON_S)]
-    return write_run(folder / "run", found)
+    both_cases = [*runs("stream", OFF_B_S, ON_B_S, "B/s"), *runs("lammps", OFF_S, ON_S)]
+    return write_run(folder / "run", both_cases)

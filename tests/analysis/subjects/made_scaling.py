@@ -18,13 +18,13 @@ def run_of(
     later_s: float = 0.0,
 ) -> RunData:
     """Ten seconds at every scale; one run was rejected."""
-    found = [
+    runs = [
         replace(sample, fom_extra={"ranks": float(count)})
         for count in ranks
         for sample in samples(
             Case(f"{workload}@{count}", "s", "lower", 10.0, effects, 0.001, 0.0), pairs=pairs
         )
     ]
-    found[5] = reject(found[5], "rejected", "too late")
+    runs[5] = reject(runs[5], "rejected", "too late")
     head = header(started_s=STARTED_S + later_s)
-    return loaded_run(folder / "run", found, head, force=True)
+    return loaded_run(folder / "run", runs, head, force=True)

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from analysis.questions.question import INCONCLUSIVE, answer, sentences_of
-from analysis.questions.shown import _boundaries
+from analysis.questions.shown import mark_positions
 from analysis.report.data import load_run
-from analysis.subjects.factors import LEVELS
+from analysis.subjects.factors_section import LEVELS
 from analysis.subjects.footprints import BOTH, CACHE, CAUSES, CELLS, MEMORY, NONE, cause
 from tests.analysis.drawn import shown
 from tests.analysis.subjects.made_footprints import KIB, made_run
@@ -95,8 +95,8 @@ def test_the_page_says_it_and_draws_the_map(tmp_path):
     ]
     (picture,) = shown(CELLS, run).pictures
     map_of = picture.svg("s")
-    for said in ("64 KiB", "2 MiB", "512 KiB", "L2", "last-level caches"):
-        assert said in map_of
+    for size in ("64 KiB", "2 MiB", "512 KiB", "L2", "last-level caches"):
+        assert size in map_of
     assert "1.20" in map_of
     # Parts of the caches stand where their bytes do, not where their names do.
     levels = answer(LEVELS, run).filter(line="on@working_set=512KiB")["level"]
@@ -105,9 +105,9 @@ def test_the_page_says_it_and_draws_the_map(tmp_path):
 
 def test_the_sizes_of_caches_lie_between_levels():
     """At a level, behind it; of levels of 4, 16 and 64, none is below 2 or above 64."""
-    for mark, place in {8: 0.5, 16: 1.5, 63: 1.5, 4: 0.5}.items():
-        found = _boundaries(CELLS, [4, 16, 64], {"l2_b": 2, "llc_b": mark})
-        assert found == {place: ["last-level caches"]}
-    assert _boundaries(CELLS, [4, 16, 64], {"l2_b": 3, "llc_b": 64}) == {}
-    both = _boundaries(CELLS, [4, 16, 64], {"l2_b": 17, "llc_b": 60})
-    assert both == {1.5: ["L2", "last-level caches"]}
+    for mark, position in {8: 0.5, 16: 1.5, 63: 1.5, 4: 0.5}.items():
+        positions = mark_positions(CELLS, [4, 16, 64], {"l2_b": 2, "llc_b": mark})
+        assert positions == {position: ["last-level caches"]}
+    assert mark_positions(CELLS, [4, 16, 64], {"l2_b": 3, "llc_b": 64}) == {}
+    positions = mark_positions(CELLS, [4, 16, 64], {"l2_b": 17, "llc_b": 60})
+    assert positions == {1.5: ["L2", "last-level caches"]}

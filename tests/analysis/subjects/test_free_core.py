@@ -7,9 +7,10 @@ import pytest
 
 from analysis.questions.question import answer, sentences_of
 from analysis.subjects.free_core import FABRIC, SERVED
+from scripts.rechain import rechain
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.subjects.made_free_core import CORE, TIMES, made
-from tests.analysis.synthetic import HOST, answered, rechain
+from tests.analysis.synthetic import HOST, answered
 
 
 def test_a_core_that_takes_the_loss_away_clears_the_fabric(tmp_path: Path) -> None:

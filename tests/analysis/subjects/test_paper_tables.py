@@ -1,6 +1,5 @@
-"""Tables II and III and figure 3 from one's own runs; every expected figure is made by hand."""
+"""Tables II and III from one's own runs; every expected figure is made by hand."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,10 +7,9 @@ from typing import Any
 import pytest
 
 from analysis.questions.question import Question, answer, sentences_of
-from analysis.subjects.paper_tables import ESTIMATORS, TABLE_2, TABLE_3, paper_estimates, picture
+from analysis.subjects.paper_tables import TABLE_2, TABLE_3
 from analysis.subjects.published import NAMES, normalised, triad
 from records.sample import Sample
-from tests.analysis.drawn import texts
 from tests.analysis.subjects.made_paper_tables import (
     OFF_B_S,
     OFF_S,
@@ -23,9 +21,9 @@ from tests.analysis.subjects.made_paper_tables import (
 )
 
 
-def here(table: Question, tmp_path: Path, *found: list[Sample]) -> list[dict[str, Any]]:
+def here(table: Question, tmp_path: Path, *groups: list[Sample]) -> list[dict[str, Any]]:
     """The rows of a table that were measured here."""
-    rows = answer(table, load(tmp_path, *found)).to_dicts()
+    rows = answer(table, load(tmp_path, *groups)).to_dicts()
     return [row for row in rows if row["machine"].startswith("here")]
 
 
@@ -56,17 +54,17 @@ def test_table_three_has_all_published_lines_and_caveats(tmp_path: Path) -> None
     # Lookups a second: two thirds of the rate is half as long again.
     rate = runs("xsbench", [3e6] * 10, [2e6] * 10, "1/s", transport="InfiniBand", origin="other")
     time = runs("cns", [4.0] * 6, [5.0] * 6, transport="soft-RoCE")
-    time = [replace(each, notes=["the grid is small"], working_set_b=3.09e6) for each in time]
+    time = [replace(run, notes=["the grid is small"], working_set_b=3.09e6) for run in time]
     run = load(tmp_path, rate, time, runs("snap", [1.0] * 5, [2.0] * 5))
     table = answer(TABLE_3, run)
     rows = table.select("application", "machine", "of_means", "n").rows()
-    at = "Sandy Bridge-X2-onload, onload"
+    machine = "Sandy Bridge-X2-onload, onload"
     assert [(name, where, n) for name, where, _, n in rows] == [
         ("CNS", "here (3.09 MB a rank)", 6),
-        ("CNS", f"{at} (about 4 MB a rank)", None),
-        *((name, at, None) for name in ("HPCCG", "LAMMPS", "LULESH", "SNAP")),
+        ("CNS", f"{machine} (about 4 MB a rank)", None),
+        *((name, machine, None) for name in ("HPCCG", "LAMMPS", "LULESH", "SNAP")),
         ("XSBench", "here", 10),
-        ("XSBench", at, None),
+        ("XSBench", machine, None),
     ]
     assert [row[2] for row in rows][:2] == pytest.approx([1.25, 8.89 / 8.75])
     assert [row[2] for row in rows][-2] == pytest.approx(1.5)
@@ -74,52 +72,6 @@ def test_table_three_has_all_published_lines_and_caveats(tmp_path: Path) -> None
     assert "CNS: the grid is small" in texts
     assert "XSBench: a rate here, a run time in the paper; slowdowns are of run times" in texts
     assert answer(TABLE_2, run).is_empty()
-
-
-def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_path: Path) -> None:
-    """Rates of Table II: 73.4 off and 36.1 on; times of Table III: 177.21 and 372.04."""
-    several = [replace(s, nodes=["a", "b"]) for s in runs("snap", OFF_S, ON_S)]
-    found = [runs("stream", OFF_B_S, ON_B_S, "B/s"), runs("lammps", OFF_S, ON_S), several]
-    view = picture(load(tmp_path, *found, runs("minife", OFF_S, ON_S)), "s")
-    assert view is not None
-    assert sorted(view.published) == ["LAMMPS 2.10 (Table III)", "STREAM 2.03 (Table II)"]
-    (of,) = view.pictures
-    svg = of.svg("s")
-    diamonds = re.search(r'<g id="s-published">.*?</g>\s*</g>', svg, re.DOTALL)
-    assert diamonds[0].count("<use ") == 2
-    assert {"stream", "lammps", "snap", "minife"} <= {*texts(svg)}
-    (published,) = re.findall(r'Published: ([^"]*)"', svg)
-    assert sorted(published.split("; ")) == ["lammps 2.099", "stream 2.033"]
-    # Without an interval there is none.
-    short = load(tmp_path / "short", runs("lammps", OFF_S[:5], ON_S[:5]))
-    assert picture(short, "s") is None
-
-
-@pytest.mark.parametrize(
-    ("more", "level", "labels"),
-    [
-        (11, "a_", {"stream", "stream on", *(f"message size=a_{n}" for n in range(11))}),
-        (12, "a_", {"stream"}),
-        # 36 and 37 characters.
-        (1, "x" * 22, {"stream", "stream on", f"message size={'x' * 22}0"}),
-        (1, "x" * 23, {"stream"}),
-    ],
-)
-def test_the_picture_has_at_most_twelve_effects_of_names_that_fit(
-    tmp_path: Path, more: int, level: str, labels: set[str]
-) -> None:
-    plain = runs("stream", OFF_B_S, ON_B_S, "B/s")
-    levels = [
-        replace(each, arm=f"on@message_size={level}{n}", key=f"{each.key}{n}")
-        for each in plain
-        if each.arm == "on"
-        for n in range(more)
-    ]
-    view = picture(load(tmp_path, [*plain, *levels]), "s")
-    assert view is not None
-    (of,) = view.pictures
-    svg = of.svg("s")
-    assert {text for text in texts(svg) if "stream" in text or "=" in text} == labels
 
 
 def test_what_the_paper_did_not_do_on_one_node_is_not_compared(tmp_path: Path) -> None:
@@ -159,26 +111,6 @@ def test_a_level_of_the_application_is_compared_with_its_own_baseline(tmp_path: 
     ]
 
 
-def test_estimators_of_the_paper_of_a_case(tmp_path: Path) -> None:
-    run = load(tmp_path, runs("lammps", OFF_S, ON_S))
-    (row,) = answer(ESTIMATORS, run).to_dicts()
-    means = {"off_mean": 11.0, "on_mean": 22.0, "of_means": 2.0, "slowdown": 2.0}
-    # Of the first five: 10 and 20, and the median of 20 to 24 is 22.
-    best = {"off_best": 10.0, "on_best": 20.0, "of_best": 2.0, "best_against_median": 2.2}
-    expected = means | best | {"off_sd": (6 / 9) ** 0.5, "on_sd": (18 / 9) ** 0.5}
-    assert {name: row[name] for name in expected} == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("arm", ["daly", "constant"])
-def test_estimators_of_the_paper_at_scale(tmp_path: Path, arm: str) -> None:
-    """Six runs: the sixth, which is the best, is none of the five; ten are needed for a mean."""
-    times_s = [10.0, 12, 11, 10, 12, 1], [15.0, 18, 16, 17, 20, 2]
-    found = under(arm, "lammps_scaling", *times_s)
-    (row,) = answer(ESTIMATORS, load(tmp_path, found)).to_dicts()
-    assert (row["off_best"], row["on_best"], row["off_mean"]) == (10.0, 15.0, None)
-    assert (row["of_best"], row["best_against_median"]) == pytest.approx((1.5, 1.7))
-
-
 def test_table_two_has_a_line_a_machine_and_memory_clock() -> None:
     lines = {line.machine: line for line in triad()}
     assert len(lines) == 11
@@ -200,12 +132,3 @@ def test_figure_three_is_of_seven_workloads_on_one_machine() -> None:
     slowdowns = [f"{line.slowdown:.3f}" for line in lines.values()]
     assert slowdowns == ["2.033", "1.016", "1.488", "2.099", "1.911", "1.883", "2.008"]
     assert (lines["lammps"].off, lines["lammps"].on) == (177.21, 372.04)
-
-
-def test_rates_by_hand_and_too_few_runs() -> None:
-    found = paper_estimates([4.0, 4.0, 5.0, 4.0, 4.0], [2.0, 2.5, 2.0, 2.0, 2.0], "higher")
-    assert found["of_best"] == pytest.approx(2.0)  # 5 / 2.5
-    assert found["best_against_median"] == pytest.approx(2.5)  # 5 / 2
-    assert (found["off_mean"], found["of_means"]) == (None, None)
-    few = paper_estimates([1.0] * 4, [1.0] * 9, "lower")
-    assert {name for name, value in few.items() if value} == {"on_best"}

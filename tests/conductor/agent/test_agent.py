@@ -11,24 +11,26 @@ import pytest
 from conductor import messages
 from conductor.agent.agent import Agent
 from conductor.agent.end import End
+from conductor.agent.pacer import first_full_b_s
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import Arrived, Writer
-from conductor.judge.series import Placed
+from conductor.injectors.base import Arrived
+from conductor.readings import Placed
 from records import clock
+from tests import made_writers
 from tests.conductor.conftest import LOGS, Sent
 
-WRITER = Writer(1, "o", "t", "127.0.0.1", 20000, 65536)
+WRITER = made_writers.writer(index=1)
 
 
 def end(role="origin", injector="ucx", ended=None, alone=None, sent=None, **changes):
     process = SimpleNamespace(pid=0, returncode=ended)
     send = (sent if sent is not None else []).append
-    of = replace(WRITER, **changes), role, INJECTORS[injector], process, send
-    return End(*of, alone) if alone else End(*of)
+    fields = replace(WRITER, **changes), role, INJECTORS[injector], process, send
+    return End(*fields, alone) if alone else End(*fields)
 
 
 @pytest.mark.parametrize(
-    ("one", "came_s", "asked"),
+    ("one", "came_s", "readings"),
     [
         # Each time the clock is asked for, a quarter of a second has passed since 100 s.
         (end(), 0.0, 0),  # at any moment
@@ -38,13 +40,13 @@ def end(role="origin", injector="ucx", ended=None, alone=None, sent=None, **chan
         (end(injector="perftest", ended=0), 0.0, 2),
     ],
 )
-def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, came_s, asked):
+def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, came_s, readings):
     times_s = count(100.0, 0.25)
     monkeypatch.setattr(clock, "now_s", lambda: next(times_s))
     monkeypatch.setattr("conductor.agent.end.LISTEN_S", 0.0)
     one.came_s = came_s
     asyncio.run(one.after_a_row())
-    assert next(times_s) == 100.0 + 0.25 * asked
+    assert next(times_s) == 100.0 + 0.25 * readings
 
 
 @pytest.mark.parametrize(
@@ -57,9 +59,9 @@ def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, came_s, asked):
 )
 def test_a_device_shows_what_its_only_writer_has_written(other, passed_b):
     agent = Agent(Sent(), LOGS)
-    one = end(alone=agent._writes_alone)
+    one = end(alone=agent.writes_alone)
     one.meter = SimpleNamespace(passed_b=lambda: 7.0)
-    agent._ends = [one, *([other] if other else [])]
+    agent.ends = [one, *([other] if other else [])]
     assert one.passed_b() == passed_b
     if passed_b is None:
         other.held = True
@@ -74,7 +76,7 @@ def test_a_device_shows_what_its_only_writer_has_written(other, passed_b):
 )
 def test_a_paced_writer_begins_with_the_rate_that_is_known(known_b_s, reported_b_s, full_b_s):
     one = end(rate_b_s=100.0, full_b_s=known_b_s)
-    assert one._pacer(reported_b_s)._full_b_s == full_b_s
+    assert first_full_b_s(one.writer, reported_b_s) == full_b_s
     assert one.paced
     assert not end(role="target", rate_b_s=100.0).paced
     assert not end().paced
@@ -92,25 +94,32 @@ def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypat
             done.append(("row", role))
 
         return SimpleNamespace(
-            **{"index": index, "role": role, "hold": hold, "after_a_row": after_a_row},
-            placed=lambda: Placed(index, role, "none", {}),
+            index=index,
+            role=role,
+            hold=hold,
+            after_a_row=after_a_row,
+            placed=lambda: Placed(writer=index, role=role, own_binding="none", buffers_b={}),
             resume=lambda: done.append(("resume", role)),
         )
 
     async def at_once(ends):
-        done.append(("stopped", [each.role for each in ends]))
+        done.append(("stopped", [side.role for side in ends]))
 
     monkeypatch.setattr("conductor.agent.agent.until_stopped", at_once)
     agent = Agent(wire, LOGS)
-    agent._ends = [fake("target"), fake("origin"), fake("origin", 2)]
+    agent.ends = [fake("target"), fake("origin"), fake("origin", 2)]
     for order in ("hold", "resume"):
-        asyncio.run(agent._control(messages.Control(order, [1])))
-    both = ["origin", "target"]
+        asyncio.run(agent.execute(messages.Control(order, [1])))
+    roles = ["origin", "target"]
     assert done == [
-        *[("row", "origin"), ("hold", "origin"), ("hold", "target"), ("stopped", both)],
-        *[("resume", "target"), ("resume", "origin")],
+        ("row", "origin"),
+        ("hold", "origin"),
+        ("hold", "target"),
+        ("stopped", roles),
+        ("resume", "target"),
+        ("resume", "origin"),
     ]
-    placed = [Placed(1, role, "none", {}) for role in both]
+    placed = [Placed(writer=1, role=role, own_binding="none", buffers_b={}) for role in roles]
     assert wire.sent == [messages.WritersStopped(placed)]  # nobody waits for a resumption
 
 
@@ -119,24 +128,24 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
     monkeypatch.setattr("records.processes.suspend", lambda _: signals.append("suspend"))
     monkeypatch.setattr("records.processes.resume", lambda _: signals.append("resume"))
     agent, sent = Agent(Sent(), LOGS), []
-    agent._ends = [origin, target, other] = [
+    agent.ends = [origin, target, other] = [
         end(sent=sent),
         end(role="target"),
         end("target", index=2),
     ]
     origin.meter = other.meter = None
-    asyncio.run(agent._control(messages.Control("freeze", [1])))
-    assert [each.frozen for each in agent._ends] == [False, True, False]
-    for each in (target, origin, other):
-        each.resume()
+    asyncio.run(agent.execute(messages.Control("freeze", [1])))
+    assert [side.frozen for side in agent.ends] == [False, True, False]
+    for one in (target, origin, other):
+        one.resume()
     assert signals == ["suspend", "resume", "resume"]
     for name in ("tcp", "tcp", "shared memory"):
         origin.report_arrived(Arrived(5, name))
-    assert sent == [messages.News(1, transport=name) for name in ("tcp", "shared memory")]
+    assert sent == [messages.News(writer=1, transport=name) for name in ("tcp", "shared memory")]
 
 
 @pytest.mark.parametrize(
-    ("options", "sockets", "told"),
+    ("options", "sockets", "listens"),
     [
         ((), None, False),
         ((), "own", True),
@@ -145,8 +154,8 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
         (("--com_rdma_cm",), None, True),
     ],
 )
-def test_a_target_that_listens_unseen_is_given_time(monkeypatch, options, sockets, told):
-    monkeypatch.setattr("conductor.agent.end._UNSEEN_S", 0.05)
+def test_a_target_that_listens_unseen_is_given_time(monkeypatch, options, sockets, listens):
+    monkeypatch.setattr("conductor.agent.end.UNSEEN_S", 0.05)
     monkeypatch.setattr("conductor.agent.end.processes.listener", lambda *_: sockets)
     sent: list[messages.News] = []
     one = end(role="target", injector="perftest", sent=sent, options=options)
@@ -154,9 +163,9 @@ def test_a_target_that_listens_unseen_is_given_time(monkeypatch, options, socket
 
     async def run() -> None:
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(one._listen(), 0.3)
+            await asyncio.wait_for(one.listen(), 0.3)
 
     asyncio.run(run())
-    assert [news.listening for news in sent if news.ended is None] == [True] * told
-    assert one.listened == told
-    assert not (told and sockets is None) or clock.now_s() - began_s > 0.05
+    assert [news.listening for news in sent if news.ended is None] == [True] * listens
+    assert one.listened == listens
+    assert not (listens and sockets is None) or clock.now_s() - began_s > 0.05

@@ -14,13 +14,14 @@ import pytest
 from conductor import counters
 from conductor.agent.end import End
 from conductor.agent.watch import Meter
-from conductor.counters import Reading
+from conductor.counters import CounterReading
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import Row, Writer
-from conductor.judge.series import Metered
+from conductor.injectors.base import Row
+from conductor.readings import Metered
 from records import clock
+from tests import made_writers
 
-WRITER = Writer(0, "n1", "n2", "127.0.0.1", 20000, 65536, device="lo")
+WRITER = made_writers.writer(origin="n1", target="n2", device="lo")
 SENT_B = 1 << 20
 CAPTURES = Path(__file__).parents[2] / "captures"
 
@@ -43,7 +44,7 @@ def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None):
             beside()
         seen = meter.metered()
         await meter.stop()
-        return meter.taken(), seen
+        return meter.take_samples(), seen
 
     return asyncio.run(asyncio.wait_for(count(), 30))
 
@@ -53,23 +54,23 @@ def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None):
 )
 def test_a_device_counts_what_goes_through_the_origin(monkeypatch, injector, passed):
     """A reader's bytes come to it."""
-    asked = set()
+    directions = set()
 
     def read(_, direction):
-        asked.add(direction)
-        return Reading("net:lo", 5)
+        directions.add(direction)
+        return CounterReading("net:lo", 5)
 
     monkeypatch.setattr(counters, "read", read)
     counted(injector=injector)
-    assert asked == {passed}
+    assert directions == {passed}
 
 
 def send_over_loopback():
-    here, there = socket.socket(type=socket.SOCK_DGRAM), socket.socket(type=socket.SOCK_DGRAM)
-    with here, there:
-        there.bind(("127.0.0.1", 0))
+    sender, receiver = socket.socket(type=socket.SOCK_DGRAM), socket.socket(type=socket.SOCK_DGRAM)
+    with sender, receiver:
+        receiver.bind(("127.0.0.1", 0))
         for _ in range(SENT_B // (1 << 15)):
-            here.sendto(bytes(1 << 15), there.getsockname())
+            sender.sendto(bytes(1 << 15), receiver.getsockname())
 
 
 def passed_loopback() -> int:
@@ -111,20 +112,20 @@ def test_a_control_is_counted_by_its_processor_time():
     ],
 )
 def test_what_cannot_be_counted_is_told(writer, injector, fault):
-    async def look():
+    async def metering():
         meter = Meter(writer, INJECTORS[injector], os.getpid(), lambda: None)
         meter.start()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         meter.count()
-        return meter.taken(), meter.metered()
+        return meter.take_samples(), meter.metered()
 
-    samples, seen = asyncio.run(look())
+    samples, seen = asyncio.run(metering())
     assert (samples, seen) == ([], Metered(0, fault=fault))
 
 
 def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arrived(monkeypatch):
-    monkeypatch.setattr("conductor.agent.watch.LOOK_S", 0.05)
+    monkeypatch.setattr("conductor.agent.watch.METER_S", 0.05)
 
     async def count():
         noted = asyncio.Event()
@@ -134,19 +135,19 @@ def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arri
         for total_b in (6e6, 8e6):
             await asyncio.sleep(0)
             meter.arrived(total_b)
-        told = meter.taken()
+        reported = meter.take_samples()
         for _ in range(2):
             noted.clear()
             await noted.wait()
-        silent = meter.taken()
+        silent = meter.take_samples()
         meter.arrived(9e6)  # a report comes while it stops
         await asyncio.wait_for(meter.stop(), 2)
-        return told, silent, meter.metered()
+        return reported, silent, meter.metered()
 
-    told, silent, seen = asyncio.run(asyncio.wait_for(count(), 30))
-    assert [sample.total for sample in told] == [6e6, 8e6]
+    reported, silent, seen = asyncio.run(asyncio.wait_for(count(), 30))
+    assert [sample.total for sample in reported] == [6e6, 8e6]
     assert [sample.total for sample in silent] == [8e6, 8e6]
-    assert silent[0].at_s - told[1].at_s >= 0.15  # a target may miss a report
+    assert silent[0].at_s - reported[1].at_s >= 0.15  # a target may miss a report
     assert seen == Metered(0, "the target's memory", memory=True)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from conductor.agent import pacer
 from conductor.agent.pacer import Pace, Pacer, pace
-from conductor.injectors.base import Writer
 from records import processes
+from tests import made_writers
 from tests.conductor.conftest import lasting, needs, state_of
 
 
@@ -102,7 +102,7 @@ def test_a_report_that_was_printed_late_counts_as_what_the_device_has(
     assert world.pacer
     # Of 200 bytes/s in 2 s, although its device has 100 bytes or so.
     world.pacer.reported(400.0, 2.0)
-    assert world.pacer._reported_b == pytest.approx(world.passed_b)
+    assert world.pacer.written_b == pytest.approx(world.passed_b)
 
 
 def test_what_was_written_before_it_was_paced_is_no_part_of_it(
@@ -135,9 +135,9 @@ def test_reports_of_a_time_in_which_it_was_held_say_nothing(
     world.held = True
     assert sum(world.keep(QUARTER, 20, 200.0, counted)) == pytest.approx(20 * 50, abs=10)
     if not counted and (paced := world.pacer):  # and one in a pause adds nothing to that
-        ran_b = paced._reported_b + paced._ran_s * paced._full_b_s
+        written_b = paced.written_b
         paced.reported(None, 1.0)
-        assert paced._reported_b == pytest.approx(ran_b, abs=1e-6)
+        assert paced.written_b == pytest.approx(written_b, abs=1e-6)
 
 
 BUSY = [sys.executable, "-S", "-c", "while True: pass"]
@@ -153,8 +153,8 @@ BUSY = [sys.executable, "-S", "-c", "while True: pass"]
     ],
 )
 def test_a_period_holds_several_messages_where_it_can(message_b, full_b_s, seconds):
-    asked = Writer(0, "o", "o", "127.0.0.1", 20000, message_b, 1e6, full_b_s)
-    assert pace(asked) == Pace(1e6, pytest.approx(seconds))
+    writer = made_writers.writer(target="o", message_b=message_b, rate_b_s=1e6, full_b_s=full_b_s)
+    assert pace(writer) == Pace(1e6, pytest.approx(seconds))
 
 
 def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():

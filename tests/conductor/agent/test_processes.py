@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager
 from conductor import messages
 from conductor.agent.agent import Agent
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import Writer
 from conductor.injectors.spin import Spin
 from conductor.injectors.ucx import Ucx
 from records import processes
-from tests.conductor.conftest import LOGS
+from tests import made_writers
+from tests.conductor.conftest import Sent
 
 
 def exit_status_of_a_child_of(parent):
@@ -83,9 +83,9 @@ def _silent_port() -> Iterator[int]:
 
 def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatch, tmp_path):
     """TCP calls for two minutes, and the program says nothing meanwhile."""
-    monkeypatch.setattr("conductor.agent.end._UNANSWERED_S", 0.2)
+    monkeypatch.setattr("conductor.agent.end.UNANSWERED_S", 0.2)
     monkeypatch.setattr("conductor.agent.end.COUNT_S", 0.05)
-    sent = []
+    wire = Sent()
     call = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])))"
 
     class Caller(Ucx):
@@ -93,14 +93,13 @@ def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatc
             return [sys.executable, "-c", call, str(writer.port)]
 
     async def talk(port):
-        agent = Agent(None, LOGS)
-        agent._send = sent.append
-        writer = Writer(0, "n", "n", "127.0.0.1", port, 65536)
+        agent = Agent(wire, tmp_path)
+        writer = made_writers.writer(origin="n", target="n", port=port)
         INJECTORS["caller"] = Caller()
-        await agent._start(messages.StartEnd("origin", "caller", writer, str(tmp_path / "log")))
-        while not any(news.ended for news in sent):
+        await agent.execute(messages.StartEnd("origin", "caller", writer))
+        while not any(news.ended for news in wire.sent):
             await asyncio.sleep(0.01)
-        await agent._stop()
+        await agent.stop()
 
     try:
         with _silent_port() as port:
@@ -109,32 +108,32 @@ def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatc
     finally:
         del INJECTORS["caller"]
     reason = f"origin side ended: port {port} of 127.0.0.1 does not answer (TCP)"
-    assert sent[0].ended == reason
+    assert wire.sent[0].ended == reason
     assert not processes.calls(port, os.getpid())
 
 
 def test_a_writer_whose_port_a_stranger_has_ends_with_that_reason(tmp_path):
     """The program would only say that an address is in use, or nothing."""
     holder, port = _listener_of(0)
-    sent = []
+    wire = Sent()
 
     class Patient(Spin):
         def target_command(self, writer):
             return ["sleep", "300"]
 
     async def talk():
-        agent = Agent(None, LOGS)
-        agent._send = sent.append
-        writer = Writer(0, "n", "n", "127.0.0.1", port, 65536)
+        agent = Agent(wire, tmp_path)
+        writer = made_writers.writer(origin="n", target="n", port=port)
         INJECTORS["patient"] = Patient()
-        await agent._start(messages.StartEnd("target", "patient", writer, str(tmp_path / "log")))
-        while not sent:
+        await agent.execute(messages.StartEnd("target", "patient", writer))
+        while not wire.sent:
             await asyncio.sleep(0.01)
-        await agent._stop()
+        await agent.stop()
 
     try:
         asyncio.run(asyncio.wait_for(talk(), 30))
     finally:
         del INJECTORS["patient"]
         holder.communicate()
-    assert sent[0].ended.startswith(f"target side ended: another process listens on port {port}: ")
+    reason = f"target side ended: another process listens on port {port}: "
+    assert wire.sent[0].ended.startswith(reason)

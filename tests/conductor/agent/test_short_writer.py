@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import pytest
 
 from conductor.agent.agent import Agent
-from conductor.agent.programs import start_end
+from conductor.agent.end_program import start_end
 from conductor.agent.short_writer import ShortWriter
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import Fault, Total, Writer
+from conductor.injectors.base import Fault, Total
 from conductor.messages import Perform, StartEnd
 from records import processes
 from records.timetable import PlannedWrite, staggered
-from tests.conductor.conftest import LOGS, Sent, free_port
+from tests import made_writers
+from tests.conductor.conftest import Sent, free_port
 
 LISTENER = (
     "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
@@ -75,24 +76,22 @@ class Shows(Program):
         return {"GREETING": "a=b,c"}
 
 
-def test_each_end_runs_on_the_cpus_of_its_side_with_the_variables_of_its_injector():
-    first, *_, last = sorted(os.sched_getaffinity(0)) * 2
-    asked = {"origin_cpus": [first], "target_cpus": [last]}
-    writer = Writer(0, "o", "t", "", 1, 100, **asked)
+def test_each_end_runs_on_the_cpus_of_its_writer_with_the_variables_of_its_injector():
+    last = max(os.sched_getaffinity(0))
+    writer = made_writers.writer(address="", port=1, message_b=100, cpus=[last])
 
     async def printed(role):
         process = await start_end(Shows(), writer, role, asyncio.subprocess.PIPE)
         return (await process.communicate())[0].decode()
 
-    assert asyncio.run(printed("origin")) == f"{{{first}}} a=b,c\n"
-    assert asyncio.run(printed("target")) == f"{{{last}}} a=b,c\n"
+    for role in ("origin", "target"):
+        assert asyncio.run(printed(role)) == f"{{{last}}} a=b,c\n"
 
 
-def part(folder, port, starts, **changes):
+def part(port, starts, **changes):
     given = {
         "injector": "stand-in",
-        "log": str(folder / "writes.log"),
-        "writer": Writer(0, "o", "t", "", port, message_b=100, messages=1000),
+        "writer": made_writers.writer(address="", port=port, message_b=100, messages=1000),
         "targets": [("t", "127.0.0.1")],
         "sides": 1,
         "zero_s": time.time() + 1.0,
@@ -107,19 +106,28 @@ def part(folder, port, starts, **changes):
 
 def test_passive_sides_of_a_target_take_turns():
     plan = staggered(["a", "b", "c"], ["o"], 1, 1.0, 12.0, 3)
-    writer = Writer(0, "o", "", "", 20000, 100)
+    writer = made_writers.writer(target="", address="", message_b=100)
     targets = [(n, f"at {n}") for n in "abc"]
-    handed = Perform("ucx", "log", writer, targets, 2, 0.0, 0.1, 0.3, plan.writes_of("o"))
-    for place, name in enumerate("abc"):
-        to_one = [handed.writer_of(write) for write in handed.writes if write.target == place]
-        assert {(each.target, each.address) for each in to_one} == {(name, f"at {name}")}
-        assert [each.port for each in to_one] == [20000, 20001, 20000, 20001]
+    handed = Perform(
+        injector="ucx",
+        writer=writer,
+        targets=targets,
+        sides=2,
+        zero_s=0.0,
+        lead_s=0.1,
+        patience_s=0.3,
+        writes=plan.writes_of("o"),
+    )
+    for index, name in enumerate("abc"):
+        to_one = [handed.writer_of(write) for write in handed.writes if write.target == index]
+        assert {(passive.target, passive.address) for passive in to_one} == {(name, f"at {name}")}
+        assert [passive.port for passive in to_one] == [20000, 20001, 20000, 20001]
 
 
-async def passive_side(writer, log):
+async def passive_side(writer, logs):
     """An agent with an order to start a short write."""
-    agent = Agent(Sent(), LOGS)
-    await agent._start(StartEnd("target", "stand-in", writer, str(log)))
+    agent = Agent(Sent(), logs)
+    await agent.execute(StartEnd("target", "stand-in", writer))
     return agent
 
 
@@ -129,12 +137,12 @@ def carried_out(monkeypatch, handed, enough, tmp_path, program=None):
     monkeypatch.setitem(INJECTORS, "stand-in", program)
 
     async def perform():
-        agent = await passive_side(handed.writer, tmp_path / "side.log")
-        performer = ShortWriter(handed)
+        agent = await passive_side(handed.writer, tmp_path)
+        performer = ShortWriter(handed, tmp_path / "writes.log")
         while not enough(performer):
             await asyncio.sleep(0.01)
         await performer.finish(60.0)
-        await agent._stop()
+        await agent.stop()
         assert processes.listener(handed.writer.port, 0) is None
         return performer
 
@@ -144,7 +152,7 @@ def carried_out(monkeypatch, handed, enough, tmp_path, program=None):
 def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
     monkeypatch, tmp_path
 ):
-    handed = part(tmp_path, free_port(), [0.0, 1.0, 600.0])
+    handed = part(free_port(), [0.0, 1.0, 600.0])
     seen = carried_out(monkeypatch, handed, lambda made: len(made.finished) == 2, tmp_path)
     assert [write.number for write in seen.finished] == [0, 1]
     for write in seen.finished:
@@ -159,7 +167,7 @@ def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
 
 
 def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch, tmp_path):
-    handed = part(tmp_path, free_port(), [0.0], patience_s=0.3)
+    handed = part(free_port(), [0.0], patience_s=0.3)
     program = Program(passive="import time; time.sleep(60)")
     seen = carried_out(monkeypatch, handed, lambda made: made.faults, tmp_path, program)
     assert seen.finished == []
@@ -169,7 +177,7 @@ def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch,
 
 def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, tmp_path):
     """Its successor is started while the agent is already stopping it."""
-    writer = Writer(0, "o", "t", "", free_port(), 100, messages=1)
+    writer = made_writers.writer(address="", port=free_port(), message_b=100, messages=1)
     monkeypatch.setitem(INJECTORS, "stand-in", Program(passive="import time; time.sleep(60)"))
     successors, stop = [], processes.stop
 
@@ -178,20 +186,20 @@ def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, t
         return await stop(process)
 
     async def stopped():
-        agent = await passive_side(writer, tmp_path / "side.log")
-        (side,) = agent._ends
+        agent = await passive_side(writer, tmp_path)
+        (side,) = agent.ends
         side.listened, replacing = True, asyncio.Event()
 
-        async def start(*asked):
+        async def start(*words):
             replacing.set()
-            successors.append(await start_end(*asked))
+            successors.append(await start_end(*words))
             return successors[0]
 
         monkeypatch.setattr("conductor.agent.end.start_end", start)
         await stop(side.process)
         await replacing.wait()
         monkeypatch.setattr(processes, "stop", slow_stop)
-        await agent._stop()
+        await agent.stop()
         return successors[0].returncode
 
     assert asyncio.run(stopped()) == -15

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from conductor.block.agents import require_files
 from conductor.block.allocation import Allocation
-from conductor.block.conductor import _require_files, _watch_owner
+from conductor.block.conductor import watch_owner
+from records.block_plan import ShortWrites
 from records.errors import MachineError
-from records.plan import ShortWrites
-from tests.conductor.conftest import MELT, PACE, lasting, needs, state_of, stop_for, wait_until
+from tests.conductor.conftest import MELT, PACE, lasting, needs, state_of, stop_for
 from tests.conductor.treatments import treatments
+from tests.waiting import wait_until
 
 ORIGIN = "ucp_put_bw"
 
@@ -33,19 +35,19 @@ def test_a_pair_of_all_arms(block):
         arms=arms,
         warmups=1,
         writes={"buffer_node": 0},
-        demand={**PACE, "ready_rows": 3},
+        limits={**PACE, "ready_rows": 3},
     )
     origins = {}
-    for arm in [each.name for each in run.plan.order(0)]:
+    for arm in [treatment.name for treatment in run.plan.order(0)]:
         run.started(f"0-{arm}-0")
         origins[arm] = {pid: state_of(pid) for pid in run.processes(ORIGIN)}
     samples = {sample["arm"]: sample for sample in run.done().samples() if not sample["warmup"]}
     assert sorted(samples) == sorted(arms)
-    assert {sample["outcome"] for sample in samples.values()} == {"kept"}
+    assert {sample["outcome"] for sample in samples.values()} == {"accepted"}
     assert {sample["fom"] for sample in samples.values()} == {1.12089}  # as the capture says
     # The same process writes in one run, and is held in the others.
-    assert len({frozenset(each) for each in origins.values()}) == 1
-    stopped = {arm: set(each.values()) == {"T"} for arm, each in origins.items()}
+    assert len({frozenset(states) for states in origins.values()}) == 1
+    stopped = {arm: set(states.values()) == {"T"} for arm, states in origins.items()}
     assert stopped == {"off": True, "on": False, "spin": True, "aa": True}
     (writer,) = samples["on"]["writers"]
     assert writer["rate_alone_b_s"] > 1e8  # one core copies at gigabytes a second
@@ -67,10 +69,10 @@ def test_a_pair_of_all_arms(block):
     assert (control["rate_b_s"], control["proof"]) == (0, None)
     assert 0.1 < control["cpu_share"] <= 1.1
     for sample in samples.values():
-        (found,) = sample["conditions"]
-        assert sample["elapsed_s"] < found["over_s"] < sample["elapsed_s"] + 10
-        assert found["foreign_cpus"] >= 0
-        assert found["counter"] is None  # nothing passes a device on one host
+        (conditions,) = sample["conditions"]
+        assert sample["elapsed_s"] < conditions["over_s"] < sample["elapsed_s"] + 10
+        assert conditions["foreign_cpus"] >= 0
+        assert conditions["counter"] is None  # nothing passes a device on one host
     assert samples["off"]["writers"] == []
     assert run.state()["state"] == "done"
 
@@ -83,10 +85,10 @@ def test_a_block_continues_the_order_of_the_one_before(block, monkeypatch):
         run = block(arms=["off", "aa"], program="cat", modules=["openmpi"], **given).done()
     samples = run.samples()
     assert_names(run, samples[0])
-    blocks = [[each for each in samples if each["block"] == at] for at in (0, 1)]
-    for each in blocks:
-        assert [one["pair"] for one in each if one["warmup"]] == [each[0]["pair"]] == [-1]
-    orders = [[each["arm"] for each in samples[1:]] for samples in blocks]
+    blocks = [[sample for sample in samples if sample["block"] == index] for index in (0, 1)]
+    for rows in blocks:
+        assert [one["pair"] for one in rows if one["warmup"]] == [rows[0]["pair"]] == [-1]
+    orders = [[sample["arm"] for sample in samples[1:]] for samples in blocks]
     assert sorted(orders) == [["aa", "off"], ["off", "aa"]]
     for first, second, _ in blocks:  # the lead-in is from end to start
         assert first["lead_in_s"] is None
@@ -97,20 +99,20 @@ def test_a_block_continues_the_order_of_the_one_before(block, monkeypatch):
 @needs("ucx")
 @pytest.mark.slow
 def test_writers_that_somebody_kills_or_continues(block):
-    run = block(arms=["off", "on"], demand={**PACE, "retries": 2}, command=lasting(2))
+    run = block(arms=["off", "on"], limits={**PACE, "retries": 2}, command=lasting(2))
     victims = {"off": signal.SIGCONT, "on": signal.SIGKILL}
-    for arm in (each.name for each in run.plan.order(0)):
+    for arm in (treatment.name for treatment in run.plan.order(0)):
         run.started(f"0-{arm}-0")
         (writer,) = run.processes(ORIGIN)
         os.kill(writer, victims[arm])
     samples = run.done().samples()
-    found = {arm: [each for each in samples if each["arm"] == arm] for arm in victims}
-    assert [each["outcome"] for each in found["on"]] == ["injector_died", "kept"]
-    assert found["on"][0]["fom"] is None
-    assert "origin side ended" in found["on"][0]["reason"]
+    of_arm = {arm: [sample for sample in samples if sample["arm"] == arm] for arm in victims}
+    assert [sample["outcome"] for sample in of_arm["on"]] == ["injector_died", "accepted"]
+    assert of_arm["on"][0]["fom"] is None
+    assert "origin side ended" in of_arm["on"][0]["reason"]
     # A held writer that ran is suspended again before the run is repeated.
-    off = [(each["outcome"], each["reason"]) for each in found["off"]]
-    assert off == [("rejected", "1 held writer ran within the run"), ("kept", None)]
+    off = [(sample["outcome"], sample["reason"]) for sample in of_arm["off"]]
+    assert off == [("rejected", "1 held writer ran within the run"), ("accepted", None)]
 
 
 @needs("ucx")
@@ -119,7 +121,7 @@ def test_a_writer_that_is_stopped_within_its_window_is_late_with_a_row(block):
     """Over shared memory its rows are all that tells: two intervals are allowed."""
     run = block(
         arms=["off", "on"],
-        demand={**PACE, "late_rows": 2},
+        limits={**PACE, "late_rows": 2},
         writes={"message_b": 1 << 20},
         command=lasting(4),
     )
@@ -146,10 +148,10 @@ def test_a_conductor_that_stood_still_accepts_no_run(block, tmp_path):
 
 
 def test_an_application_that_fails_is_repeated_as_often_as_allowed(block):
-    run = block(command=["sh", "-c", "echo lost atoms >&2; exit 3"], demand={"retries": 1})
+    run = block(command=["sh", "-c", "echo lost atoms >&2; exit 3"], limits={"retries": 1})
     assert run.finish() == 1
-    found = [(each["attempt"], each["outcome"]) for each in run.samples()]
-    assert found == [(0, "application_failed"), (1, "application_failed")]
+    outcomes = [(sample["attempt"], sample["outcome"]) for sample in run.samples()]
+    assert outcomes == [(0, "application_failed"), (1, "application_failed")]
     assert run.state()["state"] == "application_failed"
     assert "exit status 3: lost atoms" in run.err
     assert "Traceback" not in run.err
@@ -176,15 +178,15 @@ def test_what_keeps_a_block_from_starting_is_reported_at_once(block, monkeypatch
     run = block(**changes)
     assert run.finish() == 3
     assert time.monotonic() - began_s < 110
-    (said,) = (line for line in run.err.splitlines() if "machine_failed" in line)
-    assert re.search(reason, said)
+    (fault,) = (line for line in run.err.splitlines() if "machine_failed" in line)
+    assert re.search(reason, fault)
     assert "Traceback" not in run.err
     assert run.samples() == []
 
 
 def assert_names(run, sample):
     """The sample names its outputs, counts, program and modules."""
-    (name,) = (each for each in sample["logs"] if each.endswith(".out"))
+    (name,) = (log for log in sample["logs"] if log.endswith(".out"))
     assert set(sample["logs"]) == {name, name.replace(".out", ".series.json")}
     assert sample["logs"][name] == hashlib.sha256(MELT.read_bytes()).hexdigest()
     assert not (run.run_dir / name).exists()
@@ -194,11 +196,11 @@ def assert_names(run, sample):
     of_run = b"".join(row for row in first if json.loads(row)["key"] == sample["key"])
     assert sample["counters_sha256"] == (hashlib.sha256(of_run).hexdigest() if of_run else None)
     record = run.run_dir / "provenance" / f"{sample['provenance']}.json"
-    found = json.loads(record.read_text())
-    assert found["modules"] == ["gcc/13.2.0", "openmpi/5.0.8"]
+    provenance = json.loads(record.read_text())
+    assert provenance["modules"] == ["gcc/13.2.0", "openmpi/5.0.8"]
     cat = os.path.realpath(shutil.which("cat"))
-    assert (found["program"]["name"], found["program"]["path"]) == ("cat", cat)
-    assert found["program"]["sha256"] == hashlib.sha256(Path(cat).read_bytes()).hexdigest()
+    assert (provenance["program"]["name"], provenance["program"]["path"]) == ("cat", cat)
+    assert provenance["program"]["sha256"] == hashlib.sha256(Path(cat).read_bytes()).hexdigest()
 
 
 #: As Open MPI 4.1.4 prints it to root, with a command to the terminal and a long word in it.
@@ -219,11 +221,11 @@ def test_a_writer_that_never_gets_ready_is_told_in_its_programs_words(block, tmp
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     run = block(arms=["off", "on"], writes={"injector": "perftest", "message_b": 65536})
     assert run.finish() == 1
-    found = run.state()
-    assert found["state"] == "injector_never_ready"
-    said = "mpirun has detected an attempt to run as root."
-    assert found["reason"].endswith(f": {said}")
-    assert said in run.err
+    state = run.state()
+    assert state["state"] == "injector_never_ready"
+    complaint = "mpirun has detected an attempt to run as root."
+    assert state["reason"].endswith(f": {complaint}")
+    assert complaint in run.err
 
 
 AGENT = "conductor.agent.agent"
@@ -243,32 +245,34 @@ def test_nothing_outlives_a_conductor_that_is_stopped_or_is_left_stopped(block, 
         run.process.send_signal(signum)
     code = run.finish()
     wait_until(lambda: not run.processes())
-    assert [each["reason"] for each in run.samples() if each["outcome"] != "kept"] == []
+    assert [sample["reason"] for sample in run.samples() if sample["outcome"] != "accepted"] == []
     assert code == {"agent killed": 3, signal.SIGKILL: -9}.get(signum, 143)
     if code == 143:
         assert run.state()["state"] == "cancelled"
 
 
 def test_an_owner_is_gone_when_the_kernel_says_so_and_not_when_no_file_is_left(monkeypatch):
-    said = iter([5, OSError(errno.EMFILE, "Too many open files"), 5, OSError(errno.EIO, ""), None])
+    answers = iter(
+        [5, OSError(errno.EMFILE, "Too many open files"), 5, OSError(errno.EIO, ""), None]
+    )
 
     def start_time(_):
-        if isinstance(now := next(said), OSError):
+        if isinstance(now := next(answers), OSError):
             raise now
         return now
 
     monkeypatch.setattr("records.processes.start_time", start_time)
-    monkeypatch.setattr("conductor.block.conductor._OWNER_S", 0.0)
-    asyncio.run(_watch_owner(7))
-    assert next(said, "all") == "all"
+    monkeypatch.setattr("conductor.block.conductor.OWNER_S", 0.0)
+    asyncio.run(watch_owner(7))
+    assert next(answers, "all") == "all"
 
 
 def test_agents_that_need_more_files_than_are_allowed_are_refused(monkeypatch):
     monkeypatch.setattr("records.processes.allow_files", lambda: 1024)
-    _require_files(Allocation([f"n{index}" for index in range(512)], []))
+    require_files(Allocation([f"n{index}" for index in range(512)], []))
     many = Allocation([f"n{index}" for index in range(513)], [])
     with pytest.raises(MachineError, match=r"513 nodes need 1025 open files; .* 1024"):
-        _require_files(many)
+        require_files(many)
 
 
 def test_a_block_does_not_go_on_without_its_owner(block):
@@ -300,8 +304,8 @@ def test_short_writes_under_a_timetable_on_one_host(block):
     # A busy host makes the writes, but late.
     short = ShortWrites(length_s=0.4, fill=0.5, tolerance_s=20.0, allowed_share=0.9)
     arms = treatments(["off", "daly"], lasting(3), {"message_b": 1 << 26}, {"daly": 1})
-    sample = block(treatments=arms, short=short, demand=PACE).done().sample("daly")
-    assert sample["outcome"] == "kept", sample["reason"]
+    sample = block(treatments=arms, short=short, limits=PACE).done().sample("daly")
+    assert sample["outcome"] == "accepted", sample["reason"]
     table = sample["timetable"]
     assert table["planned"] >= 7  # 3 s of writes of 0.4 s
     # Writes planned before the run may be made, late, within it.
@@ -315,10 +319,10 @@ def test_short_writes_under_a_timetable_on_one_host(block):
 
 @pytest.mark.slow
 def test_a_control_that_is_stopped_is_rejected(block):
-    running = block(arms=["off", "spin"], command=lasting(3), demand={**PACE, "min_share": 0.05})
+    running = block(arms=["off", "spin"], command=lasting(3), limits={**PACE, "min_share": 0.05})
     running.started("0-spin-0")
     (busy,) = running.processes("while True: pass")
     os.kill(busy, signal.SIGSTOP)
     sample = running.done().sample("spin")
-    said = r"control 0 computed nothing from second \d\.\d of the window"
-    assert re.fullmatch(said, sample["reason"])
+    reason = r"control 0 computed nothing from second \d\.\d of the window"
+    assert re.fullmatch(reason, sample["reason"])

@@ -9,11 +9,11 @@ import pytest
 
 from conductor import messages, wire
 from conductor.agent.agent import Agent
-from conductor.block.hub import AgentGoneError, Hub, _counted_s
+from conductor.block.hub import AgentGoneError, Hub, shortest_counts_s
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import Writer
-from conductor.judge.series import CounterSample, Metered, Placed, RateRow
+from conductor.readings import CounterSample, Metered, Placed, RateRow
 from records.errors import MachineError
+from tests import made_writers
 from tests.conductor.conftest import LOGS, Sent
 
 SECRET = wire.new_secret()
@@ -35,17 +35,19 @@ async def connected():
         hub.close()
 
 
-@pytest.mark.parametrize("said", [None, ["Dance"], ["News", {"writer": "soon"}], {"event": "row"}])
-def test_an_agent_that_hangs_up_or_says_what_nobody_knows_is_gone(said):
+@pytest.mark.parametrize(
+    "message", [None, ["Dance"], ["News", {"writer": "soon"}], {"event": "row"}]
+)
+def test_an_agent_that_hangs_up_or_says_what_nobody_knows_is_gone(message):
     async def talk():
         async with connected() as (hub, agent, _):
-            if said is None:
+            if message is None:
                 agent.close()
             else:
-                agent.send(said)
+                agent.send(message)
             await hub.wait_for(lambda: False, 10.0)
 
-    why = "(unknown|malformed)" if said else "the connection closed"
+    why = "(unknown|malformed)" if message else "the connection closed"
     with pytest.raises(AgentGoneError, match=rf"the agent on n7 is gone: {why}"):
         asyncio.run(talk())
 
@@ -61,21 +63,24 @@ def test_an_agent_that_hangs_up_or_says_what_nobody_knows_is_gone(said):
     ],
 )
 def test_a_writer_that_shares_its_counter_has_no_count(injector, origins, counted):
-    writers = [Writer(i, name, "t", "", 1, 64, device="d0") for i, name in enumerate(origins)]
-    found = _counted_s(INJECTORS[injector], writers)
-    assert [each is not None for each in found] == counted
+    writers = [
+        made_writers.writer(index=i, origin=name, address="", port=1, message_b=64, device="d0")
+        for i, name in enumerate(origins)
+    ]
+    counts = shortest_counts_s(INJECTORS[injector], writers)
+    assert [count is not None for count in counts] == counted
 
 
 def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_periods():
-    one = Writer(0, "o", "t", "", 1, 64, device="d0")
+    one = made_writers.writer(address="", port=1, message_b=64, device="d0")
     # Four messages of 0.05 s each are a period.
     paced = replace(one, origin="p", rate_b_s=1e9, message_b=10**8, full_b_s=2e9)
-    assert _counted_s(INJECTORS["ucx"], [one, paced]) == pytest.approx([0.25, 0.8])
+    assert shortest_counts_s(INJECTORS["ucx"], [one, paced]) == pytest.approx([0.25, 0.8])
 
 
 def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypatch):
     """Ten times as many as may wait; once all agents are there, nobody may call any more."""
-    for name, value in {"_CALLERS": 16, "_CROWD": 8, "_PATIENCE_S": 0.05}.items():
+    for name, value in {"CALLERS": 16, "CROWD": 8, "PATIENCE_S": 0.05}.items():
         monkeypatch.setattr(f"conductor.block.hub.{name}", value)
     most = []
 
@@ -89,7 +94,7 @@ def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypat
         ]
         gathered = asyncio.create_task(hub.gather(["n7", "n8"], 60.0))
         while not gathered.done():
-            most.append(len(hub._callers))
+            most.append(len(hub.callers))
             await asyncio.sleep(0)
         await gathered
         with pytest.raises(ConnectionRefusedError):
@@ -137,21 +142,21 @@ def with_agents(nodes, answer, talk, ahead_s=0.0):
     return asyncio.run(run())
 
 
-def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
+def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time():
     def answer(_, order):
         if not isinstance(order, messages.StartEnd):
             return []
         if order.role == "target":
-            return [messages.News(order.writer.index, listening=True)]
+            return [messages.News(writer=order.writer.index, listening=True)]
         now_s = time.time() + 100.0
         counted = [CounterSample(now_s - 0.5, 7.0), CounterSample(now_s, 9.0)]
         row = RateRow(now_s - 1, now_s, 5.0)
-        return [messages.News(order.writer.index, row=row, samples=counted)]
+        return [messages.News(writer=order.writer.index, row=row, samples=counted)]
 
     async def talk(hub):
         before_s = time.time()
-        asked = Writer(0, "n7", "n7", "127.0.0.1", 20000, 65536)
-        (state,) = await hub.start(INJECTORS["ucx"], [asked], tmp_path, 10.0)
+        writer = made_writers.writer(origin="n7", target="n7")
+        (state,) = await hub.start(INJECTORS["ucx"], [writer], 10.0)
         assert await hub.wait_for(lambda: bool(state.rows), 10.0)
         clocks = await hub.clocks(["n7"])
         return before_s, time.time(), state, hub.clock_offsets_s["n7"], clocks["n7"]
@@ -170,41 +175,43 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time(tmp_path):
 
 PERFTEST = INJECTORS["perftest"]
 COUNTED = Metered(0, "sent by mlx5_0")
-ONE = Writer(0, "o1", "n7", "127.0.0.1", 20000, 65536)
+ONE = made_writers.writer(origin="o1", target="n7")
 
 
 @pytest.mark.parametrize(
-    ("said", "ended", "allowed_s"),
+    ("reports", "ended", "allowed_s"),
     [
-        ([lambda at: messages.News(at, ended="no port")], "no port", 60.0),
+        ([lambda index: messages.News(writer=index, ended="no port")], "no port", 60.0),
         ([], "passive side did not listen within 0 s", 0.1),
-        ([lambda at: messages.News(at, listening=True)], None, 60.0),
+        ([lambda index: messages.News(writer=index, listening=True)], None, 60.0),
     ],
 )
-def test_origins_start_once_all_passive_sides_listen(said, ended, allowed_s, tmp_path):
+def test_origins_start_once_all_passive_sides_listen(reports, ended, allowed_s):
     starts = []
 
     def answer(node, order):
         if not isinstance(order, messages.StartEnd):
             return []
         starts.append((node, order.role, order.writer.index))
-        return [each(order.writer.index) for each in said]
+        return [report(order.writer.index) for report in reports]
 
     async def talk(hub):
-        (state,) = await hub.start(PERFTEST, [ONE], tmp_path, allowed_s)
-        sides = [replace(ONE, index=10 + at, target=("n7", "o1")[at]) for at in range(2)]
-        return [state, *await hub.stand_by(PERFTEST, sides, tmp_path, allowed_s)]
+        (state,) = await hub.start(PERFTEST, [ONE], allowed_s)
+        sides = [
+            replace(ONE, index=10 + number, target=("n7", "o1")[number]) for number in range(2)
+        ]
+        return [state, *await hub.stand_by(PERFTEST, sides, allowed_s)]
 
-    found = with_agents(["o1", "n7"], answer, talk)
+    states = with_agents(["o1", "n7"], answer, talk)
     assert sorted(starts) == sorted(
         [("n7", "target", ONE.index), ("n7", "target", 10), ("o1", "target", 11)]
         + ([] if ended else [("o1", "origin", ONE.index)])
     )
-    for state in found:
+    for state in states:
         assert state.ended is None if ended is None else state.ended.endswith(ended)
 
 
-def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):
+def test_what_a_writer_reports_and_is_told(monkeypatch):
     monkeypatch.setattr(type(PERFTEST), "freezes_target", lambda *_: True)
     orders, begun_s = [], 1000.0
 
@@ -213,24 +220,28 @@ def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):
             orders.append((node, order))
         match order:
             case messages.StartEnd("target"):
-                return [messages.News(0, listening=True)]
+                return [messages.News(writer=0, listening=True)]
             case messages.StartEnd():
                 # The second begins with the first one's end.
                 spans_s = [(-1, 0, 5.0), (-1, 2, 6.0), (4, 5, 7.0)]
-                rows = [RateRow(begun_s + at, begun_s + to, rate) for at, to, rate in spans_s]
+                rows = [RateRow(begun_s + start, begun_s + to, rate) for start, to, rate in spans_s]
                 return [
-                    messages.News(1, row=rows[0], transport="tcp"),
-                    *(messages.News(0, row=row, transport="RoCE") for row in rows),
-                    messages.News(0, meter=COUNTED),
-                    messages.News(0, ended="first"),
-                    messages.News(0, ended="second"),
+                    messages.News(writer=1, row=rows[0], transport="tcp"),
+                    *(messages.News(writer=0, row=row, transport="RoCE") for row in rows),
+                    messages.News(writer=0, meter=COUNTED),
+                    messages.News(writer=0, ended="first"),
+                    messages.News(writer=0, ended="second"),
                 ]
             case messages.Control(do) if do != "resume":
-                return [messages.WritersStopped([Placed(0, "target", node, {})])]
+                return [
+                    messages.WritersStopped(
+                        [Placed(writer=0, role="target", own_binding=node, buffers_b={})]
+                    )
+                ]
         return []
 
     async def talk(hub):
-        states = await hub.start(PERFTEST, [ONE], tmp_path, 10.0)
+        states = await hub.start(PERFTEST, [ONE], 10.0)
         (state,) = states
         assert await hub.wait_for(lambda: bool(state.ended), 10.0)
         rows, meter = list(state.rows), state.series.meter
@@ -247,8 +258,8 @@ def test_what_a_writer_reports_and_is_told(tmp_path, monkeypatch):
     assert [row.end_s - row.start_s for row in rows] == pytest.approx([1, 2, 1])
     assert [row.rate_b_s for row in rows] == [5.0, 6.0, 7.0]
     assert (state.ended, state.series.transport, meter) == ("first", "RoCE", COUNTED)
-    assert sorted(each.own_binding for each in placed) == ["n7", "o1"]
-    of_node = {name: [each for node, each in orders if node == name] for name in ("o1", "n7")}
+    assert sorted(end.own_binding for end in placed) == ["n7", "o1"]
+    of_node = {name: [order for node, order in orders if node == name] for name in ("o1", "n7")}
     controls = [messages.Control(do, [0]) for do in ("hold", "resume", "stop")]
     assert of_node["o1"][1:] == controls
     assert of_node["n7"][1:] == [messages.Control("freeze", [0]), *controls]  # once
@@ -274,7 +285,7 @@ def test_an_agent_that_is_given_no_order_ends_with_the_reason():
 
     with pytest.raises(wire.WireError, match="unknown message 'Dance'"):
         asyncio.run(Agent(conductor := Conductor(), LOGS).serve())
-    assert [type(each) for each in conductor.sent] == [messages.Hello]
+    assert [type(message) for message in conductor.sent] == [messages.Hello]
 
 
 def test_a_second_agent_of_a_node_is_hung_up_on():
@@ -286,7 +297,7 @@ def test_a_second_agent_of_a_node_is_hung_up_on():
                 await asyncio.wait_for(second.receive(), 60.0)
             second.close()
             first.send(messages.encode(messages.Written([], {})))
-            asked = {"n7": messages.Finish(60.0)}
-            return hub.facts, list(await hub.ask(asked, messages.Written, "finish", 60.0))
+            orders = {"n7": messages.Finish(60.0)}
+            return hub.facts, list(await hub.ask(orders, messages.Written, "finish", 60.0))
 
     assert asyncio.run(talk()) == ({"n7": {"which": 1}}, ["n7"])

@@ -1,9 +1,8 @@
-"""What is watched around a run, and what it must show by the plan of its block."""
+"""What is watched around a run."""
 
 import asyncio
 import os
 import time
-from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 from unittest.mock import ANY
@@ -14,104 +13,22 @@ from conductor import messages
 from conductor.agent.agent import node_name
 from conductor.agent.watch import Watch
 from conductor.block.allocation import Allocation
-from conductor.block.observer import (
-    Observer,
-    rails_of,
-    silent_directions,
-    usual_hz,
-    watched_devices,
-)
-from conductor.counters import Reading
-from conductor.judge.series import DeviceSample, DeviceSeries, LoadSample, NodeSeries, Rails
+from conductor.block.observer import Observer, usual_hz
+from conductor.counters import CounterReading
 from conductor.messages import Observed
-from records.machine.load import HostLoad
+from conductor.readings import DeviceSample, DeviceSeries, LoadSample, NodeSeries
+from records.machine.cpu_load import HostLoad
 from records.machine.node_counters import NodeCounter
-from records.plan import BlockPlan
 from records.sample import WRITERS, NodeConditions
-from records.treatment import Start, Treatment, Writes
-from tests.conductor.block_plans import PLAN
-
-WRITES = Writes("perftest", 65536, devices=("m0", "m1"))
-READS = replace(WRITES, injector="perftest_read")
-CONTROL = Writes("spin", 0)
-APART = replace(PLAN, origin_policy="hetjob")
-RAILS = ["m0", "m1"]
-
-
-def under(writes: Writes | None) -> Treatment:
-    return Treatment("on", Start(["x"]), writes)
-
-
-def block(plan: BlockPlan = APART, writes: Writes | None = WRITES) -> BlockPlan:
-    """A block with silent runs, these writes, and a control."""
-    return replace(plan, treatments=[under(each) for each in (None, writes, CONTROL)])
-
-
-@pytest.mark.parametrize(
-    ("plan", "devices"),
-    [
-        (APART, ["m0", "m1"]),  # those of the writers
-        (replace(APART, rails=["m0"]), ["m0"]),
-        (replace(APART, rails=["m0"], origin_policy="same_host"), []),
-    ],
-)
-def test_targets_devices_are_counted_unless_writes_stay_on_one_host(plan, devices):
-    assert watched_devices(block(plan)) == devices
-
-
-@pytest.mark.parametrize(
-    ("writes", "of_block", "silent"),
-    [
-        (None, WRITES, ["received"]),
-        (CONTROL, WRITES, ["received"]),
-        (replace(WRITES, scheduled=0), WRITES, ["received"]),
-        (None, READS, ["sent"]),
-        (None, None, []),  # nothing in the block writes
-        (WRITES, WRITES, []),
-        (replace(WRITES, scheduled=2), WRITES, []),
-    ],
-)
-def test_a_run_without_writes_is_silent_in_the_direction_of_its_blocks(writes, of_block, silent):
-    assert silent_directions(block(writes=of_block), under(writes)) == silent
-
-
-def named(writers=None, ranks=None, devices=(), scheduled=None):
-    writes = None
-    if writers is not None:
-        writes = Writes("perftest", 65536, devices=tuple(writers), scheduled=scheduled)
-    return Treatment("on", Start(["x"], ranks=ranks, devices=list(devices)), writes)
-
-
-@pytest.mark.parametrize(
-    ("treatment", "targets", "required", "allowed"),
-    [
-        # One writer takes the first of several devices, two take both.
-        (named(RAILS), 1, ["m0"], ["m0"]),
-        (named(RAILS), 2, RAILS, RAILS),
-        (named(RAILS, scheduled=2), 2, ["m0"], ["m0"]),
-        (named(RAILS, scheduled=0), 2, [], []),
-        # MPI on one node sends nothing over a rail; between two it may choose unless told.
-        (named(ranks=4, devices=["m1"]), 1, [], []),
-        (named(ranks=4, devices=["m1"]), 2, ["m1"], ["m1"]),
-        (named(ranks=4), 2, [], RAILS),
-        (named(["m0"], 4), 2, ["m0"], RAILS),
-        (named(["m0"], 4, ["m1"]), 2, RAILS, RAILS),
-        (named(), 1, [], []),
-    ],
-)
-def test_rails_that_a_treatment_names(treatment, targets, required, allowed):
-    plan = replace(APART, rails=RAILS, n_origins=1)
-    nodes = Allocation([f"n{at}" for at in range(targets)], ["o1"])
-    assert rails_of(plan, treatment, nodes) == Rails(RAILS, required, allowed)
-    for unjudged in (APART, replace(plan, origin_policy="same_host")):
-        assert rails_of(unjudged, treatment, nodes) is None
 
 
 def test_the_usual_frequency_is_that_of_three_accepted_runs_or_more():
-    runs = [[NodeConditions("n1", 9.0, frequency_hz=hz)] for hz in (2.9e9, 3.0e9, 3.3e9)]
+    runs = [
+        [NodeConditions(node="n1", over_s=9.0, frequency_hz=hz)] for hz in (2.9e9, 3.0e9, 3.3e9)
+    ]
     assert usual_hz("n1", runs) == 3.0e9
     assert usual_hz("n2", runs) is usual_hz("n1", runs[1:]) is None
-    assert usual_hz("n1", [*runs[1:], [NodeConditions("n1", 9.0)]]) is None
+    assert usual_hz("n1", [*runs[1:], [NodeConditions(node="n1", over_s=9.0)]]) is None
 
 
 class Hub:
@@ -125,19 +42,20 @@ class Hub:
             self.orders = orders
             return {}
         assert orders == dict.fromkeys(self.orders, messages.EndWatch())
-        here = NodeSeries(node_name())
+        here = NodeSeries(node=node_name())
         irqs = {"irq": NodeCounter(7, "1")}
         return {
-            "n1": Observed(NodeSeries("n1", busiest="cc1"), {}, [4, 2]),
+            "n1": Observed(NodeSeries(node="n1", busiest="cc1"), {}, [4, 2]),
             node_name(): Observed(here, irqs, [2]),
         }
 
 
 def test_this_process_and_what_owns_it_are_no_foreign_ones():
-    plan, hub = block(replace(APART, owner_pid=42)), Hub()
+    hub = Hub()
 
     async def watch():
-        one = Observer(plan, Allocation(["n1"], [node_name()]), hub)
+        nodes = Allocation(["n1"], [node_name()])
+        one = Observer(nodes, hub, devices=["m0", "m1"], owner_pid=42)
         await one.begin([1, 2])
         return await one.end()
 
@@ -146,7 +64,7 @@ def test_this_process_and_what_owns_it_are_no_foreign_ones():
         "n1": messages.BeginWatch(["m0", "m1"], [1, 2], [], []),
         node_name(): messages.BeginWatch([], [1, 2], [os.getpid()], [42]),
     }
-    assert series.nodes == [NodeSeries("n1", busiest="cc1")]  # of targets only
+    assert series.nodes == [NodeSeries(node="n1", busiest="cc1")]  # of targets only
     assert gained == {"n1": {}, node_name(): {"irq": NodeCounter(7, "1")}}
     assert series.ran == [2, 4]
     assert max(series.stood_still_s, abs(series.clock_moved_s)) < 10.0
@@ -157,28 +75,36 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
     times_s, used_s = count(100.0), dict.fromkeys((1, 2), count())
     ran_s = {13: iter((1.0, 1.0)), 14: iter((2.0, 2.5)), 15: iter((3.0, None))}
     passed = {"m0": iter((100, 10, 103, 11)), "m1": iter((200, 20, 204, 22))}
-    busy, asked = iter(({4}, *[set()] * 10_000)), []
+    busy, reads = iter(({4}, *[set()] * 10_000)), []
 
     def read(_, roots, exempt, earlier=None):
         own = {1: 10} if earlier is None else {1: 10, 2: 20, 3: 30}
-        asked.append((roots, exempt))
-        return HostLoad(next(times_s), {}, {}, own, frozenset(), 0, 0)
+        reads.append((roots, exempt))
+        return HostLoad(
+            at_s=next(times_s),
+            foreign={},
+            ended={},
+            ours=own,
+            reapers=frozenset(),
+            stolen=0,
+            total=0,
+        )
 
     def busy_cpus(pids, over_s):
-        assert (pids, over_s) == ([2, 3], len(asked) - 1)
+        assert (pids, over_s) == ([2, 3], len(reads) - 1)
         return next(busy)
 
     for name, replacement in {
-        "load.read": read,
-        "load.foreign_s": lambda *_: {"cc1": 0.5, "ld": 0.25},
-        "load.frequency_hz": lambda cpus: 1e9 * cpus[0],
-        "load.busy_cpus": busy_cpus,
-        "load.left_free": lambda busy: "0-3" if busy == {4} else "",
+        "cpu_load.read": read,
+        "cpu_load.foreign_s": lambda *_: {"cc1": 0.5, "ld": 0.25},
+        "cpu_load.frequency_hz": lambda cpus: 1e9 * cpus[0],
+        "cpu_load.busy_cpus": busy_cpus,
+        "cpu_load.left_free": lambda busy: "0-3" if busy == {4} else "",
         "processes.ran_s": lambda pid: next(ran_s[pid]),
         "processes.cpu_s": lambda pid: next(used_s[pid]),
-        "counters.read": lambda device, _: Reading(device, next(passed[device])),
-        "_FIRST_S": 0.0,
-        "_LOAD_S": 0.0,
+        "counters.read": lambda device, _: CounterReading(device, next(passed[device])),
+        "FIRST_S": 0.0,
+        "LOAD_S": 0.0,
     }.items():
         monkeypatch.setattr(f"conductor.agent.watch.{name}", replacement)
     irqs = count(7, 2)
@@ -186,17 +112,17 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
 
     async def watch():
         order = messages.BeginWatch(["m0", "m1"], [3], [41], [42])
-        one = Watch("n1", order, node, [1, 2], [(3, 13), (5, 14), (6, 15)])
-        while len(asked) < 5:
+        one = Watch("n1", order, node, ends=[1, 2], held=[(3, 13), (5, 14), (6, 15)])
+        while len(reads) < 5:
             await asyncio.sleep(0)
         return await one.end()
 
     observed = asyncio.run(watch())
-    assert {roots[1] for roots, _ in asked} == {41}
-    assert asked[-1] == ([os.getpid(), 41], [42])
+    assert {roots[1] for roots, _ in reads} == {41}
+    assert reads[-1] == ([os.getpid(), 41], [42])
     first, second, *_, last = observed.node.loads
     assert (first, second) == (LoadSample(100.0, 0.0, 0, 0), LoadSample(101.0, 0.75, 0, 0))
-    assert (last.foreign_s, observed.node.busiest) == (0.75 * (len(asked) - 1), "cc1")
+    assert (last.foreign_s, observed.node.busiest) == (0.75 * (len(reads) - 1), "cc1")
     assert observed.node.devices == [
         DeviceSeries("m0", "m0", [DeviceSample(ANY, 100, 10), DeviceSample(ANY, 103, 11)]),
         DeviceSeries("m1", "m1", [DeviceSample(ANY, 200, 20), DeviceSample(ANY, 204, 22)]),
@@ -217,7 +143,8 @@ def test_the_longest_time_that_the_loop_did_not_run_is_of_each_run(monkeypatch):
     monkeypatch.setattr(time, "time", lambda: now["wall_s"])
 
     async def twice():
-        one = Observer(APART, Allocation(["n1"], [node_name()]), Hub())
+        nodes = Allocation(["n1"], [node_name()])
+        one = Observer(nodes, Hub(), devices=[], owner_pid=None)
         await one.begin([])
         now["s"] += 10.2  # its next beat was due after 0.2 s
         now["wall_s"] += 14.2

@@ -72,14 +72,14 @@ _MOST, _MOST_S = 3, 0.002
 
 def write_until_killed(run: Path, block: int) -> None:
     """Append samples with counts and outputs as fast as possible, as another process."""
-    ready, told = os.pipe()
+    ready, writes = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            _write(run, block, told)
+            _write(run, block, writes)
         finally:
             os._exit(1)
-    os.close(told)
+    os.close(writes)
     for _ in range(random.randint(0, _MOST)):
         assert os.read(ready, 1)
     time.sleep(random.uniform(0.0, _MOST_S))
@@ -88,7 +88,7 @@ def write_until_killed(run: Path, block: int) -> None:
     os.close(ready)
 
 
-def _write(run: Path, block: int, told: int) -> None:
+def _write(run: Path, block: int, progress: int) -> None:
     store, logs = Store(run, "stream"), run / f"logs/stream/{block}"
     logs.mkdir(parents=True)
     for pair in range(100_000):
@@ -97,7 +97,7 @@ def _write(run: Path, block: int, told: int) -> None:
         output.write_text(f"Triad {pair}\n")
         sample = dataclasses.replace(SAMPLE, key=key, block=block, pair=pair)
         store.append(sample, [{"key": key, "value": pair}], [output])
-        os.write(told, b".")
+        os.write(progress, b".")
 
 
 def whole_lines(path: Path) -> list[bytes]:

@@ -1,5 +1,6 @@
 """What the agents start for a writer of each injector."""
 
+import resource
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from conductor.injectors import INJECTORS, mpi_put, perftest
 from tests.conductor.injectors.printed import writer
 
 MIB = 1 << 20
+PAGE_B = resource.getpagesize()
 _PUT = "/opt/mpi_put --size 65536"
 _STEP = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group={} --nodelist={}"
 
@@ -15,20 +17,21 @@ _STEP = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group={} --nodelis
 @pytest.fixture(autouse=True)
 def _programs(monkeypatch):
     """Programs that are in fixed places, and a perftest without a binding of its own."""
-    monkeypatch.setattr(perftest, "_help", lambda _: "")
-    monkeypatch.setattr(mpi_put, "_program", lambda: "/opt/mpi_put")
+    monkeypatch.setattr(perftest, "help_text", lambda _: "")
+    monkeypatch.setattr(mpi_put, "program_path", lambda: "/opt/mpi_put")
 
 
-def origin_words(injector: str, **asked: Any) -> str:
+def origin_words(injector: str, **fields: Any) -> str:
     """The origin's command, a space around each word."""
-    return f" {' '.join(INJECTORS[injector].origin_command(writer(**asked)))} "
+    return f" {' '.join(INJECTORS[injector].origin_command(writer(**fields)))} "
 
 
 @pytest.mark.parametrize(
-    ("injector", "asked", "words"),
+    ("injector", "fields", "words"),
     [
         (
-            *("perftest", {"device": "mlx5_0"}),
+            "perftest",
+            {"device": "mlx5_0"},
             "ib_write_bw -F -p 20001 -s 65536 -d mlx5_0 --run_infinitely -D 1 10.1.0.2",
         ),
         # The program refuses to write fewer than five messages.
@@ -47,8 +50,17 @@ def origin_words(injector: str, **asked: Any) -> str:
         ("ucx_read", {}, "-t ucp_get"),
     ],
 )
-def test_words_of_the_origin(injector, asked, words):
-    assert f" {words} " in origin_words(injector, **asked)
+def test_words_of_the_origin(injector, fields, words):
+    assert f" {words} " in origin_words(injector, **fields)
+
+
+@pytest.mark.parametrize(
+    ("message_b", "buffer_b"), [(64, PAGE_B), (PAGE_B // 2, PAGE_B), (PAGE_B // 2 + 1, None)]
+)
+def test_small_messages_of_perftest_step_through_a_page(message_b, buffer_b):
+    """Two must fit; larger ones overwrite a buffer of their own size."""
+    written_b = INJECTORS["perftest"].footprint_b(writer(message_b=message_b))
+    assert written_b == (buffer_b or message_b)
 
 
 @pytest.mark.parametrize(("rate_b_s", "gbit_s"), [(500e6, "4"), (100e3, "0.0008")])
@@ -65,14 +77,14 @@ def test_a_throttled_writer_of_perftest_limits_itself(rate_b_s, gbit_s):
 
 def test_perftest_may_not_bind_itself_where_it_would(monkeypatch):
     assert " --disable_numa " not in origin_words("perftest")
-    monkeypatch.setattr(perftest, "_help", lambda _: "  --disable_numa Disable NUMA ...")
+    monkeypatch.setattr(perftest, "help_text", lambda _: "  --disable_numa Disable NUMA ...")
     assert " --disable_numa " in origin_words("perftest")
 
 
-@pytest.mark.parametrize("asked", [{}, {"messages": 46000}, {"rate_b_s": 1e9}])
-def test_both_ends_of_perftest_are_told_the_same(asked):
-    command = INJECTORS["perftest"].target_command(writer(**asked))
-    assert INJECTORS["perftest"].origin_command(writer(**asked)) == [*command, "10.1.0.2"]
+@pytest.mark.parametrize("fields", [{}, {"messages": 46000}, {"rate_b_s": 1e9}])
+def test_both_ends_of_perftest_are_told_the_same(fields):
+    command = INJECTORS["perftest"].target_command(writer(**fields))
+    assert INJECTORS["perftest"].origin_command(writer(**fields)) == [*command, "10.1.0.2"]
 
 
 #: Of one host, or of the nodes that are named.
@@ -81,33 +93,41 @@ LIMITED = {**HERE, "rate_b_s": 1.25e8, "buffer_node": 1}
 
 
 @pytest.mark.parametrize(
-    ("injector", "launcher", "asked", "command"),
+    ("injector", "launcher", "fields", "command"),
     [
         (
-            *("mpi_put", "/opt/mpiexec", LIMITED),
+            "mpi_put",
+            "/opt/mpiexec",
+            LIMITED,
             f"/opt/mpiexec -n 2 {_PUT} --rate 125000000 -m 1",
         ),
         ("mpi_put_both", "mpiexec", HERE, f"mpiexec -n 2 {_PUT} --both"),
         ("mpi_put_receive", "mpiexec", HERE, f"mpiexec -n 2 {_PUT} --receive"),
         (
-            *("mpi_put_read", "mpiexec", {**HERE, "origin": "n2"}),
+            "mpi_put_read",
+            "mpiexec",
+            {**HERE, "origin": "n2"},
             f"mpiexec -n 2 -host n1,n2 {_PUT} --target n1 --get",
         ),
         (  # srun sorts its nodes, so the target is named to the program
-            *("mpi_put", "srun --mpi=cray_shasta", {**HERE, "origin": "n0"}),
+            "mpi_put",
+            "srun --mpi=cray_shasta",
+            {**HERE, "origin": "n0"},
             "srun --mpi=cray_shasta --overlap --cpu-bind=none --nodes=2 --ntasks=2"
             f" --nodelist=n1,n0 {_PUT} --target n1",
         ),
         (  # a step of a heterogeneous job has a command for each component
-            *("mpi_put", "srun --mpi=pmi2", {**HERE, "origin": "n3"}),
+            "mpi_put",
+            "srun --mpi=pmi2",
+            {**HERE, "origin": "n3"},
             f"srun --mpi=pmi2 {_STEP.format(0, 'n1')} {_PUT} --target n1"
             f" : --mpi=pmi2 {_STEP.format(1, 'n3')} {_PUT} --target n1",
         ),
     ],
 )
-def test_the_origins_agent_starts_both_ends(monkeypatch, injector, launcher, asked, command):
-    monkeypatch.setattr(mpi_put, "_launcher", lambda _: launcher)
+def test_the_origins_agent_starts_both_ends(monkeypatch, injector, launcher, fields, command):
+    monkeypatch.setattr(mpi_put, "launcher_of", lambda _: launcher)
     if "pmi2" in launcher:
         monkeypatch.setenv("SLURM_HET_SIZE", "2")
-    assert INJECTORS[injector].target_command(writer(**asked)) is None
-    assert origin_words(injector, **asked) == f" {command} "
+    assert INJECTORS[injector].target_command(writer(**fields)) is None
+    assert origin_words(injector, **fields) == f" {command} "

@@ -11,8 +11,10 @@ from tests.conductor.injectors.printed import writer
 UCX, MPI = INJECTORS["ucx"], INJECTORS["mpi_put"]
 #: Device -> its link layer, and its driver or the interface below it.
 DEVICES = {
-    **{"mlx5_0": ("InfiniBand", "mlx5_core", ""), "mlx5_1": ("Ethernet", "mlx5_core", "")},
-    **{"rxe0": ("Ethernet", "", "eth0"), "hfi1_0": ("InfiniBand", "hfi1", "")},
+    "mlx5_0": ("InfiniBand", "mlx5_core", ""),
+    "mlx5_1": ("Ethernet", "mlx5_core", ""),
+    "rxe0": ("Ethernet", "", "eth0"),
+    "hfi1_0": ("InfiniBand", "hfi1", ""),
     "rdmap0s6": ("Unspecified", "efa", ""),
 }
 
@@ -46,10 +48,10 @@ def _host(monkeypatch, tmp_path):
     ],
 )
 def test_a_device_chooses_transport_and_what_mpi_goes_over(device, transport, over):
-    asked = writer(device=device)
-    assert UCX.transport(asked) == transport
-    assert MPI.environment(asked).get("UCX_NET_DEVICES") == over
-    ours = UCX.environment(asked)
+    planned = writer(device=device)
+    assert UCX.transport(planned) == transport
+    assert MPI.environment(planned).get("UCX_NET_DEVICES") == over
+    ours = UCX.environment(planned)
     verbs = ("rc,self", f"{device}:1")
     assert (ours["UCX_TLS"], ours["UCX_NET_DEVICES"]) == (
         ("tcp,self", "eth7") if transport == "tcp" else verbs
@@ -60,7 +62,7 @@ def test_a_device_that_no_variable_of_mpi_chooses_is_left_to_it(tmp_path):
     device = tmp_path / "class/infiniband/opap1s0/device"
     device.mkdir(parents=True)
     (device / "driver").symlink_to("../../../bus/pci/drivers/hfi1")
-    assert MPI.environment(writer(device="opap1s0")) == mpi_put._FOR_LAUNCHERS
+    assert MPI.environment(writer(device="opap1s0")) == mpi_put.LAUNCHER_VARIABLES
 
 
 def test_soft_devices_are_emulation_and_real_ones_are_not():
@@ -85,10 +87,10 @@ def test_messages_that_are_received_are_named_with_the_device():
 )
 def test_without_an_rdma_device_one_host_means_shared_memory(target, device, transport, takes_part):
     """Over tcp the target of ucx_perftest takes part: it receives."""
-    asked = writer(target=target, device=device)
-    assert UCX.transport(asked) == transport
-    assert UCX.freezes_target(asked) != takes_part
-    assert ("sleep" in UCX.origin_command(asked)) == takes_part
+    planned = writer(target=target, device=device)
+    assert UCX.transport(planned) == transport
+    assert UCX.freezes_target(planned) != takes_part
+    assert ("sleep" in UCX.origin_command(planned)) == takes_part
 
 
 def test_variables_of_one_host_and_of_short_writes():
@@ -98,6 +100,6 @@ def test_variables_of_one_host_and_of_short_writes():
     # Short writes are set up without watching memory.
     assert UCX.environment(writer(messages=1))["UCX_MEM_EVENTS"] == "n"
     assert "UCX_MEM_EVENTS" not in UCX.environment(writer())
-    for asked in (writer(target="o", device="rxe0"), here):
-        assert MPI.environment(asked) == mpi_put._FOR_LAUNCHERS
+    for planned in (writer(target="o", device="rxe0"), here):
+        assert MPI.environment(planned) == mpi_put.LAUNCHER_VARIABLES
     assert "UCX_NET_DEVICES" not in MPI.environment(writer())

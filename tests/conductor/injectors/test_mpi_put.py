@@ -16,8 +16,9 @@ from records.kernel_text import read
 from records.processes import descendants
 from records.programs import which
 from records.treatment import Start, Treatment, Writes
-from tests.conductor.conftest import LENIENT, PACE, lasting, state_of, stop_for, wait_until
+from tests.conductor.conftest import LENIENT, PACE, lasting, state_of, stop_for
 from tests.conductor.injectors.printed import meanings
+from tests.waiting import wait_until
 
 SOURCE = Path(mpi_put.__file__).parents[1] / "mpi_put"
 MIB = 1 << 20
@@ -66,19 +67,19 @@ def run(program, *words, **environment):
     """Both ranks on this host, under the program's own launcher."""
     return subprocess.run(
         [*start(program), *map(str, words)],
-        env={**os.environ, **mpi_put._FOR_LAUNCHERS, **AS_ROOT, **environment},
+        env={**os.environ, **mpi_put.LAUNCHER_VARIABLES, **AS_ROOT, **environment},
         capture_output=True,
         text=True,
         timeout=60,
     )
 
 
-def last_arrival(found):
-    return [each for each in found if isinstance(each, Arrived)][-1]
+def last_arrival(meant):
+    return [meaning for meaning in meant if isinstance(meaning, Arrived)][-1]
 
 
-def rate_b_s(found):
-    rows = [each for each in found if isinstance(each, Row)]
+def rate_b_s(meant):
+    rows = [meaning for meaning in meant if isinstance(meaning, Row)]
     return sum(row.rate_b_s * row.over_s for row in rows) / sum(row.over_s for row in rows)
 
 
@@ -89,13 +90,13 @@ def test_what_it_claims_is_what_the_target_finds_in_its_memory(made, mpi):
         done = run(made(mpi), "-d", 0.6, *words)
         assert done.returncode == 0, done.stderr
         sent_b = int(re.search(r"^sent (\d+) B$", done.stdout, re.MULTILINE)[1])
-        found = meanings("mpi_put", done.stdout)
-        assert last_arrival(found).bytes_b == sent_b > 0
-        assert last_arrival(found).transport == "shared memory"
-        rows = [each for each in found if isinstance(each, Row)]
+        meant = meanings("mpi_put", done.stdout)
+        assert last_arrival(meant).bytes_b == sent_b > 0
+        assert last_arrival(meant).transport == "shared memory"
+        rows = [meaning for meaning in meant if isinstance(meaning, Row)]
         assert sum(row.rate_b_s * row.over_s for row in rows) <= 1.001 * sent_b
         if "-r" not in words and 1001 not in words:
-            assert rate_b_s(found) > 1e6  # one core copies at gigabytes a second, if it is let
+            assert rate_b_s(meant) > 1e6  # one core copies at gigabytes a second, if it is let
 
 
 def test_the_target_counts_the_messages_that_it_receives(made, mpi):
@@ -106,8 +107,8 @@ def test_the_target_counts_the_messages_that_it_receives(made, mpi):
         done = run(made(mpi), "-d", 0.6, "--receive", *words)
         assert done.returncode == 0, done.stderr
         sent_b = int(re.search(r"^sent (\d+) B$", done.stdout, re.MULTILINE)[1])
-        found = meanings("mpi_put_receive", done.stdout)
-        assert last_arrival(found) == Arrived(sent_b, "receives")
+        meant = meanings("mpi_put_receive", done.stdout)
+        assert last_arrival(meant) == Arrived(sent_b, "receives")
         assert sent_b > 0
         assert sent_b % words[1] == 0
         # It waits for messages: it takes its processor's time, which one-sided writes do not.
@@ -139,7 +140,7 @@ def start(program):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "refusal"),
     [
         (["--size", "64KiB"], "--size 64KiB: a number from 1 to 1e+12 is needed"),
         (["--size", "1.5"], "--size 1.5: a whole number is needed"),
@@ -151,9 +152,9 @@ def start(program):
         (["write"], "write: not an option, see --help"),
     ],
 )
-def test_a_bad_option_is_refused_in_one_line(made, words, said):
+def test_a_bad_option_is_refused_in_one_line(made, words, refusal):
     done = subprocess.run([made("mpich"), *words], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (2, f"mpi_put: {said}\n")
+    assert (done.returncode, done.stderr) == (2, f"mpi_put: {refusal}\n")
 
 
 def test_without_a_launcher_of_its_mpi_it_is_alone_and_says_so(made):
@@ -177,7 +178,9 @@ def test_shared_memory_without_room_is_said_in_one_line(made):
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip(f"no namespaces: {done.stderr.strip()}")
     assert done.returncode == 3
-    (fault,) = {each for each in meanings("mpi_put", done.stderr) if isinstance(each, Fault)}
+    (fault,) = {
+        meaning for meaning in meanings("mpi_put", done.stderr) if isinstance(meaning, Fault)
+    }
     assert "/dev/shm) is full" in fault.text
 
 
@@ -192,10 +195,10 @@ def on_path(made, mpi, monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-def run_under(block, seconds=2, demand=LENIENT, **writes):
+def run_under(block, seconds=2, limits=LENIENT, **writes):
     """A block under such writes."""
     writes = {"injector": "mpi_put", "message_b": MIB, **writes}
-    return block(arms=["off", "on"], command=lasting(seconds), demand=demand, writes=writes)
+    return block(arms=["off", "on"], command=lasting(seconds), limits=limits, writes=writes)
 
 
 def mapped(pids):
@@ -208,13 +211,13 @@ def mapped(pids):
 @pytest.mark.usefixtures("on_path")
 @pytest.mark.parametrize("mpi", ["mpich"])
 def test_its_writes_are_proven_by_the_targets_memory(block):
-    running = run_under(block, demand=PACE, buffer_node=0)
+    running = run_under(block, limits=PACE, buffer_node=0)
     running.started("0-on-0")
     names = mapped(running.processes("mpi_put"))
     assert [path for path in names if path.name.startswith("mpich_shm_")]
     done = running.done()
     sample = done.sample()
-    assert (done.sample("off")["outcome"], sample["outcome"]) == ("kept", "kept")
+    assert (done.sample("off")["outcome"], sample["outcome"]) == ("accepted", "accepted")
     (writer,) = sample["writers"]
     assert (writer["injector"], writer["transport"]) == ("mpi_put", "shared memory")
     assert writer["proof"] == "memory"
@@ -232,21 +235,27 @@ def test_limits_and_proof_of_reads_and_writes_are_stored(block):
     """A quarter of the rate alone."""
     kinds = {
         "off": None,
-        "read": Writes("mpi_put_read", MIB, "read", rate_share=0.25),
-        "on": Writes("mpi_put", MIB, rate_share=0.25),
+        "read": Writes(injector="mpi_put_read", message_b=MIB, direction="read", rate_share=0.25),
+        "on": Writes(injector="mpi_put", message_b=MIB, rate_share=0.25),
     }
     arms = [
-        Treatment(arm, Start(lasting(2)), writes, "effect" if writes else "baseline", "off")
+        Treatment(
+            name=arm,
+            start=Start(command=lasting(2)),
+            writes=writes,
+            role="effect" if writes else "baseline",
+            baseline="off",
+        )
         for arm, writes in kinds.items()
     ]
     done = block(treatments=[replace(arms[0], baseline=None), *arms[1:]]).done()
     (reader,), (writer,) = (done.sample(arm)["writers"] for arm in ("read", "on"))
     assert (reader["direction"], reader["transport"]) == ("read", "shared memory")
     assert (reader["proof"], writer["proof"]) == ("unproven", "memory")
-    for each in (reader, writer):
-        assert each["limited_by"] == "software"
+    for record in (reader, writer):
+        assert record["limited_by"] == "software"
         # On a busy host it may be slower than it was alone; it is never faster than asked.
-        assert 0.1 * each["asked_b_s"] < each["rate_b_s"] < 1.15 * each["asked_b_s"]
+        assert 0.1 * record["asked_b_s"] < record["rate_b_s"] < 1.15 * record["asked_b_s"]
 
 
 @pytest.mark.slow
@@ -270,8 +279,13 @@ def test_its_ranks_stand_still_between_runs_and_end_with_the_block(block):
     assert list(agents.glob("ompi.*"))  # the launcher's own files
     running.process.kill()
     wait_until(lambda: not running.processes())
-    with folder():  # as the next agent has it
-        assert not [path for path in shared if path.exists()]
+
+    def are_removed() -> bool:
+        """As the next agent does it, from a second after the last change of the folder."""
+        with folder():
+            return not any(path.exists() for path in shared)
+
+    wait_until(are_removed, most_s=60)
 
 
 @pytest.mark.slow
@@ -281,15 +295,15 @@ def test_a_long_pause_is_no_reason_for_the_target_to_receive(made, mpi):
     """It polls if it has seen nothing for ten seconds; while it was suspended it saw nothing."""
     with subprocess.Popen(
         [*start(made(mpi)), "-d", "13.5"],
-        env={**os.environ, **mpi_put._FOR_LAUNCHERS, **AS_ROOT},
+        env={**os.environ, **mpi_put.LAUNCHER_VARIABLES, **AS_ROOT},
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
         process.stdout.readline()  # it writes
         stop_for([pid for pid in descendants(process.pid) if not descendants(pid)], 11)
-        said, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert last_arrival(meanings("mpi_put", said)).transport == "shared memory"
+    assert last_arrival(meanings("mpi_put", output)).transport == "shared memory"
 
 
 @pytest.mark.slow

@@ -13,12 +13,12 @@ from tests.conductor.injectors.printed import writer
 @pytest.mark.parametrize("rate_b_s", [None, 20e6])
 def test_the_installed_version_takes_our_options(rate_b_s):
     """It looks at its options before it looks for a device, and this one does not exist."""
-    asked = writer(device="no_such_device", rate_b_s=rate_b_s)
+    planned = writer(device="no_such_device", rate_b_s=rate_b_s)
     answer = subprocess.run(
-        INJECTORS["perftest"].target_command(asked), capture_output=True, text=True, timeout=60
+        INJECTORS["perftest"].target_command(planned), capture_output=True, text=True, timeout=60
     )
-    said = answer.stdout + answer.stderr
+    output = answer.stdout + answer.stderr
     assert answer.returncode == 1
-    assert "Unable to find the Infiniband/RoCE device" in said
-    assert "unrecognized option" not in said
-    assert "support" not in said
+    assert "Unable to find the Infiniband/RoCE device" in output
+    assert "unrecognized option" not in output
+    assert "support" not in output

@@ -36,9 +36,9 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("injector", "name", "asked", "rates_mib_s"), ROWS)
-def test_rows_have_the_rate_of_their_unit(injector, name, asked, rates_mib_s):
-    rows = captured(injector, name, **asked)
+@pytest.mark.parametrize(("injector", "name", "fields", "rates_mib_s"), ROWS)
+def test_rows_have_the_rate_of_their_unit(injector, name, fields, rates_mib_s):
+    rows = captured(injector, name, **fields)
     rel = 2e-4 if injector == "ucx" else 1e-6
     assert [row.rate_b_s / MIB for row in rows] == pytest.approx(rates_mib_s, rel=rel)
 
@@ -66,19 +66,19 @@ TOTALS = [
 ]
 
 
-@pytest.mark.parametrize(("injector", "name", "asked", "messages", "rate_b_s", "seconds"), TOTALS)
+@pytest.mark.parametrize(("injector", "name", "fields", "messages", "rate_b_s", "seconds"), TOTALS)
 def test_the_summary_of_a_finished_writer_is_its_total_and_no_row(
-    injector, name, asked, messages, rate_b_s, seconds
+    injector, name, fields, messages, rate_b_s, seconds
 ):
-    *rows, total = captured(injector, name, **asked)
-    assert {type(each) for each in rows} <= {Row}
+    *rows, total = captured(injector, name, **fields)
+    assert {type(row) for row in rows} <= {Row}
     assert len(rows) == {"finished.client": 1, "get_finished.client": 13}.get(name, 0)
     assert (total.messages, total.rate_b_s) == (messages, rate_b_s)
     # ib_write_bw, traced between two virtual machines: 0.31 s from the last write to the row, of
     # which 200 waits that grow from 0.1 to 2.09 ms take 0.219 s.
     assert total.after_s == pytest.approx(0.219 if injector == "perftest" else 0.0)
     if seconds:
-        size_b = messages * asked.get("message_b", 65536)
+        size_b = messages * fields.get("message_b", 65536)
         assert size_b / rate_b_s == pytest.approx(seconds, rel=1e-4)
 
 
@@ -104,7 +104,8 @@ FAULTS = [
     ("ucx", "zero_size.client", "Message size too small, need to be at least 1"),
     ("ucx", "no_host.client", "getaddrinfo(server:no.such.host.invalid, port:27373) error: [Name"),
     (
-        *("ucx", "no_transport.client"),
+        "ucx",
+        "no_transport.client",
         "no active messages transport to <no debug data>: self/memory - iface mismatch",
     ),
 ]
@@ -112,18 +113,18 @@ FAULTS = [
 
 @pytest.mark.parametrize(("injector", "name", "text"), FAULTS)
 def test_a_failure_is_a_fault_and_never_a_row(injector, name, text):
-    found = captured(injector, name)
-    assert {type(each) for each in found} == {Fault}
-    assert found[0].text.startswith(text)
+    meant = captured(injector, name)
+    assert {type(meaning) for meaning in meant} == {Fault}
+    assert meant[0].text.startswith(text)
     if injector == "perftest":  # nothing that both ends always print is a cause
-        assert found[0].text == text
+        assert meant[0].text == text
 
 
 def test_over_tcp_a_dead_target_of_ucx_ends_in_a_fault():
     """Before it does, the origin reports hundreds of GB/s: its rows alone prove nothing."""
-    found = captured("ucx", "server_killed_tcp.client")
-    assert isinstance(found[-1], Fault)
-    assert max(row.rate_b_s for row in found if isinstance(row, Row)) > 400e9
+    meant = captured("ucx", "server_killed_tcp.client")
+    assert isinstance(meant[-1], Fault)
+    assert max(row.rate_b_s for row in meant if isinstance(row, Row)) > 400e9
 
 
 #: Lines of `ib_write_bw` as its format strings make them (`strings ib_write_bw`, 6.06).
@@ -177,9 +178,9 @@ def test_more_columns_of_perftest_are_no_error_and_text_after_them_is(more, mess
 
 @pytest.mark.parametrize("name", ["mpich", "openmpi"])
 def test_rows_are_quarters_of_a_second_and_the_target_finds_as_much(name):
-    found = captured("mpi_put", name)
-    rows = [each for each in found if isinstance(each, Row)]
-    last = [each for each in found if isinstance(each, Arrived)][-1]
+    meant = captured("mpi_put", name)
+    rows = [meaning for meaning in meant if isinstance(meaning, Row)]
+    last = [meaning for meaning in meant if isinstance(meaning, Arrived)][-1]
     assert len(rows) >= 3
     assert min(row.over_s for row in rows) >= 0.25
     assert median(row.over_s for row in rows) < 0.5
@@ -191,8 +192,10 @@ def test_rows_are_quarters_of_a_second_and_the_target_finds_as_much(name):
 
 @pytest.mark.parametrize("name", ["mpich_tcp", "openmpi_tcp"])
 def test_a_target_that_polls_is_emulation_whatever_is_fast(name):
-    found = captured("mpi_put", name)
-    assert {each.transport for each in found[-4:] if isinstance(each, Arrived)} == {"two-sided"}
+    meant = captured("mpi_put", name)
+    assert {meaning.transport for meaning in meant[-4:] if isinstance(meaning, Arrived)} == {
+        "two-sided"
+    }
     (caveat,) = emulations(pl.Series(["two-sided"]))
     assert "not RDMA" in caveat
 
@@ -212,7 +215,8 @@ def test_a_progress_thread_of_the_target_is_emulation_too():
     # A slow writer's target looks at its memory all the same: 0.2 % of a core are no receiving.
     slow = "row 1.000000 s 1000000 B\n"
     for rows, seconds, transport in (
-        *((row, "0.040000", "RDMA"), (row, "0.060000", "two-sided")),
+        (row, "0.040000", "RDMA"),
+        (row, "0.060000", "two-sided"),
         (slow, "0.002000", "RDMA"),
     ):
         assert meanings("mpi_put", rows + line.format(seconds))[-1].transport == transport

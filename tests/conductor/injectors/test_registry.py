@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from conductor import injectors
-from conductor.agent.programs import start_end
-from conductor.injectors.base import Writer
+from conductor.agent.end_program import start_end
 from records.errors import InputError
-from tests.reframe_tests.command import script
+from tests import made_writers
+from tests.reframe_tests.reframe_call import script
 
 
 @pytest.mark.parametrize(
-    ("asked", "fault"),
+    ("words", "fault"),
     [
         (("ibwrite", "write"), "'ibwrite': allowed are perftest, ucx, mpi_put, spin,"),
         (("ucx", "both"), r"'ucx': .* both; allowed: mpi_put$"),
@@ -20,21 +20,25 @@ from tests.reframe_tests.command import script
         (("ucx", "up"), "direction 'up': allowed are write, read, both"),
     ],
 )
-def test_an_unknown_injector_or_direction_is_refused_with_the_known_ones(asked, fault):
+def test_an_unknown_injector_or_direction_is_refused_with_the_known_ones(words, fault):
     with pytest.raises(ValueError, match=fault):
-        injectors.get(*asked)
+        injectors.get(*words)
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("words", "counterpart"),
     [
-        *[("perftest read", "perftest_read"), ("ucx read", "ucx_read"), ("ucx write", "ucx")],
-        *[("ucx_read read", "ucx_read"), ("mpi_put both", "mpi_put_both"), ("spin read", "spin")],
+        ("perftest read", "perftest_read"),
+        ("ucx read", "ucx_read"),
+        ("ucx write", "ucx"),
+        ("ucx_read read", "ucx_read"),
+        ("mpi_put both", "mpi_put_both"),
+        ("spin read", "spin"),
         ("mpi_put receive", "mpi_put_receive"),
     ],
 )
-def test_a_direction_picks_the_counterpart_of_the_same_program(asked, found):
-    assert injectors.get(*asked.split()).name == found
+def test_a_direction_picks_the_counterpart_of_the_same_program(words, counterpart):
+    assert injectors.get(*words.split()).name == counterpart
 
 
 @pytest.mark.parametrize(
@@ -50,9 +54,12 @@ def test_what_the_page_says_of_each_injector(
     names, holds, paced_by, writes_short, row_s, reports_arrivals
 ):
     """Held writers, pacing and reports in docs/injectors.md."""
-    for found in map(injectors.INJECTORS.__getitem__, names.split()):
-        assert (found.holds, found.paced_by, found.row_s) == (holds, paced_by, row_s)
-        assert (found.writes_short, found.reports_arrivals) == (writes_short, reports_arrivals)
+    for injector in map(injectors.INJECTORS.__getitem__, names.split()):
+        assert (injector.holds, injector.paced_by, injector.row_s) == (holds, paced_by, row_s)
+        assert (injector.writes_short, injector.reports_arrivals) == (
+            writes_short,
+            reports_arrivals,
+        )
 
 
 def test_a_rate_is_asked_of_injectors_that_can_hold_it():
@@ -71,22 +78,22 @@ def test_a_rate_is_asked_of_injectors_that_can_hold_it():
 )
 def test_a_missing_program_is_named(monkeypatch, name, program):
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("conductor.injectors.mpi_put._FOLDER", Path("/nowhere"))
+    monkeypatch.setattr("conductor.injectors.mpi_put.FOLDER", Path("/nowhere"))
     assert injectors.INJECTORS[name].missing().startswith(f"{program} is missing: ")
 
 
 def test_the_wheel_has_no_ucx_for_verbs(monkeypatch, tmp_path):
     """As in a virtual machine with soft-RoCE: the writer's end says what to install."""
     (tmp_path / "wheel").touch()
-    monkeypatch.setattr("conductor.injectors.ucx._IN_WHEEL", tmp_path / "wheel")
+    monkeypatch.setattr("conductor.injectors.ucx.IN_WHEEL", tmp_path / "wheel")
     monkeypatch.setattr("records.machine.devices.is_rdma", lambda name: name == "rxe0")
     monkeypatch.setattr("records.machine.devices.transport", lambda _: "soft-RoCE")
     monkeypatch.setenv("PATH", str(tmp_path))
     ucx = injectors.INJECTORS["ucx"]
     assert (ucx.missing(), ucx.missing("eth0")) == (None, None)
-    said = ucx.missing("rxe0")
-    assert said.startswith("ucx_perftest with verbs is missing for rxe0: 'apt install ucx-utils'")
-    writer = Writer(0, "o", "t", "127.0.0.1", 20000, 65536, device="rxe0")
-    assert asyncio.run(start_end(ucx, writer, "target", subprocess.DEVNULL)) == said
+    advice = ucx.missing("rxe0")
+    assert advice.startswith("ucx_perftest with verbs is missing for rxe0: 'apt install ucx-utils'")
+    writer = made_writers.writer(device="rxe0")
+    assert asyncio.run(start_end(ucx, writer, "target", subprocess.DEVNULL)) == advice
     script(tmp_path / "ucx_perftest", "true")
     assert ucx.missing("rxe0") is None

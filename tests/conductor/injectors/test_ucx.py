@@ -9,8 +9,9 @@ import pytest
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Row
 from records import processes
-from tests.conductor.conftest import free_port, needs, wait_until
+from tests.conductor.conftest import free_port, needs
 from tests.conductor.injectors.printed import writer
+from tests.waiting import wait_until
 
 
 @needs("ucx")
@@ -18,8 +19,8 @@ from tests.conductor.injectors.printed import writer
 def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
     """So both directions are one-sided: the target's process has no part in them."""
     injector = INJECTORS[name]
-    asked = writer(target="o", address="127.0.0.1", port=free_port(), message_b=65536)
-    environment = {**os.environ, **injector.environment(asked)}
+    planned = writer(target="o", address="127.0.0.1", port=free_port(), message_b=65536)
+    environment = {**os.environ, **injector.environment(planned)}
     started = []
 
     def start(command):
@@ -28,10 +29,10 @@ def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
         return started[-1]
 
     try:
-        target = start(injector.target_command(asked))
-        wait_until(lambda: processes.listener(asked.port, target.pid) == "own")
-        parser = injector.parser(asked)
-        meant = map(parser.parse, start(injector.origin_command(asked)).stdout)
+        target = start(injector.target_command(planned))
+        wait_until(lambda: processes.listener(planned.port, target.pid) == "own")
+        parser = injector.parser(planned)
+        meant = map(parser.parse, start(injector.origin_command(planned)).stdout)
         rows = (meaning for meaning in meant if meaning is not None)
         assert isinstance(next(rows), Row)
         os.kill(target.pid, signal.SIGSTOP)
@@ -41,6 +42,6 @@ def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
         assert next(rows).rate_b_s > 0
         assert processes.cpu_s(target.pid) == before_s
     finally:
-        for each in started:
-            each.kill()
-            each.wait()
+        for process in started:
+            process.kill()
+            process.wait()

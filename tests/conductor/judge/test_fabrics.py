@@ -1,77 +1,36 @@
 """Each fabric's byte counter, from made trees of /sys and /proc: what it proves, and what refutes.
 
-Units are those of the sources that records/machine/fabrics.py names, figures worked out by hand: a
-GB is 10^9 octets (Slingshot, EFA, Ethernet), 250,000,000 words of 4 bytes (InfiniBand) or
-125,000,000 flits of 8 (Omni-Path).
+`tests/cases/fabrics.py` has a row for each.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import polars as pl
 import pytest
 
 from analysis.effects.verdict import emulations
 from conductor import counters
-from conductor.counters import Reading
-from conductor.judge.figures import conditions, passed, writer_records
+from conductor.counters import CounterReading
 from conductor.judge.judge import faults
-from conductor.judge.series import DeviceSample, DeviceSeries, NodeSeries, Series
+from conductor.judge.series import Series
+from conductor.judge.series_figures import conditions, passed, writer_records
+from conductor.readings import DeviceSample, DeviceSeries, NodeSeries
 from records.acceptance import AcceptanceLimits
 from records.machine import devices
 from records.sample import DeviceBytes
+from tests.cases.fabrics import COUNTED
 from tests.conductor.planted import claim
 from tests.conductor.sysfs import big_host, write
 
 HEADINGS = "Inter-| Receive | Transmit\n face |bytes packets errs"
 GB = 10**9
 WINDOW = (0.0, 1.0)
-
-
-class Fabric(NamedTuple):
-    device: str
-    driver: str | None
-    received: str
-    sent: str
-    per_gb: int
-    name: str
-
-
 _IB = "sys/class/infiniband"
-_CXI = "sys/class/cxi/cxi1/device/telemetry"
-FABRICS = {
-    "Slingshot": Fabric(
-        *("cxi1", None, f"{_CXI}/hni_sts_rx_ok_octets", f"{_CXI}/hni_sts_tx_ok_octets"),
-        *(10**9, "cxi:cxi1"),
-    ),
-    "EFA": Fabric(
-        *("rdmap0s6", "efa", f"{_IB}/rdmap0s6/ports/1/hw_counters/rx_bytes"),
-        *(f"{_IB}/rdmap0s6/ports/1/hw_counters/tx_bytes", 10**9, "efa:rdmap0s6/1"),
-    ),
-    "Omni-Path": Fabric(
-        *("hfi1_0", "hfi1", f"{_IB}/hfi1_0/ports/1/counters/port_rcv_data"),
-        *(f"{_IB}/hfi1_0/ports/1/counters/port_xmit_data", 125_000_000, "opa:hfi1_0/1"),
-    ),
-    "Omni-Path, hfi2": Fabric(
-        *("hfi2_0", "hfi2", f"{_IB}/hfi2_0/ports/1/counters/port_rcv_data"),
-        *(f"{_IB}/hfi2_0/ports/1/counters/port_xmit_data", 125_000_000, "opa:hfi2_0/1"),
-    ),
-    # The driver is that of the PCI device: bnxt_en for bnxt_re.
-    "RoCE, Broadcom": Fabric(
-        *("bnxt_re0", "bnxt_en", f"{_IB}/bnxt_re0/ports/1/hw_counters/rx_bytes"),
-        *(f"{_IB}/bnxt_re0/ports/1/hw_counters/tx_bytes", 10**9, "bnxt:bnxt_re0/1"),
-    ),
-    "InfiniBand": Fabric(
-        *("mlx5_0", "mlx5_core", f"{_IB}/mlx5_0/ports/1/counters/port_rcv_data"),
-        *(f"{_IB}/mlx5_0/ports/1/counters/port_xmit_data", 250_000_000, "rdma:mlx5_0/1"),
-    ),
-    "Ethernet": Fabric("eth1", None, "", "", 10**9, "net:eth1"),
-}
 
 
-@pytest.fixture(params=FABRICS)
+@pytest.fixture(params=COUNTED)
 def fabric(request):
-    return FABRICS[request.param]
+    return COUNTED[request.param]
 
 
 def read(root, fabric, received, sent=0):
@@ -81,15 +40,15 @@ def read(root, fabric, received, sent=0):
     if fabric.device == "eth1":
         line = f"  eth1: {received} 9 0 0 0 0 0 0 {sent} 9 0 0 0 0 0 0"
         files = {"proc/net/dev": f"{HEADINGS}\n    lo: 5 1 0 0 0 0 0 0 5 1 0 0 0 0 0 0\n{line}"}
-    if fabric.device == "bnxt_re0":
-        files[f"{_IB}/bnxt_re0/ports/1/link_layer"] = "Ethernet"
-    write(root, files)
+    write(root, {**files, **fabric.others})
     if fabric.driver:
         link = root / _IB / fabric.device / "device/driver"
         link.parent.mkdir(exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(f"../../../bus/pci/drivers/{fabric.driver}")
-    first, second = (counters.read(fabric.device, each, root) for each in counters.DIRECTIONS)
+    first, second = (
+        counters.read(fabric.device, direction, root) for direction in counters.DIRECTIONS
+    )
     return first, second
 
 
@@ -97,14 +56,17 @@ def target(root, fabric, before, after):
     """A target whose device shows numbers received and sent before, and these after a second."""
     readings = [read(root, fabric, *numbers) for numbers in (before, after)]
     samples = [
-        DeviceSample(at, *(one.bytes_b for one in both)) for at, both in enumerate(readings, 7)
+        DeviceSample(at_s, *(one.bytes_b for one in reading))
+        for at_s, reading in enumerate(readings, 7)
     ]
-    return NodeSeries("n1", [DeviceSeries(fabric.device, readings[0][0].name, samples)])
+    return NodeSeries(
+        node="n1", devices=[DeviceSeries(fabric.device, readings[0][0].name, samples)]
+    )
 
 
 def judged(root, fabric, before, after):
     """Proof of a writer that claims a GB, and why the count refutes it."""
-    series = Series([target(root, fabric, (before,), (after,))], claims=[claim(GB)])
+    series = Series(nodes=[target(root, fabric, (before,), (after,))], claims=[claim(GB)])
     (proven,) = writer_records(series, WINDOW)
     return proven.proof, next(faults(series, WINDOW, AcceptanceLimits()), None)
 
@@ -138,23 +100,23 @@ def test_rails_have_their_bytes_in_both_directions(tmp_path, fabric):
 
 @pytest.mark.parametrize("number", ["N/A", "", "12 13", "1e9", "12@", "12@x.000000001"])
 def test_what_is_no_number_is_no_counter(tmp_path, number):
-    write(tmp_path, {FABRICS["Slingshot"].received: number})
+    write(tmp_path, {COUNTED["Slingshot"].received: number})
     assert counters.read("cxi1", "received", tmp_path) is None
 
 
 def test_the_driver_tells_the_fabric_not_the_name(tmp_path):
     # Rules of udev rename devices: what is called mlx5_0 here is an Omni-Path device.
-    renamed = FABRICS["InfiniBand"]._replace(driver="hfi1")
+    renamed = COUNTED["InfiniBand"]._replace(driver="hfi1")
     received, sent = read(tmp_path, renamed, 1000, 10)
     assert (received.name, received.bytes_b, sent.bytes_b) == ("opa:mlx5_0/1", 8000, 80)
     assert devices.transport("mlx5_0", tmp_path / "sys") == "Omni-Path"
     # Of other drivers it is not known whether rx_bytes are those of RDMA.
-    assert read(tmp_path, FABRICS["EFA"]._replace(driver="mana"), 1000) == (None, None)
+    assert read(tmp_path, COUNTED["EFA"]._replace(driver="mana"), 1000) == (None, None)
 
 
 @pytest.mark.parametrize("fabric", ["EFA", "Omni-Path", "Omni-Path, hfi2"])
 def test_the_name_tells_it_where_no_driver_is_shown(tmp_path, fabric):
-    row = FABRICS[fabric]
+    row = COUNTED[fabric]
     received, _ = read(tmp_path, row._replace(driver=None), 1000)
     assert received.name == row.name
 
@@ -165,8 +127,8 @@ def root(tmp_path):
 
 
 def test_soft_roce_counts_packets_only_so_its_interface_is_read(root):
-    assert counters.read("rxe0", "received", root) == Reading("net:eth1", 123456)
-    assert counters.read("rxe0", "sent", root) == Reading("net:eth1", 99)
+    assert counters.read("rxe0", "received", root) == CounterReading("net:eth1", 123456)
+    assert counters.read("rxe0", "sent", root) == CounterReading("net:eth1", 99)
     for absent in (None, "mlx5_9"):
         assert counters.read(absent, "received", root) is None
 
@@ -174,10 +136,10 @@ def test_soft_roce_counts_packets_only_so_its_interface_is_read(root):
 def test_a_counter_at_its_greatest_value_tells_nothing_more(root):
     write(root, {"sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data": str(2**32 - 1)})
     now = counters.read("mlx5_0", "received", root)
-    assert now == Reading("rdma:mlx5_0/1", None)
-    assert counters.difference(Reading("rdma:mlx5_0/1", 10000), now) is None
+    assert now == CounterReading("rdma:mlx5_0/1", None)
+    assert counters.bytes_between(CounterReading("rdma:mlx5_0/1", 10000), now) is None
     with pytest.raises(ValueError, match="net:a and rdma:mlx5_0/1 are different counters"):
-        counters.difference(Reading("net:a", 10000), now)
+        counters.bytes_between(CounterReading("net:a", 10000), now)
 
 
 def test_a_device_that_is_not_named_is_the_first_one(root, tmp_path):
@@ -210,24 +172,29 @@ _OCTETS = {
 def test_irdma_counts_octets_of_both_versions_of_ip(tmp_path, prefix, node_type, transport, driver):
     counted = {f"{prefix}{name}": text for name, text in _OCTETS.items()}
     root = driven(
-        *(tmp_path, "rocep3s0f0", driver),
+        tmp_path,
+        "rocep3s0f0",
+        driver,
         **{"node_type": node_type, "ports__1__link_layer": "Ethernet", **counted},
     )
     assert devices.transport("rocep3s0f0", root / "sys") == transport
-    readings = [counters.read("rocep3s0f0", each, root) for each in counters.DIRECTIONS]
-    assert readings == [Reading("irdma:rocep3s0f0/1", 741), Reading("irdma:rocep3s0f0/1", 35)]
+    readings = [counters.read("rocep3s0f0", direction, root) for direction in counters.DIRECTIONS]
+    assert readings == [
+        CounterReading("irdma:rocep3s0f0/1", 741),
+        CounterReading("irdma:rocep3s0f0/1", 35),
+    ]
 
 
 def test_a_device_of_chelsio_counts_at_its_ports_interface(tmp_path):
     interfaces = {f"device__net__eth{port + 1}__dev_port": str(port) for port in (0, 1)}
-    root = driven(*(tmp_path, "cxgb4_0", "cxgb4"), node_type="4: RNIC", **interfaces)
+    root = driven(tmp_path, "cxgb4_0", "cxgb4", node_type="4: RNIC", **interfaces)
     write(root, {"proc/net/dev": f"{HEADINGS}\n  eth2: 7 9 0 0 0 0 0 0 5 9 0 0 0 0 0 0"})
     assert devices.transport("cxgb4_0", root / "sys") == "iWARP"
-    assert counters.read("cxgb4_0:2", "received", root) == Reading("net:eth2", 7)
+    assert counters.read("cxgb4_0:2", "received", root) == CounterReading("net:eth2", 7)
     assert counters.read("cxgb4_0", "received", root) is None
     assert counters.why_none("cxgb4_0", root) == "net/dev: no eth1"
     # Of other drivers, interfaces do not count what RDMA passes.
-    driven(*(root, "mlx5_9", "mlx5_core"), device__net__eth2__dev_port="0")
+    driven(root, "mlx5_9", "mlx5_core", device__net__eth2__dev_port="0")
     assert counters.read("mlx5_9", "received", root) is None
 
 
@@ -264,22 +231,24 @@ def test_writes_of_efa_are_one_sided_if_the_target_counted_them_as_such(
     """A GB is claimed and received; of it so much by RDMA writes."""
     files = {"rx_bytes": GB, "tx_bytes": 0, "rdma_write_recv_bytes": written_b}
     samples = []
-    for at, share in enumerate((0, 1)):
+    for at_s, share in enumerate((0, 1)):
         counted = {f"ports__1__hw_counters__{name}": f"{share * n}" for name, n in files.items()}
-        root = driven(tmp_path / str(at), "rdmap0s6", "efa", **counted)
-        received, sent = (counters.read("rdmap0s6", each, root) for each in counters.DIRECTIONS)
+        root = driven(tmp_path / str(at_s), "rdmap0s6", "efa", **counted)
+        received, sent = (
+            counters.read("rdmap0s6", direction, root) for direction in counters.DIRECTIONS
+        )
         one_sided = counters.read_one_sided("rdmap0s6", "received", root)
-        samples.append(DeviceSample(at, received.bytes_b, sent.bytes_b, one_sided))
-    node = NodeSeries("n1", [DeviceSeries("rdmap0s6", "efa:rdmap0s6/1", samples)])
+        samples.append(DeviceSample(at_s, received.bytes_b, sent.bytes_b, one_sided))
+    node = NodeSeries(node="n1", devices=[DeviceSeries("rdmap0s6", "efa:rdmap0s6/1", samples)])
     claimed = replace(claim(GB), transport="EFA")
-    (record,) = writer_records(Series([node], claims=[claimed]), WINDOW)
+    (record,) = writer_records(Series(nodes=[node], claims=[claimed]), WINDOW)
     assert (record.transport, record.proof) == (transport, "device")
     assert bool(emulations(pl.Series([record.transport]))) == ("emulated" in transport)
 
 
 def test_writes_of_efa_that_no_device_counted_are_taken_as_emulated():
     claimed = replace(claim(GB), transport="EFA")
-    (record,) = writer_records(Series([NodeSeries("n1")], claims=[claimed]), WINDOW)
+    (record,) = writer_records(Series(nodes=[NodeSeries(node="n1")], claims=[claimed]), WINDOW)
     assert (record.transport, record.proof) == ("EFA, emulated", "unproven")
 
 

@@ -12,7 +12,7 @@ from conductor.judge.rates import (
     rate_before,
     whole_rows,
 )
-from conductor.judge.series import CounterSample, RateRow
+from conductor.readings import CounterSample, RateRow
 from tests.conductor.planted import PERFTEST, SHORT, counted, rows, writer
 
 
@@ -33,23 +33,23 @@ def joined(reported, samples):
 def test_a_steady_writer_counts_and_its_rate_is_weighted_by_time():
     # Window 0.5..2.5 takes 0.5 s of the first row, which writes 100 outside, all of the second, and
     # 0.5 s of the third.
-    found = within(rows(80, 100, 70), 0.5, 2.5)
-    assert found.bytes_b == pytest.approx((80 - 50) + 100 + (70 - 50))
-    assert found.rate_b_s == pytest.approx(150 / 2)
-    assert found.rate_min_b_s == 70
-    assert (found.observed_share, found.unobserved_s) == (1.0, 0.0)
+    writing = within(rows(80, 100, 70), 0.5, 2.5)
+    assert writing.bytes_b == pytest.approx((80 - 50) + 100 + (70 - 50))
+    assert writing.rate_b_s == pytest.approx(150 / 2)
+    assert writing.rate_min_b_s == 70
+    assert (writing.observed_share, writing.unobserved_s) == (1.0, 0.0)
 
 
 def played(*steps):
     """Readings of a device every quarter of a second from 7.1 to 12.1; steps: (until_s, rate)."""
-    gone, then_s, found = 4e9, 7.1, []
+    gone, then_s, readings = 4e9, 7.1, []
     while then_s < 12.2:
-        found.append(CounterSample(then_s, gone))
+        readings.append(CounterSample(then_s, gone))
         now_s = then_s + 0.25
         for (from_s, _), (until_s, rate) in pairwise([(7.1, 0), *steps]):
             gone += 1.04 * rate * max(min(now_s, until_s) - max(then_s, from_s), 0.0)  # headers
         then_s = now_s
-    return found
+    return readings
 
 
 def short(samples=(), seen=SHORT):
@@ -57,13 +57,13 @@ def short(samples=(), seen=SHORT):
 
 
 def test_rows_that_the_application_shares_are_divided_as_the_device_passed_them():
-    found = short(played((10.5, 3000), (11.8, 1000), (20, 3000)))
+    writing = short(played((10.5, 3000), (11.8, 1000), (20, 3000)))
     # Evenly spread they would be 0.5 * 2000 + 0.8 * 1400 = 2120. Readings at 10.35 and 10.6, and at
     # 11.6 and 11.85, straddle the edges. By hand: 550 passed between the first two, of which
     # 0.4 * 550 = 220 count, not 100; and 0.8 * 350 = 280 of the other two's 350, not 200.
-    assert found.bytes_b == pytest.approx(1300 + 120 + 80)
-    assert found.rate_b_s == pytest.approx(found.bytes_b / 1.3)
-    assert found.rate_min_b_s == found.rate_b_s  # both rows are means with more than the window
+    assert writing.bytes_b == pytest.approx(1300 + 120 + 80)
+    assert writing.rate_b_s == pytest.approx(writing.bytes_b / 1.3)
+    assert writing.rate_min_b_s == writing.rate_b_s  # both rows are means with more than the window
 
 
 def test_without_a_device_the_part_outside_is_taken_at_the_rate_before():
@@ -83,28 +83,32 @@ def test_what_had_passed_lies_between_two_readings():
         CounterSample(4.0, 300.0),
     ]
     at_s = [0.9, 1.0, 1.25, 2.0, 3.0, 4.0, 4.1]
-    assert [passed_at(samples, each) for each in at_s] == [None, 100, 150, 300, 300, 300, None]
+    assert [passed_at(samples, time_s) for time_s in at_s] == [None, 100, 150, 300, 300, 300, None]
     assert passed_at([], 1.0) is None
 
 
 def test_what_was_counted_stands_before_and_after_the_rows():
     samples = counted(*[80] * 3, *[90] * 8, *[40] * 2)  # until 3.25
     seen = [RateRow(0.6, 1.6, 91), RateRow(1.6, 2.6, 89)]
-    found = filled(seen, samples)
-    assert found[2:4] == seen
-    assert [(each.start_s, each.end_s) for each in found] == [
-        *[(0, 0.25), (0.25, 0.6), (0.6, 1.6), (1.6, 2.6)],
-        *[(2.6, 3.0), (3.0, 3.25)],
+    joint = filled(seen, samples)
+    assert joint[2:4] == seen
+    assert [(row.start_s, row.end_s) for row in joint] == [
+        (0, 0.25),
+        (0.25, 0.6),
+        (0.6, 1.6),
+        (1.6, 2.6),
+        (2.6, 3.0),
+        (3.0, 3.25),
     ]
     # By hand: 0.25 s at 80 and 0.1 s too; 0.15 s of 90, then 0.25 s of 40.
-    assert [each.rate_b_s for each in found] == pytest.approx(
+    assert [row.rate_b_s for row in joint] == pytest.approx(
         [80, 80, 91, 89, (0.15 * 90 + 0.25 * 40) / 0.4, 40]
     )
 
 
 def test_without_rows_there_is_what_was_counted():
-    found = filled([], counted(0, 100, 100))
-    assert [each.rate_b_s for each in found] == pytest.approx([0, 100, 100])
+    joint = filled([], counted(0, 100, 100))
+    assert [row.rate_b_s for row in joint] == pytest.approx([0, 100, 100])
     assert filled([], counted(100)) == [RateRow(0, 0.25, 100)]
     assert filled([], counted(100, start_s=5.0, every_s=0.2)) == []  # too short for a rate
     assert filled(rows(5, 6), []) == rows(5, 6)
@@ -124,9 +128,9 @@ def test_the_rate_of_a_short_time_is_that_of_a_longer_one_around_it():
 
 
 def test_a_longer_least_time_takes_several_samples_together():
-    found = filled([], counted(100, 0, 100, 0, 100), 0.5)
-    assert [each.end_s for each in found] == [0.5, 1.25]
-    assert [each.rate_b_s for each in found] == pytest.approx([50, 200 / 3])
+    joint = filled([], counted(100, 0, 100, 0, 100), 0.5)
+    assert [row.end_s for row in joint] == [0.5, 1.25]
+    assert [row.rate_b_s for row in joint] == pytest.approx([50, 200 / 3])
 
 
 def test_a_row_within_the_window_counts_as_reported_whatever_the_device_passed():
@@ -171,11 +175,11 @@ def test_what_passed_between_rows_is_of_the_next_one_in_the_unit_of_rows():
         assert second.rate_b_s == pytest.approx((second_b[1] + pause_b) / 1.4)
         assert third.rate_b_s == pytest.approx((second_b[2] + pause_b) / 1.4)
         # A window from 0.5 to 3.3 s: both pauses, a row, and 0.5 s of each of the others.
-        found = within([first, second, third], 0.5, 3.3, samples=samples)
+        writing = within([first, second, third], 0.5, 3.3, samples=samples)
         by_hand_b = second_b[0] / 2 + second_b[1] + second_b[2] / 2 + 2 * pause_b
-        assert found.bytes_b == pytest.approx(by_hand_b)
-        assert found.rate_b_s == pytest.approx(by_hand_b / 2.8)
-        assert (found.observed_share, found.unobserved_s) == (1.0, 0.0)
+        assert writing.bytes_b == pytest.approx(by_hand_b)
+        assert writing.rate_b_s == pytest.approx(by_hand_b / 2.8)
+        assert (writing.observed_share, writing.unobserved_s) == (1.0, 0.0)
 
 
 def test_pauses_that_were_not_counted_stay_unobserved():
@@ -193,11 +197,11 @@ def test_pauses_that_were_not_counted_stay_unobserved():
 def test_what_lies_between_rows_is_unobserved_and_not_written():
     """Rows of 1 s that come 2.9 s apart, as an emulated processor prints them; window of 5.8 s."""
     seen = [RateRow(end - 1, end, 100.0) for end in (0.5, 3.4, 6.3)]
-    found = within(seen, 0.0, 5.8)
+    writing = within(seen, 0.0, 5.8)
     # By hand: 0 to 0.5, 2.4 to 3.4 and 5.3 to 5.8 are covered; 0.5 to 2.4 and 3.4 to 5.3 are not.
-    assert found.observed_share == pytest.approx(2.0 / 5.8)
-    assert (found.unobserved_s, found.bytes_b) == pytest.approx((1.9, 200))
-    assert found.rate_b_s == pytest.approx(100)
+    assert writing.observed_share == pytest.approx(2.0 / 5.8)
+    assert (writing.unobserved_s, writing.bytes_b) == pytest.approx((1.9, 200))
+    assert writing.rate_b_s == pytest.approx(100)
     assert within(PERFTEST, 0.5, 5.9).unobserved_s == pytest.approx(0.38)
     between = within([RateRow(0.0, 1.0, 100.0), RateRow(1.9, 2.9, 100.0)], 1.1, 1.8)
     assert (between.observed_share, between.bytes_b) == (0.0, 0.0)

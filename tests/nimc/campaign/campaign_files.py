@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.campaign.load import load_campaign
+from nimc.campaign.campaign_file import load_campaign
 from nimc.possible.checks import CheckVariables
 from records import marked_yaml
 from records.campaign import Campaign
@@ -17,11 +17,13 @@ COMMON = {"arms", "rate", "message", "injector", "direction", "reserved_cores", 
 
 CHECKS = {
     "stream": CheckVariables(
-        frozenset({"iterations", "llc_multiple", *COMMON}),
+        variables=frozenset({"iterations", "llc_multiple", *COMMON}),
         comparable_across_cores=True,
         levels={"direction": "write"},
     ),
-    "lammps": CheckVariables(frozenset({"steps", *COMMON}), frozenset({"steps"})),
+    "lammps": CheckVariables(
+        variables=frozenset({"steps", *COMMON}), within_block=frozenset({"steps"})
+    ),
 }
 
 

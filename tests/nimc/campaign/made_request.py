@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from nimc.campaign.plan import Request
-from nimc.possible.settings import ReframeSettings
+from nimc.possible.reframe_config import ReframeSettings
 from records.campaign import Campaign
 from records.machine.site import Machine
 
@@ -14,7 +14,15 @@ FACTS = {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "
 
 def made_request(campaign: Campaign, machine: Machine, *, slurm: bool = False) -> Request:
     config, folder = Path(f"/p/configs/{machine.name}.py"), Path("/p/reframe_tests")
-    return Request(campaign, machine, config, folder, ReframeSettings({}), {}, slurm=slurm)
+    return Request(
+        campaign=campaign,
+        machine=machine,
+        config=config,
+        folder=folder,
+        settings=ReframeSettings(environment={}),
+        checks={},
+        slurm=slurm,
+    )
 
 
 def made_machine(policy: str = "hetjob", *, origins: int = 1, **more: Any) -> Machine:

@@ -12,19 +12,19 @@ from nimc.campaign.allocations import Variation, variation
 def pairs(*blocks: tuple[float, ...], arm: str = "on") -> pl.DataFrame:
     """Pairs of one case, by the logarithms of their ratios."""
     rows = [
-        {"case": "a", "arm": arm, "block": number, "ratio": math.exp(each)}
+        {"case": "a", "arm": arm, "block": number, "ratio": math.exp(log_ratio)}
         for number, block in enumerate(blocks)
-        for each in block
+        for log_ratio in block
     ]
     return pl.DataFrame(rows)
 
 
 def test_variances_by_hand() -> None:
     """Within 0.02; means of 0, 1 and 2 vary by 1, of which half of 0.02 is by chance."""
-    found = variation(pairs((-0.1, 0.1), (0.9, 1.1), (1.9, 2.1)))
-    assert found is not None
-    assert found.within**2 == pytest.approx(0.02)
-    assert found.between**2 == pytest.approx(1 - 0.02 / 2)
+    spread = variation(pairs((-0.1, 0.1), (0.9, 1.1), (1.9, 2.1)))
+    assert spread is not None
+    assert spread.within**2 == pytest.approx(0.02)
+    assert spread.between**2 == pytest.approx(1 - 0.02 / 2)
     # What pairs explain alone is no variance of allocations.
     alike = variation(pairs((-0.1, 0.1), (-0.1, 0.1)))
     assert alike is not None

@@ -18,7 +18,7 @@ def cases(tmp_path: Path, text: str) -> list[Entry]:
 
 
 def names(case: Entry, *arms: str) -> list[str]:
-    return [each.name for each in treatments(arms, case)]
+    return [treatment.name for treatment in treatments(arms, case)]
 
 
 def text(entry: str = "check: stream", more: str = "") -> str:
@@ -46,11 +46,11 @@ def test_factors_of_the_table_and_of_the_check_change_within_a_block(tmp_path):
 
 def test_other_factors_make_cases(tmp_path):
     entry = "check: stream, set: {llc_multiple: 2}, factors: {iterations: [10, 20], rate: [full]}"
-    found = cases(tmp_path, text(entry))
-    assert [case.name for case in found] == ["stream@iterations=10", "stream@iterations=20"]
-    assert found[1].set == {"llc_multiple": 2, "iterations": 20}
-    assert found[1].between == {"iterations": 20}
-    assert found[1].factors == {"rate": ["full"]}
+    made = cases(tmp_path, text(entry))
+    assert [case.name for case in made] == ["stream@iterations=10", "stream@iterations=20"]
+    assert made[1].set == {"llc_multiple": 2, "iterations": 20}
+    assert made[1].between == {"iterations": 20}
+    assert made[1].factors == {"rate": ["full"]}
     # Names of several stay names of files.
     entry = "check: stream, factors: {iterations: [10], llc_multiple: [a/b]}"
     (case,) = cases(tmp_path, text(entry))
@@ -81,9 +81,9 @@ BOTH, FEW = ["off", "on@rate=25%", "on"], ["off", "on@rate=25%"]
 )
 def test_exclude_and_only(tmp_path, cells, ten, twenty):
     more = f"factors: {{iterations: [10, 20], rate: [25%, full]}}\n{cells}\n"
-    found = {case.name: names(case, "off", "on") for case in cases(tmp_path, text(more=more))}
-    assert found.pop("stream@iterations=10", None) == ten
-    assert found == {"stream@iterations=20": twenty}
+    named = {case.name: names(case, "off", "on") for case in cases(tmp_path, text(more=more))}
+    assert named.pop("stream@iterations=10", None) == ten
+    assert named == {"stream@iterations=20": twenty}
 
 
 @pytest.mark.parametrize(

@@ -28,39 +28,40 @@ arms: [off, on, aa]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The campaign beside the checks."""
-    found = tmp_path_factory.mktemp("theirs")
-    shutil.copy(THEIRS, found)
-    (found / "c.yaml").write_text(CAMPAIGN)
-    return found
+    theirs = tmp_path_factory.mktemp("theirs")
+    shutil.copy(THEIRS, theirs)
+    (theirs / "c.yaml").write_text(CAMPAIGN)
+    return theirs
 
 
 @pytest.fixture(scope="module")
-def asked(folder: Path) -> Request:
+def prepared(folder: Path) -> Request:
     return prepare(folder / "c.yaml", "localhost")
 
 
-def words(asked: Request, case: str) -> list[str]:
+def words(prepared: Request, case: str) -> list[str]:
     """ReFrame's command of a case's first block."""
-    return next(each for each in asked.plan().cases if each.case == case).blocks[0].command
+    (planned,) = (planned for planned in prepared.plan().cases if planned.case == case)
+    return planned.blocks[0].command
 
 
 def after(words: list[str], option: str) -> str:
     return words[words.index(option) + 1]
 
 
-def test_each_level_is_a_case_that_reframe_is_asked_for(asked):
+def test_each_level_is_a_case_that_reframe_is_asked_for(prepared):
     names = ["small@num_cpus_per_task=1", "small@num_cpus_per_task=2", "plain", "stream"]
-    assert [case.name for case in asked.campaign.cases] == names
-    assert after(words(asked, names[0]), "-c").endswith("theirs.py")
-    (small, *_) = asked.campaign.cases
-    plan = block_plan(asked, small, 0, 10, Path("/r"), seed=1)
+    assert [case.name for case in prepared.campaign.cases] == names
+    assert after(words(prepared, names[0]), "-c").endswith("theirs.py")
+    (small, *_) = prepared.campaign.cases
+    plan = block_plan(prepared, small, 0, 10, Path("/r"), seed=1)
     assert (plan.workload, plan.pairs) == ("melt", 10)
     assert plan.settings == {"steps": 20, "num_cpus_per_task": 1}
 
     # Only where its class says.
-    melt, plain = (asked.checks[name] for name in ("melt", "plain"))
+    melt, plain = (prepared.checks[name] for name in ("melt", "plain"))
     assert melt.environs == plain.environs == ("default+wheels",)
-    cells = matrix(asked.checks, asked.offers).cells
+    cells = matrix(prepared.checks, prepared.offers).cells
     assert {(cell.workload, cell.combination): cell.runs for cell in cells} == {
         **{(name, "default+wheels"): "yes" for name in ("melt", "plain", "stream")},
         **{(name, "default+spack"): "no" for name in ("melt", "plain", "stream")},

@@ -11,8 +11,8 @@ import pytest
 
 from nimc.campaign.cases import Omitted, leave_out, omission_lines, treatments
 from nimc.campaign.plan import block_plan
-from nimc.campaign.prepare import prepare, time_limit_s, use_slurm
-from nimc.possible.settings import target_partitions
+from nimc.campaign.prepare import prepare, time_limit_s, uses_slurm
+from nimc.possible.reframe_config import target_partitions
 from nimc.run.folder import new_header
 from records.campaign import Campaign
 from records.checkout import ROOT
@@ -43,10 +43,10 @@ def test_time_limits_as_reframe_spells_them(limit, seconds):
 def test_a_named_partition_is_asked_else_the_strictest():
     assert time_limit_s(target_partitions(PARTITIONS, "big")) == 86400
     assert time_limit_s(target_partitions(PARTITIONS, None)) == 5400
-    assert not use_slurm(target_partitions(PARTITIONS, "big"))
-    assert use_slurm(target_partitions(PARTITIONS, None))
+    assert not uses_slurm(target_partitions(PARTITIONS, "big"))
+    assert uses_slurm(target_partitions(PARTITIONS, None))
     assert time_limit_s([]) is None
-    assert use_slurm([{"scheduler": "squeue"}])
+    assert uses_slurm([{"scheduler": "squeue"}])
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_a_configuration_that_cannot_run_the_campaign_is_refused(tmp_path, old, 
 
 
 def test_slurm_drives_a_shared_host_where_its_configuration_says_so(tmp_path):
-    there = prepare(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path, CONFIG))
-    assert (there.slurm, there.time_limit_s) == (True, 7200)
-    here = prepare(ROOT / "campaigns/quick.yaml", "localhost")
-    assert not here.slurm
+    box = prepare(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path, CONFIG))
+    assert (box.slurm, box.time_limit_s) == (True, 7200)
+    localhost = prepare(ROOT / "campaigns/quick.yaml", "localhost")
+    assert not localhost.slurm
 
 
 @pytest.mark.usefixtures("able")
@@ -109,13 +109,13 @@ def test_named_nodes_or_cases_make_another_run():
         for case in request.campaign.cases:
             assert block_plan(request, case, 0, 6, Path("/r"), seed=1).nodelist == nodes
     assert [case.case for case in some.plan().cases] == ["lammps"]
-    assert len({new_header(each).digest for each in (free, pinned, some)}) == 3
+    assert len({new_header(made).digest for made in (free, pinned, some)}) == 3
     with pytest.raises(InputError, match="--case: 'amg' found; allowed: stream, lammps"):
         prepare(QUICK, "example_slurm", only=["amg"])
 
 
 @pytest.mark.parametrize(
-    ("machine", "nodes", "said"),
+    ("machine", "nodes", "fault"),
     [
         ("example_slurm", "n1,n2", "2 nodes found; allowed: as many as case 'stream' has, 1"),
         ("example_slurm", "n[1-4]", "allowed: names joined with commas"),
@@ -124,8 +124,8 @@ def test_named_nodes_or_cases_make_another_run():
         ("localhost", "n1", "has no Slurm"),
     ],
 )
-def test_what_is_no_list_of_as_many_nodes_is_refused(machine, nodes, said):
-    with pytest.raises(InputError, match=f"^--nodelist: .*{said}"):
+def test_what_is_no_list_of_as_many_nodes_is_refused(machine, nodes, fault):
+    with pytest.raises(InputError, match=f"^--nodelist: .*{fault}"):
         prepare(QUICK, machine, nodelist=nodes)
 
 
@@ -135,19 +135,19 @@ def test_nodes_of_one_job_cannot_be_pinned(tmp_path):
         prepare(QUICK, "box", checkout(tmp_path, CONFIG, site), nodelist="n1")
 
 
-def campaign(factors: Any = None, **asked: Any) -> Campaign:
+def campaign(factors: Any = None, **fields: Any) -> Campaign:
     entries = [{"check": "numa", "factors": factors}]
-    given = {"name": "x", "workloads": entries, "arms": ["off", "on"]} | asked
+    given = {"name": "x", "workloads": entries, "arms": ["off", "on"]} | fields
     return Campaign.model_validate(given)
 
 
 def test_levels_that_the_machine_lacks_are_left_out_with_the_reason():
-    asked = campaign(factors={"comm_node": [0, 1, 2], "buffer": ["nic", "other"]})
-    left, absent = leave_out(asked, host_facts(numa_nodes=2, nic_node=0))
+    numa = campaign(factors={"comm_node": [0, 1, 2], "buffer": ["nic", "other"]})
+    left, absent = leave_out(numa, host_facts(numa_nodes=2, nic_node=0))
     assert left.cases[0].factors == {"comm_node": [0, 1], "buffer": ["nic", "other"]}
     assert absent == [Omitted("numa", "box has 2 NUMA nodes", "comm_node", 2)]
     assert omission_lines(absent) == ["left out (box has 2 NUMA nodes): numa comm_node=2"]
-    left, absent = leave_out(asked, host_facts(numa_nodes=2, nic_node=0, memory_nodes=[2]))
+    left, absent = leave_out(numa, host_facts(numa_nodes=2, nic_node=0, memory_nodes=[2]))
     assert (left.cases[0].factors["comm_node"], absent) == ([0, 1, 2], [])
 
 
@@ -157,18 +157,20 @@ def test_cores_left_to_the_system_are_a_job_of_their_own_where_the_site_allows_t
     text = text.replace("  reserved_cores: [0, 1]\n", "")
     assert "reserved_cores" not in text
     (tmp_path / "c.yaml").write_text(text)
-    there, here = (prepare(tmp_path / "c.yaml", name) for name in ("example_slurm", "localhost"))
-    names = [case.name for case in there.campaign.cases]
-    assert (names, there.absent) == (["stream@core_spec=0", "stream@core_spec=1"], [])
-    assert [case.name for case in here.campaign.cases] == names[:1]
-    (absent,) = here.absent
+    on_slurm, on_localhost = (
+        prepare(tmp_path / "c.yaml", name) for name in ("example_slurm", "localhost")
+    )
+    names = [case.name for case in on_slurm.campaign.cases]
+    assert (names, on_slurm.absent) == (["stream@core_spec=0", "stream@core_spec=1"], [])
+    assert [case.name for case in on_localhost.campaign.cases] == names[:1]
+    (absent,) = on_localhost.absent
     assert absent.reason == "core_spec of site/localhost.yaml does not allow it"
 
 
 def test_a_level_takes_all_its_cells_along_and_a_case_its_last_one():
     factors = {"buffer": ["nic", "other"], "load": ["idle", "read"], "workers": ["nic", "other"]}
     left, _ = leave_out(campaign(factors=factors), host_facts(numa_nodes=1))
-    names = [each.name for each in treatments(["off", "on"], left.cases[0])]
+    names = [treatment.name for treatment in treatments(["off", "on"], left.cases[0])]
     assert names == ["off", "on", "off@load=read", "on@load=read"]
     # Nothing is left of the levels, or only what `only` does not keep.
     gone = [{"factors": {"buffer": ["other"]}}]
@@ -183,34 +185,36 @@ def test_a_level_takes_all_its_cells_along_and_a_case_its_last_one():
     # A level that is a case.
     entry = campaign(workloads=[{"check": "y"}]).workloads[0]
     cases = [entry.at_levels(f"comm_node={n}", {"comm_node": n}) for n in (0, 1)]
-    asked = campaign(factors={}).model_copy(update={"workloads": cases})
-    left, absent = leave_out(asked, host_facts(numa_nodes=1))
+    at_levels = campaign(factors={}).model_copy(update={"workloads": cases})
+    left, absent = leave_out(at_levels, host_facts(numa_nodes=1))
     assert [case.name for case in left.cases] == ["y@comm_node=0"]
     assert absent == [Omitted("y@comm_node=1", "box has 1 NUMA node")]
 
 
-def effects(asked: Campaign) -> list[tuple[object, ...]]:
+def effects(numa: Campaign) -> list[tuple[object, ...]]:
     """Cells of NUMA's campaign: direction, buffer, load and workers of each effect."""
-    case, *_ = asked.cases
+    case, *_ = numa.cases
     names = ("direction", "buffer", "load", "workers")
-    found = [each for each in treatments(asked.arms, case) if each.role == "effect"]
-    return sorted(tuple(each.factors[name] for name in names) for each in found)
+    written = [treatment for treatment in treatments(numa.arms, case) if treatment.role == "effect"]
+    return sorted(tuple(treatment.factors[name] for name in names) for treatment in written)
 
 
 def test_the_numa_campaign_has_every_cell_once_on_two_nodes_and_says_what_one_node_lacks():
-    asked = prepare(ROOT / "campaigns" / "numa.yaml", "example_slurm")
+    request = prepare(ROOT / "campaigns" / "numa.yaml", "example_slurm")
     # Two directions and two places of the buffer; nobody, or three loads with workers in 3 places.
     kinds = ("read", "write", "nt_write")
     loads = [("idle", "nic"), *product(kinds, ("nic", "other", "free"))]
     expected = [
-        (*each, *load) for each in product(("write", "read"), ("nic", "other")) for load in loads
+        (*writes, *load)
+        for writes in product(("write", "read"), ("nic", "other"))
+        for load in loads
     ]
     assert len(expected) == 40
-    assert (effects(asked.campaign), asked.absent) == (sorted(expected), [])
-    one, absent = leave_out(asked.campaign, host_facts(numa_nodes=1))
+    assert (effects(request.campaign), request.absent) == (sorted(expected), [])
+    one, absent = leave_out(request.campaign, host_facts(numa_nodes=1))
     # One place of the buffer; nobody, or three loads with workers in 2 places.
     assert effects(one) == sorted(cell for cell in expected if "other" not in cell)
     assert len(effects(one)) == 14
-    assert [(each.factor, each.level) for each in absent] == [
+    assert [(omitted.factor, omitted.level) for omitted in absent] == [
         ("buffer", "other"), ("workers", "other"), ("buffer", "other"), ("buffer", "other")
     ]  # fmt: skip

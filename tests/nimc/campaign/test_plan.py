@@ -16,21 +16,21 @@ from nimc.campaign.plan import (
     block_plan,
     block_s,
     block_sizes,
-    command,
     logs_of,
     next_block,
+    reframe_command,
 )
 from nimc.campaign.prepare import prepare
-from nimc.possible.question import fewest_nodes
+from nimc.possible.diagnosis import fewest_nodes
 from nimc.run.folder import lengths_of
 from records.acceptance import AcceptanceLimits
+from records.block_plan import BlockPlan
 from records.campaign import Campaign, Entry, Pairs
 from records.checkout import ROOT
 from records.errors import InputError
-from records.plan import BlockPlan
 from records.sample import Level
 from records.treatment import Treatment, Writes
-from reframe_tests.planning import scale, treatments
+from reframe_tests.planning import resolved_scale, treatments
 from reframe_tests.scaling import ScaleRequest
 from tests.nimc.campaign.made_request import FACTS, made_machine, made_request
 
@@ -41,8 +41,13 @@ def campaign(**pairs: float) -> Campaign:
     entry = {"check": "stream", "set": {"iterations": 20, "quiet": True}, "expect": "10s"}
     return Campaign.model_validate(
         {
-            **{"name": "c", "workloads": [entry], "arms": ["off", "on", "aa"], "pairs": pairs},
-            **{"verify": {"steal_share": None}, "run_timeout": "2min", "seed": 7},
+            "name": "c",
+            "workloads": [entry],
+            "arms": ["off", "on", "aa"],
+            "pairs": pairs,
+            "verify": {"steal_share": None},
+            "run_timeout": "2min",
+            "seed": 7,
         }
     )
 
@@ -77,18 +82,18 @@ def treated(
     request: Request, arms: list[str], entry: Entry, levels: dict[str, Level] | None = None
 ) -> list[Treatment]:
     """The treatments of an entry that the campaign does not have."""
-    asked = request.case_request(entry)
-    asked = replace(asked, arms=arms, levels={**asked.levels, **(levels or {})})
-    return treatments(asked, request.machine, scale(asked, request.machine))
+    case = request.case_request(entry)
+    case = replace(case, arms=arms, levels={**case.levels, **(levels or {})})
+    return treatments(case, request.machine, resolved_scale(case, request.machine))
 
 
 def test_expected_length_is_worked_out_from_its_parts():
-    asked = campaign(floor=6)
+    planned = campaign(floor=6)
     # 8 s a block; 4 s for the rate alone with two queue pairs; the warm-up,
     # and per pair off, on and aa, of 10 s each, with 0.7 s before each.
-    entry = asked.workloads[0]
-    request = made_request(asked, MACHINE)
-    crossed = treated(request, asked.arms, entry)
+    entry = planned.workloads[0]
+    request = made_request(planned, MACHINE)
+    crossed = treated(request, planned.arms, entry)
     assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 10.7 + 6 * 3 * 10.7)
     # Without writers, 0.2 s before each.
     silent = treated(request, ["off", "aa"], entry)
@@ -123,10 +128,10 @@ SHARED = made_machine("same_host", injector="ucx")
     ],
 )
 def test_the_lead_in_is_what_the_slowest_writers_need(machine, nodes, arm, levels, lead_in_s):
-    asked = campaign(floor=6)
-    entry = asked.workloads[0].but({"set": {"nodes": nodes}, "factors": levels})
-    request = made_request(asked, machine)
-    short = asdict(ScaleRequest(nodes, writers="daly:1")) if arm == "daly" else {}
+    planned = campaign(floor=6)
+    entry = planned.workloads[0].but({"set": {"nodes": nodes}, "factors": levels})
+    request = made_request(planned, machine)
+    short = asdict(ScaleRequest(nodes=nodes, writers="daly:1")) if arm == "daly" else {}
     crossed = treated(request, ["off", arm], entry, short)
     one_more_s = block_s(request, entry, crossed, 7) - block_s(request, entry, crossed, 6)
     assert one_more_s == pytest.approx(len(crossed) * (10 + lead_in_s))
@@ -194,21 +199,21 @@ def test_runs_that_are_made_longer_take_longer(short):
     ],
 )
 def test_runs_last_for_two_rows_of_the_slowest_writers(arms, injector, factors, own, least):
-    levels = [{"injector": each} if each else {} for each in (factors, own)]
-    asked = campaign().model_copy(update={"arms": arms, "factors": levels[0]})
-    entry = asked.workloads[0].but({"factors": levels[1], "expect": 0.6})
-    chosen = asked.injector.model_copy(update={"name": injector})
-    asked = asked.model_copy(update={"workloads": [entry], "injector": chosen})
-    assert least_s(asked, MACHINE) == least
+    levels = [{"injector": names} if names else {} for names in (factors, own)]
+    planned = campaign().model_copy(update={"arms": arms, "factors": levels[0]})
+    entry = planned.workloads[0].but({"factors": levels[1], "expect": 0.6})
+    chosen = planned.injector.model_copy(update={"name": injector})
+    planned = planned.model_copy(update={"workloads": [entry], "injector": chosen})
+    assert least_s(planned, MACHINE) == least
 
 
 def test_the_smallest_case_of_a_check_says_where_it_can_run():
     entries = [campaign().workloads[0].but({"set": {"nodes": n}}) for n in (2, 4, 3)]
-    asked = campaign().model_copy(
+    planned = campaign().model_copy(
         update={"workloads": [*entries, entries[0].but({"check": "lammps", "set": {}})]}
     )
     for policy, nodes in (("hetjob", (2, 1)), ("same_job", (4, 3))):
-        needs = made_request(asked, made_machine(policy, origins=2)).needs()
+        needs = made_request(planned, made_machine(policy, origins=2)).needs()
         assert fewest_nodes(needs) == dict(zip(("stream", "lammps"), nodes, strict=True))
 
 
@@ -228,8 +233,8 @@ def test_node_hours_of_a_case_as_they_are_shown(short, command):
         )[0]
         assert float(core_hours) == pytest.approx(hours * int(cores), rel=0.06)  # two digits
     # Of 16 pairs, looked at after 6, 8, 12 and 16, one block is certain.
-    asked = "{floor: 6, cap: 16}"
-    short.write_text(SHORT.format(hpccg="1h").replace("{floor: 6, cap: 6}", asked))
+    pairs = "{floor: 6, cap: 16}"
+    short.write_text(SHORT.format(hpccg="1h").replace("{floor: 6, cap: 6}", pairs))
     assert "# hpccg" not in command("plan", short, "--machine", "localhost")
     text = command("plan", short, "--machine", "localhost", "-v")
     assert "# hpccg, block 0: 6 pairs" in text
@@ -256,16 +261,18 @@ def test_nodes_and_hours():
 
 
 def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path):
-    asked = campaign(floor=6).model_copy(update={"rest": 2.0})
-    request, entry = made_request(asked, MACHINE), asked.workloads[0]
-    words = command(request, entry, 3, "/r")
+    planned = campaign(floor=6).model_copy(update={"rest": 2.0})
+    request, entry = made_request(planned, MACHINE), planned.workloads[0]
+    words = reframe_command(request, entry, 3, "/r")
     begin = "reframe -C /p/configs/m.py --system=m -c /p/reframe_tests/stream.py -r -n ^stream$"
     of_reframe = {"stage": "stage", "output": "output", "perflogdir": "perflogs"}
-    logs = " ".join(f"--{key}=/r/logs/stream/3/reframe/{of}" for key, of in of_reframe.items())
+    logs = " ".join(
+        f"--{key}=/r/logs/stream/3/reframe/{folder}" for key, folder in of_reframe.items()
+    )
     logs += " --report-file=/r/logs/stream/3/reframe.json"
     assert words == f"{begin} {logs} -S stream.block_file=/r/logs/stream/3/plan.json".split()
-    fat = made_request(asked, MACHINE.model_copy(update={"partition": "fat"}))
-    assert "--system=m:fat" in command(fat, entry, 0, "/r")
+    fat = made_request(planned, MACHINE.model_copy(update={"partition": "fat"}))
+    assert "--system=m:fat" in reframe_command(fat, entry, 0, "/r")
     made = block_plan(request, entry, 3, 5, tmp_path, seed=9)
     logs_of(tmp_path, entry, 3).mkdir(parents=True)
     made.save(logs_of(tmp_path, entry, 3) / "plan.json")
@@ -275,22 +282,22 @@ def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path):
     assert (plan.seed, plan.nodelist) == (9, "")
     assert plan.nimc_dir == str(tmp_path)
     assert plan.settings == {"iterations": 20, "quiet": True}
-    assert [each.name for each in plan.treatments] == ["off", "on", "aa"]
+    assert [treatment.name for treatment in plan.treatments] == ["off", "on", "aa"]
     # The campaign's; what it does not ask for is the machine's or the default.
-    demand = AcceptanceLimits(steal_share=None, run_timeout_s=120.0)
-    assert (plan.demand, plan.rest_s) == (demand, 2.0)
+    limits = AcceptanceLimits(steal_share=None, run_timeout_s=120.0)
+    assert (plan.limits, plan.rest_s) == (limits, 2.0)
     assert (plan.origin_policy, plan.n_origins) == ("hetjob", 2)
 
 
 def test_writes_are_resolved_before_the_check_is_started():
     """Of a rate alone, a quarter; messages of other hosts are of 64 KiB unless asked otherwise."""
-    asked = campaign(floor=6)
+    planned = campaign(floor=6)
     factors = {"rate": [0, "25%", "1GB/s", "full"], "reserved_cores": [0, 1]}
     cells = [{"reserved_cores": 1, "rate": "25%"}, {"arm": "aa"}]
-    entry = asked.workloads[0].but({"factors": factors, "exclude": cells})
-    request = made_request(asked.model_copy(update={"workloads": [entry]}), MACHINE)
-    full = Writes("perftest", 65536, devices=("mlx5_0",), queue_pairs=None)
-    assert {each.name: each.writes for each in request.treatments["stream"]} == {
+    entry = planned.workloads[0].but({"factors": factors, "exclude": cells})
+    request = made_request(planned.model_copy(update={"workloads": [entry]}), MACHINE)
+    full = Writes(injector="perftest", message_b=65536, devices=("mlx5_0",), queue_pairs=None)
+    assert {treatment.name: treatment.writes for treatment in request.treatments["stream"]} == {
         "off": None,
         "on@rate=25%": replace(full, rate_share=0.25),
         "on@rate=1GB_s": replace(full, rate_b_s=1e9),
@@ -313,7 +320,7 @@ def test_the_plan_tells_which_factors_change_within_a_block(short, command):
     case = command.json(*words)["cases"][1]
     assert case["factors_within"] == {"rate": [0, "50%", "full"]}
     assert case["factors_between"] == {"iterations": 20}
-    assert [tuple(each.values()) for each in case["treatments"]] == [
+    assert [tuple(treatment.values()) for treatment in case["treatments"]] == [
         ("off", "off", "baseline", None, {"rate": 0}),
         ("on@rate=50%", "on", "effect", "off", {"rate": "50%"}),
         ("on", "on", "effect", "off", {"rate": "full"}),
@@ -339,9 +346,9 @@ def test_runs_are_as_long_as_they_were():
     starts_s = [(block, 100 * block + 4.0 * run) for block in (0, 1) for run in range(5)]
     frame = pl.DataFrame(
         [
-            *(("melt", block, start_s, "kept" if start_s % 100 else "rejected")
+            *(("melt", block, start_s, "accepted" if start_s % 100 else "rejected")
               for block, start_s in starts_s),
-            ("once", 0, 7.0, "kept"),
+            ("once", 0, 7.0, "accepted"),
         ],
         schema=["case", "block", "start_s", "outcome"],
         orient="row",

@@ -10,8 +10,17 @@ import pytest
 from scipy import stats
 
 from analysis.contention.evaluate import calibrated, load_published
-from analysis.effects.power import POWER, TABLE, after_writes, least_loss, pairs_for_none
-from analysis.statistics import looks
+from analysis.effects.power import (
+    POWER,
+    TABLE,
+    least_loss,
+    pairs_for_none,
+    pairs_to_decide,
+    share_after_writes,
+)
+from analysis.effects.result import Verdict
+from analysis.statistics import evidence
+from analysis.statistics.interval import Estimate, Interval
 from nimc.campaign.cases import evenly_spaced
 from nimc.campaign.prepare import prepare
 from nimc.campaign.reach import (
@@ -24,7 +33,7 @@ from records.campaign import SweepRequest
 from records.checkout import ROOT
 from records.order import pair_order
 from tests.analysis.contention import made_sweeps as sweeps
-from tests.analysis.synthetic import Case, header, samples, write_run
+from tests.analysis.synthetic import Case, header, result, samples, write_run
 from tests.studies.campaigns import CAMPAIGNS, ON_A_CLUSTER
 from tests.studies.power import GRID, PAIRS, WANTED, least, reached
 
@@ -68,7 +77,7 @@ def test_every_campaign_of_the_project_can_conclude(name, machine):
         model_follows(swept[0])
     for case in can_show:
         floor, cap = case.pairs
-        assert {floor, cap} <= {look.pairs for look in looks.looks(cap)}
+        assert {floor, cap} <= {interim.pairs for interim in evidence.interims(cap)}
         # Of a slowdown of 1.5 at a noise of 3 %, the floor shows it; of nothing at 1 %, the cap.
         loss = least_loss(floor, case.family, controlled="control" in case.roles)
         assert loss is not None
@@ -116,14 +125,51 @@ def test_what_can_be_shown_is_that_of_the_last_look_and_of_as_many_questions_or_
     assert pairs_for_none(0.01, 1) is None
 
 
+@pytest.mark.parametrize("value", [1.0, 1.05, 1 / 1.05, 1.019, 1.021])
+@pytest.mark.parametrize("controlled", [False, True])
+def test_the_pairs_that_decide_a_row_are_those_of_the_plan(value, controlled):
+    """For a spread of 5 %, which the interval of eight pairs shows, and one question of four."""
+    spread, pairs, family = 0.05, 8, 4
+    half = stats.t.ppf(0.975, pairs - 1) * spread * math.sqrt(1.5 / pairs)
+    row = result(
+        pairs=pairs,
+        slowdown=Estimate(value, value * math.exp(-half), value * math.exp(half)),
+        control=Interval(0.99, 1.01) if controlled else None,
+        family=family,
+        margin=0.02,
+    )
+    needed = pairs_to_decide(row)
+    if abs(math.log(value)) < math.log(1.02):
+        assert needed == pairs_for_none(math.log(1.02) / spread, family) > 64
+        return
+    before, last = [one.pairs for one in evidence.interims(needed)][-2:]
+    losses = [least_loss(one, family, controlled=controlled) for one in (before, last)]
+    assert last == needed
+    assert losses[1] * spread <= abs(math.log(value)) < losses[0] * spread
+
+
+def test_a_row_that_no_number_of_pairs_decides_has_none():
+    """At a spread of 50 %, 'no effect' within 2 % takes more than 2,000 pairs: 1.5 (3.3 / 0.04)^2.
+
+    So does a loss that is not above the control.
+    """
+    wide = result(pairs=8, slowdown=Estimate(1.0, 0.6, 1.6))
+    assert pairs_to_decide(wide) is None
+    lost = replace(wide, slowdown=Estimate(1.1, 1.08, 1.12))
+    assert pairs_to_decide(lost) is not None
+    below = replace(lost, control=Interval(1.1, 1.2), over_control=Estimate(0.95, 0.9, 1.0))
+    assert pairs_to_decide(below) is not None
+    assert pairs_to_decide(replace(below, verdict=Verdict.NOT_ABOVE_CONTROL)) is None
+
+
 @pytest.mark.parametrize(("effects", "controls"), [(1, 0), (1, 1), (2, 0), (6, 0)])
 def test_many_effects_of_a_baseline_leave_more_of_its_runs_right_after_writes(effects, controls):
     """As orders have it; and what 'no effect' allows for it then takes more pairs."""
-    names = ["off", "aa", *["spin"][:controls], *(f"on@{at}" for at in range(effects))]
+    names = ["off", "aa", *["spin"][:controls], *(f"on@{number}" for number in range(effects))]
     baselines = {name: None if name == "off" else "off" for name in names}
     order = [name for pair in range(2000) for name in pair_order(baselines, 1, "c", pair)]
     before = [one[:2] for one, name in pairwise(order) if name in ("off", "aa")]
-    share = after_writes(len(names), effects)
+    share = share_after_writes(len(names), effects)
     assert before.count("on") / len(before) == pytest.approx(share, abs=0.03)
     assert share == pytest.approx(effects / len(names) + effects / len(names) ** 2)
     sizes = json.loads(TABLE.read_text())["within"]
@@ -132,15 +178,23 @@ def test_many_effects_of_a_baseline_leave_more_of_its_runs_right_after_writes(ef
     assert pairs_for_none(sizes["24"]["8"] + more + 1e-9, 7, share) == 24
     assert pairs_for_none(sizes["24"]["8"] + more - 0.001, 7, share) == 32
     assert effects < 6 or more == pytest.approx((math.sqrt(27 / 5) - math.sqrt(4 / 5)) / 24**0.5)
+    for controlled, name in ((False, "slower"), (True, "above_control")):
+        size = json.loads(TABLE.read_text())[name]["24"]["8"]
+        loss = least_loss(24, 7, share, controlled=controlled)
+        assert loss == pytest.approx(size + more / 2)
 
 
 def test_beyond_64_pairs_what_can_be_shown_follows_from_quantiles_of_student():
-    """At 96 pairs the ninth look, which has a quarter of what eight left."""
+    """At 96 pairs the ninth look, which has a quarter of what eight left.
+
+    And half a standard error of the pairs with one baseline run after writes: 40 of 81.
+    """
     error = 0.25 * 0.75**8
     for controlled, level, runs in ((False, 0.04, 1.5), (True, 0.05, 2.0)):
         apart = stats.t.ppf(1 - error * level, 95) + stats.t.ppf(POWER, 95)
         loss = least_loss(100, 1, controlled=controlled)
-        assert loss == pytest.approx(apart * math.sqrt(runs / 96))
+        carried = 4 / 9 * math.sqrt(2 / (96 * 40 / 81)) / 2
+        assert loss == pytest.approx(apart * math.sqrt(runs / 96) + carried)
 
 
 def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path):

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from analysis.subjects.published import paper
-from nimc.campaign.cases import scales
-from nimc.campaign.load import load_campaign
+from nimc.campaign.campaign_file import load_campaign
 from nimc.campaign.plan import block_plan
 from nimc.campaign.prepare import prepare
+from nimc.campaign.scales import scales
 from nimc.possible.checks import checks_in
 from records import marked_yaml
 from records.campaign import Campaign
@@ -72,8 +72,8 @@ def test_what_each_scale_comes_to(tmp_path):
     assert constant.link_share == 1.0  # an origin that writes at all has one of them
     # A reservation holds an origin for each of the 42 writers; else as many as the site file says.
     for arms, most in (("[off, daly]", 42), ("[off, on]", 3)):
-        asked = expanded(tmp_path, TEXT.replace("[off, daly, constant, full]", arms))
-        assert made_request(asked, MACHINE).origins_most == most
+        with_arms = expanded(tmp_path, TEXT.replace("[off, daly, constant, full]", arms))
+        assert made_request(with_arms, MACHINE).origins_most == most
 
 
 def test_a_block_has_the_origins_of_its_plan(tmp_path):
@@ -156,7 +156,7 @@ def test_scales_beyond_the_machine_are_left_out_with_the_reason(tmp_path, comman
     document = command.json("plan", path, "--machine", "example_slurm")
     assert document["machine_nodes"] == 64
     assert [case["case"] for case in document["cases"]] == ["melt@4", "melt@62", "melt@63"]
-    assert [(each["case"], each["reason"]) for each in document["absent"]] == [
+    assert [(omitted["case"], omitted["reason"]) for omitted in document["absent"]] == [
         (name, "more nodes with its origins than the 64 of site/example_slurm.yaml")
         for name in ("melt@64", "melt@8192")
     ]
@@ -168,7 +168,7 @@ def test_scales_beyond_the_machine_are_left_out_with_the_reason(tmp_path, comman
 
 
 @pytest.mark.parametrize(
-    ("found", "changed", "expected"),
+    ("old", "new", "expected"),
     [
         ("[4, 512, 8192]", "[0, 4]", "c.yaml:6: workloads[0].factors.nodes: 0 found; allowed:"),
         ("[4, 512, 8192]", "[4, two]", "c.yaml:6: workloads[0].factors.nodes: 'two' found; allow"),
@@ -180,9 +180,9 @@ def test_scales_beyond_the_machine_are_left_out_with_the_reason(tmp_path, comman
         ("write: 1s", "warmups: -1", "set.warmups: -1 found; allowed: whole numbers from 0"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_reported_with_its_line(tmp_path, found, changed, expected):
+def test_a_mistake_is_reported_with_its_line(tmp_path, old, new, expected):
     with pytest.raises(InputError) as error:
-        prepare(write(tmp_path, TEXT.replace(found, changed)), "localhost")
+        prepare(write(tmp_path, TEXT.replace(old, new)), "localhost")
     assert expected in str(error.value)
 
 

@@ -23,11 +23,11 @@ def machine(policy: str = "hetjob", **facts: Any) -> Machine:
 
 
 def expanded(campaign: Campaign, machine: Machine) -> Campaign:
-    return expand(campaign, {"membench": CheckVariables(frozenset())}, machine)
+    return expand(campaign, {"membench": CheckVariables(variables=frozenset())}, machine)
 
 
-def campaign(**asked: str) -> Campaign:
-    entry = {"check": "membench", "case": "s", "sweep": asked, "set": {"duration_s": 3}}
+def campaign(**swept: str) -> Campaign:
+    entry = {"check": "membench", "case": "s", "sweep": swept, "set": {"duration_s": 3}}
     return Campaign.model_validate(
         {"name": "c", "workloads": [entry], "arms": ["off", "on"], "pairs": {"floor": 6, "cap": 6}}
     )
@@ -38,12 +38,12 @@ def test_each_number_of_cores_on_both_calibrated_placements():
     assert [case.name for case in cases] == ["s@n1-c0-m0", "s@n2-c0-m0", "s@n1-c1-m1", "s@n2-c1-m1"]
     assert cases[3].set == {"duration_s": 3, "cores": 2, "node": 1, "comm_node": 1}
     # Those of both sockets, whose memory is on the first one's node.
-    asked = campaign(cores="all", placements="local")
-    asked.workloads[0].set["socket"] = "all"
-    found = [
-        (case.set["cores"], case.set["node"]) for case in expanded(asked, machine(cores=4)).cases
+    local = campaign(cores="all", placements="local")
+    local.workloads[0].set["socket"] = "all"
+    placed = [
+        (case.set["cores"], case.set["node"]) for case in expanded(local, machine(cores=4)).cases
     ]
-    assert found == [(1, 0), (2, 0), (3, 0), (4, 0)]
+    assert placed == [(1, 0), (2, 0), (3, 0), (4, 0)]
 
 
 def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch):
@@ -56,7 +56,7 @@ def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("facts", "asked", "expected"),
+    ("facts", "placements", "expected"),
     [
         ({"sockets": 1, "numa_nodes": 1}, "calibration", [(0, 0)]),
         # Two NUMA nodes a socket: the remote one is the second socket's first (section 3).
@@ -72,10 +72,10 @@ def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch):
         ({"memory_nodes": [2]}, "calibration", [(0, 0), (1, 1)]),
     ],
 )
-def test_placements(facts, asked, expected):
-    cases = expanded(campaign(placements=asked), machine(**facts)).cases
-    found = [(case.set["node"], case.set["comm_node"]) for case in cases]
-    assert list(dict.fromkeys(found)) == expected
+def test_placements(facts, placements, expected):
+    cases = expanded(campaign(placements=placements), machine(**facts)).cases
+    placed = [(case.set["node"], case.set["comm_node"]) for case in cases]
+    assert list(dict.fromkeys(placed)) == expected
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_placements(facts, asked, expected):
     [(1, [1]), (2, [1, 2]), (7, [*range(1, 8)]), (14, [1, 3, 5, 7, 8, 10, 12, 14])],
 )
 def test_few_numbers_of_cores_are_evenly_spaced(cores, expected):
-    asked = campaign(cores="few", placements="local")
-    cases = expanded(asked, machine(cores=cores, sockets=1, numa_nodes=1)).cases
+    few = campaign(cores="few", placements="local")
+    cases = expanded(few, machine(cores=cores, sockets=1, numa_nodes=1)).cases
     assert [case.set["cores"] for case in cases] == expected
 
 
@@ -117,9 +117,9 @@ def test_mistakes(tmp_path, entry, text):
 
 def test_campaigns_of_the_project():
     for name in ("contention_model", "contention_model_all", "contention_emulated", "numa"):
-        asked = prepare(ROOT / "campaigns" / f"{name}.yaml", "localhost").campaign
+        shipped = prepare(ROOT / "campaigns" / f"{name}.yaml", "localhost").campaign
         # Denis, Jeannot and Swartvagher, Table 9: on henri-subnuma's remote side communications
         # keep 0.27: such runs are not rejected.
-        assert asked.verify.min_share < 0.27
+        assert shipped.verify.min_share < 0.27
         if name == "contention_model":  # a machine of one node
-            assert {(case.set["node"], case.set["comm_node"]) for case in asked.cases} == {(0, 0)}
+            assert {(case.set["node"], case.set["comm_node"]) for case in shipped.cases} == {(0, 0)}

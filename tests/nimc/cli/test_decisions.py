@@ -13,7 +13,7 @@ import pytest
 
 from analysis.effects.result import Verdict
 from nimc.cli import crate, hosts, minicluster, run, spack
-from nimc.cli.document import Answer
+from nimc.cli.answer import Answer
 from nimc.run.runner import Failure
 from records.errors import InputError
 from records.notes import Note
@@ -37,7 +37,7 @@ FAILED = [Failure("stream", "no binary")]
 def test_a_campaign_without_its_injector_is_planned_and_ends_in_one_line(
     command: Command, monkeypatch: Patch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(factors, "_missing", lambda _: "ucx_perftest is missing")
+    monkeypatch.setattr(factors, "why_missing", lambda _: "ucx_perftest is missing")
     campaign = tmp_path / "over_ucx.yaml"
     campaign.write_text(
         "name: over_ucx\nworkloads: [{check: stream}]\narms: [off, on]\ninjector: {name: ucx}\n"
@@ -68,8 +68,8 @@ def test_a_campaign_ends_with_what_is_worst(
     """`row`: changes of an inconclusive effect; None: nothing was measured."""
     changes = dict(row or {})
     fail = changes.pop("fail", False)
-    of = Made(results=[result(**changes)], integrity=Made(lines=lambda: faults))
-    report: Any = None if row is None else Made(runs=[of])
+    measured = Made(results=[result(**changes)], integrity=Made(lines=lambda: faults))
+    report: Any = None if row is None else Made(runs=[measured])
     assert run.exit_code(report, failures, fail_inconclusive=fail) == code
 
 
@@ -84,10 +84,24 @@ def test_a_baseline_below_its_reference_is_an_open_alarm(command: Command, tmp_p
     short = usual.with_columns(slower_than_reference=pl.lit(True), notes=pl.lit([note]))
     table = tmp_path / "night-0" / "report" / "results.parquet"
     short.write_parquet(table)
-    said = " ".join(command("nights", "alarms", "--results", tmp_path, code=1).split())
-    assert "m: melt: slower than its reference" in said
-    found = command.json("nights", "alarms", "--results", tmp_path, code=1)
-    assert [(case["case"], case["text"]) for case in found["below_reference"]] == [("melt", note)]
+    output = " ".join(command("nights", "alarms", "--results", tmp_path, code=1).split())
+    assert "m: melt: slower than its reference" in output
+    document = command.json("nights", "alarms", "--results", tmp_path, code=1)
+    assert [(case["case"], case["text"]) for case in document["below_reference"]] == [
+        ("melt", note)
+    ]
+
+
+def test_series_with_too_few_nights_are_one_line_with_their_number(
+    command: Command, tmp_path: Path
+) -> None:
+    write_nights(tmp_path, made_table(), [1.0])
+    given = ("nights", "alarms", "--results", tmp_path)
+    number = len(command.json(*given)["watched"])
+    assert number > 1
+    (line,) = [line for line in command(*given).splitlines() if "too few nights" in line]
+    assert f" {number} series" in line
+    assert command(*given, "-v").count("too few nights") == number
 
 
 # `nimc origins`
@@ -96,24 +110,35 @@ def test_a_baseline_below_its_reference_is_an_open_alarm(command: Command, tmp_p
 def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> None:
     calls: list[Any] = []
     day = datetime(2026, 11, 20)
-    of = Reservation("nimc", day, day, "n[1-2]", 2, [], [], [], "ACTIVE", [])
+    held = Reservation(
+        name="nimc",
+        start=day,
+        end=day,
+        nodes="n[1-2]",
+        node_count=2,
+        users=[],
+        groups=[],
+        accounts=[],
+        state="ACTIVE",
+        flags=[],
+    )
     slurm = Made(
-        create=lambda machine, *given: calls.append((machine.name, *given)) or of,
+        create=lambda machine, *given: calls.append((machine.name, *given)) or held,
         name_of=lambda _: "nimc",
         remove=lambda machine: calls.append(machine.name),
     )
     monkeypatch.setattr(hosts, "reservation", slurm)
-    monkeypatch.setattr(hosts, "find_reservation", lambda _: of if calls else None)
-    at = ("--machine", "example_slurm")
-    line = command.refused("origins", "show", *at, code=3)
+    monkeypatch.setattr(hosts, "find_reservation", lambda _: held if calls else None)
+    machine_option = ("--machine", "example_slurm")
+    line = command.refused("origins", "show", *machine_option, code=3)
     assert line == "reservation nimc does not exist"
     for length in ("100s", "10s", "4h"):
-        command.json("origins", "create", *at, "--time", length, "--nodes", "n1,n2")
-    assert command.json("origins", "show", *at)["nodes"] == "n[1-2]"
+        command.json("origins", "create", *machine_option, "--time", length, "--nodes", "n1,n2")
+    assert command.json("origins", "show", *machine_option)["nodes"] == "n[1-2]"
     assert f"n[1-2] (2 nodes) for everyone, {day} to {day}, ACTIVE" in command(
-        "origins", "show", *at
+        "origins", "show", *machine_option
     )
-    command("origins", "remove", *at)
+    command("origins", "remove", *machine_option)
     created = [("example_slurm", minutes, "n1,n2") for minutes in (2, 1, 240)]
     assert calls == [*created, "example_slurm"]
 
@@ -122,39 +147,39 @@ def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> Non
 
 
 def test_a_cluster_is_healthy_if_all_of_it_is_up(command: Command, monkeypatch: Patch) -> None:
-    at = ("minicluster", "status", "--state", "/tmp/nimc-none")
-    assert command(*at, code=3) == "no minicluster in /tmp/nimc-none\n"
-    absent = json.loads(command(*at, "--json", code=3))
+    words = ("minicluster", "status", "--state", "/tmp/nimc-none")
+    assert command(*words, code=3) == "no minicluster in /tmp/nimc-none\n"
+    absent = json.loads(command(*words, "--json", code=3))
     assert_documented("minicluster status without a cluster", absent)
     names = [node.name for node in STATE.spec.members()]
-    found = Status(STATE, True, True, dict.fromkeys(names, "idle"), dict.fromkeys(names, 7))
-    monkeypatch.setattr(minicluster.cluster, "status", lambda _: found)
-    assert "slurmctld answers, slurmdbd answers" in command(*at)
-    assert command.json(*at)["healthy"]
-    found = replace(found, accounting=False, pids={**found.pids, names[0]: None})
-    assert "slurmctld answers, slurmdbd does not answer" in command(*at, code=3)
+    status = Status(STATE, True, True, dict.fromkeys(names, "idle"), dict.fromkeys(names, 7))
+    monkeypatch.setattr(minicluster.cluster, "status", lambda _: status)
+    assert "slurmctld answers, slurmdbd answers" in command(*words)
+    assert command.json(*words)["healthy"]
+    status = replace(status, accounting=False, pids={**status.pids, names[0]: None})
+    assert "slurmctld answers, slurmdbd does not answer" in command(*words, code=3)
     ends = [line.split()[-1] for line in command.out.splitlines()[-len(names) :]]
     assert ends == ["off", "7", "7"]
     for was_up, how in ((True, "is already up"), (False, "up in 3.2 s")):
         up = replace(STATE, up_took_s=3.21), was_up
         monkeypatch.setattr(minicluster.cluster, "up", lambda *_, up=up: up)
-        out = command("minicluster", "up", *at[2:])
+        out = command("minicluster", "up", *words[2:])
         assert out.startswith(
             f"minicluster {how}: 3 nodes, fabric rxe (tcg), subnet 10.77.9.0/24\n"
         )
         assert "compute: node1, node2; origin: node3; all: node1, node2, node3\n" in out
-    command.json("minicluster", "up", *at[2:])
-    for removed, said in ((["state"], "state"), ([], "nothing: none was up")):
+    command.json("minicluster", "up", *words[2:])
+    for removed, rest in ((["state"], "state"), ([], "nothing: none was up")):
         monkeypatch.setattr(minicluster.cluster, "down", lambda _, removed=removed: removed)
-        assert command("minicluster", "down", *at[2:]) == f"minicluster down: removed {said}\n"
-    command.json("minicluster", "down", *at[2:])
+        assert command("minicluster", "down", *words[2:]) == f"minicluster down: removed {rest}\n"
+    command.json("minicluster", "down", *words[2:])
 
 
 # `nimc reproduce`
 
 
 def cases(*names: str) -> Any:
-    return Made(machine=Made(name="m"), campaign=Made(cases=[Made(name=each) for each in names]))
+    return Made(machine=Made(name="m"), campaign=Made(cases=[Made(name=name) for name in names]))
 
 
 def test_cases_that_this_machine_cannot_run_are_left_out(monkeypatch: Patch) -> None:
@@ -162,7 +187,7 @@ def test_cases_that_this_machine_cannot_run_are_left_out(monkeypatch: Patch) -> 
         return (path, machine, only) if only else cases("stream", "lammps")
 
     monkeypatch.setattr(crate, "prepare", prepare)
-    path, ask = Path("c.yaml"), crate._asked
+    path, ask = Path("c.yaml"), crate.runnable_request
     packed: Any = Made(run="r", asked=Made(cases={"stream": [], "gone": []}))
     assert ask(packed, path, "m") == (path, "m", ["stream"])
     packed.asked.cases.pop("stream")
@@ -178,12 +203,14 @@ def test_only_a_whole_reproduction_is_status_zero(
     monkeypatch: Patch, outcome: Any, failures: list[Failure], code: int
 ) -> None:
     sides: list[Any] = []
-    monkeypatch.setattr(crate, "compare_sides", lambda *of: sides.extend(of) or Made(rows=[]))
-    monkeypatch.setattr(crate, "judge", lambda _: (outcome, ["why"]))
+    monkeypatch.setattr(
+        crate, "compare_sides", lambda *compared: sides.extend(compared) or Made(rows=[])
+    )
+    monkeypatch.setattr(crate, "outcome_of", lambda _: (outcome, ["why"]))
     monkeypatch.setattr(crate, "load_run", lambda path: Made(read=path))
     monkeypatch.setattr(crate, "comparison_parts", lambda _, **__: ["lines"])
     old, new = (Made(header=header(run=name), path=Path(name)) for name in ("old", "new"))
-    compare: Callable[..., Answer] = crate._compared
+    compare: Callable[..., Answer] = crate.comparison_answer
     answer = compare(old, new, failures, details=False)
     assert (answer.status, sides) == (code, [[old], [Made(read=new.path)]])
     document: Any = answer.document
@@ -197,7 +224,16 @@ def test_only_a_whole_reproduction_is_status_zero(
 def test_built_packages_have_their_version_and_the_beginning_of_their_hash() -> None:
     spec = {"name": "lammps", "version": "git.c0ffee=20240829", "hash": "abcdefghij"}
     specs = [spec, {**spec, "version": "1.2"}]
-    built = Built("apps", "/v", "lock", None, "d", 1.0, 2.0, specs)
-    _, first, second, view = "\n".join(map(str, spack._built([built]).parts)).splitlines()
+    built = Built(
+        environment="apps",
+        view="/v",
+        lock="lock",
+        mpi=None,
+        digest="d",
+        concretize_s=1.0,
+        install_s=2.0,
+        specs=specs,
+    )
+    _, first, second, view = "\n".join(map(str, spack.built_answer([built]).parts)).splitlines()
     assert first.split() == ["apps", "lammps", "20240829", "abcdefg"]
     assert (second.split()[2], view) == ("1.2", "apps: /v/bin")

@@ -1,5 +1,6 @@
 """What commands print of their records: which figures, in which unit, and what is left out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import click
@@ -9,6 +10,8 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.result import Result, Verdict
 from analysis.statistics.interval import Estimate, Interval
 from nimc.cli import plan, results
+from nimc.cli.answer import Listing
+from records.notes import Note
 from tests.analysis.synthetic import commands, header
 
 
@@ -19,13 +22,37 @@ def about(value: float, low: float, high: float) -> Estimate:
 # `nimc report`: effects, prices, notes and rejections.
 
 EFFECT = Result(
-    *("stream", "stream", "on", 12, 0, 26.2e9, 16.4e9, "B/s", about(1.6, 1.5, 1.7)),
-    *(Interval(0.99, 1.01), Interval(1.0, 1.02), 3e9, 2e9, Verdict.EMULATED, [], []),
-    **{"role": "effect", "baseline": "off", "better": "higher", "emulated": True},
+    case="stream",
+    workload="stream",
+    arm="on",
+    pairs=12,
+    rejected=0,
+    off_median=26.2e9,
+    on_median=16.4e9,
+    unit="B/s",
+    slowdown=about(1.6, 1.5, 1.7),
+    noise_floor=Interval(0.99, 1.01),
+    control=Interval(1.0, 1.02),
+    writer_rate_alone_b_s=3e9,
+    writer_rate_b_s=2e9,
+    verdict=Verdict.EMULATED,
+    rejections=[],
+    notes=[],
+    role="effect",
+    baseline="off",
+    better="higher",
+    emulated=True,
     mean=about(1.62, 1.51, 1.73),
     off_spread=0.02,
 )
 SAID = "slower under emulated writes"
+
+
+def effects_of(rows: Sequence[Result]) -> Listing:
+    """The table of the effects of a run without prices."""
+    (listing,) = results.results_tables(rows, header(), commands())
+    assert isinstance(listing, Listing)
+    return listing
 
 
 @pytest.mark.parametrize(
@@ -47,7 +74,8 @@ SAID = "slower under emulated writes"
     ],
 )
 def test_an_effect(changes, line):
-    shown = results._effect(replace(EFFECT, **changes))
+    listing = effects_of([replace(EFFECT, **changes)])
+    (shown,) = listing.lines
     assert " | ".join(shown.parts) == line
     assert list(shown.details) == [
         "standard deviation of runs: 2.0 % -> -",
@@ -72,15 +100,29 @@ def test_rows_of_controls_are_shown_only_without_an_effect():
     assert "no effect: typical run within 2 %" in text
     assert "within" not in shown(EFFECT)
     assert shown() == "no result: only the arm 'off' was run"
+    failed = results.results_tables([], header(), commands(), failures=["a: exit 4", "b: exit 5"])
+    assert failed == ["no result: a: exit 4", "no result: b: exit 5"]
     price = Contrast(
-        *("lammps", "cores", 1, 0, {}, "price", "off@cores=1", "off", 6),
-        *(about(1.02, 1.01, 1.03), Interval(0.99, 1.01), "s"),
+        case="lammps",
+        factor="cores",
+        level=1,
+        reference=0,
+        at={},
+        kind="price",
+        treatment="off@cores=1",
+        against="off",
+        pairs=6,
+        ratio=about(1.02, 1.01, 1.03),
+        noise_floor=Interval(0.99, 1.01),
+        unit="s",
     )
     effects, prices = shown(EFFECT, contrasts=(price,)).split("\n\ncase, level ")
     line = "lammps off@cores=1  1.020 [1.010, 1.030]  price against off  6 pairs"
     assert prices.splitlines()[1] == line
     assert (effects.count("Next"), prices.count("Next")) == (0, shown(EFFECT).count("Next"))
-    assert list(results._price(price).details) == ["baseline repeated: 0.990-1.010"]
+    *_, listing = results.results_tables([EFFECT], header(), commands(), [price])
+    (printed,) = listing.lines
+    assert list(printed.details) == ["baseline repeated: 0.990-1.010"]
 
 
 def test_notes_and_rejections_come_once_and_name_their_cases():
@@ -89,13 +131,50 @@ def test_notes_and_rejections_come_once_and_name_their_cases():
 
     first = replace(EFFECT, notes=["both", "one"], rejections=[lost(1, "stall"), lost(2, "stall")])
     second = replace(first, case="lammps", notes=["both"], rejections=[])
-    assert results._notes([first, replace(first, arm="full"), second]) == ["both", "stream: one"]
     rows = [first, replace(first, arm="full"), replace(second, rejections=[lost(1, "")])]
-    assert results._rejections(rows) == ["stream: 2 x rejected: stall", "lammps: 1 x rejected"]
+    assert effects_of(rows).notes == [
+        "both",
+        "stream: one",
+        "stream: 2 x rejected: stall",
+        "lammps: 1 x rejected",
+    ]
     for more, last in ((8, "stream: 1 x rejected: h"), (9, "and 1 more reasons; ")):
         many = replace(first, rejections=[lost(n, "abcdefghi"[n]) for n in range(more)])
-        found = results._rejections([many])
-        assert (len(found), found[-1].startswith(last)) == (more, True)
+        _, _, *lines = effects_of([many]).notes
+        assert (len(lines), lines[-1].startswith(last)) == (more, True)
+
+
+@pytest.mark.parametrize(
+    ("off", "on", "better", "slowdown", "disagree"),
+    [
+        (2.0, 2.2, "lower", (1.1, 1.05, 1.15), False),
+        (22e9, 20e9, "higher", (1.1, 1.05, 1.15), False),  # 1.1 in time
+        (20e9, 22e9, "higher", (1.1, 1.05, 1.15), True),
+        # Beyond the interval, and on the other side of 1 within it.
+        (2.0, 2.4, "lower", (1.1, 1.05, 1.15), True),
+        (2.0, 1.96, "lower", (1.02, 0.9, 1.1), True),
+        (3.85, 3.87, "lower", (0.92, 0.71, 1.21), True),
+        (2.0, 1.996, "lower", (1.02, 0.9, 1.1), False),  # 2.00 -> 2.00
+        (2.0, 1.99, "lower", (1.002, 0.9, 1.1), False),
+        (None, 2.4, "lower", (1.1, 1.05, 1.15), False),
+    ],
+)
+def test_why_slowdown_and_medians_disagree(off, on, better, slowdown, disagree):
+    row = replace(EFFECT, off_median=off, on_median=on, better=better, slowdown=about(*slowdown))
+    notes = effects_of([row, replace(row, case="lammps", slowdown=None)]).notes
+    named = [note.partition(":")[0] for note in notes if "disagree" in note]
+    assert named == (["stream"] if disagree else [])
+
+
+def test_other_runs_are_named_in_one_note_of_all_cases():
+    """Blocks that began beside different runs have had as many notes, one for each combination."""
+    beside = {"stream": ["a, b", "b, c"], "lammps": ["d", "a, b"], "hpccg": []}
+    rows = [
+        replace(EFFECT, case=case, notes=[Note.BESIDE(run=names) for names in lists])
+        for case, lists in beside.items()
+    ]
+    expected = Note.BESIDE(run="a, b, c and 1 more")
+    assert effects_of(rows).notes == [f"stream, lammps: {expected}"]
 
 
 # `nimc plan`: commands that a shell reads.
@@ -103,7 +182,7 @@ def test_notes_and_rejections_come_once_and_name_their_cases():
 
 def test_a_command_keeps_options_with_their_values_and_its_variable():
     words = ["reframe", "-C", "a b", "--prefix=$RUN/logs", "-S", "x" * 60, "-r"]
-    assert plan._shell(words).replace(" \\\n  ", "|") == (
+    assert plan.pasted(words).replace(" \\\n  ", "|") == (
         f"reframe -C 'a b' \"--prefix=$RUN/logs\"|-S {'x' * 60} -r"
     )
-    assert [plan._range("1", most) for most in ("1", "2")] == ["1", "1 to 2"]
+    assert [plan.range_text("1", most) for most in ("1", "2")] == ["1", "1 to 2"]

@@ -2,26 +2,37 @@
 
 import json
 import os
+import re
 import shlex
+import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
 
-from conductor.block.conductor import _ADVICE
-from nimc.cli.measure import _in_words, campaign_of
+from conductor.block.conductor import ADVICE
+from nimc.cli.measure import campaign_of
 from records.calls import RunCommands, call_of
+from records.checkout import ROOT
 from records.commands import Shell
 from records.errors import InputError
+from records.measured import in_options
 from records.run import load_header
 from tests.commands import Command, Nimc
 from tests.nimc.documented import assert_documented
-from tests.reframe_tests.command import script
+from tests.reframe_tests.reframe_call import script
 
 REQUEST = {
-    **{"nodes": 1, "ranks": None, "rate": "full", "figure": "", "unit": None, "higher": None},
-    **{"worst": False, "repeat": 1, "busy": False},
+    "nodes": 1,
+    "ranks": None,
+    "rate": "full",
+    "figure": "",
+    "unit": None,
+    "higher": None,
+    "worst": False,
+    "repeat": 1,
+    "busy": False,
 }
 
 
@@ -33,14 +44,14 @@ def campaign(*program: str, **options: object) -> dict[str, object]:
 
 
 def test_it_is_a_campaign_of_one_case() -> None:
-    asked = campaign("./my solver", "-n", "$HOME", rate="2GB/s", repeat=4, busy=True)
-    (entry,) = asked["workloads"]  # type: ignore[misc]
-    assert asked["name"] == entry["case"]
+    made = campaign("./my solver", "-n", "$HOME", rate="2GB/s", repeat=4, busy=True)
+    (entry,) = made["workloads"]  # type: ignore[misc]
+    assert made["name"] == entry["case"]
     assert shlex.split(entry["set"]["command"]) == ["./my solver", "-n", "$HOME"]
     assert entry["set"] == {"command": entry["set"]["command"], "repeat": 4}
-    assert asked["injector"] == {"rate": "2GB/s"}
-    assert asked["verify"] == dict.fromkeys(["foreign_cpus", "steal_share", "frequency_drop"])
-    assert asked["title"] == "'./my solver' -n '$HOME'"
+    assert made["injector"] == {"rate": "2GB/s"}
+    assert made["verify"] == dict.fromkeys(["foreign_cpus", "steal_share", "frequency_drop"])
+    assert made["title"] == "'./my solver' -n '$HOME'"
 
 
 def test_the_rate_may_be_a_share_of_the_full_one(nimc: Nimc) -> None:
@@ -104,14 +115,16 @@ def test_which_figures_are_better_is_by_the_unit_or_as_requested(
         ("--unit s true", "--unit: has no effect without --figure"),
         ("--worst true", "--worst: has no effect without --figure"),
         ("--lower true", "--lower: has no effect without --figure"),
-        ("./nothing-here", "./nothing-here: not an executable file; allowed: a program"),
-        ("nothing-here", "nothing-here: not found on PATH; allowed: a program"),
+        ("./nothing-here", "PROGRAM: './nothing-here' is not an executable file"),
+        ("nothing-here", "PROGRAM: no program 'nothing-here' on PATH"),
+        ("--pairs 6 true", "--pairs: 6 found; allowed: 8 or more"),
         ("--pairs 7 true", "--pairs: 7 found; allowed, as verdicts need: 6, 8, 12"),
     ],
 )
 def test_a_wrong_option_is_named(command: Command, words: str, says: str) -> None:
     refused = command.refused("measure", "--machine", "localhost", *shlex.split(words))
     assert refused.startswith(says)
+    assert "campaign" not in refused
 
 
 def test_words_that_are_no_text_are_refused() -> None:
@@ -140,8 +153,18 @@ def test_it_is_resumed_by_the_command_that_is_printed_from_any_folder(nimc: Nimc
     to, _, typed = away.partition(" && ")
     assert to == f"cd {nimc.folder}"
     assert shlex.split(typed)[1:] == [
-        *("measure", "--machine", "localhost"),
-        *("--rate", "2GB/s", "--busy", "--pairs", "12", "--", "./solver", "--fresh", "a b"),
+        "measure",
+        "--machine",
+        "localhost",
+        "--rate",
+        "2GB/s",
+        "--busy",
+        "--pairs",
+        "12",
+        "--",
+        "./solver",
+        "--fresh",
+        "a b",
     ]
     status, out, err = nimc.typed(shlex.split(typed)[1:], nimc.folder)
     assert (status, f"resumes {run}" in err) == (0, True), err
@@ -183,15 +206,34 @@ def test_a_crate_does_not_say_where_it_ran_and_is_not_run_again(
     assert not named
     path = os.environ["PATH"].encode()
     assert not [name for name, text in content.items() if path in text]
-    said = command.refused("reproduce", crate, "--machine", "localhost")
-    assert "a command that the packer chose is not run; allowed: --analysis-only" in said
+    refusal = command.refused("reproduce", crate, "--machine", "localhost")
+    assert "a command that the packer chose is not run; allowed: --analysis-only" in refusal
 
 
 def test_failures_are_in_the_words_of_options() -> None:
-    said = [_in_words(f"8 runs rejected; {advice}") for advice in _ADVICE.values()]
-    assert not [text for text in said if "limit" in text]
-    assert said[0].endswith("wait until they end, or give --busy")
-    assert _in_words("a run takes 0.01 s; set repeat higher").endswith("give a higher --repeat")
+    advised = [in_options(f"8 runs rejected; {advice}") for advice in ADVICE.values()]
+    assert not [text for text in advised if "limit" in text]
+    assert advised[0].endswith("wait until they end, or give --busy")
+
+
+#: The command that README tells a newcomer to type.
+_README = re.findall(r"^    \.venv/bin/nimc (measure .*)$", (ROOT / "README.md").read_text(), re.M)
+
+
+def test_the_command_of_readme_is_measured_as_it_is_printed(nimc: Nimc) -> None:
+    (line,) = _README
+    command_name, *words = shlex.split(line)
+    program = words[words.index("--") + 1 :]
+    subprocess.run(program, check=True, timeout=300)
+    status, out, err = measured(nimc, *words)
+    assert (command_name, status) == ("measure", 0), err
+    assert out.splitlines()[0].endswith(f": {shlex.join(program)}")
+
+
+@pytest.mark.parametrize("page", ["tutorial", "benchmarks"])
+def test_pages_that_show_it_show_the_command_of_readme(page: str) -> None:
+    """The tutorial has what it prints, benchmarks how long it takes."""
+    assert f"nimc {_README[0]}" in (ROOT / f"docs/{page}.md").read_text()
 
 
 def test_one_document_as_of_a_run(nimc: Nimc) -> None:

@@ -1,15 +1,19 @@
 """A cluster's answers, made by hand."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts
+from nimc.cluster.new_machine import site_text
 from nimc.cluster.node_look import LookedAt
+from records.machine import site as site_files
 from records.machine.devices import Device, Port
 from records.machine.host import Interface, NumaNode, detect
-from records.slurm import parse
-from tests.fuzz.target import CAPTURES
+from records.machine.site import Machine
+from records.slurm import parse, parse_nodes
+from tests.captures import CAPTURES
 
 SLURM = CAPTURES / "slurm"
 HERE = detect()
@@ -17,7 +21,9 @@ HERE = detect()
 
 def rdma(name: str, gbit_s: float, numa_node: int | None, state: str = "ACTIVE") -> Device:
     port = Port(1, state, "InfiniBand", gbit_s * 1e9 / 8)
-    return Device(name, "InfiniBand", None, numa_node, [port])
+    return Device(
+        name=name, transport="InfiniBand", firmware=None, numa_node=numa_node, ports=[port]
+    )
 
 
 def node(name: str, devices: list[Device], **changes: Any) -> LookedAt:
@@ -55,21 +61,29 @@ def node(name: str, devices: list[Device], **changes: Any) -> LookedAt:
 FAST = [rdma("mlx5_0", 200, 1), rdma("mlx5_1", 200, 3), rdma("mlx5_bond", 25, 0)]
 
 
-def found(**changes: Any) -> ClusterFacts:
+def cluster_facts(**changes: Any) -> ClusterFacts:
     """The cluster of the captured outputs, whose nodes have two rails."""
     nodes = (SLURM / "nodes.txt").read_text().replace("CoresPerSocket=1", "CoresPerSocket=32")
     nodes = nodes.replace("CPUTot=2", "CPUTot=64").replace("CPUEfctv=2", "CPUEfctv=64")
-    partitions = parse.partitions((SLURM / "partitions.txt").read_text())
+    partitions = parse_nodes.partitions((SLURM / "partitions.txt").read_text())
     facts = ClusterFacts(
         host="login12.example",
         processor="GenuineIntel-6-85-7",
         partitions=partitions,
-        shapes=parse.shapes(nodes, partitions[0]),
+        shapes=parse_nodes.shapes(nodes, partitions[0]),
         settings=parse.settings((SLURM / "config.txt").read_text()),
         mpi=parse.mpi_types((SLURM / "mpi_list.txt").read_text()),
         accounts=[],
         modules_system="lmod",
         modules=["gcc/12", "openmpi/5.0.1"],
-        looked=JobLook("7", None, [node("n1", FAST), node("n2", FAST)]),
+        looked=JobLook(job="7", why=None, nodes=[node("n1", FAST), node("n2", FAST)]),
     )
     return replace(facts, **changes)
+
+
+def init_says(looked: JobLook, folder: Path) -> tuple[str, Machine]:
+    """The site file that init writes, without line breaks, and how it is read."""
+    text = site_text(cluster_facts(looked=looked))
+    (folder / "site").mkdir()
+    (folder / "site/box.yaml").write_text(text)
+    return " ".join(text.replace("\n# ", " ").split()), site_files.load("box", folder)

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from nimc.cluster.remedies import ROOT_REMEDIES, render, values
+from nimc.cluster.root_remedies import ROOT_REMEDIES, render, values
 from tests.conductor.sysfs import write
 
 BIN = Path(__file__).with_name("bin")
@@ -61,11 +61,11 @@ def changed(before: dict[str, bytes], name: str) -> dict[str, bytes]:
 def scripts(name: str, folder: Path) -> dict[str, Path]:
     remedy = ROOT_REMEDIES[name]
     chosen = values(remedy, CHANGED[name][0])
-    found = {}
+    paths = {}
     for part in ("prolog", "epilog"):
-        found[part] = folder / f"{name}.{part}"
-        found[part].write_text(render(remedy, chosen, part))
-    return found
+        paths[part] = folder / f"{name}.{part}"
+        paths[part].write_text(render(remedy, chosen, part))
+    return paths
 
 
 def run(script: Path, root: Path, kill_at: int | None = None, **env: str):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from nimc.cluster import faults, in_job, trial
+from nimc.cluster import faults, in_job, tried_writes
 from nimc.cluster.in_job import JobLook
-from nimc.possible.finding import Finding
+from nimc.possible.finding import HostFinding
 from records.checkout import ROOT
 from records.machine.site import Machine
 from tests.captures import CAPTURES
@@ -46,16 +46,16 @@ PYTHON
 """
 
 
-def tried(folder: Path, site: Machine, capture: str) -> Finding:
+def tried(folder: Path, site: Machine, capture: str) -> HostFinding:
     """The row of writes by perftest, of a trial of stand-ins on this host."""
     program(folder / "bin", "ib_write_bw", STAND_IN)
-    plan = trial.plan_of(site, folder)
+    plan = tried_writes.plan_of(site, folder)
     plan.save(folder / "plan.json")
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "CAPTURE": capture}
-    command = [sys.executable, "-m", "conductor.trial", str(folder / "plan.json")]
+    command = [sys.executable, "-m", "conductor.block.trial", str(folder / "plan.json")]
     subprocess.run(command, env=environment, cwd=folder, check=True, timeout=300)
-    rows = trial.findings(trial.read(folder), [node("n1", FAST)], site)
+    rows = tried_writes.findings(tried_writes.read(folder), [node("n1", FAST)], site)
     (row,) = (row for row in rows if row.what == "writes by perftest")
     return row
 
@@ -65,20 +65,28 @@ def tried(folder: Path, site: Machine, capture: str) -> Finding:
     ("capture", "begin", "words", "remedy"),
     [
         (
-            *("gid_absent", "a GID or an MTU that does not fit: writer 0 (perftest, "),
-            *("Failed to modify QP 17 to RTR; Unable to Connect", "--gid-index"),
+            "gid_absent",
+            "a GID or an MTU that does not fit: writer 0 (perftest, ",
+            "Failed to modify QP 17 to RTR; Unable to Connect",
+            "--gid-index",
         ),
         (
-            *("memlock", "too little locked memory: writer 0 (perftest, "),
-            *("Couldn't allocate MR", "LimitMEMLOCK=infinity"),
+            "memlock",
+            "too little locked memory: writer 0 (perftest, ",
+            "Couldn't allocate MR",
+            "LimitMEMLOCK=infinity",
         ),
         (
-            *("port_down", "a device that is down: writer 0 (perftest, "),
-            *("(before it: Port number 1 state is Down)", "bring its port or link up"),
+            "port_down",
+            "a device that is down: writer 0 (perftest, ",
+            "(before it: Port number 1 state is Down)",
+            "bring its port or link up",
         ),
         (
-            *("udp_dropped", "packets that do not arrive: writer 0 (perftest, "),
-            *("wrote nothing in its first rows (", "UDP port 4791"),
+            "udp_dropped",
+            "packets that do not arrive: writer 0 (perftest, ",
+            "wrote nothing in its first rows (",
+            "UDP port 4791",
         ),
     ],
 )
@@ -135,7 +143,9 @@ def test_other_words_show_none(words):
 
 
 def test_memory_that_a_step_may_not_lock_is_said_of_rdma_alone():
-    looked = JobLook("7", None, [node(name, FAST, lockable_b=64 * 1024) for name in ("a", "b")])
+    looked = JobLook(
+        job="7", why=None, nodes=[node(name, FAST, lockable_b=64 * 1024) for name in ("a", "b")]
+    )
     rows = {row.what: row for row in in_job.findings(looked, machine(device="mlx5_0"))}
     row = rows["locked memory on nodes"]
     assert (row.state, row.detail.startswith("a, b: 0.0625 MiB may be locked")) == ("limited", True)

@@ -18,19 +18,19 @@ from nimc.cluster import learn, new_machine
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.new_machine import config_text, host_pattern, site_text, to_fill_in, with_nodes
-from nimc.possible.settings import matching
+from nimc.possible.reframe_config import matching
 from records.checkout import ROOT
 from records.errors import MachineError
 from records.machine import site as machine
 from records.machine.host import NumaNode
 from records.programs import ProgramAnswer
-from records.slurm import client, parse
-from records.slurm.parse import NodeShape, SlurmPartition
-from tests.fuzz.target import CAPTURES
-from tests.nimc.cluster.made import FAST, SLURM, found, node
+from records.slurm import client, parse, parse_nodes
+from records.slurm.parse_nodes import NodeShape, SlurmPartition
+from tests.captures import CAPTURES
+from tests.nimc.cluster.made import FAST, SLURM, cluster_facts, node
 
 LIMIT = "QOSMaxJobsPerUserLimit"
-NO_JOB = JobLook(None, "no job was submitted")
+NO_JOB = JobLook(job=None, why="no job was submitted")
 
 
 def loaded(folder: Path, text: str) -> machine.Machine:
@@ -47,7 +47,7 @@ def config(folder: Path, facts: ClusterFacts) -> dict[str, Any]:
 
 
 def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path):
-    text = site_text(found())
+    text = site_text(cluster_facts())
     box = loaded(tmp_path, text)
     assert (box.origins.policy, box.origins.partition) == ("hetjob", "batch")
     assert (box.injector, box.device, box.interface) == ("perftest", "mlx5_0", "hsn0")
@@ -66,8 +66,26 @@ def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path):
     assert to_fill_in(text) == ["nic", "node_mtti"]
 
 
+def test_origins_are_of_the_partition_that_is_named_after_them(tmp_path):
+    """As in the minicluster, whose targets' partition may have a single node."""
+    facts = cluster_facts()
+    compute = facts.target
+    origin = replace(compute, name="Origins", default=False, nodes=1)
+    everything = replace(compute, name="all", default=False)
+    for nodes in (1, 3):
+        partitions = [replace(compute, nodes=nodes), everything, origin]
+        text = site_text(replace(facts, partitions=partitions))
+        box = loaded(tmp_path / str(nodes), text)
+        assert (box.partition, box.origins.policy, box.origins.partition) == (
+            compute.name, "hetjob", "Origins"
+        )  # fmt: skip
+    assert "# scontrol show partition: Origins is named after them" in text.splitlines()
+    refused = replace(facts, partitions=partitions, hetjob_refused="no hetjobs")
+    assert refused.origins.policy == "same_job"
+
+
 @pytest.mark.parametrize(
-    ("answers", "asked", "policy", "sure"),
+    ("answers", "tried", "policy", "sure"),
     [
         ([("7", None)], ["hetjob"], "hetjob", True),
         # Refused, and a job without is taken.
@@ -81,35 +99,35 @@ def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path):
         ([("7", "waited", LIMIT), ("8", "waited", LIMIT)], ["hetjob", "same_job"], "hetjob", False),
     ],
 )
-def test_a_job_shows_where_origins_may_be(monkeypatch, tmp_path, answers, asked, policy, sure):
+def test_a_job_shows_where_origins_may_be(monkeypatch, tmp_path, answers, tried, policy, sure):
     policies: list[str] = []
     job_waited = LIMIT in answers[0]
 
-    def look(name: str, *others: Any) -> JobLook:
+    def look_at_job(name: str, *others: Any) -> JobLook:
         root = others[-1]
         policies.append(machine.load(name, root).origins.policy)
         assert (root / "configs/box.py").read_text().startswith('"""ReFrame on box, ')
         job, why, *limit = answers.pop(0)
         nodes = [] if why else [node("n1", FAST), node("n2", FAST)]
-        return JobLook(job, why, nodes, limit=next(iter(limit), None))
+        return JobLook(job=job, why=why, nodes=nodes, limit=next(iter(limit), None))
 
-    monkeypatch.setattr(new_machine, "look_at_nodes", look)
-    facts = with_nodes("box", found(looked=NO_JOB), tmp_path, 1.0, lambda _: None)
-    assert (policies, facts.origins.policy) == (asked, policy)
+    monkeypatch.setattr(new_machine, "look_at_nodes", look_at_job)
+    facts = with_nodes("box", cluster_facts(looked=NO_JOB), tmp_path, 1.0, lambda _: None)
+    assert (policies, facts.origins.policy) == (tried, policy)
     text = " ".join(site_text(facts).replace("#", "").split())
     assert ("not known whether Slurm takes such a job" in text) is not sure
-    said = "Of a heterogeneous one: it was not started: QOSMaxJobsPerUserLimit"
-    assert (said in text) is (policy == "same_job" and facts.looked.job == "8" and job_waited)
+    refusal = "Of a heterogeneous one: it was not started: QOSMaxJobsPerUserLimit"
+    assert (refusal in text) is (policy == "same_job" and facts.looked.job == "8" and job_waited)
 
 
 @pytest.mark.parametrize("name", ['ünï: # "x"\\n', "\U0001f680", "null", "7"])
 def test_any_name_of_a_cluster_is_text_in_the_file(tmp_path, name):
-    facts = found(settings={"ClusterName": name}, looked=NO_JOB)
+    facts = cluster_facts(settings={"ClusterName": name}, looked=NO_JOB)
     assert loaded(tmp_path, site_text(facts)).description == name
 
 
 def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path):
-    blind = found(looked=NO_JOB)
+    blind = cluster_facts(looked=NO_JOB)
     text = site_text(blind)
     assert to_fill_in(text) == ["device", "interface", "nic", "node_mtti", "facts"]
     text = re.sub(r"^# (nic|node_mtti|facts): (?=[{5])", r"\1: ", text, flags=re.MULTILINE)
@@ -125,13 +143,13 @@ def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path):
 
 
 def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path):
-    (shape, count), *_ = found().shapes
-    less = found(shapes=[(replace(shape, cores=60), count)])
+    (shape, count), *_ = cluster_facts().shapes
+    less = cluster_facts(shapes=[(replace(shape, cores=60), count)])
     with_cores = [NumaNode(number, [number], 2**35) for number in range(4)]
 
     def facts(folder: str, *numa_nodes: NumaNode) -> Any:
         nodes = [node("n1", FAST, numa_nodes=[*numa_nodes]), node("n2", FAST)]
-        text = site_text(replace(less, looked=JobLook("7", None, nodes)))
+        text = site_text(replace(less, looked=JobLook(job="7", why=None, nodes=nodes)))
         return loaded(tmp_path / folder, text).facts
 
     # Memory without processors is a NUMA node of its own kind; one with neither is none.
@@ -142,7 +160,7 @@ def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path):
 
 
 def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path):
-    refused = found(hetjob_refused="0: batch takes\nno \x1b[31mheterogeneous jobs")
+    refused = cluster_facts(hetjob_refused="0: batch takes\nno \x1b[31mheterogeneous jobs")
     assert loaded(tmp_path, site_text(refused)).origins.policy == "same_job"
     assert "\x1b" not in site_text(refused)
     alone = replace(refused, partitions=[replace(refused.partitions[0], nodes=1)])
@@ -153,46 +171,46 @@ def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path):
 
 
 def test_an_injector_that_a_node_lacks_is_said(tmp_path):
-    lacking = {"perftest": "ib_write_bw is missing: install it", "ucx": None, "spin": None}
-    nodes = [node("n1", FAST), node("n2", FAST, injectors=lacking)]
-    text = site_text(found(looked=JobLook("7", None, nodes)))
-    said = " ".join(text.replace("\n# ", " ").split())
-    assert "n2: ib_write_bw is missing: install it" in said
+    injectors = {"perftest": "ib_write_bw is missing: install it", "ucx": None, "spin": None}
+    nodes = [node("n1", FAST), node("n2", FAST, injectors=injectors)]
+    text = site_text(cluster_facts(looked=JobLook(job="7", why=None, nodes=nodes)))
+    comments = " ".join(text.replace("\n# ", " ").split())
+    assert "n2: ib_write_bw is missing: install it" in comments
     assert loaded(tmp_path, text).injector == "perftest"
 
 
 def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
-    (system,) = config(tmp_path, found())["systems"]
+    (system,) = config(tmp_path, cluster_facts())["systems"]
     first, second = system["partitions"]
     assert (first["name"], first["launcher"], first["time_limit"]) == ("batch", "srun", "4h")
     # Blocks may be pinned to nodes that are down for now, and ReFrame would cancel them.
     assert first["sched_options"]["ignore_reqnodenotavail"] is True
     assert (system["name"], first["access"]) == ("box", ["--partition=batch"])
     assert (second["access"], second["time_limit"]) == (["--partition=debug", "--exclusive"], "30m")
-    text = config_text("box", found(accounts=["physics", "bench"]))
+    text = config_text("box", cluster_facts(accounts=["physics", "bench"]))
     assert '"box"' not in text, "the system's name is that of the file"
     assert "To name an account (sacctmgr: physics, bench): --account=NAME" in text
     assert "#   gcc/12\n        #   openmpi/5.0.1\n" in text
-    endless = [replace(partition, limit_s=None) for partition in found().partitions]
-    assert "jobs of any length" in config_text("box", found(partitions=endless))
+    endless = [replace(partition, limit_s=None) for partition in cluster_facts().partitions]
+    assert "jobs of any length" in config_text("box", cluster_facts(partitions=endless))
     # The interface to MPI; without one, mpirun starts ranks.
     for mpi, variables, launcher in (
         (["pmix", "pmi2"], [[["SLURM_MPI_TYPE", "pmix"]], [["SLURM_MPI_TYPE", "pmi2"]]], "srun"),
         (["pmi2"], [[], [["SLURM_MPI_TYPE", "pmi2"]]], "srun"),
         (["none"], [[], []], "mpirun"),
     ):
-        whole = config(tmp_path, found(mpi=mpi))
-        assert [each["env_vars"] for each in whole["environments"]] == variables
+        whole = config(tmp_path, cluster_facts(mpi=mpi))
+        assert [environment["env_vars"] for environment in whole["environments"]] == variables
         assert whole["systems"][0]["partitions"][0]["launcher"] == launcher
     # On one host the application keeps off the origin's cores.
-    one = [replace(found().partitions[0], nodes=1)]
+    one = [replace(cluster_facts().partitions[0], nodes=1)]
     localhost = runpy.run_path(str(ROOT / "configs/localhost.py"))["site_configuration"]
     _, *unbound = localhost["systems"][0]["partitions"][0]["env_vars"]
     for mpi, variables in ((["none"], unbound), (["pmix"], [])):
-        whole = config(tmp_path, found(partitions=one, mpi=mpi))
+        whole = config(tmp_path, cluster_facts(partitions=one, mpi=mpi))
         assert whole["systems"][0]["partitions"][0]["env_vars"][1:] == variables
     # Sources are compiled on this host.
-    other = config_text("box", found(processor="Other-1-1-1"))
+    other = config_text("box", cluster_facts(processor="Other-1-1-1"))
     assert ("-march=" in text, "-march=" in other, "Example 9000" in other) == (False, True, True)
 
 
@@ -203,7 +221,9 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
 def test_the_machine_is_named_by_its_host(host, matches, other):
     pattern = host_pattern(host)
     assert [matching({"box": [pattern]}, name) for name in (host, matches, other)] == [
-        *("box", "box", "localhost")
+        "box",
+        "box",
+        "localhost",
     ]
     assert matching({"box": [host_pattern(socket.gethostname())]}, socket.gethostname()) == "box"
 
@@ -213,31 +233,33 @@ def read(name: str) -> str:
 
 
 def test_what_slurm_prints():
-    assert parse.partitions(read("partitions.txt")) == [
-        SlurmPartition("batch", True, 86400, whole_nodes=True, nodes=3),
-        SlurmPartition("debug", False, 1800, whole_nodes=False, nodes=2),
+    assert parse_nodes.partitions(read("partitions.txt")) == [
+        SlurmPartition(name="batch", default=True, limit_s=86400, whole_nodes=True, nodes=3),
+        SlurmPartition(name="debug", default=False, limit_s=1800, whole_nodes=False, nodes=2),
     ]
     settings = parse.settings(read("config.txt"))
     assert (settings["AllowSpecResourcesUsage"], settings["ClusterName"]) == ("No", "minicluster")
     assert parse.mpi_types(read("mpi_list.txt")) == ["pmix", "none", "cray_shasta", "pmi2"]
-    assert (parse.limit_s("2-01:02:03"), parse.limit_s("UNLIMITED")) == (176523, None)
+    assert (parse_nodes.limit_s("2-01:02:03"), parse_nodes.limit_s("UNLIMITED")) == (176523, None)
     # The default partition comes first, and those that run no jobs do not come.
     rows = [
-        *("a Default=NO State=UP TotalNodes=1", "b Default=NO State=DRAIN TotalNodes=1"),
-        *("c Default=YES State=UP TotalNodes=1", "d State=UP TotalNodes=0"),
+        "a Default=NO State=UP TotalNodes=1",
+        "b Default=NO State=DRAIN TotalNodes=1",
+        "c Default=YES State=UP TotalNodes=1",
+        "d State=UP TotalNodes=0",
         "$(reboot) State=UP TotalNodes=1",
     ]
     text = "".join(f"PartitionName={row}\n" for row in rows)
-    assert [partition.name for partition in parse.partitions(text)] == ["c", "a"]
+    assert [partition.name for partition in parse_nodes.partitions(text)] == ["c", "a"]
     # Three nodes of two sockets with one core each; debug has two of them. Slurm shows
     # RealMemory=1 where slurm.conf has none.
     nodes, shape = read("nodes.txt"), NodeShape(2, 2, 1, memory_mib=6026)
-    batch = parse.partitions(read("partitions.txt"))[0]
-    assert parse.shapes(nodes, batch) == [(shape, 3)]
-    assert parse.shapes(nodes, replace(batch, name="debug")) == [(shape, 2)]
-    other = parse.shapes(nodes.replace("RealMemory=6026", "RealMemory=1", 1), batch)
+    batch = parse_nodes.partitions(read("partitions.txt"))[0]
+    assert parse_nodes.shapes(nodes, batch) == [(shape, 3)]
+    assert parse_nodes.shapes(nodes, replace(batch, name="debug")) == [(shape, 2)]
+    other = parse_nodes.shapes(nodes.replace("RealMemory=6026", "RealMemory=1", 1), batch)
     assert other == [(shape, 2), (replace(shape, memory_mib=None), 1)]
-    assert parse.shapes(nodes, replace(batch, name="deb")) == []
+    assert parse_nodes.shapes(nodes, replace(batch, name="deb")) == []
 
 
 def test_modules_that_environments_are_made_of():
@@ -296,13 +318,17 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("site", "configs"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(init, "ROOT", tmp_path)
-    monkeypatch.setattr(init, "learn", found)
+    monkeypatch.setattr(init, "learn", cluster_facts)
     monkeypatch.setattr(init, "with_nodes", lambda _name, facts, *_: facts)
     return tmp_path
 
 
-def test_both_files_are_written_and_never_again(root, command):
-    assert "to fill in, if wanted: nic, node_mtti" in command("init", "box")
+def test_both_files_are_written_and_never_again(root, command, monkeypatch):
+    monkeypatch.setenv("PATH", str(root))
+    output = command("init", "box")
+    assert "to fill in, if wanted: nic, node_mtti" in output
+    (missing,) = re.findall(r"box is not ready: (.*) read both", " ".join(output.split()))
+    assert "slurm" in missing.split(", ")
     site = root / "site" / "box.yaml"
     text = site.read_text()
     assert (root / "configs" / "box.py").exists()
@@ -317,7 +343,7 @@ def test_a_planted_link_is_neither_followed_nor_replaced(root, monkeypatch, comm
 
     def meanwhile() -> ClusterFacts:
         planted.symlink_to(root / "elsewhere")
-        return found()
+        return cluster_facts()
 
     monkeypatch.setattr(init, "learn", meanwhile)
     assert command.refused("init", "box", code=3) == f"{planted}: File exists"

@@ -4,8 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,8 @@ from nimc.run.session import LOOK
 from records.checkout import ROOT
 from tests.literal_docs import commands
 from tests.nimc.cluster.unprepared import INTERFACE, MODULE_SYSTEMS, login_shell, unprepared_or_skip
-from tests.nimc.minicluster.real import Cluster
+from tests.nimc.minicluster.driven import Cluster
+from tests.waiting import wait_until
 
 PAGE = (ROOT / "docs" / "first-day.md").read_text()
 #: Makes an environment, which takes a minute and a network; the test links this one.
@@ -82,12 +82,12 @@ def test_from_a_clone_to_a_report(cluster: Cluster) -> None:
     shell = Shell(folder, environment)
     lines = commands(PAGE)
     assert SETUP in lines
-    said: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     for line in lines:
-        here = f"ln -s {sys.prefix} .venv" if line == SETUP else line
-        done = shell.run(here, timeout_s=1500)
+        typed = f"ln -s {sys.prefix} .venv" if line == SETUP else line
+        done = shell.run(typed, timeout_s=1500)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-        said[line] = done.stdout
+        outputs[line] = done.stdout
         if line == "nimc init mycluster":
             _check_files(folder / "nimc")
             _nodes_share_cores(folder / "nimc" / "site" / "mycluster.yaml")
@@ -98,7 +98,7 @@ def test_from_a_clone_to_a_report(cluster: Cluster) -> None:
             _stop_in_job(shell)
     (run,) = (folder / "nimc" / "results").glob("quick-*")
     report = run / "report" / "report.html"
-    assert f"report:  {report}" in said["nimc run quick"]
+    assert f"report:  {report}" in outputs["nimc run quick"]
     assert report.stat().st_size > 10_000
     samples = (run / "samples" / "stream.jsonl").read_text().splitlines()
     nodes = {json.loads(line)["arm"] for line in samples}
@@ -148,8 +148,7 @@ def _stop_in_job(shell: Shell) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    _wait_until(lambda: waiting.poll() is not None or shell.run("squeue --noheader").stdout != "")
-    assert waiting.poll() is None
+    wait_until(lambda: shell.run("squeue --noheader").stdout != "", every_s=0.2, process=waiting)
     waiting.send_signal(signal.SIGINT)
     _, stderr = waiting.communicate(timeout=300)
     assert waiting.returncode == 128 + signal.SIGINT
@@ -158,11 +157,4 @@ def _stop_in_job(shell: Shell) -> None:
     shell.run(f"scontrol update nodename={nodes} state=resume")
     # They are `idle*` until the controller asked them.
     states = "sinfo --noheader --Node --format=%T --partition=batch"
-    _wait_until(lambda: set(shell.run(states).stdout.split()) == {"idle"})
-
-
-def _wait_until(fulfilled: Callable[[], bool], most_s: float = 300) -> None:
-    deadline = time.monotonic() + most_s
-    while not fulfilled():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    wait_until(lambda: set(shell.run(states).stdout.split()) == {"idle"}, every_s=0.2)

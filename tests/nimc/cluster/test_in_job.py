@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
-from nimc.cluster import in_job
+from conductor.block import trial
+from conductor.block.trial import Trial
+from nimc.cluster import in_job, tried_writes
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.node_look import LookedAt
-from nimc.possible.settings import ReframeSettings
+from nimc.possible.reframe_config import ReframeSettings
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.files import private_lock
@@ -33,7 +35,7 @@ def machine_of(**changes: Any) -> Machine:
 
 
 def job(*nodes: LookedAt) -> JobLook:
-    return JobLook("7", None, list(nodes))
+    return JobLook(job="7", why=None, nodes=list(nodes))
 
 
 def states(looked: JobLook, **changes: Any) -> dict[str, str]:
@@ -50,6 +52,31 @@ def test_nodes_that_have_everything():
     assert rows[0].detail == "job 7: target n1, origins n2"
     assert rows[2].detail == "n1, n2: see the lock of this host in the results folder"
     assert all(row.needed for row in rows)
+
+
+def test_the_start_of_the_job_and_of_each_trial_is_told_once(tmp_path: Path) -> None:
+    plan = tried_writes.plan_of(machine_of(origins=HETJOB), tmp_path)
+    names = [treatment.name for treatment, _ in trial.tried(plan)]
+    assert names[0] == "perftest"
+    lines: list[str] = []
+    tick = in_job.progress_teller(tmp_path, plan, lines.append, (tmp_path / "0.json").exists)
+
+    def new() -> list[str]:
+        lines.clear()
+        tick()
+        tick()
+        return [*lines]
+
+    assert new() == []
+    (tmp_path / "0.json").touch()
+    assert new() == ["the job has started"]
+    plan.logs.mkdir(parents=True)
+    assert new() == [f"tries writes by perftest (1 of {len(names)})"]
+    assert names[1] == "perftest_read"
+    trial.save([Trial("perftest", "it ended")], plan.logs)
+    assert new() == [f"tries reads by perftest (2 of {len(names)})"]
+    trial.save([Trial(name, "it ended") for name in names], plan.logs)
+    assert len(new()) == len(names) - 2
 
 
 @pytest.mark.parametrize(
@@ -73,9 +100,14 @@ def test_what_one_node_lacks_is_missing(change, what):
 @pytest.mark.parametrize(
     ("looked", "what", "remedy"),
     [
-        (JobLook(None, "Slurm refuses the job: no"), "job on nodes", "same_job"),
-        (JobLook("7", "0 of 2 nodes answered"), "job on nodes", "--wait"),
-        (JobLook("7", "1 of 2 nodes answered", [node("n1", FAST)]), "job on nodes", "results"),
+        (JobLook(job=None, why="Slurm refuses the job: no"), "job on nodes", "same_job"),
+        (JobLook(job="7", why="it had not started after 9 s"), "job on nodes", "--wait"),
+        (JobLook(job="7", why="its output did not get to /run"), "job on nodes", "results folder"),
+        (
+            JobLook(job="7", why="1 of 2 nodes answered", nodes=[node("n1", FAST)]),
+            "job on nodes",
+            "results",
+        ),
     ],
 )
 def test_a_job_that_did_not_run_is_one_line(looked, what, remedy):
@@ -112,7 +144,7 @@ def reframe_left(folder: Path, job_id: str | None, phase: str, why: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("job_id", "phase", "why", "said"),
+    ("job_id", "phase", "why", "shown"),
     [
         ("7", "sanity", "sanity error: 0 of 2 nodes answered", "0 of 2 nodes answered"),
         (
@@ -126,9 +158,9 @@ def reframe_left(folder: Path, job_id: str | None, phase: str, why: str) -> None
         (None, "setup", "x", "ReFrame failed in 'setup': x"),
     ],
 )
-def test_why_no_node_answered_is_one_line(tmp_path, job_id, phase, why, said):
+def test_why_no_node_answered_is_one_line(tmp_path, job_id, phase, why, shown):
     reframe_left(tmp_path, job_id, phase, why)
-    assert in_job.collected(tmp_path, 1) == JobLook(job_id, said, [])
+    assert in_job.collected(tmp_path, 1) == JobLook(job=job_id, why=shown, nodes=[])
 
 
 SYSTEM = [
@@ -139,16 +171,18 @@ SYSTEM = [
 
 def test_the_target_s_partition_is_looked_at_and_nothing_is_left(tmp_path, monkeypatch):
     """The job and its files are gone afterwards, whatever ends it."""
-    asked: list[str] = []
+    session_words: list[str] = []
     cancelled: list[Path] = []
 
     def run_session(argv: list[str], *_: object) -> int:
-        asked.extend(argv)
+        session_words.extend(argv)
         raise MachineError("accounting (sacct) has not answered for 600 s")
 
     monkeypatch.setenv("RFM_STAGE_DIR", "/stage")
     monkeypatch.setenv("SLURM_CONF", "")
-    settings = ReframeSettings({"SLURM_CONF": "/x"}, SYSTEM, [{"name": "x"}, {"name": "y"}])
+    settings = ReframeSettings(
+        environment={"SLURM_CONF": "/x"}, partitions=SYSTEM, environs=[{"name": "x"}, {"name": "y"}]
+    )
     monkeypatch.setattr(in_job, "settings_of", lambda _: settings)
     box = machine_of(partition="b", origins=HETJOB)
     monkeypatch.setattr(in_job, "load_machine", lambda *_: box)
@@ -159,8 +193,10 @@ def test_the_target_s_partition_is_looked_at_and_nothing_is_left(tmp_path, monke
     with pytest.raises(MachineError, match="600 s"):
         in_job.look_at_nodes("box", results, 60.0, print, Path("/c"))
     words = ["-C", "/c/configs/box.py", "--system=box:b", "-p", "^x$"]
-    assert set(words) <= set(asked)
-    given = dict(word.removeprefix("NodeLook.").split("=", 1) for word in asked if "=" in word)
+    assert set(words) <= set(session_words)
+    given = dict(
+        word.removeprefix("NodeLook.").split("=", 1) for word in session_words if "=" in word
+    )
     assert json.loads(given["origins"]) == HETJOB.model_dump()
     assert (given["stage"], given["max_pending_time"]) == ("/stage", "60s")
     assert given["device"] == "mlx5_0"
@@ -171,7 +207,7 @@ def test_the_target_s_partition_is_looked_at_and_nothing_is_left(tmp_path, monke
 
 
 def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path):
-    def look(rank: int, stage: Path) -> None:
+    def look_from(rank: int, stage: Path) -> None:
         environment = {**os.environ, "SLURM_PROCID": str(rank), "PYTHONPATH": str(ROOT)}
         words = [str(tmp_path), "", "", str(stage)]
         command = [sys.executable, "-m", "nimc.cluster.node_look", *words]
@@ -179,11 +215,12 @@ def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path):
 
     with private_lock(tmp_path / "lock") as lock:
         assert lock.take()
-        look(0, tmp_path)
-    look(1, Path("/not/there"))
+        look_from(0, tmp_path)
+    look_from(1, Path("/not/there"))
     nodes = in_job.collected(tmp_path, 1).nodes
     assert [(node.sees_lock, node.unseen) for node in nodes] == [
-        *((True, []), (False, ["/not/there"]))
+        (True, []),
+        (False, ["/not/there"]),
     ]
     assert nodes[0].host == detect()
     assert nodes[0].injectors["spin"] is None
@@ -196,11 +233,13 @@ def test_a_machine_without_slurm_is_refused(tmp_path):
 
 def test_hardware_that_restricts_what_can_be_said_is_named():
     strange = node("n1", FAST, processor="AuthenticAMD-27-1-0", memory_side_cache_b=2**36)
-    rows = in_job.findings(JobLook("7", None, [strange]), machine_of(device="mlx5_0"))
-    said = {row.what: (row.state, row.detail) for row in rows}
-    assert said["processor on nodes"] == (
+    rows = in_job.findings(JobLook(job="7", why=None, nodes=[strange]), machine_of(device="mlx5_0"))
+    by_subject = {row.what: (row.state, row.detail) for row in rows}
+    assert by_subject["processor on nodes"] == (
         "limited",
         "n1: AuthenticAMD family 27, model 1 (Example 9000) is in no table: tools choose no"
         " counters for it",
     )
-    assert said["memory-side cache on nodes"][1].startswith("n1: 64 GiB lie before the memory")
+    assert by_subject["memory-side cache on nodes"][1].startswith(
+        "n1: 64 GiB lie before the memory"
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.cluster.remedies import ROOT_REMEDIES, values
+from nimc.cluster.root_remedies import ROOT_REMEDIES, values
 from records.errors import InputError
 from tests.nimc.cluster.sysroot import CHANGED, STATE, changed, content, node, run, scripts
 
@@ -22,9 +22,9 @@ def test_the_prolog_sets_and_the_epilog_reverts(tmp_path, name):
     done = run(part["prolog"], root)
     assert (done.returncode, done.stderr) == (0, "")
     state = f"{STATE}/{name}"
-    found = content(root)
-    assert found.pop(state)
-    assert found == changed(before, name) != before
+    prepared = content(root)
+    assert prepared.pop(state)
+    assert prepared == changed(before, name) != before
     done = run(part["epilog"], root)
     assert (done.returncode, done.stderr) == (0, "")
     assert content(root) == before
@@ -42,15 +42,15 @@ def test_a_kill_before_any_command_is_reverted_byte_for_byte(tmp_path, name, kil
     if killed_part == "prolog":
         assert run(part["epilog"], root).returncode == 0
         prepared = before
-    for at in range(1, MOST_COMMANDS):
+    for number in range(1, MOST_COMMANDS):
         for path, data in prepared.items():
             if data != before.get(path):
                 (root / path).write_bytes(data)
-        done = run(part[killed_part], root, kill_at=at)
+        done = run(part[killed_part], root, kill_at=number)
         between = content(root)
         seen.add(frozenset(path for path in before if between[path] != before[path]))
-        assert run(part["epilog"], root).returncode == 0, at
-        assert content(root) == before, at
+        assert run(part["epilog"], root).returncode == 0, number
+        assert content(root) == before, number
         if done.returncode != -signal.SIGKILL:
             break
     else:
@@ -103,15 +103,15 @@ def test_a_value_that_reads_back_differently_is_reverted_and_fails(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "found", "other"),
+    ("name", "file", "old", "new"),
     [
         ("ddio_ways", "proc/cpuinfo", "GenuineIntel", "AuthenticAMD"),
         ("ddio_ways", "proc/cpuinfo", ": 85", ": 106"),
     ],
 )
-def test_a_node_that_cannot_be_restored_is_left_alone(tmp_path, name, file, found, other):
+def test_a_node_that_cannot_be_restored_is_left_alone(tmp_path, name, file, old, new):
     root, part = node(tmp_path / "node"), scripts(name, tmp_path)
-    (root / file).write_text((root / file).read_text().replace(found, other))
+    (root / file).write_text((root / file).read_text().replace(old, new))
     before = content(root)
     done = run(part["prolog"], root)
     assert (done.returncode, content(root)) == (1, before)

@@ -17,7 +17,7 @@ import pytest
 from testbed import containers, daemons, needs
 from testbed.shell import run, wait_for
 from testbed.spec import SITE, Node
-from tests.nimc.minicluster.real import ENV, Cluster
+from tests.nimc.minicluster.driven import ENV, Cluster
 
 INTERFACE = "hsn0"
 NODES = ("node1", "node2", "node3")
@@ -50,8 +50,8 @@ def unprepared_or_skip() -> Iterator[Cluster]:
     """The cluster, up. Skips where this host cannot have one."""
     if os.geteuid() != 0:
         pytest.skip("a minicluster needs root")
-    if lacking := needs.missing("veth"):
-        pytest.skip(f"missing for --fabric veth: {', '.join(n.thing for n in lacking)}")
+    if missing := needs.missing("veth"):
+        pytest.skip(f"missing for --fabric veth: {', '.join(n.program_or_file for n in missing)}")
     if not any(Path("/usr").glob("lib*/*/slurm-wlm/job_submit_lua.so")):
         pytest.skip("this Slurm has no job_submit_lua.so, which forbids heterogeneous jobs")
     # Not in /tmp, which nodes have their own of.

@@ -28,7 +28,7 @@ def test_it_holds_the_run_unchanged_and_what_describes_it_always_alike(
     names = [entity["@id"] for entity in graph]
     assert len(set(names)) == len(names)
     links = re.findall(r'\{"@id": "([^"]+)"\}', json.dumps(graph))
-    assert all(of in names for of in links if not of.startswith("https://w3id.org/ro/crate"))
+    assert all(link in names for link in links if not link.startswith("https://w3id.org/ro/crate"))
     for part in graph[names.index("./")]["hasPart"]:
         assert any(name.startswith(part["@id"]) for name in files)
     command("pack", run, "-o", crate.with_name("again.zip"), *AUTHORS)
@@ -50,13 +50,13 @@ def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
     name = "run/samples/stream.jsonl"
     edited = sound[name].replace(b'"position": 1,', b'"position": 2,', 1)
     reseal(crate, {**sound, name: edited})
-    found = verify_crate(crate)
-    assert {each.kind for each in found.findings} >= {"broken"}
-    assert f"{crate}:run/samples/stream.jsonl:" in found.findings[0].text
+    verified = verify_crate(crate)
+    assert {finding.kind for finding in verified.findings} >= {"broken"}
+    assert f"{crate}:run/samples/stream.jsonl:" in verified.findings[0].text
     reseal(crate, sound | {"campaign.yaml": b"name: other\n"})
-    found = verify_crate(crate)
-    assert found.findings[0].text == f"{crate}: campaign.yaml: is not what run/run.json has"
-    assert (found.remarks, found.head, found.samples) == ([], None, 0)
+    verified = verify_crate(crate)
+    assert verified.findings[0].text == f"{crate}: campaign.yaml: is not what run/run.json has"
+    assert (verified.remarks, verified.head, verified.samples) == ([], None, 0)
 
 
 def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command) -> None:
@@ -97,20 +97,20 @@ def test_a_run_with_faults_or_links_is_not_packed(
 def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
     document = command.json("pack", RUN_QUICK, "-o", tmp_path / "quick.zip")
     assert document["head"] == json.loads((RUN_QUICK / "run.json").read_text())["head"]
-    (found,) = command.json("verify", tmp_path / "quick.zip")["runs"]
-    assert (found["sound"], found["samples"]) == (True, 51)
+    (verified,) = command.json("verify", tmp_path / "quick.zip")["runs"]
+    assert (verified["sound"], verified["samples"]) == (True, 51)
     again = command.json("reproduce", tmp_path / "quick.zip", "--analysis-only")
     assert set(again["files"].values()) == {"the same"}
 
 
 def test_errors_name_a_file_by_its_place_in_the_crate(crate: Path, command: Command) -> None:
-    files, place = files_in(crate), "run/samples/stream.jsonl"
-    reseal(crate, {**files, place: b"garbage\n"})
+    files, name = files_in(crate), "run/samples/stream.jsonl"
+    reseal(crate, {**files, name: b"garbage\n"})
     for words in (("reproduce", crate, "--analysis-only"), ("verify", crate)):
         command(*words, code=2)
-        said = command.out + command.err
-        assert f"{crate}:{place}" in said
-        assert tempfile.gettempdir() not in said.replace(str(crate), "")
+        output = command.out + command.err
+        assert f"{crate}:{name}" in output
+        assert tempfile.gettempdir() not in output.replace(str(crate), "")
 
 
 def test_what_is_no_crate_is_one_line(tmp_path: Path, command: Command) -> None:

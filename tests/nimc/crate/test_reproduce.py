@@ -10,7 +10,7 @@ import pytest
 
 from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData
-from nimc.crate.reproduce import judge
+from nimc.crate.reproduce import outcome_of
 from nimc.crate.schemas import FOLDER
 from nimc.crate.zipped import unzipped
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, loaded_run, samples
@@ -65,14 +65,14 @@ def test_a_repetition_is_judged_and_says_why(
     run_of: Callable[..., RunData], packed: Case, new: Case, pairs: int, outcome: str, why: str
 ) -> None:
     sides = ([run_of(packed, pairs, 1)], [run_of(new, pairs, 2)])
-    judged, (reason,) = judge(compare_sides(*sides))
+    judged, (reason,) = outcome_of(compare_sides(*sides))
     assert judged == outcome
     assert why in reason
 
 
 def test_a_run_without_an_effect_shows_nothing(run_of: Callable[..., RunData]) -> None:
     silent = replace(SLOW, effects={"aa": 1.0})
-    outcome, reasons = judge(compare_sides([run_of(silent, 6, 1)], [run_of(silent, 6, 2)]))
+    outcome, reasons = outcome_of(compare_sides([run_of(silent, 6, 1)], [run_of(silent, 6, 2)]))
     assert (outcome, reasons) == (_NOT, ["the packed run has no effect"])
 
 
@@ -81,23 +81,23 @@ def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> 
     more = replace(SLOW, effects={**SLOW.effects, "on": 1.8})
     runs = []
     for name, cases, seed in (("packed", (SLOW, LAMMPS), 1), ("new", (more,), 2)):
-        made = [each for case in cases for each in samples(case, pairs=PAIRS, seed=seed)]
+        made = [sample for case in cases for sample in samples(case, pairs=PAIRS, seed=seed)]
         runs.append(loaded_run(tmp_path / name, made, header(run=name, pairs_cap=60)))
-    outcome, reasons = judge(compare_sides(runs[:1], runs[1:]))
+    outcome, reasons = outcome_of(compare_sides(runs[:1], runs[1:]))
     assert outcome == "differs"
     assert sorted(reason.rpartition(": ")[2] for reason in reasons) == [_NOT, "differs"]
 
 
 def test_another_figure_of_the_packed_results_is_said(crate: Path, command: Command) -> None:
-    found = command.json("reproduce", crate, "--analysis-only")
-    assert found["files"] == {"report.html": "the same", "results.json": "the same"}
+    document = command.json("reproduce", crate, "--analysis-only")
+    assert document["files"] == {"report.html": "the same", "results.json": "the same"}
     files = unzipped(crate.read_bytes())
     results = json.loads(files["report/results.json"])
     results["runs"][0]["results"][0]["slowdown"] *= 1.001
     files["report/results.json"] = (json.dumps(results, indent=1) + "\n").encode()
     reseal(crate, files)
-    found = command.json("reproduce", crate, "--analysis-only", code=1)
-    assert found["files"] == {"report.html": "the same", "results.json": "differs"}
+    document = command.json("reproduce", crate, "--analysis-only", code=1)
+    assert document["files"] == {"report.html": "the same", "results.json": "differs"}
 
 
 def order(run: Path) -> list[str]:
@@ -109,8 +109,8 @@ def test_the_plan_is_repeated_in_its_order(nimc: Nimc) -> None:
     assert nimc.run()[0] == 0
     packed = nimc.the_run()
     assert call(["pack", packed, "-o", "x.zip"], nimc.folder)[0] == 0
-    place = ("--machine", "localhost", "--results", "again")
-    words = ["reproduce", "x.zip", *place, "--json"]
+    options = ("--machine", "localhost", "--results", "again")
+    words = ["reproduce", "x.zip", *options, "--json"]
     status, out, err = call(words, nimc.folder, nimc.environment())
     document = json.loads(out)
     assert_documented("reproduce", document)

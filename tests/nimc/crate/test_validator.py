@@ -61,8 +61,8 @@ def faults(folder: Path, profile: str) -> list[str]:
         requirement_severity=models.Severity.REQUIRED,
         cache_path=folder.parent / "cache",
     )
-    found = services.validate(settings)
-    return [f"{issue.check.identifier}: {issue.message}" for issue in found.get_issues()]
+    validation = services.validate(settings)
+    return [f"{issue.check.identifier}: {issue.message}" for issue in validation.get_issues()]
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_nothing_required_is_missing_but_what_was_removed(
         assert today in text
         text = text.replace(today, earlier)
     document = json.loads(text)
-    (root,) = (each for each in document["@graph"] if each["@id"] == "./")
+    (root,) = (entity for entity in document["@graph"] if entity["@id"] == "./")
     del root["license"]
     metadata.write_text(json.dumps(document))
-    found = faults(folder, profile)
-    assert found
-    assert [fault for fault in found if "license" not in fault] == []
+    missing = faults(folder, profile)
+    assert missing
+    assert [fault for fault in missing if "license" not in fault] == []

@@ -37,16 +37,16 @@ def test_a_change_of_any_byte_is_found_or_changes_no_file() -> None:
     files = listed(FILES)
     made = zipped(files)
     chance = random.Random(7)
-    found = 0
+    refused = 0
     for position in range(len(made)):
         edited = bytearray(made)
         edited[position] ^= chance.randrange(1, 256)
         try:
             assert unzipped(bytes(edited)) == files
         except InputError:
-            found += 1
+            refused += 1
     # Two dates of four bytes and two versions of two stand beside names, sizes and contents.
-    assert found > len(made) / 2
+    assert refused > len(made) / 2
 
 
 def test_a_zip_that_another_program_made_anew_is_the_same_crate(tmp_path: Path) -> None:
@@ -78,11 +78,11 @@ def stating(raw: bytes, size_b: int, *, own: bool, stored: bool = False) -> byte
     """
     edited, listed = bytearray(raw), raw.index(b"PK\1\2")
     # By the specification of zip, 4.3.7 and 4.3.12.
-    for at, is_edited in ((0, own), (listed + 2, True)):
+    for offset, is_edited in ((0, own), (listed + 2, True)):
         if is_edited:
-            edited[at + 22 : at + 26] = struct.pack("<I", size_b)
+            edited[offset + 22 : offset + 26] = struct.pack("<I", size_b)
         if is_edited and stored:
-            edited[at + 8 : at + 10] = bytes(2)
+            edited[offset + 8 : offset + 10] = bytes(2)
     return bytes(edited)
 
 
@@ -131,12 +131,12 @@ def test_what_is_no_plain_zip_is_refused_before_it_is_read(
 
 def test_a_crate_has_a_largest_size_and_most_files(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = bytearray(zipped({"a": b"1"}))
-    at = raw.index(b"PK\1\2")
-    raw[at + 20 : at + 28] = b"\xf0\xff\xff\xff" * 2  # 4 GB, as its directory claims
+    directory = raw.index(b"PK\1\2")
+    raw[directory + 20 : directory + 28] = b"\xf0\xff\xff\xff" * 2  # 4 GB, as its directory claims
     with pytest.raises(InputError):
         unzipped(bytes(raw))
     with pytest.raises(InputError, match="more files than allowed: 65535"):
-        unzipped(bytes(raw[at:]) * 65_536)
+        unzipped(bytes(raw[directory:]) * 65_536)
     with pytest.raises(InputError, match="65536 files; allowed: 65535"):
         zipped({str(number): b"" for number in range(65_536)})
     monkeypatch.setattr("nimc.crate.zipped.LARGEST_B", 2 << 20)

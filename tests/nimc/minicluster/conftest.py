@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.nimc.minicluster.real import Cluster, cluster_of, cluster_or_skip
+from tests.nimc.minicluster.driven import Cluster, cluster_of, cluster_or_skip
 
 
 @pytest.fixture

@@ -3,4 +3,11 @@
 from testbed.spec import Spec
 from testbed.state import State
 
-STATE = State(Spec("rxe", 3, 1, numa=2, shares=("/srv/results",)), "up", "10.77.9", 1, 900, "tcg")
+STATE = State(
+    spec=Spec(fabric="rxe", nodes=3, origins=1, numa=2, shares=("/srv/results",)),
+    phase="up",
+    subnet="10.77.9",
+    cpus=1,
+    memory_mib=900,
+    accelerator="tcg",
+)

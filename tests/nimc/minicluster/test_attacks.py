@@ -9,7 +9,7 @@ import pytest
 
 from testbed.containers import container
 from testbed.daemons import CONTROL, DATABASE_SOCKET
-from tests.nimc.minicluster.real import ENV, NIMC, STRANGER, Cluster
+from tests.nimc.minicluster.driven import ENV, NIMC, STRANGER, Cluster
 
 pytestmark = pytest.mark.minicluster
 
@@ -48,8 +48,8 @@ def test_nobody_else_speaks_to_the_database(two_nodes: Cluster) -> None:
     (server,) = cluster.processes("mariadbd")
     assert Path(f"/proc/{server}").stat().st_uid != 0
     # Its temporary files are in the container's memory, where no other cluster has any.
-    asked = run(*inside, *client, "select @@tmpdir, @@skip_networking")
-    assert asked.stdout.split() == ["/dev/shm/mariadb/tmp", "1"]
+    answer = run(*inside, *client, "select @@tmpdir, @@skip_networking")
+    assert answer.stdout.split() == ["/dev/shm/mariadb/tmp", "1"]
     assert "minicluster" in cluster.slurm("sacctmgr", "-nP", "show", "cluster")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from records.kernel_text import read
 from tests.nimc.minicluster.campaigns import CAMPAIGN
-from tests.nimc.minicluster.real import Cluster, wait
+from tests.nimc.minicluster.driven import Cluster, wait
 
 BY_REFRAME = Path(sys.executable).parent / "reframe"
 
@@ -30,9 +30,9 @@ def test_a_killed_reframe_leaves_no_job_and_the_campaign_goes_on(
         int(child) for child in children if str(BY_REFRAME) in read(Path(f"/proc/{child}/cmdline"))
     )
     os.kill(reframe, signal.SIGKILL)
-    _, said = first.communicate(timeout=300)
+    _, err = first.communicate(timeout=300)
     assert first.returncode == 3
-    assert "ReFrame was killed by SIGKILL" in said
+    assert "ReFrame was killed by SIGKILL" in err
     assert two_nodes.slurm("squeue", "--noheader") == ""
     before = samples.read_text()
 
@@ -41,13 +41,15 @@ def test_a_killed_reframe_leaves_no_job_and_the_campaign_goes_on(
     def writes_on() -> bool:
         """Whether a run with writers was kept in a block after that."""
         lines = samples.read_text().splitlines(keepends=True)
-        found = [json.loads(line) for line in lines if line.endswith("\n")]
-        kept = [s for s in found if s["block"] == 1 and (s["arm"], s["outcome"]) == ("on", "kept")]
+        written = [json.loads(line) for line in lines if line.endswith("\n")]
+        kept = [
+            s for s in written if s["block"] == 1 and (s["arm"], s["outcome"]) == ("on", "accepted")
+        ]
         return any(writer["rate_b_s"] > 0 for sample in kept for writer in sample["writers"])
 
     wait(second, writes_on, 300)
     assert samples.read_text().startswith(before)
     second.send_signal(signal.SIGTERM)
-    _, said = second.communicate(timeout=300)
-    assert (second.returncode, "stopped by SIGTERM" in said) == (143, True)
+    _, err = second.communicate(timeout=300)
+    assert (second.returncode, "stopped by SIGTERM" in err) == (143, True)
     assert two_nodes.slurm("squeue", "--noheader") == ""

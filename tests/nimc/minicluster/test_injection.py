@@ -7,23 +7,27 @@ from typing import Any
 
 import pytest
 
-from tests.nimc.minicluster.real import NIMC, Cluster
+from tests.nimc.minicluster.driven import NIMC, Cluster
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
 
 
 def assert_proven(path: Path, length_s: float) -> dict[str, Any]:
     """A record of writes from node2 to node1, which the target's interface counted."""
-    found: dict[str, Any] = json.loads(path.read_bytes())
-    assert (found["proven"], found["targets"], found["origins"]) == (True, ["node1"], ["node2"])
-    assert found["end_s"] - found["start_s"] >= length_s
-    for reading in found["readings"]:
+    document: dict[str, Any] = json.loads(path.read_bytes())
+    assert (document["proven"], document["targets"], document["origins"]) == (
+        True,
+        ["node1"],
+        ["node2"],
+    )
+    assert document["end_s"] - document["start_s"] >= length_s
+    for reading in document["readings"]:
         (writer,) = reading["writers"]
         assert (writer["proof"], writer["counter"]) == ("device", "net:eth0")
         # What the interface of the target counted has headers too, and more before and after.
         assert writer["counted_b"] > 0.8 * sum(row["bytes_b"] for row in reading["rows"])
         assert reading["rows"]
-    return found
+    return document
 
 
 def test_in_a_job_that_it_submits(two_nodes: Cluster, tmp_path: Path) -> None:
@@ -33,8 +37,8 @@ def test_in_a_job_that_it_submits(two_nodes: Cluster, tmp_path: Path) -> None:
     out, err = started.communicate(timeout=300)
     assert (started.returncode, out) == (7, "on node1\n"), err
     assert "\nno\n" in err
-    found = assert_proven(tmp_path / "r.json", 3.0)
-    assert (found["ended_by"], found["exit_status"]) == ("command", 7)
+    document = assert_proven(tmp_path / "r.json", 3.0)
+    assert (document["ended_by"], document["exit_status"]) == ("command", 7)
     assert two_nodes.slurm("squeue", "--noheader") == ""
     assert not list(tmp_path.glob(".nimc*"))
 

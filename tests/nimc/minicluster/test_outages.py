@@ -11,7 +11,7 @@ import pytest
 from testbed import daemons
 from testbed.containers import enter
 from tests.nimc.minicluster.campaigns import CAMPAIGN
-from tests.nimc.minicluster.real import Cluster, cluster_of, wait
+from tests.nimc.minicluster.driven import Cluster, cluster_of, wait
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 
@@ -53,10 +53,10 @@ def test_accounting_and_munge_may_be_away(two_nodes: Cluster, tmp_path: Path) ->
         **daemons.client_env(two_nodes.layout),
     }
     enter(two_nodes.layout, daemons.CONTROL, ["slurmdbd"], environment)
-    _, said = campaign.communicate(timeout=600)
+    _, err = campaign.communicate(timeout=600)
     # A run whose step could not be started meanwhile ends its block; the next one goes on.
-    assert campaign.returncode in (0, 3), said
-    assert "Traceback" not in said
+    assert campaign.returncode in (0, 3), err
+    assert "Traceback" not in err
     assert two_nodes.slurm("squeue", "--noheader") == ""
 
 
@@ -64,9 +64,9 @@ def test_ctrl_c_is_obeyed_though_slurmctld_is_gone(two_nodes: Cluster, tmp_path:
     campaign = start(two_nodes, tmp_path)
     end(two_nodes, "slurmctld")
     campaign.send_signal(signal.SIGINT)
-    _, said = campaign.communicate(timeout=300)
-    assert campaign.returncode == 130, said
-    jobs, resume = said.splitlines()[-2:]
+    _, err = campaign.communicate(timeout=300)
+    assert campaign.returncode == 130, err
+    jobs, resume = err.splitlines()[-2:]
     assert "jobs of this run may go on: scancel " in jobs
     assert resume.startswith("nimc: stopped by SIGINT; all samples are saved; to resume: ")
     assert "nimc run " in resume

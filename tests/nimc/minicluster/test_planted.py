@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from records.checkout import ROOT
-from tests.nimc.minicluster.real import ENV, Cluster
+from tests.nimc.minicluster.driven import ENV, Cluster
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 

@@ -9,12 +9,12 @@ from testbed.spec import ClusterLayout, Spec, default_state
 
 
 def test_the_last_nodes_are_origins() -> None:
-    spec = Spec("veth", nodes=4, origins=1)
+    spec = Spec(fabric="veth", nodes=4, origins=1)
     names = ["node1", "node2", "node3", "node4"]
     roles = ["target", "target", "target", "origin"]
     assert [(n.name, n.role) for n in spec.members()] == list(zip(names, roles, strict=True))
     assert spec.partitions() == {"compute": names[:3], "origin": names[3:], "all": names}
-    assert set(Spec("veth", nodes=2, origins=0).partitions()) == {"compute", "all"}
+    assert set(Spec(fabric="veth", nodes=2, origins=0).partitions()) == {"compute", "all"}
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def test_the_last_nodes_are_origins() -> None:
     ],
 )
 def test_wrong_requests_name_the_option(wrong: dict[str, object], field: str) -> None:
-    asked = {"fabric": "veth", "nodes": 4, "origins": 1} | wrong
+    options = {"fabric": "veth", "nodes": 4, "origins": 1} | wrong
     with pytest.raises(InputError, match="^" + field.replace(".", r"\.")):
-        Spec(**asked)  # type: ignore[arg-type]
+        Spec(**options)  # type: ignore[arg-type]
 
 
 def test_names_follow_from_the_state_folder_alone() -> None:

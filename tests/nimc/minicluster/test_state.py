@@ -65,7 +65,7 @@ def test_without_root_it_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_needs_are_complete_rows() -> None:
     rows = needs.parse((SITE / "needs.txt").read_text())
     assert {row.fabric for row in rows} == {"all", "rxe"}
-    assert {"slurmctld", "slurmdbd", "munged", "mariadbd"} <= {row.thing for row in rows}
+    assert {"slurmctld", "slurmdbd", "munged", "mariadbd"} <= {row.program_or_file for row in rows}
     assert needs.parse("# a b c d\n\nall x y z # why\n") == [
         needs.Requirement("all", "x", "y", "z")
     ]
@@ -75,7 +75,7 @@ def test_a_long_wait_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The holder lets go when the waiting process asks without a time limit."""
-    monkeypatch.setattr(state, "_SILENT_S", 0.2)
+    monkeypatch.setattr(state, "SILENT_S", 0.2)
     monkeypatch.setattr(state, "LOCK", tmp_path / "lock")
     holder = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     real = fcntl.flock
@@ -89,7 +89,7 @@ def test_a_long_wait_is_told(
     monkeypatch.setattr(fcntl, "flock", flock)
     with state.locked():
         pass
-    said = capsys.readouterr().err
-    assert said == (
+    err = capsys.readouterr().err
+    assert err == (
         f"nimc: waits for another 'minicluster up' or 'down', which holds {tmp_path}/lock\n"
     )

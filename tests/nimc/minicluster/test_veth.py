@@ -10,7 +10,7 @@ import pytest
 
 from testbed import daemons
 from testbed.state import LOCK
-from tests.nimc.minicluster.real import ENV, STRANGER, Cluster, wait
+from tests.nimc.minicluster.driven import ENV, STRANGER, Cluster, wait
 
 pytestmark = pytest.mark.minicluster
 
@@ -23,9 +23,14 @@ def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
     assert status["healthy"] is True
     assert set(status["nodes"].values()) == {"idle"}
 
-    # A job outlives its slurmctld, which saves the first job at once, and later ones after seconds.
-    cluster.slurm("sbatch", "--output=/dev/null", "--wrap=sleep 2")
+    # A job outlives its slurmctld, which saves the first job at once, and what follows later. One
+    # that was saved as pending would be started twice, and its node drained.
+    started = tmp_path / "started"
+    cluster.slurm("sbatch", "--output=/dev/null", f"--wrap=touch {started}; sleep 10")
     (controller,) = cluster.processes("slurmctld")
+    saved = Path(f"/proc/{controller}/root/dev/shm/slurmctld/job_state")
+    wait(None, lambda: started.exists() and saved.exists(), 60)
+    wait(None, lambda: saved.stat().st_mtime > started.stat().st_mtime, 60)
     os.kill(controller, signal.SIGKILL)
     daemons.start_controller(cluster.layout)
 

@@ -17,7 +17,7 @@ import pytest
 from records.errors import InputError, MachineError
 from testbed import vm
 from testbed.spec import CHECKOUT, ClusterLayout, Spec
-from tests.nimc.minicluster.real import Cluster, cluster_or_skip
+from tests.nimc.minicluster.driven import Cluster, cluster_or_skip
 
 LAYOUT = ClusterLayout(Path("/tmp/mc"))
 
@@ -64,7 +64,7 @@ def test_the_archive_is_one_that_cpio_reads(tmp_path: Path) -> None:
 
 def line(spec: Spec, accelerator: vm.Accelerator = "tcg") -> list[str]:
     image = vm.Image(Path("/k"), Path("/i"), accelerator)
-    return vm.command(spec, LAYOUT, spec.members()[-1], "10.77.5", image)
+    return vm.qemu_command(spec, LAYOUT, spec.members()[-1], "10.77.5", image)
 
 
 def after(option: str, words: list[str]) -> list[str]:
@@ -76,7 +76,7 @@ def within(pattern: str, option: str, words: list[str]) -> list[str]:
 
 
 def test_a_machine_gets_its_name_networks_and_folders() -> None:
-    words = line(Spec("rxe", 3, 1, rails=2, shares=("/srv/results",)))
+    words = line(Spec(fabric="rxe", nodes=3, origins=1, rails=2, shares=("/srv/results",)))
     (kernel,) = after("-append", words)
     named = {"nimc_name=node3", "nimc_address=10.77.5.3/24", "nimc_state=/tmp/mc"}
     assert named <= set(kernel.split())
@@ -87,11 +87,14 @@ def test_a_machine_gets_its_name_networks_and_folders() -> None:
     # The host's root is read-only.
     folders = after("-fsdev", words)
     exports = zip(within(r"path=([^,]*)", "-fsdev", words), folders, strict=True)
-    assert {path: "readonly=on" in each for path, each in exports} == {
-        **{"/": True, "/tmp/mc": False, str(CHECKOUT): False, "/srv/results": False}
+    assert {path: "readonly=on" in folder for path, folder in exports} == {
+        "/": True,
+        "/tmp/mc": False,
+        str(CHECKOUT): False,
+        "/srv/results": False,
     }
     # A folder within a shared one is shared once.
-    spec = Spec("rxe", 3, 1, shares=(f"{CHECKOUT}/results", "/srv"))
+    spec = Spec(fabric="rxe", nodes=3, origins=1, shares=(f"{CHECKOUT}/results", "/srv"))
     shared = vm.shares(spec, LAYOUT).values()
     assert sorted(shared) == sorted([CHECKOUT, Path("/srv"), Path("/tmp/mc")])
 
@@ -99,17 +102,17 @@ def test_a_machine_gets_its_name_networks_and_folders() -> None:
 @pytest.mark.parametrize("folder", ["/", "/srv/my results", "/srv/a,b"])
 def test_folders_that_cannot_be_shared(folder: str) -> None:
     with pytest.raises(InputError, match=f"^--share {folder}: "):
-        vm.shares(Spec("rxe", 3, 1, shares=(folder,)), LAYOUT)
+        vm.shares(Spec(fabric="rxe", nodes=3, origins=1, shares=(folder,)), LAYOUT)
 
 
 def test_each_numa_node_is_a_socket_with_its_processors_and_half_the_memory() -> None:
-    words = line(Spec("rxe", 3, 1, numa=2, cores=4, memory_mib=1001))
+    words = line(Spec(fabric="rxe", nodes=3, origins=1, numa=2, cores=4, memory_mib=1001))
     sizes = [int(x) for x in within(r"size=(\d+)M", "-object", words)]
     assert (len(sizes), sum(sizes)) == (2, 1001)
     assert after("-smp", words) == ["8,sockets=2,cores=4,threads=1"]
     cpus = [node.partition("cpus=")[2] for node in after("-numa", words)]
     assert cpus == ["0-3", "4-7"]
-    assert after("-numa", line(Spec("rxe", 3, 1))) == []
+    assert after("-numa", line(Spec(fabric="rxe", nodes=3, origins=1))) == []
 
 
 @pytest.fixture
@@ -156,20 +159,20 @@ def test_real_verbs_between_virtual_machines(cluster: Cluster) -> None:
         f"srun --het-group=0,1 bash {step}\n"
     )
     cluster.run_job(job, output, timeout_s=400)
-    said = output.read_text()
-    assert cluster.accounts(2) == ["COMPLETED|node1", "COMPLETED|node2"], said
-    facts = json.loads(re.search(r"^facts (.*)$", said, re.MULTILINE).group(1))  # type: ignore[union-attr]
+    printed = output.read_text()
+    assert cluster.accounts(2) == ["COMPLETED|node1", "COMPLETED|node2"], printed
+    facts = json.loads(re.search(r"^facts (.*)$", printed, re.MULTILINE).group(1))  # type: ignore[union-attr]
     assert facts["sockets"] == 2
     assert [node["cpus"] for node in facts["numa_nodes"]] == [[0, 1], [2, 3]]
-    assert re.search(r"^ *65536 +800 ", said, re.MULTILINE), said
+    assert re.search(r"^ *65536 +800 ", printed, re.MULTILINE), printed
     # The GID of version 2 of each end's IPv4 address, as the kernel lists it.
     ends = re.findall(
-        r"GID: 00:00:00:00:00:00:00:00:00:00:255:255:(10:77:\d+):0?(\d+)$", said, re.M
+        r"GID: 00:00:00:00:00:00:00:00:00:00:255:255:(10:77:\d+):0?(\d+)$", printed, re.M
     )
-    assert [end for _, end in ends] == ["2", "1"], said
+    assert [end for _, end in ends] == ["2", "1"], printed
     received_b, packets = (
         int(b) - int(a)
-        for a, b in (re.findall(rf"{key}=(\d+)", said) for key in ("bytes", "packets"))
+        for a, b in (re.findall(rf"{key}=(\d+)", printed) for key in ("bytes", "packets"))
     )
     # 16 packets of 4096 bytes a write, each with about 60 bytes of headers; on a busy host many are
     # sent again, and `counter_share` of an emulated fabric allows half as many.

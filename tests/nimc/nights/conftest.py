@@ -25,8 +25,8 @@ class Box:
 
     def words(self, *options: str) -> tuple[str, ...]:
         campaign = str(self.folder / "small.yaml")
-        at = ("--machine", "localhost", "--results", str(self.nimc.results))
-        return ("nights", "run", campaign, *at, *options)
+        fixed = ("--machine", "localhost", "--results", str(self.nimc.results))
+        return ("nights", "run", campaign, *fixed, *options)
 
     def start(self, *options: str, fake: str = "", **more: Any) -> subprocess.Popen[str]:
         """Start it as a process of its own."""
@@ -38,9 +38,9 @@ class Box:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("nimc.nights.night.NIMC", nimc_without_figures.COMMAND)
             patch.setattr("analysis.report.page.render", nimc_without_figures.render)
-            found = call(self.words(*options), self.folder, self.nimc.environment(fake))
-        assert "Traceback" not in found[2], found
-        return found
+            ended = call(self.words(*options), self.folder, self.nimc.environment(fake))
+        assert "Traceback" not in ended[2], ended
+        return ended
 
     def summaries(self) -> list[Path]:
         return sorted((self.nimc.results / "nights").glob("*.json"))

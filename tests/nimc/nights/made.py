@@ -27,7 +27,15 @@ SUMMARY = Summary(
     reason="stream: slower than its reference",
     run="/r/small-m1-1",
     figures=FIGURES,
-    alarms=[NightAlarm("stream", "off", "fom", "reference", "stream: slower than its reference")],
+    alarms=[
+        NightAlarm(
+            case="stream",
+            arm="off",
+            quantity="fom",
+            source="reference",
+            text="stream: slower than its reference",
+        )
+    ],
     failures=[Failure("snap", "no such binary")],
 )
 

@@ -2,7 +2,7 @@
 
 import json
 import signal
-from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -10,17 +10,16 @@ import pytest
 
 from analysis.history.alarms import RECENT
 from nimc.nights.night import FRESH_AFTER_S
-from nimc.nights.summary import UNFINISHED, load
+from nimc.nights.summary import BY_SIGNAL, UNFINISHED, Summary, load
 from tests.commands import CAMPAIGN
 from tests.nimc.nights.conftest import Box
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
 #: Takes minutes with the stand-in's fault `slow`.
 LONG = CAMPAIGN.replace("floor: 6, cap: 6", "floor: 600, block: 600")
 DAY_S = 86_400.0
-
-Wait = Callable[[Callable[[], bool]], None]
 
 
 def samples(box: Box) -> int:
@@ -29,29 +28,56 @@ def samples(box: Box) -> int:
 
 
 def test_a_night_measures_and_says_so(box: Box) -> None:
-    told = box.folder / "told.json"
-    options = ("--json", "--tell", f"cat > {told}", "--metrics", str(box.folder))
+    summary = box.folder / "told.json"
+    options = ("--json", "--tell", f"cat > {summary}", "--metrics", str(box.folder))
     status, out, err = box.run(*options)
     assert status == 0, err
     night = box.night()
     (run,) = box.runs()
     assert (night.outcome, night.reason) == ("measured", "19 samples")  # a warm-up, 6 pairs of 3
     assert (night.run, night.campaign, night.machine) == (str(run), "small", "localhost")
-    figures = {(each["arm"], each["quantity"]): each for each in night.figures}
+    figures = {(figure["arm"], figure["quantity"]): figure for figure in night.figures}
     off = figures["off", "fom"]
     assert (off["low"], off["value"], off["high"]) == pytest.approx(
         (1e10,) * 3
     )  # as the stand-in reports
     assert figures["on", "slowdown"]["value"] == pytest.approx(2.0)
     assert night.finished_s is not None
-    assert json.loads(out) == json.loads(told.read_text()) == night.as_dict()
+    assert json.loads(out) == json.loads(summary.read_text()) == night.as_dict()
     assert 'outcome="measured"} 1.0' in (box.folder / "nimc_small_localhost.prom").read_text()
 
-    told.unlink()
+    summary.unlink()
     status, _, err = box.run(*options)  # the scheduler started it once more
     assert status == 0
     assert f"night {night.night} is done: measured" in err
-    assert (box.runs(), box.night(), told.exists()) == ([run], night, False)
+    assert (box.runs(), box.night(), summary.exists()) == ([run], night, False)
+
+    _, out, err = box.run("--results", str(box.nimc.results))
+    assert "no output" not in err
+    rows = [line.split() for line in out.splitlines()]
+    (slowdown,) = [row for row in rows if row[:3] == ["stream", "on", "slowdown"]]
+    assert slowdown[3:7] == ["2.00", "2.00", "to", "2.00"]
+    assert sum(row[:5] == ["stream", "off", "figure", "of", "merit"] for row in rows) == 1
+    paths = dict(line.split(maxsplit=1) for line in out.splitlines() if ": " in line)
+    assert paths == {
+        "run:": str(run),
+        "report:": str(run / "report" / "report.html"),
+        "summary:": str(box.summaries()[0]),
+    }
+
+
+def test_a_night_has_the_name_of_its_campaign(box: Box) -> None:
+    """Also where the file has another name, and cannot be run; messages by its name are sent."""
+    box.nimc.write("name: mini\n")
+    assert box.run()[0] == 2
+    assert [path.name.rpartition("-localhost")[0] for path in box.summaries()] == ["mini"]
+    assert box.night().campaign == "mini"
+    older = replace(box.night(), told=False)
+    path = box.summaries()[0].with_name("small-localhost-2026-01-01.json")
+    path.write_text(older.text)
+    box.run("--tell", "cat >> told.json")
+    assert load(path).told
+    assert (box.folder / "told.json").read_text().count('"campaign": "mini"') == 2
 
 
 def test_what_could_not_be_told_is_told_when_the_next_night_starts(box: Box) -> None:
@@ -71,9 +97,9 @@ def test_what_could_not_be_told_is_told_when_the_next_night_starts(box: Box) -> 
     assert (box.folder / "told.json").read_text().count('"outcome": "measured"') == 2
 
 
-def test_a_killed_night_is_known_and_the_next_start_resumes(box: Box, wait_until: Wait) -> None:
+def test_a_killed_night_is_known_and_the_next_start_resumes(box: Box) -> None:
     night = box.start(fake="stuck")
-    wait_until(lambda: samples(box) >= 7)  # a warm-up, and two pairs of three
+    wait_until(lambda: samples(box) >= 7, process=night)  # a warm-up, and two pairs of three
     night.send_signal(signal.SIGKILL)
     night.communicate()
     killed = box.night()
@@ -85,18 +111,39 @@ def test_a_killed_night_is_known_and_the_next_start_resumes(box: Box, wait_until
     assert (box.night().outcome, len(box.runs())) == ("measured", 1)
 
 
-def test_a_night_that_is_told_to_end_stops_and_reports(box: Box, wait_until: Wait) -> None:
+def terminated_night(box: Box, samples_before: int) -> Summary:
+    """A night that SIGTERM ends after so many samples."""
+    process = box.start(fake="slow")
+    wait_until(lambda: samples(box) >= samples_before, process=process)
+    process.terminate()
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return box.night()
+
+
+def test_a_night_that_is_terminated_stops_and_reports(box: Box) -> None:
     box.nimc.write(LONG)
-    night = box.start(fake="slow")
-    wait_until(lambda: samples(box) >= 20)
-    night.terminate()
-    _, err = night.communicate(timeout=300)
-    assert night.returncode == 0, err
-    ended = box.night()
+    ended = terminated_night(box, 20)
     assert ended.outcome == "inconclusive"
     assert ended.reason.startswith("stopped by a signal before")
     assert ended.figures
     assert (box.runs()[0] / "report" / "results.parquet").exists()
+
+
+def test_a_night_that_a_signal_stopped_is_resumed_and_then_done(box: Box) -> None:
+    stopped = terminated_night(box, 5)
+    assert (stopped.outcome, stopped.stopped) == ("inconclusive", "stopped by a signal")
+    status, _, err = box.run()
+    assert status == 0, err
+    assert f"night {stopped.night} goes on; so far: inconclusive" in err
+    resumed = box.night()
+    # Of both starts: not only what the second one added.
+    assert (resumed.outcome, resumed.reason) == ("measured", f"{samples(box)} samples")
+    assert (resumed.stopped, resumed.started_s) == (None, stopped.started_s)
+    assert [str(run) for run in box.runs()] == [resumed.run]
+    _, _, err = box.run()
+    assert f"night {resumed.night} is done: measured" in err
+    assert box.night() == resumed
 
 
 def test_a_failed_machine_ends_with_three_and_is_tried_again_if_not_too_late(box: Box) -> None:
@@ -104,7 +151,7 @@ def test_a_failed_machine_ends_with_three_and_is_tried_again_if_not_too_late(box
     failed = box.night()
     assert failed.outcome == "machine failed"
     assert failed.reason.startswith("stream: application_failed: exit status 3: out of paper")
-    assert [each.case for each in failed.failures] == ["stream"]
+    assert [failure.case for failure in failed.failures] == ["stream"]
     (run,) = box.runs()
     header = json.loads((run / "run.json").read_text())
     header["started_s"] -= FRESH_AFTER_S + 60
@@ -116,9 +163,9 @@ def test_a_failed_machine_ends_with_three_and_is_tried_again_if_not_too_late(box
 
 def test_what_cannot_be_run_is_told_as_well(box: Box) -> None:
     box.nimc.write("name: small\n")
-    told = box.folder / "told.json"
-    assert box.run("--tell", f"cat > {told}")[0] == 2
-    assert json.loads(told.read_text())["outcome"] == "not run"
+    summary = box.folder / "told.json"
+    assert box.run("--tell", f"cat > {summary}")[0] == 2
+    assert json.loads(summary.read_text())["outcome"] == "not run"
     assert load(box.summaries()[0]).finished_s is not None
 
 
@@ -140,6 +187,15 @@ def test_a_loss_against_the_history_makes_the_night_slower(box: Box) -> None:
     assert status == 1, err
     ended = box.night()
     assert ended.outcome == "slower"
-    assert {(each.arm, each.quantity) for each in ended.alarms} == {("off", "fom"), ("on", "fom")}
-    assert {(each.source, each.known) for each in ended.alarms} == {("history", False)}
+    assert {(alarm.arm, alarm.quantity) for alarm in ended.alarms} == {
+        ("off", "fom"),
+        ("on", "fom"),
+    }
+    assert {(alarm.source, alarm.known) for alarm in ended.alarms} == {("history", False)}
     assert "% worse since" in ended.reason
+
+    # After a signal the same night continues; alarms that it has reported are not new.
+    box.summaries()[0].write_text(replace(ended, stopped=BY_SIGNAL).text)
+    assert box.run()[0] == 1
+    assert {alarm.known for alarm in box.night().alarms} == {True}
+    assert len(box.night().alarms) == len(ended.alarms)

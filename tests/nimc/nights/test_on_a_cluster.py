@@ -9,7 +9,7 @@ import pytest
 
 from nimc.nights.summary import Summary, load
 from tests.commands import ROOT
-from tests.nimc.minicluster.real import Cluster, cluster_of
+from tests.nimc.minicluster.driven import Cluster, cluster_of
 
 pytestmark = [pytest.mark.long, pytest.mark.minicluster]
 
@@ -46,8 +46,8 @@ def night(cluster: Cluster, folder: Path) -> Summary:
     until_s = time.monotonic() + 600
     while time.monotonic() < until_s:
         for path in nights.glob("*.json"):
-            if (found := load(path)).finished_s is not None:
-                return found
+            if (summary := load(path)).finished_s is not None:
+                return summary
         time.sleep(0.5)
     log = folder / "night.log"
     raise AssertionError(log.read_text() if log.exists() else "the night did not begin")
@@ -59,11 +59,11 @@ def test_a_night_that_is_a_job_measures_and_is_slower_than_a_reference(
     (tmp_path / "tiny.yaml").write_text(CAMPAIGN)
     first = night(cluster, tmp_path)
     assert first.outcome == "measured", first
-    (off,) = (each for each in first.figures if each["arm"] == "off")
+    (off,) = (figure for figure in first.figures if figure["arm"] == "off")
     with (cluster.state / "machine.yaml").open("a") as file:
         file.write(f"references: {{stream: {20 * off['value']!r}}}\nreference_tolerance: 0.1\n")
     second = night(cluster, tmp_path)
     assert second.outcome == "slower", second
-    assert [(each.case, each.source) for each in second.alarms] == [("stream", "reference")]
+    assert [(alarm.case, alarm.source) for alarm in second.alarms] == [("stream", "reference")]
     assert (tmp_path / "told.json").read_text() == second.text
     assert first.run != second.run

@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+from dataclasses import replace
 from datetime import date, datetime
 from types import SimpleNamespace as Made
 
@@ -12,7 +13,10 @@ from analysis.history.alarms import Alarm, BelowReference
 from nimc.nights.night import (
     NightRun,
     alarms_of,
+    earlier_alarms,
     environment,
+    is_done,
+    marked_known,
     new_samples,
     night_until,
     tell,
@@ -31,7 +35,9 @@ from records.errors import InputError
 from tests.analysis.synthetic import STREAM, samples, write_run
 from tests.nimc.nights.made import FIGURES, SUMMARY, figure, summary
 
-ALARM = NightAlarm("stream", "off", "fom", "history", "stream lost 10 %")
+ALARM = NightAlarm(
+    case="stream", arm="off", quantity="fom", source="history", text="stream lost 10 %"
+)
 FAILURE = Failure("snap", "no such binary")
 OPEN = figure("snap", "on", "slowdown", "1", "lower", 1.1, 0.9, 1.3, "inconclusive")
 STOPPED = EndedRun(143, stopped="its time ended")
@@ -67,8 +73,8 @@ STOPPED = EndedRun(143, stopped="its time ended")
     ],
 )  # fmt: skip
 def test_a_night_ends_in_one_way(ended, samples, alarms, failures, figures, expected):
-    of = summary(figures=figures, alarms=alarms, failures=failures)
-    assert judge_night(ended, samples, of) == expected
+    night = summary(figures=figures, alarms=alarms, failures=failures)
+    assert judge_night(ended, samples, night) == expected
 
 
 def test_a_night_ends_at_the_next_such_time_of_day_and_has_the_date_of_its_evening():
@@ -94,8 +100,8 @@ def test_a_summary_is_read_as_it_was_written(tmp_path):
     newer.write_text(SUMMARY.text.replace('"schema": 2', '"schema": 3'))
     spoilt = path.with_name("small-m1-2026-11-22.json")
     spoilt.write_text(SUMMARY.text.replace('"slower"', '"fine"'))
-    found, left_out = load_all([tmp_path, tmp_path / "none"])
-    assert found == [SUMMARY]
+    summaries, left_out = load_all([tmp_path, tmp_path / "none"])
+    assert summaries == [SUMMARY]
     assert left_out[0].startswith(f"{newer}: schema: 3 found; allowed: 2")
     assert left_out[1].startswith(f"{spoilt}: outcome")
 
@@ -103,14 +109,14 @@ def test_a_summary_is_read_as_it_was_written(tmp_path):
 def test_metrics_are_gauges_of_base_units_whose_labels_are_escaped():
     lines = prometheus_text(summary(machine='m"1\\')).splitlines()
     assert all(line.startswith(("# TYPE nimc_night_", "nimc_night_")) for line in lines)
-    of = 'machine="m\\"1\\\\",campaign="small"'
-    assert f'nimc_night_outcome{{{of},outcome="slower"}} 1.0' in lines
-    assert f'nimc_night_outcome{{{of},outcome="measured"}} 0.0' in lines
-    assert f"nimc_night_finished_timestamp_seconds{{{of}}} 1795215600.0" in lines
-    assert f"nimc_night_alarms{{{of}}} 1.0" in lines
+    labels = 'machine="m\\"1\\\\",campaign="small"'
+    assert f'nimc_night_outcome{{{labels},outcome="slower"}} 1.0' in lines
+    assert f'nimc_night_outcome{{{labels},outcome="measured"}} 0.0' in lines
+    assert f"nimc_night_finished_timestamp_seconds{{{labels}}} 1795215600.0" in lines
+    assert f"nimc_night_alarms{{{labels}}} 1.0" in lines
     slowdown = 'case="stream",arm="on",quantity="slowdown",unit="1"'
-    assert f"nimc_night_value{{{of},{slowdown}}} 2.0" in lines
-    assert f"nimc_night_low{{{of},{slowdown}}} 1.9" in lines
+    assert f"nimc_night_value{{{labels},{slowdown}}} 2.0" in lines
+    assert f"nimc_night_low{{{labels},{slowdown}}} 1.9" in lines
     assert sum(line.startswith("nimc_night_low{") for line in lines) == 2  # one has no interval
     unfinished = prometheus_text(summary(finished_s=None))
     assert "finished" not in unfinished
@@ -134,41 +140,82 @@ def test_the_sites_command_gets_the_document_and_its_failure_is_a_line(tmp_path)
 
 
 def test_alarms_are_of_references_and_of_the_history():
-    below = BelowReference("m", "small", "stream", "2026-11-20", "run-2", "slower than 2 B/s")
-    of = ("m", "small", "stream", "on", "fom", "2026-11-19", "2026-11-20", "run-2")
-    alarm = Alarm(*of, 1.5, 1.5, True, [])
+    below = BelowReference(
+        machine="m",
+        campaign="small",
+        case="stream",
+        night="2026-11-20",
+        run="run-2",
+        text="slower than 2 B/s",
+    )
+    alarm = Alarm(
+        machine="m",
+        campaign="small",
+        case="stream",
+        arm="on",
+        quantity="fom",
+        since="2026-11-19",
+        night="2026-11-20",
+        run="run-2",
+        ratio=1.5,
+        ratio_now=1.5,
+        open=True,
+        changed=[],
+    )
     assert alarms_of([below], [alarm], date(2026, 11, 20)) == [
-        NightAlarm("stream", "off", "fom", "reference", "stream: slower than 2 B/s"),
         NightAlarm(
-            "stream", "on", "fom", "history", "stream on fom: 50.0 % worse since 2026-11-19"
+            case="stream",
+            arm="off",
+            quantity="fom",
+            source="reference",
+            text="stream: slower than 2 B/s",
+        ),
+        NightAlarm(
+            case="stream",
+            arm="on",
+            quantity="fom",
+            source="history",
+            text="stream on fom: 50.0 % worse since 2026-11-19",
         ),
     ]
     assert alarms_of([], [alarm], date(2026, 11, 21))[0].known
 
 
 def test_a_night_stops_its_child_at_its_time_and_after_a_signal(tmp_path):
-    at = (tmp_path / "small.yaml", "localhost", tmp_path, print)
+    tonight = {
+        "campaign": tmp_path / "small.yaml",
+        "machine": "localhost",
+        "results": tmp_path,
+        "night": date(2026, 11, 20),
+    }
     for end_s, signum, why in (
         (1.0e9, None, "its time ended"),
         (9.0e9, signal.SIGTERM, "stopped by a signal"),
     ):
-        night = NightRun(*at, end_s, date(2026, 11, 20))
+        night = NightRun(**tonight, log=print, end_s=end_s)
         child = subprocess.Popen(["sleep", "60"])
-        assert night._attend(child, Made(wait=lambda _: None, signum=signum), str) == why
+        assert night.attend(child, Made(wait=lambda _: None, signum=signum), str) == why
         assert child.returncode == -signal.SIGTERM
     child = subprocess.Popen(["sleep", "0.2"])
     lines: list[str] = []
-    night = NightRun(*at[:3], lines.append, 9.0e9, date(2026, 11, 20))
-    said = ["", "4 of 10 runs", "5 of 10 runs"]
-    looks = Made(wait=lambda _: child.wait() if len(said) < 2 else None, signum=None)
-    assert night._attend(child, looks, lambda: said.pop(0)) is None
+    night = NightRun(**tonight, log=lines.append, end_s=9.0e9)
+    progress = ["", "4 of 10 runs", "5 of 10 runs"]
+    looks = Made(wait=lambda _: child.wait() if len(progress) < 2 else None, signum=None)
+    assert night.attend(child, looks, lambda: progress.pop(0)) is None
     assert lines == ["4 of 10 runs"]  # the next one is due a minute later
 
 
 def test_a_night_that_is_done_is_neither_run_nor_told_again(tmp_path):
     lines: list[str] = []
-    at = ("m1", tmp_path, lines.append, None, SUMMARY.night, f"touch {tmp_path}/told")
-    night = NightRun(tmp_path / "small.yaml", *at)
+    night = NightRun(
+        campaign=tmp_path / "small.yaml",
+        machine="m1",
+        results=tmp_path,
+        log=lines.append,
+        end_s=None,
+        night=SUMMARY.night,
+        tell=f"touch {tmp_path}/told",
+    )
     night.path.write_text(SUMMARY.text)
     assert night.run() == SUMMARY
     assert lines == [f"night 2026-11-20 is done: slower; {night.path}"]
@@ -180,8 +227,37 @@ def test_a_night_that_is_done_is_neither_run_nor_told_again(tmp_path):
     ended = load(night.path)
     assert (ended.outcome, ended.run) == ("not run", None)
     assert ended.finished_s is not None
-    assert ended.reason in lines[1]
+    assert ended.reason in lines[-1]
     assert (tmp_path / "told").exists()
+
+
+def test_a_night_goes_on_if_a_signal_or_a_failure_ended_it():
+    cases = [
+        ("inconclusive", "stopped by a signal", 1.0, False),
+        ("slower", "stopped by a signal", 1.0, False),
+        ("inconclusive", "its time ended", 1.0, True),
+        ("slower", "its time ended", 1.0, True),
+        ("inconclusive", None, 1.0, True),
+        ("measured", None, 1.0, True),
+        ("not run", "its time ended", 1.0, False),
+        ("machine failed", None, 1.0, False),
+        ("machine failed", None, None, False),
+    ]
+    for outcome, stopped, finished_s, done in cases:
+        night = summary(outcome=outcome, stopped=stopped, finished_s=finished_s)
+        assert is_done(night) == done, (outcome, stopped)
+
+
+def test_an_alarm_is_new_until_it_was_told_however_often_its_night_goes_on():
+    delivered, undelivered = summary(alarms=[ALARM]), summary(alarms=[ALARM], told=False)
+    other = replace(ALARM, arm="on")
+    known = replace(ALARM, known=True)
+    assert marked_known([ALARM, other], earlier_alarms(delivered)) == [known, other]
+    assert marked_known([ALARM], earlier_alarms(undelivered)) == [ALARM]
+    # The next start continues the night, but is killed before it reports.
+    for first, third in ((delivered, known), (undelivered, ALARM)):
+        killed = summary(alarms=earlier_alarms(first), finished_s=None)
+        assert marked_known([ALARM], earlier_alarms(killed)) == [third]
 
 
 def test_samples_since_a_moment_are_counted_without_a_line_that_is_being_written(tmp_path):

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import reframe as rfm
@@ -15,6 +14,7 @@ from nimc.possible.checks import VariableType, checks_in
 from records.campaign import WARMUPS
 from records.checkout import ROOT
 from records.errors import MachineError
+from records.programs import ProgramAnswer
 from reframe_tests.mixin import NimcMixin
 
 CHECK = """\
@@ -41,7 +41,7 @@ class heir(base):
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache of one's own; nothing is kept in memory either."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    checks._checks.cache_clear()
+    checks.stored_checks.cache_clear()
     return tmp_path / "cache" / "nimc" / "checks.json"
 
 
@@ -49,22 +49,27 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 MELT = {
     "variables": ["steps", "rate"],
     "types": {"steps": {"name": "int", "default": 100}, "rate": {"name": "str"}},
-    **{"within_block": [], "comparable_across_cores": True, "environs": ["+wheels"]},
-    **{"program": "melt", "from_spack": True, "compiles": False, "lengthened_by": "steps"},
+    "within_block": [],
+    "comparable_across_cores": True,
+    "environs": ["+wheels"],
+    "program": "melt",
+    "from_spack": True,
+    "compiles": False,
+    "lengthened_by": "steps",
 }
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def queries(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Folders that ReFrame was asked for; it answers with one check."""
-    found: list[Path] = []
+    folders: list[Path] = []
 
-    def ask(folder: Path) -> dict[str, Any]:
-        found.append(folder)
-        return {"melt": MELT}
+    def ask(command: list[str], *_: object, **__: object) -> ProgramAnswer:
+        folders.append(Path(command[-1]))
+        return ProgramAnswer("python", 0, json.dumps({"melt": MELT}), "")
 
-    monkeypatch.setattr(checks, "_ask", ask)
-    return found
+    monkeypatch.setattr(checks, "ask", ask)
+    return folders
 
 
 def folder(tmp_path: Path, **files: str) -> Path:
@@ -101,18 +106,18 @@ def test_campaigns_may_set_nothing_of_reframe_and_every_default():
 
 @pytest.mark.usefixtures("cache")
 def test_variables_are_inherited(tmp_path):
-    found = checks_in(folder(tmp_path, base=CHECK, heir=HEIR, other="x = 1\n"))
-    assert set(found) == {"base", "heir"}
-    assert found["base"].settable - found["heir"].settable == set()
-    assert found["heir"].settable - found["base"].settable == {"own"}
-    assert "inherited" in found["heir"].settable
-    assert found["heir"].comparable_across_cores
-    assert found["heir"].changes_within("own")
-    assert not found["heir"].changes_within("inherited")
-    assert found["heir"].changes_within("rate")
-    assert found["heir"].types["inherited"] == VariableType("int", 1)
-    assert found["heir"].types["own"] == VariableType("str")
-    assert found["heir"].environs == ("*",)  # of the mixin
+    declared = checks_in(folder(tmp_path, base=CHECK, heir=HEIR, other="x = 1\n"))
+    assert set(declared) == {"base", "heir"}
+    assert declared["base"].settable - declared["heir"].settable == set()
+    assert declared["heir"].settable - declared["base"].settable == {"own"}
+    assert "inherited" in declared["heir"].settable
+    assert declared["heir"].comparable_across_cores
+    assert declared["heir"].changes_within("own")
+    assert not declared["heir"].changes_within("inherited")
+    assert declared["heir"].changes_within("rate")
+    assert declared["heir"].types["inherited"] == VariableType("int", 1)
+    assert declared["heir"].types["own"] == VariableType("str")
+    assert declared["heir"].environs == ("*",)  # of the mixin
 
 
 def test_a_check_that_cannot_be_read_is_named(tmp_path, cache):
@@ -121,17 +126,17 @@ def test_a_check_that_cannot_be_read_is_named(tmp_path, cache):
     assert not cache.exists()
 
 
-def test_reframe_is_asked_once_until_a_check_changes(tmp_path, cache, asked):
+def test_reframe_is_asked_once_until_a_check_changes(tmp_path, cache, queries):
     made = folder(tmp_path, melt="x = 1\n")
     first = checks_in(made)
     assert first["melt"].types["steps"] == VariableType("int", 100)
     assert checks_in(made) == first
-    checks._checks.cache_clear()  # as another process would
+    checks.stored_checks.cache_clear()  # as another process would
     assert checks_in(made) == first
-    assert len(asked) == 1
+    assert len(queries) == 1
     folder(tmp_path, melt="x = 2\n")
     assert checks_in(made) == first
-    assert len(asked) == 2
+    assert len(queries) == 2
     assert cache.parent.stat().st_mode & 0o777 == 0o700
 
 
@@ -148,13 +153,13 @@ def test_reframe_is_asked_once_until_a_check_changes(tmp_path, cache, asked):
         ),
     ],
 )
-def test_a_broken_or_foreign_cache_is_ignored(tmp_path, cache, asked, change):
+def test_a_broken_or_foreign_cache_is_ignored(tmp_path, cache, queries, change):
     made = folder(tmp_path, melt="x = 1\n")
     checks_in(made)
     change(cache)
-    checks._checks.cache_clear()
+    checks.stored_checks.cache_clear()
     assert set(checks_in(made)) == {"melt"}
-    assert len(asked) == 2
+    assert len(queries) == 2
 
 
 @pytest.mark.usefixtures("cache")

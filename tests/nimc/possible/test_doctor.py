@@ -12,10 +12,10 @@ import yaml
 
 from conductor.injectors import INJECTORS
 from nimc.cli.hosts import text
-from nimc.possible import facts, needs, settings
-from nimc.possible.finding import Finding, gap
+from nimc.possible import facts, needs, reframe_config
+from nimc.possible.diagnosis import Diagnosis, examine
+from nimc.possible.finding import HostFinding, gap
 from nimc.possible.matrix import Matrix, MatrixCell
-from nimc.possible.question import Diagnosis, examine
 from records.checkout import ROOT
 from records.commands import command
 from records.errors import InputError, MachineError
@@ -83,12 +83,13 @@ def test_a_machine_of_this_checkout(root, monkeypatch):
 
 
 SOME = Diagnosis(
-    *("box", ""),
+    "box",
+    "",
     [
-        Finding("python", "ok", "3.11"),
-        Finding("tool papi:stalls", "ok", "ready"),
-        Finding("RDMA devices", "limited", "none", "get it"),
-        Finding("tool papi:caches, papi:hits", "limited", "no such event", "get it"),
+        HostFinding("python", "ok", "3.11"),
+        HostFinding("tool papi:stalls", "ok", "ready"),
+        HostFinding("RDMA devices", "limited", "none", "get it"),
+        HostFinding("tool papi:caches, papi:hits", "limited", "no such event", "get it"),
     ],
     {},
     Matrix(
@@ -140,8 +141,8 @@ def test_a_file_that_is_wrong_or_missing_is_a_finding(root, monkeypatch):
     monkeypatch.setattr(needs, "tools", list)
     (root / "site" / "box.yaml").write_text(SITE + "injectr: ucx\n")
     (root / "configs" / "box.py").write_text("site_configuration = {\n")
-    of_nodes = [gap("locks", "none", needed=True), gap("x", "none")]
-    diagnosis = examine("box", of_nodes, root)
+    node_findings = [gap("locks", "none", needed=True), gap("x", "none")]
+    diagnosis = examine("box", node_findings, root)
     # What is not needed is not named.
     assert diagnosis.why == "configs/box.py, site/box.yaml, locks"
     assert any(row.detail.startswith("line 1: ") for row in diagnosis.findings)
@@ -155,8 +156,8 @@ def test_settings_are_those_of_the_configuration_whatever_it_prints(root):
     noise = "import warnings; warnings.warn('old key'); print('{}', end='')\n"
     slurm = "import os\nos.environ['SLURM_CONF'] = '/somewhere/slurm.conf'\n"
     config.write_text(slurm + CONFIG + noise)
-    found = settings.settings_of(config)
-    assert (found.system, found.environment["SLURM_CONF"]) == ("box", "/somewhere/slurm.conf")
+    read = reframe_config.settings_of(config)
+    assert (read.system, read.environment["SLURM_CONF"]) == ("box", "/somewhere/slurm.conf")
 
 
 def test_a_compiler_without_openmp_is_missing(tmp_path, monkeypatch):
@@ -171,19 +172,19 @@ def test_a_compiler_without_openmp_is_missing(tmp_path, monkeypatch):
 
 
 def test_a_configuration_is_what_reframe_accepts(root, monkeypatch):
-    def found():
-        made = needs.config_file("box", root / "configs/box.py", of)
+    def finding():
+        made = needs.config_file("box", root / "configs/box.py", box)
         return made.state, made.needed, made.detail
 
-    of = settings.settings_of(root / "configs/box.py")
+    box = reframe_config.settings_of(root / "configs/box.py")
     answers = [(0, "", ""), (1, "", "ERROR: no such system\n")]
     monkeypatch.setattr(needs, "ask", lambda _: ProgramAnswer("x", *answers.pop(0)))
-    assert found() == ("ok", True, "ReFrame accepts it; partitions: p (local)")
-    assert found() == ("missing", True, "ERROR: no such system")
+    assert finding() == ("ok", True, "ReFrame accepts it; partitions: p (local)")
+    assert finding() == ("missing", True, "ERROR: no such system")
     monkeypatch.setenv("NIMC_REFRAME", "/nowhere")
-    assert found()[:2] == ("missing", True)
+    assert finding()[:2] == ("missing", True)
     (root / "configs/box.py").unlink()
-    assert found() == ("missing", True, "no such file")
+    assert finding() == ("missing", True, "no such file")
 
 
 def test_a_core_is_the_origins_where_it_shares_the_host(monkeypatch):
@@ -197,7 +198,7 @@ def test_a_core_is_the_origins_where_it_shares_the_host(monkeypatch):
 
 
 def test_a_reservation_of_the_origins_must_be_usable_now(monkeypatch):
-    def found(answer):
+    def findings(answer):
         def check(_, nodes, needed_s):
             assert (nodes, needed_s) == (1, 0)
             if isinstance(answer, Exception):
@@ -206,15 +207,15 @@ def test_a_reservation_of_the_origins_must_be_usable_now(monkeypatch):
 
         monkeypatch.setattr(needs.reservation, "check", check)
         rows = needs.origins(machine_apart(), os.environ)
-        return [(each.state, each.needed, each.detail) for each in rows]
+        return [(finding.state, finding.needed, finding.detail) for finding in rows]
 
-    assert found(None) == []
+    assert findings(None) == []
     held = SimpleNamespace(end=datetime(2026, 11, 21, 5, 25), accounts=[])
-    assert found(held) == [("ok", True, "reserved until 2026-11-21 05:25")]
+    assert findings(held) == [("ok", True, "reserved until 2026-11-21 05:25")]
     held.accounts = ["proj9"]
-    ((state, _, detail),) = found(held)
+    ((state, _, detail),) = findings(held)
     assert (state, detail.partition("; ")[2][:31]) == ("limited", "it is for the account proj9: no")
-    assert found(MachineError("is INACTIVE")) == [("missing", True, "is INACTIVE")]
+    assert findings(MachineError("is INACTIVE")) == [("missing", True, "is INACTIVE")]
 
 
 def test_the_spack_at_hand_is_named_with_its_version_and_what_it_lacks(tmp_path, monkeypatch):
@@ -222,21 +223,28 @@ def test_the_spack_at_hand_is_named_with_its_version_and_what_it_lacks(tmp_path,
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     here = f"1.1.0 at {tmp_path}"
-    assert needs.spack("here") == Finding("spack", "ok", f"{here}, not set up for here")
-    place = layout("here")
-    place.config.mkdir(parents=True)
-    settings = SpackSettings(str(tmp_path), "1.1.0", True, None, None, None)
-    place.settings.write_text(json.dumps(asdict(settings)))
+    assert needs.spack("here") == HostFinding("spack", "ok", f"{here}, not set up for here")
+    tree = layout("here")
+    tree.config.mkdir(parents=True)
+    settings = SpackSettings(
+        spack=str(tmp_path),
+        version="1.1.0",
+        pinned=True,
+        packages=None,
+        machine_file=None,
+        mirror=None,
+    )
+    tree.settings.write_text(json.dumps(asdict(settings)))
     setup = command("spack", "setup", "--machine", "here")
     remedy = f"apt install gfortran, or dnf install gcc-gfortran; then `{setup}`"
-    for fortran, state, detail, said in (
+    for fortran, state, detail, advice in (
         (tmp_path / "gone", "limited", f"{here}; Spack has no Fortran compiler", remedy),
         (sys.executable, "ok", here, ""),
     ):
         programs = {"c": sys.executable, "cxx": sys.executable, "fortran": str(fortran)}
         gcc = {"spec": "gcc@14.2.0 languages:='c,c++'", "extra_attributes": {"compilers": programs}}
-        place.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
-        assert needs.spack("here") == Finding("spack", state, detail, said)
+        tree.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
+        assert needs.spack("here") == HostFinding("spack", state, detail, advice)
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "none"))
     assert (needs.spack("here").state, needs.spack("here").needed) == ("limited", False)
 
@@ -247,26 +255,26 @@ def machine_apart(policy="reservation", **changes) -> Machine:
 
 
 def test_what_the_site_file_leaves_open_is_reported_with_its_cost():
-    (found,) = needs.writes(machine_apart(interface="eth0"))
-    assert (found.state, found.needed) == ("limited", False)
-    assert "no device: " in found.detail
-    assert "no nic:" in found.detail
-    assert "no interface" not in found.detail
+    (finding,) = needs.writes(machine_apart(interface="eth0"))
+    assert (finding.state, finding.needed) == ("limited", False)
+    assert "no device: " in finding.detail
+    assert "no nic:" in finding.detail
+    assert "no interface" not in finding.detail
     nic = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}
-    (found,) = needs.writes(machine_apart(interface="eth0", device="mlx5_0", nic=nic))
-    assert found.state == "ok"
-    assert "mlx5_0" in found.detail
-    assert "eth0" in found.detail
+    (finding,) = needs.writes(machine_apart(interface="eth0", device="mlx5_0", nic=nic))
+    assert finding.state == "ok"
+    assert "mlx5_0" in finding.detail
+    assert "eth0" in finding.detail
     assert needs.writes(machine_apart("same_host")) == []
 
 
 @pytest.mark.parametrize(("memory", "state"), [("24GiB", "ok"), ("23GiB", "limited")])
 def test_half_of_the_memory_must_hold_three_arrays_of_four_times_the_caches(memory, state):
     facts = {"cores": 8, "sockets": 1, "numa_nodes": 1, "llc": "1GiB", "memory": memory}
-    found = needs.memory(machine_apart(facts=facts))
-    assert (found.state, found.needed) == (state, False)
-    assert "STREAM needs 12.00 GiB" in found.detail
-    assert f"{int(memory[:2]) / 2:.2f} of {memory[:2]}.00 GiB" in found.detail
+    finding = needs.memory(machine_apart(facts=facts))
+    assert (finding.state, finding.needed) == (state, False)
+    assert "STREAM needs 12.00 GiB" in finding.detail
+    assert f"{int(memory[:2]) / 2:.2f} of {memory[:2]}.00 GiB" in finding.detail
 
 
 @pytest.mark.parametrize(("policy", "state"), [("same_host", "missing"), ("hetjob", "limited")])
@@ -277,7 +285,9 @@ def test_a_size_of_caches_that_is_unknown_is_to_be_set(monkeypatch, policy, stat
     monkeypatch.setattr(Machine, "llc_b", unknown)
     row = needs.memory(machine_apart(policy))
     assert (row.state, row.detail, row.remedy) == (
-        *(state, "the size is unknown", "set facts: {llc: SIZE}"),
+        state,
+        "the size is unknown",
+        "set facts: {llc: SIZE}",
     )
 
 
@@ -301,12 +311,14 @@ PARTITIONS = [
 def test_targets_have_a_partition_without_the_origins_reservation(
     changes, partitions, detail, remedy
 ):
-    found = needs.targets(machine_apart(**changes), partitions)
+    findings = needs.targets(machine_apart(**changes), partitions)
     if detail is None:
-        assert found == []
+        assert findings == []
         return
-    assert [(each.state, each.needed, each.remedy) for each in found] == [("missing", True, remedy)]
-    assert found[0].detail.startswith(detail)
+    assert [(finding.state, finding.needed, finding.remedy) for finding in findings] == [
+        ("missing", True, remedy)
+    ]
+    assert findings[0].detail.startswith(detail)
 
 
 @pytest.mark.parametrize(
@@ -317,8 +329,8 @@ def test_an_injector_is_asked_of_the_host_only_where_writers_run_there(
 ):
     lack = "no ib_write_bw: 'apt install x'"
     monkeypatch.setattr(INJECTORS["perftest"], "missing", lambda _device: lack)
-    found = {each.what: each for each in needs.injectors(machine_apart(policy))}
-    writes = found["injector perftest"]
+    by_subject = {finding.what: finding for finding in needs.injectors(machine_apart(policy))}
+    writes = by_subject["injector perftest"]
     assert (writes.state, writes.needed) == expected
     assert writes.detail.startswith("no ib_write_bw")
     assert ("compute nodes must have it" in writes.detail) == (policy == "hetjob")
@@ -352,7 +364,13 @@ def test_targets_that_others_may_share_are_reported(tmp_path, monkeypatch):
 )
 def test_an_rdma_device_needs_an_active_port_where_it_shows_ports(states, state):
     ports = [Port(n, of_port, "InfiniBand", 25e9) for n, of_port in enumerate(states, 1)]
-    here = SimpleNamespace(rdma=[Device("mlx5_0", "InfiniBand", "1.2", None, ports)])
+    here = SimpleNamespace(
+        rdma=[
+            Device(
+                name="mlx5_0", transport="InfiniBand", firmware="1.2", numa_node=None, ports=ports
+            )
+        ]
+    )
     (row,) = needs.rdma(here, machine("hetjob"))
     assert row.detail.endswith("byte counter: none (net/dev: no mlx5_0)")  # not of this host
     assert row.state == state
@@ -365,14 +383,14 @@ def test_an_rdma_device_needs_an_active_port_where_it_shows_ports(states, state)
 
 def test_a_tool_has_one_line_if_its_forms_lack_the_same(monkeypatch):
     lack = "counts none of a, b on this host (measure elsewhere)"
-    of = {"p:x": lack, "p:y": lack, "q": None, "r:x": lack, "r:y": lack, "r:z": None}
-    tools = {name: SimpleNamespace(missing=lambda why=why: why) for name, why in of.items()}
+    lacks = {"p:x": lack, "p:y": lack, "q": None, "r:x": lack, "r:y": lack, "r:z": None}
+    tools = {name: SimpleNamespace(missing=lambda why=why: why) for name, why in lacks.items()}
     monkeypatch.setattr(needs, "TOOLS", tools)
-    said = ("limited", "counts none of a, b on this host", "measure elsewhere")
+    finding = ("limited", "counts none of a, b on this host", "measure elsewhere")
     assert [(row.what, row.state, row.detail, row.remedy) for row in needs.tools()] == [
-        ("tool p", *said),
+        ("tool p", *finding),
         ("tool q", "ok", "ready", ""),
-        ("tool r:x, r:y", *said),
+        ("tool r:x, r:y", *finding),
         ("tool r:z", "ok", "ready", ""),
     ]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from nimc.possible.checks import CheckVariables
-from nimc.possible.matrix import Offer, judge, matrix, offers_of
-from nimc.possible.settings import ReframePlace, ReframeSettings
+from nimc.possible.matrix import Offer, can_run, matrix, offers_of
+from nimc.possible.reframe_config import ReframePlace, ReframeSettings
 from records.commands import command
 from records.machine import program
 from records.machine.program import ModuleLoad
 from records.programs import ProgramAnswer
 from records.slurm.client import ask_nodes
-from records.slurm.parse import SlurmNode, nodes_in
+from records.slurm.parse_nodes import SlurmNode, nodes_in
 from tests.nimc.checkouts import program as program_of
 
 #: The variable of a module system -> the program that it names.
@@ -36,14 +36,14 @@ case $3 in
   *) echo "Lmod has detected the following error: unknown: $3" >&2; echo false ;;
 esac
 """
-COMPILES = CheckVariables(frozenset(), environs=("*",), compiles=True)
+COMPILES = CheckVariables(variables=frozenset(), environs=("*",), compiles=True)
 #: Compiled by Spack, or with its compiler.
 BUILT = replace(COMPILES, from_spack=True)
 PROGRAM = CheckVariables(
-    frozenset(), environs=("+spack", "+wheels"), program="melt", from_spack=True
+    variables=frozenset(), environs=("+spack", "+wheels"), program="melt", from_spack=True
 )
 #: Spack has no recipe of it.
-OWN = CheckVariables(frozenset(), environs=("+spack",), program="umt")
+OWN = CheckVariables(variables=frozenset(), environs=("+spack",), program="umt")
 IDLE = SlurmNode("n1", "idle")
 DOWN = SlurmNode("n2", "down")
 
@@ -84,32 +84,45 @@ def test_the_first_thing_that_is_missing_is_named(
     path: str, check: CheckVariables, features: list[str], compiler: str, missing: list[str],
     nodes: list[SlurmNode] | None, spack: str, expected: tuple[str, str],
 ) -> None:  # fmt: skip
-    place = ReframePlace("p", "e", frozenset(features), compiler)
+    environment = ReframePlace(
+        partition="p", environment="e", features=frozenset(features), compiler=compiler
+    )
     offer = Offer(ModuleLoad(missing, path), nodes, "big", spack)
-    assert judge(check, place, offer) == expected
+    assert can_run(check, environment, offer) == expected
     if nodes and IDLE in nodes:
         reason = "2 nodes needed, 1 usable in partition big; not usable: n2 (down)"
-        assert judge(check, place, offer, 2) == ("no", reason)
+        assert can_run(check, environment, offer, 2) == ("no", reason)
 
 
 def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> None:
-    place = ReframePlace("p", "e", frozenset(["spack"]), "")
+    environment = ReframePlace(
+        partition="p", environment="e", features=frozenset(["spack"]), compiler=""
+    )
     named = {"umt": f"{path}/melt", "melt": "/nowhere/melt"}
     offer = Offer(ModuleLoad([], ""), spack_fault="not set up", programs=named)
-    assert judge(OWN, place, offer) == ("yes", "")
+    assert can_run(OWN, environment, offer) == ("yes", "")
     # In place of the one that Spack would build.
-    assert judge(PROGRAM, place, offer) == ("no", "no program /nowhere/melt")
+    assert can_run(PROGRAM, environment, offer) == ("no", "no program /nowhere/melt")
     # What only a job can tell is unknown.
-    of_modules = CheckVariables(frozenset(), environs=("+modules",), program="theirs")
-    place = ReframePlace("p", "e", frozenset(["modules"]), "cc", ("theirs/1",))
-    assert judge(of_modules, place, Offer(None)) == ("unknown", "no module system on this host")
-    here = judge(of_modules, place, Offer(ModuleLoad([], path)))
-    assert here == ("unknown", "no program theirs on this host")
+    of_modules = CheckVariables(variables=frozenset(), environs=("+modules",), program="theirs")
+    environment = ReframePlace(
+        partition="p",
+        environment="e",
+        features=frozenset(["modules"]),
+        compiler="cc",
+        modules=("theirs/1",),
+    )
+    assert can_run(of_modules, environment, Offer(None)) == (
+        "unknown",
+        "no module system on this host",
+    )
+    on_path = can_run(of_modules, environment, Offer(ModuleLoad([], path)))
+    assert on_path == ("unknown", "no program theirs on this host")
     # The places of a check of others are named.
-    theirs = CheckVariables(frozenset(), environs=("p+e", "q+e"))
-    assert judge(theirs, place, Offer(ModuleLoad([], path))) == ("yes", "")
-    elsewhere = CheckVariables(frozenset(), environs=("q+e",))
-    assert judge(elsewhere, place, Offer(None)) == ("no", "not one of its valid places")
+    theirs = CheckVariables(variables=frozenset(), environs=("p+e", "q+e"))
+    assert can_run(theirs, environment, Offer(ModuleLoad([], path))) == ("yes", "")
+    elsewhere = CheckVariables(variables=frozenset(), environs=("q+e",))
+    assert can_run(elsewhere, environment, Offer(None)) == ("no", "not one of its valid places")
 
 
 def stand_in(tmp_path: Path, path: str) -> dict[str, str]:
@@ -119,9 +132,9 @@ def stand_in(tmp_path: Path, path: str) -> dict[str, str]:
 
 
 def test_modules_are_loaded_one_by_one(tmp_path: Path, path: str) -> None:
-    found = program.load_modules(["tool", "nope/1", "tool/1.0"], stand_in(tmp_path, path))
-    assert found.missing == ["nope/1"]
-    assert found.path.startswith(f"{path}:")
+    loaded = program.load_modules(["tool", "nope/1", "tool/1.0"], stand_in(tmp_path, path))
+    assert loaded.missing == ["nope/1"]
+    assert loaded.path.startswith(f"{path}:")
     # Without a module system nothing is known; the host may have one on its PATH.
     bare = {"PATH": str(tmp_path)}
     assert program.load_modules(["a/1"], bare) is None
@@ -146,9 +159,9 @@ def test_a_real_module_system(tmp_path: Path, path: str, variable: str) -> None:
         variable: SYSTEMS[variable],
         "MODULEPATH": str(tmp_path / "modulefiles"),
     }
-    found = program.load_modules(["hpccg/9.9", "hpccg/9.8"], environment)
-    assert found.missing == ["hpccg/9.8"]
-    assert found.path.split(":")[0] == path
+    loaded = program.load_modules(["hpccg/9.9", "hpccg/9.8"], environment)
+    assert loaded.missing == ["hpccg/9.8"]
+    assert loaded.path.split(":")[0] == path
 
 
 def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,18 +175,20 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
         {"name": "own", "features": ["wheels"], "cc": sys.executable},
         {"name": "mods", "features": ["modules"], "modules": ["tool"], "cc": "mycc"},
     ]
-    settings = ReframeSettings(environment, [one, two], environs, system="m")
+    settings = ReframeSettings(
+        environment=environment, partitions=[one, two], environs=environs, system="m"
+    )
     melt = replace(PROGRAM, environs=("+spack", "+modules", "+wheels"))
     checks = {"copy": COMPILES, "melt": melt}
-    found = matrix(checks, offers_of(settings, "m", None))
+    whole = matrix(checks, offers_of(settings, "m", None))
     runs: dict[str, list[tuple[str, str]]] = {workload: [] for workload in checks}
-    for cell in found.cells:
+    for cell in whole.cells:
         runs[cell.workload].append((cell.combination, cell.runs))
     assert runs == {
         "copy": [("one+spack", "no"), ("one+own", "yes"), ("two+mods", "yes")],
         "melt": [("one+spack", "no"), ("one+own", "no"), ("two+mods", "yes")],
     }
-    assert found.nowhere == {}
+    assert whole.nowhere == {}
     only = matrix(checks, offers_of(settings, "m", "one"))
     setup = command("spack", "setup", "--machine", "m")
     assert only.nowhere == {
@@ -205,7 +220,9 @@ def test_a_program_is_looked_for_on_the_path_that_variables_set(
 
     part = {"name": "p", "environs": ["e"], "env_vars": filled(of_partition)}
     environ = {"name": "e", "features": ["wheels"], "env_vars": filled(of_environment)}
-    settings = ReframeSettings({"PATH": "/usr/bin"}, [part], [environ])
+    settings = ReframeSettings(
+        environment={"PATH": "/usr/bin"}, partitions=[part], environs=[environ]
+    )
     (cell,) = matrix({"melt": PROGRAM}, offers_of(settings, "m", None)).cells
     assert (cell.runs, cell.reason) == (runs, "" if runs == "yes" else "no program melt")
 
@@ -217,19 +234,19 @@ def test_a_node_of_several_partitions_is_listed_once_and_other_lines_are_no_node
 
 
 def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[list[str]] = []
+    commands: list[list[str]] = []
 
     def ask(command: list[str], _: object) -> ProgramAnswer:
-        asked.append(command)
+        commands.append(command)
         return ProgramAnswer("sinfo", 0, "n1 idle\nn2 down\n", "")
 
     monkeypatch.setattr("records.slurm.client.ask", ask)
     assert ask_nodes("big", {}) == ask_nodes(None, {}) == [IDLE, DOWN]
-    assert [command[-1] for command in asked] == ["--partition=big", "--format=%N %T"]
+    assert [command[-1] for command in commands] == ["--partition=big", "--format=%N %T"]
     # Nothing is known of its nodes if Slurm does not answer.
     monkeypatch.setattr("shutil.which", lambda name, **_: f"/bin/{name}")
     part = {"name": "p", "scheduler": "slurm", "access": ["-p big"], "environs": ["e"]}
-    settings = ReframeSettings({}, [part], [{"name": "e"}])
+    settings = ReframeSettings(environment={}, partitions=[part], environs=[{"name": "e"}])
     silent = ProgramAnswer("sinfo", 1, "", "no answer")
     monkeypatch.setattr("records.slurm.client.ask", lambda *_: silent)
     (cell,) = matrix({"copy": COMPILES}, offers_of(settings, "m", None), {"copy": 2}).cells

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from nimc.possible.checks import CheckVariables
-from nimc.possible.settings import (
+from nimc.possible.reframe_config import (
     ReframePlace,
     ReframeSettings,
     matching,
@@ -42,12 +42,16 @@ CASES: list[tuple[list[str], list[str]]] = [
 ]
 
 
-def place(name: str = "e", features: list[str] | None = None, compiler: str = "cc") -> ReframePlace:
-    return ReframePlace("p", name, frozenset(features or []), compiler)
+def environment(
+    name: str = "e", features: list[str] | None = None, compiler: str = "cc"
+) -> ReframePlace:
+    return ReframePlace(
+        partition="p", environment=name, features=frozenset(features or []), compiler=compiler
+    )
 
 
 def check(*environs: str, compiles: bool = False) -> CheckVariables:
-    return CheckVariables(frozenset(), environs=environs, compiles=compiles)
+    return CheckVariables(variables=frozenset(), environs=environs, compiles=compiles)
 
 
 def test_conditions_hold_where_reframe_says_so():
@@ -55,15 +59,17 @@ def test_conditions_hold_where_reframe_says_so():
         [sys.executable, "-c", _REFRAME, json.dumps(CASES)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    ours = [place(features=features).accepted_by(asked) for features, asked in CASES]
+    ours = [environment(features=features).accepted_by(required) for features, required in CASES]
     assert ours == json.loads(answer.stdout)
     assert {True, False} == set(ours)
     # Properties are not judged.
-    assert all(place().accepted_by([each]) for each in ("%gpu=a100", "+a %gpu=a100"))
+    assert all(
+        environment().accepted_by([condition]) for condition in ("%gpu=a100", "+a %gpu=a100")
+    )
 
 
 def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone():
-    places = [place("spack", ["spack"], compiler=""), place("gnu", [], compiler="")]
+    places = [environment("spack", ["spack"], compiler=""), environment("gnu", [], compiler="")]
     checks = {
         "stream": check("*", compiles=True),
         "lammps": check("+spack", "+wheels"),
@@ -72,26 +78,27 @@ def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone():
     assert without_place(checks, places) == ["stream", "hpccg"]
     assert needed(checks["stream"]) == "a C compiler, 'cc'"
     assert needed(checks["lammps"]) == "features: spack or wheels"
-    assert without_place(checks, [place("gnu", ["wheels"])]) == []
+    assert without_place(checks, [environment("gnu", ["wheels"])]) == []
 
 
 def test_places_take_modules_of_both_and_the_environment_of_their_partition():
     settings = ReframeSettings(
-        {},
-        [
+        environment={},
+        partitions=[
             {"name": "a", "environs": ["gnu", "none"], "modules": ["slurm"]},
             {"name": "b", "environs": ["gnu", "many"]},
         ],
-        [
+        environs=[
             {"name": "gnu", "modules": ["gcc/13", {"name": "mpi", "path": "/m"}]},
             {"name": "gnu", "cc": "cc-b", "target_systems": ["m:b"]},
             {"name": "gnu", "cc": "other", "target_systems": ["elsewhere"]},
             {"name": "many", "modules": [{"name": "saved", "collection": True}]},
         ],
     )
-    found = places_of(settings, settings.partitions, "m")
+    places = places_of(settings, settings.partitions, "m")
     assert [
-        (f"{each.partition}+{each.environment}", each.compiler, each.modules) for each in found
+        (f"{usable.partition}+{usable.environment}", usable.compiler, usable.modules)
+        for usable in places
     ] == [("a+gnu", "cc", ("slurm", "gcc/13", "mpi")), ("b+gnu", "cc-b", ()), ("b+many", "cc", ())]
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from nimc.campaign.prepare import prepare
 from nimc.cli import hosts, plan, run
-from nimc.possible.question import examine
-from reframe_tests.factors import _missing
+from nimc.possible.diagnosis import examine
+from reframe_tests.factors import why_missing
 from tests.nimc.checkouts import SITE, checkout, program
 
 CONFIG = """
@@ -36,7 +36,7 @@ ANSWERS = {
 
 
 class Wrong(NamedTuple):
-    """What is wrong with a machine, and what is said of it."""
+    """What is wrong with a machine, and what commands say of it."""
 
     #: In the text of its configuration, of its site file, and in Slurm's answers (None: no such
     #: program); without Slurm's scheduler there are none.
@@ -45,7 +45,7 @@ class Wrong(NamedTuple):
     answers: dict[str, str | None]
     workload: str
     #: What all of them say; exit status of `plan`, `run` and `doctor`.
-    said: str
+    fault: str
     codes: tuple[int, int, int]
 
 
@@ -106,9 +106,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(bin_))
     monkeypatch.setenv("NIMC_REFRAME", str(reframe))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "spack"))
-    monkeypatch.setattr("conductor.injectors.mpi_put._FOLDER", tmp_path)
+    monkeypatch.setattr("conductor.injectors.mpi_put.FOLDER", tmp_path)
     monkeypatch.setattr("records.processes.become_subreaper", lambda: None)
-    monkeypatch.setattr("reframe_tests.factors._missing", _missing.__wrapped__)  # not remembered
+    # Nothing of another host is remembered.
+    monkeypatch.setattr("reframe_tests.factors.why_missing", why_missing.__wrapped__)
     # What doctor says of tools is not asked here, and takes long.
     monkeypatch.setattr("nimc.possible.needs.tools", list)
     monkeypatch.setattr(hosts, "examine", partial(examine, root=tmp_path))
@@ -129,23 +130,23 @@ def test_all_of_them_agree(folder, command, wrong):
     )
     if "scaling" in wrong.workload:
         campaign.write_text(campaign.read_text().replace("[off, on]", "[off, constant]"))
-    at = ("--machine", "box")
+    machine_option = ("--machine", "box")
     planned, ran, examined = wrong.codes
     if wrong.codes[0] < 2:
-        document = command.json("plan", campaign, *at, code=planned)
+        document = command.json("plan", campaign, *machine_option, code=planned)
         assert bool(document["why"]) == bool(planned)
-        assert wrong.said in document["why"]
+        assert wrong.fault in document["why"]
     else:
-        command("plan", campaign, *at, code=planned)
-        assert wrong.said in " ".join(f"{command.out} {command.err}".split())
-    if wrong.said:
-        command("run", campaign, *at, "--results", folder / "results", code=ran)
-        assert (wrong.said in command.err, command.err.count("\n")) == (True, 1)
+        command("plan", campaign, *machine_option, code=planned)
+        assert wrong.fault in " ".join(f"{command.out} {command.err}".split())
+    if wrong.fault:
+        command("run", campaign, *machine_option, "--results", folder / "results", code=ran)
+        assert (wrong.fault in command.err, command.err.count("\n")) == (True, 1)
         assert not (folder / "results").exists()
         assert not (folder / "bin/reframe.ran").exists()
-    command("doctor", *at, code=examined)
+    command("doctor", *machine_option, code=examined)
     text = " ".join(command.out.split())
-    assert wrong.said in text or not examined
+    assert wrong.fault in text or not examined
     assert ("box is ready" in text) == (examined == 0)
 
 
@@ -166,8 +167,8 @@ def test_a_launcher_that_may_not_reach_the_origins_is_named(
         program(folder / "bin", name, answer)
     campaign = folder / "c.yaml"
     campaign.write_text(f"name: c\nworkloads: [{STREAM}]\narms: [off, on]\n")
-    said = "mpiexec of mpi_put may not reach a job's other nodes: make -B"
+    warning = "mpiexec of mpi_put may not reach a job's other nodes: make -B"
     document = command.json("plan", campaign, "--machine", "box")
-    assert any(line.startswith(said) for line in document["warnings"]) == doubted
+    assert any(line.startswith(warning) for line in document["warnings"]) == doubted
     command("doctor", "--machine", "box", "-v")
-    assert (said.partition(":")[0] in " ".join(command.out.split())) == doubted
+    assert (warning.partition(":")[0] in " ".join(command.out.split())) == doubted

@@ -85,21 +85,21 @@ def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
 def test_what_slurm_refuses_an_operator_can_run(monkeypatch):
     answers = [(0, "", ""), (0, LINE, ""), (0, "", ""), (1, "", "x not found")]
     answers += [(1, "", "scontrol: error: denied"), (0, "", ""), (1, "", "denied")]
-    asked = []
+    commands = []
 
     def ask(command, _environment):
-        asked.append(command)
+        commands.append(command)
         return ProgramAnswer("scontrol", *answers.pop(0))
 
     monkeypatch.setattr("records.slurm.client.ask", ask)
     assert create(machine(), 90, None) == reservation(LINE)
-    assert asked[0][:3] == ["scontrol", "create", "reservation"]
+    assert commands[0][:3] == ["scontrol", "create", "reservation"]
     with pytest.raises(MachineError, match="Slurm does not show the new reservation nimc"):
         create(machine(), 90, None)
     with pytest.raises(MachineError, match="denied; an operator can run: scontrol create reserv"):
         create(machine(), 90, None)
     remove(machine())
-    assert asked[-1] == ["scontrol", "delete", "ReservationName=nimc"]
+    assert commands[-1] == ["scontrol", "delete", "ReservationName=nimc"]
     with pytest.raises(MachineError, match=r"run: scontrol delete ReservationName=nimc$"):
         remove(machine())
     # One that is held until then can be used.

@@ -9,9 +9,9 @@ import pytest
 from analysis.effects.estimate import StoppingRule
 from conductor.block.store import Store
 from nimc.run.runner import CaseState, case_state, why_failed
+from records.block_plan import BlockPlan
 from records.campaign import Pairs
 from records.errors import InputError
-from records.plan import BlockPlan
 from tests.nimc.fake_reframe import sample
 
 ARMS = ["off", "on", "aa"]
@@ -21,7 +21,16 @@ RULE = StoppingRule(pairs_cap=8)
 
 def write(run: Path, block: int, runs: list[tuple[int, str]]) -> None:
     store = Store(run, "stream")
-    plan = BlockPlan("stream", "stream", block, 1, [], 1, 1, str(run))
+    plan = BlockPlan(
+        case="stream",
+        workload="stream",
+        block=block,
+        seed=1,
+        treatments=[],
+        pairs=1,
+        warmups=1,
+        nimc_dir=str(run),
+    )
     for pair, arm in runs:
         store.append(replace(sample(plan, arm, pair), warmup=pair < 0))
 
@@ -87,7 +96,9 @@ def test_a_case_is_done_when_its_effects_are_decided(tmp_path):
     assert not state(tmp_path).done
     write(tmp_path, 1, [(pair, arm) for pair in range(4, 7) for arm in ARMS])
     assert state(tmp_path).done
-    many = StoppingRule(pairs_cap=8, treatments=frozenset((str(each), "on") for each in range(99)))
+    many = StoppingRule(
+        pairs_cap=8, treatments=frozenset((str(number), "on") for number in range(99))
+    )
     assert not state(tmp_path, many).done
 
 
@@ -131,18 +142,27 @@ rerun with '-v' for a backtrace\x1b[0m
         (1, None, [PASS, failed("compile", "no\ncc")], {}, "ReFrame failed in 'compile': no cc"),
         (1, None, [], {"reframe.log": "ERROR: no x\nbye\n\n"}, "status 1: ERROR: no x (LOG)"),
         (
-            *(-9, None, [], {"reframe.log": "a\nbye\n\n"}),
+            -9,
+            None,
+            [],
+            {"reframe.log": "a\nbye\n\n"},
             "ReFrame was killed by SIGKILL, as for lack of memory (LOG)",
         ),
         (2, None, [], {"reframe.json": "{ half"}, "with status 2: it printed nothing to LOG"),
         (
-            *(0, None, [SKIP, SKIP], {"skipped.json": SKIPPED}),
+            0,
+            None,
+            [SKIP, SKIP],
+            {"skipped.json": SKIPPED},
             "skipped: test_HPCCG is not on PATH; nimc: no Spack is set up",
         ),
         (0, None, [SKIP, PASS], {"skipped.json": SKIPPED}, None),
         (0, None, [SKIP], {}, "skipped by ReFrame"),
         (
-            *(0, None, [], {"reframe.log": UNLOADED}),
+            0,
+            None,
+            [],
+            {"reframe.log": UNLOADED},
             "ReFrame ran no check: WARNING: skipping test file 'run/checks/x.py': reframe error:"
             " x.py: was changed (LOG)",
         ),
@@ -155,8 +175,8 @@ def test_why_a_block_failed(tmp_path, status, block, cases, files, expected):
         (tmp_path / "reframe.json").write_text(json.dumps({"runs": [{"testcases": cases}]}))
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    found = why_failed(status, tmp_path)
+    why = why_failed(status, tmp_path)
     if expected is None:
-        assert found is None
+        assert why is None
     else:
-        assert found.endswith(expected.replace("LOG", str(tmp_path / "reframe.log")))
+        assert why.endswith(expected.replace("LOG", str(tmp_path / "reframe.log")))

@@ -12,7 +12,7 @@ from analysis.effects.result import Result, Verdict
 from analysis.samples.columns import read_run
 from nimc.run import runner
 from nimc.run.folder import new_header
-from nimc.run.progress import Display
+from nimc.run.progress import Display, in_all
 from nimc.run.runner import CampaignRunner
 from records.campaign import Campaign
 from records.interrupts import Interrupts
@@ -50,7 +50,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRu
     def session(argv: Sequence[str], run: Path, *_: object) -> int:
         plan = block_of(argv)
         name, block = plan.case, plan.block
-        lines = [json.dumps(each.as_dict()) for each in made[name] if (each.pair >= FLOOR) == block]
+        lines = [
+            json.dumps(sample.as_dict()) for sample in made[name] if (sample.pair >= FLOOR) == block
+        ]
         with (run / "samples" / f"{name}.jsonl").open("a") as file:
             file.writelines(f"{line}\n" for line in lines)
         return 0
@@ -60,12 +62,27 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRu
     save_header(tmp_path, new_header(request))
     (tmp_path / "samples").mkdir()
     with Interrupts() as interrupts:
-        yield CampaignRunner(request, tmp_path, "reframe", 1, interrupts, Display())
+        yield CampaignRunner(
+            request=request,
+            run=tmp_path,
+            reframe="reframe",
+            seed=1,
+            interrupts=interrupts,
+            display=Display(),
+        )
 
 
 def rows_of(samples: pl.DataFrame, rule: StoppingRule) -> dict[str, Result]:
     """Case -> its effect."""
     return {row.case: row for row in results(samples, rule) if row.role == "effect"}
+
+
+def test_the_time_left_at_the_start_is_that_of_the_plan(work):
+    """Each case has eight pairs at least; its twelve take another block."""
+    sums = work.request.plan().sums
+    expected = in_all(work.expected(case) for case in work.request.campaign.cases)
+    assert expected == (sums["duration_least_s"], sums["duration_most_s"])
+    assert expected.most_s > expected.least_s == work.least_s()
 
 
 def test_no_case_ends_as_unstable_that_the_report_calls_open(work):
@@ -89,7 +106,7 @@ def test_a_case_that_a_later_one_opens_again_goes_on(work, monkeypatch):
     def is_done(_: Path, case: str, __: StoppingRule) -> bool:
         return case != CASES[0] or not last.exists()
 
-    monkeypatch.setattr(runner, "_is_done", is_done)
+    monkeypatch.setattr(runner, "case_is_done", is_done)
     assert work.run_all() == []
     rows = rows_of(read_run(work.run).frame, work.rule)
     assert (rows[CASES[0]].pairs, rows[CASES[1]].pairs) == (CAP, FLOOR)

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from nimc.campaign.load import load_campaign
+from nimc.campaign.campaign_file import load_campaign
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.possible.checks import checks_in
 from nimc.run import folder as folders
 from nimc.run.folder import (
+    differing,
     find_latest,
     find_other,
     new_header,
@@ -39,13 +40,13 @@ from tests.analysis.synthetic import header as made_header
 
 
 @pytest.fixture(scope="module")
-def asked() -> Request:
+def quick() -> Request:
     return prepare(ROOT / "campaigns/quick.yaml", "localhost")
 
 
 @pytest.fixture(scope="module")
-def header(asked: Request) -> RunHeader:
-    return new_header(asked)
+def header(quick: Request) -> RunHeader:
+    return new_header(quick)
 
 
 def test_a_file_system_without_locks_is_not_taken_for_another_nimc(tmp_path, monkeypatch, header):
@@ -71,9 +72,9 @@ def test_of_three_that_begin_at_once_one_has_the_run(tmp_path, monkeypatch, head
     begun, ended = threading.Barrier(3), threading.Barrier(3)
 
     def find_late(*words: Any) -> Any:
-        found = find_latest(*words)
+        latest = find_latest(*words)
         time.sleep(0.1)  # in which the others would find none either
-        return found
+        return latest
 
     def begin(_: int) -> str:
         begun.wait()
@@ -109,9 +110,9 @@ def test_a_repeated_run_has_the_seed_of_the_other_and_is_resumed_apart(tmp_path,
     seed = run_seed(other.digest, other.run)
     assert (load_header(path).seed, load_header(path).reproduces) == (seed, other)
     assert load_header(plain).seed == run_seed(header.digest, plain.name) != seed
-    for asked, found in ((header, plain), (repeated, path)):
-        with open_run(tmp_path, asked) as folder:
-            assert (folder.path, folder.resumed) == (found, True)
+    for begun, resumed in ((header, plain), (repeated, path)):
+        with open_run(tmp_path, begun) as folder:
+            assert (folder.path, folder.resumed) == (resumed, True)
     assert (path / "lock").stat().st_mode & 0o777 == 0o600  # no stranger can hold it
 
 
@@ -162,10 +163,10 @@ def test_the_latest_run_is_resumed_unless_it_is_finished(tmp_path, header, monke
     monkeypatch.setattr(folders, "cancel_jobs", cancelled.append)
 
     def opened(*, fresh: bool = False, slurm: bool = False, later_s: float = 0.0) -> Path:
-        asked = replace(header, started_s=header.started_s + later_s)
-        with open_run(tmp_path, asked, fresh=fresh, slurm=slurm) as found:
-            assert load_header(found.path).seed is not None
-            return found.path
+        later = replace(header, started_s=header.started_s + later_s)
+        with open_run(tmp_path, later, fresh=fresh, slurm=slurm) as folder:
+            assert load_header(folder.path).seed is not None
+            return folder.path
 
     first = opened(slurm=True)
     second = opened(fresh=True, later_s=1.0)
@@ -182,9 +183,23 @@ def test_the_latest_run_is_resumed_unless_it_is_finished(tmp_path, header, monke
         other = replace(header, **{"digest": "0" * 64} | changes)
         assert find_other(tmp_path, other) is None
     other = replace(header, digest="0" * 64)
-    assert find_other(tmp_path, other) == third
+    assert find_other(tmp_path, other) == (third, load_header(third))
     save_header(third, replace(load_header(third), schema=4))  # of another version
-    assert find_other(tmp_path, other) == first
+    assert find_other(tmp_path, other) == (first, load_header(first))
+
+
+def test_what_keeps_a_run_from_being_resumed_is_named(header):
+    def made(**changes: Any) -> RunHeader:
+        parts = {"campaign": {"pairs": {"cap": 6}}, "machine": {"nic": 1}, "hostname": "a"}
+        return replace(header, resolved={**parts, **changes})
+
+    for changes, named in (
+        ({}, []),
+        ({"campaign": {"pairs": {"cap": 7}, "rest": 2}}, ["pairs", "rest"]),
+        ({"machine": {}, "hostname": "b"}, ["nic of the machine's file", "host"]),
+        ({"nodelist": "n1", "checks": {"x": "1"}}, ["--nodelist", "checks"]),
+    ):
+        assert differing(made(**changes), made()) == differing(made(), made(**changes)) == named
 
 
 def test_what_a_killed_session_left_is_waited_for_killed_and_named(tmp_path, monkeypatch):
@@ -192,16 +207,16 @@ def test_what_a_killed_session_left_is_waited_for_killed_and_named(tmp_path, mon
     monkeypatch.setattr(folders, "users_of", lambda _: left.pop(0) if len(left) > 1 else left[0])
     monkeypatch.setattr("os.kill", lambda pid, _: killed.append(pid))
     monkeypatch.setattr("time.sleep", lambda _: None)
-    folders._await_leftovers(tmp_path)
+    folders.await_leftovers(tmp_path)
     assert killed == []
-    monkeypatch.setattr(folders, "_LEFTOVERS_S", -1.0)
+    monkeypatch.setattr(folders, "LEFTOVERS_S", -1.0)
     left[:] = [[7, 8], [7], []]
-    folders._await_leftovers(tmp_path)
+    folders.await_leftovers(tmp_path)
     assert killed == [7, 8, 7]
-    monkeypatch.setattr(folders, "_KILLED_S", 0.0)
+    monkeypatch.setattr(folders, "KILLED_S", 0.0)
     left[:] = [[7, 8]]
     with pytest.raises(MachineError, match=r"processes of an earlier run do not end: 7 8$"):
-        folders._await_leftovers(tmp_path)
+        folders.await_leftovers(tmp_path)
 
 
 NIGHT = """\
@@ -252,34 +267,34 @@ def test_runs_that_began_before_there_were_factors_are_resumed(tmp_path, text, r
     assert records.digest_of(resolved(loaded, machine, "n1")) == recorded
 
 
-def digest_of(asked: Request, host: str = "n1") -> str:
-    return records.digest_of(resolved(asked.campaign, asked.machine, host))
+def digest_of(request: Request, host: str = "n1") -> str:
+    return records.digest_of(resolved(request.campaign, request.machine, host))
 
 
-def test_what_is_as_by_default_may_be_spelled_or_not(asked):
+def test_what_is_as_by_default_may_be_spelled_or_not(quick):
     """A version that adds an option resumes the runs of one that did not have it."""
-    machine = asked.machine
-    needed = {each: getattr(machine, each) for each in ("name", "description", "injector")}
+    machine = quick.machine
+    needed = {name: getattr(machine, name) for name in ("name", "description", "injector")}
     bare = {"origins": {"policy": "same_host"}, **needed}
     spelled = {"origins": {"policy": "same_host", "access": [], "nodes": 1}, "nic": None, **needed}
     first, second = (
-        resolved(asked.campaign, machine.model_validate(each), "n1") for each in (bare, spelled)
+        resolved(quick.campaign, machine.model_validate(text), "n1") for text in (bare, spelled)
     )
     assert first == second
 
 
-def test_what_shapes_samples_makes_another_run_and_texts_for_people_do_not(asked):
-    first = digest_of(asked)
-    campaign, machine = asked.campaign, asked.machine
-    assert digest_of(asked, host="n2") != first
+def test_what_shapes_samples_makes_another_run_and_texts_for_people_do_not(quick):
+    first = digest_of(quick)
+    campaign, machine = quick.campaign, quick.machine
+    assert digest_of(quick, host="n2") != first
     for other in (
-        replace(asked, campaign=campaign.model_copy(update={"seed": campaign.seed + 1})),
-        replace(asked, machine=machine.model_copy(update={"reference_tolerance": 0.2})),
-        replace(asked, machine=machine.with_origins(2)),
+        replace(quick, campaign=campaign.model_copy(update={"seed": campaign.seed + 1})),
+        replace(quick, machine=machine.model_copy(update={"reference_tolerance": 0.2})),
+        replace(quick, machine=machine.with_origins(2)),
     ):
         assert digest_of(other) != first
     texts = campaign.model_copy(update={"title": "another", "description": "text"})
-    assert digest_of(replace(asked, campaign=texts)) == first
+    assert digest_of(replace(quick, campaign=texts)) == first
 
 
 def test_the_header_says_what_is_asked_of_each_case(tmp_path):
@@ -289,11 +304,11 @@ def test_the_header_says_what_is_asked_of_each_case(tmp_path):
         "arms: [off, on, aa]\nverify: {min_share: 0.25, retries: 3}\n"
     )
     request = prepare(path, "localhost")
-    asked = requirements_of(request)
+    requirements = requirements_of(request)
     # By hand: level 0 of `rate` is the baseline; names leave out the full rate.
     lammps = ["off", "on@rate=50%", "on", "aa"]
-    assert asked.cases == {"stream": ["off", "on", "aa"], "lammps": lammps}
-    assert (asked.min_share, asked.retries) == (0.25, 3)
+    assert requirements.cases == {"stream": ["off", "on", "aa"], "lammps": lammps}
+    assert (requirements.min_share, requirements.retries) == (0.25, 3)
     path.write_text("name: c\nworkloads: [check: stream]\narms: [off, on]\n")
     silent = prepare(path, "localhost")
     assert requirements_of(silent).min_share == 0.1  # site/localhost.yaml
@@ -302,6 +317,6 @@ def test_the_header_says_what_is_asked_of_each_case(tmp_path):
 @pytest.mark.parametrize("schema", [1, 4, 6])
 def test_a_header_of_another_schema_is_refused(tmp_path, schema):
     (tmp_path / "run.json").write_text(json.dumps({**made_header().as_dict(), "schema": schema}))
-    said = f"/run.json: schema: {schema} found; allowed: 5; nimc 0.1.0"
-    with pytest.raises(InputError, match=said):
+    refusal = f"/run.json: schema: {schema} found; allowed: 5; nimc 0.1.0"
+    with pytest.raises(InputError, match=refusal):
         load_header(tmp_path)

@@ -17,14 +17,14 @@ from nimc.run import runner
 from nimc.run import session as sessions
 from nimc.run.progress import Display
 from nimc.run.runner import CampaignRunner
+from records.block_plan import BlockPlan
 from records.campaign import Campaign
 from records.errors import MachineError
 from records.interrupts import Interrupts, Stopped
 from records.machine.site import Machine, Origins
-from records.plan import BlockPlan
 from records.programs import ProgramAnswer
-from records.slurm import client, parse
-from records.slurm.client import LostJobError, SilentError, SlurmWatch
+from records.slurm import client, outages, parse
+from records.slurm.outages import LostJobError, SilentError, SlurmWatch
 from tests.nimc.campaign.made_request import made_request
 from tests.nimc.checkouts import program
 
@@ -42,30 +42,37 @@ RUNS = "|R|2026-11-23T20:00:00|None|"
 def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(tmp_path, monkeypatch):
     two = f"2+0{RUNS}{tmp_path}/a\n2+1{RUNS}{tmp_path}/a\n"
     listed = [f"{two}5{RUNS}{tmp_path}/b\n", f"2+1{RUNS}{tmp_path}/a\n", ""]
-    asked: list[list[str]] = []
+    cancellations: list[list[str]] = []
 
     def answer(command: Sequence[str], **_: str) -> ProgramAnswer:
         if command == client.SQUEUE:
             return ProgramAnswer("squeue", 0, listed.pop(0), "")
-        asked.append([*command])
+        cancellations.append([*command])
         return ProgramAnswer("scancel", 1, "", "Operation not permitted")
 
     monkeypatch.setattr(client, "ask", answer)
     assert client.cancel(tmp_path) == ["2", "5"]
-    assert asked == [["scancel", "2", "5"]]
+    assert cancellations == [["scancel", "2", "5"]]
     # What does not end is named, with why Slurm refused.
-    monkeypatch.setattr(client, "_END_S", -1.0)
+    monkeypatch.setattr(client, "ENDS_WITHIN_S", -1.0)
     listed += [f"5{RUNS}{tmp_path}/b\n"] * 2
     with pytest.raises(MachineError, match=r"end: \['5'\]: scancel: exit status 1: Operation not"):
         client.cancel(tmp_path)
 
 
 def work_in(
-    run: Path, interrupts: Interrupts, *, slurm: bool = False, **asked: Any
+    run: Path, interrupts: Interrupts, *, slurm: bool = False, **fields: Any
 ) -> CampaignRunner:
     (run / "run.json").write_text("{}")
-    request = made_request(Campaign.model_validate(CAMPAIGN | asked), MACHINE, slurm=slurm)
-    return CampaignRunner(request, run, "reframe", 1, interrupts, Display())
+    request = made_request(Campaign.model_validate(CAMPAIGN | fields), MACHINE, slurm=slurm)
+    return CampaignRunner(
+        request=request,
+        run=run,
+        reframe="reframe",
+        seed=1,
+        interrupts=interrupts,
+        display=Display(),
+    )
 
 
 @pytest.mark.parametrize(("slurm", "ended"), [(True, 1), (False, 0)])
@@ -79,7 +86,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
         return -signal.SIGKILL
 
     cancelled: list[Path] = []
-    monkeypatch.setattr(client, "_ASKED", {})
+    monkeypatch.setattr(outages, "PROBES", {})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(client, "cancel", cancelled.append)
     with Interrupts() as interrupts:
@@ -97,7 +104,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
 def test_a_run_beside_another_on_one_host_says_so_and_notes_it(
     tmp_path, monkeypatch, capsys, slurm
 ):
-    monkeypatch.setattr(client, "_ASKED", {})
+    monkeypatch.setattr(outages, "PROBES", {})
     monkeypatch.setattr(runner, "run_session", lambda *_: -signal.SIGKILL)
     monkeypatch.setattr(client, "cancel", lambda _: None)
     environment = {**os.environ, sessions.RUN_VARIABLE: "/results/quick-localhost-1"}
@@ -111,14 +118,14 @@ def test_a_run_beside_another_on_one_host_says_so_and_notes_it(
     )
     plan = BlockPlan.load(tmp_path / "logs" / "stream" / "0" / "plan.json")
     assert any(re.fullmatch(note, text) for text in plan.notes) != slurm
-    told = f"nimc: {note}; both disturb each other: measure one at a time"
+    warning = f"nimc: {note}; both disturb each other: measure one at a time"
     lines = capsys.readouterr().err.splitlines()
-    assert any(re.fullmatch(told, line) for line in lines) != slurm
+    assert any(re.fullmatch(warning, line) for line in lines) != slurm
 
 
 def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, monkeypatch, capsys):
     def session(*given: Any) -> int:
-        (probe,) = work.slurm._probes  # type: ignore[union-attr]
+        (probe,) = work.slurm.probes  # type: ignore[union-attr]
         if probe.running:  # asked by the first tick, for the last time
             probe.running.wait(120)
         given[-1]()  # its tick
@@ -129,7 +136,7 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, mo
 
     squeue = ("echo", f"7{RUNS}{tmp_path}/logs")
     monkeypatch.setattr(client, "SQUEUE", squeue)
-    monkeypatch.setattr(client, "_ASKED", {"slurmctld": squeue})
+    monkeypatch.setattr(outages, "PROBES", {"slurmctld": squeue})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(client, "cancel", cancel)
     with Interrupts() as interrupts:
@@ -145,7 +152,7 @@ def test_a_folder_in_another_encoding_hides_no_job(tmp_path, monkeypatch):
     listed = f"7{RUNS}/old/caf\\351\\n8{RUNS}{tmp_path}/run\\n"
     program(tmp_path, "squeue", f"printf '{listed}'")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert client._left(tmp_path / "run") == ["8"]
+    assert client.jobs_left(tmp_path / "run") == ["8"]
 
 
 class Clock:
@@ -161,18 +168,18 @@ class Clock:
         self.controller.write_text(f"7{RUNS}{run}/logs\n8{RUNS}/elsewhere\n")
         squeue, sacct = (str(self.controller),), (str(self.accounting),)
         monkeypatch.setattr(client, "SQUEUE", squeue)
-        monkeypatch.setattr(client, "_ASKED", {"slurmctld": squeue, "accounting": sacct})
-        monkeypatch.setattr(client.subprocess, "Popen", self._answer)
+        monkeypatch.setattr(outages, "PROBES", {"slurmctld": squeue, "accounting": sacct})
+        monkeypatch.setattr(outages.subprocess, "Popen", self._answer)
         self.watch = SlurmWatch(run, self.told.append)
 
     @staticmethod
     def _answer(command: Sequence[str], *, stdout: IO[bytes], **_: object) -> SimpleNamespace:
         file = Path(*command)
-        there = file.exists()
-        if there:
+        answers = file.exists()
+        if answers:
             stdout.write(file.read_bytes())
         end = {"kill": lambda: None, "wait": lambda: None}
-        return SimpleNamespace(poll=lambda: 0 if there else 1, **end)
+        return SimpleNamespace(poll=lambda: 0 if answers else 1, **end)
 
     def go(self, seconds: float, **state: bool) -> None:
         state = {"begun": False, "finished": False} | state
@@ -184,22 +191,22 @@ class Clock:
 
 @pytest.fixture
 def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    there = Clock(tmp_path, monkeypatch)
-    yield there
-    there.watch.close()
+    made = Clock(tmp_path, monkeypatch)
+    yield made
+    made.watch.close()
 
 
 def test_jobs_and_why_they_wait_are_remembered(clock):
     running = clock.controller.read_text()
     clock.controller.write_text(running.replace(RUNS, "|PD|2026-11-24T03:00:00|Priority|"))
     clock.go(30)
-    assert clock.watch.waits.endswith("(Priority), expected to start 2026-11-24 03:00:00")
+    assert clock.watch.pending.line.endswith("(Priority), expected to start 2026-11-24 03:00:00")
     clock.controller.write_text(running)
     clock.go(30)
-    assert clock.watch.waits == ""
+    assert clock.watch.pending is None
     clock.controller.unlink()
     clock.go(30)
-    assert clock.watch.jobs == {"7": ""}
+    assert clock.watch.jobs == {"7": None}
 
 
 @pytest.mark.parametrize(
@@ -215,7 +222,8 @@ def test_reason_and_start_are_shown_as_far_as_slurm_knows_them(tmp_path, listed,
     (tmp_path / "lustre" / "r").mkdir(parents=True)
     (tmp_path / "scratch").symlink_to("lustre")
     line = f"7|{listed}|{tmp_path}/lustre/r/a|b\n8{RUNS}{tmp_path}/lustre/r-2\n"
-    (why,) = parse.working_in(tmp_path / "scratch" / "r", line).values()
+    (pending,) = parse.working_in(tmp_path / "scratch" / "r", line).values()
+    why = pending.line
     assert "waits" in why
     assert all(fact in why for fact in facts)
     assert not {"None", "N/A"} & set(why.replace("(", " ").replace(")", " ").split())
@@ -234,21 +242,21 @@ def test_a_minute_of_silence_is_told_once_and_so_is_its_end(clock):
 
 
 @pytest.mark.parametrize(
-    ("silent", "waited_s", "finished", "said"),
+    ("silent", "waited_s", "finished", "reason"),
     [
         ("accounting", 570, False, r"accounting has not answered for 6\d\d s"),
         # A finished block is not waited for.
         ("controller", 30, True, r"slurmctld has not answered for [67]\d s"),
     ],
 )
-def test_a_long_silence_ends_the_session(clock, silent, waited_s, finished, said):
+def test_a_long_silence_ends_the_session(clock, silent, waited_s, finished, reason):
     clock.go(3000)
     assert clock.told == []  # accounting never answered: a site may have none
     clock.accounting.touch()
     clock.go(30)
     getattr(clock, silent).unlink()
     clock.go(waited_s, finished=finished)
-    with pytest.raises(SilentError, match=said):
+    with pytest.raises(SilentError, match=reason):
         clock.go(60, finished=finished)
 
 
@@ -300,16 +308,16 @@ def test_while_accounting_is_away_reframe_may_wait(clock):
 
 def test_one_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     hanging = ("sleep", "300")
-    monkeypatch.setattr(client, "_ASKED", {"slurmctld": hanging})
+    monkeypatch.setattr(outages, "PROBES", {"slurmctld": hanging})
     watch = SlurmWatch(tmp_path, lambda _: None)
     began_s = time.monotonic()
     for now_s in (0.0, 30.0, 61.0):
         watch.check(now_s, begun=True, finished=False)
-    (probe,) = watch._probes
+    (probe,) = watch.probes
     assert probe.running.wait(120) == -9
     assert time.monotonic() - began_s < 120
     watch.check(62.0, begun=True, finished=False)  # gathers it
     watch.check(100.0, begun=True, finished=False)
-    asked = probe.running
+    child = probe.running
     watch.close()
-    assert (asked.returncode, probe.output.closed) == (-9, True)
+    assert (child.returncode, probe.output.closed) == (-9, True)

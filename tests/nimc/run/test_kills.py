@@ -20,7 +20,7 @@ import pytest
 
 from nimc.run.session import NIMC, users_of
 from nimc.run.verify import verify
-from records.plan import UNREAD
+from records.block_plan import UNREAD
 from tests.faults.host import Process, having, read
 from tests.undisturbed import VERIFY
 
@@ -42,11 +42,11 @@ SIGNALS = signal.SIGTERM, signal.SIGKILL
 def keys(run: Path) -> Counter[str]:
     """Keys of all samples, and of those that a check has yet to read; half a line is none."""
     files = [*run.glob("samples/*.jsonl"), *run.glob(f"logs/*/*/{UNREAD}")]
-    found = Counter[str]()
+    counted = Counter[str]()
     for file in files:
         whole, _, _ = file.read_bytes().rpartition(b"\n")
-        found.update(f"{run.name} {json.loads(line)['key']}" for line in whole.splitlines())
-    return found
+        counted.update(f"{run.name} {json.loads(line)['key']}" for line in whole.splitlines())
+    return counted
 
 
 def runs_in(results: Path) -> list[Path]:

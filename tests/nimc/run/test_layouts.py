@@ -29,7 +29,10 @@ CUBES = (1, 8, 27, 64, 125)
 def test_layouts_that_are_compared(cores, nodes, counts, expected):
     entry = Entry(check="melt", set={"layout": "auto", "nodes": nodes})
     facts = {"cores": cores, "sockets": 1, "numa_nodes": 1, "llc": "1MiB", "memory": "1GiB"}
-    check, machine = CheckVariables(frozenset(), rank_counts=counts), made_machine(facts=facts)
+    check, machine = (
+        CheckVariables(variables=frozenset(), rank_counts=counts),
+        made_machine(facts=facts),
+    )
     if expected:
         assert candidates(entry, check, machine) == expected
     else:
@@ -57,18 +60,18 @@ def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc):
         ("xsbench", "aa"),
     }
     assert document["integrity_faults"] == []
-    compared = [each for each in nimc.samples("xsbench@layouts") if not each["warmup"]]
-    assert sorted(each["factors"]["layout"] for each in compared) == sorted(3 * LAYOUTS)
-    assert {each["role"] for each in compared} == {"baseline"}
+    compared = [sample for sample in nimc.samples("xsbench@layouts") if not sample["warmup"]]
+    assert sorted(sample["factors"]["layout"] for sample in compared) == sorted(3 * LAYOUTS)
+    assert {sample["role"] for sample in compared} == {"baseline"}
     plan = json.loads((nimc.the_run() / "logs/xsbench/0/plan.json").read_text())
     assert plan["settings"]["layout"] == "4x4"
-    (note,) = (each for each in plan["notes"] if "layout" in each)
+    (note,) = (text for text in plan["notes"] if "layout" in text)
     assert note == (
         "layout 4x4, ranks x threads of a node: the fastest without writers; slower: 16x1, 8x2,"
         " 2x8, 1x16"
     )
-    asked = nimc.header()["asked"]["cases"]
-    assert asked["xsbench@layouts"] == ["off", *(f"off@layout={each}" for each in LAYOUTS[1:])]
+    cases = nimc.header()["asked"]["cases"]
+    assert cases["xsbench@layouts"] == ["off", *(f"off@layout={layout}" for layout in LAYOUTS[1:])]
 
 
 def test_a_run_that_is_resumed_keeps_its_layout(nimc):
@@ -76,11 +79,11 @@ def test_a_run_that_is_resumed_keeps_its_layout(nimc):
     nimc.ended(fake="layout=2x8,torn", code=3)  # gone after the third run of each layout
     _, err = nimc.ended(fake="layout=16x1")
     assert "xsbench: layout 2x8 is the fastest" in err
-    assert len([each for each in nimc.samples("xsbench@layouts") if not each["warmup"]]) == 15
+    assert len([sample for sample in nimc.samples("xsbench@layouts") if not sample["warmup"]]) == 15
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "fault"),
     [
         (
             "layout: auto, layout_cores: 16",
@@ -96,7 +99,7 @@ def test_a_run_that_is_resumed_keeps_its_layout(nimc):
         ("check: xsbench", "check: minife", "unknown variable 'layout'"),
     ],
 )
-def test_what_cannot_be_laid_out_is_one_line(nimc, old, new, said):
+def test_what_cannot_be_laid_out_is_one_line(nimc, old, new, fault):
     nimc.write(AUTO.replace(old, new))
     _, err = nimc.ended(code=2)
-    assert (err.count("\n"), said in err) == (1, True), err
+    assert (err.count("\n"), fault in err) == (1, True), err

@@ -1,5 +1,6 @@
 """The order of treatments: by hand for few of them, and what makes a Williams design for more."""
 
+import random
 from collections import Counter
 from itertools import pairwise, permutations
 
@@ -31,11 +32,15 @@ def test_designs_by_hand():
 def test_each_design_is_balanced(k, rows):
     """Each treatment at each position, and each ordered pair of neighbours, equally often."""
     for seed in range(5):
-        found = orders(k, 3 * rows, seed)
+        drawn = orders(k, 3 * rows, seed)
         for first in range(0, 3 * rows, rows):
-            design = found[first : first + rows]
-            places = Counter((name, at) for order in design for at, name in enumerate(order))
-            assert places == {(name, at): rows // k for name in ARMS[:k] for at in range(k)}
+            design = drawn[first : first + rows]
+            places = Counter(
+                (name, position) for order in design for position, name in enumerate(order)
+            )
+            assert places == {
+                (name, position): rows // k for name in ARMS[:k] for position in range(k)
+            }
             neighbours = Counter(pair for order in design for pair in pairwise(order))
             assert neighbours == dict.fromkeys(permutations(ARMS[:k], 2), rows // k)
 
@@ -43,22 +48,24 @@ def test_each_design_is_balanced(k, rows):
 @pytest.mark.parametrize("k", [2, 3, 4, 5])
 def test_whatever_number_of_pairs_no_treatment_leads_by_more_than_one(k):
     """As blocks continue the order, so does a case that ends or is resumed after any pair."""
-    places: Counter[tuple[str, int]] = Counter((name, at) for name in ARMS[:k] for at in range(k))
+    places: Counter[tuple[str, int]] = Counter(
+        (name, index) for name in ARMS[:k] for index in range(k)
+    )
     for order in orders(k, 25):
-        places.update((name, at) for at, name in enumerate(order))
-        for at in range(k):
-            counts = [places[name, at] for name in ARMS[:k]]
+        places.update((name, index) for index, name in enumerate(order))
+        for position in range(k):
+            counts = [places[name, position] for name in ARMS[:k]]
             assert max(counts) - min(counts) <= 1
 
 
 def test_groups_are_adjacent_and_balanced_too():
     """Three baselines, of two, three and one treatment."""
     baselines = {"a": None, "b": None, "a1": "a", "b1": "b", "b2": "b", "c": None}
-    found = [pair_order(baselines, 3, "c", pair) for pair in range(6)]
-    assert all(sorted(order) == sorted(baselines) for order in found)
-    groups = ["".join(dict.fromkeys(name[0] for name in order)) for order in found]
+    drawn = [pair_order(baselines, 3, "c", pair) for pair in range(6)]
+    assert all(sorted(order) == sorted(baselines) for order in drawn)
+    groups = ["".join(dict.fromkeys(name[0] for name in order)) for order in drawn]
     assert sorted(groups) == ["abc", "acb", "bac", "bca", "cab", "cba"]  # adjacent, all orders
-    of_b = [tuple(name for name in order if name[0] == "b") for order in found]
+    of_b = [tuple(name for name in order if name[0] == "b") for order in drawn]
     assert sorted(of_b) == sorted(permutations(["b", "b1", "b2"]))
 
 
@@ -67,12 +74,22 @@ def test_a_new_order_for_another_seed_or_case_and_for_each_design():
     assert first == orders(4, 40)
     for other in (orders(4, 40, seed=8), orders(4, 40, case="d")):
         assert other != first
-    designs = {str(first[at : at + 4]) for at in range(0, 40, 4)}
+    designs = {str(first[start : start + 4]) for start in range(0, 40, 4)}
     assert len(designs) >= 8  # of 4! labels times 4! rows, 10 are drawn
     # Two groups of two: their orders do not go together.
     two = {"a": None, "b": None, "a1": "a", "b1": "b"}
     kinds = {tuple(pair_order(two, 1, "c", pair)) for pair in range(60)}
     assert len(kinds) == 8
+
+
+def test_the_order_is_drawn_as_documented_so_that_that_of_stored_runs_stays_the_same():
+    """The second design of three treatments, step by step as the head of the module has it."""
+    rng = random.Random("7/c/0/off/1")
+    labels = rng.sample(ARMS[:3], 3)
+    squares = [[[0, 1, 2], [1, 2, 0], [2, 0, 1]], [[2, 1, 0], [0, 2, 1], [1, 0, 2]]]
+    rng.shuffle(squares)
+    rows = [row for square in squares for row in rng.sample(square, 3)]
+    assert orders(3, 12)[6:] == [[labels[number] for number in row] for row in rows]
 
 
 def test_the_seed_is_of_the_runs_own_name():

@@ -1,48 +1,51 @@
 """Counting runs, and the time left."""
 
+from dataclasses import replace
+
 import pytest
 
-from nimc.run.progress import Display, NewSamples, Pace, RunCounter, run_line
+from nimc.run.progress import Display, Expected, NewSamples, RunCounter, SessionPace, in_all
 
-KEPT = {"outcome": "kept"}
+ACCEPTED = {"outcome": "accepted"}
 REJECTED = {"outcome": "rejected"}
 Err = pytest.CaptureFixture[str]
 
 
-def counter(before: Pace | None = None) -> RunCounter:
-    """Ten runs of 4 s, after 10 s of preparation."""
-    more = {"run_s": 4.0, "started_s": 1000.0, "before": before or Pace()}
-    return RunCounter(later_s=100.0, block_runs=10, block_s=50.0, **more)
+def counter(before: SessionPace | None = None) -> RunCounter:
+    """Ten runs of 4 s, after 10 s of preparation; 100 to 300 s of blocks after them."""
+    more = {"run_s": 4.0, "started_s": 1000.0, "before": before or SessionPace()}
+    return RunCounter(later=Expected(100.0, 300.0), block_runs=10, block_s=50.0, **more)
 
 
 #: Two runs; the first comes late, as after a build: that is not the length of a run.
-TWO = [(KEPT, 1060.0), (KEPT, 1068.0)]
+TWO = [(ACCEPTED, 1060.0), (ACCEPTED, 1068.0)]
 
 
 @pytest.mark.parametrize(
-    ("runs", "now_s", "known", "left_s"),
+    ("runs", "now_s", "known", "block_s", "factor"),
     [
         # Before two runs the plan speaks; never less than its runs take.
-        ([], 1000.0, False, 50 + 100),
-        ([], 1005.0, False, 45 + 100),
-        ([], 2000.0, False, 40 + 100),
-        (TWO[:1], 1060.0, False, 9 * 4 + 100),
+        ([], 1000.0, False, 50, 1),
+        ([], 1005.0, False, 45, 1),
+        ([], 2000.0, False, 40, 1),
+        (TWO[:1], 1060.0, False, 9 * 4, 1),
         # 8 s a run: 8 more take 64 s; what was planned as 4 s a run takes twice as long.
-        (TWO, 1068.0, True, 64 + 200),
-        (TWO, 1071.0, True, 61 + 200),
+        (TWO, 1068.0, True, 64, 2),
+        (TWO, 1071.0, True, 61, 2),
         # Repetitions cost time and do not count as done: 10 s for what counts.
-        ([(REJECTED, 1010.0), (KEPT, 1020.0), (KEPT, 1030.0)], 1030.0, True, 8 * 10 + 250),
+        ([(REJECTED, 1010.0), (ACCEPTED, 1020.0), (ACCEPTED, 1030.0)], 1030.0, True, 8 * 10, 2.5),
         # Two warm-ups more than planned.
-        ([(KEPT, 1003.0 + 3 * run) for run in range(12)], 1036.0, True, 75),
+        ([(ACCEPTED, 1003.0 + 3 * run) for run in range(12)], 1036.0, True, 0, 0.75),
     ],
 )
-def test_the_time_left(runs, now_s, known, left_s):
+def test_the_time_left(runs, now_s, known, block_s, factor):
     at_work = counter()
     for run in runs:
         at_work.add(*run)
-    done = sum(sample == KEPT for sample, _ in runs)
+    done = sum(sample == ACCEPTED for sample, _ in runs)
     assert (at_work.done, at_work.rejected) == (done, len(runs) - done)
-    assert (at_work.is_known, at_work.left_s(now_s)) == (known, pytest.approx(left_s))
+    left_s = (block_s + factor * 100, block_s + factor * 300)
+    assert (at_work.is_known, at_work.left(now_s)) == (known, pytest.approx(left_s))
 
 
 def test_the_next_block_begins_with_the_pace_of_those_before():
@@ -51,25 +54,38 @@ def test_the_next_block_begins_with_the_pace_of_those_before():
     for run in TWO:
         first.add(*run)
     second = counter(first.pace)
-    assert (second.is_known, second.left_s(1000.0)) == (False, 300.0)
+    assert (second.is_known, second.left(1000.0)) == (False, (100 + 200, 100 + 600))
     for run in TWO:  # as long again
         second.add(*run)
-    assert second.left_s(1068.0) == 64.0 + 200.0
-    assert counter(second.pace).left_s(1000.0) == 300.0
+    assert second.left(1068.0) == (64 + 200, 64 + 600)
+    assert counter(second.pace).left(1000.0) == (300, 700)
+
+
+def test_the_end_of_a_block_does_not_say_that_nothing_is_left(capsys):
+    """Only 'about' if no block can follow: an undecided case gets another one."""
+    more, none = Expected(0.0, 110.0), Expected(0.0, 0.0)
+    for later in (more, none):
+        ended = replace(counter(), later=in_all([none, later]))
+        for run in range(10):
+            ended.add(ACCEPTED, 1010.0 + 4 * run)
+        Display().show("stream, block 0", ended, 1046.0)
+    left = [line.split("runs, ")[1] for line in capsys.readouterr().err.splitlines()]
+    assert left == ["0 s to 1 min 50 s left", "about 0 s left"]
 
 
 def test_only_whole_new_samples_are_read(tmp_path):
     file = tmp_path / "stream.jsonl"
     later = NewSamples(file)
     assert later.new() == []  # the file comes later
-    file.write_bytes(b'{"outcome": "kept"}\n{"torn')
+    file.write_bytes(b'{"outcome": "accepted"}\n{"torn')
     samples = NewSamples(file)
-    assert (samples.new(), later.new()) == ([], [KEPT])
-    file.write_bytes(b'{"outcome": "kept"}\n{"outcome": "rejected"}\n{"outco')  # torn line cut off
+    assert (samples.new(), later.new()) == ([], [ACCEPTED])
+    # The torn line is cut off.
+    file.write_bytes(b'{"outcome": "accepted"}\n{"outcome": "rejected"}\n{"outco')
     assert samples.new() == [REJECTED]
     with file.open("ab") as more:
-        more.write(b'me": "kept"}\n')
-    assert [samples.new(), samples.new()] == [[KEPT], []]
+        more.write(b'me": "accepted"}\n')
+    assert [samples.new(), samples.new()] == [[ACCEPTED], []]
 
 
 def test_plain_lines_come_at_a_block_and_twice_a_minute(capsys):
@@ -83,25 +99,47 @@ def test_plain_lines_come_at_a_block_and_twice_a_minute(capsys):
     assert lines[-1].startswith("nimc: stream, block 1: ")
 
 
-@pytest.mark.parametrize(("progress", "lines"), [("quiet", 1), ("normal", 2), ("verbose", 5)])
+ALIKE = "nimc: melt/0/2 rejected: busy: 1.5 threads"
+OTHERS = ["nimc: melt/0/4 rejected: no writes", "nimc: lammps/0/2 rejected: busy: 1.5 threads"]
+
+
+@pytest.mark.parametrize(
+    ("progress", "lines"),
+    [
+        ("quiet", []),
+        # Why runs are rejected is said once for each case and reason, whatever its numbers.
+        ("normal", [ALIKE, *OTHERS]),
+        (
+            "verbose",
+            [
+                "nimc: melt/0/1 2.500 GB/s",
+                "nimc: melt/0/-1 2.500 GB/s (warm-up)",
+                ALIKE,
+                "nimc: melt/0/3 rejected: busy: 12.25 threads",
+                *OTHERS,
+            ],
+        ),
+    ],
+)
 def test_quiet_shows_errors_only_and_verbose_every_run(capsys, progress, lines):
-    kept = {"outcome": "kept", "key": "melt/0/1", "fom": 2.5e9, "fom_unit": "B/s"}
-    lost = {"outcome": "rejected", "key": "melt/0/2", "reason": "the node was busy"}
+    kept = {"case": "melt", "outcome": "accepted", "key": "melt/0/1", "fom": 2.5e9}
+    kept["fom_unit"] = "B/s"
+    lost = {"case": "melt", "outcome": "rejected", "key": "melt/0/2"}
     display = Display(progress)  # type: ignore[arg-type]
     display.show("melt, block 0", counter(), 1000.0)
-    for sample in (kept, {**kept, "key": "melt/0/-1", "warmup": True}, lost):
-        display.detail(run_line(sample))
+    for sample in (
+        kept,
+        {**kept, "key": "melt/0/-1", "warmup": True},
+        {**lost, "reason": "busy: 1.5 threads"},
+        {**lost, "key": "melt/0/3", "reason": "busy: 12.25 threads"},
+        {**lost, "key": "melt/0/4", "reason": "no writes"},
+        {**lost, "case": "lammps", "key": "lammps/0/2", "reason": "busy: 1.5 threads"},
+    ):
+        display.tell_run(sample)
     display.tell("an error")
     shown = capsys.readouterr().err.splitlines()
-    assert (len(shown), shown[-1]) == (lines, "nimc: an error")
-    assert (
-        shown[1:-1]
-        == [
-            "nimc: melt/0/1 2.500 GB/s",
-            "nimc: melt/0/-1 2.500 GB/s (warm-up)",
-            "nimc: melt/0/2 rejected: the node was busy",
-        ][: lines - 2 if lines > 2 else 0]
-    )
+    assert shown[-1] == "nimc: an error"
+    assert [line for line in shown[:-1] if "melt, block 0" not in line] == lines
 
 
 def test_a_terminal_has_one_line_which_others_replace(monkeypatch, capsys):
@@ -126,4 +164,4 @@ def test_while_the_job_waits_its_reason_is_shown_and_no_time_passes(capsys):
     Display().show("stream, block 0", at_work, 1600.0)
     assert capsys.readouterr().err == "nimc: stream, block 0: waits in the queue (Priority)\n"
     at_work.wait("", 1605.0)
-    assert at_work.left_s(1605.0) == 145.0  # five seconds of its fifty have passed
+    assert at_work.left(1605.0).least_s == 145.0  # five seconds of its fifty have passed

@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,14 +20,13 @@ import pytest
 
 from nimc.run.session import NIMC, users_of
 from records import chain
+from records.block_plan import BlockPlan
 from records.commands import Shell
 from records.order import run_seed
-from records.plan import BlockPlan
 from tests.commands import CAMPAIGN, ROOT, Nimc
 from tests.nimc import nimc_without_figures
 from tests.nimc.documented import assert_documented
-
-Wait = Callable[[Callable[[], bool]], None]
+from tests.waiting import wait_until
 
 
 def stopped(process: subprocess.Popen[str], *signals: signal.Signals) -> tuple[int, str]:
@@ -82,7 +80,7 @@ def test_a_run_of_some_cases_is_neither_resumed_by_the_campaign_nor_taken_for_it
     header = json.loads((some / "run.json").read_text())
     (some / "run.json").write_text(json.dumps(header | {"finished_s": None}))
     out, err = nimc.ended("--json")
-    assert f"does not resume {some}: " in err
+    assert f"does not resume {some}: different workloads\n" in err
     whole = json.loads(out)
     assert Path(whole["run"]) != some
     assert {row["case"] for row in whole["results"]} == {"stream", "lammps"}
@@ -111,8 +109,11 @@ pairs: {floor: 6, cap: 6}
 """
 #: Treatments that are paired, by hand: two baselines; half the rate is excluded at one core less.
 PAIRED = {
-    *("on", "on@rate=50%", "aa"),
-    *("on@reserved_cores=1", "aa@reserved_cores=1"),
+    "on",
+    "on@rate=50%",
+    "aa",
+    "on@reserved_cores=1",
+    "aa@reserved_cores=1",
 }
 
 
@@ -185,17 +186,17 @@ def test_the_command_that_is_printed_reaches_a_verdict(nimc, pairs, fake, first,
     nimc.write(f"{OPEN}pairs: {pairs}\n")
     at_first, afterwards = fake.split(",")
     out, _ = nimc.ended(fake=at_first)
-    said = " ".join(out.split())
-    assert f"(stream: {first})" in said
+    printed = " ".join(out.split())
+    assert f"(stream: {first})" in printed
     for _ in range(6):
-        if last in said:
+        if last in printed:
             break
-        (line,) = re.findall(r"Next: [^(]*`[^ ]*nimc ([^(`]*--pairs \d+)`", said)
+        (line,) = re.findall(r"Next: [^(]*`[^ ]*nimc ([^(`]*--pairs \d+)`", printed)
         status, out, err = nimc.typed(line.split(), nimc.folder, fake=afterwards)
         assert status == 0, err
         assert f"resumes {nimc.the_run()}" in err
-        said = " ".join(out.split())
-    assert f"(stream: {last})" in said
+        printed = " ".join(out.split())
+    assert f"(stream: {last})" in printed
 
 
 def test_a_failing_case_is_reported_and_tried_again_unless_the_campaign_is_another(nimc):
@@ -208,7 +209,7 @@ def test_a_failing_case_is_reported_and_tried_again_unless_the_campaign_is_anoth
     assert nimc.header()["finished_s"] is None
     nimc.write(CAMPAIGN.replace("cap: 6", "cap: 7"))
     _, err = nimc.ended(fake="die", code=3)
-    assert f"nimc: does not resume {first}: " in err
+    assert f"nimc: does not resume {first}: different pairs, workloads\n" in err
     nimc.write_two_cases()
     # What failed is tried again, in its run and in a block of its own.
     _, err = nimc.ended()
@@ -268,20 +269,19 @@ def test_a_torn_line_costs_one_sample_and_only_what_is_missing_is_run(nimc):
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(
-    nimc: Nimc, wait_until: Wait
-) -> None:
+def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(nimc: Nimc) -> None:
     nimc.write_two_cases()
     moment = random.Random(1)
 
     def samples() -> int:
-        return sum(len(file.read_bytes().splitlines()) for file in nimc.results.rglob("*.jsonl"))
+        """Whole lines: what is left of one is removed when the run is resumed."""
+        return sum(file.read_bytes().count(b"\n") for file in nimc.results.rglob("*.jsonl"))
 
     for _ in range(3):
         # It cannot end before the last kill: at most two pairs a case are made each time.
         wanted = samples() + moment.randint(0, 7)
         process = nimc.start(fake="slow,stuck")
-        wait_until(lambda wanted=wanted: samples() >= wanted)  # type: ignore[misc]
+        wait_until(lambda wanted=wanted: samples() >= wanted, process=process)  # type: ignore[misc]
         time.sleep(moment.uniform(0.0, 0.1))
         process.kill()
         process.communicate()
@@ -341,13 +341,16 @@ def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nim
     """
     outcome = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script],
-        **{"cwd": nimc.folder, "env": {**os.environ, **nimc.environment()}, "timeout": 600},
-        **{"capture_output": True, "text": True},
+        cwd=nimc.folder,
+        env={**os.environ, **nimc.environment()},
+        timeout=600,
+        capture_output=True,
+        text=True,
     )
     if outcome.returncode == 77 or "unshare" in outcome.stderr:
         pytest.skip(f"no mount namespace of one's own here: {outcome.stderr.strip()}")
-    said = outcome.stdout.splitlines()
-    assert said == ["status 3", "filler", "status 3", "status 0"], outcome.stderr
+    printed = outcome.stdout.splitlines()
+    assert printed == ["status 3", "filler", "status 3", "status 0"], outcome.stderr
     first, *later = outcome.stderr.splitlines()
     assert first.endswith("/run.json: No space left on device")
     assert any("No space left on device" in line for line in later)
@@ -358,11 +361,11 @@ def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nim
     assert len(keys) == len(set(keys))
 
 
-def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, command, wait_until):
+def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, command):
     """Under nohup, which has a hangup ignored."""
     ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
     first = nimc.start("--fresh", fake="held,child", preexec_fn=ignore)
-    wait_until(nimc.has_samples)
+    wait_until(nimc.has_samples, process=first)
     out, err = nimc.ended(code=2)
     assert out == ""
     assert f"another nimc (process {first.pid}) is running this campaign there" in err
@@ -400,9 +403,9 @@ def test_a_run_whose_folder_is_gone_is_named(nimc, monkeypatch):
     assert not nimc.results.exists()
 
 
-def test_when_nimc_itself_is_killed_its_session_ends_too(nimc, wait_until):
+def test_when_nimc_itself_is_killed_its_session_ends_too(nimc):
     process = nimc.start(fake="held")
-    wait_until(nimc.has_samples)
+    wait_until(nimc.has_samples, process=process)
     process.kill()
     process.communicate()
     wait_until(lambda: users_of(nimc.the_run()) == [])
@@ -412,21 +415,24 @@ def test_when_nimc_itself_is_killed_its_session_ends_too(nimc, wait_until):
 LASTING = """\
 name: small
 workloads:
-  - {check: stream, set: {iterations: 18, array_most: 8MiB, warmups: 0}, expect: 1s}
+  - {check: stream, set: {iterations: 100000, array_most: 8MiB, warmups: 0}, expect: 1s}
 arms: [off, aa]
 pairs: {floor: 96}
 """
 
 
 @pytest.mark.slow
-def test_a_campaign_that_is_stopped_leaves_no_folder_of_its_writers(nimc, wait_until):
+def test_a_campaign_that_is_stopped_leaves_no_folder_of_its_writers(nimc):
     """With real ReFrame: at a signal the block cleans up before it ends."""
     nimc.write(LASTING)
     words, real = nimc.words(), {"NIMC_REFRAME": "", "PYTHONPATH": str(ROOT)}
     started = nimc_without_figures.start(words, nimc.folder, real)
-    wait_until(lambda: started.poll() is not None or nimc.has_samples())
-    assert started.poll() is None, started.communicate()
-    (folder,) = {link for pid in users_of(nimc.the_run()) for link in writers_folders(pid)}
+
+    def folders() -> set[Path]:
+        pids = {pid for run in nimc.results.glob("small-*") for pid in users_of(run)}
+        return {link for pid in pids for link in writers_folders(pid)}
+
+    (folder,) = wait_until(folders, process=started)
     code, _ = stopped(started, signal.SIGTERM)
     assert code == 143
     assert users_of(nimc.the_run()) == []
@@ -437,17 +443,17 @@ def test_a_campaign_that_is_stopped_leaves_no_folder_of_its_writers(nimc, wait_u
 
 def writers_folders(pid: int) -> list[Path]:
     """That which an agent has open."""
-    found = []
+    files = []
     with suppress(OSError):  # it may end meanwhile
         for file in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):  # it opens and closes others meanwhile
-                found.append(file.readlink())
-    return [folder for folder in found if folder.name.startswith("nimc-writers-")]
+                files.append(file.readlink())
+    return [folder for folder in files if folder.name.startswith("nimc-writers-")]
 
 
 def children_of_nobody(nimc: Nimc) -> list[int]:
     """Processes that the stand-in left with no trace of the run in their environment."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -456,8 +462,8 @@ def children_of_nobody(nimc: Nimc) -> list[int]:
             except OSError:
                 continue
             if words == [b"sleep", b"300"] and folder.startswith(str(nimc.folder)):
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids
 
 
 def test_a_signal_during_the_report_says_how_to_make_it(nimc, monkeypatch):
@@ -484,7 +490,7 @@ pairs: {floor: 6, cap: 6}
 def test_runs_of_a_check_of_others_are_counted_before_it_has_read_them(nimc, monkeypatch):
     shutil.copy(ROOT / "tests/nimc/campaign/theirs.py", nimc.folder)
     nimc.write(OF_OTHERS)
-    monkeypatch.setattr("nimc.run.progress._PLAIN_S", 0.0)
+    monkeypatch.setattr("nimc.run.progress.PLAIN_S", 0.0)
     _, err = nimc.ended("--case", "plain", fake="unread", code=3)
     assert "plain, block 0: 0 of 19 runs" in err
     assert "plain, block 0: 19 of 19 runs" in err  # as its ReFrame ends, too early
@@ -541,6 +547,6 @@ def test_a_check_of_others_is_measured_verified_reported_and_compared(nimc, comm
     header = json.loads((run / "run.json").read_text()) | {"finished_s": None}
     (run / "run.json").write_text(json.dumps(header))
     _, err = nimc.ended()
-    assert f"does not resume {run}: " in err
+    assert f"does not resume {run}: different checks\n" in err
     (other,) = set(nimc.runs()) - {run}
     assert "plain" in command("compare", run, other)

@@ -29,27 +29,29 @@ _DEAF = (
 def test_what_ignores_sigterm_is_killed_by_a_second_signal_or_after_its_time(
     tmp_path, monkeypatch, signals, grace_s
 ):
-    monkeypatch.setattr(session, "_GRACE_S", grace_s)
+    monkeypatch.setattr(session, "GRACE_S", grace_s)
     log = tmp_path / "log"
-    asked: list[float] = []
+    signalled_s: list[float] = []
 
     def ask() -> None:
         """As the session's tick: all signals at once, as soon as the child is deaf."""
-        if not asked and log.read_bytes():
-            asked.append(time.monotonic())
+        if not signalled_s and log.read_bytes():
+            signalled_s.append(time.monotonic())
             for _ in range(signals):
                 os.kill(os.getpid(), signal.SIGTERM)
 
     with Interrupts() as interrupts, pytest.raises(Stopped, match="SIGTERM"):
         session.run_session([sys.executable, "-c", _DEAF], tmp_path, log, interrupts, ask)
-    assert time.monotonic() - asked[0] < 40
+    assert time.monotonic() - signalled_s[0] < 40
     assert session.users_of(tmp_path) == []
 
 
 def test_other_runs_of_the_user_on_this_host_are_named(monkeypatch):
     mine = "quick-here-1"
-    of = {1: mine, 2: "tiny-here-2", 3: "tiny-here-2", 4: ".nimc-look-x", 5: ".nimc-look-y"}
-    monkeypatch.setattr(session, "_started", lambda: [(n, f"/r/{name}") for n, name in of.items()])
+    runs = {1: mine, 2: "tiny-here-2", 3: "tiny-here-2", 4: ".nimc-look-x", 5: ".nimc-look-y"}
+    monkeypatch.setattr(
+        session, "started_by_runs", lambda: [(n, f"/r/{name}") for n, name in runs.items()]
+    )
     assert session.others_beside(Path(f"/r/{mine}")) == ["tiny-here-2", "a look at nodes"]
 
 
@@ -72,7 +74,11 @@ def test_children_are_asked_to_end_and_killed_if_they_do_not():
     stop(children[2])
     for child in children:
         stop(child, within_s=0.2)
-    assert [each.returncode for each in children] == [0, -signal.SIGKILL, -signal.SIGTERM]
+    assert [child_process.returncode for child_process in children] == [
+        0,
+        -signal.SIGKILL,
+        -signal.SIGTERM,
+    ]
 
 
 def _drop_the_first_and_go_on(goes_on_s: float) -> None:
@@ -85,11 +91,11 @@ def _drop_the_first_and_go_on(goes_on_s: float) -> None:
 
 @pytest.mark.parametrize("goes_on_s", [60, 0])
 def test_a_signal_whose_exception_was_dropped_is_raised_again_or_at_the_end(goes_on_s):
-    handlers = [signal.getsignal(each) for each in (signal.SIGHUP, signal.SIGALRM)]
+    handlers = [signal.getsignal(signum) for signum in (signal.SIGHUP, signal.SIGALRM)]
     with pytest.raises(Stopped, match="SIGHUP"), stopped_at_once():
         _drop_the_first_and_go_on(goes_on_s)
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
-    assert [signal.getsignal(each) for each in (signal.SIGHUP, signal.SIGALRM)] == handlers
+    assert [signal.getsignal(signum) for signum in (signal.SIGHUP, signal.SIGALRM)] == handlers
 
 
 def test_signals_are_counted_and_the_first_is_obeyed():

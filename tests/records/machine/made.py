@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from records.machine import load
+from records.machine import cpu_load
 from records.machine.site import Machine
 
 
@@ -40,7 +40,7 @@ def process(
     block: str = "", **more: Any,
 ) -> dict[str, str]:  # fmt: skip
     """The two files of a process."""
-    environment = f"HOME=/\0{load.BLOCK_VARIABLE}={block}\0" if block else "HOME=/\0"
+    environment = f"HOME=/\0{cpu_load.BLOCK_VARIABLE}={block}\0" if block else "HOME=/\0"
     text = stat(pid, parent, name, used=used, children=children, **more)
     return {f"proc/{pid}/stat": text, f"proc/{pid}/environ": environment}
 

@@ -20,20 +20,51 @@ CPU, CGROUP, IB = "sys/devices/system/cpu", "sys/fs/cgroup", "sys/class/infiniba
 PCI, DMI = "sys/bus/pci/devices", "sys/class/dmi/id"
 HSN, GROUPS = "sys/class/net/hsn0", "sys/kernel/iommu_groups"
 NOTHING: dict[str, Any] = {
-    **{"memory_b": 0, "llc_total_b": None, "l2_b": None, "rdma": [], "governor": None},
-    **{"bios": None, "microcode": None, "transparent_huge_pages": None, "iommu": None},
-    **{"ddio": None, "prefetchers": None, "resctrl": None, "interrupts": {}},
-    **{"numa_balancing": None},
-    **{"hypervisor": None, "processor": "", "cpu_quota": None, "interfaces": []},
+    "memory_b": 0,
+    "llc_total_b": None,
+    "l2_b": None,
+    "rdma": [],
+    "governor": None,
+    "bios": None,
+    "microcode": None,
+    "transparent_huge_pages": None,
+    "iommu": None,
+    "ddio": None,
+    "prefetchers": None,
+    "resctrl": None,
+    "interrupts": {},
+    "numa_balancing": None,
+    "hypervisor": None,
+    "processor": "",
+    "cpu_quota": None,
+    "interfaces": [],
 }
 HARDWARE = {
-    **{"sockets": 2, "cores": 8, "threads": 16, "memory_b": 64 * GIB, "llc_total_b": 64 * MIB},
-    **{"cpu_model": "Example 8-Core", "governor": "performance", "processor": ""},
+    "sockets": 2,
+    "cores": 8,
+    "threads": 16,
+    "memory_b": 64 * GIB,
+    "llc_total_b": 64 * MIB,
+    "cpu_model": "Example 8-Core",
+    "governor": "performance",
+    "processor": "",
     # One that is down, and the loopback, are none.
     "interfaces": [Interface("eth1", 1.25e9, 9000)],
     "rdma": [
-        Device("mlx5_0", "InfiniBand", "20.31.1014", 2, [Port(1, "ACTIVE", "InfiniBand", 12.5e9)]),
-        Device("rxe0", "soft-RoCE", "0.0.0", None, [Port(1, "ACTIVE", "Ethernet", 2.5e9 / 8)]),
+        Device(
+            name="mlx5_0",
+            transport="InfiniBand",
+            firmware="20.31.1014",
+            numa_node=2,
+            ports=[Port(1, "ACTIVE", "InfiniBand", 12.5e9)],
+        ),
+        Device(
+            name="rxe0",
+            transport="soft-RoCE",
+            firmware="0.0.0",
+            numa_node=None,
+            ports=[Port(1, "ACTIVE", "Ethernet", 2.5e9 / 8)],
+        ),
     ],
 }
 VERSION_2 = {
@@ -54,8 +85,10 @@ VERSION_1 = {
     "proc/meminfo": "MemTotal: 4194304 kB",
 }
 OF_SERVER = {
-    **{"microcode": "0x2007006", "bios": "American Megatrends Inc. 3.4 10/30/2020"},
-    **{"transparent_huge_pages": "madvise", "iommu": "identity (intel_iommu=on iommu=pt)"},
+    "microcode": "0x2007006",
+    "bios": "American Megatrends Inc. 3.4 10/30/2020",
+    "transparent_huge_pages": "madvise",
+    "iommu": "identity (intel_iommu=on iommu=pt)",
 }
 IOMMU = {"sys/class/iommu/d/name": "d"}
 TYPES = {f"{GROUPS}/0/type": "DMA", f"{GROUPS}/7/type": "identity"}
@@ -72,12 +105,18 @@ DEVICES = {
     "sys/class/cxi/cxi0/device/numa_node": "3",
 }
 OF_DEVICES = [
-    Device("a", "InfiniBand", None, None, [Port(1, "unknown", "unknown", None)]),
-    Device("b", "RoCE", None, 0, [
+    Device(
+        name="a",
+        transport="InfiniBand",
+        firmware=None,
+        numa_node=None,
+        ports=[Port(1, "unknown", "unknown", None)],
+    ),
+    Device(name="b", transport="RoCE", firmware=None, numa_node=0, ports=[
         Port(1, "unknown", "InfiniBand", None), Port(2, "unknown", "Ethernet", 0.5e9 / 8),
     ]),
-    Device("c", "InfiniBand", None, None, []),
-    Device("cxi0", "Slingshot", None, 3, []),
+    Device(name="c", transport="InfiniBand", firmware=None, numa_node=None, ports=[]),
+    Device(name="cxi0", transport="Slingshot", firmware=None, numa_node=3, ports=[]),
 ]  # fmt: skip
 #: As POWER and many virtual machines number threads: 0 and 1 are the first core's, 2 and 3 the
 #: second's.
@@ -173,7 +212,10 @@ def test_this_host_is_what_lscpu_says() -> None:
     if caches := json.loads(answer.stdout)["caches"] if answer.returncode == 0 else []:
         last = max(caches, key=lambda cache: int(cache["level"]))
         assert here.llc_total_b == int(last["all-size"])
-        assert here.l2_b in (None, *(int(of["one-size"]) for of in caches if of["level"] == 2))
+        assert here.l2_b in (
+            None,
+            *(int(cache["one-size"]) for cache in caches if cache["level"] == 2),
+        )
 
 
 CPUINFO = "vendor_id\t: {}\ncpu family\t: 6\nmodel\t\t: {}\nstepping\t: 4"
@@ -242,11 +284,11 @@ def test_the_first_processor_is_identified(cpuinfo: str, identity: str) -> None:
     }.items(),
 )
 def test_families(family: str | None, identities: list[str]) -> None:
-    assert {host.processor_family(each) for each in identities} == {family}
+    assert {host.processor_family(identity) for identity in identities} == {family}
 
 
 def test_no_identity_belongs_to_two_families() -> None:
-    patterns = [pattern for each in FAMILIES.values() for pattern in each]
+    patterns = [pattern for family in FAMILIES.values() for pattern in family]
     for vendor in ("GenuineIntel-6", "AuthenticAMD-23", "AuthenticAMD-25", "AuthenticAMD-26"):
         for model in range(256):
             for stepping in range(16):
@@ -269,10 +311,10 @@ def test_no_identity_belongs_to_two_families() -> None:
 def test_mpi_goes_over_one_device(
     device: str, name: str | None, expected: dict[str, str], tmp_path: Path
 ) -> None:
-    found = mpi_over(device, name, big_host(tmp_path) / "sys")
-    assert expected.items() <= found.items()
+    options = mpi_over(device, name, big_host(tmp_path) / "sys")
+    assert expected.items() <= options.items()
     of_omni_path = device.startswith("hfi1")
-    assert len(found) == (8 if of_omni_path else 5 if ":" in found["UCX_NET_DEVICES"] else 3)
+    assert len(options) == (8 if of_omni_path else 5 if ":" in options["UCX_NET_DEVICES"] else 3)
 
 
 @pytest.mark.parametrize(

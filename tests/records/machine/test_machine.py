@@ -6,9 +6,9 @@ import pytest
 
 from records import checkout
 from records.acceptance import AcceptanceLimits
+from records.block_plan import ShortWrites
 from records.errors import InputError
 from records.machine import site
-from records.plan import ShortWrites
 from tests.conductor.sysfs import big_host
 
 EXAMPLE = checkout.ROOT / "site" / "example_slurm.yaml"
@@ -64,12 +64,12 @@ def test_an_included_file_takes_the_place_of_keys_unless_others_could_write_it(
 
 
 @pytest.mark.parametrize(
-    ("found", "changed", "named"),
+    ("old", "changed", "named"),
     [
         ("injector: perftest", "injector: magic", ":5: injector: 'magic' found; allowed:"),
         ("policy: hetjob", "policy: none", ":4: origins.policy: 'none' found; allowed:"),
         ("name: box", "nam: box", ":2: nam: unknown key, did you mean 'name'?; allowed: name, "),
-        ("name: box", "name: sun", ":2: name: 'sun' found; allowed: the file's, 'box'"),
+        ("name: box", "name: sun", ":2: name: 'sun' found; allowed: the file's name, 'box'"),
         ("memory: 64GiB", "memory: 64G", ":8: facts.memory: '64G' "),
         ("cores: 16", "core: 16", ":8: facts.cores: missing"),
         ("node_mtti: 10y", "rails: [{device: a, socket: 1}]", ":6: rails.0.socket: unknown key; "),
@@ -85,8 +85,8 @@ def test_an_included_file_takes_the_place_of_keys_unless_others_could_write_it(
         ),
         (TEXT, "- a list", ":1: a list found; allowed: a mapping of keys"),
         *(
-            ("node_mtti: 10y", f"rails: [{rails}]\ndevice: {device}", f":6: rails: {found}; allow")
-            for rails, device, found in (
+            ("node_mtti: 10y", f"rails: [{rails}]\ndevice: {device}", f":6: rails: {fault}; allow")
+            for rails, device, fault in (
                 ("{device: a}", "~", "a found, and device nothing"),
                 ("{device: a}, {device: b}", "c", "a, b found, and device 'c'"),
                 ("{device: a}, {device: a}", "a", "a, a found, and device 'a'"),
@@ -94,8 +94,8 @@ def test_an_included_file_takes_the_place_of_keys_unless_others_could_write_it(
         ),
     ],
 )
-def test_a_mistake_is_named_with_its_file(tmp_path, found, changed, named):
-    root = _write(tmp_path, TEXT.replace(found, changed))
+def test_a_mistake_is_named_with_its_file(tmp_path, old, changed, named):
+    root = _write(tmp_path, TEXT.replace(old, changed))
     with pytest.raises(InputError) as error:
         site.load("box", root)
     assert str(error.value).startswith(f"{tmp_path}/site/box.yaml{named}")
@@ -134,8 +134,8 @@ def test_messages_that_reach_memory(tmp_path, policy, llc, requested, message_b)
 
 
 def test_the_numa_node_of_the_network_interface(tmp_path, monkeypatch):
-    def box(of, **changes):
-        text = TEXT.replace("numa_nodes: 2", of)
+    def box(numa, **changes):
+        text = TEXT.replace("numa_nodes: 2", numa)
         return site.load("box", _write(tmp_path, text)).model_copy(update=changes)
 
     assert box("numa_nodes: 2, nic_node: 1").nic_node() == 1
@@ -146,8 +146,8 @@ def test_the_numa_node_of_the_network_interface(tmp_path, monkeypatch):
     big = site.host.detect(big_host(tmp_path))
     monkeypatch.setattr(site.host, "detect", lambda: replace(big, usable_cores=[0, 1, 4, 7]))
     shared = {"facts": None, "origins": site.Origins(policy="same_host", cores=2)}
-    found = [box("numa_nodes: 2", **shared, device=name).nic_node() for name in ("mlx5_0", "x")]
-    assert found == [2, 2]  # cores 4 and 5 are of node 2
+    nodes = [box("numa_nodes: 2", **shared, device=name).nic_node() for name in ("mlx5_0", "x")]
+    assert nodes == [2, 2]  # cores 4 and 5 are of node 2
     shared["origins"] = site.Origins(policy="same_host")
     assert box("numa_nodes: 2", **shared, device="x").nic_node() == 3
     with pytest.raises(InputError, match="is unknown"):
@@ -164,10 +164,10 @@ def test_cores_are_split_disjoint_and_one_core_cannot_be(monkeypatch):
     apart = local.model_copy(update={"origins": site.Origins(policy="hetjob")})
     assert (apart.split_cpus(), apart.usable_cpus()) == (([], []), [])
     monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[3]))
-    for reserved, field in ((None, r"origins\.cores"), (1, "reserved_cores")):
-        with pytest.raises(InputError, match=rf"yaml: {field}: 1 of 1 usable cores leave none"):
+    for reserved in (None, 1):
+        with pytest.raises(InputError, match=r"CPUs \(1\): 1 reserved, and 1 for the origin"):
             local.split_cpus(reserved)
-    with pytest.raises(InputError, match="0 of 1 usable cores leave none"):
+    with pytest.raises(InputError, match=r"CPUs \(1\): 0 reserved, and 2 for the origin"):
         two.split_cpus(0)  # it lacks one of the origin's own
 
 

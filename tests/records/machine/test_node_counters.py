@@ -8,7 +8,7 @@ import pytest
 from records.machine.node_counters import (
     NodeCounter,
     NodeReader,
-    change,
+    gain,
     interrupts_by_cpu,
     on_free_cpus,
     parse_ethtool,
@@ -19,9 +19,9 @@ from tests.records.machine.made import COUNTERS, ETHTOOL
 
 
 def test_counters_have_si_units(tmp_path):
-    found = read(write(tmp_path, COUNTERS))
+    counters = read(write(tmp_path, COUNTERS))
     ticks = os.sysconf("SC_CLK_TCK")
-    assert found == {
+    assert counters == {
         "context-switches": NodeCounter(777, "count"),
         "interrupts": NodeCounter(1234, "count"),
         # Columns 6 and 7 of the kernel's /proc/stat, in clock ticks.
@@ -89,17 +89,17 @@ def test_a_node_asks_ethtool_only_for_devices_that_have_counters(tmp_path, monke
     reader = NodeReader(write(tmp_path, {**COUNTERS, "sys/class/net/eth1/device/vendor": "0x1af4"}))
     assert log.read_text().splitlines() == ["-S eth0", "-S eth1"]
     assert reader.absent == {}
-    found = reader.read()
+    counters = reader.read()
     assert log.read_text().splitlines()[2:] == ["-S eth0"]
-    assert found["eth0:outbound_pci_stalled_wr_events"] == NodeCounter(4, "s")
-    assert found["context-switches"] == NodeCounter(777, "count")
+    assert counters["eth0:outbound_pci_stalled_wr_events"] == NodeCounter(4, "s")
+    assert counters["context-switches"] == NodeCounter(777, "count")
     # Of threads what they use from now on.
-    assert found["kernel-threads-time"] == NodeCounter(0, "s")
+    assert counters["kernel-threads-time"] == NodeCounter(0, "s")
 
 
 def test_a_node_without_ethtool_and_frequency_names_both(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("records.machine.node_counters._SYSTEM_PATH", "")
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     some = {name: text for name, text in COUNTERS.items() if "cpufreq" not in name}
     reader = NodeReader(write(tmp_path, {**some, "sys/class/net/eth0/device/vendor": "0x1af4"}))
     assert set(reader.absent) == {"ethtool", "frequency"}
@@ -112,7 +112,7 @@ def test_the_change_of_totals_and_the_state_of_gauges():
     before["f"] = NodeCounter(2e9, "Hz", "gauge")
     after = {"a": NodeCounter(15, "s"), "reset": NodeCounter(2, "s"), "new": NodeCounter(4, "s")}
     after["f"] = gauge = NodeCounter(3e9, "Hz", "gauge")
-    assert change(before, after) == {"a": NodeCounter(5, "s"), "f": gauge}
+    assert gain(before, after) == {"a": NodeCounter(5, "s"), "f": gauge}
 
 
 def test_interrupts_of_a_device_are_counted_by_cpu_and_on_those_left_free(tmp_path):
@@ -124,12 +124,14 @@ def test_interrupts_of_a_device_are_counted_by_cpu_and_on_those_left_free(tmp_pa
     lines += [" 91:   {}   {}  PCI-MSI 2-edge  mlx5_comp1", " 92:   9   9  PCI-MSI 3-edge  nvme0q1"]
     device = "sys/class/infiniband/mlx5_0/device/msi_irqs"
     files = {f"{device}/90": "msix", f"{device}/91": "msix", f"{device}/99": "msix"}
-    at = []
+    interrupts = []
     for name, counts in (("a", (1000, 5, 7, 0)), ("b", (1040, 5, 17, 30))):
         text = "\n".join([*lines, "NMI:  1  1  Non-maskable interrupts"]).format(*counts)
-        at.append(interrupts_by_cpu(write(tmp_path / name, {**files, "proc/interrupts": text})))
-    assert at[0] == {"mlx5_0:interrupts": {0: 1007.0, 3: 5.0}}
-    assert on_free_cpus(*at, {3, 4}) == {
+        interrupts.append(
+            interrupts_by_cpu(write(tmp_path / name, {**files, "proc/interrupts": text}))
+        )
+    assert interrupts[0] == {"mlx5_0:interrupts": {0: 1007.0, 3: 5.0}}
+    assert on_free_cpus(*interrupts, {3, 4}) == {
         "mlx5_0:interrupts": NodeCounter(80.0, "count"),
         "mlx5_0:interrupts on free CPUs": NodeCounter(30.0, "count"),
     }

@@ -60,11 +60,11 @@ def test_path_and_checksum_are_those_of_the_file_that_runs(tmp_path: Path) -> No
     summed = subprocess.run(["sha256sum", SH], capture_output=True, text=True, check=True)
     here = {"PATH": str(tmp_path)}
     for name, folder in (("link", Path("/")), ("./link", tmp_path), (SH, Path("/"))):
-        found = program_facts(name, here, folder)
-        assert found["name"] == name
-        assert found["path"] == os.path.realpath(SH)
-        assert found["sha256"] == summed.stdout.split()[0]
-        assert found["mpi"] is None
+        facts = program_facts(name, here, folder)
+        assert facts["name"] == name
+        assert facts["path"] == os.path.realpath(SH)
+        assert facts["sha256"] == summed.stdout.split()[0]
+        assert facts["mpi"] is None
     script = program_facts(str(Path(sys.executable).parent / "reframe"), {}, Path("/"))
     assert script["sha256"]
     assert (script["compilers"], script["mpi"]) == ([], None)
@@ -106,8 +106,8 @@ def test_an_image_has_its_own_checksum(tmp_path: Path) -> None:
 def test_mpi_is_the_library_that_is_linked(tmp_path: Path) -> None:
     (tmp_path / "libmpi.so.40.30.4").write_text("")
     (tmp_path / "libmpi.so.40").symlink_to("libmpi.so.40.30.4")
-    found = mpi_library(LDD.format(path=tmp_path / "libmpi.so.40"))
-    assert found == str(tmp_path / "libmpi.so.40.30.4")
+    library = mpi_library(LDD.format(path=tmp_path / "libmpi.so.40"))
+    assert library == str(tmp_path / "libmpi.so.40.30.4")
     for name in ("libmpich.so.12", "libmpi-abc123.so.12", "libmpi_cray.so.12", "libpmpi.so.0"):
         assert mpi_library(f"\t{name} => /opt/{name} (0x1)\n") == f"/opt/{name}"
     for other in ("libmpicc.txt", "libm.so.6", "libimpi.so", "libmpfr.so.6"):
@@ -143,11 +143,11 @@ def test_programs_without_a_version_are_left_out(tmp_path, monkeypatch):
     program(tmp_path, "mpirun", "mpirun (Open MPI) 4.1.4\n", 0)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(versions, "WHEELS", ("click", "no-such-wheel"))
-    found = versions.detect_versions()
-    assert found["mpirun"] == "mpirun (Open MPI) 4.1.4"
-    assert "srun" not in found
-    assert found["wheel click"][0].isdigit()
-    assert "wheel no-such-wheel" not in found
+    detected = versions.detect_versions()
+    assert detected["mpirun"] == "mpirun (Open MPI) 4.1.4"
+    assert "srun" not in detected
+    assert detected["wheel click"][0].isdigit()
+    assert "wheel no-such-wheel" not in detected
     assert versions.version_of("") is None
 
 
@@ -158,7 +158,7 @@ LOADED = ["gcc/13.2.0", "openmpi/5.0.8-ucx", "hpccg/9.9"]
 
 
 @pytest.mark.parametrize(
-    ("requested", "lacking"),
+    ("requested", "missing"),
     [
         (["gcc"], []),
         (["gcc/13"], []),
@@ -171,8 +171,8 @@ LOADED = ["gcc/13.2.0", "openmpi/5.0.8-ucx", "hpccg/9.9"]
         ([], []),
     ],
 )
-def test_versions_may_be_left_out(requested: list[str], lacking: list[str]) -> None:
-    assert missing_modules(requested, LOADED) == lacking
+def test_versions_may_be_left_out(requested: list[str], missing: list[str]) -> None:
+    assert missing_modules(requested, LOADED) == missing
 
 
 def test_the_variable_of_lmod_and_environment_modules() -> None:

@@ -115,8 +115,8 @@ class late(timed):
 
     @run_before("performance")
     def set_perf_vars(self):
-        found = sn.extractsingle(r"step (\S+)", self.stdout, 1, float).evaluate()
-        self.perf_variables = {"late": sn.make_performance_function(lambda: found, "us")}
+        figure = sn.extractsingle(r"step (\S+)", self.stdout, 1, float).evaluate()
+        self.perf_variables = {"late": sn.make_performance_function(lambda: figure, "us")}
 
 
 class late_victim(late, NimcMixin):

@@ -14,7 +14,7 @@ def reframe(tmp_path):
     options = {"systems/prefix": str(tmp_path)}
     with runtime.temp_runtime(f"{ROOT}/configs/localhost.py", options=options):
         partition = runtime.runtime().system.partitions[0]
-        environ = next(each for each in partition.environs if each.name == "wheels")
+        environ = next(candidate for candidate in partition.environs if candidate.name == "wheels")
 
         def make(cls: type, variant: int = 0, **variables: Any) -> Any:
             check = cls(variant_num=variant) if cls.num_variants > 1 else cls()

@@ -11,7 +11,7 @@ from nimc.campaign.plan import block_plan
 from nimc.campaign.prepare import prepare
 from records.checkout import ROOT
 from tests.literal_docs import section
-from tests.reframe_tests.command import reframe, succeeded
+from tests.reframe_tests.reframe_call import reframe, succeeded
 
 PAGE = section("extend.md", "Your own check")
 TUTORIAL = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream"
@@ -91,13 +91,13 @@ def test_a_hook_of_the_check_is_overruled_by_one_of_the_class(folder: Path) -> N
 def test_the_campaign(folder: Path) -> None:
     (text,) = blocks("yaml")
     (folder / "theirs.yaml").write_text(text)
-    asked = prepare(folder / "theirs.yaml", "localhost")
-    assert [case.case for case in asked.plan().cases] == [
+    request = prepare(folder / "theirs.yaml", "localhost")
+    assert [case.case for case in request.plan().cases] == [
         f"contended@num_cpus_per_task={threads}" for threads in (1, 2)
     ]
-    command = asked.plan().cases[1].blocks[0].command
+    command = request.plan().cases[1].blocks[0].command
     assert command[command.index("-c") + 1] == str(folder / "mine.py")
-    plan = block_plan(asked, asked.campaign.cases[1], 0, 6, folder, seed=1)
+    plan = block_plan(request, request.campaign.cases[1], 0, 6, folder, seed=1)
     assert plan.settings == {"num_tasks": 1, "figure": "triad_bw", "num_cpus_per_task": 2}
     done = reframe(folder, "localhost", folder / "mine.py", "-l", name="contended(%.*)?")
     assert re.findall(r"^- (\w+)", succeeded(done), re.MULTILINE) == ["contended"]

@@ -12,7 +12,7 @@ import pytest
 from reframe.core.exceptions import ReframeError
 
 from records import chain
-from records.plan import UNREAD
+from records.block_plan import UNREAD
 from records.units import si
 from reframe_tests import foreign
 from reframe_tests.foreign import direction
@@ -30,6 +30,7 @@ from tests.reframe_tests.foreign.checks import (
     victim,
     with_path,
 )
+from tests.schema_6 import as_schema_6
 
 #: A run whose figure of merit the check has yet to read.
 UNREAD_SAMPLE = replace(
@@ -47,13 +48,13 @@ def read(check: Any, tmp_path: Path, *outputs: str, errors: str = "") -> list[di
     logs.mkdir(parents=True)
     with (logs / UNREAD).open("w") as unread:
         for pair, output in enumerate(outputs):
-            key, outcome = f"case/0/{pair}/off/0", "kept" if output else "rejected"
+            key, outcome = f"case/0/{pair}/off/0", "accepted" if output else "rejected"
             sample = replace(UNREAD_SAMPLE, key=key, pair=pair, outcome=outcome)
             print(json.dumps(sample.as_dict()), file=unread)
             (logs / f"{pair}-off-0.out").write_text(output)
             (logs / f"{pair}-off-0.err").write_text(errors)
         unread.write(json.dumps(UNREAD_SAMPLE.as_dict())[:40])
-    foreign.read_block(check._reader, tmp_path / "run", "case", logs)
+    foreign.read_block(check.output_reader, tmp_path / "run", "case", logs)
     assert not (logs / UNREAD).exists()
     text = (tmp_path / "run/samples/case.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
@@ -70,7 +71,7 @@ def test_each_run_is_read_from_its_own_output(reframe, tmp_path):
         reframe(victim), tmp_path, GOOD, *others, *without
     )
     assert (first["fom"], first["fom_unit"], first["fom_better"]) == (0.0025, "s", "lower")
-    assert [each["fom"] for each in (second, third)] == [0.004, 0.0025]
+    assert [sample["fom"] for sample in (second, third)] == [0.004, 0.0025]
     (note,) = first["notes"]
     assert "step of check victim, lower is better (by its unit alone); the first of 2" in note
     assert wrong["reason"].startswith("sanity: pattern 'all is well' not found")
@@ -83,10 +84,10 @@ def test_a_reading_that_was_killed_is_done_again(reframe, tmp_path, monkeypatch,
     """As it has compressed an output whose sample is not on disk yet."""
     check, link, killed = reframe(victim), chain.chained, iter([True] * moved + [False])
 
-    def chained(*of):
+    def chained(*records):
         if not next(killed, True):
             raise KeyboardInterrupt
-        return link(*of)
+        return link(*records)
 
     monkeypatch.setattr("records.chain.chained", chained)
     outputs = [GOOD, GOOD.replace("2.5", "4"), GOOD.replace("2.5", "7")]
@@ -96,10 +97,23 @@ def test_a_reading_that_was_killed_is_done_again(reframe, tmp_path, monkeypatch,
     assert moved == (len(samples.read_text().splitlines()) if moved else 0)
     logs = tmp_path / "run/logs/case/0"
     assert (logs / f"{moved}-off-0.out.gz").exists()
-    foreign.read_block(check._reader, tmp_path / "run", "case", logs)
+    foreign.read_block(check.output_reader, tmp_path / "run", "case", logs)
     again = [json.loads(line) for line in samples.read_text().splitlines()]
-    assert [each["fom"] for each in again] == pytest.approx([0.0025, 0.004, 0.007])
+    assert [sample["fom"] for sample in again] == pytest.approx([0.0025, 0.004, 0.007])
     assert not list(logs.glob("*.out"))
+
+
+def test_runs_that_schema_6_left_unread_become_samples_of_today(reframe, tmp_path):
+    check = reframe(victim)
+    check.put_conductor()
+    logs = tmp_path / "run/logs/case/0"
+    logs.mkdir(parents=True)
+    (logs / UNREAD).write_text(json.dumps(as_schema_6(UNREAD_SAMPLE.as_dict())) + "\n")
+    (logs / "0-off-0.out").write_text(GOOD)
+    (logs / "0-off-0.err").touch()
+    foreign.read_block(check.output_reader, tmp_path / "run", "case", logs)
+    sample = json.loads((tmp_path / "run/samples/case.jsonl").read_text())
+    assert (sample["schema"], sample["outcome"], sample["fom"]) == (7, "accepted", 0.0025)
 
 
 def test_a_rejected_run_stays_so_and_has_the_unit_of_its_case(reframe, tmp_path):
@@ -122,7 +136,7 @@ def test_a_rejected_run_stays_so_and_has_the_unit_of_its_case(reframe, tmp_path)
 def test_each_output_is_found(reframe, tmp_path, cls, foms):
     outputs = [GOOD, GOOD.replace("2.5", "5")]
     samples = read(reframe(cls), tmp_path, *outputs, errors="warning")
-    assert [each["fom"] for each in samples] == pytest.approx(foms)
+    assert [sample["fom"] for sample in samples] == pytest.approx(foms)
     unproven = [note for note in samples[0]["notes"] if "answers are not proven right" in note]
     assert bool(unproven) == (cls in (accepts_all, reads_the_error_output))
 
@@ -168,7 +182,7 @@ def test_reframes_own_stages_leave_the_functions_of_the_check_alone(reframe, cls
 
 
 @pytest.mark.parametrize(
-    ("bounds", "asked", "unit", "better"),
+    ("bounds", "requested", "unit", "better"),
     [
         ((-0.1, None), "", "s", "higher"),
         ((None, 0.1), "", "x/s", "lower"),
@@ -179,8 +193,8 @@ def test_reframes_own_stages_leave_the_functions_of_the_check_alone(reframe, cls
         ((-0.1, 0.1), "", "furlongs", None),
     ],
 )
-def test_direction_is_as_asked_then_by_reference_then_by_unit(bounds, asked, unit, better):
-    chosen = direction(asked, *bounds, unit)
+def test_direction_is_as_asked_then_by_reference_then_by_unit(bounds, requested, unit, better):
+    chosen = direction(requested, *bounds, unit)
     assert (chosen and chosen[0]) == better
 
 

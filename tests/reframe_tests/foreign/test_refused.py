@@ -51,7 +51,7 @@ def test_what_is_taken_from_a_check_and_what_no_mixin_can_help(reframe):
     check = reframe(victim, time_limit="3m", num_tasks=3)
     check.put_conductor()
     plan = json.loads(Path(check.stagedir, "plan.json").read_text())
-    assert (plan["demand"]["run_timeout_s"], check.time_limit) == (180, None)
+    assert (plan["limits"]["run_timeout_s"], check.time_limit) == (180, None)
     assert {one["start"]["ranks_per_node"] for one in plan["treatments"]} == {3}
     with pytest.raises(ReframeError, match="runs nothing"):
         compiles_only()
@@ -60,17 +60,21 @@ def test_what_is_taken_from_a_check_and_what_no_mixin_can_help(reframe):
 def test_a_variable_of_our_name_is_refused_by_name():
     with pytest.raises(ReframeError, match="cannot inherit variable 'message'"):
 
-        class both(has_our_variable, NimcMixin):
+        class Refused(has_our_variable, NimcMixin):
             pass
 
 
 def test_a_line_for_the_shell_stays_one():
     assert foreign.command(["mpiexec", "-n", "2"], "lmp -in in.lj") == [
-        *("mpiexec", "-n", "2"),
-        *("lmp", "-in", "in.lj"),
+        "mpiexec",
+        "-n",
+        "2",
+        "lmp",
+        "-in",
+        "in.lj",
     ]
-    both = foreign.command(["env"], "echo one && echo $TWO")
-    done = subprocess.run(both, env={**os.environ, "TWO": "2"}, capture_output=True, text=True)
+    command = foreign.command(["env"], "echo one && echo $TWO")
+    done = subprocess.run(command, env={**os.environ, "TWO": "2"}, capture_output=True, text=True)
     assert done.stdout.split() == ["one", "2"]
 
 

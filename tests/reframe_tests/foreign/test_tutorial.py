@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.reframe_tests.command import reframe, samples_of, succeeded
+from tests.reframe_tests.reframe_call import reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES
 
 TRIAL = """
@@ -37,13 +37,17 @@ def test_the_stream_of_reframes_tutorial_has_a_slowdown(tmp_path):
     settings["nimc_dir"] = tmp_path / "run"
     files = (tmp_path / "settings.py", tmp_path / "mine.py")
     succeeded(reframe(tmp_path, *files, "-r", name="contended", settings=settings))
-    kept = [each for each in samples_of(tmp_path / "run", "contended") if each["outcome"] == "kept"]
-    assert {each["arm"] for each in kept} == {"off", "on"}
-    for each in kept:
+    kept = [
+        sample
+        for sample in samples_of(tmp_path / "run", "contended")
+        if sample["outcome"] == "accepted"
+    ]
+    assert {sample["arm"] for sample in kept} == {"off", "on"}
+    for sample in kept:
         (out,) = (tmp_path / "run/logs/contended/0").glob(
-            f"{each['pair']}-{each['arm']}-{each['attempt']}.out.gz"
+            f"{sample['pair']}-{sample['arm']}-{sample['attempt']}.out.gz"
         )
         # The column that STREAM calls `Best Rate MB/s`, of the run's own output.
         text = gzip.decompress(out.read_bytes()).decode()
         (line,) = [line for line in text.splitlines() if line.startswith("Copy:")]
-        assert each["fom"] == pytest.approx(float(line.split()[1]) * 1e6)
+        assert sample["fom"] == pytest.approx(float(line.split()[1]) * 1e6)

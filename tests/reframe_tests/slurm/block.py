@@ -9,7 +9,8 @@ from pathlib import Path
 from records.kernel_text import read
 from records.processes import is_stopped
 from testbed import daemons, namespaces
-from tests.nimc.minicluster.real import ENV, Cluster
+from tests.nimc.minicluster.driven import ENV, Cluster
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 #: Words of the command lines of all that a block starts on its nodes.
@@ -117,12 +118,10 @@ class Block:
         """Of one pair, it ends with all of its runs accepted."""
         assert self.finish() == 0, self.out
         self.check_over()
-        found = self.undisturbed()
-        assert [s["outcome"] for s in found] == ["kept"] * 3, [s["reason"] for s in found]
+        samples = self.undisturbed()
+        assert [s["outcome"] for s in samples] == ["accepted"] * 3, [s["reason"] for s in samples]
 
 
 def wait_idle(cluster: Cluster) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while set(daemons.node_states(cluster.layout).values()) != {"idle"}:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    states = daemons.node_states
+    wait_until(lambda: set(states(cluster.layout).values()) == {"idle"}, PATIENCE_S, every_s=0.2)

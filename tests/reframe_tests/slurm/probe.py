@@ -32,5 +32,5 @@ class probe(rfm.RunOnlyRegressionTest, NimcMixin):
 
     def lay_out(self):
         """A shell that runs the script and prints the melt."""
-        said = f"cat '{MELTS[self.num_tasks]}'" if self.prints else "true"
-        self.executable_opts = ["-c", f"{self.script}; {said}"]
+        ending = f"cat '{MELTS[self.num_tasks]}'" if self.prints else "true"
+        self.executable_opts = ["-c", f"{self.script}; {ending}"]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench import _minicluster as mini
+from bench import minicluster as mini
 from records.acceptance import AcceptanceLimits
-from tests.nimc.minicluster.real import Cluster, cluster_or_skip
+from tests.nimc.minicluster.driven import Cluster, cluster_or_skip
 from tests.undisturbed import UNJUDGED
 
 _STEP = "srun --overlap --mpi=none --ntasks=1"
@@ -52,12 +52,12 @@ def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
     # bytes that a busy host's soft-RoCE sends again: they are not what this test is about.
     emulated = {"min_share": 0.02, "counter_share": 20, "late_rows": 60, "pause_s": 5}
     limits = {**UNJUDGED, "foreign_share": AcceptanceLimits.foreign_share}
-    demand = AcceptanceLimits(**emulated, **limits, retries=0, ready_timeout_s=60)
+    allowed = AcceptanceLimits(**emulated, **limits, retries=0, ready_timeout_s=180)
     writes = {"injector": "perftest", "devices": ("rxe0",)}
     done = folder / "done"
     command = ["sh", "-c", _APPLICATION.format(done=done, melt=mini.MELT)]
     # ReFrame, which would read the figure of merit, starts in a minute on an emulated processor.
-    plan = mini.plan(folder, ["off", "on"], command, writes, demand=demand, read_by_check=True)
+    plan = mini.plan(folder, ["off", "on"], command, writes, limits=allowed, read_by_check=True)
     logs = folder / "run" / "logs" / "bench" / "0"
     job = folder / "job.sh"
     job.write_text(
@@ -71,22 +71,25 @@ def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
         )
     )
     output = folder / "job.out"
-    cluster.run_job(job, output, timeout_s=400)
-    told = "".join(path.read_text() for path in (output, folder / "foreign.txt") if path.exists())
+    cluster.run_job(job, output, timeout_s=600)
+    printed = "".join(
+        path.read_text() for path in (output, folder / "foreign.txt") if path.exists()
+    )
+    assert (logs / "unread.jsonl").exists(), printed
     rows = (logs / "unread.jsonl").read_text().splitlines()
-    samples = {each["arm"]: each for each in map(json.loads, rows)}
-    assert sorted(samples) == ["off", "on"], told
+    samples = {sample["arm"]: sample for sample in map(json.loads, rows)}
+    assert sorted(samples) == ["off", "on"], printed
 
     off = samples["off"]
-    assert off["outcome"] == "rejected", told
-    assert off["reason"].startswith("node1 received "), told
+    assert off["outcome"] == "rejected", printed
+    assert off["reason"].startswith("node1 received "), printed
     assert "(net:eth0) although nothing wrote; allowed: " in off["reason"]
     (seen,) = off["conditions"]
     # 500 messages of 64 KiB, headers, and what was sent again.
     assert 1.0 < seen["received_b_s"] * seen["over_s"] / (500 * 65536) < 2.0
 
     on = samples["on"]
-    assert on["outcome"] == "rejected", told
+    assert on["outcome"] == "rejected", printed
     # On a busy host a row that the stop fills shows it first.
     nothing, row = r"nothing for .* \(sent by rxe0\); allowed: 0.5 s", "at 0% of its rate alone .*"
     assert re.fullmatch(f"writer 0 wrote ({nothing}|{row})", on["reason"]), on["reason"]

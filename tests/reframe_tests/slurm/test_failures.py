@@ -17,7 +17,7 @@ import pytest
 from records.kernel_text import read
 from testbed import daemons
 from testbed.spec import Node
-from tests.nimc.minicluster.real import Cluster
+from tests.nimc.minicluster.driven import Cluster
 from tests.reframe_tests.slurm.block import Block
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
@@ -45,17 +45,17 @@ def test_a_writer_killed_before_any_run(start):
 
 
 @pytest.mark.parametrize(
-    ("script", "most_s", "outcome", "said"),
+    ("script", "most_s", "outcome", "reason"),
     [
         ("exit 3", 300, "application_failed", "exit status 3"),
         ("sleep 1000", 2, "application_hung", ""),
     ],
 )
-def test_an_application_that_fails_or_hangs(start, script, most_s, outcome, said):
+def test_an_application_that_fails_or_hangs(start, script, most_s, outcome, reason):
     block = start(script=script, run_timeout_s=most_s)
     assert block.finish() == 1
     assert block.outcome() == outcome
-    assert said in block.out
+    assert reason in block.out
     block.check_over()
 
 
@@ -66,7 +66,7 @@ def test_a_cancelled_job(cluster, start):
     assert block.finish() == 1
     assert block.outcome() == "cancelled"
     block.check_over()
-    assert [s["outcome"] for s in block.undisturbed()[:2]] == ["kept"] * 2
+    assert [s["outcome"] for s in block.undisturbed()[:2]] == ["accepted"] * 2
 
 
 def test_a_writer_killed_in_a_run_costs_that_run(start):
@@ -74,8 +74,8 @@ def test_a_writer_killed_in_a_run_costs_that_run(start):
     os.kill(block.wait_for_writer(beside="sleep 4"), signal.SIGKILL)
     assert block.finish() == 0, block.out
     block.check_over()
-    told = [(s["arm"], s["outcome"]) for s in block.undisturbed() if not s["warmup"]]
-    assert sorted(told) == [("off", "kept"), ("on", "injector_died"), ("on", "kept")]
+    outcomes = [(s["arm"], s["outcome"]) for s in block.undisturbed() if not s["warmup"]]
+    assert sorted(outcomes) == [("off", "accepted"), ("on", "accepted"), ("on", "injector_died")]
 
 
 @pytest.mark.long

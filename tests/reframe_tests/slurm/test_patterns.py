@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from tests.nimc.minicluster.real import Cluster, cluster_of
+from tests.nimc.minicluster.driven import Cluster, cluster_of
 from tests.reframe_tests.slurm.block import Block, wait_idle
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.slow]
@@ -46,7 +46,7 @@ def test_who_writes_to_whom(cluster, tmp_path, origins, targets, pairs_of_nodes)
     names = sorted({target for _, target in pairs_of_nodes})
     runs = block.samples()
     assert sorted(hosts.read_text().split()) == sorted(len(runs) * names)
-    (sample,) = (s for s in runs if (s["arm"], s["outcome"]) == ("on", "kept"))
+    (sample,) = (s for s in runs if (s["arm"], s["outcome"]) == ("on", "accepted"))
     assert (sample["nodes"], sample["origin_nodes"]) == (
         names,
         sorted({origin for origin, _ in pairs_of_nodes}),
@@ -54,6 +54,6 @@ def test_who_writes_to_whom(cluster, tmp_path, origins, targets, pairs_of_nodes)
     writers = sample["writers"]
     assert [(w["origin"], w["target"]) for w in writers] == pairs_of_nodes
     for target in names:
-        there = [w for w in writers if w["target"] == target]
-        claimed_b = sum(w["bytes_b"] for w in there)
-        assert COUNTED[0] < there[0]["counted_b"] / claimed_b < COUNTED[1]
+        to_target = [w for w in writers if w["target"] == target]
+        claimed_b = sum(w["bytes_b"] for w in to_target)
+        assert COUNTED[0] < to_target[0]["counted_b"] / claimed_b < COUNTED[1]

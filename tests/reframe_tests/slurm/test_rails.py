@@ -10,8 +10,8 @@ import pytest
 from records.checkout import ROOT
 from records.machine.devices import mpi_over
 from testbed.spec import Fabric
-from tests.nimc.minicluster.real import ENV, Cluster, cluster_or_skip
-from tests.reframe_tests.command import reframe, samples_of, script
+from tests.nimc.minicluster.driven import ENV, Cluster, cluster_or_skip
+from tests.reframe_tests.reframe_call import reframe, samples_of, script
 
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
@@ -70,24 +70,24 @@ def samples(
 
 def passed_b(sample: dict) -> dict[str, int]:
     """Device -> bytes, over all target nodes and both directions."""
-    found: dict[str, int] = {}
+    totals_b: dict[str, int] = {}
     for node in sample["conditions"]:
-        for each in node["devices"]:
-            bytes_b = each["received_b"] + each["sent_b"]
-            found[each["device"]] = found.get(each["device"], 0) + bytes_b
-    return found
+        for device in node["devices"]:
+            bytes_b = device["received_b"] + device["sent_b"]
+            totals_b[device["device"]] = totals_b.get(device["device"], 0) + bytes_b
+    return totals_b
 
 
-def check(found: dict[str, dict], expected: dict[str, str], fabric: Fabric) -> None:
+def check(by_treatment: dict[str, dict], expected: dict[str, str], fabric: Fabric) -> None:
     for name, rails in expected.items():
         if fabric == "veth" and name.endswith("=local"):
-            assert name not in found
+            assert name not in by_treatment
             continue
-        sample = found[name]
+        sample = by_treatment[name]
         seen = passed_b(sample)
         print(name, sample["outcome"], seen)
         # On a busy host an emulated writer may report nothing for seconds, which rejects its run.
-        assert sample["outcome"] in ("kept", "rejected"), (name, sample["reason"], seen)
+        assert sample["outcome"] in ("accepted", "rejected"), (name, sample["reason"], seen)
         assert "the policy names" not in (sample["reason"] or ""), sample["reason"]
         all_b = sum(seen.values())
         passed = {device for device, b in seen.items() if b > 0.02 * all_b}
@@ -119,14 +119,14 @@ def test_each_policy_s_bytes_pass_the_devices_it_names_and_no_other(
         chosen = [f"export {name}='{value}'" for name, value in mpi_over("eth0").items()]
         text = "\n".join([*chosen, f"exec '{exchange}' \"$@\""])
         checks["rail_misled"] = {"exchange": script(tmp_path / "misled", text)}
-    found = samples(cluster, tmp_path, checks)
-    check(found["rail_writers"], WRITERS, fabric)
-    messages = found["rail_messages"]
+    by_check = samples(cluster, tmp_path, checks)
+    check(by_check["rail_writers"], WRITERS, fabric)
+    messages = by_check["rail_messages"]
     check(messages, MESSAGES, fabric)
-    assert all(sum(passed_b(each).values()) > MESSAGES_B for each in messages.values())
+    assert all(sum(passed_b(sample).values()) > MESSAGES_B for sample in messages.values())
     if fabric == "veth":
-        misled = found["rail_misled"]
-        assert misled["off@mpi_rail=nic0"]["outcome"] == "kept"
+        misled = by_check["rail_misled"]
+        assert misled["off@mpi_rail=nic0"]["outcome"] == "accepted"
         wrong = misled["off@mpi_rail=nic1"]
         assert wrong["outcome"] == "rejected"
         assert "the policy names eth1" in wrong["reason"]

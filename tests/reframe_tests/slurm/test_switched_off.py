@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.nimc.minicluster.real import Cluster, cluster_or_skip
+from tests.nimc.minicluster.driven import Cluster, cluster_or_skip
 from tests.reframe_tests.slurm.block import PROGRAMS, Block
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]
@@ -38,7 +38,7 @@ def test_an_origin_that_is_switched_off(cluster, tmp_path):
     # Either Slurm misses the node first or the conductor does: it comes to the same.
     assert block.outcome() == "node_failed", (block.logs / "job.json").read_text()
     before = block.undisturbed()
-    assert [sample["outcome"] for sample in before[:3]] == ["kept"] * 3
+    assert [sample["outcome"] for sample in before[:3]] == ["accepted"] * 3
     assert len(before) < 60
     assert running(cluster, "node1") == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nimc.minicluster.real import cluster_or_skip
+from tests.nimc.minicluster.driven import cluster_or_skip
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 ROOT = Path(__file__).parents[3]

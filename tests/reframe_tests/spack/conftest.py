@@ -23,10 +23,10 @@ def spack_root(tmp_path, monkeypatch):
 @pytest.fixture
 def ready(spack_root, tmp_path, monkeypatch):
     monkeypatch.setattr("records.machine.site.known_machines", lambda _: ["elsewhere", "here"])
-    place = layout("here", tmp_path / "state")
-    settings = setup.setup(place, tmp_path, None, None, print)
+    tree = layout("here", tmp_path / "state")
+    settings = setup.setup(tree, tmp_path, None, None, print)
     (spack_root / "calls").unlink()
     programs = dict.fromkeys(("c", "cxx", "fortran"), sys.executable)
     gcc = {"spec": "gcc@14.2.0", "extra_attributes": {"compilers": programs}}
-    place.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
-    return place, settings
+    tree.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
+    return tree, settings

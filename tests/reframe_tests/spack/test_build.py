@@ -23,48 +23,50 @@ STREAM = "stream@1000"
 def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
     spack_root, ready, tmp_path
 ):
-    place, settings = ready
-    said = []
-    built = build(place, settings, STREAM, 3, said.append)
+    layout, settings = ready
+    lines = []
+    built = build(layout, settings, STREAM, 3, lines.append)
     assert [spec["name"] for spec in built.specs] == ["stream"]  # roots only
     assert built.specs[0]["prefix"] == str(spack_root)
     steps = [call.split()[4] for call in calls(spack_root)]
     assert steps == ["concretize", "install", "find"]
     assert " install -j 3 --fail-fast" in calls(spack_root)[1]
-    assert re.fullmatch(r"stream@1000: built in \d+ s", said[-1])
+    assert re.fullmatch(r"stream@1000: built in \d+ s", lines[-1])
     assert (built.mpi, 0 <= built.concretize_s < 60, 0 <= built.install_s < 60) == (
-        *(None, True, True),
+        None,
+        True,
+        True,
     )
-    assert build(place, settings, STREAM, 3, said.append) == built
+    assert build(layout, settings, STREAM, 3, lines.append) == built
     assert len(calls(spack_root)) == 3
-    assert said[-1] == "stream@1000: up to date"
-    place.packages.write_text(f"{place.packages.read_text()}# changed\n")
-    build(place, settings, STREAM, 1, print)
+    assert lines[-1] == "stream@1000: up to date"
+    layout.packages.write_text(f"{layout.packages.read_text()}# changed\n")
+    build(layout, settings, STREAM, 1, print)
     assert len(calls(spack_root)) == 6
-    stamp = json.loads(place.stamp(STREAM).read_text())
+    stamp = json.loads(layout.stamp(STREAM).read_text())
     stamp["specs"][0]["prefix"] = str(tmp_path / "removed")
-    place.stamp(STREAM).write_text(json.dumps(stamp))
-    build(place, settings, STREAM, 1, print)
+    layout.stamp(STREAM).write_text(json.dumps(stamp))
+    build(layout, settings, STREAM, 1, print)
     assert len(calls(spack_root)) == 9
     (tmp_path / "m.yaml").write_text("packages: {}\n")
-    build(place, replace(settings, machine_file=str(tmp_path / "m.yaml")), STREAM, 1, print)
+    build(layout, replace(settings, machine_file=str(tmp_path / "m.yaml")), STREAM, 1, print)
     assert len(calls(spack_root)) == 12
 
 
 def test_a_compiler_that_was_installed_since_the_setup_is_found(spack_root, ready):
-    place, settings = ready
-    found = place.packages.read_text()
-    (spack_root / "found").write_text(found)
-    place.packages.write_text("packages: {}\n")
-    again = f'compiler*) cp "$here/found" {place.packages} ;;\n  *concretize*)'
+    layout, settings = ready
+    packages = layout.packages.read_text()
+    (spack_root / "found").write_text(packages)
+    layout.packages.write_text("packages: {}\n")
+    again = f'compiler*) cp "$here/found" {layout.packages} ;;\n  *concretize*)'
     changed(spack_root, "*concretize*)", again)
-    said = []
-    built = build(place, settings, STREAM, 1, said.append)
+    lines = []
+    built = build(layout, settings, STREAM, 1, lines.append)
     assert calls(spack_root)[0].endswith(" compiler find --scope user")
-    assert place.packages.read_text() == found
-    assert not [line for line in said if "Spack has no" in line]
-    assert build(place, settings, STREAM, 1, said.append) == built
-    assert said[-1] == "stream@1000: up to date"
+    assert layout.packages.read_text() == packages
+    assert not [line for line in lines if "Spack has no" in line]
+    assert build(layout, settings, STREAM, 1, lines.append) == built
+    assert lines[-1] == "stream@1000: up to date"
 
 
 def changed(root, old, new):
@@ -80,16 +82,16 @@ def chosen(root, *specs):
 
 
 def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
-    place, settings = ready
+    layout, settings = ready
     plain = {"name": "openmpi", "version": "4.1.8", "parameters": {"fabrics": "none"}}
     chosen(spack_root, plain)
     with pytest.raises(MachineError, match=r"openmpi@4\.1\.8 without a fast network") as error:
-        build(place, settings, STREAM, 1, print)
+        build(layout, settings, STREAM, 1, print)
     assert str(ENVIRONMENTS / "machines" / "here.yaml") in str(error.value)
     assert not [call for call in calls(spack_root) if " install " in call]
     chosen(spack_root, {**plain, "external": {"path": "/usr"}})
     changed(spack_root, "'bbb\\tgmake", "'ccc\\tmpich\\t4.3\\t/mpi\\tmpich@4.3\\nbbb\\tgmake")
-    built = build(place, settings, STREAM, 1, print)
+    built = build(layout, settings, STREAM, 1, print)
     assert (built.mpi, built.specs[0]["mpi"]) == ("/mpi", "mpich@4.3/ccc")
     assert calls(spack_root)[-1].endswith("{ arch=architecture}{compilers}")
 
@@ -109,36 +111,36 @@ def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
 def test_a_build_says_which_package_it_is_at(spack_root, ready, lines, words):
     shown = "\n".join([*lines, "==> Installing stream"])
     changed(spack_root, "==> Installing stream", shown)
-    said = []
-    build(*ready, STREAM, 1, said.append)
-    told = [f"stream@1000: {word}" for word in words]
-    assert said[1 : 2 + len(words)] == ["stream@1000: building", *told]
+    printed = []
+    build(*ready, STREAM, 1, printed.append)
+    packages = [f"stream@1000: {word}" for word in words]
+    assert printed[1 : 2 + len(words)] == ["stream@1000: building", *packages]
 
 
 @pytest.mark.parametrize("text", ["", '{"specs": [1]}'])
 def test_a_record_that_cannot_be_read_is_named_and_made_again(
     ready, monkeypatch, tmp_path, text, command
 ):
-    place, settings = ready
-    built, said = build(place, settings, STREAM, 1, print), []
-    place.stamp(STREAM).write_text(text)
+    layout, settings = ready
+    built, lines = build(layout, settings, STREAM, 1, print), []
+    layout.stamp(STREAM).write_text(text)
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     command("spack", "info", "--machine", "here", code=2)
-    assert command.err.startswith(f"nimc: {place.stamp(STREAM)}: not what a build writes")
-    again = build(place, settings, STREAM, 1, said.append)
+    assert command.err.startswith(f"nimc: {layout.stamp(STREAM)}: not what a build writes")
+    again = build(layout, settings, STREAM, 1, lines.append)
     assert again.specs == built.specs
-    assert str(place.stamp(STREAM)) in said[0]
+    assert str(layout.stamp(STREAM)) in lines[0]
 
 
 def test_a_failure_is_one_line_with_the_log(spack_root, ready):
-    place, settings = ready
+    layout, settings = ready
     (spack_root / "broken").touch()
     with pytest.raises(
         MachineError, match=r"at stream@1000: cannot be solved \(log: .*stream@1000\.log\)"
     ):
-        build(place, settings, STREAM, 1, print)
-    assert not place.stamp(STREAM).exists()
-    assert "cannot be solved" in place.log(STREAM).read_text()
+        build(layout, settings, STREAM, 1, print)
+    assert not layout.stamp(STREAM).exists()
+    assert "cannot be solved" in layout.log(STREAM).read_text()
 
 
 def test_a_failed_build_names_its_package(spack_root, ready):
@@ -152,10 +154,10 @@ def test_a_failed_build_names_its_package(spack_root, ready):
     printf '==> Error: Terminating after first install failure\\n' >&2
     exit 1""",
     )
-    said = (
+    fault = (
         "at stream@1000: umt-5.3.0: ProcessError: Command exited with status 2: 'make' '-j2' (log: "
     )
-    with pytest.raises(MachineError, match=re.escape(said)):
+    with pytest.raises(MachineError, match=re.escape(fault)):
         build(*ready, STREAM, 1, print)
 
 
@@ -184,34 +186,34 @@ def test_a_name_without_the_size_or_with_one_too_many_is_refused(ready, name):
 
 @pytest.mark.parametrize("named", [[], ["openmpi"], ["openmpi", "ucx"], ["mpi"]])
 def test_the_network_is_required_of_what_the_machine_does_not_name(ready, tmp_path, named):
-    place, settings = ready
+    layout, settings = ready
     file = tmp_path / "m.yaml"
     file.write_text(yaml.safe_dump({"packages": {name: {"buildable": False} for name in named}}))
     settings = replace(settings, machine_file=str(file))
-    packages = yaml.safe_load(placed(place, settings, "tools"))["spack"]["packages"]
+    packages = yaml.safe_load(placed(layout, settings, "tools"))["spack"]["packages"]
     assert packages.keys() == {"openmpi", "ucx"} - set(named)
     assert all("require" in rule for rule in packages.values())
     # What an environment says of its packages stays.
-    kept = yaml.safe_load(placed(place, settings, "proxyapps"))["spack"]["packages"]
+    kept = yaml.safe_load(placed(layout, settings, "proxyapps"))["spack"]["packages"]
     assert kept["snap"] == {"package_attributes": {"parallel": False}}
 
 
 @pytest.mark.parametrize("where", ["host", "machine's file"])
 def test_mpi_knows_slurm_only_where_the_host_has_it(ready, tmp_path, where):
-    place, settings = ready
+    layout, settings = ready
 
     def schedulers():
-        content = yaml.safe_load(placed(place, settings, "proxyapps"))["spack"]
+        content = yaml.safe_load(placed(layout, settings, "proxyapps"))["spack"]
         return content["packages"]["openmpi"]["require"]
 
     assert schedulers() == ["fabrics=ucx schedulers=none"]
     slurm = {"externals": [{"spec": "slurm@22.05.8", "prefix": "/usr"}]}
-    there = yaml.safe_load(place.packages.read_text())["packages"]
-    file = place.packages
+    packages = yaml.safe_load(layout.packages.read_text())["packages"]
+    file = layout.packages
     if where != "host":
-        file, there = tmp_path / "m.yaml", {}
+        file, packages = tmp_path / "m.yaml", {}
         settings = replace(settings, machine_file=str(file))
-    file.write_text(yaml.safe_dump({"packages": {**there, "slurm": slurm}}))
+    file.write_text(yaml.safe_dump({"packages": {**packages, "slurm": slurm}}))
     assert schedulers() == ["fabrics=ucx schedulers=slurm"]
     # And none is built.
     common = yaml.safe_load((ENVIRONMENTS / "common.yaml").read_text())["packages"]
@@ -310,5 +312,5 @@ def ucx(verbs, rc):
     ],
 )
 def test_what_an_mpi_lacks_and_where_to_set_it(specs, words):
-    said = without_network(specs, Path("machines/m.yaml"))
-    assert said is None if words is None else words in said and "machines/m.yaml" in said
+    fault = without_network(specs, Path("machines/m.yaml"))
+    assert fault is None if words is None else words in fault and "machines/m.yaml" in fault

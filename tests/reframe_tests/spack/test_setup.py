@@ -6,6 +6,7 @@ What only Spack itself can say is in `test_spack_real.py`.
 import os
 import pwd
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,8 +24,8 @@ from tests.reframe_tests.spack.fake import FAKE, calls, install
 def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, monkeypatch):
     monkeypatch.setenv("SPACK_ENV", "/of/the/user")
     monkeypatch.setenv("SPACK_DISABLE_LOCAL_CONFIG", "1")
-    place = layout("here", tmp_path / "state")
-    settings = setup.setup(place, tmp_path, None, f"file://{tmp_path}", print)
+    tree = layout("here", tmp_path / "state")
+    settings = setup.setup(tree, tmp_path, None, f"file://{tmp_path}", print)
     assert (settings.spack, settings.version, settings.pinned) == (str(spack_root), "1.1.0", True)
     seen = dict(line.split("=", 1) for line in (spack_root / "environment").read_text().split())
     assert seen.keys() == {
@@ -34,21 +35,21 @@ def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, mon
         "SPACK_USER_CACHE_PATH",
     }
     inside = [path for name, path in seen.items() if name != "SPACK_PYTHON"]
-    assert all(path.startswith(str(place.root)) for path in inside)
+    assert all(path.startswith(str(tree.root)) for path in inside)
     # srun does not say its version without a configuration, and may have one in jobs only.
-    conf = isolation.isolated(place, {"SLURM_CONF": "/of/the/site"})["SLURM_CONF"]
+    conf = isolation.isolated(tree, {"SLURM_CONF": "/of/the/site"})["SLURM_CONF"]
     assert "ClusterName=" in Path(conf).read_text()
-    config = yaml.safe_load((place.config / "config.yaml").read_text())["config"]
-    assert config["install_tree"]["root"] == str(place.store)
+    config = yaml.safe_load((tree.config / "config.yaml").read_text())["config"]
+    assert config["install_tree"]["root"] == str(tree.store)
     assert config["locks"] is True
     # Packages from a build cache can only be moved to a path that is no longer.
     assert config["install_tree"]["padded_length"] >= 128
-    bootstrap = yaml.safe_load((place.config / "bootstrap.yaml").read_text())
+    bootstrap = yaml.safe_load((tree.config / "bootstrap.yaml").read_text())
     assert bootstrap["bootstrap"]["enable"] is False
     # Recipes that Spack chose by itself would be cloned, whatever the network.
-    repos = yaml.safe_load((place.config / "repos.yaml").read_text())
+    repos = yaml.safe_load((tree.config / "repos.yaml").read_text())
     assert repos["repos"] == {"builtin": str(tmp_path)}
-    mirrors = yaml.safe_load((place.config / "mirrors.yaml").read_text())
+    mirrors = yaml.safe_load((tree.config / "mirrors.yaml").read_text())
     assert mirrors["mirrors"]["nimc"]["url"] == f"file://{tmp_path}"
 
 
@@ -62,27 +63,27 @@ def other(tmp_path):
 
 
 def test_each_setup_searches_what_is_never_built_and_what_may_be(spack_root, tmp_path, other):
-    place = layout("here", tmp_path / "state")
+    tree = layout("here", tmp_path / "state")
     for packages in (tmp_path, tmp_path, other):
-        setup.setup(place, packages, None, None, print)
-    said = " ".join(calls(spack_root))
-    assert (said.count("compiler find"), said.count("external find")) == (3, 6)
+        setup.setup(tree, packages, None, None, print)
+    searches = " ".join(calls(spack_root))
+    assert (searches.count("compiler find"), searches.count("external find")) == (3, 6)
 
 
 @pytest.mark.usefixtures("spack_root")
 def test_options_that_are_not_given_are_as_before(tmp_path, other):
-    place, mirror = layout("here", tmp_path / "state"), f"file://{tmp_path}"
+    tree, mirror = layout("here", tmp_path / "state"), f"file://{tmp_path}"
     machine_file = tmp_path / "m.yaml"
     machine_file.write_text("packages: {}")
-    first = setup.setup(place, other, machine_file, mirror, print)
+    first = setup.setup(tree, other, machine_file, mirror, print)
     assert (first.packages, first.machine_file, first.mirror) == (
         str(other), str(machine_file), mirror,
     )  # fmt: skip
-    assert setup.setup(place, None, None, None, print) == first
-    mirrors = yaml.safe_load((place.config / "mirrors.yaml").read_text())
+    assert setup.setup(tree, None, None, None, print) == first
+    mirrors = yaml.safe_load((tree.config / "mirrors.yaml").read_text())
     assert mirrors["mirrors"]["nimc"]["url"] == mirror
-    place.settings.unlink()
-    assert setup.setup(place, other, None, None, print).mirror is None
+    tree.settings.unlink()
+    assert setup.setup(tree, other, None, None, print).mirror is None
 
 
 @pytest.mark.usefixtures("spack_root")
@@ -97,20 +98,20 @@ def test_libraries_of_the_host_are_taken_as_pkg_config_has_them(tmp_path, monkey
     program(tmp_path / "bin", "pkg-config", script)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setattr(setup, "LIBRARIES", ("pmix", "munge", "none"))
-    place = layout("here", tmp_path / "state")
-    place.config.mkdir(parents=True)
+    tree = layout("here", tmp_path / "state")
+    tree.config.mkdir(parents=True)
     munge = {"externals": [{"spec": "munge@0.5.16", "prefix": "/opt"}]}
-    place.packages.write_text(yaml.safe_dump({"packages": {"munge": munge}}))
-    setup.setup(place, tmp_path, None, None, print)
+    tree.packages.write_text(yaml.safe_dump({"packages": {"munge": munge}}))
+    setup.setup(tree, tmp_path, None, None, print)
     pmix = {"externals": [{"spec": "pmix@4.2.9", "prefix": "/usr/lib/pmix"}]}
-    found = yaml.safe_load(place.packages.read_text())["packages"]
-    assert found == {"munge": munge, "pmix": pmix}
+    packages = yaml.safe_load(tree.packages.read_text())["packages"]
+    assert packages == {"munge": munge, "pmix": pmix}
 
 
 def compilers_of(folder, **programs):
     """The rules of a GCC with these programs, each there if it says so."""
-    for language, there in programs.items():
-        if there:
+    for language, exists in programs.items():
+        if exists:
             (folder / language).touch(0o755)
     named = {language: str(folder / language) for language in programs}
     gcc = {"spec": "gcc@14.2.0 languages=c", "extra_attributes": {"compilers": named}}
@@ -120,13 +121,13 @@ def compilers_of(folder, **programs):
 def test_compilers_are_named_with_their_languages_on_this_host(
     ready, tmp_path, monkeypatch, command
 ):
-    place, settings = ready
+    tree, settings = ready
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     words = ("spack", "setup", "--machine", "here")
-    place.packages.write_text(compilers_of(tmp_path, c=True, cxx=True, fortran=False))
-    said = " ".join(command(*words).split())
-    assert "compilers: gcc@14.2.0 (C, C++)" in said
-    assert "no Fortran compiler: apt install gfortran, or dnf install gcc-gfortran; then" in said
+    tree.packages.write_text(compilers_of(tmp_path, c=True, cxx=True, fortran=False))
+    output = " ".join(command(*words).split())
+    assert "compilers: gcc@14.2.0 (C, C++)" in output
+    assert "no Fortran compiler: apt install gfortran, or dnf install gcc-gfortran; then" in output
     (tmp_path / "fortran").touch(0o755)
     document = command.json(*words)
     assert document["compilers"] == {"gcc@14.2.0": ["C", "C++", "Fortran"]}
@@ -147,21 +148,21 @@ def test_checks_compile_with_the_newest_gcc_or_else_the_newest_compiler(
     ready, tmp_path, specs, expected
 ):
     """A compiler's program has the name of its spec; that of `absent` is not on this host."""
-    place, settings = ready
+    tree, settings = ready
     rules = {}
     for spec in specs:
         program = tmp_path / "compilers" / spec.partition(" ")[0]
         program.parent.mkdir(exist_ok=True)
         if not spec.startswith("absent"):
             program.touch(0o755)
-        found = {"spec": spec, "extra_attributes": {"compilers": {"c": str(program)}}}
-        rules.setdefault(spec.partition("@")[0], {"externals": []})["externals"].append(found)
-    place.packages.write_text(yaml.safe_dump({"packages": rules}))
+        external = {"spec": spec, "extra_attributes": {"compilers": {"c": str(program)}}}
+        rules.setdefault(spec.partition("@")[0], {"externals": []})["externals"].append(external)
+    tree.packages.write_text(yaml.safe_dump({"packages": rules}))
     if expected:
-        assert externals.c_compiler(place, settings) == str(tmp_path / "compilers" / expected)
+        assert externals.c_compiler(tree, settings) == str(tmp_path / "compilers" / expected)
     else:
         with pytest.raises(InputError, match="Spack has no C and no C"):
-            externals.c_compiler(place, settings)
+            externals.c_compiler(tree, settings)
 
 
 def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path, monkeypatch):
@@ -173,18 +174,20 @@ def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path
 
     monkeypatch.setattr(setup, "find_spack", lambda: None)
     monkeypatch.setattr(setup, "clone", clone)
-    place, pins = layout("here", tmp_path / "state"), load_pins()
+    tree, pins = layout("here", tmp_path / "state"), load_pins()
     for _ in range(2):
-        settings = setup.setup(place, None, None, None, print)
+        settings = setup.setup(tree, None, None, None, print)
     spack, recipes = (
-        place.clone(what, getattr(pins, what).commit) for what in ("spack", "packages")
+        tree.clone(what, getattr(pins, what).commit) for what in ("spack", "packages")
     )
     assert (settings.spack, settings.packages, settings.mirror) == (str(spack), None, None)
-    assert cloned == [(each.git, each.tag, each.commit) for each in (pins.spack, pins.packages)]
-    repos = yaml.safe_load((place.config / "repos.yaml").read_text())
+    assert cloned == [
+        (source.git, source.tag, source.commit) for source in (pins.spack, pins.packages)
+    ]
+    repos = yaml.safe_load((tree.config / "repos.yaml").read_text())
     assert repos["repos"] == {"builtin": str(recipes / "repos/spack_repo/builtin")}
-    assert yaml.safe_load((place.config / "mirrors.yaml").read_text()) == {"mirrors": {}}
-    assert load(place) == settings
+    assert yaml.safe_load((tree.config / "mirrors.yaml").read_text()) == {"mirrors": {}}
+    assert load(tree) == settings
 
 
 def test_a_machine_has_a_folder_of_its_own(tmp_path, monkeypatch):
@@ -201,12 +204,12 @@ def test_a_machine_has_a_folder_of_its_own(tmp_path, monkeypatch):
 
 def test_a_search_that_fails_leaves_no_settings(spack_root, ready, other):
     """The configuration is that of other recipes already: nothing may be built with the old."""
-    place, _ = ready
+    tree, _ = ready
     install(spack_root, FAKE.replace('case "$*" in', 'case "$*" in\n  *compiler*) exit 1 ;;'))
     with pytest.raises(MachineError):
-        setup.setup(place, other, None, None, print)
+        setup.setup(tree, other, None, None, print)
     with pytest.raises(InputError, match="Spack is not set up for here"):
-        load(place)
+        load(tree)
 
 
 @pytest.mark.parametrize(
@@ -227,10 +230,10 @@ def test_setup_refuses_what_a_build_could_not_use(spack_root, tmp_path, name, te
         (tmp_path / "m.yaml").write_text(text)
         text = tmp_path / "m.yaml"
     given[name] = text or tmp_path / "empty"
-    place = layout("here", tmp_path / "state")
+    tree = layout("here", tmp_path / "state")
     with pytest.raises(InputError, match=words):
-        setup.setup(place, given["packages"], given["machine"], given["mirror"], print)
-    assert not place.settings.exists()
+        setup.setup(tree, given["packages"], given["machine"], given["mirror"], print)
+    assert not tree.settings.exists()
     assert calls(spack_root) == []
 
 
@@ -240,13 +243,13 @@ def test_builds_see_no_wheels_of_this_python_and_have_a_users_name(tmp_path, mon
     own = f"{sys.prefix}/bin:{tmp_path}/linked/bin"
     (tmp_path / "linked").symlink_to(sys.prefix)
     given = {"PATH": f"/usr/bin:{own}:/bin", "VIRTUAL_ENV": sys.prefix, "HOME": "/root"}
-    place = layout("here", tmp_path)
-    seen = isolation.isolated(place, given)
+    tree = layout("here", tmp_path)
+    seen = isolation.isolated(tree, given)
     in_venv = sys.prefix != sys.base_prefix
     assert seen["PATH"] == ("/usr/bin:/bin" if in_venv else f"/usr/bin:{own}:/bin")
     assert ("VIRTUAL_ENV" in seen, seen["HOME"]) == (False, "/root")
     assert seen["LOGNAME"] == pwd.getpwuid(os.getuid()).pw_name
-    assert isolation.isolated(place, {"PATH": "/bin", "LOGNAME": "other"})["LOGNAME"] == "other"
+    assert isolation.isolated(tree, {"PATH": "/bin", "LOGNAME": "other"})["LOGNAME"] == "other"
 
 
 def test_setup_refuses_an_old_spack_and_an_empty_root(spack_root, tmp_path, monkeypatch):
@@ -262,12 +265,13 @@ def test_clone_refuses_a_moved_tag(tmp_path):
     source = tmp_path / "source"
     for words in (
         ["init", "-q", "-b", "main", str(source)],
-        ["-C", str(source), *("-c", "user.name=a", "-c", "user.email=a@b")]
+        ["-C", str(source), "-c", "user.name=a", "-c", "user.email=a@b"]
         + ["commit", "-q", "--allow-empty", "-m", "one"],
         ["-C", str(source), "tag", "v1"],
     ):
-        setup._git(*words)
-    commit = setup._git("-C", str(source), "rev-parse", "HEAD").strip()
+        subprocess.run(["git", *words], check=True)
+    head = ["git", "-C", str(source), "rev-parse", "HEAD"]
+    commit = subprocess.run(head, check=True, capture_output=True, text=True).stdout.strip()
     setup.clone(f"file://{source}", "v1", commit, tmp_path / "good")
     assert (tmp_path / "good" / ".git").is_dir()
     with pytest.raises(MachineError, match="not the pinned"):

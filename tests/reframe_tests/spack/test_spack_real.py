@@ -37,10 +37,10 @@ def path_of(variable):
 
 
 def prepare(root, mirror=None):
-    place = layout("test", root)
+    tree = layout("test", root)
     machine_file = path_of("NIMC_TEST_MACHINE_FILE")
     mirror = mirror or os.environ.get("NIMC_TEST_MIRROR")
-    return place, setup.setup(place, path_of("NIMC_TEST_PACKAGES"), machine_file, mirror, print)
+    return tree, setup.setup(tree, path_of("NIMC_TEST_PACKAGES"), machine_file, mirror, print)
 
 
 @pytest.fixture(scope="module")
@@ -51,21 +51,21 @@ def ready(tmp_path_factory):
 @pytest.fixture(scope="module")
 def built(ready, tmp_path_factory):
     """Builds an environment with Spack's `--debug`, which logs each call of a compiler."""
-    place, settings = ready
+    tree, settings = ready
     logs = tmp_path_factory.mktemp("logs")
     script = tmp_path_factory.mktemp("debugging") / "bin" / "spack"
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\ncd {logs} && exec {settings.spack}/bin/spack --debug "$@"\n')
     script.chmod(0o755)
     debugging = replace(settings, spack=str(script.parent.parent))
-    return lambda stack: (build(place, debugging, stack, 2, print), logs)
+    return lambda stack: (build(tree, debugging, stack, 2, print), logs)
 
 
-def concretized(place, settings, stack, folder):
+def concretized(tree, settings, stack, folder):
     """The concrete specs of an environment that is not built."""
     folder.mkdir(parents=True)
-    (folder / "spack.yaml").write_text(placed(place, settings, stack))
-    isolation.spack(place, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
+    (folder / "spack.yaml").write_text(placed(tree, settings, stack))
+    isolation.spack(tree, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
     lock = json.loads((folder / "spack.lock").read_text())
     assert lock["roots"]
     specs = list(lock["concrete_specs"].values())
@@ -88,8 +88,8 @@ RUNS = [
 
 @pytest.mark.parametrize(("stack", "workload", "command"), RUNS)
 def test_built_workload_proves_its_answer(built, tmp_path, stack, workload, command):
-    found, _ = built(stack)
-    folders = [f"{found.view}/bin", f"{found.mpi}/bin", os.environ["PATH"]]
+    software, _ = built(stack)
+    folders = [f"{software.view}/bin", f"{software.mpi}/bin", os.environ["PATH"]]
     environment = {**os.environ, "PATH": ":".join(folders), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True
@@ -127,8 +127,8 @@ def test_every_source_of_a_workload_is_compiled_with_optimisation(built, stack, 
 
 @pytest.mark.parametrize("stack", ["lammps", "openspeedshop", "profiling", STREAM, "tools"])
 def test_every_environment_concretizes(ready, stack):
-    place, settings = ready
-    for spec in concretized(place, settings, stack, place.root / "only-concretized" / stack):
+    tree, settings = ready
+    for spec in concretized(tree, settings, stack, tree.root / "only-concretized" / stack):
         if spec["name"] == "ucx":  # a preference that cannot be met is dropped without a word
             assert all(spec["parameters"][name] for name in ("verbs", "rc", "mlx5_dv", "rdmacm"))
         if spec["name"] == "lammps":  # what CMake compiles with -O3 or -O2
@@ -140,16 +140,16 @@ SLURM = {"externals": [{"spec": "slurm@24.05.4", "prefix": "/usr"}]}
 
 @pytest.mark.parametrize("slurm", [SLURM, None], ids=["with Slurm", "without"])
 def test_an_mpi_without_a_machine_file_has_the_fast_network(ready, slurm):
-    place, settings = ready
+    tree, settings = ready
     alone = replace(settings, machine_file=None)
-    text = place.packages.read_text()
-    there = {**yaml.safe_load(text)["packages"], "slurm": slurm or {}}
-    place.packages.write_text(yaml.safe_dump({"packages": there}))
+    text = tree.packages.read_text()
+    packages = {**yaml.safe_load(text)["packages"], "slurm": slurm or {}}
+    tree.packages.write_text(yaml.safe_dump({"packages": packages}))
     try:
-        folder = place.root / "only-concretized" / ("with" if slurm else "without")
-        specs = concretized(place, alone, "proxyapps", folder)
+        folder = tree.root / "only-concretized" / ("with" if slurm else "without")
+        specs = concretized(tree, alone, "proxyapps", folder)
     finally:
-        place.packages.write_text(text)
+        tree.packages.write_text(text)
     (mpi,) = (spec for spec in specs if spec["name"] == "openmpi")
     assert mpi["parameters"]["schedulers"] == (["slurm"] if slurm else ["none"])
     assert len([spec for spec in specs if spec["name"] == "slurm"]) == bool(slurm)
@@ -162,8 +162,8 @@ def test_an_mpi_without_a_machine_file_has_the_fast_network(ready, slurm):
 
 
 def test_a_machine_file_that_takes_the_network_away_stops_the_build(ready, tmp_path):
-    place, settings = ready
+    tree, settings = ready
     none = tmp_path / "none.yaml"
     none.write_text("packages: {openmpi: {require: ['fabrics=none schedulers=none']}}\n")
     with pytest.raises(MachineError, match=r"openmpi@\S+ without a fast network \(fabrics=none\)"):
-        build(place, replace(settings, machine_file=str(none)), "proxyapps", 2, print)
+        build(tree, replace(settings, machine_file=str(none)), "proxyapps", 2, print)

@@ -10,7 +10,7 @@ import pytest
 
 from reframe_tests.tools import NAMES
 from tests.literal_docs import copy_of_checkout, follow, section, steps
-from tests.reframe_tests.command import ran, succeeded
+from tests.reframe_tests.reframe_call import ran, succeeded
 
 ROOT = Path(__file__).parents[3]
 PAGE = section("extend.md", "Add a tool")
@@ -43,9 +43,9 @@ def test_three_files_of_good_style_whose_test_passes(checkout):
     check(checkout, "-m", "ruff", "check", "--no-cache", TOOL, TEST)
     check(checkout, "-m", "ruff", "format", "--no-cache", "--check", TOOL, TEST)
     lines = (checkout / DOCS).read_text().splitlines()
-    (at,) = (i for i, line in enumerate(lines) if line.startswith("| `rusage`"))
-    assert lines[at + 1].startswith("| `perf_stat`")
-    assert lines[at].count("|") == lines[at + 1].count("|")
+    (index,) = (i for i, line in enumerate(lines) if line.startswith("| `rusage`"))
+    assert lines[index + 1].startswith("| `perf_stat`")
+    assert lines[index].count("|") == lines[index + 1].count("|")
 
 
 def test_it_is_a_level_of_the_factor(checkout):

@@ -11,8 +11,8 @@ from tests.captures import CAPTURES
 
 def text(capture: str, end: str | float = 1.0) -> str:
     """A captured file up to a word, or a share of it."""
-    found = (CAPTURES / capture).read_text()
-    return found[: found.index(end) if isinstance(end, str) else int(len(found) * end)]
+    whole = (CAPTURES / capture).read_text()
+    return whole[: whole.index(end) if isinstance(end, str) else int(len(whole) * end)]
 
 
 MPIP, PERF = "mpip/lammps/lmp.mpiP", "perf_stat/two_ranks"
@@ -41,12 +41,12 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("tool", "file", "content", "ranks", "said"), BROKEN)
+@pytest.mark.parametrize(("tool", "file", "content", "ranks", "fault"), BROKEN)
 def test_a_file_that_is_cut_off_invalid_or_missing(
-    tmp_path: Path, tool: str, file: str, content: str, ranks: int, said: str
+    tmp_path: Path, tool: str, file: str, content: str, ranks: int, fault: str
 ) -> None:
     (tmp_path / file).write_text(content)
-    with pytest.raises(ToolError, match=said):
+    with pytest.raises(ToolError, match=fault):
         TOOLS[tool].parse(tmp_path, ranks)
 
 

@@ -11,19 +11,19 @@ MEMORY, STALLS = TOOLS["likwid:MEM"], TOOLS["likwid:CYCLE_STALLS"]
 
 
 def test_events_are_sums_over_channels_and_cpus():
-    found = {row.event: row for row in MEMORY.parse(CAPTURES / "memory", 8)}
-    assert found["CAS_COUNT_RD"].value == 100_000_000 + 110_000_000
-    assert found["INSTR_RETIRED_ANY"].value == 6_500_000_000
-    assert {row.rank for row in found.values()} == {4}
+    by_event = {row.event: row for row in MEMORY.parse(CAPTURES / "memory", 8)}
+    assert by_event["CAS_COUNT_RD"].value == 100_000_000 + 110_000_000
+    assert by_event["INSTR_RETIRED_ANY"].value == 6_500_000_000
+    assert {row.rank for row in by_event.values()} == {4}
     # 210e6 and 90e6 lines of 64 B; rates and ratios are left out.
-    assert found["Memory read data volume"].value == pytest.approx(210e6 * 64)
-    assert found["Memory write data volume"].value == pytest.approx(90e6 * 64)
-    assert found["Memory read data volume"].unit == "B"
-    assert not [event for event in found if "bandwidth" in event or event in ("CPI", "Runtime")]
+    assert by_event["Memory read data volume"].value == pytest.approx(210e6 * 64)
+    assert by_event["Memory write data volume"].value == pytest.approx(90e6 * 64)
+    assert by_event["Memory read data volume"].unit == "B"
+    assert not [event for event in by_event if "bandwidth" in event or event in ("CPI", "Runtime")]
 
 
 def test_what_likwid_could_not_count_has_no_value():
-    found = {row.event: row for row in STALLS.parse(CAPTURES / "stalls", 1)}
-    missing = found["CYCLE_ACTIVITY_STALLS_LDM_PENDING"]
+    by_event = {row.event: row for row in STALLS.parse(CAPTURES / "stalls", 1)}
+    missing = by_event["CYCLE_ACTIVITY_STALLS_LDM_PENDING"]
     assert (missing.value, missing.state) == (None, "not counted")
-    assert found["CYCLE_ACTIVITY_STALLS_L2_PENDING"].value == 900_000_000
+    assert by_event["CYCLE_ACTIVITY_STALLS_L2_PENDING"].value == 900_000_000

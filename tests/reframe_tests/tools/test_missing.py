@@ -4,7 +4,7 @@ import pytest
 
 from reframe_tests.tools import TOOLS, perf_stat
 from tests.captures import CAPTURES
-from tests.reframe_tests.command import script
+from tests.reframe_tests.reframe_call import script
 
 #: Of LIKWID 5.2.2 on a processor that it does not know, and of `-a` on one that it does.
 UNKNOWN = (CAPTURES / "likwid/unsupported/stderr.txt").read_text().splitlines()[-3]
@@ -29,13 +29,18 @@ done > "$out"
 #: Open|SpeedShop that runs, on a host that counts all events, and on one without a task clock.
 TRIES = 'for event; do echo "Successfully added: $event"; done'
 OSS = {
-    **{"ossrun": ': > "$OPENSS_RAWDATA_DIR/data"', "ossutil": ":", "openss": ":"},
+    "ossrun": ': > "$OPENSS_RAWDATA_DIR/data"',
+    "ossutil": ":",
+    "openss": ":",
     "papi_command_line": TRIES,
 }
 #: A build for CBTF, whose `ossrun` has no collectors.
 CBTF = {
-    **{"osscollect": ":", "cbtfrun": ': > "$CBTF_RAWDATA_DIR/data"', "openss": ":"},
-    **{"ossrun": "exit 1", "papi_command_line": TRIES},
+    "osscollect": ":",
+    "cbtfrun": ': > "$CBTF_RAWDATA_DIR/data"',
+    "openss": ":",
+    "ossrun": "exit 1",
+    "papi_command_line": TRIES,
 }
 CLOCKLESS = {**OSS, "papi_command_line": f"{TRIES} | grep -v TASK-CLOCK"}
 
@@ -47,7 +52,7 @@ def perf(unknown: str, counted: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("tool", "programs", "said"),
+    ("tool", "programs", "words"),
     [
         ("likwid:MEM", {}, "no likwid-perfctr on PATH"),
         ("perf_stat", {}, "perf is not installed"),
@@ -56,17 +61,20 @@ def perf(unknown: str, counted: str) -> dict[str, str]:
         ("openspeedshop", {"osscollect": ":"}, "cbtfrun is not on PATH"),
         ("openspeedshop", {**CBTF, "cbtfrun": ":"}, "leaves no data"),
         (
-            *("likwid:MEM", {"likwid-perfctr": f"echo '{UNKNOWN}' >&2\nexit 1"}),
+            "likwid:MEM",
+            {"likwid-perfctr": f"echo '{UNKNOWN}' >&2\nexit 1"},
             f"LIKWID does not know this processor: {UNKNOWN}",
         ),
         (
-            *("likwid:MEM", {"likwid-perfctr": f"echo '{GROUPS}'"}),
+            "likwid:MEM",
+            {"likwid-perfctr": f"echo '{GROUPS}'"},
             "LIKWID has no group MEM for this processor",
         ),
         ("perf_stat", {"perf": "exit 0"}, None),
         ("perf_stat", {"perf": "echo Error: unknown switch >&2; exit 129"}, "no JSON output"),
         (
-            *("perf_stat", {"perf": "echo; echo perf not found for kernel 6.9 >&2; exit 2"}),
+            "perf_stat",
+            {"perf": "echo; echo perf not found for kernel 6.9 >&2; exit 2"},
             "found for kernel 6.9",
         ),
         ("perf_stat:memory", perf("*stalls*", ""), "no hardware counters (measure on a machine"),
@@ -76,14 +84,15 @@ def perf(unknown: str, counted: str) -> dict[str, str]:
         ("perf_stat:dram", perf("none", "cycles"), "this host counts none of"),
         ("openspeedshop", OSS, None),
         (
-            *("openspeedshop", CLOCKLESS),
+            "openspeedshop",
+            CLOCKLESS,
             "Open|SpeedShop does not run: openspeedshop: perf::TASK-CLOCK cannot be counted;"
             " without it several events are not verified",
         ),
         *(("openspeedshop:hwc", programs, None) for programs in (OSS, CLOCKLESS)),
     ],
 )
-def test_what_is_missing_is_said(tmp_path, monkeypatch, tool, programs, said):
+def test_what_is_missing_is_said(tmp_path, monkeypatch, tool, programs, words):
     for name, text in programs.items():
         script(tmp_path / "bin" / name, text)
     shell = ":/usr/bin:/bin" if programs else ""  # this host may have the tool
@@ -91,15 +100,15 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch, tool, programs, said):
     cpuinfo = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 85\nstepping\t: 7\n"
     (tmp_path / "cpuinfo").write_text(cpuinfo)
     (tmp_path / "paranoid").write_text("2\n")
-    monkeypatch.setattr(perf_stat, "_CPUINFO", tmp_path / "cpuinfo")
-    monkeypatch.setattr(perf_stat, "_PARANOID", tmp_path / "paranoid")
-    found = TOOLS[tool].missing()
-    assert found is None if said is None else said in str(found)
+    monkeypatch.setattr(perf_stat, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(perf_stat, "PARANOID", tmp_path / "paranoid")
+    missing = TOOLS[tool].missing()
+    assert missing is None if words is None else words in str(missing)
 
 
 def test_a_user_who_may_not_count_is_told_what_the_administrator_can_do(tmp_path, monkeypatch):
     script(tmp_path / "perf", "echo Error: >&2; exit 255")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "paranoid").write_text("4\n")
-    monkeypatch.setattr(perf_stat, "_PARANOID", tmp_path / "paranoid")
+    monkeypatch.setattr(perf_stat, "PARANOID", tmp_path / "paranoid")
     assert "sysctl kernel.perf_event_paranoid=2" in TOOLS["perf_stat"].missing()

@@ -8,7 +8,7 @@ import pytest
 
 from reframe_tests.tools import TOOLS, mpip
 from reframe_tests.tools.mpip import CallCount, kind_of, rows
-from tests.reframe_tests.command import run_tool
+from tests.reframe_tests.reframe_call import run_tool
 
 TOOL = TOOLS["mpip"]
 CAPTURE = Path(__file__).parents[2] / "captures" / "mpip" / "lammps"
@@ -22,35 +22,35 @@ def counted(folder: Path, ranks: int = 2) -> dict:
 
 def check_totals(folder: Path) -> None:
     """Sums over call sites against the totals of the report, which have three digits."""
-    found = counted(folder)
+    counts = counted(folder)
     (report,) = folder.glob("*.mpiP")
     text = report.read_text()
     for rank in (0, 1):
         application_s, mpi_s = re.search(rf"^ +{rank} +(\S+) +(\S+) ", text, re.MULTILINE).groups()
-        assert found[rank, "application-time"] == float(application_s)
-        parts = [found[rank, f"{kind}-time"] for kind in ("point-to-point", "collective", "other")]
+        assert counts[rank, "application-time"] == float(application_s)
+        parts = [counts[rank, f"{kind}-time"] for kind in ("point-to-point", "collective", "other")]
         assert sum(parts) == pytest.approx(float(mpi_s), rel=0.005, abs=5e-4)
     # The table of messages that follows: calls, total, and share of all that was sent, per cent.
     sent = text.partition("@--- Aggregate Sent Message Size")[2].partition("@---")[0]
     lines = [line.split() for line in sent.splitlines() if re.match(r"(Send|Sendrecv) ", line)]
     point_to_point = sum(float(words[3]) for words in lines)
-    both = sum(found[rank, "point-to-point-sent"] for rank in (0, 1))
-    assert both == pytest.approx(point_to_point, rel=0.005)
+    sent_b = sum(counts[rank, "point-to-point-sent"] for rank in (0, 1))
+    assert sent_b == pytest.approx(point_to_point, rel=0.005)
 
 
 def test_calls_and_messages_of_a_rank_are_those_of_its_call_sites():
     # By hand with awk over the lines of rank 0: 428 sends of 38,465,602 bytes (Send 410, Sendrecv
     # 18), 410 Irecv and 410 Wait; 129 collective calls, of which 5 Barriers send nothing.
     check_totals(CAPTURE)
-    found = counted(CAPTURE)
-    assert found[0, "point-to-point-messages"] == 428
-    assert found[0, "point-to-point-calls"] == 428 + 410 + 410
-    assert found[0, "point-to-point-sent"] == 38_465_602
-    assert found[0, "collective-calls"] - found[0, "collective-messages"] == 5
+    counts = counted(CAPTURE)
+    assert counts[0, "point-to-point-messages"] == 428
+    assert counts[0, "point-to-point-calls"] == 428 + 410 + 410
+    assert counts[0, "point-to-point-sent"] == 38_465_602
+    assert counts[0, "collective-calls"] - counts[0, "collective-messages"] == 5
 
 
 def test_a_host_without_it_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(mpip, "_LIBRARY", "libnotthere.so")
+    monkeypatch.setattr(mpip, "LIBRARY", "libnotthere.so")
     assert TOOL.missing().startswith("no libnotthere.so for the loader (`")
 
 
@@ -89,8 +89,8 @@ def test_the_mean_size_of_a_message_follows_from_two_sums():
         CallCount("Bcast", messages=1, sent_b=8.0),
         CallCount("Finalize", calls=1, time_s=0.125),
     ]
-    found = {row.event: row.value for row in rows(2, 4.0, 1.875, calls)}
-    assert found == {
+    by_event = {row.event: row.value for row in rows(2, 4.0, 1.875, calls)}
+    assert by_event == {
         "application-time": 4.0,
         "MPI-time": 1.875,
         "point-to-point-time": 0.75,

@@ -15,7 +15,7 @@ import pytest
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import ToolError
 from reframe_tests.tools.openspeedshop import gather, read_view, view_path
-from tests.reframe_tests.command import run_tool, script
+from tests.reframe_tests.reframe_call import run_tool, script
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "openspeedshop"
 COMMAND = re.compile(r"openss>>expview -v linkedobjects -r (\d) -F csv\n")
@@ -47,12 +47,12 @@ def rows(folder: Path, name: str, ranks: int = 2) -> dict:
 
 def test_hwcsamp_gives_the_sums_that_its_report_has(tmp_path):
     # `Report Summary` of the ranks: 850123568 and 1484294954 ns, 796 and 795 faults.
-    found = rows(left(tmp_path, "hwcsamp"), "openspeedshop")
-    clocks = [found[rank, "perf::TASK-CLOCK"] for rank in (0, 1)]
+    by_rank = rows(left(tmp_path, "hwcsamp"), "openspeedshop")
+    clocks = [by_rank[rank, "perf::TASK-CLOCK"] for rank in (0, 1)]
     assert [row.value for row in clocks] == pytest.approx([0.850123568, 1.484294954])
     assert {row.unit for row in clocks} == {"s"}
-    assert [found[rank, "perf::PAGE-FAULTS"].value for rank in (0, 1)] == [796, 795]
-    assert [found[rank, "CPU time"].value for rank in (0, 1)] == pytest.approx([1.22, 1.54])
+    assert [by_rank[rank, "perf::PAGE-FAULTS"].value for rank in (0, 1)] == [796, 795]
+    assert [by_rank[rank, "CPU time"].value for rank in (0, 1)] == pytest.approx([1.22, 1.54])
     # A name may have commas.
     view = tmp_path / "rank-1.csv"
     view.write_text(view.read_text().replace("libm.so.6", "a,b,c"))
@@ -88,8 +88,8 @@ def test_a_build_that_loses_the_events_after_the_first_is_not_trusted(tmp_path, 
     # As the collector of the last commit: valid, and counted as nothing or as another.
     path = left(tmp_path, "hwcsamp") / "rank-1.csv"
     path.write_text(re.sub(r"^([\d.]+,[\d.]+),\d+,", rf"\1,{lost},", path.read_text(), flags=re.M))
-    said = r"rank-1\.csv: perf::TASK-CLOCK, the last event, has 0\.000 s of 1\.540 s"
-    with pytest.raises(ToolError, match=said):
+    fault = r"rank-1\.csv: perf::TASK-CLOCK, the last event, has 0\.000 s of 1\.540 s"
+    with pytest.raises(ToolError, match=fault):
         rows(tmp_path, "openspeedshop")
 
 
@@ -103,9 +103,9 @@ def test_a_build_that_loses_the_events_after_the_first_is_not_trusted(tmp_path, 
 )
 def test_overflows_and_samples_are_seconds(tmp_path, collector, event, seconds):
     tried = TRIED.replace("Successfully added: perf::PAGE-FAULTS\n", "")
-    found = rows(left(tmp_path, collector, tried), f"openspeedshop:{collector}")
-    assert [found[rank, event].value for rank in (0, 1)] == pytest.approx(seconds)
-    assert {row.unit for row in found.values()} == {"s"}
+    by_rank = rows(left(tmp_path, collector, tried), f"openspeedshop:{collector}")
+    assert [by_rank[rank, event].value for rank in (0, 1)] == pytest.approx(seconds)
+    assert {row.unit for row in by_rank.values()} == {"s"}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_a_collector_refused_during_the_run_is_an_error(tmp_path, line):
 
 
 @pytest.mark.parametrize(
-    ("file", "kept", "said"),
+    ("file", "kept", "fault"),
     [
         ("rank-0.csv", -40, r"rank-0\.csv: not a row of 6 columns"),
         ("rank-1.err", None, r"rank-1\.err: no such file; 1 of 2"),
@@ -133,13 +133,13 @@ def test_what_a_collector_refused_during_the_run_is_an_error(tmp_path, line):
         ("rank-0.csv", None, "raw: no data"),
     ],
 )
-def test_a_file_that_is_truncated_or_missing_is_named(tmp_path, file, kept, said):
+def test_a_file_that_is_truncated_or_missing_is_named(tmp_path, file, kept, fault):
     path = left(tmp_path, "hwcsamp") / file
     text = path.read_text()
     path.unlink()
     if kept:
         path.write_text(text[:kept])
-    with pytest.raises(ToolError, match=said):
+    with pytest.raises(ToolError, match=fault):
         rows(tmp_path, "openspeedshop")
 
 
@@ -225,9 +225,9 @@ def test_the_clock_is_counted_with_five_of_six_presets(folder):
     columns = [*taken.split(","), "LinkedObject"]
     table = f"Exclusive CPU time in seconds.,{','.join(columns)}\n0.5,1,2,3,4,5,500000000,app\n"
     (folder / "rank-0.csv").write_text(table)
-    found = {row.event: (row.value, row.state) for row in tool.parse(folder, 1)}
-    assert [found[name][0] for name in taken.split(",")] == [1, 2, 3, 4, 5, 0.5]
-    assert found["PAPI_L3_TCH"] == (None, "not counted")
+    by_event = {row.event: (row.value, row.state) for row in tool.parse(folder, 1)}
+    assert [by_event[name][0] for name in taken.split(",")] == [1, 2, 3, 4, 5, 0.5]
+    assert by_event["PAPI_L3_TCH"] == (None, "not counted")
 
 
 def test_what_openss_lacks_is_named(folder, monkeypatch):

@@ -14,7 +14,7 @@ import pytest
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER
 from reframe_tests.tools.openspeedshop import gather, read_view, view_path
-from tests.reframe_tests.command import ran, succeeded
+from tests.reframe_tests.reframe_call import ran, succeeded
 
 PROGRAM = r"""
 #include <mpi.h>
@@ -58,8 +58,8 @@ PAGES = 1000
 def open_mpi(name: str) -> str | None:
     """A program of Open MPI; the wheels' MPICH may come first on PATH."""
     for path in filter(None, map(shutil.which, (f"{name}.openmpi", name))):
-        said = [ran(path, option).stdout for option in ("--showme:version", "--version")]
-        if "Open MPI" in "".join(said):
+        versions = [ran(path, option).stdout for option in ("--showme:version", "--version")]
+        if "Open MPI" in "".join(versions):
             return path
     return None
 

@@ -15,7 +15,7 @@ import pytest
 from records.errors import InputError
 from reframe_tests.tools import TOOLS, papi
 from reframe_tests.tools.base import ToolError
-from tests.reframe_tests.command import run_tool, script
+from tests.reframe_tests.reframe_call import run_tool, script
 
 CAPTURE = Path(__file__).parents[2] / "captures" / "papi" / "two_ranks"
 MPICC, MPIEXEC = (Path(sys.executable).parent / name for name in ("mpicc", "mpiexec"))
@@ -64,15 +64,15 @@ def software(monkeypatch):
 
 
 def test_counts_of_each_rank_are_those_in_papis_files(software, tmp_path):
-    found = {(row.rank, row.event): row for row in software.parse(CAPTURE, 2)}
+    counts = {(row.rank, row.event): row for row in software.parse(CAPTURE, 2)}
     # From the two files, by eye.
-    assert found[0, "perf::TASK-CLOCK"].value == 83369564
-    assert found[1, "perf::TASK-CLOCK"].value == 112774171
-    assert found[1, "perf::PAGE-FAULTS:u=1:k=1"].value == 796
-    assert found[0, "region-time"].value == pytest.approx(0.657279790)
-    assert found[0, "region-time"].unit == "s"
+    assert counts[0, "perf::TASK-CLOCK"].value == 83369564
+    assert counts[1, "perf::TASK-CLOCK"].value == 112774171
+    assert counts[1, "perf::PAGE-FAULTS:u=1:k=1"].value == 796
+    assert counts[0, "region-time"].value == pytest.approx(0.657279790)
+    assert counts[0, "region-time"].unit == "s"
     # PAPI left it out: not supported, rather than zero.
-    left_out = found[0, "PAPI_TOT_CYC"]
+    left_out = counts[0, "PAPI_TOT_CYC"]
     assert (left_out.value, left_out.state) == (None, "not supported")
     # Threads of a rank are added.
     shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")
@@ -94,16 +94,16 @@ def of_two_processes(rank: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "fault"),
     [
         (shutil.rmtree, "rank-0: no counts; PAPI counts none of perf::TASK-CLOCK"),
         (cut_off, r"rank_000000\.json: not a file of PAPI 7"),
         (of_two_processes, "2 processes left counts"),
     ],
 )
-def test_a_rank_without_the_counts_of_one_process_is_named(software, tmp_path, change, said):
+def test_a_rank_without_the_counts_of_one_process_is_named(software, tmp_path, change, fault):
     change(Path(shutil.copytree(CAPTURE / "rank-0", tmp_path / "rank-0")))
-    with pytest.raises(ToolError, match=said):
+    with pytest.raises(ToolError, match=fault):
         software.parse(tmp_path, 1)
 
 

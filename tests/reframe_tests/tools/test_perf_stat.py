@@ -36,18 +36,18 @@ def written(folder: Path, *lines: str) -> Path:
 
 
 def test_counts_of_each_rank_are_those_that_perf_printed():
-    found = rows(CAPTURES / "hardware", 2)
-    assert len(found) == 2 * 9
-    assert found[0, "context-switches"].value == 1348
-    assert found[1, "context-switches"].value == 1277
-    assert found[1, "cpu-migrations"].value == 4
-    assert found[0, "cpu-migrations"].value == 0
-    assert {found[0, event].state for event in SOFTWARE} == {"counted"}
-    assert found[0, "page-faults"].unit == "count"
-    clock = found[0, "task-clock"]  # 291.540863 msec in the file
+    counts = rows(CAPTURES / "hardware", 2)
+    assert len(counts) == 2 * 9
+    assert counts[0, "context-switches"].value == 1348
+    assert counts[1, "context-switches"].value == 1277
+    assert counts[1, "cpu-migrations"].value == 4
+    assert counts[0, "cpu-migrations"].value == 0
+    assert {counts[0, event].state for event in SOFTWARE} == {"counted"}
+    assert counts[0, "page-faults"].unit == "count"
+    clock = counts[0, "task-clock"]  # 291.540863 msec in the file
     assert (clock.value, clock.unit, clock.running_share) == (pytest.approx(0.291540863), "s", 1)
     for event in HARDWARE:  # which the machine lacks
-        row = found[0, event]
+        row = counts[0, event]
         assert (row.state, row.value, row.running_share) == ("not supported", None, None)
 
 
@@ -55,12 +55,12 @@ def test_a_user_who_may_not_see_the_kernel_has_no_count_of_what_happens_there():
     # The program slept 50 times and perf printed 0 context switches: the user level has none.
     text = (CAPTURES / "user_level" / "rank-0.json").read_text()
     assert '"0.000000", "unit" : "", "event" : "context-switches:u"' in text
-    found = rows(CAPTURES / "user_level", 1)
+    counts = rows(CAPTURES / "user_level", 1)
     for event in ("context-switches:u", "cpu-migrations:u"):
-        assert (found[0, event].value, found[0, event].state) == (None, "not counted")
-    assert found[0, "page-faults:u"].value > 0
-    assert found[0, "task-clock:u"].state == "counted"
-    assert found[0, "cycles:u"].state == "not supported"
+        assert (counts[0, event].value, counts[0, event].state) == (None, "not counted")
+    assert counts[0, "page-faults:u"].value > 0
+    assert counts[0, "task-clock:u"].state == "counted"
+    assert counts[0, "cycles:u"].state == "not supported"
 
 
 METRIC = ', "metric-value" : "3.700000", "metric-unit" : "GHz", "metric-threshold" : "bad"'
@@ -92,11 +92,11 @@ def test_what_a_line_says(tmp_path, event, value, running, rest, count, state, s
         '{"metric-value" : "0.35", "metric-unit" : "x", "metric-threshold" : "good"}',
     ]
     folder = written(tmp_path, line(event, value, running, rest=rest), other, *metrics)
-    found = rows(folder, 1)
-    row = found[0, event]
+    counts = rows(folder, 1)
+    row = counts[0, event]
     assert (row.value, row.state, row.running_share) == (count, state, share)
-    assert found[0, "cpu_core/cycles/"].value == 6326
-    assert {named for _, named in found} <= {event, "cpu_core/cycles/", *EVENTS}
+    assert counts[0, "cpu_core/cycles/"].value == 6326
+    assert {named for _, named in counts} <= {event, "cpu_core/cycles/", *EVENTS}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from records.machine.host import FAMILIES, processor_family, processor_identity
 from records.roles import RoleCount
 from reframe_tests.tools import TOOLS, perf_stat
 from reframe_tests.tools.base import ToolError, try_out
-from tests.reframe_tests.command import run_tool, script
+from tests.reframe_tests.reframe_call import run_tool, script
 
 MEMORY, DRAM, TOPDOWN = (TOOLS[f"perf_stat:{name}"] for name in ("memory", "dram", "topdown"))
 #: Stands in for perf: notes its arguments, then runs the application.
@@ -45,16 +45,16 @@ def on(tmp_path):
     ],
 )
 def test_the_events_are_those_of_the_processor(on, processor, stalls):
-    said = on(MEMORY, processor)
-    assert "-e task-clock,cycles,instructions," in said
-    assert f",{stalls}," in said
-    assert " -a " not in said
+    command = on(MEMORY, processor)
+    assert "-e task-clock,cycles,instructions," in command
+    assert f",{stalls}," in command
+    assert " -a " not in command
 
 
 def test_nodes_are_counted_system_wide_and_metrics_asked_for_by_name(on):
-    said = on(DRAM, "GenuineIntel-6-106-6")
-    assert " -a " in said
-    assert "unc_m_cas_count.rd,unc_m_cas_count.wr" in said
+    command = on(DRAM, "GenuineIntel-6-106-6")
+    assert " -a " in command
+    assert "unc_m_cas_count.rd,unc_m_cas_count.wr" in command
     assert "-M tma_memory_bound" in on(TOPDOWN, "GenuineIntel-6-106-6")
     assert "-M backend_bound_memory" in on(TOPDOWN, "AuthenticAMD-25-17-1")
 
@@ -62,9 +62,9 @@ def test_nodes_are_counted_system_wide_and_metrics_asked_for_by_name(on):
 def test_an_unknown_processor_counts_time_only_and_still_leaves_a_file(on, tmp_path):
     assert "-e task-clock --" in " ".join(on(MEMORY, "GenuineIntel-6-1-1").split())
     # Whatever variables the user has.
-    said = on(MEMORY, "GenuineIntel-6-1-1", more="cycles", metrics="x", all="-a")
-    assert "-e task-clock --" in " ".join(said.split())
-    assert " -a " not in said
+    command = on(MEMORY, "GenuineIntel-6-1-1", more="cycles", metrics="x", all="-a")
+    assert "-e task-clock --" in " ".join(command.split())
+    assert " -a " not in command
     (tmp_path / "rank-0.json").write_text(line("task-clock", "2.0", unit="msec"))
     (row,) = MEMORY.parse(tmp_path, 1)
     assert (row.event, row.value) == ("task-clock", 0.002)
@@ -96,9 +96,9 @@ def test_traffic_is_in_bytes_whatever_perf_prints(tmp_path):
     text = line("task-clock", "9") + line("unc_m_cas_count.rd", "3.00", unit="MiB")
     files(tmp_path, text + line("unc_m_cas_count.wr", "128", unit="Bytes"),
           "unc_m_cas_count.rd,unc_m_cas_count.wr ", rank=4)  # fmt: skip
-    found = {row.event: (row.rank, row.value, row.unit) for row in DRAM.parse(tmp_path, 8)}
-    assert found["unc_m_cas_count.rd"] == (4, 3145728, "B")
-    assert found["unc_m_cas_count.wr"] == (4, 128, "B")
+    by_event = {row.event: (row.rank, row.value, row.unit) for row in DRAM.parse(tmp_path, 8)}
+    assert by_event["unc_m_cas_count.rd"] == (4, 3145728, "B")
+    assert by_event["unc_m_cas_count.wr"] == (4, 128, "B")
 
 
 def test_a_metric_is_a_share_and_says_if_its_events_took_turns(tmp_path):
@@ -109,9 +109,9 @@ def test_a_metric_is_a_share_and_says_if_its_events_took_turns(tmp_path):
                **{"metric-value": "42.5", "metric-unit": "%  tma_memory_bound"})
     )  # fmt: skip
     files(tmp_path, text, " tma_memory_bound")
-    found = {row.event: row for row in TOPDOWN.parse(tmp_path, 1)}
-    assert set(found) == {"task-clock", "tma_memory_bound"}
-    row = found["tma_memory_bound"]
+    by_event = {row.event: row for row in TOPDOWN.parse(tmp_path, 1)}
+    assert set(by_event) == {"task-clock", "tma_memory_bound"}
+    row = by_event["tma_memory_bound"]
     assert row.value == pytest.approx(0.425)
     assert (row.unit, row.state, row.running_share) == ("1", "multiplexed", 0.5)
 
@@ -127,7 +127,14 @@ def test_a_metric_without_a_number_has_no_value(tmp_path, value):
 def test_a_real_node_is_counted_system_wide(tmp_path, monkeypatch):
     # Context switches in place of uncore events, which no virtual machine has. The sleeper is no
     # child of perf, and is counted all the same.
-    row = RoleCount("DRAM read", "perf_stat", "dram", tuple(FAMILIES), ("context-switches",), "")
+    row = RoleCount(
+        role="DRAM read",
+        tool="perf_stat",
+        group="dram",
+        families=tuple(FAMILIES),
+        events=("context-switches",),
+        source="",
+    )
     monkeypatch.setattr(perf_stat, "counts", lambda *_: [row])
     if processor_family(processor_identity(Path("/proc/cpuinfo").read_text())) is None:
         pytest.skip("a processor that is not in the table")
@@ -146,6 +153,6 @@ def test_a_real_node_is_counted_system_wide(tmp_path, monkeypatch):
             run_tool(DRAM, tmp_path, *application, check=True)
         finally:
             process.kill()
-    found = {each.event: each for each in DRAM.parse(tmp_path, 1)}
-    assert found["context-switches"].state == "counted"
-    assert found["context-switches"].value >= 200
+    by_event = {count.event: count for count in DRAM.parse(tmp_path, 1)}
+    assert by_event["context-switches"].state == "counted"
+    assert by_event["context-switches"].value >= 200

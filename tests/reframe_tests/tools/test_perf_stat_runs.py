@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools.perf_stat import EVENTS, TOOL
-from tests.reframe_tests.command import run_tool
+from tests.reframe_tests.reframe_call import run_tool
 
 WHY = TOOL.missing()
 needs_perf = pytest.mark.skipif(WHY is not None, reason=str(WHY))
@@ -73,9 +73,9 @@ def test_counts_of_each_rank_agree_with_the_kernels_own_account(tmp_path):
     more = PROGRAM.replace("range(100)", "range(100 + 100 * int(os.environ['PMI_RANK']))")
     done = run(tmp_path, sys.executable, "-c", more, launcher=(str(MPIEXEC), "-n", "2"))
     assert done.returncode == 0, done.stderr
-    said = {own["rank"]: own for own in map(json.loads, done.stdout.splitlines())}
-    assert set(said) == {0, 1}
+    accounts = {own["rank"]: own for own in map(json.loads, done.stdout.splitlines())}
+    assert set(accounts) == {0, 1}
     rows = TOOL.parse(tmp_path, 2)
     assert len(rows) >= 2 * len(EVENTS)
-    for rank, own in said.items():
+    for rank, own in accounts.items():
         agree(plain(rows, rank), own)

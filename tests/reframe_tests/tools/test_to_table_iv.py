@@ -4,7 +4,7 @@ No machine with counters was at hand: counts are made, formats and parsers are r
 """
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,13 @@ import pytest
 
 from analysis.questions.question import answer
 from analysis.report.data import load_run
-from analysis.subjects.causes import ACROSS, CHANGES, MISSES, STALLS, TIME
+from analysis.subjects.correlations import ACROSS, TIME
+from analysis.subjects.paired_roles import MISSES, STALLS
+from analysis.subjects.role_changes import CHANGES
 from reframe_tests import conduct
 from tests.analysis.made_counters import CASES, RANKS, counts, with_tool
 from tests.analysis.synthetic import samples, write_run
+from tests.conductor.block_plans import PLAN
 
 TOOL = "perf_stat:memory"
 LIKWID = Path(__file__).parents[2] / "captures" / "likwid" / "memory"
@@ -39,43 +42,44 @@ def perf_files(folder: Path, rows: list[dict]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def measured(tmp_path_factory):
     """The whole way: files of six workloads, the tool's parser, the run's folder, the analysis."""
     root = tmp_path_factory.mktemp("table_iv")
+    read_counters = conduct.readers(replace(PLAN, read_by_check=True)).counters
     runs = {case.name: with_tool(samples(case, pairs=6)) for case in CASES}
-    run = write_run(root / "run", [each for own in runs.values() for each in own])
+    run = write_run(root / "run", [sample for own in runs.values() for sample in own])
     (run / "counters").mkdir()
     for case in CASES:
         lines = []
-        for number, each in enumerate(runs[case.name]):
-            folder = perf_files(root / case.name / str(number), list(counts(each, case.base)))
-            rows = conduct._counters(TOOL, folder, RANKS)
-            lines += [{"key": each.key, "tool": TOOL, **asdict(row)} for row in rows]
+        for number, sample in enumerate(runs[case.name]):
+            folder = perf_files(root / case.name / str(number), list(counts(sample, case.base)))
+            rows = read_counters(TOOL, folder, RANKS)
+            lines += [{"key": sample.key, "tool": TOOL, **asdict(row)} for row in rows]
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (run / "counters" / f"{case.name}.jsonl").write_text(text)
     return load_run(run)
 
 
-def test_every_cell_of_table_iv_has_a_value_of_six_points_and_r_is_that_of_the_counts(found):
+def test_every_cell_of_table_iv_has_a_value_of_six_points_and_r_is_that_of_the_counts(measured):
     across = {
-        (each["treatment"], each["of"], each["role"]): each
-        for each in answer(ACROSS, found).filter(source="measured").to_dicts()
+        (row["treatment"], row["of"], row["role"]): row
+        for row in answer(ACROSS, measured).filter(source="measured").to_dicts()
     }
     roles = [(TIME, role) for role in (STALLS, *MISSES)] + [(STALLS, role) for role in MISSES]
     for cell in [(arm, *pair) for arm in ("off", "on") for pair in roles]:
         assert across[cell]["points"] == 6
         assert None not in (across[cell]["r"], across[cell]["p"])
-    changes = answer(CHANGES, found).filter(treatment="on")
+    changes = answer(CHANGES, measured).filter(treatment="on")
     assert changes.select("case", "role").n_unique() == 6 * 6  # of figure 4
     # Medians over the runs of a workload, from the generator and without any tool's file.
     points = []
     for case in CASES:
-        own = [each for each in with_tool(samples(case, pairs=6)) if not each.warmup]
+        own = [sample for sample in with_tool(samples(case, pairs=6)) if not sample.warmup]
         runs = [
-            (each.fom, sum(r["value"] for r in counts(each, case.base) if r["event"] == event))
+            (sample.fom, sum(r["value"] for r in counts(sample, case.base) if r["event"] == event))
             for event in ["cycle_activity.stalls_l3_miss"]
-            for each in own
-            if each.arm == "on"
+            for sample in own
+            if sample.arm == "on"
         ]
         points.append(np.median(np.array(runs), axis=0))
     expected = np.corrcoef(np.array(points).T)[0, 1]

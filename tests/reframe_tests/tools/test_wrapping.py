@@ -8,7 +8,7 @@ import pytest
 
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER
-from tests.reframe_tests.command import ran, run_tool, script
+from tests.reframe_tests.reframe_call import ran, run_tool, script
 
 #: Each notes its arguments, and runs the application.
 PROGRAMS = {
@@ -40,9 +40,9 @@ def run(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", WRAPPED)
 def test_words_output_and_status_of_the_application_survive(run, name):
-    told = "".join(f"{word}\n" for word in AWKWARD)
+    printed = "".join(f"{word}\n" for word in AWKWARD)
     done = run(name, "sh", "-c", 'printf "%s\\n" "$@"; exit 3', "x", *AWKWARD)
-    assert (done.returncode, done.stdout) == (3, told)
+    assert (done.returncode, done.stdout) == (3, printed)
     # Ended by a signal, itself or by the tool's shell.
     assert run(name, "sh", "-c", "kill -9 $$").returncode in (137, -9)
     assert run(name, "/nowhere/program").returncode != 0

@@ -1,0 +1,86 @@
+"""A document in the form that is chosen: text, Markdown, CSV, LaTeX or JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from analysis.display import latex
+from analysis.display.lines import aligned, columns
+from records.text import one_line
+
+#: Forms in which tables are shown; `text` has all else of a document too.
+Form = Literal["text", "markdown", "csv", "latex"]
+
+
+class Tabular(Protocol):
+    """A part of a document that every form has; its `str` is its text."""
+
+    @property
+    def header(self) -> Sequence[str]:
+        """The names of the columns."""
+
+    @property
+    def rows(self) -> Sequence[Sequence[str]]:
+        """The cells of each row."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures under a header; columns in `left` are texts."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: Collection[int] = ()
+
+    def __str__(self) -> str:
+        return aligned(self.header, self.rows, self.left, columns())
+
+
+def shown(parts: Iterable[str | Tabular], form: Form = "text") -> str:
+    """All parts as text, or only the tables in another form, with a line break at their end."""
+    if form == "text":
+        return "\n".join(map(str, parts))
+    tables = [part for part in parts if not isinstance(part, str)]
+    return "\n".join(written(form, table.header, table.rows) for table in tables)
+
+
+def written(form: Form, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table as Markdown, CSV or LaTeX, with a line break at its end."""
+    records = [[one_line(text) for text in record] for record in (header, *rows)]
+    if form == "csv":
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([map(_cell, record) for record in records])
+        return out.getvalue()
+    if form == "markdown":
+        escaped = [[re.sub(r"([|\\*_<`])", r"\\\1", text) for text in record] for record in records]
+        lines = [f"| {' | '.join(cells)} |" for cells in escaped]
+        return "\n".join([lines[0], f"|{'---|' * len(header)}", *lines[1:], ""])
+    return latex.tabular(records)
+
+
+def _cell(text: str) -> str:
+    """Text for a cell of a spreadsheet: never a formula."""
+    return f"'{text}" if len(text) > 1 and text.startswith(("=", "+", "-", "@")) else text
+
+
+def in_json(document: Mapping[str, object]) -> str:
+    """A document to print; pydantic's writer is five times as fast, but escapes nothing."""
+    with suppress(PydanticSerializationError):  # a path in another encoding
+        text = to_json(document, indent=1, inf_nan_mode="constants")
+        if text.isascii():
+            return text.decode()
+    return json.dumps(document, indent=1)
+
+
+def json_file(document: Mapping[str, object]) -> str:
+    """A document as the text of a file, whose figures are written as Python writes them."""
+    return json.dumps(document, indent=1) + "\n"

@@ -1,0 +1,64 @@
+"""Figures as text: prefixes, digits and signs."""
+
+from __future__ import annotations
+
+import math
+
+#: Shown if there is no figure.
+NO_FIGURE = "-"
+#: Shorter times, such as that of a load from memory, are shown in nanoseconds.
+_NANOSECONDS_BELOW_S = 1e-5
+#: From here on, four digits would round to 1000, so the figure has the next prefix.
+_ROUNDS_UP = 999.95
+#: Largest change that is shown in per cent. A larger one is shown as a ratio, since a ratio of 5.28
+#: would be `+428 %`, and its inverse `-81 %`.
+_MOST_IN_PERCENT = 0.5
+#: Unit -> the prefixes that it may have, each 1000 times the one before.
+_PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP", "J": "kMGTP"}
+
+
+def divisor_and_unit(value: float | None, unit: str) -> tuple[float, str]:
+    """Divisor and unit for figures near `value`: (1e9, 'GB/s') for 14e9 'B/s'.
+
+    Prefixes are powers of 1000. Times are in seconds; the shortest are in nanoseconds. A unit
+    that has no known prefixes is unchanged.
+    """
+    if unit == "s" and value and abs(value) < _NANOSECONDS_BELOW_S:
+        return 1e-9, "ns"
+    divisor, prefix = 1.0, ""
+    for name in _PREFIXES.get(unit, ""):
+        if value is None or not math.isfinite(value) or abs(value) < divisor * _ROUNDS_UP:
+            break
+        divisor, prefix = divisor * 1000, name
+    return divisor, prefix + (unit.removeprefix("1") if prefix else unit)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """`value` with `digits` significant digits, without exponent: 14.20, 372.0, 0.003170."""
+    if value is None:
+        return NO_FIGURE
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        return str(value)
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # rounded: 9.99996 has 1
+    return f"{value:.{max(digits - 1 - exponent, 0)}f}"
+
+
+def quantity(value: float | None, unit: str, digits: int = 4) -> str:
+    """A figure with its unit: `14.20 GB/s`."""
+    divisor, scaled_unit = divisor_and_unit(value, unit)
+    return NO_FIGURE if value is None else f"{number(value / divisor, digits)} {scaled_unit}"
+
+
+def signed(value: float, decimals: int = 0) -> str:
+    """A change with its sign, `+0.3`, and a true minus sign; without a sign if it rounds to 0."""
+    text = f"{value:+.{decimals}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "\u2212")
+
+
+def change(ratio: float) -> str:
+    """A ratio as a change: `+12.3 %`, `0.0 %`; if it changes by more than 50 %, `0.41 times`."""
+    if abs(ratio - 1) > _MOST_IN_PERCENT:
+        return f"{ratio:.2f} times"
+    return f"{signed((ratio - 1) * 100, 1)} %"

@@ -1,0 +1,138 @@
+"""Facts of the machine and of its counters that change what is said of an effect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from analysis.display.figures import quantity
+from analysis.effects.result import Result, Verdict
+from analysis.effects.verdict import emulations
+from analysis.samples.counts import beside_baselines
+from analysis.samples.pairs import treatment_rows
+from analysis.samples.provenance import all_hosts, differing
+from records.arms import BASELINE, arm_of
+from records.notes import Note
+from records.run import RunHeader, facts_of
+from records.sample import FULL_SHARE, Better
+
+
+def note_provenance_changes(
+    rows: Iterable[Result], samples: pl.DataFrame, provenance: Mapping[str, Any]
+) -> list[Result]:
+    """The rows, with a note on each case whose accepted samples differ in provenance.
+
+    A run may be resumed with another version of this project, of ReFrame or of the workload, or on
+    nodes with another processor, kernel or firmware. Such samples still count.
+
+    `samples` is what `analysis.samples.pairs.judged` returns; `provenance`: SHA-256 -> content of
+    its file.
+    """
+    used = samples.lazy().filter(status="counts").select("case", "provenance").unique()
+    notes = {}
+    for case, names in used.group_by("case").agg("provenance").collect().iter_rows():
+        if differ := differing([provenance[name] for name in names if name in provenance]):
+            notes[case] = [Note.PROVENANCE(names=", ".join(differ))]
+    return [replace(row, notes=[*notes.get(row.case, []), *row.notes]) for row in rows]
+
+
+#: Roles that count what reaches memory; the share of the bytes written from which they show it.
+MEMORY_ROLES = ("DRAM written", "DDIO misses")
+_SHOWN_SHARE = 0.1
+
+
+def name_contention(
+    rows: Sequence[Result],
+    samples: pl.DataFrame,
+    counters: pl.DataFrame,
+    records: Mapping[str, Any],
+) -> list[Result]:
+    """The rows; 'slower' is memory contention where the writes are proven and reached memory.
+
+    Proven: by a device, or by marks in memory, in all runs. Reached: the counters of memory rise by
+    a tenth of what was written or more, or each writer's messages pass through more memory than the
+    last-level caches have. A footprint is a message at least.
+    `samples` and `counters` are what `pairs.judged` and `counts.counters_of` return.
+    """
+    slower = [row for row in rows if row.verdict is Verdict.SLOWER]
+    if not slower:
+        return list(rows)
+    caches_b = [host.get("llc_total_b") for host in all_hosts(records.values())]
+    largest_b = max((size for size in caches_b if isinstance(size, int)), default=math.inf)
+    counted = beside_baselines(counters, samples, *MEMORY_ROLES)
+    rises = pl.col("value") - pl.col("off") >= _SHOWN_SHARE * pl.col("written_b")
+    reached = set(counted.filter(rises).select("case", "treatment").iter_rows())
+    named = {}
+    for row in slower:
+        runs = treatment_rows(samples.filter(status="counts"), row.case, row.arm)
+        through_b = runs.select(pl.max_horizontal("writer_message_b", "footprint_b")).to_series()
+        beyond = bool((through_b.fill_null(0) > largest_b).all())
+        proofs = set("+".join(runs["proof"].cast(pl.String).fill_null("none")).split("+"))
+        if proofs <= {"device", "memory"} and (beyond or (row.case, row.arm) in reached):
+            named[row.case, row.arm] = replace(row, verdict=Verdict.CONTENTION)
+    return [named.get((row.case, row.arm), row) for row in rows]
+
+
+def note_link_share(
+    rows: Iterable[Result], samples: pl.DataFrame, header: RunHeader
+) -> list[Result]:
+    """The rows; those of writers at full rate say which share of the link these reach alone.
+
+    Nothing is said of emulated writes, nor of short ones. `samples` is what
+    `pairs.judged` returns.
+    """
+    nic = facts_of(header).site.nic
+    link_b_s = nic.link_rate_b_s if nic else None
+    targets = pl.col("nodes").cast(pl.String).str.count_matches(",") + 1
+    noted = []
+    for row in rows:
+        runs = treatment_rows(samples, row.case, row.arm).filter(
+            pl.col("status") == "counts", pl.col("message_b") > 0, pl.col("asked_b_s").is_null()
+        )
+        short = arm_of(row.arm).scheduled
+        if not runs.is_empty() and not short and not emulations(runs["transport"]):
+            alone_b_s = runs.select((pl.col("writer_rate_alone_b_s") / targets).median()).item()
+            row = replace(row, notes=[*row.notes, _link_share(alone_b_s, link_b_s)])
+        noted.append(row)
+    return noted
+
+
+def _link_share(alone_b_s: float, link_b_s: float | None) -> str:
+    if link_b_s is None:
+        return Note.LINK_UNKNOWN()
+    share = alone_b_s / link_b_s
+    note = Note.LINK_SHARE if share >= FULL_SHARE else Note.BELOW_LINK
+    return note(share=share, link=quantity(link_b_s, "B/s"))
+
+
+def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[Result]:
+    """The rows; those whose baseline falls short of the machine's reference have a flag and a note.
+
+    `references` of the site file hold the figure of merit, in SI units, that each case should reach
+    without writers, at its first levels; `reference_tolerance` is the share by which it may fall
+    short.
+    """
+    site = facts_of(header).site
+    references, tolerance = site.references or {}, site.reference_tolerance or 0.0
+    compared = []
+    for row in rows:
+        off, usual = row.off_median, references.get(row.case)
+        if row.baseline == BASELINE and off is not None and usual is not None:
+            least, most = usual * (1 - tolerance), usual * (1 + tolerance)
+            if off > most if row.better == "lower" else off < least:
+                note = Note.REFERENCE(off=off, unit=row.unit, reference=usual, tolerance=tolerance)
+                row = replace(row, slower_than_reference=True, notes=[note, *row.notes])
+        compared.append(row)
+    return compared
+
+
+def bounds(better: Better, tolerance: float) -> tuple[float | None, float | None]:
+    """Lower and upper bound of a reference as ReFrame takes them, in shares of it.
+
+    A figure may be better than its reference by any share, and worse by the tolerance only.
+    """
+    return (None, tolerance) if better == "lower" else (-tolerance, None)

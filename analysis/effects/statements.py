@@ -1,0 +1,113 @@
+"""The statements that pairs show, over all hypotheses of a campaign.
+
+Each case, arm and combination of levels without an order (rails, injectors, cores left free) is one
+hypothesis. Levels with an order are tested from the strongest down, until one shows nothing, and
+add no hypotheses. Each kind of statement has an error that holds over the campaign
+(docs/method.md#evidence).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from analysis.effects.result import Result
+from analysis.statistics import evidence
+from records import units
+from records.arms import level_text, parts_of
+from records.errors import InputError
+from records.groups import grouped
+
+#: Factors of the writes whose levels have an order: a higher level cannot have a smaller effect.
+ORDERED = ("rate", "message")
+
+#: Statement -> the chance that a campaign makes any wrong statement of its kind.
+ERROR_LEVELS = {"slower": 0.04, "above_control": 0.05, "faster": 0.01, "within": 0.05}
+#: The chance that any sound baseline is called unstable.
+UNSTABLE_LEVEL = 0.05
+
+#: The statements that an effect's pairs show: names of fields of `PValues`.
+Shown = Collection[str]
+
+
+class Hypothesis(NamedTuple):
+    """A case, an arm, and the levels of factors without an order, first levels left out."""
+
+    case: str
+    arm: str
+    levels: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def from_effect(cls, case: str, treatment: str) -> Hypothesis:
+        """Return the hypothesis of a case and the name of a treatment."""
+        arm, levels = parts_of(treatment)
+        unordered = ((name, level) for name, level in levels.items() if name not in ORDERED)
+        return cls(case, arm, tuple(unordered))
+
+
+def hypotheses(effects: Iterable[tuple[str, str]]) -> list[Hypothesis]:
+    """All hypotheses of a campaign; `effects`: case and treatment of each effect."""
+    return list(dict.fromkeys(Hypothesis.from_effect(*effect) for effect in effects))
+
+
+def statements_shown(
+    effects: Sequence[Result], questions: Sequence[Hypothesis], baselines: int = 0
+) -> list[Shown]:
+    """Return the statements shown of each effect, in the order of `effects`.
+
+    They hold over all `questions`, measured or not, and those on baselines over `baselines`, the
+    number of baselines that the campaign is to repeat.
+    """
+    statements: list[set[str]] = [set() for _ in effects]
+    by_question = grouped(
+        (Hypothesis.from_effect(row.case, row.arm), index) for index, row in enumerate(effects)
+    )
+    for name, level in ERROR_LEVELS.items():
+        # 'No effect' is tested from the weakest level up.
+        strongest_first = name != "within"
+        ladders = [
+            sorted(
+                by_question.get(question, []),
+                key=lambda index: _strength(effects[index]),
+                reverse=strongest_first,
+            )
+            for question in questions
+        ]
+        p = [[_p_value(effects[index], name) for index in ladder] or [1.0] for ladder in ladders]
+        for ladder, steps in zip(ladders, evidence.levels_shown(p, level), strict=True):
+            for index in ladder[:steps]:
+                statements[index].add(name)
+    indices_by_baseline = grouped(
+        ((row.case, row.baseline), index) for index, row in enumerate(effects)
+    )
+    p = [[_p_value(effects[index], "unstable")] for index, *_ in indices_by_baseline.values()]
+    p += [[1.0]] * (baselines - len(p))
+    for indices, is_shown in zip(
+        indices_by_baseline.values(), evidence.levels_shown(p, UNSTABLE_LEVEL), strict=False
+    ):
+        for index in indices if is_shown else []:
+            statements[index].add("unstable")
+    return list(statements)
+
+
+def _p_value(effect: Result, statement: str) -> float:
+    p = getattr(effect.p, statement, None)
+    return 1.0 if p is None else float(p)
+
+
+def _strength(effect: Result) -> list[float]:
+    """Values of the levels with an order; larger is stronger."""
+    factors = effect.factors
+    return [level_value(level_text(factors[name])) for name in ORDERED if name in factors]
+
+
+def level_value(level: str) -> float:
+    """The level as a number: share, rate (B/s) or size (bytes); infinite for words and `full`."""
+    with suppress(ValueError):
+        return float(level)
+    for read in (units.share, units.rate_b_s, units.size_b):
+        with suppress(InputError):
+            return read(level, "level")
+    return math.inf

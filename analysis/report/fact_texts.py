@@ -1,0 +1,93 @@
+"""Nested facts as labels and texts. The suffix of a key gives the unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from analysis.display.figures import quantity
+from analysis.report.words import binary, duration
+from analysis.samples.columns import MOST
+
+#: Suffix of a key -> format of its number. One that ends with another comes
+#: before it, as `_b_s` before `_s`.
+_UNIT_FORMATS: dict[str, Callable[[float], str]] = {
+    "_b_s": lambda value: quantity(value, "B/s"),
+    "_b": binary,
+    "_hz": lambda value: f"{value / 1e9:.4g} GHz",
+    "_mhz": lambda value: f"{value:.4g} MHz",
+    "_s": duration,
+}
+
+
+def facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Nested facts as (label, text), in their order.
+
+    The last row lists the labels of the facts that are not known (None).
+    """
+    rows = _flat(record, "")
+    unknown = [label for label, text in rows if text is None]
+    known = [(label, text) for label, text in rows if text is not None]
+    return [*known, ("not known", ", ".join(unknown))] if unknown else known
+
+
+def _flat(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | None]]:
+    rows: list[tuple[str, str | None]] = []
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            # The unit of `offsets_s: {a: 1}` is in the outer key: its fact is `offsets a_s`.
+            suffix = _unit_suffix(key)
+            inner = {f"{inner_key}{suffix}": item for inner_key, item in value.items()}
+            rows += _flat(inner, _label(prefix, key.removesuffix(suffix)))
+        elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+            for index, item in enumerate(value):
+                entry = dict(item) if isinstance(item, Mapping) else {"": item}
+                name = entry.pop("name", entry.pop("number", index))
+                rows += _flat(entry, f"{_label(prefix, key)} {name}")
+        else:
+            rows.append(_fact(prefix, key, value))
+    return rows
+
+
+def _unit_suffix(key: str) -> str:
+    return next((suffix for suffix in _UNIT_FORMATS if key.endswith(suffix)), "")
+
+
+#: Part of a key -> its spelling in labels; other parts are shown unchanged.
+_SPELLINGS = {
+    **{word: word.upper() for word in ("cpu", "numa", "nic", "rdma", "mpi", "smt", "mtu", "bios")},
+    **{"cpus": "CPUs", "llc": "last-level cache", "mtti": "mean time to interrupt"},
+}
+
+
+def _label(prefix: str, key: str) -> str:
+    parts = key.replace("_", " ").split()
+    return " ".join(filter(None, [prefix, *(_SPELLINGS.get(part, part) for part in parts)]))
+
+
+def _fact(prefix: str, key: str, value: Any) -> tuple[str, str | None]:
+    label = _label(prefix, key)
+    suffix = _unit_suffix(key)
+    label_without_unit = _label(prefix, key.removesuffix(suffix))
+    if value is None:
+        return label_without_unit, None
+    if value in ("", []):
+        return label, "none"
+    if isinstance(value, bool):
+        return label, "yes" if value else "no"
+    if isinstance(value, list):
+        return label, ranges_text(value)
+    if isinstance(value, (int, float)) and suffix and not abs(value) > MOST:
+        return label_without_unit, _UNIT_FORMATS[suffix](value)
+    return label, str(value)
+
+
+def ranges_text(values: Sequence[Any]) -> str:
+    """A list as text, with consecutive integers as ranges: `0-3, 8`."""
+    spans: list[tuple[Any, Any]] = []
+    for value in values:
+        if spans and type(value) is type(spans[-1][1]) is int and value == spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], value)
+        else:
+            spans.append((value, value))
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)

@@ -1,0 +1,187 @@
+"""Pictures of a case: every sample, and the slowdown of every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from analysis.display.figures import divisor_and_unit, number
+from analysis.effects.result import Result
+from analysis.report.data import CaseData
+from analysis.report.plots import (
+    SLOWDOWN_AXIS,
+    Hover,
+    Picture,
+    View,
+    band,
+    behind,
+    estimates_text,
+    floor_colour,
+    label,
+    light,
+    marker,
+    name_rows,
+    points,
+    rows_axes,
+    slowdown_interval,
+    thin_lines,
+)
+from analysis.report.sections import Section
+from analysis.statistics.interval import middle
+from records.arms import in_order
+from records.text import one_line
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Above this many points, a figure's points are rasterized.
+RASTER_ABOVE = 3000
+#: Most characters that a pointer shows of a run.
+_TITLE = 200
+#: Columns of the samples that pictures show.
+_DRAWN = ["key", "arm", "status", "outcome", "reason", "fom", "nodes"]
+#: Columns that a pointer shows of a run.
+_OF_TITLES = ("key", "nodes", "fom", "status", "outcome", "reason")
+#: Status of a run, or `lost` without a figure of merit -> marker and look; those of a run that
+#: counts are its treatment's.
+_LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
+    "counts": ("", {"alpha": 0.75, "mew": 0}),
+    "warm-up": ("o", {"mfc": "none"}),
+    "rejected": ("x", {}),
+    "lost": ("x", {"clip_on": False}),
+}
+
+
+def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Picture:
+    """All samples of one case: one strip per treatment, in order of time, with its median.
+
+    `samples` has the columns of `pairs.judged`. A run without a figure of merit is a cross at the
+    left edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
+    they do not squeeze those that do.
+    """
+    treatments = in_order(str(name) for name in samples["arm"].unique(maintain_order=True))
+    divisor, scaled = divisor_and_unit(middle(samples["fom"].drop_nulls()), one_line(unit))
+    counted = samples.select("arm", "fom", "status").filter(status="counts")
+    medians = dict(counted.group_by("arm").agg(pl.median("fom") / divisor).iter_rows())
+    raster = samples.height > RASTER_ABOVE
+    status = pl.col("status").cast(pl.String)
+    drawn = samples.select(
+        "arm",
+        *(() if raster else _OF_TITLES),
+        x=(pl.col("fom") / divisor).clip(*_edges(counted["fom"] / divisor)).fill_null(0),
+        look=pl.when(pl.col("fom").is_null()).then(pl.lit("lost")).otherwise(status),
+    )
+
+    def draw(figure: Figure) -> Hover:
+        hover: dict[str, list[str]] = {}
+        axes = figure.subplots()
+        for strip, treatment in enumerate(treatments):
+            runs = drawn.filter(pl.col("arm") == treatment)
+            places = np.linspace(strip - 0.34, strip + 0.34, runs.height + 2)[1:-1]
+            runs = runs.with_columns(y=places)
+            for (kind,), part in runs.partition_by("look", as_dict=True).items():
+                gid, (shape, style) = f"points-{strip}-{kind}", _LOOKS[str(kind)]
+                colour = "bad" if shape else treatment
+                style = {**style, "gid": gid, "rasterized": raster}
+                if kind == "lost":
+                    style["transform"] = axes.get_yaxis_transform()
+                points(axes, part["x"], part["y"], colour, shape or marker(treatment), 4.8, **style)
+                hover[gid] = [] if raster else _titles(part, divisor, scaled)
+            if treatment in medians:
+                ends = strip - 0.42, strip + 0.42
+                axes.vlines(medians[treatment], *ends, color=light("ink"))
+        name_rows(axes, [label(name) for name in treatments], len(treatments) - 0.45, -0.55)
+        axes.set_xlabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
+        axes.margins(x=0.06)
+        return hover
+
+    texts = "; ".join(
+        f"{treatment} {number(medians[treatment])}"
+        for treatment in treatments
+        if treatment in medians
+    )
+    return Picture(
+        name=name,
+        title=f"Every sample in {scaled}, by treatment. Medians: {texts}",
+        caption=f"All {samples.height} runs, one point each, in order of time within each"
+        " treatment. Line: median. Hollow: warm-up. Cross: rejected. Warm-ups and rejected runs out"
+        " of range are drawn at the edge, and runs without a figure of merit outside it.",
+        height_in=0.7 + 0.44 * len(treatments),
+        draw=draw,
+    )
+
+
+def _titles(runs: pl.DataFrame, divisor: float, unit: str) -> list[str]:
+    """Return what a pointer shows of each run."""
+    titles = []
+    for key, nodes, fom, status, outcome, reason in runs.select(_OF_TITLES).iter_rows():
+        figure = "no figure of merit" if fom is None else f"{number(fom / divisor)} {unit}"
+        why = f"; {outcome.replace('_', ' ')}: {reason}" if status == "rejected" else ""
+        titles.append(one_line(f"{key} on {nodes}, {status}: {figure}{why}")[:_TITLE])
+    return titles
+
+
+def _edges(counted: pl.Series) -> tuple[float, float]:
+    """Lowest and highest value to draw: the range of those that count, plus a quarter of it."""
+    if counted.is_empty():
+        return -np.inf, np.inf
+    low, high = float(np.min(counted.to_numpy())), float(np.max(counted.to_numpy()))
+    room = (high - low or high) / 4
+    return low - room, high + room
+
+
+def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs") -> Picture:
+    """The slowdown of every pair of one case by treatment, each with interval and repeatability."""
+    raster = pairs.height > RASTER_ABOVE
+    one_floor = len({row.baseline for row in rows}) == 1
+
+    def draw(figure: Figure) -> Hover:
+        hover: dict[str, list[str]] = {}
+        axes = rows_axes(figure, [label(row.arm) for row in rows], SLOWDOWN_AXIS)
+        floor = rows[0].noise_floor
+        if one_floor and floor:
+            axes.axvspan(*floor, color=light(floor_colour(floor)), alpha=0.45)
+        for line, row in enumerate(rows):
+            if not one_floor:
+                band(axes, row.noise_floor, line)
+            arm_pairs = pairs.filter(pl.col("arm") == row.arm)
+            ratios = arm_pairs["ratio"].to_numpy()
+            across = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
+            style = {"alpha": 0.7, "mew": 0, "rasterized": raster, "gid": f"pairs-{line}"}
+            points(axes, ratios, across, row.arm, marker(row.arm), 4.4, **style)
+            if not raster:
+                hover[f"pairs-{line}"] = [
+                    f"block {block}, pair {pair}: {ratio:.3f}"
+                    for block, pair, ratio in arm_pairs.select("block", "pair", "ratio").iter_rows()
+                ]
+            slowdown_interval(axes, row, line - 0.27)
+        return hover
+
+    estimates = estimates_text((row.arm, row.slowdown) for row in rows)
+    return Picture(
+        name=name,
+        title=f"Slowdown of every pair. Estimates: {estimates}",
+        caption="One point per pair: the treatment against its baseline. Bar: estimate and interval"
+        f" of 95 %. {thin_lines(rows)}{behind(rows)}",
+        height_in=0.9 + (0.66 if one_floor else 0.5) * len(rows),
+        draw=draw,
+    )
+
+
+def _pictures(case: CaseData) -> View:
+    pairs = case.run.pairs.filter(pl.col("case") == case.name)
+    samples = [
+        samples_plot(
+            case.samples.filter(pl.col("fom_unit") == unit).select(_DRAWN).collect(),
+            unit,
+            f"{case.name} runs",
+        )
+        for unit in dict.fromkeys(row.unit for row in case.rows)
+    ]
+    return View(pictures=[*samples, ratios_plot(pairs, case.rows, f"{case.name} pairs")])
+
+
+SECTIONS = [Section(part="case", place=30, name="case_pictures", view=_pictures)]

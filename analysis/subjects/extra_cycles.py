@@ -1,0 +1,73 @@
+"""Why runs are slower: the share of stalls among the cycles that traffic adds."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from analysis.questions.estimators import median
+from analysis.questions.question import INCONCLUSIVE, Limit, Question
+from analysis.questions.shown import section
+from analysis.report.data import RunData
+from analysis.samples.counts import without_tool
+from analysis.subjects.paired_roles import (
+    KIND,
+    PAIR,
+    STALLED,
+    STALLS,
+    paired_roles,
+    sums_over_ranks,
+)
+
+
+def _losses(run: RunData) -> pl.DataFrame:
+    """A row per pair of treatments that make wrapped runs slower: extra cycles, and stalls."""
+    slower = {(row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1}
+    wrapped = run.counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique()
+    shown = {
+        (case, without_tool(arm), tool)
+        for case, arm, tool in wrapped.iter_rows()
+        if (case, arm) in slower
+    }
+    more = sums_over_ranks(paired_roles(run)).with_columns(more=pl.col("on") - pl.col("off"))
+    cycles = more.filter(role="cycles").select(*KIND, *PAIR, cycles="more")
+    stalls = more.filter(pl.col("role").is_in((STALLS, STALLED)))
+    stalls = stalls.select(*KIND, *PAIR, "role", stalls="more")
+    rows = cycles.join(stalls, on=[*KIND, *PAIR], maintain_order="left")
+    kinds = pl.DataFrame(list(shown), schema=dict.fromkeys(KIND, pl.String), orient="row")
+    rows = rows.join(kinds, on=KIND, how="semi", maintain_order="left")
+    return rows.with_columns(share=pl.col("stalls") / pl.col("cycles"))
+
+
+_OF_LOSS = (
+    "{case}, {treatment}: {share:.0%} ({share_low:.0%} to {share_high:.0%}) of the extra cycles are"
+    " {role}: "
+)
+LOSSES = Question(
+    name="why",
+    title="Why: stalls among the extra cycles",
+    text="Share of the cycles that traffic adds which are stalls, where the wrapped runs are slower"
+    " under it; median over pairs. 'Memory stalls' wait for memory. 'Stalled cycles' are those of"
+    " PAPI_STL_ICY, as in Groves, Grant and Arnold (2016), which is another event on each processor"
+    " (docs/tools.md).",
+    rows=_losses,
+    by=(*KIND, "role"),
+    estimates={"share": median("share")},
+    facts={"all_more": (pl.col("cycles") > 0).all()},
+    limits=(
+        Limit(word=INCONCLUSIVE, when=~pl.col("all_more"), why="not every pair took more cycles"),
+        Limit(
+            word="stalls on memory", when=(pl.col("share_low") > 0.5) & (pl.col("role") == STALLS)
+        ),
+        Limit(word="stalled cycles", when=pl.col("share_low") > 0.5),
+        Limit(word="something else", when=pl.col("share_high") < 0.5),
+    ),
+    sentences={
+        "stalls on memory": _OF_LOSS + "the loss is stalls on memory.",
+        "stalled cycles": _OF_LOSS + "most of the loss is stalled cycles.",
+        "something else": _OF_LOSS + "most of the loss is something else.",
+    },
+    columns=("n", "word"),
+    headings={"share": "share of stalls", "word": "the loss is"},
+    plot=None,
+)
+SECTIONS = [section(LOSSES, "run", 80)]

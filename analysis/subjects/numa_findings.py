@@ -1,0 +1,149 @@
+"""The findings of Nelson and Palmieri on RDMA in NUMA systems, for this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from analysis.questions.estimators import ratio_of_sets
+from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
+from analysis.questions.rows import runs_that_count
+from analysis.questions.shown import section
+from analysis.report.data import RunData
+from analysis.samples.provenance import all_hosts, reported_facts
+from analysis.statistics.interval import FEWEST
+from analysis.subjects.numa_cells import (
+    CELL,
+    FIGURES,
+    RATES,
+    communications,
+    least_of_runs,
+    numa_nodes,
+    treatments_of_cells,
+)
+
+
+def _findings(run: RunData) -> pl.DataFrame:
+    """A row per comparison of numa.json and run of its first cell, or one without a rate.
+
+    `second`: list of the rates of the second cell. `locked`: of the cells whose pinned memory is
+    known, the share in which it is at least one message. It is null unless the comparison is about
+    pinned pages.
+    """
+    treatments = treatments_of_cells(run)
+    if treatments.is_empty():
+        return treatments
+    runs = communications(treatments, runs_that_count(run.samples, *RATES, *FIGURES))
+    cells = runs.group_by(CELL, maintain_order=True).agg(
+        rates=pl.col("rate_b_s").drop_nulls(),
+        locked=(least_of_runs("target_pinned_b") >= pl.col("message_b").first()),
+    )
+    rates = {tuple(map(str, key)): rates for *key, rates, _ in cells.iter_rows()}
+    locked = cells["locked"].mean()
+    loads = cells["load"].cast(pl.String).unique().to_list()
+    balancing = ", ".join(reported_facts(all_hosts(run.provenance.values()))["NUMA balancing"])
+    rows = [
+        {
+            "finding": finding["finding"],
+            "published": finding["published"],
+            "compared": comparison["compared"],
+            "about_pages": "pinned" in comparison,
+            "locked": locked if "pinned" in comparison else None,
+            "numa_nodes": numa_nodes(run),
+            "numa_balancing": balancing,
+            **_cells_of(comparison, rates, finding.get("nodes_needed", 1)),
+        }
+        for finding in json.loads(Path(__file__).with_name("numa.json").read_text())
+        for comparison in finding["comparisons"]
+        if "nt_write" not in comparison.get("first", ()) or "nt_write" in loads
+    ]
+    types = {"locked": pl.Float64} | dict.fromkeys(("first", "second"), pl.List(pl.Float64))
+    table = pl.DataFrame(rows, schema_overrides=types)
+    return table.explode("first", empty_as_null=True)
+
+
+def _cells_of(
+    comparison: Mapping[str, Any], rates: Mapping[tuple[str, ...], list[float]], nodes_needed: int
+) -> dict[str, Any]:
+    """Rates of both cells of a comparison, whether both are in the run, and NUMA nodes needed.
+
+    A cell of another node needs two.
+    """
+    keys = [tuple(comparison.get(name, ())) for name in ("first", "second")]
+    first, second = map(rates.get, keys)
+    return {
+        "first": first,
+        "second": second,
+        "both": first is not None and second is not None,
+        "nodes_needed": max(nodes_needed, 2 if any("other" in key for key in keys) else 1),
+    }
+
+
+def _balancing(table: pl.DataFrame) -> list[str]:
+    """Return a sentence on each setting of automatic NUMA balancing among the nodes."""
+    texts = table["numa_balancing"].unique().to_list() if table.height else []
+    return [
+        f"Automatic NUMA balancing (kernel.numa_balancing) of the nodes: {text or 'not known'}."
+        " It moves pages, but none that are locked."
+        for text in texts
+    ]
+
+
+_LOCKED = pl.col("locked")
+_TOO_FEW_NODES = pl.col("numa_nodes") < pl.col("nodes_needed")
+_NOT_MEASURED, _ONE_NODE = "not measured", "this machine has only one NUMA node"
+FINDINGS = Question(
+    name="numa_findings",
+    title="RDMA and NUMA: findings of Nelson and Palmieri",
+    text="Each finding as a ratio between the rates of communications of two cells: the median of"
+    " all ratios between their runs, which are not paired. 'Yes' and 'no' require an interval that"
+    " does not contain 1. Cells of different cases were measured one after the other: intervals do"
+    " not include drift in between. Pages are locked if at least a message is pinned in all cells;"
+    " writes that register no memory pin none.",
+    rows=_findings,
+    by=("finding", "compared"),
+    estimates={"ratio": ratio_of_sets("first", "second")},
+    facts={
+        "n": pl.min_horizontal(
+            pl.col("first").count(), pl.col("second").first().list.len().fill_null(0)
+        ).cast(pl.Int64),
+        "first_b_s": pl.col("first").median(),
+        "second_b_s": pl.col("second").first().list.median(),
+        **shared("published", "both", "about_pages", "locked", "numa_nodes", "nodes_needed"),
+        **shared("numa_balancing"),
+    },
+    limits=(
+        Limit(word="yes", when=_LOCKED == 1),
+        Limit(word=INCONCLUSIVE, when=_LOCKED > 0, why="pinned in some cells only"),
+        Limit(word="no", when=_LOCKED == 0),
+        Limit(word=_NOT_MEASURED, when=pl.col("about_pages"), why="not reported by the kernel"),
+        Limit(word=_NOT_MEASURED, when=~pl.col("both") & _TOO_FEW_NODES, why=_ONE_NODE),
+        Limit(word=_NOT_MEASURED, when=~pl.col("both"), why="not part of this run"),
+        Limit(word=_NOT_MEASURED, when=pl.col("n") == 0, why="no run counts"),
+        Limit(
+            word=INCONCLUSIVE, when=pl.col("n") < FEWEST, why=f"fewer than {FEWEST} runs per side"
+        ),
+        Limit(
+            word=_NOT_MEASURED,
+            when=_TOO_FEW_NODES,
+            why=f"{_ONE_NODE}: the cells differ in pinning only",
+        ),
+        Limit(word="yes", when=pl.col("ratio_low") > 1),
+        Limit(word="no", when=pl.col("ratio_high") < 1),
+        Limit(word=INCONCLUSIVE, why="the interval contains 1"),
+    ),
+    sentences=_balancing,
+    columns=("first_b_s", "second_b_s", "n", "word", "published"),
+    headings={
+        "first_b_s": "first",
+        "second_b_s": "second",
+        "n": "runs per side",
+        "word": "here",
+    },
+    plot=None,
+)
+SECTIONS = [section(FINDINGS, "run", 40)]

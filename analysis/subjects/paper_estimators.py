@@ -1,0 +1,143 @@
+"""The estimators of Groves, Grant and Arnold (2016) for a run.
+
+They are shown with the paired estimate, never instead of it: none has an interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from analysis.effects.result import Result
+from analysis.questions.estimators import stated
+from analysis.questions.question import Question, columns_of, shared
+from analysis.questions.shown import section
+from analysis.report.data import RunData
+from analysis.samples.pairs import extra
+from records.arms import arm_of
+from records.sample import Better
+
+#: Runs per side in sections IV and V (mean and standard deviation) and VI (minimum).
+RUNS_MEAN = 10
+RUNS_BEST = 5
+
+
+def mean_sd(values: Sequence[float], better: Better) -> tuple[float, float]:
+    """Mean (harmonic for rates) and sample standard deviation of the first 10 of `values`.
+
+    Of all if there are fewer; two at least.
+    """
+    first_10 = np.asarray(values[:RUNS_MEAN], dtype=float)
+    # Rates are work over time: their mean is the work over the mean time.
+    mean = 1 / np.mean(1 / first_10) if better == "higher" else np.mean(first_10)
+    return float(mean), float(np.std(first_10, ddof=1))
+
+
+def paper_estimates(
+    off: Sequence[float], on: Sequence[float], better: Better
+) -> dict[str, float | None]:
+    """The paper's estimators of figures of merit `off` and `on`, in the order they were taken.
+
+    Of each arm the mean and standard deviation of the first 10 runs, and the best of the first 5;
+    slowdowns of the means (Tables II, III), of the best (section VI), and of the best of 5 off
+    against the median of 5 on (section VII). None where there are too few.
+    """
+    best = max if better == "higher" else min
+    estimates: dict[str, float | None] = dict.fromkeys((*MEANS, *_BESTS, *_RATIOS))
+    for arm, values in (("off", off), ("on", on)):
+        if len(values) >= RUNS_MEAN:
+            estimates[f"{arm}_mean"], estimates[f"{arm}_sd"] = mean_sd(values, better)
+        if len(values) >= RUNS_BEST:
+            estimates[f"{arm}_best"] = best(values[:RUNS_BEST])
+    estimates["of_means"] = slowdown_of(estimates["off_mean"], estimates["on_mean"], better)
+    estimates["of_best"] = slowdown_of(estimates["off_best"], estimates["on_best"], better)
+    middle = float(np.median(on[:RUNS_BEST])) if estimates["of_best"] else None
+    estimates["best_against_median"] = slowdown_of(estimates["off_best"], middle, better)
+    return estimates
+
+
+def slowdown_of(off: float | None, on: float | None, better: Better) -> float | None:
+    """Run time with writes over that without, from figures of merit; None without both."""
+    if off is None or on is None:
+        return None
+    return off / on if better == "higher" else on / off
+
+
+def writes_as_the_paper(row: Result) -> bool:
+    """Return whether a treatment writes as the paper did on one node.
+
+    That is, it writes and never reads, at full rate, from before a run until after.
+    """
+    return arm_of(row.arm).writing == "continuous" and _writes_fully(row)
+
+
+def _writes_fully(row: Result) -> bool:
+    """Return whether nothing limits its writes but a timetable, as in the paper at scale."""
+    unlimited = row.factors.get("rate", "full") == "full"
+    return row.role == "effect" and unlimited and row.direction in (None, "write")
+
+
+def cases_on_one_node(run: RunData) -> list[str]:
+    """Names of the cases whose runs had one target node each, as the paper's."""
+    several = pl.col("nodes").cast(pl.String).str.contains(",", literal=True).any()
+    kinds = run.samples.lazy().select("case", "nodes").unique(maintain_order=True)
+    cases = kinds.group_by("case", maintain_order=True).agg(several=several).collect()
+    return [str(case) for case in cases.filter(~pl.col("several"))["case"]]
+
+
+def both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
+    """The runs that count of the baseline and of the treatment: fom, transport, working set."""
+    samples = run.samples.lazy().filter(pl.col("case") == row.case, pl.col("status") == "counts")
+    names = (pl.col(name).cast(pl.String) for name in ("arm", "transport"))
+    runs = samples.select("fom", *names, "working_set_b").collect()
+    return [runs.filter(arm=arm) for arm in (row.baseline, row.arm)]
+
+
+def _estimates(run: RunData) -> pl.DataFrame:
+    """A row per effect that writes fully, with at least five runs a side."""
+    rows = []
+    for row in filter(_writes_fully, run.results):
+        off, on = (side["fom"].to_list() for side in both_arms(run, row))
+        paper = paper_estimates(off, on, row.better)
+        if paper["of_best"] is not None:
+            line = {name: getattr(row, name) for name in ("case", "arm", "baseline", "unit")}
+            runs = run.samples.lazy().filter(case=row.case, arm=row.arm)
+            ranks = runs.select("fom_extra").unique().select(extra("ranks")).max().collect()
+            line |= {"n": row.pairs, "ranks": ranks.cast(pl.Int64).item()}
+            rows.append(line | columns_of("slowdown", row.slowdown) | paper)
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    return table.sort("ranks", maintain_order=True) if rows else table
+
+
+MEANS = ("off_mean", "off_sd", "on_mean", "on_sd")
+_BESTS = ("off_best", "on_best")
+_RATIOS = ("of_means", "of_best", "best_against_median")
+ESTIMATORS = Question(
+    name="paper_estimates",
+    title="Estimators of Groves, Grant and Arnold (2016)",
+    text="From the same runs: the paper reports means of 10 runs (harmonic here for rates), at"
+    " scale the best of 5, and with remedies the best of 5 without writes against the median with"
+    " them, which is above 1 even without any effect. None has an interval: prefer the paired"
+    " slowdown.",
+    rows=_estimates,
+    by=("case", "arm"),
+    estimates={"slowdown": stated("slowdown")},
+    facts=shared("n", "ranks", "baseline", *MEANS, *_BESTS, *_RATIOS, "unit"),
+    columns=("ranks", "off_mean", "on_mean", "of_means", *_BESTS, *_RATIOS[1:]),
+    headings={
+        "arm": "treatment",
+        "slowdown": "paired slowdown",
+        "off_mean": "without, mean of 10",
+        "on_mean": "with, mean of 10",
+        "of_means": "slowdown of means",
+        "off_best": "without, best of 5",
+        "on_best": "with, best of 5",
+        "of_best": "slowdown of the best",
+        "best_against_median": "best against median",
+    },
+    units=dict.fromkeys((*MEANS, *_BESTS), "unit"),
+    plot=None,
+)
+SECTIONS = [section(ESTIMATORS, "end", 92, folded=True)]

@@ -1,0 +1,85 @@
+"""Remedies on the page: figures 6b and 6c of Groves, Grant and Arnold (2016) for a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from analysis.questions.question import Question, estimate_of
+from analysis.questions.shown import section
+from analysis.remedies.advice import advise, crossing_text, sentences
+from analysis.remedies.dynamic import DYNAMIC
+from analysis.remedies.net import time, times
+from analysis.remedies.standing import Standing
+from analysis.remedies.throttling import RUNS, THROTTLING
+from analysis.report.data import RunData
+from analysis.report.plots import View
+from analysis.report.sections import Files, Section
+from analysis.statistics.interval import Interval
+from analysis.subjects.published import paper
+
+TIMES = Question(
+    name="remedy_times",
+    title="Times with each remedy",
+    text="As figure 6c of Groves, Grant and Arnold (2016): times relative to off without the"
+    " remedy, with traffic, with the remedy (its price) and with both.",
+    rows=times,
+    by=("case", "remedy", "traffic", "with"),
+    estimates={"time": time},
+    headings={"time": "time / time off"},
+    axes=("with",),
+    apart=("case",),
+)
+
+
+#: Standing -> class of its label.
+_STANDING_LOOKS = {Standing.BETTER: "good", Standing.WORSE: "bad"}
+
+
+def advice_files(runs: Sequence[RunData]) -> Files:
+    """advice.json (`analysis.remedies.advice.Advice`), if a remedy was tried."""
+    advice = advise(runs)
+    return {"advice.json": advice.as_dict()} if advice.remedies else {}
+
+
+def advice_view(runs: Sequence[RunData]) -> View | None:
+    """The section of a machine's runs; None if none tried a remedy."""
+    advice = advise(runs)
+    if not advice.remedies:
+        return None
+    rows = [
+        View(
+            row=row,
+            look=_STANDING_LOOKS.get(row["standing"], "plain"),
+            **{name: estimate_of(row, name) for name in ("price", "gain", "written", "net")},
+            next_allocation=None
+            if row["next_allocation_low"] is None
+            else Interval(row["next_allocation_low"], row["next_allocation_high"]),
+            break_even=crossing_text(row, "break_even", "%") if row["price"] else "",
+        )
+        for row in advice.remedies
+    ]
+    several = len({row["run"] for row in advice.remedies}) > 1
+    return View(sentences=sentences(advice), rows=rows, several=several)
+
+
+_PUBLISHED = paper()["figure_6b_regression"]
+_LOW, _HIGH = _PUBLISHED["core_reservation_crossover_mb_s"]
+_TEXT = (
+    f" Published of STREAM, onload InfiniBand: {-_PUBLISHED['dram_bps_per_rdma_bps']} in DRAM,"
+    f" {-_PUBLISHED['llc_bps_per_rdma_bps']} in cache, equal at {_LOW} to {_HIGH} MB/s."
+)
+SECTIONS = [
+    Section(
+        part="machine",
+        place=10,
+        name="advice",
+        view=advice_view,
+        title="Advice on remedies",
+        files=advice_files,
+    ),
+    section(RUNS, "run", 10),
+    section(replace(THROTTLING, text=THROTTLING.text + _TEXT), "run", 11),
+    section(TIMES, "run", 12),
+    section(DYNAMIC, "run", 13),
+]

@@ -1,0 +1,56 @@
+"""What a tool costs: whether it changed the runs that it counted."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from analysis.questions.estimators import stated
+from analysis.questions.question import Limit, Question, columns_of, shared
+from analysis.questions.shown import section
+from analysis.report.data import RunData
+from analysis.subjects.paired_roles import OF_TOOLS
+
+
+def _tool_prices(run: RunData) -> pl.DataFrame:
+    """A row per case and tool that counted in it; the price is null below six pairs with `none`."""
+    prices = {
+        (contrast.case, str(contrast.level)): contrast
+        for contrast in run.contrasts
+        if (contrast.factor, contrast.kind) == ("tool", "price") and not contrast.at
+    }
+    wrapped = run.counters.filter(OF_TOOLS).select(pl.col("case", "tool").cast(pl.String))
+    rows = []
+    for case, tool in wrapped.unique(maintain_order=True).rows():
+        price = prices.get((case, tool))
+        rows.append(
+            {
+                "case": case,
+                "tool": tool,
+                **columns_of("ratio", price.ratio if price else None),
+                "n": price.pairs if price else 0,
+                "margin": run.header.margin,
+            }
+        )
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+_SLOWEST_UNCHANGED = 1 + pl.col("margin")
+PRICES = Question(
+    name="tool_prices",
+    title="Price of the tools",
+    text="Time with the tool / time without, both without traffic, within pairs with the level"
+    " 'none'. Beyond the margin of 'no effect', counts are of runs that the tool changed.",
+    rows=_tool_prices,
+    by=("case", "tool"),
+    estimates={"ratio": stated("ratio")},
+    facts=shared("n", "margin"),
+    limits=(
+        Limit(word="changed by the tool", when=pl.col("ratio_low") > _SLOWEST_UNCHANGED),
+        Limit(word="changed by the tool", when=pl.col("ratio_high") < 1 / _SLOWEST_UNCHANGED),
+        Limit(word="not shown to be beyond the margin", when=pl.col("ratio_low").is_not_null()),
+    ),
+    columns=("n", "word"),
+    headings={"ratio": "price", "word": "counts"},
+    plot=None,
+)
+SECTIONS = [section(PRICES, "run", 84)]

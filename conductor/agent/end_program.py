@@ -1,0 +1,73 @@
+"""The program of one end of a writer: started, and what it prints."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from conductor.injectors.base import (
+    Arrived,
+    EndRole,
+    Fault,
+    Injector,
+    LineParser,
+    Row,
+    Total,
+    Writer,
+)
+from records import processes
+from records.last_words import Gist, failure
+
+#: The meaning of a program's line, besides a fault.
+Meaning = Row | Total | Arrived
+
+
+def log_of(logs: Path, writer: Writer, role: EndRole) -> Path:
+    """Return the log of what one end of a writer prints."""
+    return logs / f"writer-{writer.index}-{role}.log"
+
+
+async def start_end(
+    injector: Injector, writer: Writer, role: EndRole, stdout: int | IO[bytes]
+) -> asyncio.subprocess.Process | str:
+    """Start one end of a writer, which prints to `stdout`; returns why if that is impossible."""
+    target = role == "target"
+    command = injector.target_command(writer) if target else injector.origin_command(writer)
+    assert command is not None, "a control has no passive side"
+    environment = injector.environment(writer)
+    stderr = asyncio.subprocess.STDOUT
+    try:
+        return await processes.spawn(
+            command, environment, writer.cpus, stdout, stderr, writer.buffer_node
+        )
+    except OSError as error:
+        device = writer.device if writer.origin != writer.target else None
+        return injector.missing(device) or f"{command[0]}: {error.strerror or error}"
+
+
+async def read(
+    process: asyncio.subprocess.Process,
+    parser: LineParser,
+    take: Callable[[Meaning], None],
+    log: IO[bytes] | None = None,
+) -> str:
+    """Pass what a process prints to `take` until it ends; returns why it ended."""
+    assert process.stdout is not None
+    gist = Gist()
+    async for raw in processes.lines(process.stdout):
+        try:
+            if log:
+                log.write(raw)
+        except OSError as error:
+            return f"its log {log and log.name}: {error.strerror}"
+        line = raw.decode(errors="replace")
+        meaning = parser.parse(line)
+        if isinstance(meaning, Fault):
+            gist.fault(meaning.text)
+        elif meaning is None:
+            gist.add(line)
+        else:
+            take(meaning)
+    return failure(await process.wait(), gist)

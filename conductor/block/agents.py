@@ -1,0 +1,129 @@
+"""The agents of a block: started on its nodes, and connected to the conductor's hub."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from conductor import wire
+from conductor.agent.agent import node_name
+from conductor.block.allocation import Allocation
+from conductor.block.hub import FILES, Hub
+from records import processes
+from records.block_plan import BlockPlan
+from records.checkout import python_main
+from records.errors import MachineError
+from records.last_words import quoted
+
+#: How long agents may take to connect, seconds; srun takes long in a large job.
+_AGENTS_TIMEOUT_S = 120.0
+_LOOPBACK = "127.0.0.1"
+
+
+@asynccontextmanager
+async def connected(plan: BlockPlan, allocation: Allocation) -> AsyncIterator[Hub]:
+    """A hub to which an agent on every node of the block is connected.
+
+    At the end of the context all agents have ended. Raises MachineError if they do not connect.
+    """
+    require_files(allocation)
+    secret = wire.new_secret()
+    hub = Hub(secret)
+    address = own_address(plan)
+    port = await hub.listen(address)
+    launcher = await _start_agents(plan, allocation, f"{address}:{port}", secret)
+    try:
+        await _gather(hub, allocation, launcher, plan.logs / "agents.log")
+        yield hub
+    finally:
+        hub.close()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(launcher.wait(), processes.GRACE_S)
+        await processes.stop(launcher)
+
+
+def require_files(allocation: Allocation) -> None:
+    """Raise MachineError if the limit of open files is too low for a connection to each agent."""
+    n_nodes = len(allocation.nodes)
+    needed, allowed = n_nodes + FILES, processes.allow_files()
+    if needed > allowed:
+        raise MachineError(
+            f"{node_name()}: agents on {n_nodes} nodes need {needed} open files; the hard"
+            f" limit (ulimit -Hn) is {allowed}: have it raised, or take fewer nodes"
+        )
+
+
+async def _start_agents(
+    plan: BlockPlan, allocation: Allocation, address: str, secret: str
+) -> asyncio.subprocess.Process:
+    """Start the agents, and return the process of their launcher."""
+    n_nodes = str(len(allocation.nodes))
+    launcher = [word.replace("{n_nodes}", n_nodes) for word in plan.agent_launcher]
+    command = [*launcher, *python_main("conductor.agent.agent")]
+    environment = {
+        wire.ADDRESS_VARIABLE: address,
+        wire.SECRET_VARIABLE: secret,
+        wire.LOGS_VARIABLE: str(plan.logs),
+    }
+    if plan.interface and plan.origin_policy != "same_host":
+        environment[wire.INTERFACE_VARIABLE] = plan.interface
+    if plan.origin_policy in ("hetjob", "reservation"):
+        environment |= tasks_of_agents(allocation)
+    with (plan.logs / "agents.log").open("ab") as log:
+        return await processes.spawn(command, environment, plan.origin_cpus, log, log)
+
+
+async def _gather(
+    hub: Hub, allocation: Allocation, launcher: asyncio.subprocess.Process, log: Path
+) -> None:
+    """Wait until all agents are connected.
+
+    Raises MachineError, with the last lines of their launcher, if they are not in time.
+    """
+    connections = asyncio.ensure_future(hub.gather(allocation.nodes, _AGENTS_TIMEOUT_S))
+    launcher_end = asyncio.ensure_future(launcher.wait())
+    try:
+        await asyncio.wait([connections, launcher_end], return_when=asyncio.FIRST_COMPLETED)
+        if not connections.done():
+            raise MachineError("the agents' launcher ended before all agents had connected")
+        await connections
+    except MachineError as error:
+        last_lines = quoted(log.read_text(errors="replace")) or "no output"
+        raise type(error)(f"{error}; {log}: {last_lines}") from None
+    finally:
+        connections.cancel()
+        launcher_end.cancel()
+
+
+def tasks_of_agents(allocation: Allocation) -> dict[str, str]:
+    """Environment in which `srun` starts one agent per node of both components.
+
+    By default srun takes over the number of tasks that the job requested for the application. If
+    that is more than the nodes, it ignores `--ntasks-per-node` and starts an agent per rank.
+    """
+    return {
+        "SLURM_NTASKS_HET_GROUP_0": str(len(allocation.targets)),
+        "SLURM_NTASKS_HET_GROUP_1": str(len(allocation.origins)),
+    }
+
+
+def own_address(plan: BlockPlan) -> str:
+    """Address that agents connect to. Raises MachineError if other nodes cannot reach it."""
+    if plan.origin_policy == "same_host":
+        return _LOOPBACK
+    try:
+        if plan.interface:
+            return wire.interface_address(plan.interface)
+        address = socket.gethostbyname(socket.gethostname())
+    except (wire.WireError, OSError) as error:
+        raise MachineError(str(error)) from None
+    if ipaddress.ip_address(address).is_loopback:
+        raise MachineError(
+            f"{socket.gethostname()} resolves to {address}, which other nodes cannot reach;"
+            " set 'interface' in the site file to a network interface that all nodes have"
+        )
+    return address

@@ -1,0 +1,468 @@
+"""Writers for an application that somebody else starts: beside a command, or for a time.
+
+    python -m conductor.block.injection REQUEST.json
+
+`nimc inject` starts it on the host of the command, or on the first node of its job. It learns what
+the writers reach alone, starts them and then the command, checks them again and again as the
+writers of a run are, and writes the record (`records.injected`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from conductor.block import allocation, conductor, trial
+from conductor.block.agents import connected
+from conductor.block.allocation import Allocation
+from conductor.block.alone import AloneRates
+from conductor.block.hub import Hub, WriterState
+from conductor.block.runs import BlockError, BlockRunner
+from conductor.judge import length
+from conductor.judge.judge import faults
+from conductor.judge.rates import until_s, whole_rows
+from conductor.judge.series import Series, Window
+from conductor.judge.series_figures import unproven, writer_records
+from conductor.judge.writing import largest_share_of_alone, shows_disturbed_alone
+from records import clock, injected, processes
+from records.block_plan import BlockPlan
+from records.errors import MachineError
+from records.files import replace_text
+from records.injected import EndedBy, Head, Reading, WrittenRow
+from records.machine import transport_notes
+from records.machine.cpu_load import BLOCK_VARIABLE
+from records.notes import Note
+from records.treatment import Writes
+
+#: The longest time between two readings, seconds.
+PERIOD_S = 10.0
+#: How often the command and the request to stop are looked at, seconds.
+_TICK_S = 0.1
+#: How long the last rows of a reading may take, seconds.
+_LAST_ROWS_S = 10.0
+#: A requested rate is reached from this share of it on: limiters scatter.
+_REACHED = 0.9
+#: Rows reported so long before a reading are of no more use, seconds.
+_OLD_S = 5.0
+#: Files in the logs: the request to stop, and what the command prints if nobody takes it.
+STOP, OUT, ERR = "stop", "command.out", "command.err"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InjectionRequest:
+    """A request to inject writes, and what to start beside them."""
+
+    #: Its only treatment has the writes.
+    block: BlockPlan
+    #: The head known before the writes: the command is in it.
+    head: Head
+    #: Nodes; empty: those of the block's policy.
+    targets: list[str]
+    origins: list[str]
+    #: Path of the record.
+    output: str
+    #: Folder of the command.
+    folder: str
+    #: How long the writers write, seconds; None: until the command ends or a stop is requested.
+    length_s: float | None = None
+    #: Descriptors of this process that the command prints to; empty: files in the logs.
+    streams: list[int] = field(default_factory=list)
+    #: Process group in the foreground of a terminal, which the command joins; None: its own.
+    group: int | None = None
+    #: Process that removes the folder of the logs; None: another host does.
+    owner: int | None = None
+
+    @staticmethod
+    def load(path: Path) -> InjectionRequest:
+        """Read what `save` wrote."""
+        from pydantic import TypeAdapter  # only here, as for plans
+
+        return TypeAdapter(InjectionRequest).validate_json(path.read_bytes())
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+        replace_text(path, json.dumps(asdict(self), indent=1))
+
+
+class Command:
+    """The command beside the writes; without one it has ended before it began."""
+
+    def __init__(self, request: InjectionRequest) -> None:
+        self._request = request
+        self._logs = request.block.logs
+        self._end: asyncio.Task[None] | None = None
+        self._interrupted = False
+        self.process: asyncio.subprocess.Process | None = None
+        self.start_s: float | None = None
+        self.end_s: float | None = None
+        self.status: int | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Return whether it has begun and not ended."""
+        return self.start_s is not None and self.end_s is None
+
+    async def start(self) -> None:
+        """Start it, if there is one. Raises MachineError if it cannot be started."""
+        words = self._request.head.command
+        if not words:
+            return
+        with ExitStack() as files:
+            streams = self._request.streams
+            if not streams:
+                paths = [self._logs / name for name in (OUT, ERR)]
+                streams = [files.enter_context(path.open("wb")).fileno() for path in paths]
+            out, err = streams
+            self.start_s = clock.now_s()
+            try:
+                self.process = await processes.spawn_in_terminal(
+                    words,
+                    self._environment(),
+                    self._request.folder,
+                    stdin=None if self._request.streams else asyncio.subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    group=self._request.group,
+                )
+            except OSError as error:
+                self.start_s = None
+                raise MachineError(f"{words[0]}: {error.strerror}") from None
+        self._end = asyncio.create_task(self._await_end(self.process))
+
+    @staticmethod
+    def _environment() -> dict[str, str]:
+        """Of this process, without what marks the writers' processes."""
+        return {name: value for name, value in os.environ.items() if name != BLOCK_VARIABLE}
+
+    async def _await_end(self, process: asyncio.subprocess.Process) -> None:
+        code = await process.wait()
+        self.end_s, self.status = clock.now_s(), code if code >= 0 else 128 - code
+
+    def interrupt(self) -> None:
+        """Send it SIGINT, once."""
+        if self.process and self.runs and not self._interrupted:
+            self._interrupted = True
+            self._signal(signal.SIGINT)
+
+    def _signal(self, signum: signal.Signals) -> None:
+        """Send its process group a signal; only itself if the group is that of the terminal."""
+        if self.process is None:
+            return
+        with suppress(ProcessLookupError):
+            if self._request.group is None:
+                os.killpg(self.process.pid, signum)
+            else:
+                self.process.send_signal(signum)
+
+    async def wait(self) -> None:
+        """Wait for its end; a request to stop interrupts it."""
+        while self.runs:
+            if (self._logs / STOP).exists():
+                self.interrupt()
+            await asyncio.sleep(_TICK_S)
+
+    async def stop(self) -> None:
+        """End it; what it has started ends with this process."""
+        if self._end and self.runs:
+            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGCONT)
+            await asyncio.wait([self._end], timeout=processes.GRACE_S)
+
+
+class InjectionConductor:
+    """The writers from their start to their end, and the record of what they write."""
+
+    def __init__(self, request: InjectionRequest) -> None:
+        self._request = request
+        self._plan = request.block
+        self._logs = request.block.logs
+        self.command = Command(request)
+        self._head = request.head
+        #: When the reading that goes on began, Unix time.
+        self._since_s = 0.0
+        self._noted_disturbed_alone = False
+
+    async def write(self) -> None:
+        """Write until something ends it. Raises BlockError or MachineError."""
+        launched, nodes = self._nodes()
+        self._note(targets=nodes.targets, origins=nodes.origins)
+        writes = self._plan.treatments[0].writes
+        assert writes, "the only treatment writes"
+        async with connected(self._plan, launched) as hub:
+            clock.require_near(nodes.targets[0], hub.clock_offsets_s)
+            runner = trial.runner_of(self._plan, nodes, hub)
+            rates = AloneRates(runner)
+            await self._measure_alone(rates, writes)
+            states = await self.start_writers(runner, rates, writes)
+            try:
+                self._save_trial(rates, writes)
+                self.note_rate_not_reached(states)
+                await self._check(runner, states)
+            finally:
+                await hub.stop(states)
+
+    async def _measure_alone(self, rates: AloneRates, writes: Writes) -> None:
+        """Measure the rates alone. Raises BlockError if a writer cannot write."""
+        attempt = await trial.attempt(self._plan.treatments[0], writes, rates, self._plan.limits)
+        transports = [record.transport for record in attempt.writers]
+        self._note(notes=[*self._plan.notes, *transport_notes.emulations(transports)])
+        if attempt.failure:
+            trial.save([attempt], self._logs)
+            raise BlockError("injector_never_ready", attempt.failure)
+
+    def _save_trial(self, rates: AloneRates, writes: Writes) -> None:
+        """Save what the writers reached alone when it was measured last."""
+        name = self._plan.treatments[0].name
+        trial.save([trial.outcome(name, writes, rates, self._plan.limits)], self._logs)
+
+    async def start_writers(
+        self, runner: BlockRunner, rates: AloneRates, writes: Writes
+    ) -> list[WriterState]:
+        """Start the writers. A rate alone that they show to be disturbed is measured again."""
+        for _ in range(self._plan.limits.retries):
+            states = await self._start_at_speed(runner, writes)
+            if not await self._shows_disturbed_alone(runner, states):
+                return states
+            await runner.writers.silence(writes, states)
+            await rates.learn_anew(writes)
+        return await self._start_at_speed(runner, writes)
+
+    async def _start_at_speed(self, runner: BlockRunner, writes: Writes) -> list[WriterState]:
+        states = await runner.writers.start(writes)
+        fast = await runner.writers.reach_speed(states)
+        if (ended := _ended(states)) or not fast:
+            await runner.hub.stop(states)
+            timeout_s = self._plan.limits.ready_timeout_s
+            reason = ended or f"writers not at speed within {timeout_s:.0f} s"
+            raise BlockError("injector_never_ready", reason)
+        return states
+
+    async def _shows_disturbed_alone(self, runner: BlockRunner, states: list[WriterState]) -> bool:
+        """Return whether the writers exceed their rates alone before the command starts."""
+        start_s = clock.now_s()
+        await _until(runner.hub, states, start_s + length.LEAST_ROWS * runner.row_s)
+        window_s = start_s, clock.now_s()
+        await _cover(runner.hub, states, window_s[1])
+        series = Series(writers=[state.series.copy() for state in states])
+        return shows_disturbed_alone(series, window_s, self._plan.limits)
+
+    def note_rate_not_reached(self, states: Sequence[WriterState]) -> None:
+        """Note the writer that is furthest below its requested rate when it is alone."""
+        rates_b_s = [
+            (state.series.alone_b_s, state.writer.rate_b_s)
+            for state in states
+            if state.writer.rate_b_s
+        ]
+        if not rates_b_s:
+            return
+        reached_b_s, requested_b_s = min(rates_b_s, key=lambda rates: rates[0] / rates[1])
+        if reached_b_s < _REACHED * requested_b_s:
+            self._add_note(
+                Note.RATE_NOT_REACHED(rate=self._head.rate, reached_gb_s=reached_b_s / 1e9)
+            )
+
+    def _nodes(self) -> tuple[Allocation, Allocation]:
+        """The nodes that have an agent, and those that write and are written to."""
+        chosen = Allocation(self._request.targets, self._request.origins)
+        if chosen.nodes and self._plan.origin_policy == "same_job":
+            return chosen, chosen
+        launched = allocation.resolve(self._plan)
+        if not chosen.nodes:
+            return launched, launched
+        if absent := sorted(set(chosen.nodes) - set(launched.nodes)):
+            raise MachineError(f"{', '.join(absent)}: not in the job")
+        return launched, chosen
+
+    async def _check(self, runner: BlockRunner, states: list[WriterState]) -> None:
+        """Start the command, and check the writers until something ends them."""
+        await runner.observer.begin([])
+        self._since_s = clock.now_s()
+        # Before the command may be interrupted, so that a key of the terminal is the command's.
+        self._note(start_s=self._since_s, end_s=self._since_s)
+        await self.command.start()
+        self._note(command_start_s=self.command.start_s)
+        until_s = self._since_s + (self._request.length_s or math.inf)
+        least_s = length.LEAST_ROWS * runner.row_s
+        ended_by: EndedBy | None = None
+        while ended_by is None:
+            await self._wait(runner.hub, states, min(self._since_s + PERIOD_S, until_s))
+            ended_by = self._ended_by(states, until_s)
+            if ended_by:  # what is shorter than the writers' rows is in none of them
+                await _until(runner.hub, states, self._since_s + least_s)
+            window_s = self._since_s, clock.now_s()
+            observed, _ = await runner.observer.end()
+            if ended_by is None:
+                await runner.observer.begin([])
+            await _cover(runner.hub, states, window_s[1])
+            self.add(observed, states, window_s)
+        self._note(ended_by=ended_by)
+
+    async def _wait(self, hub: Hub, states: list[WriterState], until_s: float) -> None:
+        """Until a time, or something ends the writes."""
+        while (now_s := clock.now_s()) < until_s and not self._ended_by(states, math.inf):
+            await hub.wait_for(lambda: bool(_ended(states)), min(until_s - now_s, _TICK_S))
+
+    def _ended_by(self, states: Sequence[WriterState], until_s: float) -> EndedBy | None:
+        """Return what ends the writes by now. A request to stop ends a command first."""
+        if _ended(states):
+            return "failure"
+        if self.command.end_s is not None:
+            return "command"
+        if clock.now_s() >= until_s:
+            return "time"
+        if (self._logs / STOP).exists():
+            if not self.command.runs:
+                return "stop"
+            self.command.interrupt()
+        return None
+
+    def add(self, observed: Series, states: Sequence[WriterState], window_s: Window) -> None:
+        """Judge the writers of a window as those of a run, and record what they wrote in it.
+
+        A rate alone that was disturbed refutes no writes: it is noted.
+        """
+        series = replace(observed, writers=[state.series.copy() for state in states])
+        records = writer_records(series, window_s)
+        self._note_disturbed_alone(series, window_s)
+        limits = replace(self._plan.limits, max_share=math.inf)
+        causes = faults(series, window_s, limits, others=True)
+        reason = _ended(states) or next(causes, None) or unproven(series, records)
+        start_s, end_s = window_s
+        rows = [
+            WrittenRow(index, row.start_s, row.end_s, row.bytes_b)
+            for index, writer in enumerate(series.writers)
+            for row in whole_rows(writer)
+            if start_s < row.end_s <= end_s
+        ]
+        self._append(
+            Reading(
+                start_s=start_s,
+                end_s=end_s,
+                proven=reason is None,
+                reason=reason,
+                writers=records,
+                rows=rows,
+            )
+        )
+        for state in states:
+            _forget(state, end_s - _OLD_S)
+
+    def _note_disturbed_alone(self, series: Series, window_s: Window) -> None:
+        """Note, once, that writers exceed their rates alone."""
+        share = largest_share_of_alone(series, window_s)
+        if share > self._plan.limits.max_share and not self._noted_disturbed_alone:
+            self._noted_disturbed_alone = True
+            self._add_note(Note.ALONE_DISTURBED(share=share))
+
+    def _append(self, reading: Reading) -> None:
+        injected.add_reading(self._logs, reading)
+        self._since_s, head = reading.end_s, self._head
+        first = not head.proven_s and head.reason is None
+        proven_s = reading.end_s - reading.start_s if reading.proven else 0.0
+        self._note(
+            end_s=reading.end_s,
+            bytes_b=head.bytes_b + sum(record.bytes_b for record in reading.writers),
+            proven=reading.proven and (head.proven or first),
+            reason=head.reason or reading.reason,
+            proven_s=head.proven_s + proven_s,
+        )
+
+    def fail(self, reason: str, ended_by: EndedBy = "failure") -> None:
+        """Note what ended the writes, if they had not ended; a reading that goes on is lost."""
+        if self._head.ended_by:
+            return
+        if self._head.start_s is not None:
+            self._append(
+                Reading(start_s=self._since_s, end_s=clock.now_s(), proven=False, reason=reason)
+            )
+        self._note(ended_by=ended_by, proven=False, reason=self._head.reason or reason)
+
+    def close(self) -> None:
+        """Write the record."""
+        command = self.command
+        self._note(command_end_s=command.end_s, exit_status=command.status)
+        injected.save(self._logs, Path(self._request.output))
+
+    def _add_note(self, note: str) -> None:
+        self._note(notes=[*self._head.notes, note])
+
+    def _note(self, **changes: object) -> None:
+        self._head = replace(self._head, **changes)  # type: ignore[arg-type]
+        injected.save_head(self._logs, self._head)
+
+
+def _ended(states: Sequence[WriterState]) -> str | None:
+    """Return why a writer has ended; None while all write."""
+    return next((f"writer {state.number}: {state.ended}" for state in states if state.ended), None)
+
+
+async def _until(hub: Hub, states: Sequence[WriterState], until_s: float) -> None:
+    """Until a time, or until a writer ends."""
+    await hub.wait_for(lambda: bool(_ended(states)), max(until_s - clock.now_s(), 0.0))
+
+
+async def _cover(hub: Hub, states: Sequence[WriterState], end_s: float) -> None:
+    """Wait for the rows that cover the end of a window."""
+
+    def covered() -> bool:
+        return all(state.ended or (until_s(state.series) or 0.0) >= end_s for state in states)
+
+    await hub.wait_for(covered, _LAST_ROWS_S)
+
+
+def _forget(state: WriterState, before_s: float) -> None:
+    """Drop what a writer reported before a time, except its last two rows and samples."""
+    series = state.series
+    old = sum(row.end_s < before_s for row in series.rows[:-2])
+    del series.rows[:old]
+    old = sum(sample.at_s < before_s for sample in series.samples[:-2])
+    del series.samples[:old]
+
+
+async def conduct(request: InjectionRequest) -> None:
+    """Inject; a command that has begun ends by itself whatever becomes of the writers.
+
+    Raises BlockError or MachineError if writers cannot be started.
+    """
+    logs = request.block.logs
+    logs.mkdir(parents=True, exist_ok=True)
+    injected.begin(logs)
+    injection = InjectionConductor(request)
+    try:
+        try:
+            await injection.write()
+        except (BlockError, MachineError) as error:
+            injection.fail(str(error))
+            if injection.command.start_s is None:
+                raise
+        await injection.command.wait()
+    except asyncio.CancelledError:
+        injection.fail("stopped by a signal before it was checked", "stop")
+        raise
+    finally:
+        await injection.command.stop()
+        injection.close()
+
+
+def main() -> None:
+    """Entry point; the exit status is as that of `conductor.block.conductor.main`."""
+    request = InjectionRequest.load(Path(sys.argv[1]))
+    try:
+        conductor.main(request.block, partial(conduct, request))
+    finally:
+        if request.owner is not None and os.getppid() != request.owner:
+            shutil.rmtree(request.block.nimc_dir, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

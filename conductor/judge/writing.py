@@ -1,0 +1,119 @@
+"""Whether a writer's rows show that it wrote through the whole window, and fast enough. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from conductor.injectors import INJECTORS
+from conductor.judge.rates import Expected, InWindow, all_rows, expected, in_window
+from conductor.judge.series import Series, Window, WriterSeries
+from conductor.readings import RateRow
+from records.acceptance import AcceptanceLimits
+from records.sample import LIMITED_MESSAGES, LIMITED_SHARE
+from records.units import distinct
+
+
+def not_writing(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> Iterator[str]:
+    """Yield why a writer's rows reject a run.
+
+    Rows must come before, during and after the window, each no later than `late_rows` intervals
+    after the previous one, and show at least `min_share` of the expected rate. Their mean must be
+    at most `max_share` of the rate alone, and at most the limit of a throttled writer.
+    """
+    rows = all_rows(writer)
+    wanted = expected(writer)
+    observed = in_window(writer, window_s)
+    start_s, end_s = window_s
+    if not observed.rows:
+        rows_span_window = bool(rows) and rows[0].start_s <= start_s < end_s <= rows[-1].end_s
+        what = "reported no row" if rows_span_window else f"{wanted.verb} nothing"
+        yield f"{what} within the window"
+        return
+    # A control reports in each row all the time since the row before, so a late row hides nothing.
+    late_s = limits.late_rows * writer.row_s if wanted.rate_b_s else math.inf
+    yield from _gaps(rows, window_s, late_s)
+    yield from _too_slow(observed, start_s, wanted, limits.min_share)
+    if (share := _share_of_alone(observed, wanted)) > limits.max_share:
+        reached, most = distinct(share, limits.max_share, 0, "%")
+        yield (
+            f"{wanted.verb} at {reached} of its rate alone; at most {most} is allowed: the rate"
+            " alone was disturbed"
+        )
+    most_b_s = _most_b_s(writer, window_s)
+    if observed.rate_b_s > most_b_s:
+        shares = observed.rate_b_s / wanted.rate_b_s, most_b_s / wanted.rate_b_s
+        reached, most = distinct(*shares, 0, "%")
+        yield f"{wanted.verb} at {reached} of {wanted.name}; at most {most} is allowed"
+
+
+def _most_b_s(writer: WriterSeries, window_s: Window) -> float:
+    """Largest mean rate of a writer in a window; infinite without a limit."""
+    planned = writer.writer
+    over_s = window_s[1] - window_s[0]
+    if planned.rate_b_s is None or not INJECTORS[writer.injector].writes:
+        return math.inf
+    return LIMITED_SHARE * planned.rate_b_s + LIMITED_MESSAGES * planned.message_b / over_s
+
+
+def _gaps(rows: Sequence[RateRow], window_s: Window, late_s: float) -> Iterator[str]:
+    start_s, end_s = window_s
+    if rows[0].start_s > start_s:
+        yield f"started {rows[0].start_s - start_s:.2f} s late"
+    if rows[-1].end_s < end_s:
+        yield f"stopped {end_s - rows[-1].end_s:.2f} s before the application ended"
+    ends_s = [rows[0].start_s, *(row.end_s for row in rows)]
+    # Until a row comes, nothing is known of the time that it covers. So silence lasts from the end
+    # of one row to the end of the next.
+    silent_s = max(
+        to_s - from_s for from_s, to_s in pairwise(ends_s) if to_s > start_s and from_s < end_s
+    )
+    if silent_s > late_s:
+        yield f"reported nothing for {silent_s:.1f} s"
+
+
+def _too_slow(
+    observed: InWindow, start_s: float, wanted: Expected, min_share: float
+) -> Iterator[str]:
+    slowest = min(observed.rows, key=lambda row: row.rate_b_s)
+    least_b_s = min(slowest.rate_b_s, observed.rate_b_s)
+    moment = f"from second {max(slowest.start_s - start_s, 0.0):.1f} of the window"
+    if not wanted.rate_b_s:
+        if slowest.rate_b_s <= 0:
+            yield f"{wanted.verb} nothing {moment}"
+    elif not (least_b_s > 0 and least_b_s >= min_share * wanted.rate_b_s):
+        share, least = distinct(least_b_s / wanted.rate_b_s, min_share, 0, "%")
+        yield f"{wanted.verb} at {share} of {wanted.name} {moment}; at least {least} is required"
+
+
+def _share_of_alone(observed: InWindow, wanted: Expected) -> float:
+    """Return the mean rate as a share of the rate alone; 0 if the rate alone is not known.
+
+    In a window that is short compared with a row, the rate within it is uncertain. So the smaller
+    of that rate and the rate of whole rows is taken.
+    """
+    if not wanted.alone_b_s or not observed.rows:
+        return 0.0
+    over_s = sum(row.end_s - row.start_s for row in observed.rows)
+    rows_b_s = sum(row.bytes_b for row in observed.rows) / over_s
+    return min(observed.rate_b_s, rows_b_s) / wanted.alone_b_s
+
+
+def largest_share_of_alone(series: Series, window_s: Window) -> float:
+    """Return the largest mean rate of a writer as a share of its rate alone; 0 if not known."""
+    return max(
+        (
+            _share_of_alone(in_window(writer, window_s), expected(writer))
+            for writer in series.writers
+        ),
+        default=0.0,
+    )
+
+
+def shows_disturbed_alone(series: Series, window_s: Window, limits: AcceptanceLimits) -> bool:
+    """Return whether a writer exceeds its rate alone by more than `max_share` allows.
+
+    Then the measurement of the rate alone must have been disturbed.
+    """
+    return largest_share_of_alone(series, window_s) > limits.max_share

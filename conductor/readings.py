@@ -1,0 +1,144 @@
+"""The readings and reports of agents on a run: of each writer, and of each target.
+
+The conductor's rooms share these: agents make them, messages carry them, the judge reads them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from conductor.injectors.base import EndRole
+
+#: Shortest time over which counted bytes are taken for a rate, seconds.
+COUNTED_S = 0.25
+
+
+class RateRow(NamedTuple):
+    """A row that a writer reported: its rate over (start_s, end_s], Unix time.
+
+    A program may pause between rows: what is written from the end of one to the start of the next
+    is in none.
+    """
+
+    start_s: float
+    end_s: float
+    rate_b_s: float
+
+    @property
+    def bytes_b(self) -> float:
+        """Return what it reports as written."""
+        return self.rate_b_s * (self.end_s - self.start_s)
+
+
+class FinishedWrite(NamedTuple):
+    """One write as it was made. A short list in JSON."""
+
+    #: Number of the planned write.
+    number: int
+    #: When its bytes started and stopped flowing, Unix time; by the clock of the origin at first.
+    start_s: float
+    end_s: float
+    bytes_b: float
+    #: How long its connection took to set up; not part of the write.
+    setup_s: float = 0.0
+
+    @property
+    def rate_b_s(self) -> float:
+        """Its rate, bytes per second."""
+        return self.bytes_b / (self.end_s - self.start_s)
+
+    def earlier(self, by_s: float) -> FinishedWrite:
+        """The same write by a clock that is behind this one."""
+        return self._replace(start_s=self.start_s - by_s, end_s=self.end_s - by_s)
+
+
+class CounterSample(NamedTuple):
+    """Bytes counted of a writer by a time (Unix time) since some beginning.
+
+    Of a control, which writes nothing, the processor time that it has used, seconds.
+    """
+
+    at_s: float
+    total: float
+
+
+@dataclass(frozen=True)
+class Metered:
+    """The counter of a writer's bytes, besides its own rows."""
+
+    writer: int
+    #: `sent by DEVICE`, `the target's memory` or `a processor`; empty: nothing does.
+    at: str = ""
+    #: True if the target's process reports what it finds in its memory.
+    memory: bool = False
+    #: Why nothing is counted, or no more; None while it is.
+    fault: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """Placement of one end of a writer, read by its agent just before stopping it."""
+
+    writer: int
+    role: EndRole
+    #: NUMA binding that the program does itself (`Injector.own_binding`).
+    own_binding: str
+    #: NUMA node -> bytes of its buffers there; empty if unknown.
+    buffers_b: dict[str, int]
+    #: Bytes of its memory whose pages cannot be moved; None if unknown.
+    pinned_b: int | None = None
+    #: Bytes of its memory in huge pages; None if unknown.
+    huge_b: int | None = None
+    #: Options that its program got for its fabric and by the machine's file (`Injector.options`).
+    options: list[str] = field(default_factory=list)
+
+
+class DeviceSample(NamedTuple):
+    """Bytes that a device had received and sent by a time; None: no counter, or it has stopped."""
+
+    #: By the node's monotonic clock.
+    at_s: float
+    received_b: int | None
+    sent_b: int | None
+    #: Of these, RDMA writes received and RDMA reads answered; None: it does not say.
+    written_b: int | None = None
+    read_b: int | None = None
+
+
+@dataclass(frozen=True)
+class DeviceSeries:
+    """The byte counters of one device of a target."""
+
+    device: str
+    #: Name of its counter, which several devices may share; empty if it has none.
+    counter: str
+    samples: list[DeviceSample]
+
+
+class LoadSample(NamedTuple):
+    """One reading of a target's load."""
+
+    #: By the node's monotonic clock.
+    at_s: float
+    #: Processor time that foreign processes have used since the first; None: they are hidden.
+    foreign_s: float | None
+    #: Time that the hypervisor took, and all processor time, ticks.
+    stolen: int
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSeries:
+    """Readings on one target, from just before the application until just after it."""
+
+    node: str
+    devices: list[DeviceSeries] = field(default_factory=list)
+    loads: list[LoadSample] = field(default_factory=list)
+    #: The foreign program that used most processor time; empty if there is none.
+    busiest: str = ""
+    frequencies_hz: list[float] = field(default_factory=list)
+    #: See `records.sample.NodeConditions`.
+    free_cpus: str | None = None
+    #: Usual frequency in the accepted runs before it of the block, Hz; None: too few of them.
+    usual_hz: float | None = None

@@ -1,0 +1,387 @@
+"""From a campaign file to a checked campaign. Every error is reported before anything runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from conductor.injectors import INJECTORS
+from conductor.judge.length import LEAST_ROWS
+from nimc.campaign import cases, layouts
+from nimc.campaign.scales import scheduled
+from nimc.possible.checks import UNLISTED, CheckVariables, check_of_others
+from records.arms import ARMS, level_text
+from records.campaign import SWEPT, Campaign, Entry
+from records.errors import InputError, MachineError, show, suggestion
+from records.machine.site import Machine
+from records.marked_yaml import Marked, Place, field_at, model_around
+from records.sample import Level
+from records.text import one_line
+from reframe_tests.crossing import ARM, FULL, RATE
+from reframe_tests.planning import level_faults
+
+#: No more errors than this are listed.
+_MOST_FAULTS = 10
+#: Factor -> the key of `injector` that sets the same for the whole campaign.
+_OF_INJECTOR = {
+    RATE: "rate",
+    "message": "message",
+    "queue_pairs": "queue_pairs",
+    "injector": "name",
+}
+#: Longest name of a case, which with a suffix names files.
+_LONGEST_CASE = 160
+
+
+@dataclass(frozen=True)
+class FieldFault:
+    """A fault of the field at a place."""
+
+    location: Place
+    #: The fault, and what is allowed.
+    text: str
+    #: The field whose line is shown if it is not this one.
+    line_of: Place | None = None
+
+
+def unknown_key(kind: str, location: Place, allowed: Iterable[str], owner: str = "") -> FieldFault:
+    """Return the fault of a key, called a `kind` such as 'factor', that is not allowed there."""
+    return FieldFault(location, unknown_text(kind, location[-1], allowed, owner))
+
+
+def unknown_text(kind: str, name: object, allowed: Iterable[str], owner: str = "") -> str:
+    """Return text such as `unknown key 'sed', did you mean 'seed'?; allowed: ...`."""
+    names = sorted(allowed)
+    hint = suggestion(str(name), names)
+    return f"unknown {kind} '{name}'{owner}{hint}; allowed: {', '.join(names) or 'none'}"
+
+
+def dotted(location: Place) -> str:
+    """Return a place as users write it, such as `workloads[2].set.ranks`."""
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in location).removeprefix(".")
+
+
+def load_campaign(
+    marked: Marked, checks: Mapping[str, CheckVariables], machine: Machine
+) -> Campaign:
+    """The campaign in a file, checked for a machine, with its cases as entries (`cases.expand`).
+
+    Raises InputError with one line an error: `FILE:LINE: field: found; allowed: what is`.
+    """
+    if not isinstance(marked.data, dict):
+        keys = ", ".join(Campaign.model_fields)
+        raise InputError(
+            f"{marked.path}:1: {show(marked.data)} found; a campaign is a mapping of {keys}"
+        )
+    try:
+        campaign = Campaign.model_validate(marked.data)
+    except ValidationError as error:
+        refuse(marked, map(_schema_fault, error.errors(include_url=False)))
+        raise
+    requests = [
+        _EntryRequest(campaign, entry, ("workloads", index), checks.get(entry.check, UNLISTED))
+        for index, entry in enumerate(campaign.workloads)
+    ]
+    refuse(
+        marked, [*_field_faults(requests, checks), *_cell_faults(requests), *_case_faults(requests)]
+    )
+    faults = list(_length_faults(requests, machine))
+
+    def add_fault(index: int, key: str, error: InputError) -> None:
+        location: Place = ("workloads", index, key) if key else ("workloads", index)
+        faults.append(FieldFault(location, str(error)))
+
+    expanded = cases.expand(campaign, checks, machine, add_fault)
+    refuse(marked, faults)
+    return expanded
+
+
+def refuse(marked: Marked, faults: Iterable[FieldFault]) -> None:
+    """Raise InputError with a line for each of the first faults of a file, if there are any."""
+    if marked.options:
+        option_lines = [f"{marked.option(fault.location)}: {fault.text}" for fault in faults]
+        lines = list(map(one_line, dict.fromkeys(option_lines)))
+    else:
+        texts = {
+            (
+                _line_of(marked, fault.line_of or fault.location),
+                f"{dotted(fault.location)}: {fault.text}",
+            )
+            for fault in faults
+        }
+        lines = [one_line(f"{marked.path}:{line}: {text}") for line, text in sorted(texts)]
+    more = len(lines) - _MOST_FAULTS
+    if more > 0:
+        lines = [*lines[:_MOST_FAULTS], f"{marked.path}: {more} more errors"]
+    if lines:
+        raise InputError(*lines)
+
+
+def _line_of(marked: Marked, location: Place) -> int:
+    """The line of a field: that of its key, if it has one."""
+    return marked.key_lines.get(location) or marked.line(location)
+
+
+def _schema_fault(error: ErrorDetails) -> FieldFault:
+    location: Place = error["loc"]
+    if error["type"] == "extra_forbidden":
+        return unknown_key("key", location, model_around(Campaign, location).model_fields)
+    if error["type"] == "missing":
+        fault = "missing"
+    elif error["type"] == "value_error":
+        fault = str(error["ctx"]["error"])
+    else:
+        fault = f"{show(error['input'])} found"
+    return FieldFault(location, f"{fault}; allowed: {field_at(Campaign, location).description}")
+
+
+def _unvalidated_entries(marked: Marked) -> list[dict[str, object]]:
+    """The workloads of a campaign that is not yet validated; what is no mapping has no keys."""
+    entries = marked.data.get("workloads") if isinstance(marked.data, dict) else None
+    if not isinstance(entries, list):
+        return []
+    return [entry if isinstance(entry, dict) else {} for entry in entries]
+
+
+# Rules that the schema cannot have: of fields, of checks and of a machine.
+
+
+def _conflict(location: Place, other_key: str) -> FieldFault:
+    return FieldFault(location, f"cannot be combined with {other_key}; allowed: one of the two")
+
+
+@dataclass(frozen=True)
+class _EntryRequest:
+    """An entry, its campaign and its check."""
+
+    campaign: Campaign
+    entry: Entry
+    location: Place
+    check: CheckVariables
+
+    @cached_property
+    def factors(self) -> dict[str, list[Level]]:
+        """Factors of the entry and of the campaign."""
+        return cases.factors_of(self.campaign, self.entry)
+
+    @cached_property
+    def cases(self) -> list[Entry]:
+        """Its cases, before a sweep is resolved."""
+        return cases.cases_of(self.campaign, self.entry, self.check)
+
+    def key_location(self, *keys: str | int) -> Place:
+        """Where in the file a key of the entry is."""
+        return (*self.location, *keys)
+
+    def location_of(self, factor: str) -> Place:
+        """Return where the levels of a factor are given: in the entry, or for the campaign."""
+        if factor in self.entry.factors:
+            return self.key_location("factors", factor)
+        return ("factors", factor)
+
+
+def _field_faults(
+    entries: Sequence[_EntryRequest], checks: Collection[str]
+) -> Iterator[FieldFault]:
+    """Unknown injectors and checks, settings that a check does not have, and wrong levels."""
+    name = entries[0].campaign.injector.name
+    writing = ["auto", *sorted(name for name, injector in INJECTORS.items() if injector.writes)]
+    if name not in writing:
+        programs = {
+            injector.program: name
+            for name, injector in INJECTORS.items()
+            if injector.writes and injector.program
+        }
+        meant = programs.get(name)
+        hint = f", did you mean '{meant}'?" if meant else suggestion(name, writing)
+        text = f"{show(name)} found{hint}; allowed: {' '.join(writing)}"
+        yield FieldFault(("injector", "name"), text)
+    for request in entries:
+        if request.entry.check not in checks:
+            text = unknown_text("workload", request.entry.check, checks)
+            yield FieldFault(request.key_location("check"), text)
+            continue
+        for name in request.entry.set.keys() - request.check.settable:
+            yield unknown_key("variable", request.key_location("set", name), request.check.settable)
+        for rule in (_arms, _sweep, _factors, _levels):
+            yield from rule(request)
+
+
+def _arms(request: _EntryRequest) -> Iterator[FieldFault]:
+    """Scheduled arms of a check that has no timetable, or that writes at several rates."""
+    for arm in scheduled(request.campaign.arms)[:1]:  # one is enough for a message
+        if "write" not in request.check.variables:
+            text = f"'{request.entry.check}' has no arm '{arm}'; allowed: another workload or arm"
+            yield FieldFault(("arms",), text)
+        if RATE in request.factors:
+            yield _conflict(request.location_of(RATE), f"the arm '{arm}'")
+
+
+def _sweep(request: _EntryRequest) -> Iterator[FieldFault]:
+    """A sweep of a check without its variables, or combined with factors or their values."""
+    entry, check = request.entry, request.check
+    if entry.sweep is None:
+        return
+    swept = ", ".join(sorted(SWEPT))
+    if not check.settable >= SWEPT:
+        yield FieldFault(
+            request.key_location("sweep"),
+            f"'{entry.check}' has no variables {swept}; allowed: none",
+        )
+    for name in request.factors:
+        if name in SWEPT or not check.changes_within(name):
+            allowed = f"factors that change within a block, but {swept}"
+            text = f"cannot be combined with the factor '{name}'; allowed: {allowed}"
+            yield FieldFault(request.key_location("sweep"), text)
+    for name in sorted(SWEPT & entry.set.keys()):
+        yield _conflict(request.key_location("set", name), "'sweep'")
+
+
+def _factors(request: _EntryRequest) -> Iterator[FieldFault]:
+    """Factors that the check lacks, or that are also set."""
+    entry, check = request.entry, request.check
+    if layouts.is_to_be_chosen(entry) and "reserved_cores" in request.factors:
+        yield _conflict(request.key_location("set", layouts.LAYOUT), "the factor 'reserved_cores'")
+    for name in request.factors:
+        location = request.location_of(name)
+        if name not in check.factors:
+            yield unknown_key("factor", location, check.factors, owner=f" of '{entry.check}'")
+            continue
+        if name in entry.set:
+            yield _conflict(location, dotted(request.key_location("set", name)))
+        key = _OF_INJECTOR.get(name)
+        if key and getattr(request.campaign.injector, key) not in ("auto", FULL):
+            yield _conflict(location, f"injector.{key}")
+
+
+def _levels(request: _EntryRequest) -> Iterator[FieldFault]:
+    """Values of variables and levels of factors that are not allowed."""
+    entry, check = request.entry, request.check
+    set_levels = {name: value for name, value in entry.set.items() if name in check.settable}
+    levels = {**cases.requested(request.campaign, entry, check).levels, **set_levels}
+    across = check.comparable_across_cores
+    for name, index, text in level_faults(
+        levels, request.factors, comparable_across_cores=across, check=check.check_level
+    ):
+        location = request.key_location("check")
+        if name in request.factors:
+            location = request.location_of(name)
+            text = text if index is not None else f"of '{entry.check}', {text}"
+        elif name in request.entry.set:
+            location = request.key_location("set", name)
+        elif name in _OF_INJECTOR:
+            location = ("injector", _OF_INJECTOR[name])
+        yield FieldFault(location, text, None if index is None else (*location, index))
+
+
+def _cell_faults(entries: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
+    """Cells with factors, levels or arms that the campaign does not have."""
+    campaign = entries[0].campaign
+    arms: list[Level] = list(campaign.arms or ARMS)
+    all_levels: dict[str, list[Level]] = {ARM: arms}
+    for request in entries:
+        for name, levels in request.factors.items():
+            all_levels[name] = [*all_levels.get(name, []), *levels]
+        yield from _cells_in(request.location, request.entry, {ARM: arms, **request.factors})
+    yield from _cells_in((), campaign, all_levels)
+
+
+def _cells_in(
+    location: Place, requested: Campaign | Entry, levels: Mapping[str, Sequence[Level]]
+) -> Iterator[FieldFault]:
+    for key, cells in (("exclude", requested.exclude), ("only", requested.only)):
+        for index, cell in enumerate(cells):
+            for name, level in cell.items():
+                level_location = (*location, key, index, name)
+                if name not in levels:
+                    yield unknown_key("factor", level_location, levels)
+                elif level not in levels[name]:
+                    allowed = ", ".join(dict.fromkeys(map(level_text, levels[name])))
+                    yield FieldFault(
+                        level_location, f"{level_text(level)} found; allowed: {allowed}"
+                    )
+
+
+def _case_faults(entries: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
+    """Duplicate or too long names of cases, and entries without cases."""
+    names = set[str]()
+    for request in entries:
+        if not request.cases:
+            yield FieldFault(
+                request.location, "exclude and only leave no case; allowed: at least one"
+            )
+        for name in (case.name for case in request.cases):
+            if name in names:
+                text = f"duplicate case name '{name}'; allowed: another name"
+                yield FieldFault(request.key_location("case"), text, request.location)
+            if len(name) > _LONGEST_CASE:
+                text = (
+                    f"'{name:.40}...' has {len(name)} characters; allowed: at most {_LONGEST_CASE}"
+                )
+                yield FieldFault(request.key_location("case"), text, request.location)
+            names.add(name)
+
+
+def _length_faults(entries: Sequence[_EntryRequest], machine: Machine) -> Iterator[FieldFault]:
+    """Runs that are too short for the rows of their writers."""
+    campaign = entries[0].campaign
+    least = cases.least_s(campaign, machine)
+    rows = f"{LEAST_ROWS} rows of {cases.slowest_injector(campaign, machine)}"
+    for request in entries:
+        entry = request.entry
+        if entry.expect < least and not request.check.lengthened_by:
+            text = (
+                f"{entry.expect:g} s found; runs of '{entry.check}' cannot be lengthened, and"
+                f" {rows} take {least:g} s; allowed: a larger problem of at least {least:g}s"
+            )
+            yield FieldFault(request.key_location("expect"), text)
+
+
+# Checks of others: `check: PATH.py:Class`, a class on the mixin in their file.
+
+_NAMED = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
+
+
+def others_in(
+    marked: Marked, ours: Collection[str], config: Path, system: str
+) -> dict[str, CheckVariables]:
+    """Return the checks of others in a campaign file: name of the class -> its variables.
+
+    ReFrame describes each. In `marked` the name of the class replaces `PATH.py:Class`. Raises
+    InputError with a line for each that cannot be used, as when one of `ours` has the same name.
+    """
+    others: dict[str, CheckVariables] = {}
+    files: dict[str, str] = {}
+    faults = []
+    for index, named in named_in(marked):
+        path, name = named.rsplit(":", 1)
+        try:
+            if name in ours or files.get(name, path) != path:
+                raise InputError("another check has the same name; allowed: such as a subclass")
+            if name not in others:
+                others[name] = check_of_others(marked.path.parent / path, name, config, system)
+            files[name] = path
+            marked.data["workloads"][index]["check"] = name
+        except (InputError, MachineError) as error:
+            faults.append(FieldFault(("workloads", index, "check"), f"{named} found: {error}"))
+    refuse(marked, faults)
+    return others
+
+
+def named_in(marked: Marked) -> list[tuple[int, str]]:
+    """Index and `PATH.py:Class` of each workload that is a check of others.
+
+    The campaign need not be valid.
+    """
+    checks = [entry.get("check") for entry in _unvalidated_entries(marked)]
+    return [
+        (index, check)
+        for index, check in enumerate(checks)
+        if isinstance(check, str) and _NAMED.fullmatch(check)
+    ]

@@ -1,0 +1,404 @@
+"""Writers beside an application that somebody else starts: `nimc inject`.
+
+On one host and in an allocation of Slurm, the conductor runs here, and starts the command in this
+terminal. Elsewhere a job has both (`injection_check`).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TextIO
+
+from pydantic import TypeAdapter
+
+from conductor.agent.agent import node_name
+from conductor.block import injection, trial
+from conductor.block.injection import InjectionRequest
+from nimc.campaign.plan import folders_in
+from nimc.cluster.in_job import job_place, run_job, why_no_job
+from nimc.cluster.tried_writes import findings
+from records import checkout, injected, processes
+from records.acceptance import LIMITS
+from records.block_plan import BlockPlan, OriginPolicy
+from records.checkout import python_main
+from records.errors import InputError, MachineError
+from records.files import make_named_folder
+from records.injected import EndedBy, Head
+from records.interrupts import Interrupts, Stopped
+from records.last_words import quoted
+from records.machine.site import Machine
+from records.slurm.client import hostnames
+from records.slurm.options import agent_launcher
+from records.treatment import Treatment
+from reframe_tests import planning
+from reframe_tests.crossing import is_nothing
+from reframe_tests.factors import check_level
+
+#: Case of the plan.
+CASE = "inject"
+#: Begins the name of the folder of an injection; what its conductor prints is in it.
+_FOLDER, LOG = ".nimc-inject-", "conductor.log"
+#: How often progress is looked for, seconds.
+_TICK_S = 0.2
+#: Disturbances of a run are no concern of the writers.
+_DEMAND = dict.fromkeys(LIMITS)
+#: Time of a job besides that of --for, seconds: until agents are connected, and their writers are
+#: measured alone with 1, 2, 4, ... queue pairs.
+_ALONE_S = 600.0
+_BY: dict[EndedBy, str] = {"failure": "the conductor was killed", "stop": "stopped by a signal"}
+_CHECK = Path(__file__).with_name("injection_check.py")
+_HEAD = TypeAdapter(Head)
+#: Set in an allocation, and in one of two components.
+_JOB, _HETEROGENEOUS = "SLURM_JOB_ID", "SLURM_JOB_NODELIST_HET_GROUP_0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestedWrites:
+    """The writes that a user wants."""
+
+    rate: str = "full"
+    #: None: that of the machine.
+    injector: str | None = None
+    #: Nodes as Slurm lists them; None: as the machine's file says.
+    targets: str | None = None
+    origins: str | None = None
+    command: Sequence[str] = ()
+    length_s: float | None = None
+    #: How long a job may wait in the queue, seconds.
+    wait_s: float = 600.0
+
+
+@dataclass(frozen=True)
+class Injected:
+    """The outcome of an injection."""
+
+    head: Head
+    #: A signal that ended it; None: it came to its end.
+    signum: int | None = None
+
+
+def inject(
+    machine: Machine,
+    writes: RequestedWrites,
+    results: Path,
+    output: Path,
+    tell: Callable[[str], None],
+) -> Injected:
+    """Write as wished; `tell` says how it goes. The record is in `output`.
+
+    The logs are in a new folder in `results`, which nodes should see. Whatever ends this, nothing
+    that it has started is left. Raises InputError, and MachineError if writers cannot start.
+    """
+    processes.become_subreaper()
+    make_named_folder(results)
+    with tempfile.TemporaryDirectory(prefix=_FOLDER, dir=results.absolute()) as path:
+        folder = Path(path)
+        request = requested(machine, writes, folder, output)
+        progress = Progress(folder, machine, request, tell)
+        with Interrupts(progress.takes_key) as interrupts:
+            if request.owner is not None:
+                _run_here(request, folder, interrupts, progress)
+            else:
+                with suppress(Stopped):  # what was written until then counts
+                    _run_in_job(request, machine, writes, folder, interrupts, progress)
+            return progress.outcome(interrupts)
+
+
+def requested(
+    machine: Machine, writes: RequestedWrites, folder: Path, output: Path
+) -> InjectionRequest:
+    """Return what the conductor is to do, on this host if the request has an owner.
+
+    `folder` has the logs, `output` gets the record. Raises InputError for nodes that do not fit.
+    """
+    targets, origins = _named(machine, writes)
+    here = machine.origins.policy == "same_host" or _JOB in os.environ
+    plan = plan_of(machine.with_origins(len(origins)) if origins else machine, writes, folder)
+    if machine.origins.policy != "same_host" and here:
+        plan = _in_allocation(plan, machine, [*targets, *origins])
+    return InjectionRequest(
+        block=plan,
+        head=Head(
+            machine=machine.name,
+            commit=checkout.commit(),
+            rate=writes.rate,
+            link_rate_b_s=plan.link_rate_b_s,
+            command=[*writes.command],
+        ),
+        targets=targets,
+        origins=origins,
+        output=str(output.absolute()),
+        folder=os.getcwd(),
+        length_s=writes.length_s,
+        group=os.getpgrp() if here and _in_foreground() else None,
+        owner=os.getpid() if here else None,
+    )
+
+
+def _run_in_job(
+    request: InjectionRequest,
+    machine: Machine,
+    writes: RequestedWrites,
+    folder: Path,
+    interrupts: Interrupts,
+    progress: Progress,
+) -> None:
+    """Let a job run the conductor. Raises InputError, MachineError and Stopped."""
+    destination = job_place(machine.name, "--machine")
+    path = folder / "request.json"
+    targets = request.targets
+    origins = request.origins
+    request.save(path)
+    pinned, named = machine.origins, [*targets, *origins]
+    if origins:
+        pinned = machine.with_origins(len(origins)).origins
+    if origins and pinned.policy != "same_job":
+        access = [*pinned.access, f"--nodelist={','.join(origins)}"]
+        pinned, named = pinned.model_copy(update={"access": access}), targets
+    values = {
+        "origins": pinned.model_dump_json(),
+        "targets": len(targets) or 1,
+        "named": ",".join(named),
+        "request": path,
+        "end": progress.logs / "block.json",
+        "max_pending_time": f"{max(1, round(writes.wait_s))}s",
+    }
+    if writes.length_s is not None:
+        values["time_limit"] = f"{round(writes.length_s + _ALONE_S)}s"
+    words = [
+        "-c",
+        str(_CHECK),
+        "-r",
+        f"--report-file={folder / 'reframe.json'}",
+        *folders_in(folder),
+        *(word for name, value in values.items() for word in ("-S", f"Injection.{name}={value}")),
+    ]
+
+    def begun() -> bool:
+        return progress.head is not None
+
+    status, _ = run_job(
+        destination, words, folder, progress.tell, interrupts, begun, progress.update
+    )
+    progress.update()
+    if progress.head is None:
+        raise MachineError(why_no_job(status, folder) or "the job left no record")
+
+
+def _run_here(
+    request: InjectionRequest, folder: Path, interrupts: Interrupts, progress: Progress
+) -> None:
+    """Run the conductor here until it ends; nothing that it has started is left then."""
+    argv = python_main("conductor.block.injection", str(folder / "request.json"))
+    ends_with_this = processes.end_with(os.getpid())
+
+    def prepare() -> None:
+        ends_with_this()
+        os.setpgid(0, 0)  # the keys of the terminal are for this process, and for the command
+
+    with ExitStack() as files:
+        streams = [os.dup(number) for number in (1, 2)]
+        for stream in streams:
+            files.callback(os.close, stream)
+        replace(request, streams=streams).save(folder / "request.json")
+        log = files.enter_context((folder / LOG).open("ab"))
+        interrupts.check()
+        progress.begin(request.block)
+        child = subprocess.Popen(
+            argv, stdout=log, stderr=log, cwd=folder, pass_fds=streams, preexec_fn=prepare
+        )
+    try:
+        while child.poll() is None:
+            interrupts.wait(_TICK_S)
+            progress.update()
+            if interrupts.signum is not None:
+                child.terminate()
+    finally:
+        if child.poll() is None:
+            child.kill()
+        processes.end_descendants()
+        child.wait()
+
+
+def _in_foreground() -> bool:
+    """Return whether the keys of a terminal reach this process and the command."""
+    with suppress(OSError), open("/dev/tty", "rb") as terminal:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    return False
+
+
+class Progress:
+    """The conductor's progress, from what it has left in its folder, told once."""
+
+    def __init__(
+        self, folder: Path, machine: Machine, request: InjectionRequest, tell: Callable[[str], None]
+    ) -> None:
+        self._folder = folder
+        self._machine = machine
+        self._output = Path(request.output)
+        self._in_terminal = request.group is not None
+        self.tell = tell
+        self._asked_to_stop = False
+        #: How much of a command's outputs in a job was shown, bytes.
+        self._shown = {injection.OUT: 0, injection.ERR: 0}
+        self._told_notes = 0
+        self._told_trial = self._told_begin = self._told_reason = False
+        self.logs = folder / "logs" / CASE / "0"
+        self.head: Head | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Return whether the writes have begun."""
+        return self.head is not None and self.head.start_s is not None
+
+    @property
+    def command(self) -> bool:
+        """Return whether there is a command."""
+        return self.head is not None and bool(self.head.command)
+
+    def takes_key(self) -> bool:
+        """Take a key that stops: it ends the writes as `--for` does, the first time.
+
+        Beside a command it is the command's, which has it already from the terminal.
+        """
+        self._read_head()
+        if not self.writes:
+            return False
+        if self.command and self._in_terminal:
+            return True
+        if self._asked_to_stop:
+            return False
+        self._asked_to_stop = True
+        (self.logs / injection.STOP).touch()
+        return True
+
+    def begin(self, plan: BlockPlan) -> None:
+        """Tell what begins, and where on a shared host."""
+        cpus = ", ".join(map(str, plan.origin_cpus))
+        cores = f" on processor {cpus} of this host: leave it to them" if cpus else ""
+        self.tell(f"starts the writers{cores}; first, they are measured alone")
+
+    def update(self) -> None:
+        """Tell what is new, and show what a command in a job has printed."""
+        self._show(injection.OUT, sys.stdout)
+        self._show(injection.ERR, sys.stderr)
+        self._read_head()
+        head = self.head
+        if head is None:
+            return
+        if not self._told_trial and (self.logs / trial.FILE).exists():
+            self._told_trial = True
+            for row in findings(trial.read(self.logs), [], self._machine):
+                self.tell(f"{row.what}: {row.detail}{row.remedy and f' -> {row.remedy}'}")
+        for note in head.notes[self._told_notes :]:
+            self.tell(note)
+        self._told_notes = len(head.notes)
+        if self.writes and not self._told_begin:
+            self._told_begin = True
+            self.tell(f"writes from {', '.join(head.origins)} to {', '.join(head.targets)}")
+        if self.writes and head.reason and not self._told_reason:
+            self._told_reason = True
+            self.tell(f"not proven: {head.reason}")
+
+    def _read_head(self) -> None:
+        with suppress(OSError, ValueError):
+            self.head = _HEAD.validate_json((self.logs / injected.HEAD).read_bytes())
+
+    def _show(self, name: str, stream: TextIO) -> None:
+        """Show what is new in a file of the command's output, which has none in a terminal."""
+        with suppress(FileNotFoundError), (self.logs / name).open("rb") as file:
+            file.seek(self._shown[name])
+            new = file.read()
+            self._shown[name] += len(new)
+            stream.buffer.write(new)
+            stream.flush()
+
+    def outcome(self, interrupts: Interrupts) -> Injected:
+        """Return what came of it. Raises Stopped or MachineError if nothing was written."""
+        self.update()
+        head = self.head
+        if head is None or head.start_s is None:
+            interrupts.check()
+            raise MachineError(self._why())
+        if head.ended_by is None:  # the conductor did not come to its end
+            ended_by: EndedBy = "failure" if interrupts.signum is None else "stop"
+            reason = head.reason or f"{_BY[ended_by]} before it was checked"
+            head = replace(head, ended_by=ended_by, proven=False, reason=reason)
+            injected.save_head(self.logs, head)
+            injected.save(self.logs, self._output)
+        return Injected(head, interrupts.signum)
+
+    def _why(self) -> str:
+        """Return why the conductor ended, if it says so, else what it printed last."""
+        if self.head and self.head.reason:
+            return self.head.reason
+        log = self._folder / LOG
+        return quoted(log.read_text(errors="replace")) if log.exists() else "no word"
+
+
+def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> BlockPlan:
+    """The plan with agents on these nodes of the allocation, on all of its nodes without any."""
+    _nodes_of_job()
+    policy: OriginPolicy = "hetjob" if _HETEROGENEOUS in os.environ else "same_job"
+    component = machine.origins.model_copy(update={"policy": policy})
+    launcher = agent_launcher(component, machine.network)
+    if policy == "same_job" and nodes:
+        launcher.append(f"--nodelist={','.join(nodes)}")
+    launcher.append("--export=ALL")  # a job may be submitted with --export=NONE
+    return replace(plan, origin_policy=policy, agent_launcher=launcher)
+
+
+def _named(machine: Machine, writes: RequestedWrites) -> tuple[list[str], list[str]]:
+    """The target and origin nodes that were named, if any. Raises InputError."""
+    if (writes.targets is None) != (writes.origins is None):
+        missing = "--from" if writes.origins is None else "--to"
+        raise InputError(f"{missing}: missing; allowed: both --to and --from, or neither")
+    if writes.targets is None or writes.origins is None:
+        return [], []
+    if machine.origins.policy == "same_host":
+        policy = f"site/{machine.name}.yaml: origins.policy: same_host"
+        raise InputError(f"--to, --from: found; allowed with {policy}: neither, since it is a host")
+    targets, origins = hostnames(writes.targets), hostnames(writes.origins)
+    job = _nodes_of_job() if _JOB in os.environ else [*targets, *origins]
+    for option, nodes in (("--to", targets), ("--from", origins)):
+        if absent := [node for node in nodes if node not in job]:
+            allowed = f"allowed: nodes of the job: {', '.join(job)}"
+            raise InputError(f"{option}: {', '.join(absent)} found; {allowed}")
+    if twice := sorted(set(targets) & set(origins)):
+        raise InputError(f"--to, --from: both have {', '.join(twice)}; allowed: different nodes")
+    return targets, origins
+
+
+def _nodes_of_job() -> list[str]:
+    """The nodes of the allocation. Raises InputError if this process is on none of them."""
+    components = [name for name in os.environ if name.startswith("SLURM_JOB_NODELIST")]
+    nodes = [*dict.fromkeys(host for name in components for host in hostnames(os.environ[name]))]
+    if node_name() not in nodes:
+        allowed = f"allowed: on a node of the job: {', '.join(nodes)}"
+        raise InputError(f"this command runs on {node_name()}; {allowed}")
+    return nodes
+
+
+def plan_of(machine: Machine, writes: RequestedWrites, folder: Path) -> BlockPlan:
+    """The block of the writers. Raises InputError, in terms of the options."""
+    levels = {"rate": writes.rate, "injector": writes.injector or "auto"}
+    try:
+        if is_nothing(writes.rate):
+            raise InputError(f"rate: {writes.rate} found; allowed: full, 25%, 2GB/s, ...")
+        check_level("rate", writes.rate)
+        request = planning.CaseRequest(arms=["off", "on"], levels=levels)
+        planned = planning.treatments(request, machine)[-1].writes
+    except InputError as error:
+        option = str(error).startswith(("rate: ", "injector: "))
+        raise InputError(f"{'--' if option else ''}{error}") from None
+    assert planned, "the arm has writers"
+    treatment = Treatment(name=planned.injector, writes=planned, role="effect", baseline="off")
+    fixed = {"case": CASE, "workload": "", "block": 0, "seed": 0, "pairs": 0, "warmups": 0}
+    return planning.block(request, [treatment], machine, _DEMAND, nimc_dir=str(folder), **fixed)

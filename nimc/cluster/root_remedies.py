@@ -1,0 +1,116 @@
+"""Remedies that need root: a table of them, and the scripts that an operator installs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import yaml
+
+from records.errors import InputError
+from records.kernel_text import as_list, cpu_list
+
+#: A prolog and an epilog for Slurm, and a unit for systemd.
+Part = Literal["prolog", "epilog", "unit"]
+PARTS: tuple[Part, ...] = get_args(Part)
+
+_SHELL = Path(__file__).with_name("shell")
+_DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
+_HEX = re.compile(r"(0x)?([0-9a-fA-F]{1,8})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RootRemedy:
+    """One entry of `shell/remedies.yaml`."""
+
+    name: str
+    #: Its effect, its needs, its price and its trap, one sentence or two each.
+    does: str
+    needs: str
+    price: str
+    trap: str
+    #: Value that the scripts need -> `allowed`, in words, and `example`, which is the default.
+    parameters: Mapping[str, Mapping[str, str]]
+
+    @property
+    def feature(self) -> str:
+        """The node feature with which a job requests it."""
+        return f"nimc_{self.name}"
+
+
+#: Name -> remedy.
+ROOT_REMEDIES: dict[str, RootRemedy] = {
+    name: RootRemedy(name=name, **row)
+    for name, row in yaml.safe_load((_SHELL / "remedies.yaml").read_text()).items()
+}
+
+
+def _device(text: str) -> str | None:
+    return text if _DEVICE.fullmatch(text) else None
+
+
+def _cpus(text: str) -> str | None:
+    """A list of CPUs as the kernel prints it: `0,1,2,8` as `0-2,8`."""
+    try:
+        return as_list(set(cpu_list(text))) or None
+    except ValueError:
+        return None
+
+
+def _mask(text: str) -> str | None:
+    """Hexadecimal without `0x` and leading zeros; its set bits must be adjacent."""
+    match = _HEX.fullmatch(text)
+    bits = int(match[2], 16) if match else 0
+    return f"{bits:x}" if re.fullmatch("1+0*", f"{bits:b}") else None
+
+
+#: Name of a value -> the value in the form that the kernel prints; None if it is not allowed.
+_CANONICAL: dict[str, Callable[[str], str | None]] = {
+    "device": _device,
+    "cpus": _cpus,
+    "mask": _mask,
+}
+
+
+def values(remedy: RootRemedy, assignments: Sequence[str]) -> dict[str, str]:
+    """Parameter -> value, from words such as `cpus=0-3`. Raises InputError."""
+    chosen = {name: parameter["example"] for name, parameter in remedy.parameters.items()}
+    for word in assignments:
+        name, _, text = word.partition("=")
+        if name not in chosen:
+            allowed = ", ".join(f"{parameter}=VALUE" for parameter in chosen)
+            raise InputError(f"--set {word}: allowed: {allowed}")
+        value = _CANONICAL[name](text)
+        if value is None:
+            raise InputError(f"--set {word}: allowed: {remedy.parameters[name]['allowed']}")
+        chosen[name] = value
+    return chosen
+
+
+def path_of(remedy: RootRemedy, part: Part) -> str:
+    """Return where an operator puts a part."""
+    if part == "unit":
+        return f"/etc/systemd/system/nimc-{remedy.name}.service"
+    return f"/etc/slurm/{part}.d/nimc-{remedy.name}"
+
+
+def render(remedy: RootRemedy, chosen: Mapping[str, str], part: Part) -> str:
+    """The text of one part, such as the epilog."""
+    if part == "unit":
+        unit = (_SHELL / "unit.in").read_text()
+        return unit.format(name=remedy.name, epilog=path_of(remedy, "epilog"))
+    head = [
+        "#!/bin/sh",
+        f"# {part.capitalize()} of the remedy {remedy.name}, as printed by 'remedy show' of nimc.",
+        f"# {remedy.does}",
+        "set -u",
+        f"remedy='{remedy.name}'",
+        *(f"{name}={shlex.quote(value)}" for name, value in chosen.items()),
+    ]
+    files = (_SHELL / f"{name}.sh.in" for name in ("state", remedy.name, part))
+    texts = ["\n".join(head) + "\n", *(file.read_text() for file in files)]
+    return "\n".join(texts)

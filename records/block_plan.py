@@ -1,0 +1,162 @@
+"""The plan of a block, as JSON: all that is decided of it before it starts.
+
+A campaign writes it for the check, which lays out the application and passes it on to the conductor
+when it starts on the first node.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from records.acceptance import AcceptanceLimits
+from records.files import replace_text
+from records.order import pair_order
+from records.sample import Level
+from records.treatment import Treatment
+
+#: Where origins come from: the target's own cores, the last nodes of the allocation, the second
+#: component of a heterogeneous job, or nodes that a reservation holds (also a second component).
+OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
+
+
+#: Most nodes of an allocation, each of which has an agent (`bench/nodes.py`).
+MOST_NODES = 10_000
+
+
+#: Beside the plan of a campaign's block: why the check skipped a place, a list of lines (JSON).
+SKIPPED = "skipped.json"
+
+
+@dataclass(frozen=True)
+class ShortWrites:
+    """The short writes of scheduled treatments."""
+
+    #: Length of each write, seconds; of a write of `messages`, the expected one.
+    length_s: float = 1.0
+    #: Messages of a write, which lasts as long as they take a writer alone; None: as many as last
+    #: `fill` times the length.
+    messages: int | None = None
+    fill: float = 1.0
+    #: How late or early a write may start or end, seconds, and the share of the planned writing
+    #: that may be missing or beyond the plan; more rejects the run.
+    tolerance_s: float = 0.2
+    allowed_share: float = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """The short writes of a case on so many nodes, resolved for a machine."""
+
+    short: ShortWrites
+    #: Ranks for which the writers are computed, and the mean time to interrupt of each.
+    counted: int
+    mtti_s: float
+    #: Arm -> writers at a time.
+    writers: dict[str, int]
+    #: Arms whose writers are given, not computed.
+    given: tuple[str, ...]
+    #: Origin nodes; 0 if origin and target share a host.
+    origins: int
+    #: Rate of one writer, as requested or limited by link and share; None if the link is unknown.
+    writer_b_s: float | None
+    #: Bytes of one write; None if neither its messages nor the link is known.
+    write_b: float | None
+
+    @property
+    def writes_per_s(self) -> dict[str, float]:
+        """Arm -> writes that start per second."""
+        return {arm: count / self.short.length_s for arm, count in self.writers.items()}
+
+
+#: File in the block's logs: samples whose figures of merit the check has yet to read.
+UNREAD = "unread.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockPlan:
+    """The pairs of one allocation."""
+
+    case: str
+    workload: str
+    block: int
+    seed: int
+    #: The treatments of a pair, one run each.
+    treatments: list[Treatment]
+    #: Pairs to measure. 0: nothing is run; the check reads what an interrupted session of this
+    #: block left unread.
+    pairs: int
+    #: Warm-up runs of the first baseline, which are not counted. After the last one, runs that are
+    #: too short for the writers' rows are made longer, and warmed up once more.
+    warmups: int
+    #: Folder of the run (`records.run`), which holds this block's `logs`.
+    nimc_dir: str
+    #: Cores of the origin if it shares a host with the target; empty does not pin it.
+    origin_cpus: list[int] = field(default_factory=list)
+    origin_policy: OriginPolicy = "same_host"
+    n_origins: int = 1
+    #: RDMA devices of a node, each of which is counted; empty if the machine's file lists none.
+    rails: list[str] = field(default_factory=list)
+    #: Rate of the link over which writers write, bytes per second; None if the site does not say.
+    link_rate_b_s: float | None = None
+    #: Network interface that the agents use.
+    interface: str | None = None
+    #: Launcher of the agents; empty starts one on this host.
+    agent_launcher: list[str] = field(default_factory=list)
+    limits: AcceptanceLimits = field(default_factory=AcceptanceLimits)
+    #: Least time from the end of one run to the start of the next one, seconds.
+    rest_s: float = 0.0
+    #: True if the check itself reads the outputs after the block.
+    read_by_check: bool = False
+    #: None if no treatment is scheduled.
+    short: ShortWrites | None = None
+    #: Caveats to put on every sample, and facts to put into its provenance.
+    notes: list[str] = field(default_factory=list)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    #: The application's program, to be found and described on the first node; None for none.
+    program: str | None = None
+    #: Modules that the job requests: without one of them nothing is run.
+    modules: list[str] = field(default_factory=list)
+    #: Variable of the check that makes runs longer; empty if none does.
+    lengthened_by: str = ""
+    #: Process whose end stops the block (ReFrame, if it runs jobs itself).
+    owner_pid: int | None = None
+    #: Variables of the check that a campaign sets, with the case's levels among them.
+    settings: dict[str, Level] = field(default_factory=dict)
+    #: Target nodes that the job is pinned to, joined with commas; empty: any.
+    nodelist: str = ""
+    #: Folder that a user's own command is started in; empty: the check's. No sample has it.
+    folder: str = ""
+    #: Unit and direction of the figure of merit if the user chooses them; empty: the workload's.
+    fom_unit: str = ""
+    fom_better: Literal["", "lower", "higher"] = ""
+
+    def save(self, path: Path) -> None:
+        """Write the plan as JSON."""
+        replace_text(path, json.dumps(asdict(self), indent=1))
+
+    @staticmethod
+    def load(path: Path) -> BlockPlan:
+        """Read what `save` wrote."""
+        from pydantic import TypeAdapter  # agents do not read plans
+
+        return TypeAdapter(BlockPlan).validate_json(path.read_bytes())
+
+    @property
+    def logs(self) -> Path:
+        """Folder of this block's logs."""
+        return Path(self.nimc_dir) / "logs" / self.case / str(self.block)
+
+    @property
+    def baseline(self) -> Treatment:
+        """The first baseline, which warm-ups run."""
+        return next(treatment for treatment in self.treatments if treatment.role == "baseline")
+
+    def order(self, pair: int) -> list[Treatment]:
+        """The treatments of a pair, numbered in its case, in the order of their runs."""
+        named = {treatment.name: treatment for treatment in self.treatments}
+        baselines = {treatment.name: treatment.baseline for treatment in self.treatments}
+        names = pair_order(baselines, self.seed, self.case, pair)
+        return [named[name] for name in names]

@@ -1,0 +1,85 @@
+"""Runs of `nimc measure`: the command that was measured, and texts in the words of its options.
+
+Such a run is a campaign of one case. Who reads it has typed options, and has no campaign file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from records.run import RunHeader, entries_of
+from records.text import one_line
+
+#: The check of a user's own command, which says nothing of a machine.
+COMMAND = "command"
+#: How the name of its campaign and case ends: with the beginning of a digest (`nimc measure`).
+_NAME = re.compile(r".-[0-9a-f]{6}$")
+#: Most characters of a command in a heading.
+_HEADED = 72
+_CAMPAIGN_OF_IT = "in a campaign of this command (docs/your-application.md)"
+#: What is said of campaigns, their keys and a check's variables -> of options.
+_WORDS = {
+    # Reasons of runs and blocks.
+    ", or raise the limit foreign_cpus": ", or give --busy",
+    ", or raise the limit steal_share": ", or give --busy",
+    ", or raise the limit foreign_share": "",
+    ", or lower the limit min_share": ", or give a lower --rate",
+    "set repeat higher": "give a higher --repeat",
+    # What verdicts mean, and what to do next.
+    "than the campaign requires": "than are required",
+    ", the campaign's `pairs.floor`": "",
+    "the campaign's margin": "the margin",
+    "% of campaigns say": "% of measurements say",
+    "add the arm aa, which repeats the baseline, to the campaign's `arms`": (
+        "see why runs of aa, which repeats the baseline, do not count"
+    ),
+    "add the control spin to the campaign's `arms`": "see why runs of the control do not count",
+    "count what reaches memory, with": f"{_CAMPAIGN_OF_IT}, count what reaches memory, with",
+    "` in the campaign, or write more": "`, or write more",
+    "measure what remedies gain, such as a lower rate or a reserved core: `{throttling}`;"
+    " `{plan}` says how long it takes": (
+        f"measure what a lower --rate gains; other remedies are measured {_CAMPAIGN_OF_IT}"
+    ),
+    # The first sentences of a run.
+    "this campaign rejects no run for it": "with --busy, no run is rejected for it",
+    "of the same campaign;": "of the same command;",
+    # Notes, and what to do about them.
+    "not judged by `verify`:": "not judged, because of --busy:",
+    "set these limits to reject": "omit `--busy` to reject",
+    "add `queue_pairs`, origins, or larger messages; or": "add origins, or",
+    "set `pairs.block` to a third of `pairs.floor` in the campaign": (
+        f"set `pairs: {{block: 2}}` {_CAMPAIGN_OF_IT}"
+    ),
+    "set the variable in the campaign": "give --repeat",
+    "set `rest: 2s`, or longer, in the campaign": f"set `rest: 2s`, or longer, {_CAMPAIGN_OF_IT}",
+    "the campaign starts again": "a new run begins",
+}
+
+
+def command_of(header: RunHeader) -> str:
+    """The command that `nimc measure` measured; empty for another run."""
+    entries = entries_of(header) or []
+    if len(entries) != 1 or not _NAME.search(header.campaign):
+        return ""
+    (entry,) = entries
+    is_measured = entry.check == COMMAND and entry.case == header.campaign
+    return str(entry.set.get("command", "")) if is_measured else ""
+
+
+def heading_of(header: RunHeader) -> str:
+    """The command of a run of `nimc measure` on one line, cut if it is long; else empty."""
+    command = " ".join(one_line(command_of(header)).split())
+    return command if len(command) <= _HEADED else f"{command[:_HEADED].rstrip()} ..."
+
+
+def in_options(text: str) -> str:
+    """Return a text that is written for campaigns, in the words of `nimc measure`."""
+    for words, option in _WORDS.items():
+        text = text.replace(words, option)
+    return text
+
+
+def rewording(header: RunHeader) -> Callable[[str], str]:
+    """Return a function that gives a text the words of the command that made the run."""
+    return in_options if command_of(header) else str

@@ -1,0 +1,86 @@
+"""The run that README, the tutorial and the docs site show: its files, and its picture.
+
+`python -m scripts.sample_run` draws docs/report.png from docs/sample-run/. With the folder of a
+finished run, that run first becomes the sample: without its logs, and with another name for the
+folder of its checkout.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from analysis.report.data import load_run
+from analysis.report.page import render
+from records.calls import call_of
+from records.chain import file_digest
+from records.files import replace_text
+from scripts.browser import CHROMIUM, LIGHT
+from scripts.rechain import rechain
+
+ROOT = Path(__file__).parents[1]
+SAMPLES = ROOT / "docs/sample-run"
+PICTURE = ROOT / "docs/report.png"
+#: Folders of a run from which its page is made.
+_PARTS = ("samples", "counters", "provenance")
+#: Stands for the folder of the checkout.
+_CHECKOUT = "/home/user/nimc"
+#: Width and height of the picture, pixels: the page to the end of its summary.
+_SIZE = 1200, 690
+
+
+def sample_run() -> Path:
+    """The folder of the only sample run."""
+    (run,) = (path for path in SAMPLES.iterdir() if path.is_dir())
+    return run
+
+
+def take(run: Path) -> None:
+    """Make a finished run the sample; its records are chained again, since paths in them change."""
+    checkout = call_of(run, "").folder
+    assert checkout, "the run does not say where its checkout is"
+    shutil.rmtree(SAMPLES, ignore_errors=True)
+    copy = SAMPLES / run.name
+    copy.mkdir(parents=True)
+    shutil.copy(run / "run.json", copy)
+    for part in _PARTS:
+        shutil.copytree(run / part, copy / part)
+    names = {path.stem: _renamed(path, str(checkout)) for path in (copy / "provenance").iterdir()}
+    for path in (copy / "samples").iterdir():
+        text = path.read_text()
+        for old, new in names.items():
+            text = text.replace(old, new)
+        replace_text(path, text)
+    rechain(copy)
+
+
+def _renamed(record: Path, checkout: str) -> str:
+    """The digest that a provenance record has with the other name of the checkout, and is named."""
+    replace_text(record, record.read_text().replace(checkout, _CHECKOUT))
+    digest = file_digest(record)
+    record.rename(record.with_stem(digest))
+    return digest
+
+
+def draw() -> None:
+    """The top of the sample's page, as a browser shows it."""
+    assert CHROMIUM, "chromium is not installed"
+    width, height = _SIZE
+    with TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        replace_text(page, render([load_run(sample_run())]))
+        size = f"--window-size={width},{height}"
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", size, LIGHT]
+        options += [f"--user-data-dir={folder}/profile", f"--screenshot={PICTURE}", page.as_uri()]
+        subprocess.run(
+            [CHROMIUM, *options], check=True, capture_output=True, timeout=120, cwd=folder
+        )
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        take(Path(name).resolve())  # `latest` is a link
+    draw()

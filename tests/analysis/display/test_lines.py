@@ -1,0 +1,137 @@
+"""Every table fits 80 columns."""
+
+import click
+import pytest
+
+from analysis.contention import evaluate
+from analysis.contention.evaluate import Errors
+from analysis.contention.page import errors_parts
+from analysis.display.document import Form, shown, written
+from analysis.display.lines import Line, aligned, broken, columns, duration, sentences, wrapped
+from nimc.cli.answer import Listing
+from records.text import some
+from tests.commands import widest
+
+
+def test_errors_of_models_in_eighty_columns() -> None:
+    errors = Errors(**evaluate.errors_percent("henri"))
+    names = ("fitted", "cores held out", "placements held out")
+    text = shown(errors_parts(dict.fromkeys(names, errors), []))
+    assert widest(text) <= 80
+    lines = [line.split()[1:] for line in text.splitlines() if line.startswith("average")]
+    assert lines == [[f"{errors.average:.2f}"] * 3]
+
+
+def test_what_does_not_fit_goes_on_in_another_line() -> None:
+    header = ["name", "first", "second"]
+    table = aligned(header, [["a", "1" * 10, "2" * 10], ["b", "", "3"]], width=22)
+    assert table.splitlines() == [
+        "name       first", "      second",
+        "   a  1111111111", "  2222222222",
+        "   b", "           3",
+    ]  # fmt: skip
+    # With its gap a column of three more would take eight.
+    two = aligned(["abc", "def"], [["1", "2"]], width=6)
+    assert two.splitlines() == ["abc", "  def", "  1", "    2"]
+    assert aligned(["name", "figure"], [["ab", "1"]], width=11) == "name figure\n  ab      1"
+    assert aligned(header, [["a", "1", "2"]]) == "name  first  second\n   a      1       2"
+    assert aligned(["x", "why"], [["a", "word " * 6]], width=12).splitlines() == [
+        "x", "  why", "a", "  word word", "  word word", "  word word",
+    ]  # fmt: skip
+
+
+def lines(pairs: str = "6 pairs") -> list[Line]:
+    """The example of an effect that is shown, and one that is not."""
+    slower = ["stream", "1.61 [1.51, 1.71]", "slower under emulated writes", "26.2 -> 16.4 GB/s"]
+    unknown = ["lammps", "1.02 [0.99, 1.06]", "inconclusive", "3.10 -> 3.17 s"]
+    return [Line([*slower, pairs], ["control: 1.002"]), Line([*unknown, "6 pairs"])]
+
+
+def test_a_case_is_one_line_that_reads_as_a_sentence_in_eighty_columns() -> None:
+    """Its parts have 6, 17, 28, 17 and 7 characters: 79 with a space between them, 83 with two."""
+    slower, unknown = sentences(lines())
+    assert slower == (
+        "stream 1.61 [1.51, 1.71] slower under emulated writes 26.2 -> 16.4 GB/s 6 pairs"
+    )
+    assert unknown.index("3.10 -> 3.17 s") == slower.index("26.2 -> 16.4 GB/s")
+
+
+def test_what_does_not_fit_a_line_is_left_to_the_details() -> None:
+    long = "12 pairs, 1 rejected"
+    assert [text.split("  ")[-1] for text in sentences(lines(long))] == [
+        "26.2 -> 16.4 GB/s", "3.10 -> 3.17 s",
+    ]  # fmt: skip
+    first, second = sentences(lines(long), details=True)
+    assert [line.strip() for line in first.splitlines()[1:]] == [long, "control: 1.002"]
+    assert [line.strip() for line in second.splitlines()[1:]] == ["6 pairs"]
+    wide = sentences(lines(long), width=120)
+    assert [text.split("  ")[-1].strip() for text in wide] == [long, "6 pairs"]
+    assert max(map(len, wide)) == 6 + 17 + 28 + 17 + len(long) + 4 * 2
+
+
+def test_the_last_part_that_is_needed_is_wrapped_under_itself() -> None:
+    (text,) = sentences([Line(["name", "1.0", "word " * 4, "more"])], width=24)
+    assert text.splitlines() == ["name  1.0  word word", "           word word"]
+
+
+def test_only_a_terminal_has_another_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wide, terminal, expected in (("120", True, 120), ("120", False, 80), ("60", True, 80)):
+        monkeypatch.setenv("COLUMNS", wide)
+        monkeypatch.setattr("sys.stdout.isatty", lambda is_terminal=terminal: is_terminal)
+        assert columns() == expected
+
+
+def test_a_duration_has_whole_seconds_or_from_an_hour_on_whole_minutes() -> None:
+    shown = {
+        42: "42 s",
+        59.4: "59 s",
+        59.6: "1 min 00 s",
+        250: "4 min 10 s",
+        3599.4: "59 min 59 s",
+        3599.6: "1 h 00 min",
+        3660: "1 h 01 min",
+        1e4: "2 h 47 min",
+    }
+    assert {seconds: duration(seconds) for seconds in shown} == shown
+
+
+def test_prose_and_commands_are_broken_between_words() -> None:
+    assert wrapped("short\n" + "word " * 5, 12) == "short\nword word\n  word word\n  word"
+    command = broken(["reframe", "-C", "/a/path/longer/than/a/line", "-r", "-n", "x"], 16)
+    assert command == "reframe -C \\\n  /a/path/longer/than/a/line \\\n  -r -n x"
+
+
+def test_some_names_and_how_many_more() -> None:
+    assert [some("abac", most) for most in (2, 3, 4)] == ["a, b and 1 more", *["a, b, c"] * 2]
+
+
+def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
+    case, below = (
+        Line(["a", "b", "c"], details=["deep"]),
+        ("legend", "-v adds: more", "note", "next"),
+    )
+
+    def text(lines: list[Line], **given: bool) -> list[str]:
+        notes = {"legend": "legend", "more": "more", "following": ["next"]}
+        shown = Listing(
+            header=("x", "y", "z"), lines=lines, notes=["note", "note"], **notes, **given
+        )
+        return click.unstyle(str(shown)).split("\n")
+
+    assert text([case]) == ["x  y  z", "a  b  c", "", *below]
+    assert text([case], details=True) == ["x  y  z", "a  b  c", "    deep", "", *below[::2], "next"]
+    assert text([]) == list(below[2:])
+
+
+@pytest.mark.parametrize(
+    ("form", "lines"),
+    [
+        ("csv", ["case,95 %", '"a, b",\'=1_000', "\\x1b,x|y"]),
+        ("markdown", ["| case | 95 % |", "|---|---|", r"| a, b | =1\_000 |", r"| \\x1b | x\|y |"]),
+        ("latex", [r"\begin{tabular}{ll}", r"case & 95 \% \\", r"\hline", r"a, b & =1\_000 \\",
+                   r"\textbackslash{}x1b & x\textbar{}y \\", r"\end{tabular}"]),
+    ],
+)  # fmt: skip
+def test_a_table_in_other_forms(form: Form, lines: list[str]) -> None:
+    text = written(form, ["case", "95 %"], [["a, b", "=1_000"], ["\x1b", "x|y"]])
+    assert text == "\n".join([*lines, ""])

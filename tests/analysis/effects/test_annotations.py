@@ -1,0 +1,241 @@
+"""References by hand (20 GB/s and 2 s, 10 % allowed), and what differs in provenance."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import reframe.utility.sanity as sn
+from reframe.core.exceptions import SanityError
+
+from analysis.effects.annotations import (
+    bounds,
+    compare_with_references,
+    name_contention,
+    note_link_share,
+    note_provenance_changes,
+)
+from analysis.effects.estimate import results
+from analysis.effects.result import Verdict
+from analysis.samples.pairs import judged
+from tests.analysis.made_counters import counter_row, read_counters, write_rows
+from tests.analysis.synthetic import STREAM, at_rate, frame_of, header, on_hosts, result, samples
+
+REFERENCES = {"references": {"stream": 2e10, "melt": 2.0}, "reference_tolerance": 0.1}
+HEADER = header(facts={"site": REFERENCES})
+ROW = result(off_median=2e10, unit="B/s", better="higher", notes=["a caveat"])
+
+
+@pytest.mark.parametrize(
+    ("case", "unit", "off", "better", "slower"),
+    [
+        ("stream", "B/s", 1.83e10, "higher", False),  # 20 / 18.3 = 1.093
+        ("stream", "B/s", 1.79e10, "higher", True),  # 0.895 of it
+        ("melt", "s", 2.19, "lower", False),
+        ("melt", "s", 2.21, "lower", True),
+        ("other", "s", 99.0, "lower", False),
+        ("melt", "s", None, "lower", False),
+        # Lookups and zones per second, as XSBench, AMG and UMT report them.
+        ("stream", "1/s", 1.79e10, "higher", True),
+        ("stream", "1/s", 1.81e10, "higher", False),
+        ("stream", "1/s", 2.3e10, "lower", True),
+        ("stream", "1/s", 1.80e10, "lower", False),
+    ],
+)
+def test_only_what_falls_short_by_more_than_allowed_is_slower(case, unit, off, better, slower):
+    row = replace(ROW, case=case, unit=unit, off_median=off, better=better)
+    (compared,) = compare_with_references([row], HEADER)
+    assert compared.slower_than_reference is slower
+    assert compared.notes[-1] == "a caveat"
+
+
+@pytest.mark.parametrize(("better", "off"), [("higher", 6.0), ("lower", 10.0)])
+def test_what_falls_short_by_just_what_is_allowed_is_not_slower(better, off):
+    """A quarter of 8, exactly: none of these figures is rounded."""
+    head = header(facts={"site": {"references": {"stream": 8.0}, "reference_tolerance": 0.25}})
+    row = replace(ROW, case="stream", off_median=off, better=better)
+    assert not compare_with_references([row], head)[0].slower_than_reference
+
+
+def test_a_machine_without_references_is_never_slower():
+    (compared,) = compare_with_references([ROW], replace(HEADER, facts={}))
+    assert compared == ROW
+
+
+def test_levels_other_than_the_first_have_no_reference():
+    row = replace(ROW, arm="on@reserved_cores=1", baseline="off@reserved_cores=1", off_median=1e9)
+    (compared,) = compare_with_references([row], HEADER)
+    assert compared == row
+
+
+@pytest.mark.parametrize(
+    ("better", "accepted", "refused"),
+    [("lower", (1.0, 109.0), (111.0, 1000.0)), ("higher", (91.0, 1000.0), (89.0, 1.0))],
+)
+def test_reframe_takes_the_bounds_as_they_are_meant(better, accepted, refused):
+    # ReFrame's own judgement of figures near 100 with a tolerance of a tenth.
+    for value in accepted:
+        assert sn.evaluate(sn.assert_reference(value, 100.0, *bounds(better, 0.1)))
+    for value in refused:
+        with pytest.raises(SanityError):
+            sn.evaluate(sn.assert_reference(value, 100.0, *bounds(better, 0.1)))
+
+
+# The share of the link that writers reach alone.
+
+
+def alone(rate_b_s, transport="InfiniBand", **changes):
+    """Runs whose writer reaches so much without the application."""
+    made = samples(replace(STREAM, transport=transport), pairs=6)
+    changes = {"rate_alone_b_s": rate_b_s, **changes}
+    return judged(frame_of([at_rate(one, rate_b_s, **changes) for one in made]))
+
+
+@pytest.mark.parametrize(
+    ("rate_b_s", "link_b_s", "changes", "notes"),
+    [
+        (20e9, 25e9, {}, ["writers alone reached 80% of the link's rate, 25.00 GB/s"]),
+        (
+            10e9,
+            25e9,
+            {},
+            ["less than full rate: writers alone reached only 40% of the link's rate, 25.00 GB/s"],
+        ),
+        (
+            10e9,
+            None,
+            {},
+            ["the link's rate is not known: `full` is what the writers reached alone"],
+        ),
+        # Throttled writers say nothing of it, nor do those that no link carried.
+        (10e9, 25e9, {"asked_b_s": 10e9}, []),
+        (10e9, 25e9, {"transport": "soft-RoCE"}, []),
+    ],
+)
+def test_writers_at_full_rate_say_which_share_of_the_link_they_reach(
+    rate_b_s, link_b_s, changes, notes
+):
+    facts = {"site": {"nic": {"link_rate_b_s": link_b_s}} if link_b_s else {}}
+    runs = alone(rate_b_s, **changes)
+    (row,) = note_link_share([result(case="stream")], runs, header(facts=facts))
+    assert row.notes == notes
+
+
+def test_each_target_has_a_link_of_its_own():
+    """Two writers into two nodes reach 40 GB/s together: 20 of 25 GB/s on each link."""
+    made = samples(replace(STREAM, transport="InfiniBand"), pairs=6)
+    runs = [on_hosts(at_rate(run, 40e9, rate_alone_b_s=40e9), "n1", "n2") for run in made]
+    head = header(facts={"site": {"nic": {"link_rate_b_s": 25e9}}})
+    (row,) = note_link_share([result(case="stream")], judged(frame_of(runs)), head)
+    assert row.notes == ["writers alone reached 80% of the link's rate, 25.00 GB/s"]
+
+
+# A note names what differs between the blocks of a case, and nothing else.
+
+
+_NODE = {
+    "cpu_model": "Example 8-Core",
+    "kernel": "6.1",
+    "governor": "performance",
+    "rdma": [{"name": "mlx5_0", "firmware": "20.31"}],
+}
+_PROGRAM = {"name": "./stream", "path": "/logs/0/stream", "sha256": "aa"}
+_FIRST = {
+    "commit": "abc",
+    "reframe": "4",
+    "nodes": {"a": _NODE},
+    "clock_offsets_s": {"a": 1e-6},
+    "program": _PROGRAM,
+    "modules": ["gcc/13"],
+}
+_NEWER = [{"name": "mlx5_0", "firmware": "20.32"}]
+
+
+def _node(**changes: object) -> dict[str, Any]:
+    """A block on another node, with other facts."""
+    return {"nodes": {"b": {**_NODE, **changes}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "differs"),
+    [
+        ({}, ""),
+        (_node() | {"clock_offsets_s": {"b": 2e-6}}, ""),
+        ({"nodes": {"a": _NODE, "b": _NODE}}, ""),
+        (_node(kernel="6.6"), "kernel"),
+        (_node(cpu_model="Other", governor="powersave"), "CPU model, governor"),
+        (_node(rdma=_NEWER), "NIC firmware"),
+        # One node of the block is of another kind; and of facts that only one block has, and of
+        # records by others, nothing is known.
+        ({"nodes": {"a": _NODE, **_node(kernel="6.6")["nodes"]}}, "kernel"),
+        (_node(microcode="0x2"), ""),
+        ({"nodes": {"a": 1, "b": {"rdma": 3}}}, ""),
+        ({"commit": "def"}, "commit"),
+        # Each block compiles the program in its own folder; its content is compared.
+        ({"program": {**_PROGRAM, "path": "/logs/1/stream"}}, ""),
+        ({"program": {**_PROGRAM, "sha256": "bb"}}, "program"),
+        ({"modules": ["gcc/14"]}, "modules"),
+    ],
+)
+def test_a_case_says_where_its_blocks_were_made_in_several_ways(
+    changes: dict[str, Any], differs: str
+) -> None:
+    """Blocks 0 and 1 count; what the third was made of does not matter, since it was rejected."""
+    samples = pl.DataFrame(
+        {"case": "stream", "provenance": ["0", "1", "2"], "status": ["counts"] * 2 + ["rejected"]}
+    )
+    records = {"0": _FIRST, "1": {**_FIRST, **changes}, "2": {**_FIRST, "commit": "other"}}
+    rows = [result(notes=["a caveat"]), result(case="lammps")]
+    stream, lammps = note_provenance_changes(rows, samples, records)
+    notes = [f"provenance differs between blocks: {differs}"] if differs else []
+    assert (stream.notes, lammps.notes) == ([*notes, "a caveat"], [])
+
+
+@pytest.mark.parametrize(
+    ("proofs", "counted_share", "through_b", "llc_b", "verdict"),
+    [
+        # Messages are of 64 KiB; older samples do not say what they pass through.
+        (["device"], None, None, 32 << 10, "memory contention"),
+        (["memory", "device"], None, None, 32 << 10, "memory contention"),
+        (["device"], None, None, 64 << 10, "slower under RDMA writes"),  # may stay in a cache
+        (["device"], None, None, None, "slower under RDMA writes"),
+        (["device"], 0.11, None, 64 << 10, "memory contention"),  # a tenth of it reached memory
+        (["device"], 0.09, None, 64 << 10, "slower under RDMA writes"),
+        (["unproven", "device"], 0.5, None, 32 << 10, "slower under RDMA writes"),
+        (["device"], None, 96 << 10, 64 << 10, "memory contention"),
+        (["device"], None, 96 << 10, 96 << 10, "slower under RDMA writes"),
+    ],
+)
+def test_contention_is_named_where_proven_writes_reached_memory(
+    proofs: list[str],
+    counted_share: float | None,
+    through_b: int | None,
+    llc_b: int | None,
+    verdict: str,
+    tmp_path: Path,
+) -> None:
+    """In each run 1 GB/s are written for 2 s; off writes 5e6 lines of 64 B into memory."""
+    case = replace(STREAM, effects={"on": 1.35, "aa": 1.0}, transport="InfiniBand", origin="far")
+    runs = []
+    for number, sample in enumerate(samples(case, pairs=6)):
+        timed = replace(sample, elapsed_s=2.0, factors={"tool": "perf_stat:dram"})
+        proof = proofs[number % len(proofs)]
+        runs.append(at_rate(timed, 1e9, proof=proof, footprint_b=through_b))
+    lines = {"on": 5e6 + (counted_share or 0) * 2e9 / 64}
+    counter, counted = "unc_m_cas_count.wr", runs if counted_share is not None else []
+    rows = [
+        counter_row(run.key, counter, lines.get(run.arm, 5e6), tool="perf_stat:dram")
+        for run in counted
+    ]
+    write_rows(tmp_path, case.name, rows)
+    frame = judged(frame_of(runs))
+    hosts = {"sha": {"nodes": {"far": {"llc_total_b": None}, "a": {"llc_total_b": llc_b}}}}
+    effects = [row for row in results(frame) if row.role == "effect"]
+    assert [row.verdict for row in effects] == ["slower under RDMA writes"]
+    (named,) = name_contention(effects, frame, read_counters(tmp_path, frame), hosts)
+    assert named.verdict == verdict
+    # Of emulated writes, and without a loss, it is never said.
+    for other in (Verdict.EMULATED, Verdict.INCONCLUSIVE):
+        row = replace(effects[0], verdict=other)
+        assert name_contention([row], frame, read_counters(tmp_path, frame), hosts) == [row]

@@ -1,0 +1,153 @@
+"""Looks: p values by hand and by enumeration of every exchange; Holm's steps by hand."""
+
+from itertools import product
+from math import log, nan, sqrt
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from analysis.statistics.evidence import (
+    differs,
+    interims,
+    levels_shown,
+    longer,
+    mean_ratio,
+    next_interim,
+    outside,
+    over_interims,
+    shorter,
+    unseen,
+)
+
+
+def test_each_look_spends_a_quarter_of_the_error_left() -> None:
+    """0.25, 0.75 x 0.25, ...; all looks together spend all of it."""
+    assert [interim.pairs for interim in interims(64)] == [6, 8, 12, 16, 24, 32, 48, 64]
+    assert [interim.share for interim in interims(12)] == pytest.approx([0.25, 0.1875, 0.140625])
+    assert sum(interim.share for interim in interims(10**9)) == pytest.approx(1, abs=1e-6)
+    assert [list(interims(pairs)) for pairs in (0, 5)] == [[], []]
+    assert [next_interim(pairs) for pairs in (1, 6, 7, 9, 40, 64, 65)] == [6, 6, 8, 12, 48, 64, 96]
+
+
+@pytest.mark.parametrize("baselines", [1, 2])
+def test_treated_runs_that_are_the_longest_of_all_pairs_are_one_exchange_of_all(
+    baselines: int,
+) -> None:
+    """All six alike: one of 2^6, or 3^6, exchanges; Student's t of equal scores is infinite."""
+    log_times = np.log([[1.5, *[1.0] * baselines]] * 6)
+    assert longer(log_times) == pytest.approx((1 + baselines) ** -6.0)
+    assert shorter(log_times) == pytest.approx(1)
+    # Shifted by the slowdown itself, all runs are alike: every exchange is as large.
+    assert [longer(log_times, 1.5), shorter(log_times, 1.5)] == pytest.approx([1, 1])
+    # As slow as that is not within a margin of 40 %, but is within one of 60 %.
+    assert outside(log_times, 0.4) == pytest.approx(1)
+    assert outside(log_times, 0.6) == pytest.approx((1 + baselines) ** -6.0)
+
+
+def _by_enumeration(log_times: NDArray[np.float64]) -> tuple[float, float]:
+    """Share of exchanges with as large a sum of aligned ranks; Student's p of the treated runs'."""
+    pairs = [[value for value in row if value == value] for row in log_times]
+    aligned = [[value - sum(pair) / len(pair) for value in pair] for pair in pairs]
+    flat = sorted(value for pair in aligned for value in pair)
+
+    def rank(value: float) -> float:
+        return float(np.mean([i + 1 for i, other in enumerate(flat) if abs(other - value) < 1e-9]))
+
+    scores = [[rank(value) for value in pair] for pair in aligned]
+    measured = sum(pair[0] for pair in scores)
+    sums = [sum(chosen) for chosen in product(*scores)]
+    treated = [pair[0] - sum(pair) / len(pair) for pair in scores]
+    student = stats.ttest_1samp(treated, 0, alternative="greater").pvalue
+    return sum(total >= measured - 1e-9 for total in sums) / len(sums), float(student)
+
+
+def test_p_values_are_those_of_every_exchange_and_at_least_student_s() -> None:
+    """Pairs of two and three runs, with ties."""
+    rng = np.random.default_rng(5)
+    guarded = 0
+    for _ in range(40):
+        log_times = rng.normal(0, 1, (6, 3)).round(1) + np.array([0.8, 0, 0])
+        log_times[rng.random(6) < 0.3, 2] = nan
+        exact, student = _by_enumeration(log_times)
+        assert longer(log_times) == pytest.approx(max(exact, student))
+        assert shorter(-log_times) == longer(log_times)
+        guarded += student > exact
+    assert 0 < guarded < 40
+
+
+@pytest.mark.parametrize(("first", "exchanges"), [(-0.1, 2), (-7.0, 15)])
+def test_with_one_baseline_run_exchanges_are_signs(first: float, exchanges: int) -> None:
+    """Scores 0.5, 1.5, ... 5.5 in order of size: of 64 choices of the negative ones, those whose
+    sum is at most 0.5: none and the first; at most 5.5: none, six, six of two, two of three."""
+    apart = np.array([first, 0.2, 0.3, 0.4, 0.5, 0.6])
+    assert longer(np.column_stack([apart, np.zeros(6)])) == pytest.approx(exchanges / 64)
+
+
+def test_beyond_64_pairs_the_normal_distribution_stands_for_the_exact_one() -> None:
+    """Scores 0.5, 1.5, ... 99.5, of which 40 to 49 (by size) are negative.
+
+    Sum 100^2 / 2 - 2 x (39.5 + ... + 48.5) = 5,000 - 880; variance (4 x 100^3 - 100) / 12.
+    """
+    apart = np.arange(1, 101) * 0.01
+    apart[39:49] *= -1
+    log_times = np.column_stack([apart, np.zeros(100)])
+    expected = stats.norm.sf(4120 / sqrt(333_325))
+    assert longer(log_times) == pytest.approx(expected, rel=1e-6, abs=0)
+
+
+def test_a_case_s_p_value_is_the_least_of_its_looks_over_their_shares() -> None:
+    def p_value(*p: float) -> float:
+        """P values of the looks at 6, 8 and 12 pairs."""
+        pairs = {1: 6, 2: 8, 3: 12}[len(p)]
+        p_by_pairs = dict(zip((6, 8, 12), p, strict=False))
+        return over_interims(np.zeros((pairs, 2)), lambda part: p_by_pairs[len(part)])
+
+    assert p_value(0.02) == pytest.approx(0.08)
+    assert p_value(0.5, 0.01) == pytest.approx(0.01 / 0.1875)
+    assert p_value(0.001, 1.0, 1.0) == pytest.approx(0.004)
+    assert p_value(0.9) == 1
+    # Eleven pairs are looked at twice: of six and of eight.
+    log_times = np.log([[1.5, 1.0, 1.0]] * 8 + [[0.1, 1.0, 1.0]] * 3)
+    least = min(3**-6 / 0.25, 3**-8 / 0.1875)
+    assert over_interims(log_times, longer) == pytest.approx(least)
+    assert differs(log_times) == differs(-log_times) == pytest.approx(2 * least)
+    assert differs(log_times[:5]) == 1
+
+
+def test_holm_over_cases_and_from_the_strongest_level_down() -> None:
+    # Two cases: the first passes at 0.02, the second then at 0.04.
+    assert levels_shown([[0.02], [0.04]], 0.04) == [1, 1]
+    assert levels_shown([[0.021], [0.04]], 0.04) == [0, 0]
+    # A case with a level left keeps its share: the second has 0.02 still.
+    assert levels_shown([[0.02, 0.5], [0.04]], 0.04) == [1, 0]
+    # A weaker level is not tested before the stronger one is shown, and costs no more.
+    assert levels_shown([[0.5, 0.0]], 0.04) == [0]
+    assert levels_shown([[0.04, 0.04, 0.041]], 0.04) == [2]
+    # A case that was asked for and not measured counts.
+    assert levels_shown([[0.03], [1.0]], 0.04) == [0, 0]
+    assert levels_shown([], 0.04) == []
+
+
+def test_the_mean_s_interval_is_student_s() -> None:
+    """Treated 1.1 and 1.3 in turn, baseline 1: mean 1.2, apart by -+1/12, t of five degrees.
+
+    Standard deviation (1/12) sqrt(6/5), error that over sqrt(6); t at 0.975 is 2.5706.
+    """
+    ratio = mean_ratio(np.log([[1.1, 1.0], [1.3, 1.0]] * 3))
+    half = 2.5706 / 12 * sqrt(6 / 5) / sqrt(6)
+    assert ratio is not None
+    assert ratio.value == pytest.approx(1.2)
+    assert (log(ratio.high / 1.2), log(1.2 / ratio.low)) == pytest.approx((half, half), rel=1e-4)
+    # Of two baseline runs of 0.9 and 1.1, of which one is missing in the last pair.
+    of_two = mean_ratio(np.log([[1.2, 0.9, 1.1]] * 5 + [[1.2, nan, 1.0]]))
+    assert of_two is not None
+    assert (of_two.low, of_two.value, of_two.high) == pytest.approx((1.2, 1.2, 1.2))
+    assert mean_ratio(np.log([[1.1, 1.0]] * 5)) is None
+
+
+def test_what_so_few_pairs_cannot_have_met() -> None:
+    """A share of 39 % is missed by six runs with a chance of (1 - 0.39)^6 = 5 %."""
+    assert [round(unseen(pairs), 3) for pairs in (6, 12, 48)] == [0.393, 0.221, 0.061]
+    assert (1 - unseen(6)) ** 6 == pytest.approx(0.05)

@@ -1,0 +1,65 @@
+"""The share of stalls among the extra cycles, on made counts of known truth."""
+
+from dataclasses import replace
+
+import pytest
+
+from analysis.questions.question import sentences_of
+from analysis.subjects.extra_cycles import LOSSES
+from analysis.subjects.paired_roles import STALLED
+from tests.analysis.made_counters import CASES, FIGURE_4, with_tool, write_counts
+from tests.analysis.subjects.made_causes import LAMMPS, change_of, made_run, rows
+from tests.analysis.synthetic import answered, samples, write_run
+
+
+def test_stalled_cycles_are_not_called_stalls_on_memory(tmp_path):
+    table = answered(LOSSES, made_run(tmp_path, tool=FIGURE_4))
+    (row,) = table.to_dicts()
+    assert (row["role"], row["word"]) == (STALLED, "stalled cycles")
+    assert row["share_low"] <= 0.8 <= row["share_high"]
+    (text,) = sentences_of(LOSSES, table)
+    assert text.endswith(
+        " of the extra cycles are stalled cycles: most of the loss is stalled cycles."
+    )
+
+
+@pytest.mark.parametrize(
+    ("stalls", "word", "ending"),
+    [
+        (0.8, "stalls on memory", "the loss is stalls on memory."),
+        (0.2, "something else", "most of the loss is something else."),
+    ],
+)
+def test_the_extra_cycles_are_told_apart(tmp_path, stalls, word, ending):
+    table = answered(LOSSES, made_run(tmp_path, stall_share=stalls))
+    (row,) = table.to_dicts()
+    assert (row["case"], row["treatment"], row["word"]) == ("lammps", "on", word)
+    assert row["share_low"] <= stalls <= row["share_high"]
+    (text,) = sentences_of(LOSSES, table)
+    assert text.startswith(f"lammps, on: {row['share']:.0%} (")
+    assert text.endswith(ending)
+
+
+@pytest.mark.parametrize(
+    ("case", "truth"),
+    [
+        # Half and half; no slowdown; too few pairs; noise larger than the effect.
+        (LAMMPS, {"stall_share": 0.5}),
+        (CASES[0], {"noise": 0.1}),
+        (LAMMPS, {"pairs": 5}),
+    ],
+)
+def test_nothing_is_said_where_the_figures_do_not_carry_it(tmp_path, case, truth):
+    run = made_run(tmp_path, [case], **truth)
+    assert {row["word"] for row in rows(run, LOSSES)} <= {"inconclusive"}
+    assert (change_of(run, "cycles")["ratio"] is None) == ("pairs" in truth)
+
+
+def test_more_cycles_in_the_same_time_are_no_loss(tmp_path):
+    # Runs under traffic are faster; counts are made as if the baseline took half of its time.
+    faster = replace(LAMMPS, effects={"on": 0.95, "aa": 1.0})
+    runs = with_tool(samples(faster, pairs=8))
+    run = write_run(tmp_path / "run", runs)
+    write_counts(run, replace(faster, base=faster.base / 2), runs)
+    assert change_of(run, "cycles")["ratio_low"] > 1.5
+    assert rows(run, LOSSES) == []

@@ -1,0 +1,112 @@
+"""Slowdowns by factor, and prices and gains, of runs whose effects are known."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.questions.question import answer
+from analysis.report.data import RunData
+from analysis.report.page import render
+from analysis.subjects.factors_section import LEVELS, RATES
+from records.sample import Level
+from tests.analysis.drawn import shown, texts
+from tests.analysis.remedies.sweeps import sweep, swept
+from tests.analysis.subjects.made_levels import of_levels
+from tests.analysis.synthetic import Case, loaded_run, samples
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    runs = swept(sweep(noise=0.0, transport="tcp"), pairs=6)
+    return loaded_run(tmp_path_factory.mktemp("sweep") / "run", runs)
+
+
+def loaded(folder: Path, case: Case) -> RunData:
+    return loaded_run(folder / "run", samples(case, pairs=6))
+
+
+def test_rates_stand_where_the_writers_reached_them(run: RunData) -> None:
+    rows = answer(RATES, run).to_dicts()
+    assert [(row["line"], row["level"]) for row in rows] == [
+        (f"on@reserved_cores={cores}", rate)
+        for cores in "01"
+        for rate in ("25%", "50%", "75%", "full")
+    ]
+    # 12.8 GB/s without writes, less a tenth of 0.5 x 0.9 x 8 GB/s.
+    half = rows[5]
+    assert half["slowdown"] == pytest.approx(12.8 / (12.8 - 0.36))
+    assert half["slowdown_low"] <= half["slowdown"] <= half["slowdown_high"]
+    assert half["reached_b_s"] == pytest.approx(0.5 * 0.9 * 8e9, rel=0.02)
+    assert (half["n"], half["baseline"]) == (6, "off@reserved_cores=1")
+    assert answer(LEVELS, run).is_empty()
+
+
+def test_the_picture_has_the_rate_reached_and_a_line_a_level(run: RunData) -> None:
+    view = shown(RATES, run)
+    (picture,) = view.pictures
+    svg = picture.svg("s")
+    # 8 GB/s times 0.9: beyond 7 on the axis, where 8 or 100 are not.
+    assert {"on@reserved_cores=0", "on@reserved_cores=1", "7"} <= {*texts(svg)}
+    assert not {"8", "100"} & {*texts(svg)}
+    assert view.emulated
+
+
+@pytest.mark.parametrize(
+    ("factors", "factor", "lines", "labels"),
+    [
+        # The factor with most levels; of several, the first.
+        (
+            {"place": ["nic", "other"], "load": ["read", "write", "copy"]},
+            "load",
+            ["on@place=nic", "on@place=other"],
+            [""],
+        ),
+        ({"tool": ["none", "perf_stat"]}, "tool", ["on"], [""]),
+        (
+            {"one": ["x", "y"], "two": ["x", "y"], "three": ["x", "y"]},
+            "one",
+            ["on@two=x", "on@two=y"],
+            ["three x", "three y"],
+        ),
+        # What all effects have says nothing.
+        ({"fixed": ["x"], "tool": ["none", "perf_stat"]}, "tool", ["on"], [""]),
+    ],
+)
+def test_which_factor_lies_on_the_axis(
+    tmp_path: Path,
+    factors: dict[str, list[Level]],
+    factor: str,
+    lines: list[str],
+    labels: list[str],
+) -> None:
+    run = loaded(tmp_path, of_levels(factors))
+    rows = answer(LEVELS, run).to_dicts()
+    assert {row["factor"] for row in rows} == {factor}
+    assert [*dict.fromkeys(row["line"] for row in rows)] == lines
+    assert [*dict.fromkeys(row["at"] for row in rows)] == labels
+    assert {row["arm"] for row in rows} == {row.arm for row in run.results if row.role == "effect"}
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_table_of_more_than_24_rows_is_folded(tmp_path: Path) -> None:
+    factors: dict[str, list[Level]] = {"amount": [*range(13)], "place": ["nic", "other"]}
+    page = render([loaded(tmp_path, of_levels(factors))])
+    text = page[page.index('id="r0by_level"') :].partition("</section>")[0]
+    assert "<details><summary>All 26 rows</summary>" in text
+    assert text.count("<tr>") == 1 + 26
+
+
+@pytest.mark.parametrize(
+    ("levels", "order"),
+    [
+        (["none", "perf_stat", "gprof"], ["none", "gprof", "perf_stat"]),
+        ([False, True], ["false", "true"]),
+        (["4KiB", "1MiB", "64KiB"], ["4KiB", "64KiB", "1MiB"]),
+        ([1, 128, 2], ["1", "2", "128"]),
+        (["10%", "5%", "full"], ["5%", "10%", "full"]),
+        (["2GB/s", "500MB/s"], ["500MB/s", "2GB/s"]),
+    ],
+)
+def test_levels_are_in_their_order(tmp_path: Path, levels: list[Level], order: list[str]) -> None:
+    run = loaded(tmp_path, of_levels({"amount": levels}))
+    assert answer(LEVELS, run)["level"].to_list() == order

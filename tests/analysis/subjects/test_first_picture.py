@@ -1,0 +1,64 @@
+"""The picture at the top beside published figures; each by hand."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.subjects.first_picture import picture
+from tests.analysis.drawn import texts
+from tests.analysis.subjects.made_paper_tables import (
+    OFF_B_S,
+    OFF_S,
+    ON_B_S,
+    ON_S,
+    load,
+    runs,
+)
+
+
+def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_path: Path) -> None:
+    """Rates of Table II: 73.4 off and 36.1 on; times of Table III: 177.21 and 372.04."""
+    several = [replace(s, nodes=["a", "b"]) for s in runs("snap", OFF_S, ON_S)]
+    groups = [runs("stream", OFF_B_S, ON_B_S, "B/s"), runs("lammps", OFF_S, ON_S), several]
+    view = picture(load(tmp_path, *groups, runs("minife", OFF_S, ON_S)))
+    assert view is not None
+    assert sorted(view.published) == ["LAMMPS 2.10 (Table III)", "STREAM 2.03 (Table II)"]
+    (plot,) = view.pictures
+    svg = plot.svg("s")
+    diamonds = re.search(r'<g id="s-published">.*?</g>\s*</g>', svg, re.DOTALL)
+    assert diamonds[0].count("<use ") == 2
+    assert {"stream", "lammps", "snap", "minife"} <= {*texts(svg)}
+    (published,) = re.findall(r'Published: ([^"]*)"', svg)
+    assert sorted(published.split("; ")) == ["lammps 2.099", "stream 2.033"]
+    # Without an interval there is none.
+    short = load(tmp_path / "short", runs("lammps", OFF_S[:5], ON_S[:5]))
+    assert picture(short) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "level", "labels"),
+    [
+        (11, "a_", {"stream", "stream on", *(f"message size=a_{n}" for n in range(11))}),
+        (12, "a_", {"stream"}),
+        # 36 and 37 characters.
+        (1, "x" * 22, {"stream", "stream on", f"message size={'x' * 22}0"}),
+        (1, "x" * 23, {"stream"}),
+    ],
+)
+def test_the_picture_has_at_most_twelve_effects_of_names_that_fit(
+    tmp_path: Path, more: int, level: str, labels: set[str]
+) -> None:
+    plain = runs("stream", OFF_B_S, ON_B_S, "B/s")
+    levels = [
+        replace(sample, arm=f"on@message_size={level}{n}", key=f"{sample.key}{n}")
+        for sample in plain
+        if sample.arm == "on"
+        for n in range(more)
+    ]
+    view = picture(load(tmp_path, [*plain, *levels]))
+    assert view is not None
+    (plot,) = view.pictures
+    svg = plot.svg("s")
+    assert {text for text in texts(svg) if "stream" in text or "=" in text} == labels

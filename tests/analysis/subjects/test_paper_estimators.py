@@ -1,0 +1,44 @@
+"""The estimators of Groves, Grant and Arnold, each figure by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.questions.question import answer
+from analysis.subjects.paper_estimators import ESTIMATORS, paper_estimates
+from tests.analysis.subjects.made_paper_tables import (
+    OFF_S,
+    ON_S,
+    load,
+    runs,
+    under,
+)
+
+
+def test_estimators_of_the_paper_of_a_case(tmp_path: Path) -> None:
+    run = load(tmp_path, runs("lammps", OFF_S, ON_S))
+    (row,) = answer(ESTIMATORS, run).to_dicts()
+    means = {"off_mean": 11.0, "on_mean": 22.0, "of_means": 2.0, "slowdown": 2.0}
+    # Of the first five: 10 and 20, and the median of 20 to 24 is 22.
+    best = {"off_best": 10.0, "on_best": 20.0, "of_best": 2.0, "best_against_median": 2.2}
+    expected = means | best | {"off_sd": (6 / 9) ** 0.5, "on_sd": (18 / 9) ** 0.5}
+    assert {name: row[name] for name in expected} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("arm", ["daly", "constant"])
+def test_estimators_of_the_paper_at_scale(tmp_path: Path, arm: str) -> None:
+    """Six runs: the sixth, which is the best, is none of the five; ten are needed for a mean."""
+    times_s = [10.0, 12, 11, 10, 12, 1], [15.0, 18, 16, 17, 20, 2]
+    runs = under(arm, "lammps_scaling", *times_s)
+    (row,) = answer(ESTIMATORS, load(tmp_path, runs)).to_dicts()
+    assert (row["off_best"], row["on_best"], row["off_mean"]) == (10.0, 15.0, None)
+    assert (row["of_best"], row["best_against_median"]) == pytest.approx((1.5, 1.7))
+
+
+def test_rates_by_hand_and_too_few_runs() -> None:
+    estimates = paper_estimates([4.0, 4.0, 5.0, 4.0, 4.0], [2.0, 2.5, 2.0, 2.0, 2.0], "higher")
+    assert estimates["of_best"] == pytest.approx(2.0)  # 5 / 2.5
+    assert estimates["best_against_median"] == pytest.approx(2.5)  # 5 / 2
+    assert (estimates["off_mean"], estimates["of_means"]) == (None, None)
+    few = paper_estimates([1.0] * 4, [1.0] * 9, "lower")
+    assert {name for name, value in few.items() if value} == {"on_best"}

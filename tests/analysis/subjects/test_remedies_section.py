@@ -1,0 +1,82 @@
+"""The sections of advice and of remedies: where they are shown, and that figures carry the runs."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.questions.question import answer
+from analysis.remedies.throttling import RUNS
+from analysis.report.data import RunData
+from analysis.report.page import render, write_data
+from analysis.subjects.remedies_section import TIMES
+from tests.analysis.drawn import plain, shown
+from tests.analysis.remedies.made_core import CORE
+from tests.analysis.remedies.sweeps import sweep, swept
+from tests.analysis.synthetic import loaded_run, samples
+
+PAIRS = 8
+
+
+def rows_of(page: str, heading: str) -> list[list[str]]:
+    """Texts of the cells of the first table after some HTML."""
+    body = page[page.index(heading) :].split("<tbody>")[1].split("</tbody>")[0]
+    rows = re.findall(r"<tr.*?</tr>", body, re.DOTALL)
+    cells = [re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL) for row in rows]
+    return [[plain(cell) for cell in row] for row in cells]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
+    folder = tmp_path_factory.mktemp("remedies")
+    return loaded_run(folder / "run", swept(sweep(noise=0.005), pairs=PAIRS))
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_advice_comes_before_the_runs(run: RunData) -> None:
+    text = render([run])
+    assert text.index('id="advice"') < text.index('id="r0"')
+    rows = rows_of(text, 'id="advice"')
+    assert len(rows) == 4 + 3  # a core under four rates, and three throttled rates
+    core = next(row for row in rows if row[:2] == ["stream on", "reserved_cores=1 against 0"])
+    # 14 / 12.8, (14 - 0.1 x 7.2 - 1.2) / (14 - 0.3 x 7.2), as in the made sweep.
+    assert float(core[2].split()[0]) == pytest.approx(14 / 12.8, abs=0.01)
+    assert float(core[3].split()[0]) == pytest.approx(12.08 / 11.84, abs=0.01)
+    assert core[3].split()[0] == core[5].split()[0]  # traffic all the time: the net is the gain
+    assert [row[7].split()[0] for row in rows if "rate" in row[1]] == ["slower"] * 3
+
+
+def test_every_run_of_a_sweep_is_drawn(run: RunData) -> None:
+    """Two sweeps of four rates, and their baselines."""
+    (picture,) = shown(RUNS, run).pictures
+    svg = picture.svg("s")
+    drawn = [len(re.findall("<use ", part)) for part in svg.split("-points-")[1:]]
+    assert drawn[0] == PAIRS * 5
+    assert drawn[1] >= PAIRS * 5
+
+
+def test_times_are_relative_to_off_without_the_remedy(run: RunData, tmp_path: Path) -> None:
+    rows = {(row["traffic"], row["with"]): row for row in answer(TIMES, run).to_dicts()}
+    assert len(rows) == 4 * 3  # a core under four rates
+    # 14 GB/s without writes; 0.3 of 7.2 GB/s are lost, with a core 0.1 of that and 1.2 GB/s.
+    expected = {"traffic": 14 / 11.84, "remedy": 14 / 12.8, "both": 14 / 12.08}
+    for what, time in expected.items():
+        row = rows["on", what]
+        assert row["time"] == pytest.approx(time, abs=0.01)
+        assert row["time_low"] <= row["time"] <= row["time_high"]
+        assert (row["remedy"], row["n"]) == ("reserved_cores=1", PAIRS)
+    (file,) = [path for path in write_data(tmp_path, [run]) if path.name == "remedy_times.json"]
+    assert len(json.loads(file.read_text())["remedy_times"]) == len(rows)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_emulation_is_marked_and_the_data_hold_the_advice(tmp_path: Path) -> None:
+    case = replace(CORE, transport="soft-RoCE")
+    run = loaded_run(tmp_path / "run", samples(case, blocks=3, pairs=4))
+    (row,) = rows_of(render([run]), 'id="advice"')
+    assert row[7] == "better emulated"
+    (file,) = [path for path in write_data(tmp_path, [run]) if path.name == "advice.json"]
+    document = json.loads(file.read_text())
+    assert [remedy["recommended"] for remedy in document["remedies"]] == [False]

@@ -1,0 +1,139 @@
+"""How roles change with traffic, and on which rank, on made counts of known truth."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from analysis.subjects.correlations import WITHIN
+from analysis.subjects.role_changes import CHANGES, hit_more, worst_ranks
+from tests.analysis.made_counters import (
+    CASES,
+    FIGURE_4,
+    RANKS,
+    TOOL,
+    counter_row,
+    with_tool,
+    write_counts,
+    write_rows,
+)
+from tests.analysis.made_counters import STALLS as STALLS_EVENT
+from tests.analysis.subjects.made_causes import LAMMPS, change_of, made_run, rows
+from tests.analysis.synthetic import answered, remedies, samples, write_run
+
+
+def test_a_change_is_that_of_the_sums_over_ranks(tmp_path):
+    row = change_of(made_run(tmp_path), "L1 misses")
+    assert (row["case"], row["baseline"], row["tool"], row["n"]) == ("lammps", "off", TOOL, 8)
+    # Made: 4 ranks of 4e7 per second for 177 s, and 1.1 times as many under traffic.
+    assert row["off"] == pytest.approx(RANKS * 4e7 * 177, rel=0.05)
+    assert row["ratio_low"] <= 1.1 <= row["ratio_high"]
+
+
+def grown(*pairs: Mapping[int, float]) -> pl.DataFrame:
+    """Pairs of counts that grow by these factors, rank by rank; from 10."""
+    rows = [
+        {"block": 0, "pair": pair, "rank": rank, "off": 10.0, "on": 10 * growth}
+        for pair, growths in enumerate(pairs)
+        for rank, growth in growths.items()
+    ]
+    numbers = dict.fromkeys(("block", "pair", "rank"), pl.Int64)
+    frame = pl.DataFrame(rows, schema={**numbers, "off": pl.Float64, "on": pl.Float64})
+    names = {"case": "c", "treatment": "on", "tool": TOOL, "role": "L1 misses"}
+    return frame.with_columns(pl.lit(text).alias(name) for name, text in names.items())
+
+
+def worst(*pairs: Mapping[int, float]) -> dict[str, Any]:
+    (row,) = worst_ranks(grown(*pairs)).to_dicts()
+    return row
+
+
+def test_the_p_value_of_the_worst_of_two_ranks_by_hand():
+    row = worst(*[{0: 1.0, 1: 1.2}] * 5, {0: 1.3, 1: 1.2})
+    assert (row["rank"], row["times"], row["leads"]) == (1, 5, 6)
+    # Five or six of six, either rank: 2 x (6 + 1) / 64.
+    assert row["p"] == pytest.approx(14 / 64)
+    assert (row["growth"], row["median_growth"]) == pytest.approx((1.2, 1.1))
+
+
+def test_pairs_without_a_worst_rank_or_without_a_rank_say_nothing():
+    row = worst({0: 1.0, 1: 1.0}, {0: 1.0, 1: 2.0}, {1: 3.0})
+    assert (row["rank"], row["times"], row["leads"], row["p"]) == (1, 1, 1, 1.0)
+    unknown = grown({0: 1.0, 1: 2.0}, {0: 3.0, 1: 1.0})
+    for change in (pl.lit(0.0), pl.lit(None, pl.Float64)):
+        lost = pl.when(pair=0, rank=0).then(change).otherwise("off").alias("off")
+        assert worst_ranks(unknown.with_columns(lost))["rank"].to_list() == [0]  # the second pair's
+
+
+@pytest.mark.parametrize("pairs", [[], [{0: 1.0}], [{0: 1.0, 1: 1.0}]])
+def test_without_two_ranks_of_which_one_grew_most_there_is_no_worst(pairs):
+    assert worst_ranks(grown(*pairs)).is_empty()
+
+
+def test_a_rank_with_twice_the_misses_is_named_and_others_are_not(tmp_path):
+    run = made_run(tmp_path, [CASES[0], LAMMPS])
+    write_counts(run, LAMMPS, with_tool(samples(LAMMPS, pairs=8)), worst=2)
+    table = answered(CHANGES, run).filter(treatment="on")
+    by_role = {(row["case"], row["role"]): row for row in table.to_dicts()}
+    for role in ("L1 misses", "L2 misses", "L3 misses"):
+        row = by_role["lammps", role]
+        assert (row["rank"], row["times"], row["leads"]) == (2, 8, 8)
+        assert row["growth"] / row["median_growth"] == pytest.approx(2.0, rel=0.1)
+        # Most in all 8 pairs of 4 ranks: 4 x (1/4)^8; then Holm over 6 roles of 2 cases.
+        assert 4 / 4**8 <= row["p"] <= 12 * 4 / 4**8
+    for (case, role), row in by_role.items():
+        if case == "cns" or role in ("cycles", "instructions", "memory stalls"):
+            assert row["p"] > 0.05
+    named, alike = hit_more(table)
+    assert re.fullmatch(
+        r"on: one rank is hit more than the others in lammps \(rank 2, whose L\d misses grew"
+        r" 2\.[12]\d times, the median rank's 1\.[01]\d times\)\.",
+        named,
+    )
+    assert alike == "on: no rank is shown to be hit more than others in cns."
+    # Others wait for the slowest rank, and count instructions meanwhile: that is no hit.
+    assert hit_more(table.with_columns(role=pl.lit("instructions"))) == []
+
+
+def test_a_rank_with_twice_the_misses_is_named_by_the_presets_too(tmp_path):
+    run = made_run(tmp_path, [LAMMPS], tool=FIGURE_4, worst=2)
+    (text,) = hit_more(answered(CHANGES, run).filter(treatment="on"))
+    assert text.startswith("on: one rank is hit more than the others in lammps (rank 2, whose L")
+
+
+def test_runs_of_two_tools_and_runs_without_are_never_mixed(tmp_path):
+    # Without a tool, with `cheap`, which counts cycles only, and with `dear`, which makes runs
+    # three times as long; only wrapped runs have counts.
+    times = {"on": 2.0}
+    for tool, price in (("cheap", 1.0), ("dear", 3.0)):
+        times |= {f"off@tool={tool}": price, f"on@tool={tool}": 2.0 * price}
+    case = replace(remedies(times=times), name="melt", noise=0.005)
+    runs = samples(case, pairs=8)
+    run = write_run(tmp_path / "run", runs)
+    cheap = {"cycles": 1e9}
+    counted = {
+        "cheap": ("perf_stat", cheap),
+        "dear": (TOOL, cheap | {STALLS_EVENT: 1e8}),
+        "": ("", {}),
+    }
+    lines = []
+    for sample in runs:
+        tool, events = counted[sample.arm.partition("tool=")[2]]
+        lines += [counter_row(sample.key, e, v * sample.fom, tool=tool) for e, v in events.items()]
+    write_rows(run, "melt", lines)
+    changes = {(row["tool"], row["role"]): row for row in rows(run, CHANGES)}
+    assert set(changes) == {("perf_stat", "cycles"), (TOOL, "cycles"), (TOOL, "memory stalls")}
+    # on / off of the same tool is 2; across tools it would be 6, 2/3 or a median between.
+    for change in changes.values():
+        assert change["ratio"] == pytest.approx(2.0, rel=0.02)
+        assert change["n"] == 8
+    # Cycles are 1e9 per second of a run that has the tool with most roles: 8 runs, one line.
+    within = [
+        (row["points"], round(row["r"], 6))
+        for row in rows(run, WITHIN)
+        if (row["treatment"], row["role"]) == ("off", "cycles")
+    ]
+    assert within == [(8, 1.0)]

@@ -1,0 +1,145 @@
+"""What is right of each fabric: rows of devices with their counters, and of nodes with devices."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_IB = "sys/class/infiniband"
+
+
+class Counted(NamedTuple):
+    """The counter of a device: its files, their numbers for a GB, and its name in samples."""
+
+    device: str
+    driver: str | None
+    received: str
+    sent: str
+    per_gb: int
+    name: str
+    #: Other files of the device, without which it is of another fabric.
+    others: Mapping[str, str] = {}
+
+
+_CXI = "sys/class/cxi/cxi1/device/telemetry"
+#: Fabric, as tests name it -> the counter of a device. Units are those of the sources that
+#: records/machine/fabrics.py names, figures worked out by hand: a GB is 10^9 octets (Slingshot,
+#: EFA, Ethernet), 250,000,000 words of 4 bytes (InfiniBand) or 125,000,000 flits of 8 (Omni-Path).
+COUNTED = {
+    "Slingshot": Counted(
+        device="cxi1",
+        driver=None,
+        received=f"{_CXI}/hni_sts_rx_ok_octets",
+        sent=f"{_CXI}/hni_sts_tx_ok_octets",
+        per_gb=10**9,
+        name="cxi:cxi1",
+    ),
+    "EFA": Counted(
+        device="rdmap0s6",
+        driver="efa",
+        received=f"{_IB}/rdmap0s6/ports/1/hw_counters/rx_bytes",
+        sent=f"{_IB}/rdmap0s6/ports/1/hw_counters/tx_bytes",
+        per_gb=10**9,
+        name="efa:rdmap0s6/1",
+    ),
+    "Omni-Path": Counted(
+        device="hfi1_0",
+        driver="hfi1",
+        received=f"{_IB}/hfi1_0/ports/1/counters/port_rcv_data",
+        sent=f"{_IB}/hfi1_0/ports/1/counters/port_xmit_data",
+        per_gb=125_000_000,
+        name="opa:hfi1_0/1",
+    ),
+    "Omni-Path, hfi2": Counted(
+        device="hfi2_0",
+        driver="hfi2",
+        received=f"{_IB}/hfi2_0/ports/1/counters/port_rcv_data",
+        sent=f"{_IB}/hfi2_0/ports/1/counters/port_xmit_data",
+        per_gb=125_000_000,
+        name="opa:hfi2_0/1",
+    ),
+    # The driver is that of the PCI device: bnxt_en for bnxt_re.
+    "RoCE, Broadcom": Counted(
+        device="bnxt_re0",
+        driver="bnxt_en",
+        received=f"{_IB}/bnxt_re0/ports/1/hw_counters/rx_bytes",
+        sent=f"{_IB}/bnxt_re0/ports/1/hw_counters/tx_bytes",
+        per_gb=10**9,
+        name="bnxt:bnxt_re0/1",
+        others={f"{_IB}/bnxt_re0/ports/1/link_layer": "Ethernet"},
+    ),
+    "InfiniBand": Counted(
+        device="mlx5_0",
+        driver="mlx5_core",
+        received=f"{_IB}/mlx5_0/ports/1/counters/port_rcv_data",
+        sent=f"{_IB}/mlx5_0/ports/1/counters/port_xmit_data",
+        per_gb=250_000_000,
+        name="rdma:mlx5_0/1",
+    ),
+    "Ethernet": Counted(
+        device="eth1", driver=None, received="", sent="", per_gb=10**9, name="net:eth1"
+    ),
+}
+
+
+# Nodes.
+
+OMNI_PATH = f"""\
+{_IB}/hfi1_0/ports/1/state: 4: ACTIVE
+{_IB}/hfi1_0/ports/1/link_layer: InfiniBand
+{_IB}/hfi1_0/ports/1/rate: 100 Gb/sec (4X EDR)
+{_IB}/hfi1_0/node_type: 1: CA
+{_IB}/hfi1_0/device -> driver hfi1
+"""
+BROADCOM = f"""\
+{_IB}/bnxt_re0/ports/1/state: 4: ACTIVE
+{_IB}/bnxt_re0/ports/1/link_layer: Ethernet
+{_IB}/bnxt_re0/ports/1/rate: 200 Gb/sec (4X HDR)
+{_IB}/bnxt_re0/ports/1/hw_counters/rx_bytes: 7
+{_IB}/bnxt_re0/node_type: 1: CA
+{_IB}/bnxt_re0/device -> driver bnxt_en
+"""
+#: RoCE LAG: the device reports one rail's rate, the bond that of all ports that can send.
+BONDED = f"""\
+{_IB}/mlx5_bond_0/ports/1/state: 4: ACTIVE
+{_IB}/mlx5_bond_0/ports/1/link_layer: Ethernet
+{_IB}/mlx5_bond_0/ports/1/rate: 200 Gb/sec (4X HDR)
+{_IB}/mlx5_bond_0/ports/1/gid_attrs/ndevs/0: bond0
+{_IB}/mlx5_bond_0/node_type: 1: CA
+{_IB}/mlx5_bond_0/device -> driver mlx5_core
+sys/class/net/bond0/bonding/mode: 802.3ad 4
+sys/class/net/bond0/speed: 400000
+"""
+CHELSIO = f"""\
+{_IB}/cxgb4_0/ports/1/state: 4: ACTIVE
+{_IB}/cxgb4_0/ports/1/link_layer: Ethernet
+{_IB}/cxgb4_0/ports/1/rate: 100 Gb/sec (4X EDR)
+{_IB}/cxgb4_0/node_type: 4: RNIC
+{_IB}/cxgb4_0/device -> driver cxgb4
+"""
+
+
+class Node(NamedTuple):
+    """A node by its files of /sys, and what is right of it.
+
+    Files of `../shared/cases` say how three of them look; siblings of the same kind stand here.
+    """
+
+    case: str
+    transport: str
+    device: str
+    injector: str
+    rate_b_s: float
+    #: Options that perftest gets, if it can write there.
+    options: list[str] | None
+    text: str | None = None
+
+
+NODES = [
+    Node("slingshot_four_cxi", "Slingshot", "cxi0", "mpi_put", 25e9, None),
+    Node("init_efa_node", "EFA", "rdmap16s27", "perftest", 12.5e9, ["-c", "SRD", "-x", "0"]),
+    Node("iwarp_irdma", "iWARP", "irdma0", "perftest", 12.5e9, ["-R"]),
+    Node("hfi1", "Omni-Path", "hfi1_0", "mpi_put", 12.5e9, [], OMNI_PATH),
+    Node("hfi2", "Omni-Path", "hfi2_0", "mpi_put", 12.5e9, [], OMNI_PATH.replace("hfi1", "hfi2")),
+    Node("bnxt_re", "RoCE", "bnxt_re0", "perftest", 25e9, [], BROADCOM),
+    Node("mlx5, bonded", "RoCE", "mlx5_bond_0", "perftest", 50e9, [], BONDED),
+    Node("iw_cxgb4", "iWARP", "cxgb4_0", "perftest", 12.5e9, ["-R"], CHELSIO),
+]

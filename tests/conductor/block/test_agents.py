@@ -1,0 +1,75 @@
+"""Over which address conductor and agents find each other, and how agents are started."""
+
+import asyncio
+import socket
+from dataclasses import replace
+
+import pytest
+
+from conductor import wire
+from conductor.agent import agent
+from conductor.block import agents
+from conductor.block.allocation import Allocation
+from conductor.block.hub import Hub
+from records.errors import MachineError
+from tests.conductor.block_plans import PLAN
+from tests.conductor.conftest import LOGS
+
+APART = replace(PLAN, origin_policy="hetjob")
+
+
+def other_interface() -> tuple[str, str]:
+    """An interface that is not the loopback, and its address."""
+    for _, name in socket.if_nameindex():
+        try:
+            address = wire.interface_address(name)
+        except wire.WireError:
+            continue
+        if not address.startswith("127."):
+            return name, address
+    pytest.skip("this host has no network interface but the loopback")
+
+
+def test_the_address_of_the_interface_asked_for():
+    assert agents.own_address(replace(APART, interface="lo")) == "127.0.0.1"
+    with pytest.raises(MachineError, match="interface no-such: No such device"):
+        agents.own_address(replace(APART, interface="no-such"))
+
+
+def test_a_name_that_only_this_host_finds_is_refused(monkeypatch):
+    # As Debian's installer writes /etc/hosts.
+    monkeypatch.setattr(socket, "gethostbyname", lambda _: "127.0.1.1")
+    with pytest.raises(MachineError, match=r"resolves to 127\.0\.1\.1, .*'interface'"):
+        agents.own_address(APART)
+    assert agents.own_address(replace(APART, origin_policy="same_host")) == "127.0.0.1"
+
+
+def test_agents_call_from_the_interface_asked_for(monkeypatch):
+    interface, address = other_interface()
+    secret = wire.new_secret()
+
+    async def talk():
+        hub = Hub(secret)
+        port = await hub.listen("127.0.0.1")
+        monkeypatch.setenv(wire.ADDRESS_VARIABLE, f"127.0.0.1:{port}")
+        monkeypatch.setenv(wire.SECRET_VARIABLE, secret)
+        monkeypatch.setenv(wire.INTERFACE_VARIABLE, interface)
+        monkeypatch.setenv(wire.LOGS_VARIABLE, str(LOGS))
+        calling = asyncio.create_task(agent.run())
+        await hub.gather([agent.node_name()], 10.0)
+        addresses = hub.addresses
+        hub.close()
+        await asyncio.wait_for(calling, 10.0)
+        return addresses
+
+    assert asyncio.run(talk()) == {agent.node_name(): address}
+
+
+def test_a_job_of_many_ranks_starts_one_agent_a_node():
+    # By the source of srun, a number of tasks, also one from the environment, undoes
+    # --ntasks-per-node where the two do not agree; that of a component goes before the job's.
+    nodes = Allocation(["n1", "n2", "n3"], ["n8", "n9"])
+    assert agents.tasks_of_agents(nodes) == {
+        "SLURM_NTASKS_HET_GROUP_0": "3",
+        "SLURM_NTASKS_HET_GROUP_1": "2",
+    }

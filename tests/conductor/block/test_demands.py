@@ -1,0 +1,97 @@
+"""What a run must show at its targets, by the plan of its block."""
+
+from dataclasses import replace
+
+import pytest
+
+from conductor.block.allocation import Allocation
+from conductor.block.assignment import Assignment
+from conductor.block.demands import Demands
+from conductor.judge.series import Rails
+from records.block_plan import BlockPlan
+from records.treatment import Start, Treatment, Writes
+from tests.conductor.block_plans import PLAN
+
+WRITES = Writes(injector="perftest", message_b=65536, devices=("m0", "m1"))
+READS = replace(WRITES, injector="perftest_read")
+CONTROL = Writes(injector="spin", message_b=0)
+APART = replace(PLAN, origin_policy="hetjob")
+RAILS = ["m0", "m1"]
+NODES = Allocation(["n1"], ["o1"])
+
+
+def under(writes: Writes | None) -> Treatment:
+    return Treatment(name="on", start=Start(command=["x"]), writes=writes)
+
+
+def block(plan: BlockPlan = APART, writes: Writes | None = WRITES) -> BlockPlan:
+    """A block with silent runs, these writes, and a control."""
+    return replace(plan, treatments=[under(written) for written in (None, writes, CONTROL)])
+
+
+def demands(plan: BlockPlan, nodes: Allocation = NODES) -> Demands:
+    return Demands(plan, Assignment(plan, nodes))
+
+
+@pytest.mark.parametrize(
+    ("plan", "devices"),
+    [
+        (APART, ["m0", "m1"]),  # those of the writers
+        (replace(APART, rails=["m0"]), ["m0"]),
+        (replace(APART, rails=["m0"], origin_policy="same_host"), []),
+    ],
+)
+def test_targets_devices_are_counted_unless_writes_stay_on_one_host(plan, devices):
+    assert demands(block(plan)).devices == devices
+
+
+@pytest.mark.parametrize(
+    ("writes", "of_block", "silent"),
+    [
+        (None, WRITES, ["received"]),
+        (CONTROL, WRITES, ["received"]),
+        (replace(WRITES, scheduled=0), WRITES, ["received"]),
+        (None, READS, ["sent"]),
+        (None, None, []),  # nothing in the block writes
+        (WRITES, WRITES, []),
+        (replace(WRITES, scheduled=2), WRITES, []),
+    ],
+)
+def test_a_run_without_writes_is_silent_in_the_direction_of_its_blocks(writes, of_block, silent):
+    assert demands(block(writes=of_block)).silent_directions(under(writes)) == silent
+
+
+def named(writers=None, ranks=None, devices=(), scheduled=None):
+    writes = None
+    if writers is not None:
+        writes = Writes(
+            injector="perftest", message_b=65536, devices=tuple(writers), scheduled=scheduled
+        )
+    return Treatment(
+        name="on", start=Start(command=["x"], ranks=ranks, devices=list(devices)), writes=writes
+    )
+
+
+@pytest.mark.parametrize(
+    ("treatment", "targets", "required", "allowed"),
+    [
+        # One writer takes the first of several devices, two take both.
+        (named(RAILS), 1, ["m0"], ["m0"]),
+        (named(RAILS), 2, RAILS, RAILS),
+        (named(RAILS, scheduled=2), 2, ["m0"], ["m0"]),
+        (named(RAILS, scheduled=0), 2, [], []),
+        # MPI on one node sends nothing over a rail; between two it may choose unless told.
+        (named(ranks=4, devices=["m1"]), 1, [], []),
+        (named(ranks=4, devices=["m1"]), 2, ["m1"], ["m1"]),
+        (named(ranks=4), 2, [], RAILS),
+        (named(["m0"], 4), 2, ["m0"], RAILS),
+        (named(["m0"], 4, ["m1"]), 2, RAILS, RAILS),
+        (named(), 1, [], []),
+    ],
+)
+def test_rails_that_a_treatment_names(treatment, targets, required, allowed):
+    plan = replace(APART, rails=RAILS, n_origins=1)
+    nodes = Allocation([f"n{number}" for number in range(targets)], ["o1"])
+    assert demands(plan, nodes).rails(treatment) == Rails(RAILS, required, allowed)
+    for unjudged in (APART, replace(plan, origin_policy="same_host")):
+        assert demands(unjudged, nodes).rails(treatment) is None

@@ -1,0 +1,134 @@
+"""The writers of an injection against the rates that they reach alone; rates are by hand."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conductor.block.hub import WriterState
+from conductor.block.injection import InjectionConductor, InjectionRequest
+from conductor.judge.series import Series
+from conductor.readings import RateRow
+from nimc.cluster import injection_session
+from nimc.cluster.injection_session import RequestedWrites
+from records import clock, injected
+from tests.conductor import planted
+from tests.records.machine.made import machine
+
+#: Ten seconds of the writers, of which the target counts all bytes.
+WINDOW = (0.0, 10.0)
+
+
+def request_of(folder: Path, rate: str = "full") -> InjectionRequest:
+    box = machine("same_job", device="mlx5_0", interface="hsn0")
+    request = injection_session.requested(
+        box, RequestedWrites(rate=rate), folder, folder / "record.json"
+    )
+    request.block.logs.mkdir(parents=True)
+    injected.begin(request.block.logs)
+    return request
+
+
+def notes_of(request: InjectionRequest) -> list[str]:
+    path = request.block.logs / injected.HEAD
+    notes: list[str] = json.loads(path.read_bytes())["notes"] if path.exists() else []
+    return notes
+
+
+@pytest.mark.parametrize(
+    ("rate_b_s", "notes"),
+    [
+        (249.0, ["wrote at 249% of the rate alone: the rate alone was disturbed"]),
+        (125.0, []),
+    ],
+)
+def test_writes_beyond_the_rate_alone_are_proven_and_it_is_noted_once(
+    tmp_path: Path, rate_b_s: float, notes: list[str]
+) -> None:
+    request = request_of(tmp_path)
+    conductor = InjectionConductor(request)
+    states = [WriterState(planted.writer(planted.rows(*[rate_b_s] * 12, start_s=-1.0)))]
+    received_b = int(10 * rate_b_s)
+    observed = Series(nodes=[planted.node(planted.device(received_b), over_s=10.0)])
+    for _ in range(2):
+        conductor.add(observed, states, WINDOW)
+        states[0].series.rows[:] = planted.rows(*[rate_b_s] * 12, start_s=-1.0)
+    head = json.loads((request.block.logs / injected.HEAD).read_bytes())
+    assert (head["proven"], head["reason"]) == (True, None)
+    assert notes_of(request) == notes
+
+
+@pytest.mark.parametrize(
+    ("rate", "requested_b_s", "reached_b_s", "notes"),
+    [
+        (
+            "10TB/s",
+            1e13,
+            2e9,
+            [
+                "the requested rate was not reached: 10TB/s of each writer requested, 2 GB/s"
+                " reached alone"
+            ],
+        ),
+        ("2GB/s", 2e9, 1.9e9, []),
+        ("full", None, 2e9, []),
+    ],
+)
+def test_a_requested_rate_that_is_not_reached_is_noted(
+    tmp_path: Path, rate: str, requested_b_s: float | None, reached_b_s: float, notes: list[str]
+) -> None:
+    request = request_of(tmp_path, rate)
+    writers = [
+        WriterState(planted.writer([], alone_b_s=alone_b_s, fields={"rate_b_s": requested_b_s}))
+        for alone_b_s in (1e14, reached_b_s)
+    ]
+    InjectionConductor(request).note_rate_not_reached(writers)
+    assert notes_of(request) == notes
+
+
+class Rig:
+    """Writers that reach a rate; they were measured alone at other ones, in turn."""
+
+    def __init__(self, rate_b_s: float, *alone_b_s: float):
+        self._rate_b_s, self._alone_b_s = rate_b_s, [*alone_b_s]
+        self.learned = 0
+        self.writers = self.hub = self
+        self.row_s = 0.01
+
+    async def start(self, _writes: Any) -> list[WriterState]:
+        now_s = clock.now_s()
+        rows = [RateRow(now_s + second, now_s + second + 1, self._rate_b_s) for second in (-1, 0)]
+        return [WriterState(planted.writer(rows, alone_b_s=self._alone_b_s[0]))]
+
+    async def reach_speed(self, _states: Any) -> bool:
+        return True
+
+    async def wait_for(self, _condition: Any, timeout_s: float) -> bool:
+        await asyncio.sleep(min(timeout_s, 0.02))
+        return True
+
+    async def silence(self, _writes: Any, _states: Any) -> None: ...
+
+    async def learn_anew(self, _writes: Any) -> None:
+        self.learned += 1
+        del self._alone_b_s[0]
+
+
+@pytest.mark.parametrize(
+    ("alone_b_s", "learned", "used_b_s"),
+    [
+        ((100.0,), 0, 100.0),
+        ((40.0, 100.0), 1, 100.0),
+        ((40.0, 40.0, 40.0), 2, 40.0),  # no more than the retries of a run
+    ],
+)
+def test_a_disturbed_rate_alone_is_measured_again_before_the_command(
+    tmp_path: Path, alone_b_s: tuple[float, ...], learned: int, used_b_s: float
+) -> None:
+    rig: Any = Rig(100.0, *alone_b_s)
+    writes: Any = None
+    conductor = InjectionConductor(request_of(tmp_path))
+    states = asyncio.run(conductor.start_writers(rig, rig, writes))
+    assert (rig.learned, states[0].series.alone_b_s) == (learned, used_b_s)

@@ -1,0 +1,210 @@
+"""What refutes a writer's report: silence, its target's memory, devices, placement."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conductor.judge.judge import faults
+from conductor.judge.rates import all_rows
+from conductor.judge.refutation import longest_silence_s
+from conductor.judge.series import Series
+from conductor.judge.series_figures import Span, spans
+from conductor.readings import CounterSample, Metered, Placed
+from records.acceptance import AcceptanceLimits
+from records.sample import MANY
+from tests.conductor.planted import (
+    MEMORY,
+    WINDOW,
+    assert_named,
+    claim,
+    counted,
+    device,
+    node,
+    reasons,
+    rows,
+    writer,
+)
+
+MB = 1_000_000
+
+
+def looked(
+    amounts: list[float], over_s: float = 0.25, fields: Mapping[str, Any] = {}, **changes: Any
+) -> Series:
+    """A writer of 100 B/s, or what is asked, for three seconds, and what each look counted."""
+    samples = counted(*(amount / over_s for amount in amounts), every_s=over_s)
+    reported = rows(*[fields.get("rate_b_s", 100.0)] * 3)
+    return Series(
+        writers=[writer(reported, samples=samples, fields=fields, **{"meter": MEMORY, **changes})]
+    )
+
+
+_SENT = Metered(0, "sent by m0")
+
+
+@pytest.mark.parametrize(
+    ("series", "reason"),
+    [
+        (looked([9, 9, 0, 0, 9, 9]), None),
+        (looked([9, 9, 0, 0, 0, 9]), "writer 0 wrote nothing for 0.8 s (the target's memory);"
+                                     " allowed: 0.5 s"),
+        (looked([9, 9, 0, 0, 0, 9], meter=_SENT), "wrote nothing for 0.8 s (sent by m0)"),
+        (looked([9, 9, 0, 0, 0, 9], injector="spin"), None),  # a control
+        # A message of 20 B takes 0.2 s alone: three of them 0.6 s; at half that rate, as asked
+        # for, it takes as long as two.
+        (looked([9, 0, 0, 9], 0.29, {"message_b": 20}), None),
+        (looked([9, 0, 0, 9], 0.31, {"message_b": 20}), "nothing for 0.6 s"),
+        (looked([9, 0, 0, 9], 0.59, {"message_b": 20, "rate_b_s": 50.0}), None),
+        (looked([9, 0, 0, 9], 0.61, {"message_b": 20, "rate_b_s": 50.0}), "allowed: 1.2 s"),
+    ],
+)  # fmt: skip
+def test_silence_of_a_writer_refutes_it(series: Series, reason: str | None) -> None:
+    assert_named(reasons(series, (0.0, 3.0)), reason)
+
+
+@pytest.mark.parametrize(
+    ("shown", "quarters", "fine"),
+    [(20, 20, True), (2, 20, True), (1, 20, False), (0, 20, False), (0, 10, True), (0, 11, False)],
+)
+def test_memory_that_nothing_overwrites_refutes_the_writer(
+    shown: int, quarters: int, fine: bool
+) -> None:
+    samples = counted(*[4] * shown, *[0] * (quarters - shown))
+    seen = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
+    series, window = Series(writers=[seen]), (0.0, quarters / 4)
+    lines = reasons(series, window, silent_s=60.0)
+    assert_named(
+        lines, None if fine else f"writer 0 {shown} of {quarters} looks at the target's memory"
+    )
+    by_device = Series(writers=[replace(seen, meter=_SENT)])
+    assert reasons(by_device, window, silent_s=60.0) == []
+
+
+@pytest.mark.parametrize(
+    ("amounts", "silent_s"),
+    [
+        ([], 0.0),
+        ([7, 9, 8, 7], 0.0),
+        ([0, 0, 0, 0], 1.0),
+        ([9, 0, 9, 0, 0, 9], 0.5),
+        ([9, 9, 0, 0, 0], 0.75),
+        # Mean 600 a look: 29 is less than a twentieth of it, 31 is more.
+        ([1000, 29, 29, 1000, 942], 0.5),
+        ([1000, 31, 31, 1000, 938], 0.0),
+    ],
+)
+def test_the_longest_time_without_anything(amounts: list[float], silent_s: float) -> None:
+    assert longest_silence_s([Span(0.25, amount) for amount in amounts]) == silent_s
+
+
+def test_a_writer_that_soft_roce_showed_stopped_for_a_second_and_a_half() -> None:
+    """MB/s at its interface every quarter of a second, as read in a virtual machine.
+
+    What it had posted was still sent for 0.4 s after it was stopped.
+    """
+    rates = [15.52, 10.32, 14.06, 17.77, 3.29, 0.0, 0.0, 0.0, 14.70, 13.80]
+    lengths_s = [0.31, 0.27, 0.32, 0.40, 0.26, 0.26, 0.26, 0.26, 0.38, 0.28]
+    seen = [
+        Span(length_s, rate * length_s) for rate, length_s in zip(rates, lengths_s, strict=True)
+    ]
+    assert longest_silence_s(seen) == pytest.approx(0.78)
+
+
+def test_looks_enclose_the_window_and_are_apart() -> None:
+    at_s = [0.0, 0.25, 0.5, 0.52, 0.75, 1.0, 1.25, 1.5]
+    samples = [CounterSample(time_s, 8 * time_s) for time_s in at_s]
+    seen = spans(writer([], samples=samples), (0.3, 1.1))
+    # 0.25, 0.5, 0.75, 1.0 and 1.25.
+    assert [(span.length_s, span.amount) for span in seen] == [(0.25, 2)] * 4
+    assert spans(writer([]), (0.3, 1.1)) == []
+
+
+def test_a_count_that_stopped_tells_no_silence() -> None:
+    samples = counted(100, 100)
+    stopped = Metered(0, "sent by m0", fault="device m0: its counter stopped or was set back")
+    seen = writer(rows(100, 100, 100), samples=samples, meter=stopped)
+    assert reasons(Series(writers=[seen]), (0.0, 3.0)) == []
+    assert all_rows(seen) == seen.rows
+
+
+#: Rows cover half of the window: 1000 B were written for certain, and up to 2000 B in all.
+HALF = claim(observed_share=0.5)
+
+
+@pytest.mark.parametrize(
+    ("claims", "counted_b", "share", "alone", "fine"),
+    [
+        ([claim()], 800, 0.2, True, True),
+        ([claim()], 799, 0.2, True, False),
+        ([claim()], 1200, 0.2, True, True),
+        ([claim()], 1201, 0.2, True, False),
+        ([claim(0)], 999, 0.2, True, True),
+        ([claim()], 9999, 0.2, False, True),  # the application's own messages
+        ([claim()], 799, 0.2, False, False),
+        ([claim()], 0, 0.99, False, False),  # claimed but never arrived
+        ([claim(), claim(500)], 1500, 0.01, True, True),  # all writers of a target together
+        ([claim(), claim(500)], 1000, 0.01, True, False),
+        ([HALF], 799, 0.2, True, False),
+        ([HALF], 801, 0.2, True, True),
+        ([HALF], 2399, 0.2, True, True),
+        ([HALF], 2401, 0.2, True, False),
+        ([claim(direction="read")], 0, 0.2, True, True),  # a reader's bytes are sent there: 1000
+    ],
+)  # fmt: skip
+def test_a_count_that_does_not_go_with_the_claim_rejects(
+    claims: list[Any], counted_b: int, share: float, alone: bool, fine: bool
+) -> None:
+    nodes = [node(device(counted_b, 1000)), *([] if alone else [node(device(), name="n2")])]
+    lines = reasons(Series(nodes=nodes, claims=claims), counter_share=share)
+    assert (lines == []) == fine
+
+
+@pytest.mark.parametrize(("counted_b", "others", "fine"), [
+    (9999, True, True), (9999, False, False), (799, True, False),
+])  # fmt: skip
+def test_others_may_send_to_a_single_target_too(counted_b: int, others: bool, fine: bool) -> None:
+    series = Series(nodes=[node(device(counted_b))], claims=[claim()])
+    lines = list(faults(series, WINDOW, AcceptanceLimits(counter_share=0.2), others=others))
+    assert (lines == []) == fine
+
+
+def test_a_disagreement_says_what_was_claimed_at_least_and_at_most() -> None:
+    series = Series(nodes=[node(device(10 * MB))], claims=[replace(HALF, bytes_b=1e6)])
+    assert reasons(series) == [
+        "n1 counted 10.0 MB (rdma:m0/1), but the writers claim 1.0 to 2.0 MB; allowed difference:"
+        " 20%"
+    ]
+
+
+@pytest.mark.parametrize(("second_b", "fine"), [(700, True), (90_000, True), (0, False)])
+def test_writers_of_many_targets_are_compared_with_all_their_counts(
+    second_b: int, fine: bool
+) -> None:
+    """Two writers claim 1000 B and 500 B; n1 counted 550 B."""
+    nodes = [node(device(550)), node(device(second_b), name="n2")]
+    series = Series(nodes=nodes, claims=[claim(1000, MANY), claim(500, MANY)])
+    assert_named(reasons(series), None if fine else "all targets together counted 0.0 MB")
+
+
+@pytest.mark.parametrize(
+    ("target_b", "origin_b", "bound", "reason"),
+    [
+        ({"1": 4 << 20}, {}, 1, None),
+        ({"0": 1 << 20}, {}, None, None),
+        ({}, {}, 1, None),  # unverified
+        ({}, {"0": 3 << 20, "1": 1 << 20}, 1, "writer 0: 3.0 MiB of the origin's buffers lay"
+                                              " outside NUMA node 1"),
+        ({"0": 1 << 20}, {"1": 1 << 20}, 1, "writer 0: 1.0 MiB of the target's buffers"),
+    ],
+)  # fmt: skip
+def test_buffers_elsewhere_reject_the_run_and_unseen_ones_do_not(
+    target_b: dict[str, int], origin_b: dict[str, int], bound: int | None, reason: str | None
+) -> None:
+    ends = [
+        Placed(writer=0, role="target", own_binding="none", buffers_b=target_b),
+        Placed(writer=0, role="origin", own_binding="none", buffers_b=origin_b),
+    ]
+    seen = writer(rows(100, 100, 100), placed=ends, fields={"buffer_node": bound})
+    assert_named(reasons(Series(writers=[seen]), (0.0, 3.0)), reason)

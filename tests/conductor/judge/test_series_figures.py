@@ -1,0 +1,273 @@
+"""What series say in figures, worked out by hand: of targets, and of each writer's record."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conductor.judge.series import Series
+from conductor.judge.series_figures import Count, conditions, passed, unproven, writer_records
+from conductor.readings import (
+    CounterSample,
+    DeviceSample,
+    DeviceSeries,
+    LoadSample,
+    Metered,
+    NodeSeries,
+    Placed,
+)
+from records.sample import MANY, DeviceBytes, NodeConditions, WriterRecord
+from tests.conductor.planted import MEMORY, claim, counted, device, node, rows, writer
+
+WINDOW = (1.0, 3.0)
+
+
+def record(seen: Any, *nodes: NodeSeries) -> WriterRecord:
+    """The record of one writer."""
+    (one,) = writer_records(Series(nodes=list(nodes), writers=[seen]), WINDOW)
+    return one
+
+
+# Targets.
+
+
+def test_conditions_are_those_between_the_first_reading_and_the_last() -> None:
+    loads = [
+        LoadSample(4.0, 0.0, 5, 1000),
+        LoadSample(6.0, 2.0, 9, 9),
+        LoadSample(8.0, 3.0, 25, 2000),
+    ]
+    samples = [DeviceSample(5.0, 1000, 50), DeviceSample(7.0, 4000, 70)]
+    here = DeviceSeries("a", "rdma:a/1", samples)
+    seen = NodeSeries(
+        node="n1",
+        devices=[here],
+        loads=loads,
+        busiest="stress",
+        frequencies_hz=[2e9, 4e9],
+        free_cpus="0-3",
+    )
+    # 3 s in 4 s; 20 of 1000 ticks; 3000 B and 20 B in 2 s.
+    assert conditions(seen) == NodeConditions(
+        node="n1",
+        over_s=4.0,
+        foreign_cpus=0.75,
+        steal_share=0.02,
+        frequency_hz=3e9,
+        received_b_s=1500.0,
+        sent_b_s=10.0,
+        counter="rdma:a/1",
+        devices=[DeviceBytes("a", 3000, 20)],
+        free_cpus="0-3",
+    )
+
+
+@pytest.mark.parametrize("hidden", [(None, 0.0), (0.0, None), (None, None)])
+def test_what_one_of_two_readings_lacks_is_unknown(hidden: tuple[float | None, ...]) -> None:
+    loads = [
+        LoadSample(4.0 + 4 * number, foreign_s, 5, 10) for number, foreign_s in enumerate(hidden)
+    ]
+    here = DeviceSeries("a", "", [DeviceSample(5.0, None, 7), DeviceSample(7.0, 7, None)])
+    assert conditions(NodeSeries(node="n1", devices=[here], loads=loads)) == NodeConditions(
+        node="n1", over_s=4.0
+    )
+    in_no_time = replace(device(), samples=[DeviceSample(5.0, 7, 7)])
+    seen = conditions(
+        NodeSeries(node="n1", devices=[in_no_time], loads=[LoadSample(4.0, 0.0, 5, 10)])
+    )
+    assert (seen.over_s, seen.foreign_cpus, seen.steal_share) == (0.0, None, None)
+    assert (seen.received_b_s, seen.counter) == (None, "rdma:m0/1")
+
+
+def test_counts_that_fall_are_none_used() -> None:
+    """A negative figure would make the run's own files refuse it."""
+    loads = [LoadSample(4.0, 0.5, 50, 1000), LoadSample(8.0, -0.01, 20, 2000)]
+    seen = conditions(NodeSeries(node="n1", devices=[], loads=loads))
+    assert (seen.foreign_cpus, seen.steal_share) == (0.0, 0.0)
+
+
+def test_devices_are_counted_together_if_each_of_them_counts() -> None:
+    one, other = device(400, 4), device(30, 3, "m1")
+    assert passed(node(one, other), "received") == Count("rdma:m0/1+rdma:m1/1", 430, 10.0)
+    assert passed(node(one, other), "sent") == Count("rdma:m0/1+rdma:m1/1", 7, 10.0)
+    for unknown in (device(None, None, "m1"), device(-1, -1, "m1")):  # stopped; set back
+        assert passed(node(one, unknown), "received") is None
+    assert passed(node(), "received") is None
+    # Soft devices share the counter of the interface below.
+    assert passed(node(one, replace(one, device="rxe1")), "received") == Count(
+        "rdma:m0/1", 400, 10.0
+    )
+
+
+# Writers.
+
+
+def test_a_writers_record_is_of_its_window() -> None:
+    seen = writer(rows(50, 90, 80, 70), counted_alone_b_s=150.0, fields={"message_b": 64})
+    stored = record(seen, node(device(160)))
+    assert (stored.injector, stored.origin, stored.target) == ("perftest", "n9", "n1")
+    assert (stored.transport, stored.message_b, stored.rate_alone_b_s) == ("RoCE", 64, 100.0)
+    assert (stored.rate_b_s, stored.rate_min_b_s, stored.bytes_b) == (85.0, 80.0, 170.0)
+    assert (stored.observed_share, stored.unobserved_s, stored.rate_before_b_s) == (1.0, 0.0, None)
+    assert (stored.counted_b, stored.counted_s, stored.counter) == (160, 10.0, "rdma:m0/1")
+    assert (stored.counted_alone_b_s, stored.proof) == (150.0, "device")
+    assert (stored.cpu_share, stored.buffer_node) == (None, None)
+
+
+def test_a_control_has_a_share_of_a_core_and_no_bytes_nor_proof() -> None:
+    seen = writer(rows(0.5, 0.4, 0.3, 0.9), injector="spin", transport="none", meter=MEMORY)
+    stored = record(seen, node(device(1040)))
+    assert (stored.cpu_share, stored.observed_share) == (pytest.approx(0.35), 1.0)
+    assert (stored.message_b, stored.bytes_b, stored.rate_b_s, stored.rate_min_b_s) == (0, 0, 0, 0)
+    assert (stored.rate_alone_b_s, stored.rate_before_b_s, stored.transport) == (0, None, "none")
+    assert (stored.counted_b, stored.proof, unproven(Series(), [stored])) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "asked_b_s", "stored"),
+    [("perftest", None, None), ("perftest", 5e8, "software"), ("ucx", 5e8, "agent")],
+)
+def test_a_record_says_what_limited_the_writer(
+    name: str, asked_b_s: float | None, stored: str | None
+) -> None:
+    limited = record(writer(rows(100, 100, 100), injector=name, fields={"rate_b_s": asked_b_s}))
+    assert (limited.limited_by, limited.asked_b_s) == (stored, asked_b_s)
+
+
+def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted() -> None:
+    """A run from 10.5 s to 11.8 s, in which 1000 B/s are written, and 3000 B/s next to it."""
+    reported = [*rows(2500, 2500, start_s=8), *rows(2000, 1400, start_s=10)]
+    passed_b = [(9, 0), (10, 2500), (10.5, 4000), (11, 4500), (11.8, 5300), (12, 5900)]
+    samples = [CounterSample(*reading) for reading in passed_b]
+    seen = writer(reported, alone_b_s=3000.0, samples=samples)
+    (stored,) = writer_records(Series(writers=[seen]), (10.5, 11.8))
+    assert (stored.bytes_b, stored.rate_b_s) == pytest.approx((1300, 1000))
+    assert stored.rate_before_b_s == 2500.0
+
+
+# What proves its writes.
+
+
+@pytest.mark.parametrize(
+    ("shown", "share", "proof"),
+    [
+        (20, 1.0, "memory"),
+        (18, 1.0, "memory"),  # the last two reports come late: of 4.5 s all was found
+        (14, 350 / 450, "memory"),
+        (13, 325 / 450, "unproven"),
+        (0, 0.0, "unproven"),
+    ],
+)
+def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
+    shown: int, share: float, proof: str
+) -> None:
+    """100 B/s in so many quarters of a second, of 5 s for which it is claimed."""
+    samples = counted(*[100] * shown, *[0] * (20 - shown))
+    seen = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
+    (stored,) = writer_records(Series(writers=[seen]), (0.0, 5.0))
+    assert (stored.proof, stored.overwritten_share) == (proof, pytest.approx(share))
+    note = unproven(Series(writers=[seen]), [stored]) or ""
+    doubt = f"its memory shows {share:.0%} of what they claim, where 75% are needed"
+    assert (doubt in note) == (proof == "unproven")
+    by_device = replace(seen, meter=Metered(0, "sent by eth0"))
+    assert record(by_device, node(device(160))).proof == "device"
+    assert record(by_device).overwritten_share is None
+
+
+def test_what_nothing_shows_is_noted_with_the_reason() -> None:
+    uncounted = Metered(0, fault="nothing counts what passes over shared memory")
+    seen = [
+        writer(rows(100, 100, 100), meter=uncounted, fields={"target": target})
+        for target in ("n1", "n2", "n3")
+    ]
+    series = Series(nodes=[node(device(160))], writers=seen)
+    note = str(unproven(series, writer_records(series, WINDOW)))
+    assert "n2, n3" in note
+    assert "n1" not in note
+    assert "(nothing counts what passes over shared memory)" in note
+    of_many = Series(claims=[claim(1000, MANY)])
+    assert "the targets" in str(unproven(of_many, writer_records(of_many, WINDOW)))
+
+
+def test_writers_of_many_targets_share_all_their_counts() -> None:
+    """n1 counted 550 B in 2 s, n2 700 B in 2.5 s."""
+    claims = [claim(1000, MANY), claim(500, MANY)]
+    nodes = [node(device(550, over_s=2.0)), node(device(700, name="m1", over_s=2.5), name="n2")]
+    for stored in writer_records(Series(nodes=nodes, claims=claims), WINDOW):
+        assert (stored.counter, stored.counted_b) == ("rdma:m0/1+rdma:m1/1", 1250)
+        assert (stored.counted_s, stored.counted_alone_b_s) == (2.5, None)
+    lost = [nodes[0], node(device(None), name="n2")]  # without a count of one, all prove nothing
+    (stored, _) = writer_records(Series(nodes=lost, claims=claims), WINDOW)
+    assert (stored.counted_b, stored.proof) == (None, "unproven")
+
+
+# Where its buffers lay.
+
+
+def test_both_ends_stand_in_the_record() -> None:
+    ends = [
+        Placed(
+            writer=1,
+            role="target",
+            own_binding="off",
+            buffers_b={"0": 5},
+            pinned_b=2048,
+            huge_b=4096,
+        ),
+        Placed(writer=1, role="origin", own_binding="off", buffers_b={"1": 7}),
+    ]
+    stored = record(writer([], placed=ends))
+    assert stored.own_binding == "off"
+    assert (stored.target_buffers_b, stored.origin_buffers_b) == ({"0": 5}, {"1": 7})
+    assert (stored.target_pinned_b, stored.target_huge_b) == (2048, 4096)
+    assert stored.target_on_node_share is None
+    unknown = record(writer([]))
+    assert (unknown.own_binding, unknown.target_buffers_b, unknown.target_pinned_b) == (
+        None,
+        {},
+        None,
+    )
+
+
+def test_options_of_both_ends_are_recorded() -> None:
+    ends = [
+        Placed(
+            writer=0,
+            role="target",
+            own_binding="none",
+            buffers_b={},
+            options=["-x", "3", "--tclass=106"],
+        ),
+        Placed(
+            writer=0,
+            role="origin",
+            own_binding="none",
+            buffers_b={},
+            options=["-x", "1", "--tclass=106"],
+        ),
+    ]
+    stored = record(writer([], placed=ends))
+    assert (stored.target_options, stored.origin_options) == (
+        "-x 3 --tclass=106",
+        "-x 1 --tclass=106",
+    )
+    assert record(writer([])).target_options is None
+
+
+@pytest.mark.parametrize(
+    ("transport", "target_b", "origin_b", "share"),
+    [
+        ("RoCE", {"1": 3, "0": 1}, {}, 0.75),
+        ("RoCE", {}, {"1": 8}, None),  # the origin's buffer tells nothing of the target's
+        ("shared memory", {}, {"1": 6, "0": 2}, 0.75),
+    ],
+)
+def test_how_much_of_the_targets_buffer_lay_on_its_node(
+    transport: str, target_b: dict[str, int], origin_b: dict[str, int], share: float | None
+) -> None:
+    ends = [
+        Placed(writer=0, role="target", own_binding="none", buffers_b=target_b),
+        Placed(writer=0, role="origin", own_binding="none", buffers_b=origin_b),
+    ]
+    seen = writer([], transport=transport, placed=ends, fields={"buffer_node": 1})
+    assert record(seen).target_on_node_share == share

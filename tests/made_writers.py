@@ -1,0 +1,42 @@
+"""Writers as the conductor plans them, and their records in samples: a test says what matters."""
+
+from typing import Any
+
+from conductor.injectors.base import Writer
+from records.sample import WriterRecord
+
+
+def writer(**changes: Any) -> Writer:
+    """A writer between two nodes."""
+    fields: dict[str, Any] = {
+        "index": 0,
+        "origin": "o",
+        "target": "t",
+        "address": "127.0.0.1",
+        "port": 20000,
+        "message_b": 65536,
+    }
+    return Writer(**{**fields, **changes})
+
+
+def record(**changes: Any) -> WriterRecord:
+    """Writes of ucx through one host's memory at full rate, to half of it under an application."""
+    fields: dict[str, Any] = {
+        "injector": "ucx",
+        "origin": "h",
+        "target": "h",
+        "transport": "shared memory",
+        "message_b": 65536,
+        "asked_b_s": None,
+        "rate_alone_b_s": 2e9,
+        "rate_b_s": 1e9,
+        "rate_min_b_s": 1e9,
+        "bytes_b": 1e6,
+    }
+    return WriterRecord(**{**fields, **changes})
+
+
+def control(**changes: Any) -> WriterRecord:
+    """A busy process in the writer's place, which writes nothing."""
+    nothing = dict.fromkeys(("rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b"), 0.0)
+    return record(**{"injector": "spin", "transport": "none", "message_b": 0, **nothing, **changes})

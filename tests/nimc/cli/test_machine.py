@@ -1,0 +1,15 @@
+"""Which machine a command is of without `--machine`."""
+
+import pytest
+
+from nimc.possible import reframe_config
+from tests.commands import call
+
+
+def test_a_machine_chosen_by_the_name_of_the_host_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NIMC_MACHINE", raising=False)
+    monkeypatch.setattr(reframe_config, "default_machine", lambda: "minicluster")
+    *_, errors = call(["plan", "quick"])
+    assert "machine minicluster: 'hostnames' of configs/minicluster.py have this host" in errors
+    *_, errors = call(["plan", "quick", "--machine", "localhost"])
+    assert "hostnames" not in errors

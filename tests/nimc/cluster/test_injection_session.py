@@ -1,0 +1,173 @@
+"""What `nimc inject` plans, and what it refuses."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nimc.cli.inject import exit_code
+from nimc.cluster import injection_session
+from nimc.cluster.injection_session import Injected, RequestedWrites
+from records.errors import InputError
+from records.injected import Head
+from tests.commands import Command
+from tests.records.machine.made import machine
+from tests.reframe_tests.reframe_call import script
+
+HOST = machine("same_host", injector="ucx")
+CLUSTER = machine("same_job", device="mlx5_0", interface="hsn0")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--to n1", "--from: missing; allowed: both --to and --from, or neither"),
+        ("--from n1", "--to: missing; allowed: both --to and --from, or neither"),
+        (
+            "--to n1 --from n2",
+            "--to, --from: found; allowed with site/localhost.yaml: origins.policy: same_host:"
+            " neither, since it is a host",
+        ),
+        ("--rate 0", "--rate: 0 found; allowed: full, 25%, 2GB/s, ..."),
+        ("--rate fast", "--rate: fast found; allowed: "),
+        ("--rate 100%", "--rate: 100% found; allowed: "),
+        ("--json -- true", "--json: cannot be combined with a COMMAND, which prints; allowed: -o"),
+        ("-- /no/program", "COMMAND: '/no/program' is not an executable file"),
+        ("-- nosuchprogram", "COMMAND: no program 'nosuchprogram' on PATH"),
+    ],
+)
+def test_what_is_refused(command: Command, tmp_path: Path, words: str, line: str) -> None:
+    given = ["inject", "--machine", "localhost", "--results", tmp_path / "new", *words.split()]
+    assert command.refused(*given).startswith(line)
+
+
+def test_only_the_writes_are_judged(tmp_path: Path) -> None:
+    plan = injection_session.plan_of(CLUSTER, RequestedWrites(rate="25%"), tmp_path)
+    (treatment,) = plan.treatments
+    assert treatment.writes
+    assert (treatment.writes.rate_share, treatment.writes.devices) == (0.25, ("mlx5_0",))
+    limits = plan.limits
+    assert [limits.foreign_cpus, limits.steal_share, limits.frequency_drop] == [None] * 3
+    assert limits.foreign_share is None
+    assert limits.min_share == 0.5
+
+
+@pytest.fixture
+def allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An allocation of n1 to n3; scontrol expands as the real one does."""
+    shown = "".join(f"{name}) echo {out};;" for name, out in EXPANDED.items())
+    script(tmp_path / "scontrol", f'case "$3" in {shown} *) echo bad >&2; exit 1;; esac')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    for name in ("SLURM_JOB_ID", "SLURM_JOB_NODELIST"):
+        monkeypatch.setenv(name, {"SLURM_JOB_ID": "7"}.get(name, "n[1-3]"))
+    monkeypatch.delenv("SLURM_JOB_NODELIST_HET_GROUP_0", raising=False)
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    return monkeypatch
+
+
+#: Name of a list of nodes -> what `scontrol show hostnames` prints, in the words of a shell.
+EXPANDED = {
+    "n1": "n1", "n2": "n2", "n9": "n9", "n[2-3]": '"n2\nn3"',
+    "'n[1-3]'": '"n1\nn2\nn3"', "'n[2-3]'": '"n2\nn3"',
+}  # fmt: skip
+
+
+def request(folder: Path, **writes: Any) -> injection_session.InjectionRequest:
+    return injection_session.requested(
+        CLUSTER, RequestedWrites(**writes), folder, folder / "record.json"
+    )
+
+
+@pytest.mark.usefixtures("allocation")
+def test_agents_start_on_the_nodes_that_are_named_and_no_others(tmp_path: Path) -> None:
+    injected = request(tmp_path, targets="n1", origins="n[2-3]", command=["true"], length_s=60.0)
+    assert (injected.targets, injected.origins) == (["n1"], ["n2", "n3"])
+    assert injected.block.n_origins == 2
+    assert "--nodelist=n1,n2,n3" in injected.block.agent_launcher
+    assert injected.head.command == ["true"]
+
+
+@pytest.mark.usefixtures("allocation")
+def test_without_names_the_last_nodes_write(tmp_path: Path) -> None:
+    injected = request(tmp_path)
+    assert (injected.targets, injected.origins, injected.block.origin_policy) == (
+        [],
+        [],
+        "same_job",
+    )
+    assert not any(word.startswith("--nodelist") for word in injected.block.agent_launcher)
+
+
+def test_agents_of_two_components_start_on_both(
+    tmp_path: Path, allocation: pytest.MonkeyPatch
+) -> None:
+    allocation.setenv("SLURM_JOB_NODELIST_HET_GROUP_0", "n1")
+    allocation.setenv("SLURM_JOB_NODELIST_HET_GROUP_1", "n[2-3]")
+    injected = request(tmp_path, targets="n1", origins="n2")
+    assert injected.block.origin_policy == "hetjob"
+    assert "--het-group=0,1" in injected.block.agent_launcher
+    assert not any(word.startswith("--nodelist") for word in injected.block.agent_launcher)
+
+
+@pytest.mark.usefixtures("allocation")
+@pytest.mark.parametrize(
+    ("targets", "origins", "line"),
+    [
+        ("n9", "n1", "--to: n9 found; allowed: nodes of the job: n1, n2, n3"),
+        ("n1", "n[2-3]", None),
+        ("n2", "n[2-3]", "--to, --from: both have n2; allowed: different nodes"),
+    ],
+)
+def test_nodes_are_of_the_job(tmp_path: Path, targets: str, origins: str, line: str | None) -> None:
+    if line is None:
+        request(tmp_path, targets=targets, origins=origins)
+        return
+    with pytest.raises(InputError) as refused:
+        request(tmp_path, targets=targets, origins=origins)
+    assert str(refused.value) == line
+
+
+def test_it_runs_on_a_node_of_the_job(tmp_path: Path, allocation: pytest.MonkeyPatch) -> None:
+    """Agents could not connect to another host, such as the one that asked for the job."""
+    allocation.setenv("SLURMD_NODENAME", "login1")
+    with pytest.raises(InputError) as refused:
+        request(tmp_path)
+    line = "this command runs on login1; allowed: on a node of the job: n1, n2, n3"
+    assert str(refused.value) == line
+
+
+def test_outside_an_allocation_a_job_runs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    injected = request(tmp_path, length_s=60.0)
+    assert (injected.owner, injected.group, injected.streams) == (None, None, [])
+    assert injected.block.origin_policy == "same_job"
+    assert (
+        injection_session.requested(HOST, RequestedWrites(), tmp_path, tmp_path / "r").owner
+        == os.getpid()
+    )
+
+
+@pytest.mark.parametrize(
+    ("proven", "status", "signum", "code"),
+    [
+        (True, 0, None, 0),
+        (True, 7, None, 7),
+        (True, None, None, 0),  # no command
+        (False, 0, None, 1),
+        (False, 7, None, 1),
+        (True, None, 15, 143),
+    ],
+)
+def test_the_exit_code(proven: bool, status: int | None, signum: int | None, code: int) -> None:
+    head = Head(
+        machine="box",
+        commit=None,
+        rate="full",
+        link_rate_b_s=None,
+        proven=proven,
+        exit_status=status,
+    )
+    assert exit_code(Injected(head, signum)) == code

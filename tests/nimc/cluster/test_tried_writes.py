@@ -1,0 +1,174 @@
+"""What the trial of a job tries, and the rows that come of it; figures are by hand."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conductor.block import trial
+from conductor.block.trial import Trial
+from nimc.cluster import in_job, tried_writes
+from records.sample import WriterRecord
+from tests import made_writers
+from tests.nimc.cluster.made import FAST, node
+from tests.records.machine.made import machine
+
+NIC = {"model": "HDR", "processing": "offload", "link_rate": "200Gbit/s"}  # 25 GB/s
+CLUSTER = machine("same_job", device="mlx5_0", nic=NIC)
+NODES = [node("n1", FAST), node("n2", FAST)]
+
+
+def writer(**changes: Any) -> WriterRecord:
+    """A writer that reaches 24 GB/s over four queue pairs, which the target's device counts."""
+    fields: dict[str, Any] = {
+        "injector": "perftest",
+        "origin": "n2",
+        "target": "n1",
+        "transport": "InfiniBand",
+        "message_b": 65536,
+        "asked_b_s": None,
+        "rate_alone_b_s": 24e9,
+        "rate_b_s": 24e9,
+        "rate_min_b_s": 23e9,
+        "bytes_b": 72e9,
+        "counted_b": 72.6e9,
+        "counted_s": 3.0,
+        "counter": "rdma:mlx5_0/1",
+        "proof": "device",
+        "queue_pairs": 4,
+        "target_buffers_b": {"1": 262144},
+    }
+    return made_writers.record(**{**fields, **changes})
+
+
+def row(**changes: Any) -> Any:
+    fields = {"name": "perftest", "failure": None, "writers": [writer()], "sent_b_s": [24.1e9]}
+    (finding,) = tried_writes.findings([Trial(**{**fields, **changes})], NODES, CLUSTER)
+    return finding
+
+
+def test_what_writers_reached_and_what_counted_them():
+    finding = row()
+    assert (finding.what, finding.state, finding.needed) == ("writes by perftest", "ok", True)
+    assert finding.detail == (
+        "24.00 GB/s, 96% of the link over InfiniBand, 4 queue pairs; counted: 24.20 GB/s at the"
+        " target by rdma:mlx5_0/1, 24.10 GB/s at the origin; proof: device; buffers on NUMA node 1"
+        "; mlx5_0 on NUMA node 1"
+    )
+
+
+def test_the_gids_of_both_ends_are_shown():
+    indexes = zip(NODES, ({"perftest": 3, "ucx": 0}, {"perftest": 1}), strict=True)
+    nodes = [replace(node, gid_indexes=given) for node, given in indexes]
+    tried = Trial("perftest", None, None, [writer()], [None])
+    (finding,) = tried_writes.findings([tried], nodes, CLUSTER)
+    assert finding.detail.endswith("; GID index: n1 3, n2 1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "begin", "remedy"),
+    [
+        (
+            {"failure": "writer 0 (perftest, n2): Couldn't create QP", "writers": []},
+            "missing",
+            "writer 0 (perftest, n2): Couldn't create QP",
+            "",
+        ),
+        (
+            {"rejection": "counted 1 B, claimed 9 B"},
+            "limited",
+            "a run would be rejected: counted 1 B, claimed 9 B; ",
+            "reliability",
+        ),
+        ({"writers": [writer(proof="unproven")]}, "limited", "unproven; 24.00 GB/s", "device"),
+        # 19 of 25 GB/s are 76 %.
+        (
+            {"writers": [writer(rate_alone_b_s=19e9)]},
+            "limited",
+            "19.00 GB/s, 76% of the link",
+            "queue_pairs",
+        ),
+    ],
+)
+def test_what_is_wrong_with_the_writes_of_the_machines_injector(changes, state, begin, remedy):
+    finding = row(**changes)
+    assert (finding.state, finding.needed) == (state, True)
+    assert finding.detail.startswith(begin)
+    assert remedy in finding.remedy
+
+
+def test_other_injectors_restrict_nothing():
+    failed = Trial("mpi_put", "writer 0 (mpi_put, n2): PML ucx cannot be selected")
+    (finding,) = tried_writes.findings([failed], NODES, CLUSTER)
+    assert (finding.what, finding.state, finding.needed) == ("writes by mpi_put", "limited", False)
+    readers = [writer(target=name) for name in ("n1", "n3")]
+    (finding,) = tried_writes.findings(
+        [Trial("perftest_read", None, None, readers, [None])], NODES, CLUSTER
+    )
+    assert finding.what == "reads by perftest"
+    assert "48.00 GB/s, 96% of the link" in finding.detail  # of two targets
+    # Each target's device counted 24.2 GB/s.
+    assert "counted: 48.40 GB/s at the targets by rdma:mlx5_0/1, nothing at the" in finding.detail
+
+
+def test_the_plan_tries_writes_and_reads_of_the_machine_and_writes_of_the_others(tmp_path):
+    plan = tried_writes.plan_of(CLUSTER, tmp_path)
+    names = [treatment.name for treatment in plan.treatments]
+    assert names[:2] == ["perftest", "perftest_read"]
+    assert {"ucx", "mpi_put"} <= set(names[2:])
+    assert [treatment.writes.queue_pairs for treatment in plan.treatments] == [None] * len(names)
+    assert (plan.pairs, plan.nimc_dir) == (0, str(tmp_path))
+    alone = tried_writes.plan_of(machine("same_host", injector="ucx"), tmp_path)
+    assert [treatment.name for treatment in alone.treatments] == ["ucx", "ucx_read"]
+
+
+def test_a_trial_that_did_not_end_says_why(tmp_path):
+    assert tried_writes.read(tmp_path) == []
+    assert tried_writes.why_untried(tmp_path) == "the trial did not come to its end"
+    logs = tried_writes.logs_of(tmp_path)
+    logs.mkdir(parents=True)
+    (logs / "block.json").write_text(json.dumps({"state": "agent_failed", "reason": "no agent"}))
+    assert tried_writes.why_untried(tmp_path) == "no agent"
+    (logs / "block.json").write_text(json.dumps({"state": "done", "reason": None}))
+    assert tried_writes.why_untried(tmp_path) is None
+
+
+def test_writes_that_were_not_tried_are_said_beside_those_that_were(tmp_path):
+    logs = tried_writes.logs_of(tmp_path)
+    logs.mkdir(parents=True)
+    trial.save([Trial("perftest", None, None, [writer()], [None])], logs)
+    reason = "an agent did not read its node's load within 30 s"
+    (logs / "block.json").write_text(json.dumps({"state": "machine_failed", "reason": reason}))
+    (tmp_path / "trial-plan.json").touch()
+    looked = replace(in_job.collected(tmp_path, 0), nodes=NODES)
+    rows = {finding.what: finding for finding in in_job.findings(looked, CLUSTER)}
+    assert (rows["writes between nodes"].state, rows["writes between nodes"].detail) == (
+        "missing",
+        reason,
+    )
+    assert rows["writes by perftest"].state == "ok"
+
+
+def test_a_job_that_its_time_limit_ended_says_so(tmp_path):
+    assert tried_writes.why_untried(tmp_path, "TIMEOUT,TIMEOUT") == (
+        "the trial did not come to its end; the job ended as TIMEOUT,TIMEOUT"
+    )
+
+
+def test_an_injector_that_a_node_lacks_says_how_to_get_it():
+    why = "ucx_perftest with verbs is missing for mlx5_0: 'apt install ucx-utils'"
+    nodes = [NODES[0], replace(NODES[1], injectors={"perftest": None, "ucx": why})]
+    tried = Trial("ucx", "writer 0 (ucx, n2): No such file or directory", None, [], [])
+    (finding,) = tried_writes.findings([tried], nodes, CLUSTER)
+    assert (finding.what, finding.state, finding.needed) == ("writes by ucx", "limited", False)
+    assert (finding.detail, finding.remedy) == tuple(why.split(": "))
+
+
+def test_a_counter_that_stands_still_is_named_first():
+    finding = row(writers=[writer(counted_b=0.0)], rejection="writer 0 wrote nothing for 2.8 s")
+    assert (finding.state, finding.needed) == ("missing", True)
+    assert finding.detail.startswith(
+        "a counter that stands still: rdma:mlx5_0/1 at n1; 24.00 GB/s, 96% of the link"
+    )
+    assert "`device` that carries the writes in site/box.yaml" in finding.remedy

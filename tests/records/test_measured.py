@@ -1,0 +1,78 @@
+"""Runs of `nimc measure`: which they are, their headings, and texts in the words of options."""
+
+from dataclasses import replace
+
+import pytest
+
+from analysis.effects.result import Verdict
+from analysis.report.sentences import SENTENCES
+from records.measured import command_of, heading_of, in_options, rewording
+from records.notes import Note
+from records.run import RunHeader
+from tests.analysis.synthetic import header
+
+#: What `nimc measure` sends users with other wishes to.
+CAMPAIGN_OF_IT = "in a campaign of this command (docs/your-application.md)"
+#: Notes on what no command of `nimc measure` has: messages to be received, cores for the system.
+OTHERS = {Note.RECEIVES, Note.UNPAIRED}
+
+
+def measured(command: str, name: str = "solver-0a1b2c", check: str = "command") -> RunHeader:
+    entry = {"check": check, "case": name, "set": {"command": command}}
+    return header(campaign=name, resolved={"campaign": {"workloads": [entry]}})
+
+
+def test_the_command_of_a_run_is_that_of_measure_alone() -> None:
+    assert command_of(measured("./solver small.dat")) == "./solver small.dat"
+    two = measured("./solver")
+    assert two.resolved
+    entries = two.resolved["campaign"]["workloads"] * 2
+    for other in (
+        header(),
+        measured("./solver", name="solvers"),
+        measured("./solver", check="stream"),
+        replace(two, resolved={"campaign": {"workloads": entries}}),
+    ):
+        assert command_of(other) == ""
+        assert heading_of(other) == ""
+        assert (
+            rewording(other)("give it to the campaign's arms") == "give it to the campaign's arms"
+        )
+
+
+def test_a_heading_is_one_line_without_the_end_of_a_long_command() -> None:
+    assert heading_of(measured("sh -c 'make clean &&\n  make'")) == r"sh -c 'make clean &&\n make'"
+    assert heading_of(measured("./solver " + "x" * 80)) == "./solver " + "x" * 63 + " ..."
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_no_verdict_speaks_of_a_campaign_to_who_has_none(verdict: Verdict) -> None:
+    sentences = SENTENCES[verdict]
+    for text in (sentences.meaning, sentences.do):
+        assert "campaign" not in in_options(text).replace(CAMPAIGN_OF_IT, "")
+
+
+@pytest.mark.parametrize("note", [note for note in Note if note not in OTHERS])
+def test_no_note_speaks_of_a_campaign_to_who_has_none(note: Note) -> None:
+    for text in (note.text, note.remedy):
+        words = in_options(text).replace(CAMPAIGN_OF_IT, "")
+        assert not [word for word in ("campaign", "verify", "queue_pairs") if word in words]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (SENTENCES[Verdict.NO_NOISE_FLOOR].do, "see why runs of aa, which repeats the baseline,"),
+        (SENTENCES[Verdict.NO_CONTROL].do, "see why runs of the control do not count, or take"),
+        (SENTENCES[Verdict.SLOWER].do, f"{CAMPAIGN_OF_IT}, count what reaches memory, with"),
+        (SENTENCES[Verdict.CONTENTION].do, "measure what a lower --rate gains"),
+        (Note.LENGTHENED.remedy, "compare times with runs of the same length; give --repeat"),
+        (Note.NOT_JUDGED.remedy, "omit `--busy` to reject disturbed runs"),
+        (Note.NOT_JUDGED.text, "recorded, but not judged, because of --busy: {limits}"),
+        (Note.PROVENANCE.remedy, "with --fresh, a new run begins"),
+        ("a run takes 0.01 s; set repeat higher", "give a higher --repeat"),
+    ],
+)
+def test_remedies_are_options(text: str, words: str) -> None:
+    assert words in in_options(text)
+    assert words not in text

@@ -1,0 +1,59 @@
+"""The limits of a block: those of a campaign or a check, else those of the machine's `proof`."""
+
+from typing import Any
+
+import pytest
+
+from records.acceptance import AcceptanceLimits
+from records.machine.site import Proof
+from reframe_tests import planning
+from tests.records.machine import made
+
+#: Values of a site file, none of which is a default.
+PROOF = {
+    "min_share": 0.3,
+    "max_share": 1.5,
+    "counter_share": 0.4,
+    "late_rows": 5.0,
+    "silent": "2s",
+    "pause": "3s",
+    "rail_share": 0.05,
+}
+#: The same as a block has them.
+LIMITS = {
+    "min_share": 0.3,
+    "max_share": 1.5,
+    "counter_share": 0.4,
+    "late_rows": 5.0,
+    "silent_s": 2.0,
+    "pause_s": 3.0,
+    "rail_share": 0.05,
+}
+#: Fields of `proof` that judge the times of short writes, and are no limits of acceptance.
+OF_SHORT_WRITES = {"write_tolerance_s", "write_share"}
+
+
+def limits(**given: Any) -> AcceptanceLimits:
+    """The limits of a block on a machine with this proof."""
+    request = planning.CaseRequest(arms=["off", "on"])
+    machine = made.machine("same_job", proof=PROOF)
+    treated = planning.treatments(request, machine)
+    fixed: dict[str, Any] = {"case": "stream", "workload": "stream", "nimc_dir": "x"}
+    fixed |= {"block": 0, "seed": 1, "pairs": 6, "warmups": 1}
+    return planning.block(request, treated, machine, given, **fixed).limits
+
+
+def test_every_limit_of_the_site_file_reaches_the_block() -> None:
+    assert LIMITS.keys() == set(Proof.model_fields) - OF_SHORT_WRITES
+    assert limits(min_share=None) == limits() == AcceptanceLimits(**LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"min_share": 0.05}, {**LIMITS, "min_share": 0.05}),
+        ({"retries": 0, "steal_share": None}, {**LIMITS, "retries": 0, "steal_share": None}),
+    ],
+)
+def test_a_campaign_sets_its_own(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert limits(**given) == AcceptanceLimits(**expected)

@@ -1,0 +1,35 @@
+"""Samples as schema 6 has them: an accepted run is `kept`. All other fields are those of today."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from records import chain
+
+
+def as_schema_6(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a sample as schema 6 has it."""
+    outcome = "kept" if sample["outcome"] == "accepted" else sample["outcome"]
+    return {**sample, "schema": 6, "outcome": outcome}
+
+
+def rewrite_as_schema_6(run: Path) -> None:
+    """Rewrite a run as if schema 6 had recorded its samples, with their chain and its head.
+
+    What a crash left of a last line stays as it is.
+    """
+    header = json.loads((run / "run.json").read_text())
+    for path in (run / "samples").glob("*.jsonl"):
+        text, _, torn = path.read_bytes().rpartition(b"\n")
+        last = chain.genesis(chain.header_digest(header), path.stem)
+        lines = []
+        for line in text.splitlines():
+            sample = as_schema_6(json.loads(line))
+            del sample["chain"]
+            written, last = chain.chained(sample, last)
+            lines.append(written)
+        path.write_bytes(b"".join(lines) + torn)
+    if header["head"] is not None:
+        header["head"] = chain.walk_run(run).head
+        (run / "run.json").write_text(json.dumps(header, indent=2) + "\n")

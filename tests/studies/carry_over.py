@@ -1,0 +1,107 @@
+"""What a run leaves to the next one, and what is said of it: the table of docs/evidence.md.
+
+    python -m tests.studies.carry_over [NIGHTS]
+
+A night is one case with `on`, `off` and `aa`, whose runs scatter by 1 % and take longer, or less,
+right after a run with writes. It is looked at after 6, 8, 12, 16 and 24 pairs, in a campaign of
+one, seven or twenty cases that are all alike. Figures are of NIGHTS (default 4,000) nights, and the
+pairs used of a quarter of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from analysis.effects.result import Verdict
+from analysis.statistics.carry_over import carry_over
+from tests.studies import FRESH, head, row, show
+from tests.studies.many import ManyNights
+from tests.studies.noises import normal, runs_in_order
+
+NIGHTS = 4_000
+#: Pairs that are used are those of one of so many nights.
+FEW = 4
+MARGIN, SPREAD, MOST_PAIRS = 0.02, 0.01, 24
+FAMILIES = (1, 7, 20)
+#: How much longer a run takes right after one with writes; below 0 it takes less.
+LONGER = (0.0, 0.005, 0.01, 0.02, -0.005, -0.01, -0.02)
+#: Pairs after which the note is looked for, and what the price of the rule is looked for at.
+NOTED, PRICED = (6, 12, 24), (0.0, 0.01, -0.01)
+
+
+def drawn(longer: float, count: int, effect: float) -> ManyNights:
+    """Nights of a slowdown, with fixed seeds."""
+    rng = np.random.default_rng([FRESH, round(1e4 * (1 + longer)), round(1e4 * effect)])
+    runs, after = runs_in_order(normal, rng, count, MOST_PAIRS)
+    log_times = np.log1p(SPREAD * runs) + np.log1p(longer) * after
+    log_times[..., 0] += np.log(effect)
+    return ManyNights(log_times, after[..., 1:], MARGIN)
+
+
+def without_rule(made: ManyNights) -> ManyNights:
+    """The same nights, of which nobody knows what came right after writes."""
+    return replace(made, after=np.zeros_like(made.after))
+
+
+def of_families(share: Callable[[int], float]) -> str:
+    """Shares of campaigns of which any case is so; `share`: family -> share of single cases."""
+    shares = (1 - (1 - share(cases)) ** cases for cases in FAMILIES)
+    return ", ".join(f"{any_case:.3f}" for any_case in shares)
+
+
+def ever(made: ManyNights, statement: str) -> str:
+    """Shares of campaigns that show a statement of any case at any look."""
+    return of_families(lambda cases: float(made.shown(statement, cases).any(1).mean()))
+
+
+def noted(made: ManyNights, pairs: int) -> str:
+    """Shares of campaigns of which any case has the note after so many pairs."""
+    carried = [
+        carry_over(times[:pairs], late[:pairs] > 0)
+        for times, late in zip(made.log_times, made.after, strict=True)
+    ]
+    share = sum(night is not None and night.shown for night in carried) / len(carried)
+    return of_families(lambda _: share)
+
+
+def power(made: ManyNights, verdict: Verdict) -> str:
+    """Of each family the share of nights that end with a verdict, and the pairs after which."""
+    cells = []
+    for cases in FAMILIES:
+        verdicts, pairs = made.verdicts(cases)
+        share = verdicts.count(verdict) / len(verdicts)
+        cells.append(f"{share:.2f} {pairs.mean():.1f}")
+    return ", ".join(cells)
+
+
+def table(count: int) -> Iterator[str]:
+    """The lines of the tables, as Markdown."""
+    statements = ("'no effect' at the margin", "'speed-up'", "'slower'")
+    rules = ("without the rule", "with it")
+    yield from head(["longer by", *(f"{name}, {rule}" for name in statements for rule in rules)])
+    for longer in LONGER:
+        # The effect that such runs hide: a loss if they are slower, else a gain.
+        hidden = 1 + MARGIN if longer >= 0 else 1 / (1 + MARGIN)
+        none, some = (drawn(longer, count, effect) for effect in (1.0, hidden))
+        pairs = ((some, "within"), (none, "faster"), (none, "slower"))
+        cells = [ever(rule, name) for made, name in pairs for rule in (without_rule(made), made)]
+        yield row([f"{100 * longer:g} %", *cells])
+    notes = (f"note, {pairs} pairs" for pairs in NOTED)
+    verdicts = (f"{name}, {rule}" for name in ("'no effect'", "'slower' at 1.02") for rule in rules)
+    yield from head(["longer by", *notes, *verdicts])
+    for longer in PRICED:
+        every, none, loss = (
+            drawn(longer, nights, effect)
+            for nights, effect in ((count, 1.0), (count // FEW, 1.0), (count // FEW, 1 + MARGIN))
+        )
+        cells = [noted(every, pairs) for pairs in NOTED]
+        cells += [power(rule, Verdict.NO_EFFECT) for rule in (without_rule(none), none)]
+        cells += [power(rule, Verdict.SLOWER) for rule in (without_rule(loss), loss)]
+        yield row([f"{100 * longer:g} %", *cells])
+
+
+if __name__ == "__main__":
+    show(table, NIGHTS)

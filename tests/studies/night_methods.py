@@ -1,0 +1,240 @@
+"""What costs the power of nights compared, and what other methods find: see docs/evidence.md.
+
+    python -m tests.studies.night_methods [COMPARISONS]
+
+Seven nights a side and a history of one machine, with seven cases or one, each of three quantities
+that vary by 1 % from night to night, as in `tests.studies.nights`. Each method gives p values of
+the same comparisons, which are judged by the same rule over all rows: COMPARISONS (default 2000) a
+figure, with fixed seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+from scipy import special
+
+from analysis.history.between_nights import (
+    CORRELATIONS,
+    independent,
+    independent_rows,
+    variance_of_mean,
+)
+from tests.studies import FRESH, head, row, show
+from tests.studies.nights import (
+    CASES,
+    CHANGE,
+    NightNoise,
+    at_most,
+    made_logs,
+    p_values,
+    shown,
+)
+from tests.studies.noises import Draws, correlated
+
+COMPARISONS = 2000
+NIGHTS = 7
+HISTORIES = (30, 60, 100, 200)
+#: Correlations of neighbouring nights at which no change may be named too often.
+RS = (0.0, 0.3, 0.6, 0.8)
+#: One that nights hardly have, of which the figure stands apart.
+EXTREME = 0.9
+#: The one at which changes are to be found.
+WANTED = 0.6
+#: How many times as widely as the history the nights may scatter.
+WIDER = 1.5
+#: Level of the test that they do.
+_WIDER_LEVEL = 0.1
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Comparisons of nights: logarithms (comparison, quantity, night)."""
+
+    old: Draws
+    new: Draws
+    past: Draws
+    #: The true correlation, which only the methods know that say so.
+    r: float
+
+    @property
+    def change(self) -> Draws:
+        """Distance of the mean logarithms."""
+        return np.asarray(np.abs(self.new.mean(-1) - self.old.mean(-1)))
+
+    @property
+    def freedom(self) -> tuple[int, int]:
+        """Degrees of freedom of the nights and of the history."""
+        return self.old.shape[-1] + self.new.shape[-1] - 2, self.past.shape[-1] - 1
+
+    @cached_property
+    def squares(self) -> dict[float, tuple[Draws, Draws]]:
+        """Correlation of neighbours -> sums of squares of the nights and of the history."""
+        return {
+            r: (_squares(self.old, r) + _squares(self.new, r), _squares(self.past, r))
+            for r in CORRELATIONS
+        }
+
+    def student(self, r: float, *, with_history: bool) -> Draws:
+        """P values of Student's t, if neighbours correlate by `r`."""
+        nights, history = self.squares[r]
+        freedom, more = self.freedom
+        if with_history:
+            nights, freedom = nights + history, freedom + more
+        scale = sum(variance_of_mean(side.shape[-1], r) for side in (self.old, self.new))
+        t = self.change / np.sqrt(nights / freedom * scale)
+        return np.asarray(2 * special.stdtr(float(freedom), -t))
+
+    @cached_property
+    def chances(self) -> Draws:
+        """Chance of each correlation that is tried: (correlation, comparison, 1).
+
+        By the likelihood of what nights and history show without their means, all correlations
+        being alike before. Rows that are alike count as fewer.
+        """
+        logs = np.stack([self._log_likelihood(r) for r in CORRELATIONS])
+        likelihoods = np.exp(logs - logs.max(0))
+        return np.asarray((likelihoods / likelihoods.sum(0))[..., None])
+
+    @cached_property
+    def _shares(self) -> tuple[Draws, Draws]:
+        return _independent_share([self.old, self.new]), _independent_share([self.past])
+
+    def _log_likelihood(self, r: float) -> Draws:
+        volumes = (
+            _log_volume(self.old.shape[-1], r) + _log_volume(self.new.shape[-1], r),
+            _log_volume(self.past.shape[-1], r),
+        )
+        parts = zip(self._shares, volumes, self.freedom, self.squares[r], strict=True)
+        logs = [
+            share * (volume + freedom * np.log(squares)).sum(-1)
+            for share, volume, freedom, squares in parts
+        ]
+        return np.asarray(-sum(logs) / 2)
+
+    def averaged(self, *, with_history: bool) -> Draws:
+        """P values, averaged over correlations by their chances."""
+        p = np.stack([self.student(r, with_history=with_history) for r in CORRELATIONS])
+        return np.asarray((self.chances * p).sum(0))
+
+
+def _squares(nights: Draws, r: float) -> Draws:
+    return np.asarray(((nights @ independent(nights.shape[-1], r).T) ** 2).sum(-1))
+
+
+def _log_volume(nights: int, r: float) -> float:
+    """Logarithm of the determinants in the likelihood of a side without its mean."""
+    precision = (1 - r**2 + (nights - 1) * (1 - r) ** 2) / (1 - r**2)
+    return float((nights - 1) * np.log1p(-(r**2)) + np.log(precision))
+
+
+def _independent_share(sides: list[Draws]) -> Draws:
+    """Share of the rows of each comparison that would say as much if they were independent."""
+    centred = np.concatenate([side - side.mean(-1, keepdims=True) for side in sides], axis=-1)
+    lengths = centred / np.linalg.norm(centred, axis=-1, keepdims=True)
+    freedom = centred.shape[-1] - len(sides)
+    return np.array([independent_rows(rows, freedom) / len(rows) for rows in lengths])
+
+
+def as_compared(sides: Sides) -> Draws:
+    """As `nimc compare`."""
+    return p_values(sides.old, sides.new, at_most(sides.old, sides.new, sides.past))
+
+
+def unless_wider(sides: Sides) -> Draws:
+    """The history's spread counts unless a row's nights are shown to scatter more widely."""
+    (freedom, more), likeliest = sides.freedom, sides.chances.argmax(0)
+    ratios = np.stack([nights / history for nights, history in sides.squares.values()])
+    ratio = np.take_along_axis(ratios, likeliest[None], 0)[0] * more / freedom
+    wider = special.fdtrc(freedom, more, ratio) <= _WIDER_LEVEL
+    alone, pooled = (sides.averaged(with_history=pooled) for pooled in (False, True))
+    return np.where(wider, alone, pooled)
+
+
+def from_windows(sides: Sides) -> Draws:
+    """The spread of such changes between all neighbouring windows of the history.
+
+    With the degrees of freedom of independent nights.
+    """
+    m, n, past = (side.shape[-1] for side in (sides.old, sides.new, sides.past))
+    weights = np.zeros((past - m - n + 1, past))
+    for first, window in enumerate(weights):
+        window[first : first + m] = -1 / m
+        window[first + m : first + m + n] = 1 / n
+    form = weights.T @ weights
+    freedom = float(np.trace(form) ** 2 / np.trace(form @ form))
+    variance = ((sides.past @ weights.T) ** 2).mean(-1)
+    return np.asarray(2 * special.stdtr(freedom, -sides.change / np.sqrt(variance)))
+
+
+#: What is tried -> p values.
+METHODS: dict[str, Callable[[Sides], Draws]] = {
+    "`nimc compare`": as_compared,
+    "correlation by likelihood": lambda sides: sides.averaged(with_history=False),
+    "by likelihood, spread of the history too": lambda sides: sides.averaged(with_history=True),
+    "the same, unless that is shown to be smaller": unless_wider,
+    "neighbouring windows of the history": from_windows,
+    "correlation known": lambda sides: sides.student(sides.r, with_history=False),
+    "correlation known, spread of the history too": lambda sides: sides.student(
+        sides.r, with_history=True
+    ),
+}
+
+
+def made(r: float, past: int, cases: int, count: int, wider: float = 1.0) -> Sides:
+    """Comparisons of nights without a change, with fixed seeds."""
+    rng = np.random.default_rng([FRESH, round(100 * r), past, cases])
+    noise = NightNoise("correlated", correlated(r))
+    logs = (made_logs(noise, rng, count, nights, cases) for nights in (NIGHTS, NIGHTS, past))
+    old, new, history = logs
+    return Sides(wider * old, wider * new, history, r)
+
+
+def names_any(method: Callable[[Sides], Draws], sides: Sides) -> float:
+    """Share of comparisons in which a method names a change."""
+    return float(shown(method(sides)).any(1).mean())
+
+
+def names_first(method: Callable[[Sides], Draws], sides: Sides) -> float:
+    """Share in which it names one of the first case, whose time under writes grows."""
+    changed = sides.new.copy()
+    changed[:, 1:3] += np.log1p(CHANGE)
+    grown = replace(sides, new=changed)
+    return float(shown(method(grown))[:, :3].any(1).mean())
+
+
+def table(count: int) -> Iterator[str]:
+    """The lines of the tables, as Markdown."""
+    columns = [
+        *(f"{past} nights" for past in HISTORIES),
+        "named wrongly, most",
+        f"at {EXTREME}",
+        f"{WIDER:g} times as wide",
+    ]
+    for cases in CASES:
+        yield from head([f"of {cases}, found at {WANTED}", *columns])
+        shares: dict[str, list[float]] = {name: [] for name in METHODS}
+        wrong = {name: [0.0, 0.0, 0.0] for name in METHODS}
+        for past, r in product(HISTORIES, (*RS, EXTREME)):
+            as_past, wider = (made(r, past, cases, count, wider) for wider in (1.0, WIDER))
+            for name, method in METHODS.items():
+                most, column = wrong[name], int(r == EXTREME)
+                most[column] = max(most[column], names_any(method, as_past))
+                if r < EXTREME:
+                    most[2] = max(most[2], names_any(method, wider))
+                if r == WANTED:
+                    shares[name].append(names_first(method, as_past))
+        for name in METHODS:
+            figures = (
+                *(f"{100 * share:.0f}" for share in shares[name]),
+                *(f"{100 * share:.1f}" for share in wrong[name]),
+            )
+            yield row([name, *figures])
+
+
+if __name__ == "__main__":
+    show(table, COMPARISONS)

@@ -1,0 +1,110 @@
+"""The runner of trials: rows of a table in turn, each with random numbers of its own.
+
+`tests.fuzz` gives damaged inputs to parsers and commands, `tests.faults` disturbs campaigns. The
+trials of a seed are the same ones every time. If one goes wrong, it is printed, and the exit status
+is 1.
+"""
+
+import argparse
+import itertools
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+#: The kind of every outcome with which anything is wrong.
+FAILED = "failed"
+
+
+class Row(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    #: The column of the table that counts it.
+    kind: str
+    #: What is wrong, a line or a text each.
+    wrong: Sequence[str] = ()
+    #: Printed of a trial in which nothing is wrong, too.
+    note: str = ""
+
+
+def arguments(program: str, description: str | None) -> argparse.ArgumentParser:
+    """Options that all tables have."""
+    parser = argparse.ArgumentParser(prog=program, description=description)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="index of the first trial")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--count", type=int, help="number of trials [default: each row once]")
+    length.add_argument("--seconds", type=float, help="begin trials for so long")
+    parser.add_argument("--only", type=lambda text: text.split(","), help="words in rows' names")
+    return parser
+
+
+def chosen(rows: Sequence[AnyRow], words: Sequence[str] | None) -> Sequence[AnyRow]:
+    """The rows whose names have one of these words; all without any. A word of none is refused."""
+    names = [row.name for row in rows]
+    for word in words or ():
+        if not any(word in name for name in names):
+            print(f"{word}: in the name of no row; rows: {', '.join(names)}", file=sys.stderr)
+            sys.exit(2)
+    return [row for row in rows if not words or any(word in row.name for word in words)]
+
+
+def drawn(rows: Sequence[AnyRow], seed: int, index: int) -> tuple[AnyRow, random.Random]:
+    """The row of a trial: all once, in random order, then again; and its random numbers."""
+    turn, position = divmod(index, len(rows))
+    order = random.Random(f"{seed} {turn}").sample(rows, len(rows))
+    return order[position], random.Random(f"{seed} {index}")
+
+
+def run(
+    rows: Sequence[AnyRow],
+    trial: Callable[[AnyRow, random.Random, int], Outcome],
+    *,
+    kinds: Sequence[str],
+    options: argparse.Namespace,
+) -> int:
+    """Make the trials; the exit status. `kinds` are those of outcomes, in the table's order."""
+    counted: dict[str, Counter[str]] = {}
+    for index in _indices(options, len(rows)):
+        row, rng = drawn(rows, options.seed, index)
+        began_s = time.monotonic()
+        outcome = trial(row, rng, index)
+        took_s = time.monotonic() - began_s
+        counted.setdefault(row.name, Counter())[outcome.kind] += 1
+        if outcome.wrong or outcome.note:
+            head = f"{index:4} {row.name:26} {outcome.kind:6} {took_s:4.0f} s  {outcome.note}"
+            lines = (f"       {line}" for text in outcome.wrong for line in text.splitlines())
+            print("\n".join((head, *lines)), flush=True)
+    return _report(counted, kinds, options.seed)
+
+
+def _indices(options: argparse.Namespace, each_once: int) -> Iterator[int]:
+    """Indices of the trials, until their count or the time is reached."""
+    if options.seconds is None:
+        yield from range(options.first, options.first + (options.count or each_once))
+        return
+    until_s = time.monotonic() + options.seconds
+    yield from itertools.takewhile(
+        lambda _: time.monotonic() < until_s, itertools.count(options.first)
+    )
+
+
+def _report(counted: dict[str, Counter[str]], kinds: Sequence[str], seed: int) -> int:
+    columns = (*kinds, FAILED)
+    print(f"\n| row (seed {seed}) | tried | {' | '.join(columns)} |")
+    print("|---" * (2 + len(columns)) + "|")
+    total = sum(counted.values(), Counter())
+    for name, outcomes in [*sorted(counted.items()), ("all", total)]:
+        cells = " | ".join(str(outcomes[kind]) for kind in columns)
+        print(f"| {name} | {outcomes.total()} | {cells} |")
+    return int(total[FAILED] > 0)

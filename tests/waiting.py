@@ -1,0 +1,26 @@
+"""Waiting for a condition, as a busy host needs it."""
+
+import subprocess
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+
+
+def wait_until(
+    holds: Callable[[], Answer],
+    most_s: float = 300.0,
+    every_s: float = 0.02,
+    process: subprocess.Popen[str] | None = None,
+) -> Answer:
+    """Wait until something holds, and return it; fail after so long.
+
+    It also fails, with what the process printed, if that ends before.
+    """
+    until_s = time.monotonic() + most_s
+    while not (answer := holds()):
+        assert process is None or process.poll() is None, process.communicate()
+        assert time.monotonic() < until_s, f"waited {most_s:g} s in vain"
+        time.sleep(every_s)
+    return answer
