@@ -1,4 +1,4 @@
-.PHONY: campaign test test-all test-here test-clusters test-long fuzz bench lint docs picture lock clean minicluster
+.PHONY: campaign test test-all test-here test-clusters test-failed test-long fuzz bench lint docs picture lock clean minicluster
 
 MACHINE ?= localhost
 RESULTS ?= results
@@ -14,8 +14,7 @@ campaign: $(READY)
 	$(BIN)/nimc run campaigns/quick.yaml --machine $(MACHINE) --results $(RESULTS)
 
 # `make test` needs neither root, cluster nor browser, and runs JOBS processes. `make test-all` adds slow
-# tests and a browser's (test-here), and those that need Slurm or Spack, one by one (test-clusters). The
-# latter mostly wait: `make -j2 -O test-all` runs both at a time.
+# tests and a browser's (test-here), and those that need Slurm or Spack, one by one (test-clusters).
 JOBS ?= 2
 # Images of containers often set it; each of some hundred processes would then compile all it imports.
 export PYTHONDONTWRITEBYTECODE =
@@ -30,6 +29,10 @@ test-here: $(DEV)
 
 test-clusters: $(DEV)
 	$(BIN)/python -m pytest -m "(minicluster or spack) and not long" $(PYTEST_ARGS)
+
+# The tests that failed last time, one by one; it fails if none had failed.
+test-failed: $(DEV)
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
 
 # Tests of some minutes each: five nights, faults, two rails, daemons or nodes that go away, and others.
 test-long: $(DEV)
