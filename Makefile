@@ -1,4 +1,4 @@
-.PHONY: campaign test test-all test-here test-clusters test-failed test-long fuzz bench lint docs picture lock clean minicluster
+.PHONY: campaign test test-all test-slow test-clusters test-failed test-long fuzz bench lint docs picture lock clean minicluster
 
 MACHINE ?= localhost
 RESULTS ?= results
@@ -14,7 +14,7 @@ campaign: $(READY)
 	$(BIN)/nimc run campaigns/quick.yaml --machine $(MACHINE) --results $(RESULTS)
 
 # `make test` needs neither root, cluster nor browser, and runs JOBS processes. `make test-all` adds slow
-# tests and a browser's (test-here), and those that need Slurm or Spack, one by one (test-clusters).
+# tests and a browser's (test-slow), and those that need Slurm or Spack, one by one (test-clusters).
 JOBS ?= 2
 # Images of containers often set it; each of some hundred processes would then compile all it imports.
 export PYTHONDONTWRITEBYTECODE =
@@ -22,10 +22,10 @@ PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 test: $(DEV)
 	$(BIN)/python -m pytest -m "not (slow or long or browser or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
-test-all: test-here test-clusters
+test-all: test test-slow test-clusters
 
-test-here: $(DEV)
-	$(BIN)/python -m pytest -m "not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
+test-slow: $(DEV)
+	$(BIN)/python -m pytest -m "(slow or browser) and not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
 test-clusters: $(DEV)
 	$(BIN)/python -m pytest -m "(minicluster or spack) and not long" $(PYTEST_ARGS)

@@ -69,11 +69,11 @@ def make_folder(folder: Path) -> None:
 
 
 def replace_text(path: Path, text: str, mode: int | None = None) -> None:
-    """Do the same as `replace`, with text."""
-    replace(path, text.encode(), mode)
+    """Do the same as `replace_bytes`, with text."""
+    replace_bytes(path, text.encode(), mode)
 
 
-def replace(path: Path, content: bytes, mode: int | None = None) -> None:
+def replace_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
     """Write `content` to disk; the folder must exist. `mode`: permissions, if not the usual ones.
 
     Raises InputError for what may not be written, and OSError, with the file's name, if it fails.

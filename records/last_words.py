@@ -169,8 +169,8 @@ class Gist:
     def _note(self, line: str) -> None:
         if not any(map(str.isalnum, line)):
             return
-        words = one_line(" ".join(line.split()))
-        if follows(line):
+        is_consequence, words = follows(line), one_line(" ".join(line.split()))
+        if is_consequence:
             self._other = self._other or words
             return
         self._last = words

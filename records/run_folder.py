@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from records.chain import digest, file_digest
 from records.errors import InputError
-from records.files import distrust, open_regular, replace
+from records.files import distrust, open_regular, replace_bytes
 
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
@@ -117,7 +117,7 @@ class KeptLogs:
             # Without a time, so that equal outputs have equal files.
             sha256, text = digest(content), gzip.compress(content, mtime=0)
         if text is not None and len(text) <= self._left_b:
-            replace(path.with_name(path.name + ENDING), text)
+            replace_bytes(path.with_name(path.name + ENDING), text)
             self._left_b -= len(text)
             needed = False
         return KeptLog(name, sha256, needed)

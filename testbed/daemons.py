@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 
 from records.errors import MachineError
-from records.files import replace
+from records.files import replace_bytes
 from records.kernel_text import read
 from records.programs import last_line
 from records.slurm import client
@@ -48,7 +48,7 @@ def _database_listens(layout: ClusterLayout) -> bool:
 def make_munge_key(layout: ClusterLayout) -> None:
     """Write the cluster's own key, readable by root only."""
     key = layout.munge_socket.parent / "munge.key"
-    replace(key, secrets.token_bytes(128), 0o600)
+    replace_bytes(key, secrets.token_bytes(128), 0o600)
 
 
 def start_munge(layout: ClusterLayout) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from records.errors import InputError, MachineError
-from records.files import replace, replace_text
+from records.files import replace_bytes, replace_text
 from records.kernel_text import number, read
 from records.programs import ask, last_line
 from testbed import namespaces
@@ -52,8 +52,8 @@ def make_images(folder: Path) -> tuple[Path, Path]:
     kernel = kernels[-1]
     version = kernel.name.removeprefix("vmlinuz-")
     vmlinux, initramfs = folder / "vmlinux", folder / "initramfs"
-    replace(vmlinux, payload(kernel.read_bytes()))
-    replace(initramfs, archive(_initramfs(KERNEL_PACKAGE / "lib" / "modules" / version)))
+    replace_bytes(vmlinux, payload(kernel.read_bytes()))
+    replace_bytes(initramfs, archive(_initramfs(KERNEL_PACKAGE / "lib" / "modules" / version)))
     return vmlinux, initramfs
 
 

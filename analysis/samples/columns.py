@@ -33,7 +33,7 @@ from pydantic_core import from_json
 
 from records.arms import natural
 from records.errors import InputError
-from records.files import replace
+from records.files import replace_bytes
 from records.json_limits import refuse_deep, refuse_long
 from records.sample import NAME, Sample
 from records.sample_rules import check_samples
@@ -361,7 +361,7 @@ def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
 
 def write_table(path: Path, frame: pl.DataFrame) -> None:
     """Write a table as Parquet; see `records.files`."""
-    replace(path, parquet(frame))
+    replace_bytes(path, parquet(frame))
 
 
 def parquet(frame: pl.DataFrame) -> bytes:

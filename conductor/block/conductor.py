@@ -32,18 +32,13 @@ from conductor.block.store import Store, note, noted
 from conductor.judge import length
 from records import clock, processes
 from records.block_plan import UNREAD, BlockPlan
-from records.checkout import callers_environment
 from records.errors import MachineError
 from records.files import replace_text
 from records.interrupts import STOPPING
 from records.machine import program
 from records.machine.cpu_load import BLOCK_VARIABLE
-from records.machine.program import program_facts
 from records.sample import Sample
 
-_NO_MODULE = (
-    "'module' is not a command in the job's shell: set BASH_ENV, or use_login_shell in configs/"
-)
 _TOO_SHORT = "this check cannot be lengthened: set a larger problem"
 #: How often the owner process is checked, seconds.
 OWNER_S = 0.5
@@ -83,8 +78,8 @@ async def conduct(plan: BlockPlan, readers: Readers) -> None:
     samples = plan.logs / UNREAD if readers.fom is None else None
     store = Store(Path(plan.nimc_dir), plan.case, samples)
     nodes = allocation.resolve(plan)
-    _require_modules(plan)
-    described = _program(plan)
+    program.require_modules(plan.modules, os.environ, node_name())
+    application = program.application(plan.program, plan.folder)
     programs = program.detect_versions()
     async with connected(plan, nodes) as hub:
         clock.require_near(nodes.targets[0], hub.clock_offsets_s)
@@ -92,7 +87,7 @@ async def conduct(plan: BlockPlan, readers: Readers) -> None:
             {
                 **plan.provenance,
                 "programs": programs,
-                "program": described,
+                "program": application,
                 "modules": program.loaded_modules(os.environ),
                 "nodes": hub.facts,
                 "clock_offsets_s": hub.clock_offsets_s,
@@ -113,26 +108,6 @@ async def conduct(plan: BlockPlan, readers: Readers) -> None:
                     store,
                     rates,
                 )
-
-
-def _program(plan: BlockPlan) -> dict[str, Any] | None:
-    """Facts of the application's program; where that of a user lies is not stored."""
-    if not plan.program:
-        return None
-    if not plan.folder:
-        return program_facts(plan.program, os.environ, Path.cwd())
-    facts = program_facts(plan.program, callers_environment(os.environ), Path(plan.folder))
-    return {**facts, "name": os.path.basename(plan.program), "path": None}
-
-
-def _require_modules(plan: BlockPlan) -> None:
-    """Raise MachineError if a module is not loaded: another program might run in its place."""
-    if missing := program.modules_not_loaded(plan.modules, os.environ):
-        loaded = ", ".join(program.loaded_modules(os.environ)) or "none"
-        shell = "" if program.module_is_defined(os.environ) else f"; {_NO_MODULE}"
-        raise MachineError(
-            f"module {', '.join(missing)} is not loaded on {node_name()}; loaded: {loaded}{shell}"
-        )
 
 
 async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:

@@ -29,11 +29,9 @@ from conductor.block.alone import AloneRates
 from conductor.block.hub import Hub, WriterState
 from conductor.block.runs import BlockError, BlockRunner
 from conductor.judge import length
-from conductor.judge.judge import faults
+from conductor.judge.judge import judge
 from conductor.judge.rates import until_s, whole_rows
 from conductor.judge.series import Series, Window
-from conductor.judge.series_figures import unproven, writer_records
-from conductor.judge.writing import largest_share_of_alone, shows_disturbed_alone
 from records import clock, injected, processes
 from records.block_plan import BlockPlan
 from records.errors import MachineError
@@ -254,7 +252,8 @@ class InjectionConductor:
         window_s = start_s, clock.now_s()
         await _cover(runner.hub, states, window_s[1])
         series = Series(writers=[state.series.copy() for state in states])
-        return shows_disturbed_alone(series, window_s, self._plan.limits)
+        limits = self._plan.limits
+        return judge(series, window_s, limits).share_of_alone > limits.max_share
 
     def note_rate_not_reached(self, states: Sequence[WriterState]) -> None:
         """Note the writer that is furthest below its requested rate when it is alone."""
@@ -332,11 +331,11 @@ class InjectionConductor:
         A rate alone that was disturbed refutes no writes: it is noted.
         """
         series = replace(observed, writers=[state.series.copy() for state in states])
-        records = writer_records(series, window_s)
-        self._note_disturbed_alone(series, window_s)
         limits = replace(self._plan.limits, max_share=math.inf)
-        causes = faults(series, window_s, limits, others=True)
-        reason = _ended(states) or next(causes, None) or unproven(series, records)
+        judgement = judge(series, window_s, limits, others=True)
+        self._note_disturbed_alone(judgement.share_of_alone)
+        first_reason = next(iter(judgement.reasons), None)
+        reason = _ended(states) or first_reason or judgement.unproven
         start_s, end_s = window_s
         rows = [
             WrittenRow(index, row.start_s, row.end_s, row.bytes_b)
@@ -350,16 +349,15 @@ class InjectionConductor:
                 end_s=end_s,
                 proven=reason is None,
                 reason=reason,
-                writers=records,
+                writers=judgement.writers,
                 rows=rows,
             )
         )
         for state in states:
             _forget(state, end_s - _OLD_S)
 
-    def _note_disturbed_alone(self, series: Series, window_s: Window) -> None:
-        """Note, once, that writers exceed their rates alone."""
-        share = largest_share_of_alone(series, window_s)
+    def _note_disturbed_alone(self, share: float) -> None:
+        """Note, once, that writers exceed their rates alone: they reach `share` of them."""
         if share > self._plan.limits.max_share and not self._noted_disturbed_alone:
             self._noted_disturbed_alone = True
             self._add_note(Note.ALONE_DISTURBED(share=share))

@@ -22,12 +22,10 @@ from conductor.block.schedule import NotReadyError, ScheduleControl
 from conductor.block.writers import Writers
 from conductor.injectors import INJECTORS
 from conductor.judge import series
-from conductor.judge.judge import faults
+from conductor.judge.judge import judge
 from conductor.judge.rates import until_s
 from conductor.judge.series import Series
-from conductor.judge.series_figures import conditions, unproven, writer_records
 from conductor.judge.short_writes import without_writers
-from conductor.judge.writing import shows_disturbed_alone
 from records import clock
 from records.acceptance import LIMITS, AcceptanceLimits
 from records.block_plan import BlockPlan
@@ -117,9 +115,6 @@ class BlockRunner:
         if not run.elapsed_s:
             self.lead_in.ended(clock.now_s())
         self._judge(run, recorded)
-        files = self._files(run)
-        if run.elapsed_s:
-            series.save(recorded, self.plan.limits, files.series)
         # In a thread, since a tool may take seconds to gather its files.
         counters = await asyncio.to_thread(self._counters, run)
         if self.doublings:
@@ -130,7 +125,9 @@ class BlockRunner:
             counters += node_rows(self.nodes, run.node_counters)
             if (nodes := len(self.nodes.targets)) > EACH_NODE:
                 run.notes.append(Note.SUMMED(nodes=nodes))
-        sample = self._sample(run)
+        sample, files = self._sample(run), self._files(run)
+        if run.elapsed_s:
+            series.save(recorded, self.plan.limits, files.series)
         # The outputs that a check of others reads after the block are stored then.
         read_here = [files.out] if self._readers.fom is not None else []
         outputs = [path for path in (*read_here, files.series) if path.exists()]
@@ -138,15 +135,15 @@ class BlockRunner:
 
     def _judge(self, run: Run, recorded: Series) -> None:
         """Record what each writer did, and reject the run if it does not count."""
-        window_s, limits = run.window_s, self.plan.limits
-        run.conditions = [conditions(node) for node in recorded.nodes]
-        run.writers = writer_records(recorded, window_s)
-        if run.accepted and (reason := next(faults(recorded, window_s, limits), None)):
-            run.fail("rejected", reason)
-        if run.treatment.writes and shows_disturbed_alone(recorded, window_s, limits):
+        limits = self.plan.limits
+        judgement = judge(recorded, run.window_s, limits)
+        run.conditions, run.writers = judgement.conditions, judgement.writers
+        if run.accepted and judgement.reasons:
+            run.fail("rejected", judgement.reasons[0])
+        if run.treatment.writes and judgement.share_of_alone > limits.max_share:
             self.disturbed_alone.add(run.treatment.writes)
-        if run.accepted and (note := unproven(recorded, run.writers)):
-            run.notes.append(note)
+        if run.accepted and judgement.unproven:
+            run.notes.append(judgement.unproven)
 
     async def _without_writers(self, run: Run) -> Series:
         await self._lead_in()
@@ -158,7 +155,9 @@ class BlockRunner:
         if run.accepted:
             observed = await self._application(run, states)
             await self.await_last_rows(run, states)
-        await self.writers.silence(writes, states)
+        why_not_held = await self.writers.silence(writes, states)
+        if self.writers.restarted and why_not_held:
+            run.notes.append(f"writers were started for this run: {why_not_held}")
         # News that come late are not of this run.
         return self._series(run, observed, writers=[state.series.copy() for state in states])
 
@@ -213,8 +212,6 @@ class BlockRunner:
 
     async def _writers_at_speed(self, run: Run, writes: Writes) -> list[WriterState]:
         states = await self.writers.start(writes)
-        if self.writers.restarted and (why := self.writers.why_not_held(writes)):
-            run.notes.append(f"writers were started for this run: {why}")
         in_time = await self.writers.reach_speed(states)
         for state in states:
             if state.ended:

@@ -155,11 +155,11 @@ class ScheduleControl:
 
         The seed derives from `name`. Raises NotReadyError.
         """
-        clocks = await self._hub.clocks(self._origins)
         try:
             table = self._table(run_s, name)
         except InputError as error:
             raise NotReadyError(str(error)) from None
+        writes = {origin: table.writes_of(origin) for origin in table.origins}
         template = self._writer(first_port(turn))
         n_sides = sides(self.lead_s, table)
         passive = [
@@ -171,6 +171,7 @@ class ScheduleControl:
         if ended := [side for side in self._sides if side.ended]:
             await self._hub.stop(self._sides)
             raise NotReadyError(f"{ended[0].writer.target}: {ended[0].ended}")
+        clocks = await self._hub.clocks(self._origins)
         zero_s = clock.now_s() + self.lead_s + _AHEAD_S
         for origin in table.origins:
             order = Perform(
@@ -181,7 +182,7 @@ class ScheduleControl:
                 zero_s=zero_s + clocks[origin].offset_s,
                 lead_s=self.lead_s,
                 patience_s=max(table.length_s, self._short.tolerance_s),
-                writes=table.writes_of(origin),
+                writes=writes[origin],
             )
             self._hub.send(origin, order)
         await asyncio.sleep(max(zero_s + table.steady_from_s - clock.now_s(), 0.0))

@@ -23,10 +23,9 @@ from conductor.block.hub import Hub
 from conductor.block.readers import Readers
 from conductor.block.runs import BlockError, BlockRunner
 from conductor.injectors import INJECTORS
-from conductor.judge.judge import faults
+from conductor.judge.judge import judge
 from conductor.judge.rates import passed_at
 from conductor.judge.series import Series, WriterSeries
-from conductor.judge.series_figures import writer_records
 from records import clock
 from records.acceptance import AcceptanceLimits
 from records.block_plan import BlockPlan
@@ -119,11 +118,12 @@ def outcome(name: str, writes: Writes, rates: AloneRates, limits: AcceptanceLimi
         max(writer.rows[0].end_s for writer in series.writers),
         min(writer.rows[-1].end_s for writer in series.writers),
     )
+    judgement = judge(series, window_s, limits)
     return Trial(
         name=name,
         failure=None,
-        rejection=next(faults(series, window_s, limits), None),
-        writers=writer_records(series, window_s),
+        rejection=next(iter(judgement.reasons), None),
+        writers=judgement.writers,
         sent_b_s=[_sent_b_s(writer) for writer in series.writers],
     )
 

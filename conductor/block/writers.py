@@ -77,21 +77,26 @@ class Writers:
         timeout_s = self._plan.limits.ready_timeout_s
         return await self._hub.start(INJECTORS[writes.injector], writers, timeout_s)
 
-    async def silence(self, writes: Writes, states: list[WriterState]) -> None:
-        """Hold the writers until their next run, or stop them.
+    async def silence(self, writes: Writes, states: list[WriterState]) -> str | None:
+        """Hold the writers until their next run, or stop them; returns why they cannot be held.
 
         Of several kinds of writes those are held whose buffers fit into memory together.
         """
-        if any(state.ended for state in states) or not self.holds(writes):
+        has_runs, why = self._has_runs(writes), self.why_not_held(writes)
+        if why or not has_runs or any(state.ended for state in states):
             await self._hub.stop(states)
         else:
             await self._hub.hold(states)
             self._held[writes] = states
+        return why
 
     def holds(self, writes: Writes) -> bool:
         """Return whether the writers of one kind of writes are held between runs."""
-        planned = [treatment.writes for treatment in self._plan.treatments]
-        return writes in planned and self.why_not_held(writes) is None
+        return self._has_runs(writes) and self.why_not_held(writes) is None
+
+    def _has_runs(self, writes: Writes) -> bool:
+        """Return whether a treatment of the block has such writes."""
+        return writes in [treatment.writes for treatment in self._plan.treatments]
 
     def why_not_held(self, writes: Writes) -> str | None:
         """Return why writers cannot be held between runs, in a few words; None if they can."""
@@ -106,19 +111,19 @@ class Writers:
 
     async def reach_speed(self, states: Sequence[WriterState]) -> bool:
         """Wait until all write as fast as a run requires, or one has ended; False if in vain."""
-        timeout_s = self._plan.limits.ready_timeout_s
-        return await self._hub.wait_for(lambda: self._at_speed(states), timeout_s)
-
-    def _at_speed(self, states: Sequence[WriterState]) -> bool:
-        """Return whether all writers write as fast as a run requires, or one has ended."""
         limits = self._plan.limits
-        for state in states:
+
+        def is_slow(state: WriterState) -> bool:
             series = state.series
             # Bytes counted since a held writer went on stand for one row, but not for several.
             counted = limits.ready_rows == 1 or not INJECTORS[series.injector].writes
             rows = all_rows(series) if counted else series.rows
             last_b_s = rows[-1].rate_b_s if rows else 0.0
-            fast = 0 < last_b_s >= limits.min_share * expected(series).rate_b_s
-            if not state.ended and (len(rows) < limits.ready_rows or not fast):
-                return any(other.ended for other in states)
-        return True
+            return len(rows) < limits.ready_rows or not (
+                0 < last_b_s >= limits.min_share * expected(series).rate_b_s
+            )
+
+        return await self._hub.wait_for(
+            lambda: any(state.ended for state in states) or not any(map(is_slow, states)),
+            limits.ready_timeout_s,
+        )

@@ -1,37 +1,85 @@
-"""Says of a run whether it counts, and if not, why: one pure function of its series.
+"""Judges a run by its series: whether it counts, and if not, why. Pure.
 
-The conductor asks it after each run, and `nimc verify` again of a stored one. What cannot be read
-on a machine rejects nothing; a limit of None is not judged.
+The conductor judges each run, and `nimc verify` judges a stored one again. What cannot be read on a
+machine rejects nothing; a limit of None is not judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from conductor.injectors import INJECTORS
 from conductor.judge.disturbance import disturbed, foreign_bytes, misrouted
+from conductor.judge.rates import in_window
 from conductor.judge.refutation import disagreements, misplaced, silences
 from conductor.judge.series import Series, Window
-from conductor.judge.series_figures import conditions, writer_records
-from conductor.judge.writing import not_writing
+from conductor.judge.series_figures import conditions, unproven, writer_records
+from conductor.judge.writing import share_of_alone, why_not_writing
 from records.acceptance import AcceptanceLimits
+from records.sample import NodeConditions, WriterRecord
 from records.units import plural
 
 
-def faults(
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What the series of a run show."""
+
+    #: What disturbed each target.
+    conditions: list[NodeConditions]
+    #: What each writer did.
+    writers: list[WriterRecord]
+    #: Why the run does not count, one line each, the first cause first; empty if it counts.
+    reasons: list[str]
+    #: The largest mean rate of a writer as a share of its rate alone; 0 if not known. A share far
+    #: above 1 shows that the measurement of the rate alone was disturbed.
+    share_of_alone: float
+    #: A note on the targets whose writes nothing but the writers' reports shows, if there are any.
+    unproven: str | None
+
+
+def judge(
     series: Series, window_s: Window, limits: AcceptanceLimits, *, others: bool = False
-) -> Iterator[str]:
-    """Yield why a run does not count, one line each, the first cause first; nothing if it counts.
+) -> Judgement:
+    """Judge a run.
 
     `window_s`: when its application started and ended, by the conductor's clock (Unix time).
     `others`: whether something else may send to a single target, too.
     """
+    targets = [conditions(node) for node in series.nodes]
+    records = writer_records(series, window_s)
+    reasons = [*_disturbances(series, targets, limits)]
+    shares = [0.0]
+    for writer in series.writers:
+        observed = in_window(writer, window_s)
+        shares.append(share_of_alone(writer, observed))
+        kind = "writer" if INJECTORS[writer.injector].writes else "control"
+        why = why_not_writing(writer, observed, window_s, limits)
+        reasons += [f"{kind} {writer.number} {reason}" for reason in why]
+    reasons += series.off_plan
+    for writer in series.writers:
+        if INJECTORS[writer.injector].writes:
+            reasons += silences(writer, window_s, limits)
+    reasons += disagreements(records, limits, alone=len(series.nodes) == 1 and not others)
+    reasons += misplaced(records)
+    return Judgement(
+        conditions=targets,
+        writers=records,
+        reasons=reasons,
+        share_of_alone=max(shares),
+        unproven=unproven(series, records),
+    )
+
+
+def _disturbances(
+    series: Series, targets: Sequence[NodeConditions], limits: AcceptanceLimits
+) -> Iterator[str]:
+    """What stopped the conductor or used the nodes."""
     if series.stood_still_s > limits.pause_s:
         yield f"the conductor did not run for {series.stood_still_s:.1f} s"
     if abs(series.clock_moved_s) > limits.pause_s:
         moved = f"{series.clock_moved_s:+.1f} s"
         yield f"the wall clock moved by {moved} against the monotonic clock"
-    targets = [conditions(node) for node in series.nodes]
     for target, node in zip(targets, series.nodes, strict=True):
         yield from disturbed(target, node, limits)
     if series.ran:
@@ -39,14 +87,3 @@ def faults(
     for direction in series.silent:
         yield from foreign_bytes(targets, direction, series.alone_b_s, limits)
     yield from misrouted(targets, series.rails, limits)
-    for writer in series.writers:
-        kind = "writer" if INJECTORS[writer.injector].writes else "control"
-        for why in not_writing(writer, window_s, limits):
-            yield f"{kind} {writer.number} {why}"
-    yield from series.off_plan
-    for writer in series.writers:
-        if INJECTORS[writer.injector].writes:
-            yield from silences(writer, window_s, limits)
-    records = writer_records(series, window_s)
-    yield from disagreements(records, limits, alone=len(series.nodes) == 1 and not others)
-    yield from misplaced(records)

@@ -7,16 +7,18 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from conductor.injectors import INJECTORS
-from conductor.judge.rates import Expected, InWindow, all_rows, expected, in_window
-from conductor.judge.series import Series, Window, WriterSeries
+from conductor.judge.rates import Expected, InWindow, all_rows, expected
+from conductor.judge.series import Window, WriterSeries
 from conductor.readings import RateRow
 from records.acceptance import AcceptanceLimits
 from records.sample import LIMITED_MESSAGES, LIMITED_SHARE
 from records.units import distinct
 
 
-def not_writing(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> Iterator[str]:
-    """Yield why a writer's rows reject a run.
+def why_not_writing(
+    writer: WriterSeries, observed: InWindow, window_s: Window, limits: AcceptanceLimits
+) -> Iterator[str]:
+    """Yield why a writer's rows reject a run; `observed` is what they show of the window.
 
     Rows must come before, during and after the window, each no later than `late_rows` intervals
     after the previous one, and show at least `min_share` of the expected rate. Their mean must be
@@ -24,7 +26,6 @@ def not_writing(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits
     """
     rows = all_rows(writer)
     wanted = expected(writer)
-    observed = in_window(writer, window_s)
     start_s, end_s = window_s
     if not observed.rows:
         rows_span_window = bool(rows) and rows[0].start_s <= start_s < end_s <= rows[-1].end_s
@@ -35,7 +36,7 @@ def not_writing(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits
     late_s = limits.late_rows * writer.row_s if wanted.rate_b_s else math.inf
     yield from _gaps(rows, window_s, late_s)
     yield from _too_slow(observed, start_s, wanted, limits.min_share)
-    if (share := _share_of_alone(observed, wanted)) > limits.max_share:
+    if (share := share_of_alone(writer, observed)) > limits.max_share:
         reached, most = distinct(share, limits.max_share, 0, "%")
         yield (
             f"{wanted.verb} at {reached} of its rate alone; at most {most} is allowed: the rate"
@@ -87,33 +88,15 @@ def _too_slow(
         yield f"{wanted.verb} at {share} of {wanted.name} {moment}; at least {least} is required"
 
 
-def _share_of_alone(observed: InWindow, wanted: Expected) -> float:
+def share_of_alone(writer: WriterSeries, observed: InWindow) -> float:
     """Return the mean rate as a share of the rate alone; 0 if the rate alone is not known.
 
     In a window that is short compared with a row, the rate within it is uncertain. So the smaller
     of that rate and the rate of whole rows is taken.
     """
-    if not wanted.alone_b_s or not observed.rows:
+    alone_b_s = expected(writer).alone_b_s
+    if not alone_b_s or not observed.rows:
         return 0.0
     over_s = sum(row.end_s - row.start_s for row in observed.rows)
     rows_b_s = sum(row.bytes_b for row in observed.rows) / over_s
-    return min(observed.rate_b_s, rows_b_s) / wanted.alone_b_s
-
-
-def largest_share_of_alone(series: Series, window_s: Window) -> float:
-    """Return the largest mean rate of a writer as a share of its rate alone; 0 if not known."""
-    return max(
-        (
-            _share_of_alone(in_window(writer, window_s), expected(writer))
-            for writer in series.writers
-        ),
-        default=0.0,
-    )
-
-
-def shows_disturbed_alone(series: Series, window_s: Window, limits: AcceptanceLimits) -> bool:
-    """Return whether a writer exceeds its rate alone by more than `max_share` allows.
-
-    Then the measurement of the rate alone must have been disturbed.
-    """
-    return largest_share_of_alone(series, window_s) > limits.max_share
+    return min(observed.rate_b_s, rows_b_s) / alone_b_s

@@ -97,7 +97,7 @@ def pack(
     if key:
         content[SIGNATURE] = zipped.sign(content[MANIFEST], key)
     raw = zipped.zipped(content)
-    files.replace(crate, raw)
+    files.replace_bytes(crate, raw)
     return {
         "crate": str(crate),
         "size_b": len(raw),

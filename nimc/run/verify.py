@@ -24,8 +24,7 @@ from analysis.samples.integrity import ROUNDING, check_run
 from analysis.samples.provenance import read_provenance
 from conductor.block.readers import FomError
 from conductor.judge import series
-from conductor.judge.judge import faults
-from conductor.judge.series_figures import conditions, writer_records
+from conductor.judge.judge import judge
 from records import chain, run_folder
 from records.errors import InputError
 from records.json_limits import parsed, validated
@@ -199,11 +198,10 @@ def _reread(sample: Sample, record: Workload, output: str) -> Sample:
 def _judged(sample: Sample, stored: series.StoredSeries) -> Sample:
     """The sample as the judge accepts it by its series, with their writers and conditions."""
     window_s = (sample.start_s, sample.start_s + sample.elapsed_s)
-    reason = next(faults(stored.series, window_s, stored.limits), None)
-    if sample.outcome == "accepted" and reason:
-        sample = replace(sample, outcome="rejected", reason=reason)
-    nodes = [conditions(node) for node in stored.series.nodes]
-    return replace(sample, writers=writer_records(stored.series, window_s), conditions=nodes)
+    judgement = judge(stored.series, window_s, stored.limits)
+    if sample.outcome == "accepted" and judgement.reasons:
+        sample = replace(sample, outcome="rejected", reason=judgement.reasons[0])
+    return replace(sample, writers=judgement.writers, conditions=judgement.conditions)
 
 
 def _denials(

@@ -17,6 +17,8 @@ from string import Template
 from typing import Any
 
 from records.chain import file_digest
+from records.checkout import callers_environment
+from records.errors import MachineError
 from records.last_words import warns
 from records.programs import ask
 from records.slurm.options import LAUNCHER
@@ -28,6 +30,19 @@ _COMMENT = re.compile(r"^ +\[ *[0-9a-f]+\] +(\S.*)$", re.MULTILINE)
 _IMAGE = re.compile(r"(?<![^\s\"'=])/[^\s\"'$]*\.sif(?![^\s\"';])")
 #: Most bytes of a script that are searched for images.
 _SCRIPT_B = 65536
+
+
+def application(name: str | None, folder: str) -> dict[str, Any] | None:
+    """`program_facts` of a check's program here, None without one; `folder` is of `nimc measure`.
+
+    Where a user's own program is, in a folder of the caller, is not stored.
+    """
+    if not name:
+        return None
+    if not folder:
+        return program_facts(name, os.environ, Path.cwd())
+    facts = program_facts(name, callers_environment(os.environ), Path(folder))
+    return {**facts, "name": os.path.basename(name), "path": None}
 
 
 def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
@@ -126,6 +141,9 @@ Variables = Iterable[tuple[str, Any]]
 
 #: Lmod and Environment Modules list what they loaded here, joined with colons.
 LOADED = "LOADEDMODULES"
+_NO_MODULE = (
+    "'module' is not a command in the job's shell: set BASH_ENV, or use_login_shell in configs/"
+)
 
 
 def loaded_modules(environment: Mapping[str, str]) -> list[str]:
@@ -153,6 +171,16 @@ def modules_not_loaded(requested: Iterable[str], environment: Mapping[str, str])
     missing = missing_modules(requested, loaded_modules(environment))
     is_loaded = ["bash", "-c", 'module is-loaded "$1"', "bash"]
     return [name for name in missing if not ask([*is_loaded, name], environment).ok]
+
+
+def require_modules(requested: Iterable[str], environment: Mapping[str, str], node: str) -> None:
+    """Raise MachineError if a module is not loaded: another program might run in its place."""
+    if missing := modules_not_loaded(requested, environment):
+        loaded = ", ".join(loaded_modules(environment)) or "none"
+        advice = "" if module_is_defined(environment) else f"; {_NO_MODULE}"
+        raise MachineError(
+            f"module {', '.join(missing)} is not loaded on {node}; loaded: {loaded}{advice}"
+        )
 
 
 def module_is_defined(environment: Mapping[str, str]) -> bool:

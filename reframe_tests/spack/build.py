@@ -15,7 +15,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from records.errors import InputError, MachineError
-from records.files import replace, replace_text
+from records.files import replace_bytes, replace_text
 from reframe_tests.spack.externals import (
     compilers,
     has_external,
@@ -180,7 +180,7 @@ def _concretize(layout: SpackLayout, settings: SpackSettings, name: str) -> None
         spack(*here, "--force", log=name)
         return
     hashes = _root_hashes(committed)
-    replace(folder / "spack.lock", committed.read_bytes())
+    replace_bytes(folder / "spack.lock", committed.read_bytes())
     spack(*here, log=name)
     if _root_hashes(folder / "spack.lock") != hashes:
         raise MachineError(

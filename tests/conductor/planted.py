@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from conductor.injectors.base import Writer
-from conductor.judge.judge import faults
+from conductor.judge.judge import judge
 from conductor.judge.series import Series, Window, WriterSeries
 from conductor.readings import (
     CounterSample,
@@ -111,7 +111,7 @@ WINDOW = (0.0, 10.0)
 
 def reasons(series: Series, window_s: Window = WINDOW, **limits: Any) -> list[str]:
     """Why a run of this series does not count, within limits that are changed."""
-    return list(faults(series, window_s, replace(LIMITS, **limits)))
+    return judge(series, window_s, replace(LIMITS, **limits)).reasons
 
 
 def assert_named(lines: list[str], reason: str | None) -> None:

@@ -22,7 +22,7 @@ from conductor.block.runs import BlockError, BlockRunner, node_rows, unreserved
 from conductor.block.schedule import NotReadyError
 from conductor.block.store import Store, note, noted
 from conductor.judge import length
-from conductor.judge.judge import faults
+from conductor.judge.judge import judge
 from conductor.judge.series import WriterSeries, read
 from conductor.messages import Observed
 from conductor.readings import CounterSample, Metered, NodeSeries, RateRow
@@ -568,7 +568,7 @@ def test_bytes_that_pass_reject_runs_in_which_nothing_writes(tmp_path):
     assert stored.limits == runner.plan.limits
     assert stored.series.silent == ["received"]
     window_s = (off.start_s, off.start_s + off.elapsed_s)
-    assert list(faults(stored.series, window_s, stored.limits)) == [off.reason]
+    assert judge(stored.series, window_s, stored.limits).reasons == [off.reason]
 
 
 @pytest.mark.parametrize("writers", [0, 1])
@@ -703,23 +703,33 @@ def test_an_injector_that_reports_nothing_ends_the_block(tmp_path):
 
 
 class Sleepers(Hub):
-    """The first start of writers, which wait for ever."""
+    """The first `hangs` starts of writers wait for ever."""
+
+    def __init__(self, hangs):
+        super().__init__(row_s=0.01)
+        self._hangs = hangs
 
     async def start(self, injector, writers, timeout_s):
         states = await super().start(injector, writers, timeout_s)
-        if self.orders.count("start") == 1:
+        if self.orders.count("start") <= self._hangs:
             for state in states:
                 state.series.rows = []
         return states
 
 
-def test_writers_over_tcp_that_never_report_are_started_once_more(tmp_path):
-    runner, _ = block(tmp_path, hub := Sleepers(row_s=0.01), limits={"ready_timeout_s": 0.1})
+@pytest.mark.parametrize("hangs", [1, 3, 4])
+def test_writers_over_tcp_that_never_report_are_started_up_to_four_times(tmp_path, hangs):
+    runner, _ = block(tmp_path, hub := Sleepers(hangs), limits={"ready_timeout_s": 0.1})
     hub.addresses["n2"], hub.facts["n2"] = "10.0.0.2", hub.facts["n1"]
     nodes = Allocation(["n1"], ["n2"])
     runner = BlockRunner(runner.plan, nodes, hub, "", READERS)
+    if hangs == 4:
+        with pytest.raises(BlockError, match="reported no rate"):
+            asyncio.run(AloneRates(runner).learn(WRITES))
+        assert hub.orders.count("start") == 4
+        return
     asyncio.run(AloneRates(runner).learn(WRITES))
-    assert hub.orders == ["start", "stop", "start", "hold"]
+    assert hub.orders == [*["start", "stop"] * hangs, "start", "hold"]
     assert runner.writers.alone == {WRITES: [100.0]}
 
 

@@ -11,7 +11,7 @@ import pytest
 from analysis.effects.verdict import emulations
 from conductor import counters
 from conductor.counters import CounterReading
-from conductor.judge.judge import faults
+from conductor.judge.judge import judge
 from conductor.judge.series import Series
 from conductor.judge.series_figures import conditions, passed, writer_records
 from conductor.readings import DeviceSample, DeviceSeries, NodeSeries
@@ -67,8 +67,9 @@ def target(root, fabric, before, after):
 def judged(root, fabric, before, after):
     """Proof of a writer that claims a GB, and why the count refutes it."""
     series = Series(nodes=[target(root, fabric, (before,), (after,))], claims=[claim(GB)])
-    (proven,) = writer_records(series, WINDOW)
-    return proven.proof, next(faults(series, WINDOW, AcceptanceLimits()), None)
+    judgement = judge(series, WINDOW, AcceptanceLimits())
+    (proven,) = judgement.writers
+    return proven.proof, next(iter(judgement.reasons), None)
 
 
 def test_numbers_in_the_devices_unit_prove_the_writes(tmp_path, fabric):

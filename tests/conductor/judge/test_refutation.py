@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conductor.judge.judge import faults
+from conductor.judge.judge import judge
 from conductor.judge.rates import all_rows
 from conductor.judge.refutation import longest_silence_s
 from conductor.judge.series import Series
@@ -166,7 +166,7 @@ def test_a_count_that_does_not_go_with_the_claim_rejects(
 ])  # fmt: skip
 def test_others_may_send_to_a_single_target_too(counted_b: int, others: bool, fine: bool) -> None:
     series = Series(nodes=[node(device(counted_b))], claims=[claim()])
-    lines = list(faults(series, WINDOW, AcceptanceLimits(counter_share=0.2), others=others))
+    lines = judge(series, WINDOW, AcceptanceLimits(counter_share=0.2), others=others).reasons
     assert (lines == []) == fine
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from conductor.judge.judge import judge
 from conductor.judge.series import Series
-from conductor.judge.writing import shows_disturbed_alone
 from conductor.readings import RateRow
 from tests.conductor.planted import (
     LIMITS,
@@ -104,5 +104,5 @@ def test_a_writer_far_above_its_rate_alone_shows_that_this_was_disturbed(
     beyond: bool,
 ) -> None:
     series = Series(writers=[writer(reported, alone_b_s=alone_b_s, fields={"rate_b_s": asked_b_s})])
-    assert shows_disturbed_alone(series, window, LIMITS) == beyond
+    assert (judge(series, window, LIMITS).share_of_alone > LIMITS.max_share) == beyond
     assert_named(reasons(series, window), "the rate alone was disturbed" if beyond else None)
