@@ -24,7 +24,7 @@ from records.files import (
     named_output,
     private_lock,
     read_regular,
-    replace,
+    replace_bytes,
     replace_text,
     require_output,
     require_own,
@@ -80,10 +80,10 @@ def test_a_file_is_new_or_replaced_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_permissions(tmp_path: Path) -> None:
-    replace(tmp_path / "secret", b"x", 0o600)
-    replace(tmp_path / "shown", b"x", 0o644)
+    replace_bytes(tmp_path / "secret", b"x", 0o600)
+    replace_bytes(tmp_path / "shown", b"x", 0o644)
     before = os.umask(0o027)
-    replace(tmp_path / "usual", b"x")
+    replace_bytes(tmp_path / "usual", b"x")
     os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert modes == {"secret": 0o600, "shown": 0o644, "usual": 0o640}
@@ -92,11 +92,11 @@ def test_permissions(tmp_path: Path) -> None:
 def test_folders_for_outputs(tmp_path: Path) -> None:
     file = tmp_path / "a" / "b" / "file"
     with pytest.raises(FileNotFoundError, match=str(file.parent)):
-        replace(file, b"x")
+        replace_bytes(file, b"x")
     require_output(file.parent, folder=True)
     make_folder(file.parent)
     make_folder(file.parent)
-    replace(file, b"x")
+    replace_bytes(file, b"x")
     require_output(file.parent, folder=True)
     for refuse in (make_folder, lambda path: require_output(path, folder=True)):
         with pytest.raises(InputError, match=f"^{file}: is not a folder; allowed: a real folder"):
