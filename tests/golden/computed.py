@@ -163,8 +163,8 @@ def text_of(runs: dict[str, list[Row]], codes: dict[str, int]) -> str:
     """The golden set as JSON."""
     lines = ["{", '"columns": ' + json.dumps(COLUMNS) + ",", '"exit_codes": {']
     lines += [",\n".join(f"{json.dumps(name)}: {code}" for name, code in codes.items()), "},"]
-    of_run = [
+    entries = [
         f'"{name}": [\n' + ",\n".join(json.dumps(rounded(row)) for row in rows) + "\n]"
         for name, rows in runs.items()
     ]
-    return "\n".join([*lines, '"runs": {', ",\n".join(of_run), "}", "}", ""])
+    return "\n".join([*lines, '"runs": {', ",\n".join(entries), "}", "}", ""])

@@ -59,8 +59,8 @@ def test_a_figure_that_is_not_finite_is_no_sample() -> None:
 
 
 def test_a_case_without_a_header_begins_with_its_name() -> None:
-    of_name = "dca83e717b1f64eb141057a7415a330ad1361f51703efa2e4776f40047898a04"
-    assert chain.genesis(chain.header_digest(None), "stream") == of_name
+    genesis = "dca83e717b1f64eb141057a7415a330ad1361f51703efa2e4776f40047898a04"
+    assert chain.genesis(chain.header_digest(None), "stream") == genesis
 
 
 def test_the_end_of_a_run_changes_its_header_and_not_its_genesis() -> None:
@@ -72,8 +72,8 @@ def test_a_run_has_the_head_of_its_cases(tmp_path: Path) -> None:
     (tmp_path / "samples").mkdir()
     (tmp_path / "run.json").write_text(json.dumps(HEADER, indent=2))
     (tmp_path / "samples/stream.jsonl").write_bytes(b"".join(FOUR[:2]))
-    of_lammps = lines(b'{"key":"c"', before=chain.genesis(OF_HEADER, "lammps"))
-    (tmp_path / "samples/lammps.jsonl").write_bytes(b"".join(of_lammps))
+    lammps_lines = lines(b'{"key":"c"', before=chain.genesis(OF_HEADER, "lammps"))
+    (tmp_path / "samples/lammps.jsonl").write_bytes(b"".join(lammps_lines))
     (tmp_path / "samples/begun.jsonl").write_bytes(b'{"key":"to')  # has no whole sample yet
     run = chain.walk_run(tmp_path)
     assert run.head == HEAD

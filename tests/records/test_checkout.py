@@ -26,8 +26,8 @@ from records.checkout import (
 
 
 def git(folder: Path, *words: str) -> str:
-    who = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
-    command = ["git", "-c", "safe.directory=*", *who, "-C", str(folder), *words]
+    identity = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
+    command = ["git", "-c", "safe.directory=*", *identity, "-C", str(folder), *words]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -103,8 +103,8 @@ done"""
 def planted() -> Iterator[Path]:
     """A folder of mode 1777 in which another user has put modules of every usual name."""
     names = [*sys.stdlib_module_names, "conductor", "records", "usercustomize", "sitecustomize"]
-    with tempfile.TemporaryDirectory(dir="/tmp") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(dir="/tmp") as path:
+        folder = Path(path)
         folder.chmod(0o1777)
         # Not by Python: it may be in a home that others cannot read.
         command = ["sh", "-c", PLANT, "sh", *sorted(set(names))]
@@ -142,7 +142,7 @@ def test_only_whole_paths_of_pythonpath_are_passed_on(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("given", "left"),
+    ("inherited", "left"),
     [
         (
             {"PYTHONPATH": f"/a:{ROOT}::/b", "PATH": "{own}:/usr/bin:/bin"},
@@ -153,10 +153,10 @@ def test_only_whole_paths_of_pythonpath_are_passed_on(monkeypatch: pytest.Monkey
     ],
 )
 def test_programs_of_others_find_their_own_python_first(
-    given: dict[str, str], left: dict[str, str]
+    inherited: dict[str, str], left: dict[str, str]
 ) -> None:
     own = str(Path(sys.executable).parent)
-    given, left = (
-        {name: text.format(own=own) for name, text in row.items()} for row in (given, left)
+    inherited, left = (
+        {name: text.format(own=own) for name, text in row.items()} for row in (inherited, left)
     )
-    assert callers_environment(given | {"HOME": "/h"}) == left | {"HOME": "/h"}
+    assert callers_environment(inherited | {"HOME": "/h"}) == left | {"HOME": "/h"}

@@ -18,7 +18,7 @@ def odd(_: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "fault"),
+    ("kind", "value", "fault"),
     [
         (int, "y", "x: 'y' found; allowed: a whole number"),
         (int, 1.5, "x: 1.5 found; allowed: a whole number"),
@@ -39,23 +39,23 @@ def odd(_: int) -> int:
     ],
 )
 def test_a_fault_names_field_value_and_what_is_allowed(
-    kind: Any, given: object, fault: str
+    kind: Any, value: object, fault: str
 ) -> None:
     model: Any = create_model("Model", __base__=Record, x=(kind, ...))
     with pytest.raises(ValidationError) as error:
-        model.model_validate({"x": given})
+        model.model_validate({"x": value})
     assert first_fault(error.value).startswith(fault)
 
 
 @pytest.mark.parametrize(
-    ("given", "fault"),
+    ("value", "fault"),
     [({}, "a.x: missing"), ({"x": 1, "y": 2}, "a.y: unknown key"), (3, "a: 3 found; allowed: a")],
 )
-def test_a_fault_is_within_its_record(given: object, fault: str) -> None:
+def test_a_fault_is_within_its_record(value: object, fault: str) -> None:
     with pytest.raises(ValidationError) as error:
-        create_model("Model", __base__=Record, x=(int, ...)).model_validate(given)
+        create_model("Model", __base__=Record, x=(int, ...)).model_validate(value)
     assert first_fault(error.value, "a").startswith(fault)
-    assert first_fault(error.value).startswith(fault[2:] if isinstance(given, dict) else "the file")
+    assert first_fault(error.value).startswith(fault[2:] if isinstance(value, dict) else "the file")
 
 
 def test_values_are_shortened_and_words_recognised() -> None:

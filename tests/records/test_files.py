@@ -328,7 +328,7 @@ def test_only_without_a_limit_the_kernel_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within_s: float | None, flags: int
 ) -> None:
     requests: list[int] = []
-    monkeypatch.setattr(fcntl, "flock", lambda _, how: requests.append(how))
+    monkeypatch.setattr(fcntl, "flock", lambda _, operation: requests.append(operation))
     with private_lock(tmp_path / "lock") as lock:
         assert lock.take(within_s)
     assert requests == [flags]

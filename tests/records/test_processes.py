@@ -159,12 +159,12 @@ def test_what_its_starter_leaves_is_asked_to_end_as_well(tmp_path: Path) -> None
 
 def test_processor_time_is_that_of_the_process() -> None:
     """Of other threads of this process only what they use meanwhile could differ."""
-    for of_process in (processes.ran_s, processes.cpu_s):
-        begun_s, before_s = time.process_time(), of_process(os.getpid())
+    for processor_time_s in (processes.ran_s, processes.cpu_s):
+        begun_s, before_s = time.process_time(), processor_time_s(os.getpid())
         while time.process_time() < begun_s + 0.3:
             pass
         # /proc counts in ticks of 10 ms.
-        assert of_process(os.getpid()) - before_s == pytest.approx(0.3, abs=0.1)
+        assert processor_time_s(os.getpid()) - before_s == pytest.approx(0.3, abs=0.1)
 
 
 @pytest.mark.parametrize(

@@ -123,8 +123,8 @@ def test_names_of_treatments() -> None:
     named = ["aa", "mine", "full", "spin", "daly", "on", "constant", "also", "off"]
     assert " ".join(in_order(named)) == "off on constant daly full spin aa also mine"
     named = ["on@rate=75%", "aa", "on@rate=5%", "on", "off@cores=10", "off@cores=9", "on@rate=25%"]
-    of_numbers = "off@cores=9 off@cores=10 on on@rate=5% on@rate=25% on@rate=75% aa"
-    assert " ".join(in_order(named)) == of_numbers
+    expected = "off@cores=9 off@cores=10 on on@rate=5% on@rate=25% on@rate=75% aa"
+    assert " ".join(in_order(named)) == expected
     arms = [arm_of(f"{name}@a=1") for name in ("off", "on", "daly", "spin", "later")]
     continuous = "continuous"  # an arm of a later version is taken to write
     assert [arm.writing for arm in arms] == ["none", continuous, "scheduled", "none", continuous]

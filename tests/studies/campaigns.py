@@ -94,9 +94,9 @@ class Kind:
         times[..., 0] += loss
         orders = [self.after_writes(seed)[:cap] for seed in range(_ORDERS)]
         after = np.stack([orders[night % _ORDERS] for night in range(count)])
-        made = ManyNights(times, after, self.campaign.margin or MARGIN)
+        many_nights = ManyNights(times, after, self.campaign.margin or MARGIN)
         precision = self.campaign.pairs.precision
-        verdicts, pairs = made.verdicts(self.reach.family, self.case.pairs_least, precision)
+        verdicts, pairs = many_nights.verdicts(self.reach.family, self.case.pairs_least, precision)
         return verdicts.count(wanted) / count, float(pairs.mean())
 
 
@@ -106,11 +106,11 @@ def kinds(name: str, machine: str) -> list[tuple[Kind, list[str]]]:
     planned = request.plan()
     cases = {case.case: case for case in planned.cases}
     alike: dict[tuple[object, ...], tuple[Kind, list[str]]] = {}
-    for of_case in reach(planned, request.campaign, Spreads()):
-        case = cases[of_case.case]
+    for case_reach in reach(planned, request.campaign, Spreads()):
+        case = cases[case_reach.case]
         names = tuple((treatment.name, treatment.baseline) for treatment in case.treatments)
-        kind = Kind(request.campaign, case, of_case)
-        alike.setdefault((of_case.pairs, names), (kind, []))[1].append(of_case.case)
+        kind = Kind(request.campaign, case, case_reach)
+        alike.setdefault((case_reach.pairs, names), (kind, []))[1].append(case_reach.case)
     return list(alike.values())
 
 

@@ -41,37 +41,37 @@ def drawn(longer: float, count: int, effect: float) -> ManyNights:
     return ManyNights(log_times, after[..., 1:], MARGIN)
 
 
-def without_rule(made: ManyNights) -> ManyNights:
-    """The same nights, of which nobody knows what came right after writes."""
-    return replace(made, after=np.zeros_like(made.after))
+def without_rule(many_nights: ManyNights) -> ManyNights:
+    """The same nights, without the record of what came right after writes."""
+    return replace(many_nights, after=np.zeros_like(many_nights.after))
 
 
-def of_families(share: Callable[[int], float]) -> str:
-    """Shares of campaigns of which any case is so; `share`: family -> share of single cases."""
+def family_shares(share: Callable[[int], float]) -> str:
+    """Shares of campaigns with any such case; `share`: family -> share of single cases."""
     shares = (1 - (1 - share(cases)) ** cases for cases in FAMILIES)
     return ", ".join(f"{any_case:.3f}" for any_case in shares)
 
 
-def ever(made: ManyNights, statement: str) -> str:
+def ever(many_nights: ManyNights, statement: str) -> str:
     """Shares of campaigns that show a statement of any case at any look."""
-    return of_families(lambda cases: float(made.shown(statement, cases).any(1).mean()))
+    return family_shares(lambda cases: float(many_nights.shown(statement, cases).any(1).mean()))
 
 
-def noted(made: ManyNights, pairs: int) -> str:
+def noted(many_nights: ManyNights, pairs: int) -> str:
     """Shares of campaigns of which any case has the note after so many pairs."""
     carried = [
         carry_over(times[:pairs], late[:pairs] > 0)
-        for times, late in zip(made.log_times, made.after, strict=True)
+        for times, late in zip(many_nights.log_times, many_nights.after, strict=True)
     ]
     share = sum(night is not None and night.shown for night in carried) / len(carried)
-    return of_families(lambda _: share)
+    return family_shares(lambda _: share)
 
 
-def power(made: ManyNights, verdict: Verdict) -> str:
+def power(many_nights: ManyNights, verdict: Verdict) -> str:
     """Of each family the share of nights that end with a verdict, and the pairs after which."""
     cells = []
     for cases in FAMILIES:
-        verdicts, pairs = made.verdicts(cases)
+        verdicts, pairs = many_nights.verdicts(cases)
         share = verdicts.count(verdict) / len(verdicts)
         cells.append(f"{share:.2f} {pairs.mean():.1f}")
     return ", ".join(cells)
@@ -87,7 +87,11 @@ def table(count: int) -> Iterator[str]:
         hidden = 1 + MARGIN if longer >= 0 else 1 / (1 + MARGIN)
         none, some = (drawn(longer, count, effect) for effect in (1.0, hidden))
         pairs = ((some, "within"), (none, "faster"), (none, "slower"))
-        cells = [ever(rule, name) for made, name in pairs for rule in (without_rule(made), made)]
+        cells = [
+            ever(rule, name)
+            for many_nights, name in pairs
+            for rule in (without_rule(many_nights), many_nights)
+        ]
         yield row([f"{100 * longer:g} %", *cells])
     notes = (f"note, {pairs} pairs" for pairs in NOTED)
     verdicts = (f"{name}, {rule}" for name in ("'no effect'", "'slower' at 1.02") for rule in rules)

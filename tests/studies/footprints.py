@@ -58,7 +58,7 @@ def planted_run(
             },
         }
         for pair in range(pairs):
-            of_pair = rng.normal(0, _PAIR_NOISE)
+            pair_noise = rng.normal(0, _PAIR_NOISE)
             for arm, (time, footprint_b) in times.items():
                 role = arm_of(arm).role
                 rows.append(
@@ -71,7 +71,7 @@ def planted_run(
                         "key": f"{pair}/{arm}",
                         "baseline": None if role == "baseline" else f"off@{level}",
                         "status": "counts",
-                        "fom": time * float(np.exp(of_pair + rng.normal(0, _NOISE))),
+                        "fom": time * float(np.exp(pair_noise + rng.normal(0, _NOISE))),
                         "fom_better": "lower",
                         "nodes": "node",
                         "writers": int(footprint_b is not None),
@@ -101,9 +101,9 @@ def table(seeds: int) -> Iterator[str]:
         for everywhere in (True, False)[: 1 if planted == NONE else 2]:
             words = named(planted, everywhere, seeds, control=control)
             others = ", ".join(f"{n} {word}" for word, n in words.items() if word != planted)
-            where = "all working sets" if everywhere else "the smallest"
+            scope = "all working sets" if everywhere else "the smallest"
             beside = "yes" if control else "no"
-            yield row([planted, where, beside, f"{words[planted] / seeds:.1%}", others or "-"])
+            yield row([planted, scope, beside, f"{words[planted] / seeds:.1%}", others or "-"])
 
 
 if __name__ == "__main__":

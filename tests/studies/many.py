@@ -175,10 +175,10 @@ class ManyNights:
         compared = [times[..., :3], times[..., [2, 1]]]
         if self.controlled:
             compared.append(times[..., [0, 3]])
-        of_each = [estimates(logs) for logs in compared]
+        estimated = [estimates(logs) for logs in compared]
         rows = []
         for number in range(len(nights)):
-            typical, repeated, *over = (ratios[number] for ratios in of_each)
+            typical, repeated, *over = (ratios[number] for ratios in estimated)
             row = replace(
                 _ROW,
                 pairs=pairs,

@@ -185,7 +185,7 @@ METHODS: dict[str, Callable[[Sides], Draws]] = {
 }
 
 
-def made(r: float, past: int, cases: int, count: int, wider: float = 1.0) -> Sides:
+def unchanged_sides(r: float, past: int, cases: int, count: int, wider: float = 1.0) -> Sides:
     """Comparisons of nights without a change, with fixed seeds."""
     rng = np.random.default_rng([FRESH, round(100 * r), past, cases])
     noise = NightNoise("correlated", correlated(r))
@@ -220,7 +220,9 @@ def table(count: int) -> Iterator[str]:
         shares: dict[str, list[float]] = {name: [] for name in METHODS}
         wrong = {name: [0.0, 0.0, 0.0] for name in METHODS}
         for past, r in product(HISTORIES, (*RS, EXTREME)):
-            as_past, wider = (made(r, past, cases, count, wider) for wider in (1.0, WIDER))
+            as_past, wider = (
+                unchanged_sides(r, past, cases, count, wider) for wider in (1.0, WIDER)
+            )
             for name, method in METHODS.items():
                 most, column = wrong[name], int(r == EXTREME)
                 most[column] = max(most[column], names_any(method, as_past))

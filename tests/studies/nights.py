@@ -112,12 +112,12 @@ def p_values(old: Draws, new: Draws, correlations: Draws) -> Draws:
 def _p_values(old: Draws, new: Draws, r: float) -> Draws:
     sides = [(logs, logs.shape[-1]) for logs in (old, new)]
     squares = [((logs @ independent(n, r).T) ** 2).sum(-1) for logs, n in sides]
-    of_mean = [variance_of_mean(n, r) for _, n in sides]
+    mean_variances = [variance_of_mean(n, r) for _, n in sides]
     m, n = (n for _, n in sides)
-    student = sum(squares) / (m + n - 2) * sum(of_mean)
+    student = sum(squares) / (m + n - 2) * sum(mean_variances)
     parts = [
         squared / (n - 1) * mean
-        for squared, (_, n), mean in zip(squares, sides, of_mean, strict=True)
+        for squared, (_, n), mean in zip(squares, sides, mean_variances, strict=True)
     ]
     welch = sum(parts)
     freedom = welch**2 / sum(part**2 / (n - 1) for part, (_, n) in zip(parts, sides, strict=True))
@@ -186,11 +186,11 @@ def named(
     changed = new.copy()
     changed[:, 1:3] += np.log1p(change)
     if in_turn:
-        p, of_changed = (p_values_in_turn(old, side) for side in (new, changed))
+        p, p_changed = (p_values_in_turn(old, side) for side in (new, changed))
     else:
         largest = at_most(old, new, made_logs(noise, rng, count, past, cases))
-        p, of_changed = (p_values(old, side, largest) for side in (new, changed))
-    return float(shown(p).any(1).mean()), float(shown(of_changed)[:, :3].any(1).mean())
+        p, p_changed = (p_values(old, side, largest) for side in (new, changed))
+    return float(shown(p).any(1).mean()), float(shown(p_changed)[:, :3].any(1).mean())
 
 
 def known(r: float, nights: int, cases: int, change: float, count: int = 100_000) -> float:
@@ -200,8 +200,8 @@ def known(r: float, nights: int, cases: int, change: float, count: int = 100_000
     most that can be found at this error.
     """
     rng = np.random.default_rng([FRESH, cases, nights, round(100 * r)])
-    of_mean = (1 - r**2) / (1 - r**2 + (nights - 1) * (1 - r) ** 2)
-    spread = SPREAD * np.sqrt(2 * of_mean)
+    variance = (1 - r**2) / (1 - r**2 + (nights - 1) * (1 - r) ** 2)
+    spread = SPREAD * np.sqrt(2 * variance)
     off, on = rng.normal(0, spread, (2, count, cases))
     on[:, 0] += np.log1p(change)
     deviations = np.stack([off, on, (on - off) / np.sqrt(2)], axis=-1).reshape(count, -1) / spread

@@ -51,24 +51,24 @@ def nights(wanted: Wanted, pairs: int, count: int, seed: int) -> ManyNights:
     return ManyNights(_SPREAD * noise, after[..., 1:3])
 
 
-def of_size(made: ManyNights, wanted: Wanted, size: float) -> ManyNights:
+def scaled(many_nights: ManyNights, wanted: Wanted, size: float) -> ManyNights:
     """The same nights with an effect, or with a margin, of this size in spreads."""
     if wanted == "within":
-        return replace(made, margin=math.expm1(size * _SPREAD))
-    effect = size * _SPREAD * np.eye(1, made.log_times.shape[2])
-    return replace(made, log_times=made.log_times + effect, margin=_MARGIN)
+        return replace(many_nights, margin=math.expm1(size * _SPREAD))
+    effect = size * _SPREAD * np.eye(1, many_nights.log_times.shape[2])
+    return replace(many_nights, log_times=many_nights.log_times + effect, margin=_MARGIN)
 
 
 def reached(wanted: Wanted, pairs: int, hypotheses: int, size: float, count: int) -> float:
-    """Share of nights with the verdict that is wanted, of other ones than the file is made of."""
-    made = of_size(nights(wanted, pairs, count, FRESH), wanted, size)
-    verdicts, _ = made.verdicts(hypotheses, pairs)
+    """Share of nights with the verdict that is wanted, among others than those of the file."""
+    many_nights = scaled(nights(wanted, pairs, count, FRESH), wanted, size)
+    verdicts, _ = many_nights.verdicts(hypotheses, pairs)
     return verdicts.count(WANTED[wanted]) / count
 
 
 @cache
-def _made(wanted: Wanted, pairs: int) -> ManyNights:
-    """Those whose repeated baseline is not called unstable."""
+def _stable_nights(wanted: Wanted, pairs: int) -> ManyNights:
+    """Nights whose repeated baseline is not called unstable."""
     every = nights(wanted, pairs, MADE, _SEED)
     stable = ~every.shown_after(pairs, "unstable", 1)
     return ManyNights(every.log_times[stable], every.after[stable])
@@ -80,8 +80,8 @@ def least(wanted: Wanted, pairs: int, hypotheses: int) -> float | None:
     names = ["slower", "above_control"] if wanted == "above_control" else [wanted]
 
     def share(size: float) -> float:
-        made = of_size(_made(wanted, pairs), wanted, size)
-        shown = [made.shown_after(pairs, name, hypotheses) for name in names]
+        many_nights = scaled(_stable_nights(wanted, pairs), wanted, size)
+        shown = [many_nights.shown_after(pairs, name, hypotheses) for name in names]
         return float(np.all(shown, axis=0).sum()) / MADE
 
     if share(_LARGE) < POWER:
@@ -99,11 +99,11 @@ def make() -> None:
     table: dict[str, dict[str, dict[str, float | None]]] = {}
     for wanted in WANTED:
         for pairs in PAIRS:
-            of_pairs = table.setdefault(wanted, {}).setdefault(str(pairs), {})
+            least_sizes = table.setdefault(wanted, {}).setdefault(str(pairs), {})
             for hypotheses in GRID:
                 size = least(wanted, pairs, hypotheses)
-                of_pairs[str(hypotheses)] = size and math.ceil(1000 * size) / 1000
-            print(wanted, pairs, of_pairs, flush=True)
+                least_sizes[str(hypotheses)] = size and math.ceil(1000 * size) / 1000
+            print(wanted, pairs, least_sizes, flush=True)
     lines = (
         f' "{wanted}": {{\n'
         + ",\n".join(f'  "{pairs}": {json.dumps(sizes)}' for pairs, sizes in by_pairs.items())

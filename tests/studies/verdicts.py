@@ -47,30 +47,30 @@ def drawn(noise: RunNoise, count: int, effect: float = 1.0) -> ManyNights:
 
 def hit(share: float, by: float, count: int) -> ManyNights:
     """Nights in which a share of the runs with writes takes `by` longer."""
-    made = drawn(NOISES[0], count)
-    times = made.log_times.copy()
+    many_nights = drawn(NOISES[0], count)
+    times = many_nights.log_times.copy()
     hits = np.random.default_rng([FRESH, count]).random(times.shape[:2]) < share
     times[..., 0] += np.log1p(by * hits)
-    return ManyNights(times, made.after, MARGIN)
+    return ManyNights(times, many_nights.after, MARGIN)
 
 
-def ever(made: ManyNights, name: str, cases: int) -> float:
+def ever(many_nights: ManyNights, name: str, cases: int) -> float:
     """Share of campaigns of so many cases in which a statement on any of them is ever shown.
 
     From the share of single nights: cases are independent here.
     """
-    return 1 - (1 - float(made.shown(name, cases).any(1).mean())) ** cases
+    return 1 - (1 - float(many_nights.shown(name, cases).any(1).mean())) ** cases
 
 
-def power(made: ManyNights, cases: int, verdict: Verdict) -> tuple[float, float]:
+def power(many_nights: ManyNights, cases: int, verdict: Verdict) -> tuple[float, float]:
     """Share of nights that come to a verdict, and mean of the pairs that they use."""
-    verdicts, pairs = made.verdicts(cases)
+    verdicts, pairs = many_nights.verdicts(cases)
     return verdicts.count(verdict) / len(verdicts), float(pairs.mean())
 
 
-def fixed_pairs(made: ManyNights, cases: int) -> int | None:
+def fixed_pairs(many_nights: ManyNights, cases: int) -> int | None:
     """Fewest pairs of which a t test finds the effect in 90 %, at the same level; None up to 48."""
-    apart = made.log_times[..., 0] - made.log_times[..., 1:].mean(-1)
+    apart = many_nights.log_times[..., 0] - many_nights.log_times[..., 1:].mean(-1)
     for pairs in range(2, MOST_PAIRS + 1):
         part = apart[:, :pairs]
         t = part.mean(1) / part.std(1, ddof=1) * np.sqrt(pairs)
@@ -80,13 +80,13 @@ def fixed_pairs(made: ManyNights, cases: int) -> int | None:
     return None
 
 
-def coverage(made: ManyNights, pairs: int, mean: float = 1.0) -> NDArray[np.float64]:
-    """Shares of intervals that enclose: of the typical run, the mean; whose mean's is too low."""
-    of_nights = made.log_times[:, :pairs]
+def coverage(many_nights: ManyNights, pairs: int, mean: float = 1.0) -> NDArray[np.float64]:
+    """Shares of intervals that enclose the truth (typical run, mean), and of means' below it."""
+    log_times = many_nights.log_times[:, :pairs]
     covered = [
         (typical.low <= 1 <= typical.high, ratio.low <= mean <= ratio.high, ratio.high < mean)
         for typical, ratio in zip(
-            estimates(of_nights), map(evidence.mean_ratio, of_nights), strict=True
+            estimates(log_times), map(evidence.mean_ratio, log_times), strict=True
         )
         if ratio
     ]
@@ -106,21 +106,23 @@ def covers_next(spread: float, blocks: int, count: int) -> float:
     return hits / count
 
 
-def _of_noise(noise: RunNoise, count: int) -> Iterator[str]:
-    """The cells of a noise; those of families have three figures each."""
+def _noise_cells(noise: RunNoise, count: int) -> Iterator[str]:
+    """The cells of one noise; those of families have three figures each."""
     few = max(count // FEW, 2)
     unchanged, small = drawn(noise, few), drawn(noise, few, 1 + MARGIN)
     null, at_margin = drawn(noise, count), drawn(noise, count, 1 + MARGIN)
-    for made, name in (
+    for many_nights, name in (
         *((null, name) for name in ("slower", "faster", "unstable")),
         (at_margin, "within"),
     ):
         families = FAMILIES[:1] if name == "unstable" else FAMILIES
-        yield ", ".join(f"{ever(made, name, cases):.3f}" for cases in families)
-    for made, verdict in ((small, Verdict.SLOWER), (unchanged, Verdict.NO_EFFECT)):
-        yield ", ".join("{:.2f} {:.1f}".format(*power(made, cases, verdict)) for cases in FAMILIES)
+        yield ", ".join(f"{ever(many_nights, name, cases):.3f}" for cases in families)
+    for many_nights, verdict in ((small, Verdict.SLOWER), (unchanged, Verdict.NO_EFFECT)):
+        yield ", ".join(
+            "{:.2f} {:.1f}".format(*power(many_nights, cases, verdict)) for cases in FAMILIES
+        )
         if verdict is Verdict.SLOWER:
-            yield ", ".join(str(fixed_pairs(made, cases) or "more") for cases in FAMILIES)
+            yield ", ".join(str(fixed_pairs(many_nights, cases) or "more") for cases in FAMILIES)
 
 
 def table(count: int) -> Iterator[str]:
@@ -134,13 +136,13 @@ def table(count: int) -> Iterator[str]:
     wrong = ["slower", "faster", "unstable", "wrong"]
     yield from head(["noise", *wrong, "1.02", "t", "no effect"])
     for noise in NOISES:
-        yield row([noise.name, *_of_noise(noise, count)])
+        yield row([noise.name, *_noise_cells(noise, count)])
     yield from head(["runs hit; mean loss", "no effect", "slower", "mean's interval below it"])
     for share, by in HITS:
-        made = hit(share, by, count // FEW)
-        verdicts, _ = made.verdicts(FAMILIES[1])
+        many_nights = hit(share, by, count // FEW)
+        verdicts, _ = many_nights.verdicts(FAMILIES[1])
         counts = [verdicts.count(verdict) for verdict in (Verdict.NO_EFFECT, Verdict.SLOWER)]
-        _, _, below = coverage(made, 12, 1 + share * by)
+        _, _, below = coverage(many_nights, 12, 1 + share * by)
         figures = (*(nights / len(verdicts) for nights in counts), below)
         yield row([f"{share:.0%} by {by:.0%}; {share * by:.1%}", *(f"{x:.2f}" for x in figures)])
     yield from head(["spread of allocations", *(f"{blocks} of them" for blocks in BLOCKS)])

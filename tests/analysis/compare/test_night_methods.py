@@ -4,11 +4,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.studies.night_methods import Sides, from_windows, made, names_any, unless_wider
+from tests.studies.night_methods import (
+    Sides,
+    from_windows,
+    names_any,
+    unchanged_sides,
+    unless_wider,
+)
 
 
 def test_students_t_of_independent_nights_is_scipys() -> None:
-    sides = made(0.3, past=30, cases=2, count=4)
+    sides = unchanged_sides(0.3, past=30, cases=2, count=4)
     expected = stats.ttest_ind(sides.old, sides.new, axis=-1).pvalue
     assert sides.student(0.0, with_history=False) == pytest.approx(expected)
 
@@ -16,7 +22,7 @@ def test_students_t_of_independent_nights_is_scipys() -> None:
 @pytest.mark.parametrize("r", [0.0, 0.3, 0.6])
 def test_a_long_history_shows_its_correlation(r: float) -> None:
     """Its error from 14 rows of 200 nights is about 0.02; steps are of 0.05."""
-    chances = made(r, past=200, cases=7, count=5).chances[..., 0]
+    chances = unchanged_sides(r, past=200, cases=7, count=5).chances[..., 0]
     assert chances.sum(0) == pytest.approx(1)
     assert np.arange(20) / 20 @ chances == pytest.approx(r, abs=0.08)
 
@@ -29,7 +35,9 @@ def test_windows_by_hand() -> None:
 
 
 def test_the_historys_spread_counts_unless_the_nights_scatter_more() -> None:
-    alike, wide = (made(0.0, past=60, cases=1, count=50, wider=wider) for wider in (1.0, 5.0))
+    alike, wide = (
+        unchanged_sides(0.0, past=60, cases=1, count=50, wider=wider) for wider in (1.0, 5.0)
+    )
     assert unless_wider(wide) == pytest.approx(wide.averaged(with_history=False))
     pooled = np.isclose(unless_wider(alike), alike.averaged(with_history=True)).mean()
     # A tenth of 150 rows is taken for wider, of which a third depends on the others.

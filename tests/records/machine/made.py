@@ -7,13 +7,13 @@ from records.machine.site import Machine
 
 
 def machine(policy: str = "hetjob", **changes: Any) -> Machine:
-    given = {
+    fields = {
         "name": "box",
         "description": "",
         "injector": "perftest",
         "origins": {"policy": policy},
     }
-    return Machine.model_validate(given | changes)
+    return Machine.model_validate(fields | changes)
 
 
 BLOCK = "0123abcd"

@@ -313,8 +313,8 @@ def test_mpi_goes_over_one_device(
 ) -> None:
     options = mpi_over(device, name, big_host(tmp_path) / "sys")
     assert expected.items() <= options.items()
-    of_omni_path = device.startswith("hfi1")
-    assert len(options) == (8 if of_omni_path else 5 if ":" in options["UCX_NET_DEVICES"] else 3)
+    omni_path = device.startswith("hfi1")
+    assert len(options) == (8 if omni_path else 5 if ":" in options["UCX_NET_DEVICES"] else 3)
 
 
 @pytest.mark.parametrize(
