@@ -17,8 +17,8 @@ CPU, NODE = "sys/devices/system/cpu", "sys/devices/system/node"
 KIB, MIB = 2**10, 2**20
 
 
-def given(name: str) -> str:
-    """The text of a given case."""
+def case_text(name: str) -> str:
+    """The text of a case, from its file."""
     path = CASES / f"{name}.txt"
     if not path.is_file():
         pytest.skip(f"cases of real hosts are not here: no file {path}")
@@ -63,4 +63,4 @@ class Case(NamedTuple):
 
 def read(case: Case, folder: Path) -> Any:
     """What is read of a case."""
-    return case.read(given(case.name) if case.text is None else case.text, folder)
+    return case.read(case_text(case.name) if case.text is None else case.text, folder)

@@ -63,7 +63,7 @@ def rates(**options: Any) -> Callable[[str, Path], list[Any]]:
     return read
 
 
-def of_sysfs(text: str, folder: Path) -> dict[str, float]:
+def port_counters(text: str, folder: Path) -> dict[str, float]:
     """The counters of a node's RDMA ports, from lines `FILE = CONTENT`."""
     counters = node_counters.read(write(folder, files_in(text)))
     return {name: counter.value for name, counter in counters.items() if ":port_" in name}
@@ -228,10 +228,10 @@ OUTPUTS = [
         UCX_NEW,
     ),
     # A counter that is stuck at its end.
-    Case("stuck_ib_counters", of_sysfs, {}),
+    Case("stuck_ib_counters", port_counters, {}),
     Case(
         "one below its end, and one of 16 bits at its end",
-        of_sysfs,
+        port_counters,
         {"mlx4_0/2:port_xmit_wait": 2**32 - 2},
         "sys/class/infiniband/mlx4_0/ports/2/counters/port_xmit_wait = 4294967294\n"
         "sys/class/infiniband/mlx4_0/ports/2/counters/port_rcv_errors = 65535\n",
@@ -338,8 +338,8 @@ def facts(*names: str) -> Callable[[str, Path], tuple[Any, ...]]:
 
     def read(text: str, folder: Path) -> tuple[Any, ...]:
         with pytest.MonkeyPatch.context() as patch:
-            of_node = machine_of(files_in(text), folder, patch).node_facts()
-        values = (getattr(of_node, name) for name in names)
+            node_facts = machine_of(files_in(text), folder, patch).node_facts()
+        values = (getattr(node_facts, name) for name in names)
         return tuple(value() if callable(value) else value for value in values)
 
     return read

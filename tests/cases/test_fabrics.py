@@ -23,7 +23,7 @@ from records.machine import devices, fabrics
 from records.machine.devices import Device
 from reframe_tests.planning import CaseRequest, treatments
 from tests.cases.fabrics import BONDED, BROADCOM, NODES, Node
-from tests.cases.shared_hosts import given
+from tests.cases.shared_hosts import case_text
 from tests.conductor.injectors import printed
 from tests.conductor.sysfs import write
 from tests.nimc.cluster import made
@@ -69,7 +69,7 @@ def looked_at(rdma: list[Device], **changes: Any) -> JobLook:
 def test_init_takes_device_injector_and_options_by_the_fabric(
     node: Node, here: Any, tmp_path: Path
 ) -> None:
-    rdma = here(node.text or given(node.case))
+    rdma = here(node.text or case_text(node.case))
     assert {device.transport for device in rdma} == {node.transport}
     assert rdma[0].ports[0].rate_b_s == node.rate_b_s
     text, box = made.init_says(looked_at(rdma), tmp_path)
@@ -91,7 +91,7 @@ def test_init_takes_device_injector_and_options_by_the_fabric(
 def test_four_devices_of_slingshot_are_rails_with_their_numa_nodes(
     here: Any, tmp_path: Path
 ) -> None:
-    _, box = made.init_says(looked_at(here(given("slingshot_four_cxi"))), tmp_path)
+    _, box = made.init_says(looked_at(here(case_text("slingshot_four_cxi"))), tmp_path)
     rails = [(rail.device, rail.numa_node) for rail in box.rails]
     assert rails == [("cxi0", 0), ("cxi1", 1), ("cxi2", 2), ("cxi3", 3)]
     assert box.facts
@@ -290,8 +290,8 @@ def test_a_look_at_a_node_reads_the_counters_of_its_devices(
 ) -> None:
     silent = BROADCOM.replace("bnxt_re0", "bnxt_re1").replace("rx_bytes: 7", "rx_bytes: N/A")
     root = host_of(BROADCOM + silent, tmp_path)
-    of_files = replace(made.HERE, rdma=devices.detect(root / "sys"), interfaces=[])
-    monkeypatch.setattr(node_look.host, "detect", lambda: of_files)
+    detected_host = replace(made.HERE, rdma=devices.detect(root / "sys"), interfaces=[])
+    monkeypatch.setattr(node_look.host, "detect", lambda: detected_host)
     for asks in (counters.read, counters.why_none):
         monkeypatch.setattr(asks, "__defaults__", (root,))
     monkeypatch.setattr("sys.argv", ["node_look", str(tmp_path), "bnxt_re0", ""])

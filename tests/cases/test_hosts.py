@@ -32,7 +32,7 @@ from records.slurm import client, parse, parse_nodes
 from records.slurm.parse_nodes import NodeShape
 from reframe_tests import rails
 from reframe_tests.factors import node_of_places
-from tests.cases.shared_hosts import CPU, KIB, MIB, NODE, cache, files_in, given, machine_of
+from tests.cases.shared_hosts import CPU, KIB, MIB, NODE, cache, case_text, files_in, machine_of
 from tests.commands import CAMPAIGN, ROOT, Command
 from tests.conductor.injectors.printed import writer
 from tests.conductor.sysfs import write
@@ -44,7 +44,7 @@ from tests.records.machine.made import machine
 
 
 def test_a_size_of_caches_is_known_or_one_line_says_what_to_set(tmp_path, monkeypatch):
-    box = machine_of(files_in(given("host_no_cache_size")), tmp_path, monkeypatch)
+    box = machine_of(files_in(case_text("host_no_cache_size")), tmp_path, monkeypatch)
     line = "facts: {cores: 2, sockets: 1, numa_nodes: 1, llc: SIZE, memory: 16777216000B}"
     with pytest.raises(InputError, match="last-level caches is unknown") as error:
         box.message_b("auto")
@@ -184,19 +184,19 @@ def on_nodes(looked: JobLook, what: str, **changes: Any) -> HostFinding:
     return next(row for row in rows if row.what.endswith(f"{what} on nodes"))
 
 
-def looked_at(**of_nodes: list[Device]) -> JobLook:
+def looked_at(**node_devices: list[Device]) -> JobLook:
     return JobLook(
-        job="7", why=None, nodes=[made.node(name, listed) for name, listed in of_nodes.items()]
+        job="7", why=None, nodes=[made.node(name, listed) for name, listed in node_devices.items()]
     )
 
 
 def ports_of_case() -> list[Device]:
-    rows = [line.split() for line in given("init_second_port_active").splitlines()]
+    rows = [line.split() for line in case_text("init_second_port_active").splitlines()]
     return [rdma(rows[0][0], {int(number): state for _, number, state in rows})]
 
 
 def names_of_case(addresses: Mapping[str, str | None]) -> dict[str, list[Device]]:
-    rows = [line.split() for line in given("init_device_names_differ").splitlines()]
+    rows = [line.split() for line in case_text("init_device_names_differ").splitlines()]
     return {node: [rdma(name, {1: "ACTIVE"}, addresses[node])] for node, name in rows}
 
 
@@ -239,7 +239,7 @@ def on_both(devices: list[Device]) -> dict[str, list[Device]]:
 
 
 @pytest.mark.parametrize(
-    ("of_nodes", "device", "words"),
+    ("node_devices", "device", "words"),
     [
         # The port that is active.
         (lambda: on_both(ports_of_case()), "mlx4_0:2", ""),
@@ -274,8 +274,10 @@ def on_both(devices: list[Device]) -> dict[str, list[Device]]:
         ),
     ],
 )
-def test_init_names_the_device_of_all_nodes_or_says_what_differs(of_nodes, device, words, tmp_path):
-    text, box = made.init_says(looked_at(**of_nodes()), tmp_path)
+def test_init_names_the_device_of_all_nodes_or_says_what_differs(
+    node_devices, device, words, tmp_path
+):
+    text, box = made.init_says(looked_at(**node_devices()), tmp_path)
     assert (box.device, box.injector) == (device, "ucx" if device == "hsn0" else "perftest")
     assert words in text
     assert ("no active RDMA device" in text) == (device == "hsn0")
@@ -296,7 +298,7 @@ def test_interfaces_of_different_names_are_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("of_nodes", "device", "state", "words"),
+    ("node_devices", "device", "state", "words"),
     [
         # The port that writers use.
         (lambda: on_both(ports_of_case()), "mlx4_0", "missing", "port 1 is DOWN; active: mlx4_0:2"),
@@ -329,8 +331,10 @@ def test_interfaces_of_different_names_are_said(tmp_path):
         ),
     ],
 )
-def test_doctor_says_what_is_wrong_with_the_device_of_the_site_file(of_nodes, device, state, words):
-    finding = on_nodes(looked_at(**of_nodes()), device, device=device)
+def test_doctor_says_what_is_wrong_with_the_device_of_the_site_file(
+    node_devices, device, state, words
+):
+    finding = on_nodes(looked_at(**node_devices()), device, device=device)
     assert (finding.state, words in f"{finding.detail} -> {finding.remedy}") == (state, True), (
         finding
     )
@@ -403,7 +407,7 @@ def test_a_reservation_of_the_origins_is_not_for_targets():
 
 
 def test_modules_to_choose_from_are_listed_whatever_their_site_calls_them():
-    modules = learn.modules_in(given("modules_openhpc"))
+    modules = learn.modules_in(case_text("modules_openhpc"))
     listed = "gnu12/12.2.0, gnu13/13.2.0, openmpi4/4.1.6, mpich/4.1-ofi, mvapich2/2.3.7"
     text = " ".join(
         config_text("box", made.cluster_facts(modules=modules)).replace("#", "").split()
@@ -422,7 +426,7 @@ def configured(root: Path, name: str, text: str) -> Path:
 
 def test_a_machine_has_its_own_system_of_a_configuration(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # ReFrame leaves a log with this configuration
-    config = configured(tmp_path, "alvis", given("reframe_several_systems"))
+    config = configured(tmp_path, "alvis", case_text("reframe_several_systems"))
     settings = settings_of(config)
     assert (settings.fault, settings.system, settings.hostnames) == (None, "alvis", ["alvis"])
     partitions = {"cpu": ["-A P1", "-C 8xT4", "--partition cpu"]}
@@ -436,7 +440,7 @@ def test_a_machine_has_its_own_system_of_a_configuration(tmp_path, monkeypatch):
 
 
 def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path):
-    config = configured(tmp_path, "box", given("reframe_several_systems"))
+    config = configured(tmp_path, "box", case_text("reframe_several_systems"))
     fault = "systems: name: 'skalman', 'alvis' found; allowed: one with the name of the file, 'box'"
     finding = needs.config_file("box", config, settings_of(config))
     assert (finding.state, finding.detail) == ("missing", f"line 3: {fault}")
@@ -447,7 +451,7 @@ def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path)
 
 @pytest.mark.parametrize("environs", ["", ", 'environs': []", ", 'environs': ['h']"])
 def test_a_partition_without_an_environment_is_named_by_doctor_as_by_plan(tmp_path, environs):
-    text = given("partition_without_environs").replace("['-p a']", f"['-p a']{environs}")
+    text = case_text("partition_without_environs").replace("['-p a']", f"['-p a']{environs}")
     config = configured(tmp_path, "box", text)
     assert settings_of(config).fault is None
     fault = f"{config}:1: environs: none of partition p "
@@ -499,12 +503,12 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     answers = {
         "scontrol_oneliner_show_partition": "PartitionName=batch State=UP Default=YES"
         " TotalNodes=6 MaxTime=1-00:00:00 OverSubscribe=EXCLUSIVE",
-        "scontrol_oneliner_show_node": given("slurm_core_spec"),
+        "scontrol_oneliner_show_node": case_text("slurm_core_spec"),
         "scontrol_show_config": "ClusterName = example",
         "scontrol_ping": "Slurmctld(primary) at n is UP",
-        "sinfo": given("sinfo_planned"),
+        "sinfo": case_text("sinfo_planned"),
         "srun_mpi=list": "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix",
-        "sbatch": given("sbatch_banner"),
+        "sbatch": case_text("sbatch_banner"),
     }
     for name, text in answers.items():
         (bin_ / f"{name}.txt").write_text(text)

@@ -12,7 +12,7 @@ from records.last_words import Gist, quoted, unlabelled
 from reframe_tests.workload import load
 from tests.captures import CAPTURES
 from tests.cases.last_words import why
-from tests.cases.shared_hosts import given
+from tests.cases.shared_hosts import case_text
 from tests.reframe_tests.captured import GOOD
 
 BOX = "-" * 74
@@ -94,7 +94,7 @@ PERFTEST = {
     ),
 }
 UCX = {
-    "Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)": given,
+    "Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)": case_text,
     "transport error: Endpoint timeout": (
         "Mon Dec 10 08:18:05 2018[1,8]<stderr>:[n1:41:0:41]    ud_iface.c:732  UCX Fatal: transport"
         " error: Endpoint timeout\nMon Dec 10 08:18:05 2018[1,8]<stderr>:==== backtrace ====\n"
@@ -131,7 +131,7 @@ UCX = {
     ),
 }
 OPEN_MPI_4 = {
-    "PML ucx cannot be selected": given,
+    "PML ucx cannot be selected": case_text,
     "No components were able to be opened in the pml framework.": (
         f"{NO_COMPONENT}[n1:1724353] PML ucx cannot be selected\n"
     ),
@@ -263,7 +263,7 @@ MPICH = {
     ),
 }
 CRAY_MPICH = {
-    "OFI EP enable failed (ofi_init.c:1342:create_endpoint:No space left on device)": given,
+    "OFI EP enable failed (ofi_init.c:1342:create_endpoint:No space left on device)": case_text,
     "Invalid port": (
         "MPICH ERROR [Rank 0] [job id 7.0] [Tue Jan 31 15:16:32 2023] [n1] - Abort(673264166) (rank"
         " 0 in comm 0): Fatal error in PMPI_Comm_connect: Invalid port, error stack:\n"
@@ -394,7 +394,7 @@ ENDINGS = [
     # Nobody says why.
     ("mpi_put", "srun: error: n1: task 0: Exited with exit code 1", EXITED),
 ]
-GIVEN = {
+CASE_NAMES = {
     "ucx": "ucx_transport_retry_fatal",
     "PML": "mpi_put_ompi_init_box",
     "OFI": "mpi_put_cray_error",
@@ -402,10 +402,10 @@ GIVEN = {
 
 
 def printed(injector, right, text):
-    """The text of a row; that of a given case if the row is of one."""
-    if text is not given:
+    """The text of a row, from the file of its case if it has one."""
+    if text is not case_text:
         return text
-    return given(next(name for key, name in GIVEN.items() if key in (injector, right[:3])))
+    return case_text(next(name for key, name in CASE_NAMES.items() if key in (injector, right[:3])))
 
 
 def short_id(value):

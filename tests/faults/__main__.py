@@ -40,7 +40,7 @@ def main() -> int:
         faults = [fault for fault in faults if fault.says]
     faults = trials.chosen(faults, options.only)
     try:
-        with PLACES[options.place].made(folder) as host:
+        with PLACES[options.place].instance(folder) as host:
             begun = None if all(fault.says for fault in faults) else trial.begin(host)
 
             def tried(fault: Fault, rng: random.Random, index: int) -> Outcome:

@@ -218,7 +218,7 @@ def _complete_pairs(samples: bytes) -> int:
     arms: dict[tuple[int, int], set[str]] = {}
     for sample in _accepted(samples):
         arms.setdefault((sample["block"], sample["pair"]), set()).add(sample["arm"])
-    return sum(of_pair == ARMS for of_pair in arms.values())
+    return sum(pair_arms == ARMS for pair_arms in arms.values())
 
 
 def _accepted(samples: bytes) -> Iterator[dict[str, Any]]:

@@ -44,7 +44,7 @@ class Minicluster(Host):
 
     @classmethod
     @contextmanager
-    def made(cls, folder: Path) -> Iterator[Host]:
+    def instance(cls, folder: Path) -> Iterator[Host]:
         host = cls(folder)
         host.up()
         try:

@@ -227,7 +227,7 @@ class Host:
 
     @classmethod
     @contextmanager
-    def made(cls, folder: Path) -> Iterator[Host]:
+    def instance(cls, folder: Path) -> Iterator[Host]:
         yield cls(folder)
 
     @contextmanager

@@ -56,17 +56,17 @@ from tests.records.machine import made
 Read = Callable[[bytes, Path], object]
 
 
-def of_text(read: Callable[[str], object]) -> Read:
-    """A parser of what a program prints, which the project reads so."""
+def text_parser(read: Callable[[str], object]) -> Read:
+    """A parser of the text that a program prints."""
     return lambda text, _: read(text.decode(errors="replace"))
 
 
-def of_file(name: str, read: Callable[[Path], object]) -> Read:
+def file_parser(name: str, read: Callable[[Path], object]) -> Read:
     """A parser of a file of this name."""
     return lambda text, folder: read(in_file(name, text, folder))
 
 
-def of_folder(name: str, read: Callable[[Path], object]) -> Read:
+def folder_parser(name: str, read: Callable[[Path], object]) -> Read:
     """A parser of a folder with a file of this name."""
 
     def call(text: bytes, folder: Path) -> object:
@@ -88,7 +88,7 @@ def _workload(name: str) -> Target:
         assert fom.value > 0
         return fom
 
-    return Target(f"fom.{name}", of_text(read), [*seeds, *more], (FomError,))
+    return Target(f"fom.{name}", text_parser(read), [*seeds, *more], (FomError,))
 
 
 def _writer(name: str, **more: Any) -> Target:
@@ -138,10 +138,11 @@ _PROGRAMS = [
     _tool("mpip", "lmp.mpiP", captures("mpip/lammps/lmp.mpiP"), 2),
     _tool("papi:stalls", "rank-0/papi_hl_output/rank_000000.json", captures("papi/*/*/*/*.json")),
     _tool("openspeedshop:pcsamp", "rank-0.csv", _VIEWS, **{"rank-0__err": ""}),
-    Target("openspeedshop views", of_file("rank-0.csv", read_view), _VIEWS, (ToolError,)),
-    Target("ethtool", of_text(lambda text: node_counters.parse_ethtool("eth0", text)),
+    Target("openspeedshop views", file_parser("rank-0.csv", read_view), _VIEWS, (ToolError,)),
+    Target("ethtool", text_parser(lambda text: node_counters.parse_ethtool("eth0", text)),
            [made.ETHTOOL.encode()]),
-    Target("cpuinfo", of_text(lambda text: host.processor_family(host.processor_identity(text))),
+    Target("cpuinfo",
+           text_parser(lambda text: host.processor_family(host.processor_identity(text))),
            [made.XEON.encode()]),
 ]  # fmt: skip
 
@@ -175,17 +176,17 @@ _KERNEL = [
            [tree(made.HOST)]),
     Target("kernel.counters", _node, [tree(_COUNTERS)]),
     Target("kernel.load", _load, [tree(_LOAD)]),
-    Target("readelf", of_text(compilers_in), [b"  [    1f]  GCC: (Debian 12.2.0-14) 12.2.0\n"]),
-    Target("ldd.mpi", of_text(mpi_library),
+    Target("readelf", text_parser(compilers_in), [b"  [    1f]  GCC: (Debian 12.2.0-14) 12.2.0\n"]),
+    Target("ldd.mpi", text_parser(mpi_library),
            [b"\tlibm.so.6 => /lib/libm.so.6 (0x1)\n\tlibmpi.so.40 => /opt/libmpi.so.40 (0x2)\n"]),
-    Target("script.images", of_text(images_in), [b"#!/bin/sh\napptainer exec /opt/a.sif a\n"]),
-    Target("kernel.cpu list", of_text(kernel_text.cpu_list), [b"0-3,8"], (ValueError,)),
-    Target("kernel.numa_maps", of_text(lambda text: processes.read_maps(text.splitlines(), 1)),
+    Target("script.images", text_parser(images_in), [b"#!/bin/sh\napptainer exec /opt/a.sif a\n"]),
+    Target("kernel.cpu list", text_parser(kernel_text.cpu_list), [b"0-3,8"], (ValueError,)),
+    Target("kernel.numa_maps", text_parser(lambda text: processes.read_maps(text.splitlines(), 1)),
            [b"7f00 bind:1 anon=300 dirty=300 N0=44 N1=256 kernelpagesize_kB=4\n"
             b"7f20 default file=/dev/shm/ucx mapped=900 N0=900 kernelpagesize_kB=2048\n"]),
-    Target("kernel.status", of_text(namespaces.inner_pid),
+    Target("kernel.status", text_parser(namespaces.inner_pid),
            [b"Name:\tx\nNSpid:\t4711\t12\nVmPin:\t      64 kB\n"]),
-    Target("kernel.mounts", of_text(containers.kind_of),
+    Target("kernel.mounts", text_parser(containers.kind_of),
            [b"cgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0\n"
             b"cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"]),
 ]  # fmt: skip
@@ -246,18 +247,19 @@ _SLURM = [
     Target("slurm.squeue",
            lambda text, folder: parse.working_in(folder, text.decode(errors="replace")),
            [b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"]),
-    Target("slurm.reservation", of_text(parse.reservation),
+    Target("slurm.reservation", text_parser(parse.reservation),
            [LINE.replace("Users=root", "Users=root,ada").encode()], (MachineError,)),
-    Target("slurm.sinfo", of_text(parse_nodes.nodes_in),
+    Target("slurm.sinfo", text_parser(parse_nodes.nodes_in),
            [b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"]),
-    Target("slurm.partitions", of_text(parse_nodes.partitions), captures("slurm/partitions*.txt")),
-    Target("slurm.shapes", of_text(lambda text: parse_nodes.shapes(text, _BATCH)),
+    Target("slurm.partitions", text_parser(parse_nodes.partitions),
+           captures("slurm/partitions*.txt")),
+    Target("slurm.shapes", text_parser(lambda text: parse_nodes.shapes(text, _BATCH)),
            captures("slurm/nodes*.txt")),
-    Target("slurm.settings", of_text(parse.settings), captures("slurm/config*.txt")),
-    Target("slurm.mpi types", of_text(parse.mpi_types), captures("slurm/mpi_list*.txt")),
-    Target("slurm.accounts", of_text(parse.accounts),
+    Target("slurm.settings", text_parser(parse.settings), captures("slurm/config*.txt")),
+    Target("slurm.mpi types", text_parser(parse.mpi_types), captures("slurm/mpi_list*.txt")),
+    Target("slurm.accounts", text_parser(parse.accounts),
            [b"bench\nphysics\n"]),
-    Target("modules.avail", of_text(learn.modules_in), captures("modules/*.txt")),
+    Target("modules.avail", text_parser(learn.modules_in), captures("modules/*.txt")),
     Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
     _message("order", messages.order),
     _message("report", messages.report),
@@ -371,26 +373,28 @@ _SITES = (
     for path in sorted((ROOT / "site").glob("*.yaml"))
 )
 _FILES = [
-    _input("file.site", of_folder("site/m.yaml", lambda folder: site.load("m", folder)), *_SITES),
-    _input("file.counters", of_folder("counters/stream.jsonl",
+    _input("file.site",
+           folder_parser("site/m.yaml", lambda folder: site.load("m", folder)), *_SITES),
+    _input("file.counters", folder_parser("counters/stream.jsonl",
            lambda folder: medians(counters_of(read_counts(folder), _JUDGED))), _COUNTS),
-    _input("file.run.json", of_folder("run.json", load_header), *captures("run_quick/*/run.json")),
+    _input("file.run.json", folder_parser("run.json", load_header),
+           *captures("run_quick/*/run.json")),
     _input("file.results", _results, _ROW),
-    _input("file.sweep", of_file("sweep.json", sweep.load), _SWEEP),
-    _input("file.model", of_file("model.json", lambda file: load_model(None, file)), *_MODELS),
+    _input("file.sweep", file_parser("sweep.json", sweep.load), _SWEEP),
+    _input("file.model", file_parser("model.json", lambda file: load_model(None, file)), *_MODELS),
     _input("file.minicluster",
-           of_folder("state.json", lambda folder: state.read(ClusterLayout(folder))),
+           folder_parser("state.json", lambda folder: state.read(ClusterLayout(folder))),
            json.dumps(_STATE).encode()),
     _input("file.compilers", _compilers, _COMPILERS),
     _input("file.spack", _spack, *_SPACK),
-    _input("spack's log", of_text(failures.reason_in), _LOG, _LOG_SINCE_1_2),
-    _input("last words", of_text(lambda text: (quoted(text), unlabelled(text))), *_ENDINGS),
+    _input("spack's log", text_parser(failures.reason_in), _LOG, _LOG_SINCE_1_2),
+    _input("last words", text_parser(lambda text: (quoted(text), unlabelled(text))), *_ENDINGS),
     Target("file.boot image", lambda image, _: vm.payload(image),
            [bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")], (MachineError,)),
     _input("file.module", lambda module, _: vm.dependencies(module),
            b"license=GPL\0depends=a,b\0name=c\0"),
     *(
-        _input(f"units.{read.__name__}", of_text(partial(read, field="x")), *_LENGTHS)
+        _input(f"units.{read.__name__}", text_parser(partial(read, field="x")), *_LENGTHS)
         for read in (units.duration_s, units.size_b, units.rate_b_s, units.count)
     ),
 ]  # fmt: skip
