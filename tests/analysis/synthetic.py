@@ -105,12 +105,12 @@ def crossed(
     zero: Mapping[str, Level] = {"rate": 0} if "rate" in writers else {}
 
     def levels(name: str) -> dict[str, Level]:
-        of_writes = writers if arm_of(name).role == "effect" else zero
+        writer_levels = writers if arm_of(name).role == "effect" else zero
         named = {
             key: int(level) if level.isdigit() else level
             for key, level in parts_of(name)[1].items()
         }
-        return {**application, **of_writes, **named}
+        return {**application, **writer_levels, **named}
 
     def baseline(name: str) -> str:
         return name_of(
@@ -266,11 +266,11 @@ def changed(runs: Iterable[Sample], change: Callable[[Sample], Sample], *arms: s
     return [change(run) if run.arm in arms else run for run in runs]
 
 
-def of_two_units() -> list[Sample]:
-    """A level that runs another program: its group stands apart, each in a unit of its own."""
+def two_unit_samples() -> list[Sample]:
+    """Runs of two programs, one for each level: each group of treatments has its own unit."""
     times = {"on": 1.5, "off@load=idle": 1.0, "on@load=idle": 1.2}
-    of_idle = {"on@load=idle": "off@load=idle"}
-    case = Case("x", "s", "lower", 1.0, times, noise=0.0, baselines=of_idle)
+    baselines = {"on@load=idle": "off@load=idle"}
+    case = Case("x", "s", "lower", 1.0, times, noise=0.0, baselines=baselines)
     rates: dict[str, Any] = {"fom_unit": "B/s", "fom_better": "higher"}
     idle = ("off@load=idle", "on@load=idle")
     return changed(samples(case, pairs=6), lambda run: replace(run, **rates), *idle)
@@ -421,11 +421,11 @@ def write_run(
 
 
 def _write_samples(folder: Path, runs: list[Sample]) -> list[Path]:
-    """A file a case, in order of their names."""
-    of_cases = grouped((sample.case, sample) for sample in runs)
-    paths = {case: folder / f"{case}.jsonl" for case in sorted(of_cases, key=natural)}
+    """One file for each case, in the order of their names."""
+    by_case = grouped((sample.case, sample) for sample in runs)
+    paths = {case: folder / f"{case}.jsonl" for case in sorted(by_case, key=natural)}
     for case, path in paths.items():
-        lines = (json.dumps(sample, default=vars) + "\n" for sample in of_cases[case])
+        lines = (json.dumps(sample, default=vars) + "\n" for sample in by_case[case])
         path.write_text("".join(lines), encoding="utf-8")
     return list(paths.values())
 

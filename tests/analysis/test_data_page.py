@@ -62,8 +62,8 @@ def test_keys_of_objects() -> None:
     files = [*(ROOT / "reframe_tests").glob("*.py"), ROOT / "conductor/block/conductor.py"]
     text = "".join(path.read_text() for path in files)
     records = "".join(re.findall(r"\{\s*\*\*\w+\.provenance,([^}]*)\}", text))
-    of_others = set(foreign.origin(NimcMixin))
-    assert table("# Provenance").keys() == {*re.findall(r'"(\w+)":', records), *of_others}
+    foreign_keys = set(foreign.origin(NimcMixin))
+    assert table("# Provenance").keys() == {*re.findall(r'"(\w+)":', records), *foreign_keys}
     folders = {"lammps_scaling": "lammps", "numa": "membench"}
     for name in names():
         # The table of docs/workloads.md is made of what each record names.

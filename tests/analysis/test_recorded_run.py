@@ -19,8 +19,8 @@ def _figures(text: str) -> object:
     return json.loads(text, parse_float=lambda figure: f"{float(figure):.9g}")
 
 
-def _same(made: str, recorded: str) -> None:
-    assert _figures(made) == _figures((RUN_QUICK.parent / recorded).read_text())
+def _same(document: str, recorded: str) -> None:
+    assert _figures(document) == _figures((RUN_QUICK.parent / recorded).read_text())
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -14,7 +14,7 @@ from records.chain import walk_run
 from records.run import Requirements, RunHeader, save_header
 from records.sample import Sample
 from tests.analysis.integrity.outputs import output_of
-from tests.analysis.integrity.sound import ARMS, HEADER, made
+from tests.analysis.integrity.sound import ARMS, HEADER, sound_samples
 from tests.analysis.synthetic import RECORD, STREAM, asked_for
 from tests.conductor.planted import node, writer
 
@@ -97,7 +97,7 @@ def store_run(run: Path, samples: Iterable[Sample], head: RunHeader) -> Path:
 
 def stored_run(folder: Path) -> Path:
     """A sound run of 26 samples."""
-    samples = made(STREAM)
+    samples = sound_samples(STREAM)
     requirements = Requirements({STREAM.name: ARMS}, min_share=0.5, retries=2)
     head = asked_for(replace(HEADER, asked=requirements), samples)
     return store_run(folder / HEADER.run, samples, head)

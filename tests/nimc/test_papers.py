@@ -184,7 +184,9 @@ def _at_scale(folder: Path) -> str:
 
 
 def _free_core(folder: Path) -> str:
-    return render([made_free_core.made(folder, scales=_scales("core_reservation_scaling"))])
+    return render(
+        [made_free_core.free_core_run(folder, scales=_scales("core_reservation_scaling"))]
+    )
 
 
 def test_made_runs_of_scale_have_the_arms_and_levels_of_their_campaigns():
@@ -206,7 +208,7 @@ def _cache_or_memory(folder: Path) -> Path:
 
 
 def _multirail(folder: Path) -> Path:
-    return made_rails.made(folder, made_rails.case())
+    return made_rails.rails_run(folder, made_rails.case())
 
 
 def _throttling(folder: Path) -> Path:

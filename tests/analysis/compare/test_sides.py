@@ -55,8 +55,8 @@ _WRITES = {
 }
 
 
-def of_writes(*nights: dict[str, Any]) -> pl.DataFrame:
-    """The effects of a side of nights, each with these changes of `_WRITES`."""
+def effects_table(*nights: dict[str, Any]) -> pl.DataFrame:
+    """The effects of one side: a row for each night, which is `_WRITES` with its changes."""
     rows = [{"case": "stream", "arm": "on", "runs": 7, **_WRITES, **changes} for changes in nights]
     return pl.DataFrame(rows, schema_overrides={"asked_b_s": pl.Float64})
 
@@ -83,7 +83,7 @@ def of_writes(*nights: dict[str, Any]) -> pl.DataFrame:
     ],
 )
 def test_writes_must_agree(old: list[dict], new: list[dict], text: str | None) -> None:
-    mismatches = other_writes(of_writes(*old), of_writes(*new))
+    mismatches = other_writes(effects_table(*old), effects_table(*new))
     assert [(mismatch.case, mismatch.arm) for mismatch in mismatches] == (
         [("stream", "on")] if text else []
     )
@@ -421,7 +421,7 @@ def test_the_history_of_the_machine_says_how_much_its_nights_correlate() -> None
     # The most of both machines; without a history of either, what these nights say.
     rising = [np.exp(0.001 * np.arange(60)).tolist()]
     assert correlation(old, new, past, rising).at_most == 0.95
-    few = [of_quantity[:29] for of_quantity in past]
+    few = [values[:29] for values in past]
     assert correlation(old, new, past, few) == correlation(old, new)
     assert correlation(old, new).history_nights == 0
 
@@ -514,8 +514,8 @@ def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, 
         in comparison.summary
     )
     for known, offered in ((0, "30"), (30, "More than these 30"), (200, None)):
-        of_history = NightCorrelation(0.5, 0.7, history_nights=known)
-        summary = replace(comparison, correlation=of_history).summary
+        night_correlation = NightCorrelation(0.5, 0.7, history_nights=known)
+        summary = replace(comparison, correlation=night_correlation).summary
         nights = re.search(r"\. ([^.]+) other nights of this campaign may show", summary)
         assert (nights and nights[1]) == offered
         assert " If as many nights alternated between the sides, 4 of each" in summary

@@ -50,11 +50,11 @@ def off_and_on(**more):
     return [made_sample(arm, 0, 5e9, 1, **more) for arm in ("off", "on")]
 
 
-def write(folder, samples, of_target=None, **facts):
-    """A run, with what the target's agent recorded."""
-    if of_target is not None:
+def write(folder, samples, target_record=None, **facts):
+    """A run, with the record of the target's agent."""
+    if target_record is not None:
         (folder / "provenance").mkdir(parents=True)
-        (folder / "provenance" / "p.json").write_text(json.dumps(of_target))
+        (folder / "provenance" / "p.json").write_text(json.dumps(target_record))
     (folder / "samples").mkdir(parents=True)
     save_header(folder, made_header(**facts))
     lines = [json.dumps(s.as_dict()) + "\n" for s in samples]

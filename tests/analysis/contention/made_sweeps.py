@@ -28,15 +28,15 @@ def point(
 
 
 def sweep(
-    model: Model, seed: int, noise: float, where: Iterable[tuple[int, int]] | None = None
+    model: Model, seed: int, noise: float, node_pairs: Iterable[tuple[int, int]] | None = None
 ) -> Sweep:
     """A sweep of the model's machine, every rate multiplied by (1 + noise * N(0, 1)).
 
-    `where` lists placements; None is all of them. Same seed, same sweep.
+    `node_pairs`: the placements; None is all of them. Same seed, same sweep.
     """
     rng = np.random.default_rng(seed)
     points = []
-    for comp_node, comm_node in placements(model) if where is None else where:
+    for comp_node, comm_node in placements(model) if node_pairs is None else node_pairs:
         p = predict(model, comp_node, comm_node)
         truth = np.stack([p.comp_alone_b_s, p.comm_alone_b_s, p.comp_par_b_s, p.comm_par_b_s])
         seen = truth * (1 + noise * rng.standard_normal(truth.shape))

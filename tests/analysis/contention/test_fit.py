@@ -27,7 +27,7 @@ MB = 1e6
 RATES = ("comp_alone_b_s", "comm_alone_b_s", "comp_par_b_s", "comm_par_b_s")
 
 
-def made(truth: Model, seed: int, noise: float) -> Sweep:
+def calibration_sweep(truth: Model, seed: int, noise: float) -> Sweep:
     return sweep(truth, seed, noise, [(node, node) for node in truth.calibrated_nodes()])
 
 
@@ -42,8 +42,12 @@ def errors_percent(truth, model):
     pairs = [
         (predict(truth, *placement), predict(model, *placement)) for placement in placements(truth)
     ]
-    comp = [np.abs(got.comp_par_b_s / true.comp_par_b_s - 1).mean() for true, got in pairs]
-    comm = [np.abs(got.comm_par_b_s / true.comm_par_b_s - 1).mean() for true, got in pairs]
+    comp = [
+        np.abs(predicted.comp_par_b_s / true.comp_par_b_s - 1).mean() for true, predicted in pairs
+    ]
+    comm = [
+        np.abs(predicted.comm_par_b_s / true.comm_par_b_s - 1).mean() for true, predicted in pairs
+    ]
     return 100 * float(np.mean(comp)), 100 * float(np.mean(comm))
 
 
@@ -54,30 +58,32 @@ def test_fits_back_with_noise(seeds):
     for name in evaluate.published_names():
         truth = evaluate.load_published(name)
         for seed in seeds:
-            errors[name, seed] = errors_percent(truth, fit_model(made(truth, seed, 0.02)))
+            errors[name, seed] = errors_percent(
+                truth, fit_model(calibration_sweep(truth, seed, 0.02))
+            )
     assert {key: pair for key, pair in errors.items() if max(pair) > 2} == {}
     assert len(seeds) == 1 or (np.mean(list(errors.values()), axis=0) <= 0.5).all()
 
 
 def test_without_noise_the_parameters_come_back():
     truth = evaluate.load_published("dahu")
-    got = fit_model(made(truth, 0, 0.0)).local
-    assert (got.n_par_max, got.n_seq_max) == (11, 14)
+    local = fit_model(calibration_sweep(truth, 0, 0.0)).local
+    assert (local.n_par_max, local.n_seq_max) == (11, 14)
     for name in ("t_par_max_b_s", "t_par_max2_b_s", "t_seq_max_b_s", "delta_l_b_s", "delta_r_b_s"):
-        assert getattr(got, name) == pytest.approx(getattr(truth.local, name), rel=1e-3)
-    assert got.alpha == pytest.approx(0.959, abs=1e-3)
+        assert getattr(local, name) == pytest.approx(getattr(truth.local, name), rel=1e-3)
+    assert local.alpha == pytest.approx(0.959, abs=1e-3)
     # With inverted maxima as well.
     truth = evaluate.load_published("henri-subnuma")
-    got = fit_model(made(truth, 0, 0.0)).remote
-    assert (got.n_par_max, got.n_seq_max) == (11, 4)
-    assert got.t_par_max2_b_s == pytest.approx(15217.8 * MB, rel=1e-3)
-    assert got.delta_l_b_s is None
-    assert got.alpha == pytest.approx(0.27, abs=1e-3)
+    remote = fit_model(calibration_sweep(truth, 0, 0.0)).remote
+    assert (remote.n_par_max, remote.n_seq_max) == (11, 4)
+    assert remote.t_par_max2_b_s == pytest.approx(15217.8 * MB, rel=1e-3)
+    assert remote.delta_l_b_s is None
+    assert remote.alpha == pytest.approx(0.27, abs=1e-3)
 
 
 def test_missing_runs_do_not_move_the_fit():
     truth = evaluate.load_published("henri")
-    clean = made(truth, 1, 0.01)
+    clean = calibration_sweep(truth, 1, 0.01)
     thin = [
         dataclasses.replace(p, comm_alone_b_s=p.comm_alone_b_s if p.n == 1 else None)
         for p in clean.points
@@ -88,7 +94,7 @@ def test_missing_runs_do_not_move_the_fit():
 
 def test_nothing_is_predicted_past_what_was_measured():
     truth = evaluate.load_published("henri")
-    full = made(truth, 4, 0.01)
+    full = calibration_sweep(truth, 4, 0.01)
     short = [p for p in full.points if p.comp_node == 0 or p.n <= 7]
     reach = fit_model(dataclasses.replace(full, points=short)).reach
     assert reach == {"remote": 7}
@@ -161,7 +167,7 @@ def test_single_core():
     ],
 )
 def test_without_a_remote_placement(nodes, reason, refusal):
-    local = made(evaluate.load_published("dahu"), 3, 0.01).points_at(0, 0)
+    local = calibration_sweep(evaluate.load_published("dahu"), 3, 0.01).points_at(0, 0)
     model = fit_model(
         Sweep(name="dahu", cores=16, numa_per_socket=1, numa_nodes=nodes, points=local)
     )
@@ -279,7 +285,7 @@ NINTH, LAST = slice(0, None, 9), slice(-1, None)
 )
 def test_one_outlier_anywhere(name, spoil):
     truth = evaluate.load_published(name)
-    clean = made(truth, 1, 0.01)
+    clean = calibration_sweep(truth, 1, 0.01)
     undisturbed = fit_model(clean)
     *_, (_, wrong) = spoilt(clean, LAST)
     assert fit_model(wrong).remote == undisturbed.remote

@@ -22,11 +22,11 @@ AT = {"n": 2, "comp_node": 0, "comm_node": 0}
 
 
 def test_a_file_says_what_its_points_do_not_or_is_as_large_as_they_are(tmp_path):
-    made = Sweep(
+    sweep = Sweep(
         name="m", cores=16, numa_per_socket=1, numa_nodes=4, points=POINTS, notes=["emulated"]
     )
-    (tmp_path / "a.json").write_text(json.dumps(made.as_dict()))
-    assert load(tmp_path / "a.json") == made
+    (tmp_path / "a.json").write_text(json.dumps(sweep.as_dict()))
+    assert load(tmp_path / "a.json") == sweep
     points = [asdict(point) for point in POINTS]
     (tmp_path / "b.json").write_text(json.dumps({"schema": 1, "points": points}))
     assert load(tmp_path / "b.json") == Sweep(
@@ -105,12 +105,12 @@ def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
     assert sweep.placements() == [(2, 2)]
     # On a machine of one node, the other has no cores.
-    of_each = [
+    node_samples = [
         replace(one, case=f"c{n}", key=f"{one.arm}{n}")
         for n in (0, 1)
         for one in off_and_on(node=n)
     ]
-    sweep = from_run(write(tmp_path / "memory", of_each), 0)
+    sweep = from_run(write(tmp_path / "memory", node_samples), 0)
     assert sweep.placements() == [(0, 0)]
     assert any("NUMA nodes without cores are left out" in note for note in sweep.notes)
 
@@ -120,20 +120,20 @@ def test_the_rate_of_communications_is_taken_at_the_receiver_if_it_counted(tmp_p
     off, on = (replace(one, fom_extra=one.fom_extra | {"streaming": 0.0}) for one in off_and_on())
     seen = {"counted_b": 6e9, "counted_s": 2.0, "counted_alone_b_s": 5e9}
 
-    def of_writers(name, writers):
+    def rates_and_notes(name, writers):
         sweep = from_run(write(tmp_path / name, [off, replace(on, writers=writers)]), None)
         (point,) = sweep.points
         return (point.comm_alone_b_s, point.comm_par_b_s), " ".join(sweep.notes)
 
-    rates, notes = of_writers("counted", [replace(writer, **seen) for writer in on.writers])
+    rates, notes = rates_and_notes("counted", [replace(writer, **seen) for writer in on.writers])
     assert rates == (5e9, 3e9)
     assert "reported by the origin" not in notes
     assert "stores went through the caches" in notes  # as on a processor without streaming stores
-    rates, notes = of_writers("read", [replace(one, direction="read") for one in on.writers])
+    rates, notes = rates_and_notes("read", [replace(one, direction="read") for one in on.writers])
     assert rates == (4e9, 0.5e9)
     assert "rates of communications are as reported by the origin" in notes
     assert "read the target's memory" in notes
-    assert of_writers("none", [])[0] == (None, None)
+    assert rates_and_notes("none", [])[0] == (None, None)
 
 
 def treated(name, fom, factors, baseline="off", comm_node=None):

@@ -111,10 +111,10 @@ def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
         ("legend", "-v adds: more", "note", "next"),
     )
 
-    def text(lines: list[Line], **given: bool) -> list[str]:
+    def text(lines: list[Line], **options: bool) -> list[str]:
         notes = {"legend": "legend", "more": "more", "following": ["next"]}
         shown = Listing(
-            header=("x", "y", "z"), lines=lines, notes=["note", "note"], **notes, **given
+            header=("x", "y", "z"), lines=lines, notes=["note", "note"], **notes, **options
         )
         return click.unstyle(str(shown)).split("\n")
 

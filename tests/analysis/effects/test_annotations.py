@@ -86,10 +86,10 @@ def test_reframe_takes_the_bounds_as_they_are_meant(better, accepted, refused):
 
 
 def alone(rate_b_s, transport="InfiniBand", **changes):
-    """Runs whose writer reaches so much without the application."""
-    made = samples(replace(STREAM, transport=transport), pairs=6)
+    """Runs whose writer reaches this rate without the application."""
+    runs = samples(replace(STREAM, transport=transport), pairs=6)
     changes = {"rate_alone_b_s": rate_b_s, **changes}
-    return judged(frame_of([at_rate(one, rate_b_s, **changes) for one in made]))
+    return judged(frame_of([at_rate(one, rate_b_s, **changes) for one in runs]))
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_writers_at_full_rate_say_which_share_of_the_link_they_reach(
 
 def test_each_target_has_a_link_of_its_own():
     """Two writers into two nodes reach 40 GB/s together: 20 of 25 GB/s on each link."""
-    made = samples(replace(STREAM, transport="InfiniBand"), pairs=6)
-    runs = [on_hosts(at_rate(run, 40e9, rate_alone_b_s=40e9), "n1", "n2") for run in made]
+    runs = samples(replace(STREAM, transport="InfiniBand"), pairs=6)
+    placed_runs = [on_hosts(at_rate(run, 40e9, rate_alone_b_s=40e9), "n1", "n2") for run in runs]
     head = header(facts={"site": {"nic": {"link_rate_b_s": 25e9}}})
-    (row,) = note_link_share([result(case="stream")], judged(frame_of(runs)), head)
+    (row,) = note_link_share([result(case="stream")], judged(frame_of(placed_runs)), head)
     assert row.notes == ["writers alone reached 80% of the link's rate, 25.00 GB/s"]
 
 

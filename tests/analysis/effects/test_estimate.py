@@ -22,10 +22,10 @@ from tests.analysis.synthetic import (
     commands,
     frame_of,
     header,
-    of_two_units,
     reject,
     result,
     samples,
+    two_unit_samples,
 )
 
 #: Rates of the six pairs below, by hand: off, on, spin, aa.
@@ -118,8 +118,8 @@ def test_a_rejected_run_takes_its_pair_with_it_and_says_why() -> None:
     why = {"key": "stream/0/2/on/0", "outcome": "injector_died", "reason": "why"}
     assert rows[0].rejections == [why]
     # A baseline is missing in all pairs that it is part of.
-    of_off = _results(_lost("off", 0, "application_failed"))
-    assert [(row.pairs, row.rejected) for row in of_off] == [(5, 1)] * 3
+    without_baseline = _results(_lost("off", 0, "application_failed"))
+    assert [(row.pairs, row.rejected) for row in without_baseline] == [(5, 1)] * 3
     repeated = _results(_lost("on", 2, "rejected", again=True))[0]
     assert (repeated.pairs, repeated.rejected) == (6, 1)
     assert repeated.slowdown == _results(_by_hand())[0].slowdown
@@ -175,17 +175,17 @@ def test_every_case_has_its_rows_even_without_any_pair() -> None:
     lost = [reject(s, "no_fom", "no Loop time") for s in samples(LAMMPS, pairs=2)]
     rows = _results(samples(STREAM, pairs=6) + lost)
     arms = ("on", "spin", "aa")
-    of_both = [(case, arm) for case in ("lammps", "stream") for arm in arms]
-    assert [(r.case, r.arm) for r in rows] == of_both
+    expected = [(case, arm) for case in ("lammps", "stream") for arm in arms]
+    assert [(r.case, r.arm) for r in rows] == expected
     assert (rows[0].pairs, rows[0].off_median, rows[0].verdict) == (0, None, "too few pairs")
     assert not any("next allocation" in note for note in rows[0].notes)
 
 
 def test_units_may_differ_between_baselines_and_not_within_one() -> None:
-    runs = of_two_units()
-    on, of_idle = _results(runs)
+    runs = two_unit_samples()
+    on, idle = _results(runs)
     assert (on.unit, on.slowdown.value) == ("s", pytest.approx(1.5))
-    assert (of_idle.unit, of_idle.slowdown.value) == ("B/s", pytest.approx(1 / 1.2))
+    assert (idle.unit, idle.slowdown.value) == ("B/s", pytest.approx(1 / 1.2))
     one = next(i for i, s in enumerate(runs) if s.arm == "on@load=idle")
     runs[one] = replace(runs[one], fom_unit="s")
     with pytest.raises(InputError, match=r"case 'x': .*'off@load=idle'"):

@@ -26,8 +26,8 @@ def effect(
 def statements_of(
     effects: Sequence[Result], requested: Sequence[tuple[str, str]] = (), baselines: int = 0
 ) -> list[Shown]:
-    of_all = hypotheses([*((row.case, row.arm) for row in effects), *requested])
-    return statements_shown(effects, of_all, baselines)
+    questions = hypotheses([*((row.case, row.arm) for row in effects), *requested])
+    return statements_shown(effects, questions, baselines)
 
 
 def is_stated(

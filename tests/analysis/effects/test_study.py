@@ -20,8 +20,8 @@ def test_nothing_is_named_seldom_and_an_effect_soon() -> None:
     assert share >= 0.9
     assert pairs <= 1.5 * 10
     assert fixed_pairs(drawn(SPIKES, 200, effect=1.02), 1) is not None
-    covered, of_mean, too_low = coverage(drawn(NORMAL, 200), 12)
-    assert min(covered, of_mean) >= 179 / 200
+    typical_covered, mean_covered, too_low = coverage(drawn(NORMAL, 200), 12)
+    assert min(typical_covered, mean_covered) >= 179 / 200
     assert too_low <= 11 / 200
 
 

@@ -25,7 +25,7 @@ from tests.analysis.history.tables import made_table, night_tables
 NIGHTS, SERIES, AT = 120, 10, 90
 
 
-def made(seed: int = 1) -> np.ndarray:
+def noise(seed: int = 1) -> np.ndarray:
     """Independent normal nights of ten series, spread 1 %."""
     return 0.01 * np.random.default_rng(seed).standard_normal((NIGHTS, SERIES))
 
@@ -33,8 +33,8 @@ def made(seed: int = 1) -> np.ndarray:
 def planted(
     loss: float, *, nights: int | slice = slice(AT, None), series: int | slice = 3, seed: int = 1
 ) -> np.ndarray:
-    """The same, of which some are worse by so much."""
-    values = made(seed)
+    """The same, with a loss in some of them."""
+    values = noise(seed)
     values[nights, series] += loss
     return values
 
@@ -46,7 +46,7 @@ def changes(values: np.ndarray) -> list[Change]:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        (made(), []),
+        (noise(), []),
         (planted(0.5, nights=AT), []),  # an odd night
         (planted(-0.05), [(3, False)]),  # an improvement
         # What all series lose is one alarm of the machine.
@@ -71,7 +71,7 @@ def test_a_loss_of_one_series_is_found_in_six_nights_and_once(loss: float) -> No
 def test_what_series_share_every_night_is_no_loss_of_theirs() -> None:
     """Nights scatter by 1 % together and by 0.5 % alone; three are 5 % bad for all series."""
     together = 0.01 * np.random.default_rng(3).standard_normal((NIGHTS, 1))
-    values = together + 0.5 * made()
+    values = together + 0.5 * noise()
     values[AT : AT + 3] += 0.05
     assert [change for change in changes(values) if change.series is not None] == []
     values[AT:, 3] += 0.03  # below what the machine did in those three nights
@@ -79,7 +79,7 @@ def test_what_series_share_every_night_is_no_loss_of_theirs() -> None:
 
 
 def test_missing_nights_are_no_loss_and_hide_none() -> None:
-    values = made()
+    values = noise()
     values[::7, 3] = np.nan
     values[AT:, 3] += 0.05
     values[AT : AT + 5, 3] = np.nan
@@ -106,8 +106,8 @@ def nights(*losses: float) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def alarms(*losses: float) -> list[Alarm]:
-    results, of_nights = nights(*losses)
-    return survey(of_nights, results).alarms
+    results, night_table = nights(*losses)
+    return survey(night_table, results).alarms
 
 
 def test_an_alarm_says_what_is_worse_since_when_and_by_how_much() -> None:
@@ -154,15 +154,15 @@ def test_a_baseline_below_its_reference_is_open_until_it_is_measured_again() -> 
 
 
 def test_a_series_says_its_level_and_the_loss_that_it_would_show() -> None:
-    results, of_nights = nights()
-    (off,) = (series for series in survey(of_nights, results).watched if series.arm == "off")
+    results, night_table = nights()
+    (off,) = (series for series in survey(night_table, results).watched if series.arm == "off")
     assert (off.nights, off.unit) == (60, "s")
     assert off.level == pytest.approx(12.5, rel=0.01)
     assert off.spread == pytest.approx(0.01, rel=0.5)
     # At least LIMIT / sqrt(RECENT) spreads, since means of independent nights vary by so much.
     assert off.detectable is not None
     assert 3.7 / RECENT**0.5 * off.spread < off.detectable < 3 * off.spread
-    first = of_nights.filter(pl.col("run").is_in([f"night-{day}" for day in range(9)]))
+    first = night_table.filter(pl.col("run").is_in([f"night-{day}" for day in range(9)]))
     assert all(series.level is None for series in survey(first, results).watched)
 
 

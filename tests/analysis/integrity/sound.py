@@ -31,7 +31,7 @@ REPEATED = 2
 Json = dict[str, Any]
 
 
-def made(case: Case) -> list[Sample]:
+def sound_samples(case: Case) -> list[Sample]:
     """A warm-up and six pairs in the drawn order, two writers each; one run was repeated."""
     assert HEADER.seed is not None
     drawn = {(sample.pair, sample.arm): sample for sample in samples(case, pairs=PAIRS)}
@@ -66,7 +66,7 @@ def made(case: Case) -> list[Sample]:
 
 def sound_run(folder: Path) -> Path:
     """Writes it; returns its folder."""
-    return write_run(folder / RUN, [*made(STREAM), *made(LAMMPS)], HEADER)
+    return write_run(folder / RUN, [*sound_samples(STREAM), *sound_samples(LAMMPS)], HEADER)
 
 
 def checked(run: Path) -> Integrity:

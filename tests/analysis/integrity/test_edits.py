@@ -21,7 +21,7 @@ from tests.captures import RUN_QUICK
 Edit = Callable[[list[Json]], Any]
 
 
-def of_arm(records: list[Json], arm: str, pair: int = 0) -> Json:
+def record_of(records: list[Json], arm: str, pair: int = 0) -> Json:
     return next(
         r for r in records if (r["arm"], r["pair"], r["outcome"]) == (arm, pair, "accepted")
     )
@@ -29,17 +29,19 @@ def of_arm(records: list[Json], arm: str, pair: int = 0) -> Json:
 
 def setting(arm: str, /, **fields: Any) -> Edit:
     """Other values of fields of the first pair's run."""
-    return lambda records: of_arm(records, arm).update(fields)
+    return lambda records: record_of(records, arm).update(fields)
 
 
 def writer(number: int, /, **fields: Any) -> Edit:
     """Other values of fields of a writer of the first pair's `on`."""
-    return lambda records: of_arm(records, "on")["writers"][number].update(fields)
+    return lambda records: record_of(records, "on")["writers"][number].update(fields)
 
 
 def written(arm: str) -> Edit:
     """A writer of `on` in another arm."""
-    return lambda records: of_arm(records, arm).update(writers=of_arm(records, "on")["writers"][:1])
+    return lambda records: record_of(records, arm).update(
+        writers=record_of(records, "on")["writers"][:1]
+    )
 
 
 def overlap(records: list[Json], by_s: float = 1.5) -> None:
@@ -50,7 +52,7 @@ def overlap(records: list[Json], by_s: float = 1.5) -> None:
 
 def second_first(records: list[Json]) -> None:
     """An accepted run again, as an earlier attempt of itself."""
-    index = records.index(of_arm(records, "on"))
+    index = records.index(record_of(records, "on"))
     records[index].update(attempt=1, key=records[index]["key"][:-1] + "1")
     again = {**deepcopy(records[index]), "attempt": 0, "fom": records[index]["fom"] * 2}
     records.insert(index, {**again, "key": again["key"][:-1] + "0"})
@@ -69,7 +71,7 @@ FAULTS: list[tuple[Edit, str]] = [
     (setting("on", writers=[]), "writers: 0 found; allowed: all that the arm needs"),
     (writer(1, **_NOBODY), "writer_share: 0.0 found"),
     (writer(1, rate_min_b_s=8.1e8), "at least 0.5: 'min_share'"),
-    (lambda records: of_arm(records, "on")["writers"].pop(), "writers: 1 found; allowed: as in"),
+    (lambda records: record_of(records, "on")["writers"].pop(), "writers: 1 found; allowed: as in"),
     (writer(0, transport="InfiniBand"), "transport: "),
     (writer(0, message_b=1 << 20), "message_b: "),
     (setting("aa", fom_unit="s"), "fom_unit: "),
@@ -138,7 +140,7 @@ OFF_TIMETABLE: list[tuple[Edit, str]] = [
     (setting("daly", writers=[]), "all that the arm needs"),
     *(
         (
-            lambda records, name=name: of_arm(records, "daly")["timetable"].update({name: 0.11}),
+            lambda records, name=name: record_of(records, "daly")["timetable"].update({name: 0.11}),
             f"{name}: 0.11 found; allowed: at most",
         )
         for name in ("missing_share", "excess_share")

@@ -157,9 +157,9 @@ def test_they_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Path
     assert left_out == []
     page = write_pages(out, histories, {"m": NIGHTS})
     assert page == out / "index.html"
-    of_machine = out / "m" / "index.html"
-    assert "report of night-1" not in of_machine.read_text()  # no night of that run was judged
-    assert 'href="../../results/night-1/report/report.html"' in of_machine.read_text()
+    machine_path = out / "m" / "index.html"
+    assert "report of night-1" not in machine_path.read_text()  # no night of that run was judged
+    assert 'href="../../results/night-1/report/report.html"' in machine_path.read_text()
     table = pl.read_parquet(out / "m" / "nights.parquet")
     off = table.filter(arm="off", quantity="fom")["value"].to_list()
     assert off == [12.5, 12.5 * 1.01]

@@ -40,7 +40,7 @@ Maker = Callable[[Path], Path]
 
 
 def _rails(folder: Path) -> Path:
-    return made_rails.made(folder, made_rails.case(noise=0.02), pairs=7)
+    return made_rails.rails_run(folder, made_rails.case(noise=0.02), pairs=7)
 
 
 def _sweep(folder: Path) -> Path:
@@ -48,7 +48,7 @@ def _sweep(folder: Path) -> Path:
 
 
 def _levels(folder: Path) -> Path:
-    case = made_levels.of_levels({"message": [64, 4096], "workers": ["nic", "other", "free"]})
+    case = made_levels.case_of_levels({"message": [64, 4096], "workers": ["nic", "other", "free"]})
     return write_run(folder / "run", samples(case, pairs=6))
 
 
@@ -72,7 +72,7 @@ MADE: dict[str, Maker] = {
     ),
     **dict.fromkeys(("paper_table_2", "paper_table_3"), made_paper_tables.one_node),
     "paper_estimates": lambda folder: made_scaling.run_of(folder, 16, 64, pairs=10).path,
-    **dict.fromkeys(("fabric", "served"), lambda folder: made_free_core.made(folder).path),
+    **dict.fromkeys(("fabric", "served"), lambda folder: made_free_core.free_core_run(folder).path),
     "processing": lambda folder: made_offload.made_run(folder, 0.12),
 }
 
@@ -125,7 +125,7 @@ def test_a_run_of_writes_alone_has_no_other_sections(tmp_path: Path, case: Case)
         ("machine", [run]),
         ("lead", run),
         ("run", run),
-        *(("case", of_case) for of_case in run.cases),
+        *(("case", case_data) for case_data in run.cases),
         ("end", run),
         ("after", [run]),
     ]

@@ -47,7 +47,7 @@ def treatments() -> dict[str, float]:
 
 def case(noise: float = 0.005, better: Better = "lower", transport: str = "RDMA") -> Case:
     """A case whose treatments have the times of `treatments`."""
-    made = Case(
+    umt = Case(
         "umt",
         unit="s" if better == "lower" else "1/s",
         better=better,
@@ -58,11 +58,11 @@ def case(noise: float = 0.005, better: Better = "lower", transport: str = "RDMA"
         transport=transport,
         origin="synthetic-1",
     )
-    return crossed(made, {"mpi_rail": "default", "tool": "none"}, {"writer_rail": "default"})
+    return crossed(umt, {"mpi_rail": "default", "tool": "none"}, {"writer_rail": "default"})
 
 
-def made(folder: Path, one: Case, *, pairs: int = 10, seed: int = 1) -> Path:
-    """A run with the counts of mpiP in every run that it wrapped."""
+def rails_run(folder: Path, one: Case, *, pairs: int = 10, seed: int = 1) -> Path:
+    """A run with the counts of mpiP for each sample that it wrapped."""
     runs = samples(one, pairs=pairs, seed=seed)
     run = write_run(folder / f"run-{seed}", runs)
     rng = np.random.default_rng(seed)

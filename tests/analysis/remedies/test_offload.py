@@ -14,8 +14,8 @@ from tests.analysis.remedies.made_offload import made_run
 from tests.analysis.synthetic import answered
 
 
-def ends(*given, claim=None, **more):
-    run = load_run(made_run(*given, **more))
+def ends(*arguments, claim=None, **more):
+    run = load_run(made_run(*arguments, **more))
     facts = {"site": {"nic": {"processing": claim}}}
     run = replace(run, header=replace(run.header, facts=facts))
     return {row["end"]: row for row in answer(PROCESSOR_TIME, run).to_dicts()}

@@ -12,7 +12,15 @@ from analysis.report.data import load_run
 from analysis.subjects import mpi_calls, multirail, rail_policies
 from records.sample import Better
 from tests.analysis.made_counters import write_rows
-from tests.analysis.remedies.made_rails import CALLS, MESSAGES, SHARES, TIMES, WRITERS, case, made
+from tests.analysis.remedies.made_rails import (
+    CALLS,
+    MESSAGES,
+    SHARES,
+    TIMES,
+    WRITERS,
+    case,
+    rails_run,
+)
 from tests.analysis.synthetic import answered
 
 # Made runs of a multirail campaign, with known truth. Nothing here was measured.
@@ -22,7 +30,7 @@ PAIRS = 10
 
 
 def test_figure_1_has_one_value_a_pair(tmp_path: Path) -> None:
-    table = answered(mpi_calls.CALLS, made(tmp_path, case(), pairs=PAIRS))
+    table = answered(mpi_calls.CALLS, rails_run(tmp_path, case(), pairs=PAIRS))
     assert table["kind"].to_list() == list(SHARES)
     assert table["n"].to_list() == [PAIRS] * 2  # off and aa of a pair
     assert table["share"].to_list() == pytest.approx(list(SHARES.values()), rel=0.02)
@@ -31,7 +39,7 @@ def test_figure_1_has_one_value_a_pair(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_figure_2_has_the_speed_of_each_policy(tmp_path: Path, better: Better) -> None:
-    table = answered(rail_policies.POLICIES, made(tmp_path, case(better=better)))
+    table = answered(rail_policies.POLICIES, rails_run(tmp_path, case(better=better)))
     truth = {("mpi_rail", arm, p): 1 / time for arm in ("off", "on") for p, time in TIMES.items()}
     truth |= {("writer_rail", "on", policy): 1 / time for policy, time in WRITERS.items()}
     expected = {key: speed for key, speed in truth.items() if key[2] != "default"}
@@ -47,7 +55,7 @@ def test_figure_2_has_the_speed_of_each_policy(tmp_path: Path, better: Better) -
 
 
 def test_figure_3_has_every_run_in_order_and_what_a_policy_changes(tmp_path: Path) -> None:
-    run = load_run(made(tmp_path, case(), pairs=PAIRS))
+    run = load_run(rails_run(tmp_path, case(), pairs=PAIRS))
     single = answer(mpi_calls.RUNS, run).filter(kind="collective").sort("number")
     assert single["number"].to_list() == list(range(1, 2 * PAIRS * len(TIMES) + 1))
     assert single["start_s"].is_sorted()
@@ -65,7 +73,7 @@ def test_figure_3_has_every_run_in_order_and_what_a_policy_changes(tmp_path: Pat
 
 
 def test_a_pair_of_which_a_rank_has_no_value_is_left_out(tmp_path: Path) -> None:
-    run = made(tmp_path, case(), seed=2)
+    run = rails_run(tmp_path, case(), seed=2)
     path = run / "counters" / "umt.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
@@ -104,7 +112,7 @@ def test_what_an_interval_carries(speed, floor, word) -> None:
 
 def test_what_was_published_of_a_workload_stands_beside_its_figures(tmp_path: Path) -> None:
     """UMT gains 3.2 %, AMG 2 %, UMT's point-to-point calls 18 %; of others nothing is said."""
-    run = load_run(made(tmp_path, case()))
+    run = load_run(rails_run(tmp_path, case()))
     sentences = {
         question.name: sentences_of(question, answer(question, run))
         for question in (mpi_calls.CALLS, rail_policies.POLICIES, mpi_calls.RUNS, mpi_calls.CHANGES)

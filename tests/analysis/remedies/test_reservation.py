@@ -76,8 +76,8 @@ def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
     """Allocation by allocation; a level that Slurm sets aside costs 10 % and takes 2 to 1.21."""
     base = Case("stream@core_spec=0", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0}, 0.001, 0.0, 0.0)
     with_ = replace(base, name="stream@core_spec=1", base=11.0, effects={"on": 1.1, "aa": 1.0})
-    made = [*samples(base, blocks=3, pairs=6), *samples(with_, blocks=3, pairs=6, seed=2)]
-    (row,) = rows_of(tmp_path / "three", made)
+    runs = [*samples(base, blocks=3, pairs=6), *samples(with_, blocks=3, pairs=6, seed=2)]
+    (row,) = rows_of(tmp_path / "three", runs)
     assert {row["reference"], row["level"]} == {"0", "1"}
     ahead = row["reference"] == "0"
     assert (row["paired"], row["n"]) == (False, 3)
@@ -109,7 +109,7 @@ def test_both_sides_of_levels_in_different_jobs_must_be_sound(odd: int, tmp_path
     }.items():
         cases = [base, replace(base, name="stream@core_spec=1", base=5.0)]
         cases[odd] = replace(cases[odd], **changes)  # type: ignore[arg-type]
-        made = [sample for case in cases for sample in samples(case, blocks=3, pairs=6)]
-        (row,) = advise([loaded_run(tmp_path / name, made)]).remedies
+        runs = [sample for case in cases for sample in samples(case, blocks=3, pairs=6)]
+        (row,) = advise([loaded_run(tmp_path / name, runs)]).remedies
         assert bool(row["emulated"]) == (name == "emulated")
         assert (row["standing"] is Standing.UNSTABLE) == (name == "unstable")

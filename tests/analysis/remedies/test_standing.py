@@ -60,24 +60,24 @@ MACHINES = (
 ONE = replace(MACHINES[0], remedies=MACHINES[0].remedies[:1])
 
 
-def tried(made: MadeMachine, pairs: int, seed: int, allocations: int = 3) -> pl.DataFrame:
+def tried(machine: MadeMachine, pairs: int, seed: int, allocations: int = 3) -> pl.DataFrame:
     """What `pairs` pairs of all treatments give, with speeds that scatter around the truth.
 
     As many pairs, but for one, in each of the allocations, which do not differ.
     """
-    rng = np.random.default_rng([seed, sum(map(ord, made.name))])
-    shared = rng.normal(0, 3 * made.noise, pairs)
+    rng = np.random.default_rng([seed, sum(map(ord, machine.name))])
+    shared = rng.normal(0, 3 * machine.noise, pairs)
 
     def speed(time: float) -> np.ndarray:
-        return np.exp(shared + rng.normal(0, made.noise, pairs)) / time
+        return np.exp(shared + rng.normal(0, machine.noise, pairs)) / time
 
-    off, on, numbers = speed(1.0), speed(made.slowdown), np.arange(pairs)
+    off, on, numbers = speed(1.0), speed(machine.slowdown), np.arange(pairs)
     return pl.concat(
         pl.DataFrame(
             {"block": numbers % allocations, "pair": numbers, "off": off, "on": on}
         ).with_columns(
             off_with=speed(remedy.price),
-            on_with=speed(made.slowdown / remedy.gain),
+            on_with=speed(machine.slowdown / remedy.gain),
             writer_rate_b_s=8e9,
             writer_rate_b_s_with=8e9 * remedy.written,
             **{
@@ -102,7 +102,7 @@ def tried(made: MadeMachine, pairs: int, seed: int, allocations: int = 3) -> pl.
             unstable=False,
             emulated=pl.lit([], pl.List(pl.String)),
         )
-        for remedy in made.remedies
+        for remedy in machine.remedies
     )
 
 
@@ -117,28 +117,28 @@ def judged(speeds: pl.DataFrame, share: float = 1.0, *, share_stated: bool = Tru
     return stand(rows, share_stated=share_stated)
 
 
-def advice(made: MadeMachine, pairs: int = 12, seed: int = 1) -> list[Row]:
-    return judged(tried(made, pairs, seed), made.share)
+def advice(machine: MadeMachine, pairs: int = 12, seed: int = 1) -> list[Row]:
+    return judged(tried(machine, pairs, seed), machine.share)
 
 
-@pytest.mark.parametrize("made", MACHINES, ids=lambda made: made.name)
-def test_a_wrong_remedy_is_named_in_at_most_one_seed_of_twenty(made: MadeMachine) -> None:
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_a_wrong_remedy_is_named_in_at_most_one_seed_of_twenty(machine: MadeMachine) -> None:
     wrong = right = 0
     for seed in range(SEEDS):
-        named = {row["factor"] for row in advice(made, seed=seed) if row["recommended"]}
-        wrong += bool(named - set(made.worth))
-        right += bool(named & set(made.worth))
+        named = {row["factor"] for row in advice(machine, seed=seed) if row["recommended"]}
+        wrong += bool(named - set(machine.worth))
+        right += bool(named & set(machine.worth))
     assert wrong <= 3  # P(more of 20 | 5 %) is 1.6 %
-    if made.clear:
+    if machine.clear:
         assert right >= 0.9 * SEEDS
 
 
-@pytest.mark.parametrize("made", MACHINES, ids=lambda made: made.name)
-def test_the_truth_without_noise(made: MadeMachine) -> None:
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_the_truth_without_noise(machine: MadeMachine) -> None:
     """Net speeds by hand: the means over time with and without the remedy."""
-    quiet = replace(made, noise=1e-6)
-    for row, truth in zip(advice(quiet), made.remedies, strict=True):
-        share, slow = made.share, made.slowdown
+    quiet = replace(machine, noise=1e-6)
+    for row, truth in zip(advice(quiet), machine.remedies, strict=True):
+        share, slow = machine.share, machine.slowdown
         speed = (1 - share) + share / slow
         speed_with = (1 - share) / truth.price + share * truth.gain / slow
         assert row["net"] == pytest.approx(speed_with / speed, rel=1e-4)
@@ -161,8 +161,8 @@ def test_price_gain_and_break_even_by_hand() -> None:
 
 def test_holm_leaves_more_remedies_undecided() -> None:
     """Six pairs have no p below 2/64, so that two remedies together can never pass 0.05."""
-    made = replace(MACHINES[0], remedies=MACHINES[0].remedies[:1])
-    assert advice(made, pairs=6)[0]["recommended"]
+    machine = replace(MACHINES[0], remedies=MACHINES[0].remedies[:1])
+    assert advice(machine, pairs=6)[0]["recommended"]
     rows = advice(MACHINES[0], pairs=6)
     assert [row["standing"] for row in rows] == [Standing.OPEN, Standing.OPEN]
     assert rows[0]["net_low"] > 1
@@ -182,8 +182,8 @@ def test_holm_leaves_more_remedies_undecided() -> None:
 def test_writers_are_slowed_down_if_the_whole_interval_says_so(
     gain: float, high: float, standing: Standing
 ) -> None:
-    made = MadeMachine("slower", 1.5, 0.02, 1.0, (Remedy(CORE, 1.0, gain),), (CORE,))
-    (core,) = estimated(tried(made, 12, 1), 1.0).to_dicts()
+    machine = MadeMachine("slower", 1.5, 0.02, 1.0, (Remedy(CORE, 1.0, gain),), (CORE,))
+    (core,) = estimated(tried(machine, 12, 1), 1.0).to_dicts()
     (row,) = stand([core | {"written_high": high, "margin": 0.05}], share_stated=True)
     assert row["standing"] is standing
     assert (row["p_adjusted"] is None) == (standing is Standing.SLOWER_WRITES)

@@ -30,8 +30,8 @@ def runs_of(rates: Any, losses: Any, case: str = "c") -> pl.DataFrame:
         [
             {"case": case, "better": "higher", **names, "block": 0, "pair": pair, "off": 1.0}
             | {"reached_b_s": float(rate), "loss": float(loss)}
-            for pair, (of_rates, of_losses) in enumerate(zip(rates, losses, strict=True))
-            for rate, loss in zip(of_rates, of_losses, strict=True)
+            for pair, (pair_rates, pair_losses) in enumerate(zip(rates, losses, strict=True))
+            for rate, loss in zip(pair_rates, pair_losses, strict=True)
         ],
         schema_overrides={"cores": pl.Int64},
     )

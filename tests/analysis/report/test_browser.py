@@ -31,7 +31,7 @@ from tests.analysis.report.browser import (
     violations,
 )
 from tests.analysis.subjects.made_causes import made_run, with_nodes
-from tests.analysis.subjects.made_levels import of_levels
+from tests.analysis.subjects.made_levels import case_of_levels
 from tests.analysis.subjects.made_numa import TWO_NODES, run_of
 from tests.analysis.subjects.made_scaling import run_of as scales
 from tests.analysis.synthetic import (
@@ -64,7 +64,9 @@ def _by_factor(folder: Path) -> str:
 
 
 def _by_level(folder: Path) -> str:
-    case = of_levels({"load": ["read", "write", "copy"], "place": ["nic", "other"], "node": [0, 1]})
+    case = case_of_levels(
+        {"load": ["read", "write", "copy"], "place": ["nic", "other"], "node": [0, 1]}
+    )
     return page.render([loaded_run(folder / "run", samples(case, pairs=6))])
 
 
@@ -116,7 +118,7 @@ def _index() -> str:
 
 
 @cache
-def _of_machine() -> str:
+def _machine() -> str:
     return machine_page(_machines()[0], ())
 
 
@@ -130,10 +132,10 @@ def _fit(
     """Nothing is wider than its window, or on its neighbour's line, or loaded, all opened."""
     shown = [(name, width) for name in pages for width in widths]
     measured = layouts(tmp_path, *((pages[name], width) for name, width in shown))
-    for where, layout in zip(shown, measured, strict=True):
+    for (name, width), layout in zip(shown, measured, strict=True):
         seen = [layout[key] for key in ("width", "wide", "stuck", "loaded")]
-        assert seen == [where[1], [], [], []], where
-        assert layout["scroll"] <= where[1], where
+        assert seen == [width, [], [], []], (name, width)
+        assert layout["scroll"] <= width, (name, width)
     return dict(zip(shown, measured, strict=True))
 
 
@@ -145,7 +147,7 @@ def test_the_page_of_a_run_fits_its_window(tmp_path: Path, text: str) -> None:
 def test_what_is_planted_in_a_page_does_not_run(tmp_path: Path, text: str) -> None:
     policy = re.compile('<meta http-equiv="Content-Security-Policy"[^>]*>')
     planted = "<script>document.title = 'ran'</script><b onclick=''></b></body>"
-    pages = (text, _comparison(tmp_path / "nights"), _model(tmp_path), _index(), _of_machine())
+    pages = (text, _comparison(tmp_path / "nights"), _model(tmp_path), _index(), _machine())
     for page_text in pages:
         assert policy.search(page_text)
         edited = page_text.replace("</body>", planted)
@@ -164,9 +166,9 @@ def test_every_section_fits_its_window(tmp_path: Path) -> None:
 
 
 def test_pages_of_machines_fit_and_texts_of_their_figures_do_not_cross(tmp_path: Path) -> None:
-    measured = _fit(tmp_path, {"over all": _index(), "machine": _of_machine()}, 420, 1280)
+    measured = _fit(tmp_path, {"over all": _index(), "machine": _machine()}, 420, 1280)
     assert {
-        where: layout["crossing"] for where, layout in measured.items() if layout["crossing"]
+        window: layout["crossing"] for window, layout in measured.items() if layout["crossing"]
     } == {}
 
 
@@ -186,7 +188,7 @@ def test_a_campaign_is_short_on_a_phone_until_its_parts_are_opened(tmp_path: Pat
     assert layout["folded"] <= 8000 < layout["opened"]
 
 
-@pytest.mark.parametrize(("page", "most"), [(_quick, 7), (_of_machine, 8), (_index, 4)])
+@pytest.mark.parametrize(("page", "most"), [(_quick, 7), (_machine, 8), (_index, 4)])
 def test_a_campaign_or_a_year_is_printed_on_few_sheets(
     tmp_path: Path, page: Callable[[], str], most: int
 ) -> None:
@@ -196,5 +198,5 @@ def test_a_campaign_or_a_year_is_printed_on_few_sheets(
 @needs_axe
 @pytest.mark.parametrize("scheme", [LIGHT, DARK])
 def test_axe_finds_nothing(tmp_path: Path, text: str, scheme: str) -> None:
-    for shown in (text, _index(), _of_machine()):
+    for shown in (text, _index(), _machine()):
         assert violations(tmp_path, shown, scheme) == []

@@ -30,9 +30,9 @@ from tests.analysis.synthetic import (
     commands,
     header,
     loaded_run,
-    of_two_units,
     reject,
     samples,
+    two_unit_samples,
     write_run,
 )
 from tests.captures import RUN_QUICK
@@ -286,7 +286,7 @@ def test_the_key_of_the_first_picture_has_a_control_if_there_is_one(
 
 
 def test_figures_of_merit_of_two_units_are_drawn_apart(tmp_path: Path) -> None:
-    text = page.render([_run(tmp_path, of_two_units())])
+    text = page.render([_run(tmp_path, two_unit_samples())])
     assert "Every sample in B/s" in text
     assert "Every sample in s" in text
 

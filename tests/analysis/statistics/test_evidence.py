@@ -140,10 +140,12 @@ def test_the_mean_s_interval_is_student_s() -> None:
     assert ratio is not None
     assert ratio.value == pytest.approx(1.2)
     assert (log(ratio.high / 1.2), log(1.2 / ratio.low)) == pytest.approx((half, half), rel=1e-4)
-    # Of two baseline runs of 0.9 and 1.1, of which one is missing in the last pair.
-    of_two = mean_ratio(np.log([[1.2, 0.9, 1.1]] * 5 + [[1.2, nan, 1.0]]))
-    assert of_two is not None
-    assert (of_two.low, of_two.value, of_two.high) == pytest.approx((1.2, 1.2, 1.2))
+    # Two baseline runs of 0.9 and 1.1, one of which is missing in the last pair.
+    two_baselines = mean_ratio(np.log([[1.2, 0.9, 1.1]] * 5 + [[1.2, nan, 1.0]]))
+    assert two_baselines is not None
+    assert (two_baselines.low, two_baselines.value, two_baselines.high) == pytest.approx(
+        (1.2, 1.2, 1.2)
+    )
     assert mean_ratio(np.log([[1.1, 1.0]] * 5)) is None
 
 

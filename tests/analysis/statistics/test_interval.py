@@ -71,9 +71,9 @@ class Row:
 def test_a_record_is_flat_in_json() -> None:
     row = Row("a", Estimate(1.2, 1.1, 1.3), Interval(0.9, 1.05), [])
     figures = [("ratio", 1.2), ("ratio_low", 1.1), ("ratio_high", 1.3)]
-    of_floor = [("floor_low", 0.9), ("floor_high", 1.05)]
-    assert list(flat(row).items()) == [("case", "a"), *figures, *of_floor, ("others", [])]
-    absent = dict.fromkeys(name for name, _ in (*figures, *of_floor))
+    floor = [("floor_low", 0.9), ("floor_high", 1.05)]
+    assert list(flat(row).items()) == [("case", "a"), *figures, *floor, ("others", [])]
+    absent = dict.fromkeys(name for name, _ in (*figures, *floor))
     assert flat(Row("a", None, None, [])) == {"case": "a", "others": [], **absent}
 
 

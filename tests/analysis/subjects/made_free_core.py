@@ -26,7 +26,7 @@ TIMES = {
 INTERRUPTS = {"mlx5_0": {"7": 3, "0-7": 1}, "eth0": {"0": 2}}
 
 
-def made(
+def free_core_run(
     folder: Path,
     times: Mapping[str, float] = TIMES,
     interrupts: Mapping[str, Any] = INTERRUPTS,

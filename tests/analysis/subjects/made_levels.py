@@ -7,7 +7,7 @@ from records.sample import Level
 from tests.analysis.synthetic import STREAM, Case
 
 
-def of_levels(factors: dict[str, list[Level]]) -> Case:
+def case_of_levels(factors: dict[str, list[Level]]) -> Case:
     """A case with an effect for each combination of levels; names leave out the first ones."""
     combined: list[dict[str, Level]] = [{}]
     for name, levels in factors.items():

@@ -35,12 +35,12 @@ TWO_NODES = {
 
 
 def runs_of(
-    grid: Mapping[Key, object], of_cell: Mapping[Key, dict[str, object]] = {}, **writer: object
+    grid: Mapping[Key, object], cell_fields: Mapping[Key, dict[str, object]] = {}, **writer: object
 ) -> list[Sample]:
     """Runs whose cells are the treatments of one case; nothing of them was measured.
 
     Workers do 10 GB/s alone, and 5 GB/s beside communications. Without workers their place says
-    nothing.
+    nothing. `cell_fields`: what differs in the record of a cell's writer.
     """
     placed = {"buffer_node": 0, "target_on_node_share": 1.0, "own_binding": "none", **writer}
     effects: dict[str, float] = {}
@@ -52,7 +52,7 @@ def runs_of(
         off, spin, on = f"off@{levels}", f"spin@{levels}", f"on@{levels},direction={key.direction}"
         effects |= {off: 1.0, spin: 1.25 if key.buffer == "other" else 1.6, on: 2.0}
         rates[on] = rate
-        placed_as[on] = {**placed, **of_cell.get(key, {})}
+        placed_as[on] = {**placed, **cell_fields.get(key, {})}
     case = Case("numa", "B/s", "higher", 10 * GB, effects, noise=0, pair_noise=0)
     case = crossed(case, dict.fromkeys(("buffer", "load", "workers"), "none"))
     runs = []

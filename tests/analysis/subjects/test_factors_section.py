@@ -11,7 +11,7 @@ from analysis.subjects.factors_section import LEVELS, RATES
 from records.sample import Level
 from tests.analysis.drawn import shown, texts
 from tests.analysis.remedies.sweeps import sweep, swept
-from tests.analysis.subjects.made_levels import of_levels
+from tests.analysis.subjects.made_levels import case_of_levels
 from tests.analysis.synthetic import Case, loaded_run, samples
 
 
@@ -79,7 +79,7 @@ def test_which_factor_lies_on_the_axis(
     lines: list[str],
     labels: list[str],
 ) -> None:
-    run = loaded(tmp_path, of_levels(factors))
+    run = loaded(tmp_path, case_of_levels(factors))
     rows = answer(LEVELS, run).to_dicts()
     assert {row["factor"] for row in rows} == {factor}
     assert [*dict.fromkeys(row["line"] for row in rows)] == lines
@@ -90,7 +90,7 @@ def test_which_factor_lies_on_the_axis(
 @pytest.mark.usefixtures("undrawn")
 def test_a_table_of_more_than_24_rows_is_folded(tmp_path: Path) -> None:
     factors: dict[str, list[Level]] = {"amount": [*range(13)], "place": ["nic", "other"]}
-    page = render([loaded(tmp_path, of_levels(factors))])
+    page = render([loaded(tmp_path, case_of_levels(factors))])
     text = page[page.index('id="r0by_level"') :].partition("</section>")[0]
     assert "<details><summary>All 26 rows</summary>" in text
     assert text.count("<tr>") == 1 + 26
@@ -108,5 +108,5 @@ def test_a_table_of_more_than_24_rows_is_folded(tmp_path: Path) -> None:
     ],
 )
 def test_levels_are_in_their_order(tmp_path: Path, levels: list[Level], order: list[str]) -> None:
-    run = loaded(tmp_path, of_levels({"amount": levels}))
+    run = loaded(tmp_path, case_of_levels({"amount": levels}))
     assert answer(LEVELS, run)["level"].to_list() == order

@@ -9,12 +9,12 @@ from analysis.questions.question import answer, sentences_of
 from analysis.subjects.free_core import FABRIC, SERVED
 from scripts.rechain import rechain
 from tests.analysis.made_counters import counter_row, write_rows
-from tests.analysis.subjects.made_free_core import CORE, TIMES, made
+from tests.analysis.subjects.made_free_core import CORE, TIMES, free_core_run
 from tests.analysis.synthetic import HOST, answered
 
 
 def test_a_core_that_takes_the_loss_away_clears_the_fabric(tmp_path: Path) -> None:
-    run = made(tmp_path)
+    run = free_core_run(tmp_path)
     rows = {row["arm"]: row for row in answer(FABRIC, run).to_dicts()}
     assert {arm: row["word"] for arm, row in rows.items()} == {
         "daly": "not the fabric",
@@ -29,16 +29,16 @@ def test_a_core_that_takes_the_loss_away_clears_the_fabric(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("of_daly", "noise", "word"),
+    ("daly_times", "noise", "word"),
     [
         ({"daly": 1.0}, 0.005, "no loss with all cores"),
         ({"daly@reserved_cores=1": 1.01 * CORE}, 0.05, "inconclusive"),  # the margin is 2 %
     ],
 )
 def test_equal_to_off_says_nothing_without_a_loss(
-    tmp_path: Path, of_daly: dict[str, float], noise: float, word: str
+    tmp_path: Path, daly_times: dict[str, float], noise: float, word: str
 ) -> None:
-    table = answer(FABRIC, made(tmp_path, {**TIMES, **of_daly}, noise=noise))
+    table = answer(FABRIC, free_core_run(tmp_path, {**TIMES, **daly_times}, noise=noise))
     assert table.filter(arm="daly")["word"].to_list() == [word]
 
 
@@ -53,17 +53,17 @@ def test_equal_to_off_says_nothing_without_a_loss(
 def test_interrupts_of_the_machines_device_alone(
     tmp_path: Path, bound: dict[str, int], share: float, word: str
 ) -> None:
-    run = made(tmp_path, interrupts={"mlx5_0": bound, "eth0": {"0": 2}})
+    run = free_core_run(tmp_path, interrupts={"mlx5_0": bound, "eth0": {"0": 2}})
     (row,) = answer(SERVED, run).to_dicts()
-    of_device = {"device": "mlx5_0", "share": share, "interrupts": 4, "cpus": "7", "word": word}
-    assert row == {**row, **of_device, "n": 4 * 12}  # the four arms with a free core
+    expected = {"device": "mlx5_0", "share": share, "interrupts": 4, "cpus": "7", "word": word}
+    assert row == {**row, **expected, "n": 4 * 12}  # the four arms with a free core
     (text,) = sentences_of(SERVED, answer(SERVED, run))
     assert f"{share:.0%} of the interrupts of mlx5_0 on {HOST}" in text
 
 
 def test_what_came_during_the_runs_is_beside_what_was_bound(tmp_path: Path) -> None:
     """In each of 48 runs 100 interrupts, 60 on the free CPU; of 2 s of kernel threads 0.5 s."""
-    run = made(tmp_path)
+    run = free_core_run(tmp_path)
     (path,) = (run.path / "samples").iterdir()
     keys = [json.loads(line)["key"] for line in path.read_text().splitlines()]
     values = {"mlx5_0:interrupts": 100.0, "eth0:interrupts": 7.0, "kernel-threads-time": 2.0}

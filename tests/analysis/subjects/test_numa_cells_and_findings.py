@@ -192,8 +192,10 @@ def test_pages_are_locked_where_a_message_of_64_kib_is_pinned(
     tmp_path: Path, pinned_b: tuple[int | None, ...], word: str, why: str
 ) -> None:
     keys = [Key(way, "nic", "idle", "") for way in ("write", "read")]
-    of_cell = {key: {"target_pinned_b": size_b} for key, size_b in zip(keys, pinned_b, strict=True)}
-    run = run_of(tmp_path, dict.fromkeys(keys, 8), of_cell=of_cell)
+    cell_fields = {
+        key: {"target_pinned_b": size_b} for key, size_b in zip(keys, pinned_b, strict=True)
+    }
+    run = run_of(tmp_path, dict.fromkeys(keys, 8), cell_fields=cell_fields)
     assert [row["pinned_b"] for row in cells_of(run).values()] == list(pinned_b)
     (row,) = findings_of(run)[3]
     assert (row["word"], row["why"]) == (word, why)

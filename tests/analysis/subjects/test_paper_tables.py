@@ -59,7 +59,7 @@ def test_table_three_has_all_published_lines_and_caveats(tmp_path: Path) -> None
     table = answer(TABLE_3, run)
     rows = table.select("application", "machine", "of_means", "n").rows()
     machine = "Sandy Bridge-X2-onload, onload"
-    assert [(name, where, n) for name, where, _, n in rows] == [
+    assert [(name, system, n) for name, system, _, n in rows] == [
         ("CNS", "here (3.09 MB a rank)", 6),
         ("CNS", f"{machine} (about 4 MB a rank)", None),
         *((name, machine, None) for name in ("HPCCG", "LAMMPS", "LULESH", "SNAP")),
