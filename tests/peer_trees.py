@@ -43,8 +43,8 @@ def detected(host: Host) -> Facts:
     return Facts(host.sockets, host.cores, host.threads, len(with_memory), llc_b)
 
 
-def of_lstopo(root: Path) -> Facts | None:
-    """The same by `lstopo`; None if it cannot read the tree."""
+def lstopo_facts(root: Path) -> Facts | None:
+    """The same facts according to `lstopo`; None if it cannot read the tree."""
     words = ["lstopo-no-graphics", "--input", str(root), "--of", "xml", "--no-io", "--disallowed"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     if done.returncode:
@@ -65,7 +65,7 @@ def of_lstopo(root: Path) -> Facts | None:
 
 def different(root: Path) -> Iterator[str]:
     """What is detected of a tree, where `lstopo` says something else."""
-    theirs = of_lstopo(root)
+    theirs = lstopo_facts(root)
     if theirs is None:
         yield "lstopo cannot read it"
         return

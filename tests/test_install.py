@@ -106,8 +106,8 @@ def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
 
     def installed(*words: str) -> list[str]:
         log.write_text("")
-        given = {"PATH": os.environ["PATH"], "PYTHON": sys.executable, "CC": "true"}
-        subprocess.run(["make", "campaign", *words], cwd=tmp_path, check=True, env=given)
+        environment = {"PATH": os.environ["PATH"], "PYTHON": sys.executable, "CC": "true"}
+        subprocess.run(["make", "campaign", *words], cwd=tmp_path, check=True, env=environment)
         return re.findall(r"(\w+)\.(?:lock|c)$", log.read_text(), re.MULTILINE)
 
     assert installed("NIMC_EXTRAS=") == ["base"]

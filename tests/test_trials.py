@@ -16,8 +16,8 @@ class Made:
 ROWS = [Made("an apple"), Made("a pear"), Made("a plum")]
 
 
-def made(*words: str, wrong: str = "") -> int:
-    """Trials of the rows; the one of this name goes wrong."""
+def exit_code(*words: str, wrong: str = "") -> int:
+    """The exit code of trials of the rows; the row named `wrong` fails."""
     options = trials.arguments("made", None).parse_args(words)
     return trials.run(
         trials.chosen(ROWS, options.only),
@@ -38,7 +38,7 @@ def test_each_row_is_drawn_once_a_turn_and_the_same_way_for_a_seed() -> None:
 
 
 def test_a_wrong_trial_is_printed_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert made("--count", "6", wrong="a pear") == 1
+    assert exit_code("--count", "6", wrong="a pear") == 1
     lines = capsys.readouterr().out.splitlines()
     assert sum("a pear" in line and FAILED in line for line in lines) == 2
     assert lines.count("       two") == lines.count("       lines") == 2
@@ -47,7 +47,7 @@ def test_a_wrong_trial_is_printed_and_counted(capsys: pytest.CaptureFixture[str]
 
 
 def test_without_a_number_each_row_is_tried_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert made("--only", "pl") == 0
+    assert exit_code("--only", "pl") == 0
     assert capsys.readouterr().out.splitlines()[-1] == "| all | 2 | 2 | 0 |"
 
 
@@ -68,6 +68,6 @@ def test_trials_go_on_for_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_word_of_no_row_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
-        made("--only", "pear,quince")
+        exit_code("--only", "pear,quince")
     assert end.value.code == 2
     assert "quince: in the name of no row" in capsys.readouterr().err

@@ -43,11 +43,11 @@ def test_the_next_agent_removes_what_a_killed_one_left_and_nothing_of_a_live_one
     os.utime(left, (0, 0))  # a folder that is new may not be locked yet
     live = agent(tmp_path)
     assert not left.exists()
-    (of_live,) = tmp_path.iterdir()
-    os.utime(of_live, (0, 0))
+    (live_folder,) = tmp_path.iterdir()
+    os.utime(live_folder, (0, 0))
     with folder(tmp_path):
-        assert {of_live, Path(os.environ[FOLDER_VARIABLE])} == set(tmp_path.iterdir())
-    assert [path.name for path in of_live.iterdir()] == ["ucx_shm_posix_1"]
+        assert {live_folder, Path(os.environ[FOLDER_VARIABLE])} == set(tmp_path.iterdir())
+    assert [path.name for path in live_folder.iterdir()] == ["ucx_shm_posix_1"]
     live.communicate("")
     assert not list(tmp_path.iterdir())
 

@@ -14,13 +14,13 @@ def treatments(
     scheduled: Mapping[str, int] = {},
     **start: Any,
 ) -> list[Treatment]:
-    """A treatment an arm, all started in one way; `scheduled`: arm -> writers at a time."""
-    of_writers: dict[str, Any] = {"injector": "ucx", "message_b": 65536, **writes}
+    """One treatment per arm, all started the same way; `scheduled`: arm -> writers at a time."""
+    fields: dict[str, Any] = {"injector": "ucx", "message_b": 65536, **writes}
     return [
         Treatment(
             name=arm,
             start=Start(command=list(command), **start),
-            writes=_writes(arm, of_writers, scheduled),
+            writes=_writes(arm, fields, scheduled),
             role=ARMS[arm].role,
             baseline=None if arm == BASELINE else BASELINE,
         )
@@ -28,8 +28,8 @@ def treatments(
     ]
 
 
-def _writes(arm: str, given: dict[str, Any], scheduled: Mapping[str, int]) -> Writes | None:
+def _writes(arm: str, fields: dict[str, Any], scheduled: Mapping[str, int]) -> Writes | None:
     row = ARMS[arm]
     if row.control:
         return Writes(injector=row.control, message_b=0)
-    return None if row.silent else Writes(**given, scheduled=scheduled.get(arm))
+    return None if row.silent else Writes(**fields, scheduled=scheduled.get(arm))

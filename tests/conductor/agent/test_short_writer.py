@@ -89,7 +89,7 @@ def test_each_end_runs_on_the_cpus_of_its_writer_with_the_variables_of_its_injec
 
 
 def part(port, starts, **changes):
-    given = {
+    fields = {
         "injector": "stand-in",
         "writer": made_writers.writer(address="", port=port, message_b=100, messages=1000),
         "targets": [("t", "127.0.0.1")],
@@ -101,7 +101,7 @@ def part(port, starts, **changes):
             PlannedWrite(number, 0, start_s, start_s + 0.2) for number, start_s in enumerate(starts)
         ],
     }
-    return Perform(**{**given, **changes})
+    return Perform(**{**fields, **changes})
 
 
 def test_passive_sides_of_a_target_take_turns():
@@ -153,7 +153,9 @@ def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
     monkeypatch, tmp_path
 ):
     handed = part(free_port(), [0.0, 1.0, 600.0])
-    seen = carried_out(monkeypatch, handed, lambda made: len(made.finished) == 2, tmp_path)
+    seen = carried_out(
+        monkeypatch, handed, lambda performer: len(performer.finished) == 2, tmp_path
+    )
     assert [write.number for write in seen.finished] == [0, 1]
     for write in seen.finished:
         assert write.bytes_b == 1000 * 100
@@ -169,7 +171,7 @@ def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
 def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch, tmp_path):
     handed = part(free_port(), [0.0], patience_s=0.3)
     program = Program(passive="import time; time.sleep(60)")
-    seen = carried_out(monkeypatch, handed, lambda made: made.faults, tmp_path, program)
+    seen = carried_out(monkeypatch, handed, lambda performer: performer.faults, tmp_path, program)
     assert seen.finished == []
     assert seen.faults["nobody there"] == 1
     assert "nobody there" in (tmp_path / "writes.log").read_text()

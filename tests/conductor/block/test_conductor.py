@@ -81,8 +81,8 @@ def test_a_block_continues_the_order_of_the_one_before(block, monkeypatch):
     """Of two treatments, two pairs have both orders, wherever a block begins."""
     monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0:openmpi/5.0.8")
     for number in range(2):
-        given = {"command": ["cat", str(MELT)], "block": number, "warmups": 1}
-        run = block(arms=["off", "aa"], program="cat", modules=["openmpi"], **given).done()
+        options = {"command": ["cat", str(MELT)], "block": number, "warmups": 1}
+        run = block(arms=["off", "aa"], program="cat", modules=["openmpi"], **options).done()
     samples = run.samples()
     assert_names(run, samples[0])
     blocks = [[sample for sample in samples if sample["block"] == index] for index in (0, 1)]
@@ -106,12 +106,12 @@ def test_writers_that_somebody_kills_or_continues(block):
         (writer,) = run.processes(ORIGIN)
         os.kill(writer, victims[arm])
     samples = run.done().samples()
-    of_arm = {arm: [sample for sample in samples if sample["arm"] == arm] for arm in victims}
-    assert [sample["outcome"] for sample in of_arm["on"]] == ["injector_died", "accepted"]
-    assert of_arm["on"][0]["fom"] is None
-    assert "origin side ended" in of_arm["on"][0]["reason"]
+    arm_samples = {arm: [sample for sample in samples if sample["arm"] == arm] for arm in victims}
+    assert [sample["outcome"] for sample in arm_samples["on"]] == ["injector_died", "accepted"]
+    assert arm_samples["on"][0]["fom"] is None
+    assert "origin side ended" in arm_samples["on"][0]["reason"]
     # A held writer that ran is suspended again before the run is repeated.
-    off = [(sample["outcome"], sample["reason"]) for sample in of_arm["off"]]
+    off = [(sample["outcome"], sample["reason"]) for sample in arm_samples["off"]]
     assert off == [("rejected", "1 held writer ran within the run"), ("accepted", None)]
 
 
@@ -193,8 +193,10 @@ def assert_names(run, sample):
     assert gzip.decompress((run.run_dir / f"{name}.gz").read_bytes()) == MELT.read_bytes()
     counters = run.run_dir / "counters/melt.jsonl"
     first = counters.read_bytes().splitlines(keepends=True) if counters.exists() else []
-    of_run = b"".join(row for row in first if json.loads(row)["key"] == sample["key"])
-    assert sample["counters_sha256"] == (hashlib.sha256(of_run).hexdigest() if of_run else None)
+    run_counts = b"".join(row for row in first if json.loads(row)["key"] == sample["key"])
+    assert sample["counters_sha256"] == (
+        hashlib.sha256(run_counts).hexdigest() if run_counts else None
+    )
     record = run.run_dir / "provenance" / f"{sample['provenance']}.json"
     provenance = json.loads(record.read_text())
     assert provenance["modules"] == ["gcc/13.2.0", "openmpi/5.0.8"]

@@ -46,7 +46,7 @@ def test_targets_devices_are_counted_unless_writes_stay_on_one_host(plan, device
 
 
 @pytest.mark.parametrize(
-    ("writes", "of_block", "silent"),
+    ("writes", "block_writes", "silent"),
     [
         (None, WRITES, ["received"]),
         (CONTROL, WRITES, ["received"]),
@@ -57,8 +57,10 @@ def test_targets_devices_are_counted_unless_writes_stay_on_one_host(plan, device
         (replace(WRITES, scheduled=2), WRITES, []),
     ],
 )
-def test_a_run_without_writes_is_silent_in_the_direction_of_its_blocks(writes, of_block, silent):
-    assert demands(block(writes=of_block)).silent_directions(under(writes)) == silent
+def test_a_run_without_writes_is_silent_in_the_direction_of_its_blocks(
+    writes, block_writes, silent
+):
+    assert demands(block(writes=block_writes)).silent_directions(under(writes)) == silent
 
 
 def named(writers=None, ranks=None, devices=(), scheduled=None):

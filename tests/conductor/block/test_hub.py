@@ -259,10 +259,10 @@ def test_what_a_writer_reports_and_is_told(monkeypatch):
     assert [row.rate_b_s for row in rows] == [5.0, 6.0, 7.0]
     assert (state.ended, state.series.transport, meter) == ("first", "RoCE", COUNTED)
     assert sorted(end.own_binding for end in placed) == ["n7", "o1"]
-    of_node = {name: [order for node, order in orders if node == name] for name in ("o1", "n7")}
+    node_orders = {name: [order for node, order in orders if node == name] for name in ("o1", "n7")}
     controls = [messages.Control(do, [0]) for do in ("hold", "resume", "stop")]
-    assert of_node["o1"][1:] == controls
-    assert of_node["n7"][1:] == [messages.Control("freeze", [0]), *controls]  # once
+    assert node_orders["o1"][1:] == controls
+    assert node_orders["n7"][1:] == [messages.Control("freeze", [0]), *controls]  # once
 
 
 ASKED = "read its node's load"

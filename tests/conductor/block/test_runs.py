@@ -48,30 +48,30 @@ HERE = Allocation(["n1"], ["n1"])
 
 
 def lead_in(**needed_s):
-    """The lead-in of a block whose long and short writes need so much."""
-    made = LeadIn()
+    """The lead-in of a block whose long and short writes need these times to start."""
+    lead = LeadIn()
     for kind, each_s in needed_s.items():
-        made.expect({"long": WRITES, "short": OTHER}[kind], each_s)
-    return made
+        lead.expect({"long": WRITES, "short": OTHER}[kind], each_s)
+    return lead
 
 
 def after_runs(*needed_s, expected_s=3.0):
-    """A block whose writers were expected to need 3 s, and needed these times in its runs."""
-    made = lead_in(long=expected_s)
+    """The lead-in after runs whose writers needed these times; `expected_s` were planned."""
+    lead = lead_in(long=expected_s)
     for each_s in needed_s:
-        made.ended(100.0)
-        made.left_s(100.0 + each_s, WRITES)
-    return made
+        lead.ended(100.0)
+        lead.left_s(100.0 + each_s, WRITES)
+    return lead
 
 
 def test_a_silent_run_waits_as_long_as_writers_need():
-    made = lead_in(long=3.0)  # and a twentieth more
-    assert (made.left_s(100.0, WRITES), made.length_s(100.0)) == (0.0, None)  # the block's first
-    made = lead_in(long=3.0)
-    made.ended(100.0)
-    assert made.left_s(100.1) == pytest.approx(3.05)  # nothing to start: ready at once
-    assert made.left_s(102.9, WRITES) == pytest.approx(0.25)  # at speed a little earlier
-    assert made.length_s(103.15) == pytest.approx(3.15)
+    lead = lead_in(long=3.0)  # and a twentieth more
+    assert (lead.left_s(100.0, WRITES), lead.length_s(100.0)) == (0.0, None)  # the block's first
+    lead = lead_in(long=3.0)
+    lead.ended(100.0)
+    assert lead.left_s(100.1) == pytest.approx(3.05)  # nothing to start: ready at once
+    assert lead.left_s(102.9, WRITES) == pytest.approx(0.25)  # at speed a little earlier
+    assert lead.length_s(103.15) == pytest.approx(3.15)
     resting = LeadIn(2.0)
     resting.ended(100.0)
     assert resting.left_s(100.5) == 1.5
@@ -83,16 +83,16 @@ def test_a_silent_run_waits_as_long_as_writers_need():
 
 
 def test_a_slower_start_is_given_to_all_runs_after_it_and_waits_no_longer_itself():
-    made = lead_in(long=3.0, short=1.0)
-    made.ended(100.0)
-    assert made.left_s(105.0, WRITES) == pytest.approx(0.25)
-    made.ended(200.0)
-    assert made.left_s(200.0) == pytest.approx(5.25)
-    assert made.left_s(213.0, WRITES) == 0.0
+    lead = lead_in(long=3.0, short=1.0)
+    lead.ended(100.0)
+    assert lead.left_s(105.0, WRITES) == pytest.approx(0.25)
+    lead.ended(200.0)
+    assert lead.left_s(200.0) == pytest.approx(5.25)
+    assert lead.left_s(213.0, WRITES) == 0.0
 
 
 @pytest.mark.parametrize(
-    ("made", "needed_s"),
+    ("lead", "needed_s"),
     [
         (lead_in(long=3.0, short=8.0), 8.0),  # the slowest kind, if the others are much faster
         (after_runs(13.0), 3.0),  # one delayed start lengthens no later run
@@ -102,8 +102,8 @@ def test_a_slower_start_is_given_to_all_runs_after_it_and_waits_no_longer_itself
         (after_runs(3.1, expected_s=13.0), 3.1),  # delayed while the rate alone was measured
     ],
 )
-def test_the_lead_in_is_what_writers_usually_need_and_a_twentieth(made, needed_s):
-    assert made.longest_s == pytest.approx(1.05 * needed_s)
+def test_the_lead_in_is_what_writers_usually_need_and_a_twentieth(lead, needed_s):
+    assert lead.longest_s == pytest.approx(1.05 * needed_s)
 
 
 # The length of runs.

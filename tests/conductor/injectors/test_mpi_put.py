@@ -35,8 +35,8 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Compiles the program with an MPI, once."""
+def program_of(tmp_path_factory):
+    """Compiles the program once with each MPI that is requested."""
     paths = {}
 
     def make(mpi, target="mpi_put"):
@@ -83,11 +83,11 @@ def rate_b_s(meant):
     return sum(row.rate_b_s * row.over_s for row in rows) / sum(row.over_s for row in rows)
 
 
-def test_what_it_claims_is_what_the_target_finds_in_its_memory(made, mpi):
+def test_what_it_claims_is_what_the_target_finds_in_its_memory(program_of, mpi):
     """At the end no message is under way: both say the same number, to the byte."""
     limited = ["-s", 65536, "-r", "50e6"]
     for words in (["-s", 4 * MIB, "--both"], ["-s", 1001], limited)[: 3 if mpi == "mpich" else 1]:
-        done = run(made(mpi), "-d", 0.6, *words)
+        done = run(program_of(mpi), "-d", 0.6, *words)
         assert done.returncode == 0, done.stderr
         sent_b = int(re.search(r"^sent (\d+) B$", done.stdout, re.MULTILINE)[1])
         meant = meanings("mpi_put", done.stdout)
@@ -99,12 +99,12 @@ def test_what_it_claims_is_what_the_target_finds_in_its_memory(made, mpi):
             assert rate_b_s(meant) > 1e6  # one core copies at gigabytes a second, if it is let
 
 
-def test_the_target_counts_the_messages_that_it_receives(made, mpi):
+def test_the_target_counts_the_messages_that_it_receives(program_of, mpi):
     """Whole messages, of which it has seen as many bytes as the origin says."""
     for words in (["-s", 8 * MIB], ["-s", 1000, "--footprint", 70000])[
         : 2 if mpi == "mpich" else 1
     ]:
-        done = run(made(mpi), "-d", 0.6, "--receive", *words)
+        done = run(program_of(mpi), "-d", 0.6, "--receive", *words)
         assert done.returncode == 0, done.stderr
         sent_b = int(re.search(r"^sent (\d+) B$", done.stdout, re.MULTILINE)[1])
         meant = meanings("mpi_put_receive", done.stdout)
@@ -125,8 +125,10 @@ def test_the_target_counts_the_messages_that_it_receives(made, mpi):
         ["--receive", "-s", "1000", "-r", "5e6"],
     ],
 )
-def test_under_sanitizers(made, words):
-    done = run(made("mpich", "mpi_put-asan"), "-d", 1.2, *words, ASAN_OPTIONS="detect_leaks=0")
+def test_under_sanitizers(program_of, words):
+    done = run(
+        program_of("mpich", "mpi_put-asan"), "-d", 1.2, *words, ASAN_OPTIONS="detect_leaks=0"
+    )
     assert done.returncode == 0, done.stderr
     assert rate_b_s(meanings("mpi_put", done.stdout)) > 0
 
@@ -152,23 +154,23 @@ def start(program):
         (["write"], "write: not an option, see --help"),
     ],
 )
-def test_a_bad_option_is_refused_in_one_line(made, words, refusal):
-    done = subprocess.run([made("mpich"), *words], capture_output=True, text=True)
+def test_a_bad_option_is_refused_in_one_line(program_of, words, refusal):
+    done = subprocess.run([program_of("mpich"), *words], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, f"mpi_put: {refusal}\n")
 
 
-def test_without_a_launcher_of_its_mpi_it_is_alone_and_says_so(made):
+def test_without_a_launcher_of_its_mpi_it_is_alone_and_says_so(program_of):
     # Of Open MPI: MPICH 5.0 leaves a megabyte in /dev/shm after a process alone.
-    done = subprocess.run([made("openmpi")], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program_of("openmpi")], capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
     assert meanings("mpi_put", done.stderr)[0] == Fault(
         "1 ranks found, 2 are needed: is the launcher that of its MPI?"
     )
 
 
-def test_shared_memory_without_room_is_said_in_one_line(made):
+def test_shared_memory_without_room_is_said_in_one_line(program_of):
     script = 'mount -t tmpfs -o size=4m none /dev/shm || exit 77; exec "$@"'
-    words = [*start(made("mpich")), "-d", "0.5", "-s", str(8 * MIB)]
+    words = [*start(program_of("mpich")), "-d", "0.5", "-s", str(8 * MIB)]
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", *words],
         capture_output=True,
@@ -188,9 +190,9 @@ def test_shared_memory_without_room_is_said_in_one_line(made):
 
 
 @pytest.fixture
-def on_path(made, mpi, monkeypatch):
+def on_path(program_of, mpi, monkeypatch):
     """Has the program on PATH, and what Open MPI wants to run as root."""
-    monkeypatch.setenv("PATH", f"{made(mpi).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{program_of(mpi).parent}:{os.environ['PATH']}")
     for name, value in AS_ROOT.items():
         monkeypatch.setenv(name, value)
 
@@ -291,10 +293,10 @@ def test_its_ranks_stand_still_between_runs_and_end_with_the_block(block):
 @pytest.mark.slow
 @pytest.mark.usefixtures("on_path")
 @pytest.mark.parametrize("mpi", ["mpich"])
-def test_a_long_pause_is_no_reason_for_the_target_to_receive(made, mpi):
+def test_a_long_pause_is_no_reason_for_the_target_to_receive(program_of, mpi):
     """It polls if it has seen nothing for ten seconds; while it was suspended it saw nothing."""
     with subprocess.Popen(
-        [*start(made(mpi)), "-d", "13.5"],
+        [*start(program_of(mpi)), "-d", "13.5"],
         env={**os.environ, **mpi_put.LAUNCHER_VARIABLES, **AS_ROOT},
         stdout=subprocess.PIPE,
         text=True,
@@ -307,7 +309,7 @@ def test_a_long_pause_is_no_reason_for_the_target_to_receive(made, mpi):
 
 
 @pytest.mark.slow
-def test_a_target_that_has_to_receive_is_told_as_emulation(made, mpi):
-    done = run(made(mpi), "-d", 0.5, **OVER_TCP[mpi])
+def test_a_target_that_has_to_receive_is_told_as_emulation(program_of, mpi):
+    done = run(program_of(mpi), "-d", 0.5, **OVER_TCP[mpi])
     assert done.returncode == 0, done.stderr
     assert last_arrival(meanings("mpi_put", done.stdout)).transport == "two-sided"

@@ -185,8 +185,8 @@ def test_what_nothing_shows_is_noted_with_the_reason() -> None:
     assert "n2, n3" in note
     assert "n1" not in note
     assert "(nothing counts what passes over shared memory)" in note
-    of_many = Series(claims=[claim(1000, MANY)])
-    assert "the targets" in str(unproven(of_many, writer_records(of_many, WINDOW)))
+    shared_claim = Series(claims=[claim(1000, MANY)])
+    assert "the targets" in str(unproven(shared_claim, writer_records(shared_claim, WINDOW)))
 
 
 def test_writers_of_many_targets_share_all_their_counts() -> None:
