@@ -15,9 +15,9 @@ QUIET = Path(__file__).with_name("quiet.py")
 
 
 def ran(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """A program that has ended, and what it printed."""
-    given = {"capture_output": True, "text": True, "timeout": 300, **options}
-    return subprocess.run(list(map(str, words)), **given)
+    """Runs a program to its end; with what it printed."""
+    arguments = {"capture_output": True, "text": True, "timeout": 300, **options}
+    return subprocess.run(list(map(str, words)), **arguments)
 
 
 def reframe(

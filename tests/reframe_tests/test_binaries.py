@@ -76,17 +76,19 @@ ONE = {"arms": "off", "pairs": 1, "warmups": 0, **VARIABLES}
 
 def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
     program = script(tmp_path / "bin" / "test_HPCCG", "echo this is no HPCCG")
-    settings = (ROOT / "configs/localhost.py").read_text()
+    text = (ROOT / "configs/localhost.py").read_text()
     config = tmp_path / "two.py"
     config.write_text(
-        settings.replace('"launcher": "mpiexec"', '"launcher": "local"')
+        text.replace('"launcher": "mpiexec"', '"launcher": "local"')
         .replace('"environs": ["wheels", "spack"]', '"environs": ["wheels", "modules"]')
         .replace('"name": "spack"', '"name": "modules"')
         .replace('"features": ["spack"]', '"features": ["modules"]')
     )
-    given = {**ONE, "retries": 0, "nimc_dir": tmp_path / "run"}
+    settings = {**ONE, "retries": 0, "nimc_dir": tmp_path / "run"}
     path = f"{program.parent}:{os.environ['PATH']}"
-    done = reframe(tmp_path, config, "hpccg", "-r", name="hpccg_quick", settings=given, PATH=path)
+    done = reframe(
+        tmp_path, config, "hpccg", "-r", name="hpccg_quick", settings=settings, PATH=path
+    )
     assert "default+wheels runs it; each case runs on one partition and environment" in done.stdout
     assert "1 failure(s)" in done.stdout
     assert "1 skipped" in done.stdout
@@ -96,12 +98,14 @@ def test_a_run_takes_each_case_from_one_environment_alone(tmp_path):
 @pytest.mark.skipif(not shutil.which("mpirun.openmpi"), reason="no mpirun.openmpi")
 def test_open_mpi_runs_on_the_cpus_that_it_was_started_on():
     (system,) = runpy.run_path(str(ROOT / "configs/localhost.py"))["site_configuration"]["systems"]
-    given = {name: value for name, value in system["partitions"][0]["env_vars"] if name != "PATH"}
+    variables = {
+        name: value for name, value in system["partitions"][0]["env_vars"] if name != "PATH"
+    }
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     last = max(os.sched_getaffinity(0))
     status = ["grep", "Cpus_allowed_list", "/proc/self/status"]
     words = ["taskset", "-c", str(last), "mpirun.openmpi", "-n", "1", *status]
-    done = ran(*words, env={**os.environ, **as_root, **given})
+    done = ran(*words, env={**os.environ, **as_root, **variables})
     assert done.stdout.split() == ["Cpus_allowed_list:", str(last)]
 
 
@@ -147,9 +151,9 @@ def set_up(tmp_path, monkeypatch):
 
 def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, set_up):
     set_up("stream", "stream_c.exe", "captures/stream/stream-1core.txt")
-    given = {**ONE, "layout_cores": 1, "nimc_dir": tmp_path / "run", "array_most": "2MiB"}
+    settings = {**ONE, "layout_cores": 1, "nimc_dir": tmp_path / "run", "array_most": "2MiB"}
     words = ("stream", "-p", "spack", "-r")
-    succeeded(reframe(tmp_path, "localhost", *words, name="stream_quick", settings=given))
+    succeeded(reframe(tmp_path, "localhost", *words, name="stream_quick", settings=settings))
     sample = samples_of(tmp_path / "run", "stream_quick")[-1]
     assert sample["outcome"] == "accepted", sample["reason"]
     provenance = provenance_of(tmp_path / "run")
@@ -164,9 +168,9 @@ def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, set_up):
 @pytest.mark.slow
 def test_a_check_compiles_with_the_compiler_of_spack(tmp_path, set_up):
     set_up()
-    given = {**ONE, "nimc_dir": tmp_path / "run", "duration_s": 0.1, "size": "1MiB"}
+    settings = {**ONE, "nimc_dir": tmp_path / "run", "duration_s": 0.1, "size": "1MiB"}
     words = ("membench", "-p", "spack", "-r")
-    succeeded(reframe(tmp_path, "localhost", *words, name="membench_quick", settings=given))
+    succeeded(reframe(tmp_path, "localhost", *words, name="membench_quick", settings=settings))
     sample = samples_of(tmp_path / "run", "membench_quick")[-1]
     assert sample["outcome"] == "accepted", sample["reason"]
     assert provenance_of(tmp_path / "run")["compiler"] == "spackcc 7.7.7"
@@ -225,9 +229,9 @@ def test_a_program_in_a_container_is_that_of_an_environment(tmp_path, feature):
         .replace('"name": "spack"', f'"name": "container", "env_vars": [["PATH", "{path}"]]')
         .replace('"features": ["spack"]', f'"features": ["{feature}"]')
     )
-    given = {**ONE, "nimc_dir": tmp_path / "run", "edge": 20, "iterations": 100}
+    settings = {**ONE, "nimc_dir": tmp_path / "run", "edge": 20, "iterations": 100}
     words = (tmp_path, config, "lulesh", "-r")
-    succeeded(reframe(*words, name="lulesh_quick", settings={**given, "layout_cores": 1}))
+    succeeded(reframe(*words, name="lulesh_quick", settings={**settings, "layout_cores": 1}))
     sample = samples_of(tmp_path / "run", "lulesh_quick")[-1]
     assert sample["outcome"] == "accepted", sample["reason"]
     # The captured run's microseconds a zone and cycle, times its zones and cycles.

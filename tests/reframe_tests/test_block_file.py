@@ -109,18 +109,18 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_the_block_of_a_campaign_is_that_of_the_same_variables(
     folders: tuple[Path, Path], check: str
 ) -> None:
-    planned, of_variables = (
+    campaign_plan, variables_plan = (
         {key: value for key, value in plan_of(folder, check).items() if key not in APART}
         for folder in folders
     )
     stages = [next(folder.glob(f"stage/*/*/*/{check}")) for folder in folders]
     texts = [
         json.dumps(plan).replace(str(stage), "STAGE")
-        for plan, stage in zip((planned, of_variables), stages, strict=True)
+        for plan, stage in zip((campaign_plan, variables_plan), stages, strict=True)
     ]
     assert json.loads(texts[0]) == json.loads(texts[1])
-    assert planned["seed"] == 9
-    assert planned["limits"]["steal_share"] is None
+    assert campaign_plan["seed"] == 9
+    assert campaign_plan["limits"]["steal_share"] is None
 
 
 def test_hooks_of_a_check_of_others_see_what_the_campaign_sets(folders: tuple[Path, Path]) -> None:

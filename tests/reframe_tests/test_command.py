@@ -20,12 +20,12 @@ BIN = Path(sys.executable).parent
 def timed(
     *words: object, times: int = 1, figure: str = "", **options: object
 ) -> subprocess.CompletedProcess[str]:
-    """So many repetitions of a command, as a job starts them."""
-    given: dict[str, object] = {"which": "last", "better": "lower", "unit": "s", **options}
-    how = [str(given.pop(name)) for name in ("which", "better", "unit")]
-    command = python_main("reframe_tests.timed", str(times), figure, *how, *map(str, words))
-    given = {"stdin": subprocess.DEVNULL, "timeout": 60, **given}
-    return subprocess.run(command, capture_output=True, text=True, **given)  # type: ignore[call-overload,no-any-return]
+    """A command that is repeated `times` times, as in a job."""
+    defaults = {"which": "last", "better": "lower", "unit": "s"}
+    reading = [str(options.pop(name, value)) for name, value in defaults.items()]
+    command = python_main("reframe_tests.timed", str(times), figure, *reading, *map(str, words))
+    options = {"stdin": subprocess.DEVNULL, "timeout": 60, **options}
+    return subprocess.run(command, capture_output=True, text=True, **options)  # type: ignore[call-overload,no-any-return]
 
 
 def test_a_figure_is_the_mean_of_all_repetitions(tmp_path: Path) -> None:

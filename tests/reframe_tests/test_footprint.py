@@ -63,14 +63,14 @@ def test_mpi_put_passes_through_whole_messages():
 
 
 def test_programs_are_told():
-    _, of_perftest = end("perftest", writes("perftest", "2MiB"))
+    _, perftest_writer = end("perftest", writes("perftest", "2MiB"))
     for command in (INJECTORS["perftest"].target_command, INJECTORS["perftest"].origin_command):
-        words = " ".join(command(of_perftest))
+        words = " ".join(command(perftest_writer))
         # 32 queue pairs, and as many messages under way as one has by default: 128.
         assert " -s 65536 " in words
         assert " -q 32 -t 4 " in f"{words} "
-    _, of_mpi = end("mpi_put", writes("mpi_put", "llc/2"))
-    words = " ".join(INJECTORS["mpi_put"].rank_command(of_mpi))
+    _, mpi_writer = end("mpi_put", writes("mpi_put", "llc/2"))
+    words = " ".join(INJECTORS["mpi_put"].rank_command(mpi_writer))
     assert f" --size 65536 --footprint {24 * MIB} " in words
 
 

@@ -127,9 +127,9 @@ def test_inputs_are_those_of_the_layout(dry, check, file):
 def test_each_execution_draws_a_seed_unless_one_is_given(dry):
     plans = [plan_of(dry, name) for name in ("cns", "lammps", "hpccg")]
     assert [plan["provenance"]["seed"] for plan in plans] == [plan["seed"] for plan in plans]
-    one, other, given = (plan["seed"] for plan in plans)
+    one, other, fixed = (plan["seed"] for plan in plans)
     assert one != other
-    assert given == 9
+    assert fixed == 9
     assert all(0 <= plan["seed"] < 2**63 for plan in plans)
 
 

@@ -162,7 +162,7 @@ def test_a_rate_below_full_is_a_share_of_the_rate_alone(treatments):
 
 
 @pytest.mark.parametrize(
-    ("check", "words_of_4_mib", "working_set_b", "of_auto_b"),
+    ("check", "words_of_4_mib", "working_set_b", "auto_set_b"),
     [
         # The cube root of 4194304 / 400 is 21.9, that of 4194304 / 668 is 18.4.
         ("hpccg", "21 21 21", 21**3 * 400, None),
@@ -175,14 +175,14 @@ def test_a_rate_below_full_is_a_share_of_the_rate_alone(treatments):
     ],
 )
 def test_a_working_set_is_what_whole_elements_give(
-    dry, treatments, check, words_of_4_mib, working_set_b, of_auto_b
+    dry, treatments, check, words_of_4_mib, working_set_b, auto_set_b
 ):
     by_name = treatments[check]
     assert f"{words_of_4_mib} " in " ".join([*words(by_name["off@working_set=4MiB"]), ""])
     assert by_name["on@working_set=4MiB"]["baseline"] == "off@working_set=4MiB"
     assert by_name["off@working_set=4MiB"]["start"]["working_set_b"] == working_set_b
-    if of_auto_b:
-        assert by_name["off"]["start"]["working_set_b"] == of_auto_b
+    if auto_set_b:
+        assert by_name["off"]["start"]["working_set_b"] == auto_set_b
     if check == "cns_quick":
         (stage,) = dry.glob("stage/*/*/*/cns_quick")
         assert "max_grid_size=16" in (stage / "inputs-2").read_text()

@@ -33,14 +33,14 @@ LIMITS = {
 OF_SHORT_WRITES = {"write_tolerance_s", "write_share"}
 
 
-def limits(**given: Any) -> AcceptanceLimits:
+def limits(**overrides: Any) -> AcceptanceLimits:
     """The limits of a block on a machine with this proof."""
     request = planning.CaseRequest(arms=["off", "on"])
     machine = made.machine("same_job", proof=PROOF)
     treated = planning.treatments(request, machine)
     fixed: dict[str, Any] = {"case": "stream", "workload": "stream", "nimc_dir": "x"}
     fixed |= {"block": 0, "seed": 1, "pairs": 6, "warmups": 1}
-    return planning.block(request, treated, machine, given, **fixed).limits
+    return planning.block(request, treated, machine, overrides, **fixed).limits
 
 
 def test_every_limit_of_the_site_file_reaches_the_block() -> None:
@@ -49,11 +49,11 @@ def test_every_limit_of_the_site_file_reaches_the_block() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("overrides", "expected"),
     [
         ({"min_share": 0.05}, {**LIMITS, "min_share": 0.05}),
         ({"retries": 0, "steal_share": None}, {**LIMITS, "retries": 0, "steal_share": None}),
     ],
 )
-def test_a_campaign_sets_its_own(given: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert limits(**given) == AcceptanceLimits(**expected)
+def test_a_campaign_sets_its_own(overrides: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert limits(**overrides) == AcceptanceLimits(**expected)

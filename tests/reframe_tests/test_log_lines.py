@@ -9,10 +9,10 @@ from reframe_tests.mixin import NimcMixin
 
 
 @pytest.mark.parametrize(
-    ("levels", "made"),
+    ("levels", "enabled"),
     [([logging.INFO, logging.ERROR], False), ([logging.DEBUG], True), ([], True)],
 )
-def test_lines_that_no_handler_takes_are_not_made(levels, made):
+def test_lines_that_no_handler_takes_are_not_made(levels, enabled):
     logger = logging.Logger("reframe", logging.DEBUG)
     for level in levels:
         handler = logging.NullHandler()
@@ -20,5 +20,5 @@ def test_lines_that_no_handler_takes_are_not_made(levels, made):
         logger.addHandler(handler)
     adapter = logging.LoggerAdapter(logger, {})
     NimcMixin.skip_unwritten_lines(SimpleNamespace(logger=adapter))
-    assert adapter.isEnabledFor(logging.DEBUG) == made
+    assert adapter.isEnabledFor(logging.DEBUG) == enabled
     assert adapter.isEnabledFor(logging.INFO)

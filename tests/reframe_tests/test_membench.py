@@ -40,10 +40,10 @@ def test_every_kernel_on_every_instruction_set_under_sanitizers(membench_sanitiz
                 ):
                     continue
                 words = ("--isa", isa, "--stores", stores, "-s", "48KiB", "-d", 0.02)
-                got = document(membench_sanitized, kernel, "-n", 1, *words)
-                assert (got["isa"], got["kernel"]) == (isa, kernel)
-                assert got["element_b"] == ELEMENT_B[kernel]
-                assert got["stores"] == (stores if isa != "portable" else "cached")
+                result = document(membench_sanitized, kernel, "-n", 1, *words)
+                assert (result["isa"], result["kernel"]) == (isa, kernel)
+                assert result["element_b"] == ELEMENT_B[kernel]
+                assert result["stores"] == (stores if isa != "portable" else "cached")
 
 
 def test_streaming_stores_are_as_wide_as_each_instruction_set(membench):
@@ -104,24 +104,26 @@ def test_figure_is_the_sum_of_all_cores(membench):
         done = ran(membench, "triad", *words)
         if "no time in which all cores were busy" in done.stderr:
             continue
-        got = json.loads(succeeded(done))
-        assert [core["cpu"] for core in got["cores"]] == cpus
-        assert got["rate_b_s"] == pytest.approx(sum(core["rate_b_s"] for core in got["cores"]))
-        assert all(core["iterations"] > 0 for core in got["cores"])
-        assert got["array_b"] == 8 * 2**20
+        result = json.loads(succeeded(done))
+        assert [core["cpu"] for core in result["cores"]] == cpus
+        assert result["rate_b_s"] == pytest.approx(
+            sum(core["rate_b_s"] for core in result["cores"])
+        )
+        assert all(core["iterations"] > 0 for core in result["cores"])
+        assert result["array_b"] == 8 * 2**20
         # The time in which each core moved its bytes, of three arrays a pass.
         moved_s = [
-            3 * got["array_b"] * core["passes"] * core["iterations"] / core["rate_b_s"]
-            for core in got["cores"]
+            3 * result["array_b"] * core["passes"] * core["iterations"] / core["rate_b_s"]
+            for core in result["cores"]
         ]
-        assert 0 < max(moved_s) < 1.000001 * got["window_s"]
+        assert 0 < max(moved_s) < 1.000001 * result["window_s"]
         # It fills most of a window of that length.
-        if got["window_s"] < 0.3 and min(moved_s) > 0.5 * got["window_s"]:
+        if result["window_s"] < 0.3 and min(moved_s) > 0.5 * result["window_s"]:
             break
     else:
         pytest.fail("never most of the window")
-    got = document(membench, "write", "--free", "-n", 1, "-s", "1MiB", "-d", 0.05)
-    assert [core["cpu"] for core in got["cores"]] == [None]
+    result = document(membench, "write", "--free", "-n", 1, "-s", "1MiB", "-d", 0.05)
+    assert [core["cpu"] for core in result["cores"]] == [None]
     done = ran(membench, "write", "-n", 1, "-s", "64KiB", "-d", 0.02, "-j", "/no/x")
     assert done.returncode == 3
     assert "cannot be written" in done.stderr
@@ -141,9 +143,9 @@ def test_memory_is_bound_and_the_kernel_agrees(membench):
 
     with at_work(membench, *words, "-d", 400) as pid:
         wait_until(lambda: bound_b() >= 16 * 2**20)
-    got = document(membench, *words, "-d", 0.02)
-    assert got["node"] == 0
-    assert list(got["pages_on_node"]) == ["0"]
+    result = document(membench, *words, "-d", 0.02)
+    assert result["node"] == 0
+    assert list(result["pages_on_node"]) == ["0"]
 
 
 @pytest.mark.parametrize("bound", [True, False])

@@ -28,9 +28,9 @@ def order(tmp_path_factory):
     function = library(tmp_path_factory.mktemp("order"), "order").topology_sort
 
     def call(places, order):
-        made = (Place * len(places))(*(Place(*core) for core in places))
-        function(made, len(places), order)
-        return [core.cpu for core in made]
+        cores = (Place * len(places))(*(Place(*core) for core in places))
+        function(cores, len(places), order)
+        return [core.cpu for core in cores]
 
     return call
 

@@ -28,10 +28,10 @@ def test_transparent_huge_pages_are_had(membench):
     with at_work(membench, *words, "-d", 5) as pid:
         wait_until(lambda: huge_b(pid) >= 8 * 2**20)
         seen_b = huge_b(pid)
-    got = document(membench, *words, "-d", 0.02)
-    assert got["pages"] == "transparent"
+    result = document(membench, *words, "-d", 0.02)
+    assert result["pages"] == "transparent"
     # Four pages of 2 MiB hold 7 MiB.
-    assert got["huge_b"] == got["memory_b"] == 8 * 2**20 == seen_b
+    assert result["huge_b"] == result["memory_b"] == 8 * 2**20 == seen_b
 
 
 def test_transparent_huge_pages_that_are_not_had_give_no_figure(membench):
@@ -41,5 +41,5 @@ def test_transparent_huge_pages_that_are_not_had_give_no_figure(membench):
     words = ("read", "-n", 1, "-s", "4MiB", "-d", 0.05)
     done = ran(membench, *words, "--pages", "transparent", preexec_fn=forbid)
     refused(done, "transparent huge pages")
-    got = document(membench, *words)
-    assert (got["pages"], got["huge_b"]) == ("normal", 0)
+    result = document(membench, *words)
+    assert (result["pages"], result["huge_b"]) == ("normal", 0)

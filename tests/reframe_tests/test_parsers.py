@@ -174,8 +174,8 @@ def test_every_workload_has_right_failed_and_tampered_runs():
 
 def test_what_the_results_must_be_by_hand():
     # 3 x 3 x 3: 8 corners see 8 points, 12 edges 12, 6 faces 18, the middle 27.
-    of_a_cube = sqrt(8 * 20**2 + 12 * 16**2 + 6 * 10**2 + 1)
-    assert hpccg.initial_residual(3, 3, 3) == pytest.approx(of_a_cube)
+    cube_residual = sqrt(8 * 20**2 + 12 * 16**2 + 6 * 10**2 + 1)
+    assert hpccg.initial_residual(3, 3, 3) == pytest.approx(cube_residual)
     # A line of three: the ends see 2 points, the middle 3.
     assert hpccg.initial_residual(1, 1, 3) == pytest.approx(sqrt(2 * 26**2 + 25**2))
     assert hpccg.initial_residual(1, 1, 1) == 27

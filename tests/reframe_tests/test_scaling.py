@@ -15,8 +15,8 @@ FACTS = {"cores": 1, "sockets": 1, "numa_nodes": 1, "llc": "40MiB", "memory": "6
 
 
 def machine(**changes):
-    given = {"origins": {"policy": "hetjob", "nodes": 3}, "facts": FACTS}
-    return made.machine(**{**given, **changes})
+    fields = {"origins": {"policy": "hetjob", "nodes": 3}, "facts": FACTS}
+    return made.machine(**{**fields, **changes})
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ def test_the_writers_are_those_of_table_5(cores, spare, counted):
     for nodes, daly, constant in zip(
         table["node_count"], table["daly_qdr_onload"], table["constant_0.2_percent"], strict=True
     ):
-        given = {"spare_cores": spare, "counted_per_node": counted}
-        request = ScaleRequest(nodes=nodes // per_node, write="1s", node_mtti="5y", **given)
+        fields = {"spare_cores": spare, "counted_per_node": counted}
+        request = ScaleRequest(nodes=nodes // per_node, write="1s", node_mtti="5y", **fields)
         scale = resolve(request, machine(facts={**FACTS, "cores": cores}))
         assert (scale.counted, scale.mtti_s) == (nodes, 5 * 365.25 * 86400)
         assert scale.writers == {"daly": daly, "constant": constant}

@@ -33,9 +33,9 @@ class Block:
         self.folder = folder
         self.logs = folder / "run" / "logs" / "probe" / str(block)
         self.before = self.samples()
-        given = {"nimc_dir": folder / "run", "block": block, "pairs": 30, **variables}
+        settings = {"nimc_dir": folder / "run", "block": block, "pairs": 30, **variables}
         options = [
-            word for name, value in given.items() for word in ("-S", f"probe.{name}={value}")
+            word for name, value in settings.items() for word in ("-S", f"probe.{name}={value}")
         ]
         self.process = cluster.begin(
             [

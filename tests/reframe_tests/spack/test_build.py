@@ -174,8 +174,8 @@ def test_stream_is_built_for_the_size_in_its_name_and_names_no_folder(ready):
     assert " stream_array_size=250000000 " in spec
     (header,) = re.findall(r' -include ([^ "]+)', spec)
     assert "/" not in spec  # its hash is the same wherever the checkout is
-    ((given),) = content["packages"]["stream"]["package_attributes"]["build_targets"]
-    assert "#define NTIMES" in Path(given.removeprefix("CPATH="), header).read_text()
+    ((assignment),) = content["packages"]["stream"]["package_attributes"]["build_targets"]
+    assert "#define NTIMES" in Path(assignment.removeprefix("CPATH="), header).read_text()
 
 
 @pytest.mark.parametrize("name", ["stream", "stream@", "stream@0", "stream@1e9", "lammps@1000"])
@@ -198,8 +198,8 @@ def test_the_network_is_required_of_what_the_machine_does_not_name(ready, tmp_pa
     assert kept["snap"] == {"package_attributes": {"parallel": False}}
 
 
-@pytest.mark.parametrize("where", ["host", "machine's file"])
-def test_mpi_knows_slurm_only_where_the_host_has_it(ready, tmp_path, where):
+@pytest.mark.parametrize("source", ["host", "machine's file"])
+def test_mpi_knows_slurm_only_where_the_host_has_it(ready, tmp_path, source):
     layout, settings = ready
 
     def schedulers():
@@ -210,7 +210,7 @@ def test_mpi_knows_slurm_only_where_the_host_has_it(ready, tmp_path, where):
     slurm = {"externals": [{"spec": "slurm@22.05.8", "prefix": "/usr"}]}
     packages = yaml.safe_load(layout.packages.read_text())["packages"]
     file = layout.packages
-    if where != "host":
+    if source != "host":
         file, packages = tmp_path / "m.yaml", {}
         settings = replace(settings, machine_file=str(file))
     file.write_text(yaml.safe_dump({"packages": {**packages, "slurm": slurm}}))

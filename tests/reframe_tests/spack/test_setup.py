@@ -225,14 +225,14 @@ def test_a_search_that_fails_leaves_no_settings(spack_root, ready, other):
     ],
 )
 def test_setup_refuses_what_a_build_could_not_use(spack_root, tmp_path, name, text, words):
-    given = {"packages": tmp_path, "machine": None, "mirror": None}
+    options = {"packages": tmp_path, "machine": None, "mirror": None}
     if name == "machine":
         (tmp_path / "m.yaml").write_text(text)
         text = tmp_path / "m.yaml"
-    given[name] = text or tmp_path / "empty"
+    options[name] = text or tmp_path / "empty"
     tree = layout("here", tmp_path / "state")
     with pytest.raises(InputError, match=words):
-        setup.setup(tree, given["packages"], given["machine"], given["mirror"], print)
+        setup.setup(tree, options["packages"], options["machine"], options["mirror"], print)
     assert not tree.settings.exists()
     assert calls(spack_root) == []
 
@@ -242,9 +242,9 @@ def test_builds_see_no_wheels_of_this_python_and_have_a_users_name(tmp_path, mon
         monkeypatch.delenv(name, raising=False)
     own = f"{sys.prefix}/bin:{tmp_path}/linked/bin"
     (tmp_path / "linked").symlink_to(sys.prefix)
-    given = {"PATH": f"/usr/bin:{own}:/bin", "VIRTUAL_ENV": sys.prefix, "HOME": "/root"}
+    environment = {"PATH": f"/usr/bin:{own}:/bin", "VIRTUAL_ENV": sys.prefix, "HOME": "/root"}
     tree = layout("here", tmp_path)
-    seen = isolation.isolated(tree, given)
+    seen = isolation.isolated(tree, environment)
     in_venv = sys.prefix != sys.base_prefix
     assert seen["PATH"] == ("/usr/bin:/bin" if in_venv else f"/usr/bin:{own}:/bin")
     assert ("VIRTUAL_ENV" in seen, seen["HOME"]) == (False, "/root")

@@ -89,7 +89,7 @@ def cut_off(rank: Path) -> None:
     file.write_text(file.read_text()[:400])
 
 
-def of_two_processes(rank: Path) -> None:
+def second_process(rank: Path) -> None:
     shutil.copytree(rank / "papi_hl_output", rank / "papi_hl_output-1")
 
 
@@ -98,7 +98,7 @@ def of_two_processes(rank: Path) -> None:
     [
         (shutil.rmtree, "rank-0: no counts; PAPI counts none of perf::TASK-CLOCK"),
         (cut_off, r"rank_000000\.json: not a file of PAPI 7"),
-        (of_two_processes, "2 processes left counts"),
+        (second_process, "2 processes left counts"),
     ],
 )
 def test_a_rank_without_the_counts_of_one_process_is_named(software, tmp_path, change, fault):
@@ -114,8 +114,8 @@ def library(tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "papi.h").write_text(HEADER)
     (folder / "papi.c").write_text(LIBRARY)
-    made = ["cc", "-shared", "-fPIC", "papi.c", "-o", "libpapi.so"]
-    subprocess.run(made, cwd=folder, check=True, timeout=60)
+    command = ["cc", "-shared", "-fPIC", "papi.c", "-o", "libpapi.so"]
+    subprocess.run(command, cwd=folder, check=True, timeout=60)
     compiler = script(folder / "cc", f'exec cc -I {folder} -L {folder} "$@"')
     monkeypatch.setenv("CC", str(compiler))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))

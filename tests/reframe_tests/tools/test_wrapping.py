@@ -46,13 +46,13 @@ def test_words_output_and_status_of_the_application_survive(run, name):
     # Ended by a signal, itself or by the tool's shell.
     assert run(name, "sh", "-c", "kill -9 $$").returncode in (137, -9)
     assert run(name, "/nowhere/program").returncode != 0
-    # MPI launchers speak with a rank over descriptors that it inherits.
-    held, given = os.pipe()
-    says = [sys.executable, "-c", f"import os; os.write({given}, b'rank')"]
-    done = run(name, *says, pass_fds=[given])
-    os.close(given)
-    assert (done.returncode, os.read(held, 9)) == (0, b"rank")
-    os.close(held)
+    # MPI launchers talk to a rank through descriptors that it inherits.
+    read_end, write_end = os.pipe()
+    says = [sys.executable, "-c", f"import os; os.write({write_end}, b'rank')"]
+    done = run(name, *says, pass_fds=[write_end])
+    os.close(write_end)
+    assert (done.returncode, os.read(read_end, 9)) == (0, b"rank")
+    os.close(read_end)
 
 
 @pytest.mark.parametrize("name", [*WRAPPED, "openspeedshop:pcsamp"])
