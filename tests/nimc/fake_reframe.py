@@ -77,11 +77,11 @@ def measure(plan: BlockPlan) -> bool:
         for position, treatment in enumerate(plan.order(before + pair)):
             if "slow" in faults():
                 time.sleep(0.05)
-            made = replace(crossed(plan, treatment, pair), position=position)
-            made = reported(made, 1 + 1e-13 * (100 * (before + pair) + position))
-            for attempt in range(1 if made.outcome == "accepted" else plan.limits.retries + 1):
-                key = f"{made.key[:-1]}{attempt}"
-                store.append(replace(made, key=key, attempt=attempt, start_s=time.time()))
+            result = replace(crossed(plan, treatment, pair), position=position)
+            result = reported(result, 1 + 1e-13 * (100 * (before + pair) + position))
+            for attempt in range(1 if result.outcome == "accepted" else plan.limits.retries + 1):
+                key = f"{result.key[:-1]}{attempt}"
+                store.append(replace(result, key=key, attempt=attempt, start_s=time.time()))
         if "torn" in faults() and pair == 2:
             path = run / "samples" / f"{plan.case}.jsonl"
             with path.open("ab") as file:
@@ -154,7 +154,7 @@ def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
     writers = [made_writers.record(**seen)] if arm == "on" else []
     if row.role == "control":
         writers = [made_writers.control()]
-    made = Sample(
+    result = Sample(
         key=f"{plan.case}/{plan.block}/{pair}/{arm}/0",
         case=plan.case,
         workload="stream",
@@ -180,11 +180,11 @@ def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
         baseline=None if row.role == "baseline" else BASELINE,
     )
     if plan.workload not in workload.names():  # a check of others
-        return replace(made, workload=plan.workload)
+        return replace(result, workload=plan.workload)
     if not plan.case.startswith("lammps"):
-        return made
+        return result
     time_s = 2e-4 if arm == "on" else 1e-4
-    return replace(made, workload="lammps", fom=time_s, fom_unit="s", fom_better="lower")
+    return replace(result, workload="lammps", fom=time_s, fom_unit="s", fom_better="lower")
 
 
 if __name__ == "__main__":

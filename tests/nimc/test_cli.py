@@ -74,8 +74,8 @@ def test_an_exit_keeps_its_status(ending):
 
 def test_nobody_else_can_write_to_what_a_command_makes(command):
     before = os.umask(0)
-    for given, becomes in ((0, 0o022), (0o002, 0o022), (0o077, 0o077)):
-        os.umask(given)
+    for mask, becomes in ((0, 0o022), (0o002, 0o022), (0o077, 0o077)):
+        os.umask(mask)
         command("writers")
         assert os.umask(before) == becomes
 
@@ -165,11 +165,11 @@ def test_campaigns_and_plan_say_the_same_time_of_a_campaign_that_was_measured(
     (tmp_path / "campaigns").mkdir()
     shutil.copy(ROOT / "campaigns/quick.yaml", tmp_path / "campaigns")
     monkeypatch.setattr("nimc.cli.plan.ROOT", tmp_path)
-    given = ("--machine", "localhost", "--results", tmp_path)
+    options = ("--machine", "localhost", "--results", tmp_path)
 
     def times() -> tuple[list[float], list[float]]:
-        (row,) = command.json("campaigns", *given)["campaigns"]
-        plan = command.json("plan", "quick", *given)
+        (row,) = command.json("campaigns", *options)["campaigns"]
+        plan = command.json("plan", "quick", *options)
         names = ("duration_least_s", "duration_most_s")
         return [row[name] for name in names], [plan[name] for name in names]
 
@@ -225,11 +225,11 @@ def test_options_are_spelt_in_one_way():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("given", ["quick.yaml", "./quick", "mine/quick", "/dev/stdin"])
-def test_only_a_name_is_a_campaign_of_the_checkout(given):
+@pytest.mark.parametrize("path", ["quick.yaml", "./quick", "mine/quick", "/dev/stdin"])
+def test_only_a_name_is_a_campaign_of_the_checkout(path):
     named = CampaignPath()
     assert named.convert("quick", None, None) == ROOT / "campaigns" / "quick.yaml"
-    assert named.convert(given, None, None) == Path(given)
+    assert named.convert(path, None, None) == Path(path)
 
 
 def _leaf(words: list[str]) -> click.Command:
@@ -266,10 +266,10 @@ def test_help_has_every_command_in_its_group_with_an_example_that_parses(command
     ]
     parts = re.split("|".join(map(re.escape, titles)), help_text)
     for part, (title, example) in zip(parts[1:], main.GROUPS.items(), strict=True):
-        of_group = {name for name, row in main.COMMANDS.items() if row.group == title}
-        assert set(re.findall(r"^  ([\w-]+)  ", part, re.MULTILINE)) == of_group
+        group_commands = {name for name, row in main.COMMANDS.items() if row.group == title}
+        assert set(re.findall(r"^  ([\w-]+)  ", part, re.MULTILINE)) == group_commands
         name, *words = shlex.split(example)
-        assert name in of_group
+        assert name in group_commands
         leaf = _leaf([name, *words])
         options = {word for param in leaf.params for word in (*param.opts, *param.secondary_opts)}
         assert {word for word in words if word.startswith("-")} <= options

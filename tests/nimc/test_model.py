@@ -20,8 +20,8 @@ LOCAL = ("--comp-node", 0, "--comm-node", 0)
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """Commands run in it; it has a sweep of henri."""
-    made = sweep(evaluate.load_published("henri"), 0, 0.01).as_dict()
-    (tmp_path / "sweep.json").write_text(json.dumps(made))
+    document = sweep(evaluate.load_published("henri"), 0, 0.01).as_dict()
+    (tmp_path / "sweep.json").write_text(json.dumps(document))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -94,9 +94,9 @@ def test_a_fitted_model_is_predicted_with_and_drawn(command, fitted_file):
 
 
 def membench_run(folder):
-    made = samples(Case("membench", "B/s", "higher", 1e9, {"on": 1.3}, noise=0.001), pairs=6)
+    run_samples = samples(Case("membench", "B/s", "higher", 1e9, {"on": 1.3}, noise=0.001), pairs=6)
     extra = {"cores": 18.0, "node": 0.0, "window_s": 1.0}
-    return write_run(folder / "run", [replace(sample, fom_extra=extra) for sample in made])
+    return write_run(folder / "run", [replace(sample, fom_extra=extra) for sample in run_samples])
 
 
 def test_a_run_with_integrity_faults_is_refused(command, folder):

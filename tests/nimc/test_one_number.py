@@ -106,8 +106,8 @@ def test_a_figure_of_runs_is_their_median_and_their_spread_everywhere(tmp_path, 
         [1e9 * off, 1e9 * on, 1e9 * on]
     )
     nights = nights_of(read_results([run.parent])[0]).filter(quantity="fom")
-    of_arms = dict(nights.select("arm", "value").iter_rows())
-    assert [of_arms["off"], of_arms["on"]] == pytest.approx([1e9 * off, 1e9 * on])
+    arm_values = dict(nights.select("arm", "value").iter_rows())
+    assert [arm_values["off"], arm_values["on"]] == pytest.approx([1e9 * off, 1e9 * on])
     (result,) = (row for row in load_run(run).results if row.arm == "on")
     metrics = reported(result)
     assert [metrics[f"typical_{arm}"][0] for arm in foms] == pytest.approx([1e9 * off, 1e9 * on])

@@ -125,11 +125,11 @@ def test_every_command_exists(line):
 )
 def test_every_check_that_reframe_is_asked_for_exists(line):
     words = shlex.split(line)
-    given = dict(pairwise(words))
-    checks = ROOT / given.get("-c", "reframe_tests")
+    options = dict(pairwise(words))
+    checks = ROOT / options.get("-c", "reframe_tests")
     assert checks.exists()
-    assert given.get("-C") in (None, "configs/M.py", "configs/localhost.py")
-    if name := given.get("-n"):
+    assert options.get("-C") in (None, "configs/M.py", "configs/localhost.py")
+    if name := options.get("-n"):
         text = checks.read_text()
         assert f"class {name.removesuffix('_quick')}(" in text
         assert f"short_form(\n    {name.removesuffix('_quick')}," in text

@@ -21,8 +21,8 @@ def shared() -> Iterator[Path]:
     """A folder of mode 1777 that other users can reach."""
     if os.geteuid() != 0:
         pytest.skip("only root can act as another user")
-    with tempfile.TemporaryDirectory(dir="/tmp") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = Path(name)
         folder.chmod(0o1777)
         yield folder
 

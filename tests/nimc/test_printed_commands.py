@@ -59,8 +59,8 @@ def test_what_is_planned_is_run_and_what_is_next_goes_on_with_it(elsewhere: Nimc
     """From plan to run, to its continuation from the terminal, and from the page in any folder."""
     home = elsewhere.folder.with_name("home")
     results = home / "my results"
-    given = ["--machine", "localhost", "--results", "my results"]
-    status, planned, err = elsewhere.typed(["plan", "../own files/small.yaml", *given], home)
+    options = ["--machine", "localhost", "--results", "my results"]
+    status, planned, err = elsewhere.typed(["plan", "../own files/small.yaml", *options], home)
     assert status == 0, err
     line = planned.rpartition("Next:")[2].replace("\\\n", "")
     status, out, err = typed(elsewhere, line, home, fake="faint", figures=True)
@@ -197,16 +197,16 @@ def test_no_command_is_written_out() -> None:
 
 def test_every_command_that_is_made_is_one_that_there_is_with_its_options() -> None:
     """Those whose words stand in the source; what they name stands for itself."""
-    made = 0
+    count = 0
     for name, tree in _sources():
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call) or ast.unparse(node.func) not in MAKERS:
                 continue
             words = [str(getattr(word, "value", "x")) for word in node.args]
             if words and words[0] in COMMANDS:
-                made += 1
+                count += 1
                 _require(name, words)
-    assert made > 8
+    assert count > 8
 
 
 def _require(name: str, words: list[str]) -> None:

@@ -21,8 +21,8 @@ def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _run(folder: Path, effect: float = 1.35, seed: int = 1, pairs: int = 12) -> Path:
     case = replace(STREAM, effects={**STREAM.effects, "on": effect})
-    made = samples(case, pairs=pairs, seed=seed)
-    return write_run(folder, made, header(run=folder.name))
+    run_samples = samples(case, pairs=pairs, seed=seed)
+    return write_run(folder, run_samples, header(run=folder.name))
 
 
 def _nights(folder: Path, effect: float, seed: int) -> list[Path]:
@@ -73,7 +73,7 @@ def test_the_terminal_says_what_disturbed_a_run(tmp_path, command):
 
 
 @pytest.fixture(scope="module")
-def of_two_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def two_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of three runs of a machine, and one of another."""
     folder = tmp_path_factory.mktemp("sides")
     for name in ("monday", "tuesday", "friday"):
@@ -92,8 +92,8 @@ def of_two_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--reference", "monday", "tuesday", "elsewhere"], "must have the same machine"),
     ],
 )
-def test_sides_that_are_none_are_one_line_and_code_two(of_two_machines, runs, words):
-    status, _, err = call(["compare", *runs], of_two_machines)
+def test_sides_that_are_none_are_one_line_and_code_two(two_machines, runs, words):
+    status, _, err = call(["compare", *runs], two_machines)
     assert status == 2
     assert words in err
 
@@ -103,11 +103,11 @@ def test_the_interval_of_the_next_allocation_leads_and_that_of_the_verdict_is_na
 ):
     """The allocations differ by so much that the next one may show no loss."""
     case = replace(STREAM, effects={"on": 1.1, "spin": 1.0, "aa": 1.0}, block_noise=0.05)
-    made = write_run(tmp_path / "run", samples(case, blocks=3, pairs=6), header(run="run"))
-    (document,) = command.json("report", made)["reports"]
+    folder = write_run(tmp_path / "run", samples(case, blocks=3, pairs=6), header(run="run"))
+    (document,) = command.json("report", folder)["reports"]
     row = next(row for row in document["runs"][0]["results"] if row["role"] == "effect")
     assert row["next_low"] < 1 < row["slowdown_low"]
-    out = command("report", made)
+    out = command("report", folder)
     figures = rf"1\.\d+ \[{row['next_low']:.2f}\d*, {row['next_high']:.2f}\d*\]"
     assert re.search(rf"^stream +{figures} +slower under emulated writes", out, re.MULTILINE)
     ends = f"{row['slowdown_low']:.3f}-{row['slowdown_high']:.3f}"
@@ -155,8 +155,8 @@ def test_a_line_a_remedy_and_three_sentences_in_eighty_columns(run, command):
 
 
 def test_a_sweep_prints_its_loss_per_byte_and_crossover(tmp_path, command):
-    made = swept(sweep(noise=0.003), pairs=8)
-    out = command("advise", write_run(tmp_path / "sweep", made))
+    sweep_samples = swept(sweep(noise=0.003), pairs=8)
+    out = command("advise", write_run(tmp_path / "sweep", sweep_samples))
     assert max(map(len, out.splitlines())) <= 80
     words = " ".join(out.split())
     assert "stream, reserved cores 0: lost per byte written 0." in words

@@ -96,7 +96,7 @@ def every(name: str, change: Callable[[Any], Any]) -> Edit:
     return lambda run: edit_samples(run, "stream", edit)
 
 
-def of_writer(**changes: Any) -> Edit:
+def first_writer(**changes: Any) -> Edit:
     """Other values of the first writer of the first pair's `on`."""
     return lambda run: edit_samples(
         run, "stream", lambda records: on(records)["writers"][0].update(changes)
@@ -134,8 +134,8 @@ CONTRADICTED: dict[str, tuple[Edit, str]] = {
     ),
     "the unit": (every("fom_unit", lambda _: "1/s"), ": fom_unit: 1/s found; allowed: B/s"),
     "the direction": (every("fom_better", lambda _: "lower"), ": fom_better: lower found"),
-    "a writer's rate": (of_writer(rate_b_s=8.0e9), ": writers.0.rate_b_s: 8000000000.0 found"),
-    "a proof": (of_writer(proof="device"), ": writers.0.proof: device found; allowed: unproven"),
+    "a writer's rate": (first_writer(rate_b_s=8.0e9), ": writers.0.rate_b_s: 8000000000.0 found"),
+    "a proof": (first_writer(proof="device"), ": writers.0.proof: device found; allowed: unproven"),
     "no writer": (figure(writers=[]), ": writers: [] found"),
     "a quiet node": (
         every("conditions", lambda nodes: [{**node, "steal_share": 0.0} for node in nodes]),

@@ -26,7 +26,7 @@ def made_request(campaign: Campaign, machine: Machine, *, slurm: bool = False) -
 
 
 def made_machine(policy: str = "hetjob", *, origins: int = 1, **more: Any) -> Machine:
-    """A machine with so many origin nodes; on a shared host there are none."""
-    where = {"policy": policy} | ({} if policy == "same_host" else {"nodes": origins})
-    fixed = {"name": "m", "description": "", "origins": where, "injector": "perftest"}
+    """A machine with this many origin nodes; a shared host has none."""
+    origin_fields = {"policy": policy} | ({} if policy == "same_host" else {"nodes": origins})
+    fixed = {"name": "m", "description": "", "origins": origin_fields, "injector": "perftest"}
     return Machine.model_validate(fixed | more)

@@ -30,9 +30,9 @@ def test_the_control_is_run_only_on_a_shared_host(tmp_path, more):
     campaign = text(more=more)
     assert load(tmp_path, campaign, HERE).arms == ["off", "on", "spin", "aa"]
     assert load(tmp_path, campaign, made_machine("same_job")).arms == ["off", "on", "aa"]
-    # Given ones stay.
-    given = text(more=f"arms: [off, on]\n{more}")
-    assert load(tmp_path, given, HERE).arms == ["off", "on"]
+    # Arms that the campaign names are kept.
+    with_arms = text(more=f"arms: [off, on]\n{more}")
+    assert load(tmp_path, with_arms, HERE).arms == ["off", "on"]
 
 
 def test_factors_of_the_table_and_of_the_check_change_within_a_block(tmp_path):
@@ -46,11 +46,11 @@ def test_factors_of_the_table_and_of_the_check_change_within_a_block(tmp_path):
 
 def test_other_factors_make_cases(tmp_path):
     entry = "check: stream, set: {llc_multiple: 2}, factors: {iterations: [10, 20], rate: [full]}"
-    made = cases(tmp_path, text(entry))
-    assert [case.name for case in made] == ["stream@iterations=10", "stream@iterations=20"]
-    assert made[1].set == {"llc_multiple": 2, "iterations": 20}
-    assert made[1].between == {"iterations": 20}
-    assert made[1].factors == {"rate": ["full"]}
+    stream_cases = cases(tmp_path, text(entry))
+    assert [case.name for case in stream_cases] == ["stream@iterations=10", "stream@iterations=20"]
+    assert stream_cases[1].set == {"llc_multiple": 2, "iterations": 20}
+    assert stream_cases[1].between == {"iterations": 20}
+    assert stream_cases[1].factors == {"rate": ["full"]}
     # Names of several stay names of files.
     entry = "check: stream, factors: {iterations: [10], llc_multiple: [a/b]}"
     (case,) = cases(tmp_path, text(entry))

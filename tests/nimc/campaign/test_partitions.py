@@ -109,7 +109,7 @@ def test_named_nodes_or_cases_make_another_run():
         for case in request.campaign.cases:
             assert block_plan(request, case, 0, 6, Path("/r"), seed=1).nodelist == nodes
     assert [case.case for case in some.plan().cases] == ["lammps"]
-    assert len({new_header(made).digest for made in (free, pinned, some)}) == 3
+    assert len({new_header(prepared).digest for prepared in (free, pinned, some)}) == 3
     with pytest.raises(InputError, match="--case: 'amg' found; allowed: stream, lammps"):
         prepare(QUICK, "example_slurm", only=["amg"])
 
@@ -137,8 +137,8 @@ def test_nodes_of_one_job_cannot_be_pinned(tmp_path):
 
 def campaign(factors: Any = None, **fields: Any) -> Campaign:
     entries = [{"check": "numa", "factors": factors}]
-    given = {"name": "x", "workloads": entries, "arms": ["off", "on"]} | fields
-    return Campaign.model_validate(given)
+    content = {"name": "x", "workloads": entries, "arms": ["off", "on"]} | fields
+    return Campaign.model_validate(content)
 
 
 def test_levels_that_the_machine_lacks_are_left_out_with_the_reason():

@@ -265,19 +265,17 @@ def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path):
     request, entry = made_request(planned, MACHINE), planned.workloads[0]
     words = reframe_command(request, entry, 3, "/r")
     begin = "reframe -C /p/configs/m.py --system=m -c /p/reframe_tests/stream.py -r -n ^stream$"
-    of_reframe = {"stage": "stage", "output": "output", "perflogdir": "perflogs"}
-    logs = " ".join(
-        f"--{key}=/r/logs/stream/3/reframe/{folder}" for key, folder in of_reframe.items()
-    )
+    folders = {"stage": "stage", "output": "output", "perflogdir": "perflogs"}
+    logs = " ".join(f"--{key}=/r/logs/stream/3/reframe/{folder}" for key, folder in folders.items())
     logs += " --report-file=/r/logs/stream/3/reframe.json"
     assert words == f"{begin} {logs} -S stream.block_file=/r/logs/stream/3/plan.json".split()
     fat = made_request(planned, MACHINE.model_copy(update={"partition": "fat"}))
     assert "--system=m:fat" in reframe_command(fat, entry, 0, "/r")
-    made = block_plan(request, entry, 3, 5, tmp_path, seed=9)
+    saved = block_plan(request, entry, 3, 5, tmp_path, seed=9)
     logs_of(tmp_path, entry, 3).mkdir(parents=True)
-    made.save(logs_of(tmp_path, entry, 3) / "plan.json")
+    saved.save(logs_of(tmp_path, entry, 3) / "plan.json")
     plan = BlockPlan.load(tmp_path / "logs/stream/3/plan.json")
-    assert plan == made
+    assert plan == saved
     assert (plan.case, plan.block, plan.pairs, plan.warmups) == ("stream", 3, 5, 1)
     assert (plan.seed, plan.nodelist) == (9, "")
     assert plan.nimc_dir == str(tmp_path)

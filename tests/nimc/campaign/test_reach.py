@@ -99,9 +99,9 @@ def test_nine_of_ten_nights_reach_the_verdict_that_a_plan_promises(wanted, pairs
 def test_the_table_is_what_its_study_makes():
     table = json.loads(TABLE.read_text())
     assert list(table) == list(WANTED)
-    for of_wanted in table.values():
-        assert [*map(int, of_wanted)] == list(PAIRS)
-        for sizes in of_wanted.values():
+    for by_pairs in table.values():
+        assert [*map(int, by_pairs)] == list(PAIRS)
+        for sizes in by_pairs.values():
             assert [*map(int, sizes)] == list(GRID)
             # More questions show less, down to nothing.
             known = [size for size in sizes.values() if size is not None]
@@ -198,8 +198,8 @@ def test_beyond_64_pairs_what_can_be_shown_follows_from_quantiles_of_student():
 
 
 def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path):
-    made = Case("melt", "s", "lower", 10.0, {"on": 1.5, "aa": 1.0}, noise=0.02)
-    write_run(tmp_path / "old", samples(made, pairs=400, seed=1), header(started_s=1.0))
+    aa_case = Case("melt", "s", "lower", 10.0, {"on": 1.5, "aa": 1.0}, noise=0.02)
+    write_run(tmp_path / "old", samples(aa_case, pairs=400, seed=1), header(started_s=1.0))
     bare = Case("melt", "s", "lower", 10.0, {"on": 1.5})
     write_run(tmp_path / "new", samples(bare, pairs=6, seed=2), header(started_s=2.0))
     spreads = last_spreads(tmp_path, header().machine)

@@ -57,8 +57,8 @@ def test_more_nodes_than_agents_were_tried_on_are_refused(tmp_path):
 def test_what_each_scale_comes_to(tmp_path):
     campaign = expanded(tmp_path, TEXT)
     assert [case.nodes for case in campaign.cases] == [4, 512, 8192]
-    given = {"ranks_per_node": 2, "write": "1s", "node_mtti": "5y", "counted_per_node": 1}
-    assert campaign.cases[0].set == {**given, "nodes": 4}
+    settings = {"ranks_per_node": 2, "write": "1s", "node_mtti": "5y", "counted_per_node": 1}
+    assert campaign.cases[0].set == {**settings, "nodes": 4}
     rows = list(scales(campaign, MACHINE))
     assert [(row.case, row.arm) for row in rows] == [
         (case, arm) for case in ("melt@4", "melt@512", "melt@8192") for arm in ("daly", "constant")
@@ -130,8 +130,8 @@ def test_the_papers_campaign_has_the_writers_of_table_5(command, tmp_path):
     assert "42 of 8192" in text
     assert "site/minicluster.yaml does not give 'nodes'" in text
     assert "each counted rank writes for 1 s at Daly's interval" in text
-    given = command("plan", "scaling_quick", "--machine", "minicluster")
-    assert "each counted rank" not in given
+    quick = command("plan", "scaling_quick", "--machine", "minicluster")
+    assert "each counted rank" not in quick
 
 
 @pytest.mark.usefixtures("able")

@@ -96,12 +96,12 @@ def test_series_with_too_few_nights_are_one_line_with_their_number(
     command: Command, tmp_path: Path
 ) -> None:
     write_nights(tmp_path, made_table(), [1.0])
-    given = ("nights", "alarms", "--results", tmp_path)
-    number = len(command.json(*given)["watched"])
+    words = ("nights", "alarms", "--results", tmp_path)
+    number = len(command.json(*words)["watched"])
     assert number > 1
-    (line,) = [line for line in command(*given).splitlines() if "too few nights" in line]
+    (line,) = [line for line in command(*words).splitlines() if "too few nights" in line]
     assert f" {number} series" in line
-    assert command(*given, "-v").count("too few nights") == number
+    assert command(*words, "-v").count("too few nights") == number
 
 
 # `nimc origins`
@@ -123,7 +123,7 @@ def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> Non
         flags=[],
     )
     slurm = Made(
-        create=lambda machine, *given: calls.append((machine.name, *given)) or held,
+        create=lambda machine, *options: calls.append((machine.name, *options)) or held,
         name_of=lambda _: "nimc",
         remove=lambda machine: calls.append(machine.name),
     )
@@ -160,12 +160,12 @@ def test_a_cluster_is_healthy_if_all_of_it_is_up(command: Command, monkeypatch: 
     assert "slurmctld answers, slurmdbd does not answer" in command(*words, code=3)
     ends = [line.split()[-1] for line in command.out.splitlines()[-len(names) :]]
     assert ends == ["off", "7", "7"]
-    for was_up, how in ((True, "is already up"), (False, "up in 3.2 s")):
+    for was_up, message in ((True, "is already up"), (False, "up in 3.2 s")):
         up = replace(STATE, up_took_s=3.21), was_up
         monkeypatch.setattr(minicluster.cluster, "up", lambda *_, up=up: up)
         out = command("minicluster", "up", *words[2:])
         assert out.startswith(
-            f"minicluster {how}: 3 nodes, fabric rxe (tcg), subnet 10.77.9.0/24\n"
+            f"minicluster {message}: 3 nodes, fabric rxe (tcg), subnet 10.77.9.0/24\n"
         )
         assert "compute: node1, node2; origin: node3; all: node1, node2, node3\n" in out
     command.json("minicluster", "up", *words[2:])

@@ -44,14 +44,14 @@ def campaign(*program: str, **options: object) -> dict[str, object]:
 
 
 def test_it_is_a_campaign_of_one_case() -> None:
-    made = campaign("./my solver", "-n", "$HOME", rate="2GB/s", repeat=4, busy=True)
-    (entry,) = made["workloads"]  # type: ignore[misc]
-    assert made["name"] == entry["case"]
+    content = campaign("./my solver", "-n", "$HOME", rate="2GB/s", repeat=4, busy=True)
+    (entry,) = content["workloads"]  # type: ignore[misc]
+    assert content["name"] == entry["case"]
     assert shlex.split(entry["set"]["command"]) == ["./my solver", "-n", "$HOME"]
     assert entry["set"] == {"command": entry["set"]["command"], "repeat": 4}
-    assert made["injector"] == {"rate": "2GB/s"}
-    assert made["verify"] == dict.fromkeys(["foreign_cpus", "steal_share", "frequency_drop"])
-    assert made["title"] == "'./my solver' -n '$HOME'"
+    assert content["injector"] == {"rate": "2GB/s"}
+    assert content["verify"] == dict.fromkeys(["foreign_cpus", "steal_share", "frequency_drop"])
+    assert content["title"] == "'./my solver' -n '$HOME'"
 
 
 def test_the_rate_may_be_a_share_of_the_full_one(nimc: Nimc) -> None:
@@ -84,7 +84,7 @@ def test_no_two_commands_share_a_name_nor_has_one_that_of_a_workload() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "unit", "better"),
+    ("options", "unit", "better"),
     [
         ({"unit": "ms"}, "ms", "lower"),
         ({"unit": "MB/s"}, "MB/s", "higher"),
@@ -94,9 +94,9 @@ def test_no_two_commands_share_a_name_nor_has_one_that_of_a_workload() -> None:
     ],
 )
 def test_which_figures_are_better_is_by_the_unit_or_as_requested(
-    given: dict[str, object], unit: str, better: str
+    options: dict[str, object], unit: str, better: str
 ) -> None:
-    (entry,) = campaign("x", figure="(.*)", **given)["workloads"]  # type: ignore[misc]
+    (entry,) = campaign("x", figure="(.*)", **options)["workloads"]  # type: ignore[misc]
     assert entry["set"] == {"command": "x", "figure": "(.*)", "unit": unit, "better": better}
 
 
@@ -135,8 +135,8 @@ def test_words_that_are_no_text_are_refused() -> None:
 def measured(
     nimc: Nimc, *words: str, folder: Path | None = None, fake: str = ""
 ) -> tuple[int, str, str]:
-    given = ["measure", "--machine", "localhost", "--results", str(nimc.results), *words]
-    return nimc.typed(given, folder or nimc.folder, fake=fake)
+    argv = ["measure", "--machine", "localhost", "--results", str(nimc.results), *words]
+    return nimc.typed(argv, folder or nimc.folder, fake=fake)
 
 
 def test_it_is_resumed_by_the_command_that_is_printed_from_any_folder(nimc: Nimc) -> None:

@@ -29,9 +29,9 @@ def rdma(name: str, gbit_s: float, numa_node: int | None, state: str = "ACTIVE")
 def node(name: str, devices: list[Device], **changes: Any) -> LookedAt:
     """A node of two sockets and four NUMA nodes, with two interfaces; `changes`: also of its host.
 
-    What is not of interest is that of this host.
+    Everything else is that of this host.
     """
-    of_host = {
+    host_fields = {
         "cpu_model": "Example 9000",
         "processor": "GenuineIntel-6-85-7",
         "sockets": 2,
@@ -46,10 +46,10 @@ def node(name: str, devices: list[Device], **changes: Any) -> LookedAt:
             Interface("hsn0", 2.5e10, 9000),
         ],
     }
-    of_host |= {key: changes.pop(key) for key in [*changes] if hasattr(HERE, key)}
+    host_fields |= {key: changes.pop(key) for key in [*changes] if hasattr(HERE, key)}
     whole = LookedAt(
         name=name,
-        host=replace(HERE, **of_host),
+        host=replace(HERE, **host_fields),
         unseen=[],
         sees_lock=True,
         addresses={"docker0": "172.17.0.1", "eno1": "10.0.0.1", "hsn0": "10.1.0.1"},

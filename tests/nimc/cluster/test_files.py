@@ -42,8 +42,8 @@ def loaded(folder: Path, text: str) -> machine.Machine:
 def config(folder: Path, facts: ClusterFacts) -> dict[str, Any]:
     path = folder / "box.py"
     path.write_text(config_text("box", facts))
-    of_reframe: dict[str, Any] = runpy.run_path(str(path))["site_configuration"]
-    return of_reframe
+    configuration: dict[str, Any] = runpy.run_path(str(path))["site_configuration"]
+    return configuration
 
 
 def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path):
@@ -153,9 +153,9 @@ def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path):
         return loaded(tmp_path / folder, text).facts
 
     # Memory without processors is a NUMA node of its own kind; one with neither is none.
-    of_node = facts("memory", *with_cores, NumaNode(4, [], 2**35), NumaNode(5, [], 0))
-    assert of_node.cores == 60
-    assert (of_node.numa_nodes, of_node.nodes_of_memory()) == ([0, 1, 2, 3], [0, 1, 2, 3, 4])
+    node_facts = facts("memory", *with_cores, NumaNode(4, [], 2**35), NumaNode(5, [], 0))
+    assert node_facts.cores == 60
+    assert (node_facts.numa_nodes, node_facts.nodes_of_memory()) == ([0, 1, 2, 3], [0, 1, 2, 3, 4])
     assert facts("one", with_cores[0]).numa_nodes == [0]
 
 

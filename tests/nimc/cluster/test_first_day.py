@@ -63,9 +63,9 @@ def _project(folder: Path) -> Path:
         if (ROOT / name).is_file():
             (origin / name).parent.mkdir(parents=True, exist_ok=True)
             (origin / name).write_bytes((ROOT / name).read_bytes())
-    who = ["-c", "user.name=x", "-c", "user.email=x@x"]
+    author = ["-c", "user.name=x", "-c", "user.email=x@x"]
     for words in (["add", "-A"], ["commit", "-qm", "x", "--allow-empty"]):
-        subprocess.run(["git", "-C", str(origin), *who, *words], check=True)
+        subprocess.run(["git", "-C", str(origin), *author, *words], check=True)
     return origin
 
 

@@ -130,9 +130,9 @@ def test_interfaces_that_could_be_named_and_devices_are_said():
         assert rows[f"device {name} on nodes"].detail == f"n1: {detail}"
     # Each rail is looked for.
     rails = [{"device": "mlx5_0"}, {"device": "mlx5_1"}]
-    of_rails = states(job(*nodes), rails=rails)
-    assert of_rails["device mlx5_0 on nodes"] == "ok"
-    assert of_rails["device mlx5_1 on nodes"] == "missing"
+    rail_states = states(job(*nodes), rails=rails)
+    assert rail_states["device mlx5_0 on nodes"] == "ok"
+    assert rail_states["device mlx5_1 on nodes"] == "missing"
 
 
 # What ReFrame is asked, and what it left.
@@ -194,15 +194,15 @@ def test_the_target_s_partition_is_looked_at_and_nothing_is_left(tmp_path, monke
         in_job.look_at_nodes("box", results, 60.0, print, Path("/c"))
     words = ["-C", "/c/configs/box.py", "--system=box:b", "-p", "^x$"]
     assert set(words) <= set(session_words)
-    given = dict(
+    variables = dict(
         word.removeprefix("NodeLook.").split("=", 1) for word in session_words if "=" in word
     )
-    assert json.loads(given["origins"]) == HETJOB.model_dump()
-    assert (given["stage"], given["max_pending_time"]) == ("/stage", "60s")
-    assert given["device"] == "mlx5_0"
-    assert Path(given["folder"]).parent == results
+    assert json.loads(variables["origins"]) == HETJOB.model_dump()
+    assert (variables["stage"], variables["max_pending_time"]) == ("/stage", "60s")
+    assert variables["device"] == "mlx5_0"
+    assert Path(variables["folder"]).parent == results
     assert os.environ["SLURM_CONF"] == "/x"
-    assert cancelled == [Path(given["folder"])]
+    assert cancelled == [Path(variables["folder"])]
     assert not list(results.iterdir())
 
 

@@ -38,8 +38,8 @@ CLUSTER = machine("same_job", device="mlx5_0", interface="hsn0")
     ],
 )
 def test_what_is_refused(command: Command, tmp_path: Path, words: str, line: str) -> None:
-    given = ["inject", "--machine", "localhost", "--results", tmp_path / "new", *words.split()]
-    assert command.refused(*given).startswith(line)
+    argv = ["inject", "--machine", "localhost", "--results", tmp_path / "new", *words.split()]
+    assert command.refused(*argv).startswith(line)
 
 
 def test_only_the_writes_are_judged(tmp_path: Path) -> None:

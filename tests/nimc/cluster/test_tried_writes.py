@@ -60,7 +60,7 @@ def test_what_writers_reached_and_what_counted_them():
 
 def test_the_gids_of_both_ends_are_shown():
     indexes = zip(NODES, ({"perftest": 3, "ucx": 0}, {"perftest": 1}), strict=True)
-    nodes = [replace(node, gid_indexes=given) for node, given in indexes]
+    nodes = [replace(node, gid_indexes=by_injector) for node, by_injector in indexes]
     tried = Trial("perftest", None, None, [writer()], [None])
     (finding,) = tried_writes.findings([tried], nodes, CLUSTER)
     assert finding.detail.endswith("; GID index: n1 3, n2 1")

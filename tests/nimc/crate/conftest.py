@@ -18,9 +18,9 @@ AUTHORS = ("--author", "Muster, Eva", "--author", "A centre")
 @pytest.fixture(scope="session")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a synthetic run of two cases in a chain; its crate is beside it."""
-    made = [*samples(STREAM, pairs=8), *samples(LAMMPS, pairs=8)]
+    run_samples = [*samples(STREAM, pairs=8), *samples(LAMMPS, pairs=8)]
     run = write_run(
-        tmp_path_factory.mktemp("packed") / "synthetic-run", made, header(commit="0a" * 20)
+        tmp_path_factory.mktemp("packed") / "synthetic-run", run_samples, header(commit="0a" * 20)
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("analysis.report.page.render", render)

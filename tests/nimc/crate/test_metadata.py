@@ -18,8 +18,8 @@ def described(
     license_: str, authors: list[str], **changes: Any
 ) -> tuple[dict[str, bytes], dict[str, dict[str, Any]]]:
     """The files that describe a crate, and its entities."""
-    made = header(**{"started_s": BEGAN_S, "finished_s": ENDED_S, **changes})
-    files = descriptions(made, license_, authors)
+    run_header = header(**{"started_s": BEGAN_S, "finished_s": ENDED_S, **changes})
+    files = descriptions(run_header, license_, authors)
     return files, {entity["@id"]: entity for entity in json.loads(files[METADATA])["@graph"]}
 
 

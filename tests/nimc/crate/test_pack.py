@@ -36,11 +36,11 @@ def test_it_holds_the_run_unchanged_and_what_describes_it_always_alike(
 
 
 def test_it_is_verified_as_the_run_is(crate: Path, run: Path, command: Command) -> None:
-    (of_crate,) = command.json("verify", crate)["runs"]
-    (of_run,) = command.json("verify", run)["runs"]
-    assert of_crate["head"] == of_run["head"]
-    assert (of_crate["samples"], of_crate["sound"]) == (of_run["samples"], True)
-    assert "not signed" in of_crate["findings"][-1]["text"]
+    (crate_result,) = command.json("verify", crate)["runs"]
+    (run_result,) = command.json("verify", run)["runs"]
+    assert crate_result["head"] == run_result["head"]
+    assert (crate_result["samples"], crate_result["sound"]) == (run_result["samples"], True)
+    assert "not signed" in crate_result["findings"][-1]["text"]
     command("verify", crate, "--head", "0" * 64, code=2)
 
 

@@ -34,9 +34,9 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., RunData]:
         key = repr((case, pairs, seed))
         if key not in runs:
             folder = tmp_path_factory.mktemp("runs") / f"run-{seed}"
-            made = samples(case, pairs=pairs, seed=seed)
+            run_samples = samples(case, pairs=pairs, seed=seed)
             head = header(run=folder.name, pairs_cap=60)
-            runs[key] = loaded_run(folder, made, head)
+            runs[key] = loaded_run(folder, run_samples, head)
         return runs[key]
 
     return run
@@ -81,8 +81,8 @@ def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> 
     more = replace(SLOW, effects={**SLOW.effects, "on": 1.8})
     runs = []
     for name, cases, seed in (("packed", (SLOW, LAMMPS), 1), ("new", (more,), 2)):
-        made = [sample for case in cases for sample in samples(case, pairs=PAIRS, seed=seed)]
-        runs.append(loaded_run(tmp_path / name, made, header(run=name, pairs_cap=60)))
+        run_samples = [sample for case in cases for sample in samples(case, pairs=PAIRS, seed=seed)]
+        runs.append(loaded_run(tmp_path / name, run_samples, header(run=name, pairs_cap=60)))
     outcome, reasons = outcome_of(compare_sides(runs[:1], runs[1:]))
     assert outcome == "differs"
     assert sorted(reason.rpartition(": ")[2] for reason in reasons) == [_NOT, "differs"]

@@ -22,10 +22,10 @@ def listed(files: dict[str, bytes]) -> dict[str, bytes]:
 
 def test_other_programs_read_a_zip_whose_bytes_depend_on_its_files_alone(tmp_path: Path) -> None:
     files = listed(FILES)
-    made = zipped(files)
-    assert zipped(dict(reversed(files.items()))) == made
-    assert unzipped(made) == files
-    with zipfile.ZipFile(io.BytesIO(made)) as archive:
+    raw = zipped(files)
+    assert zipped(dict(reversed(files.items()))) == raw
+    assert unzipped(raw) == files
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
         archive.extractall(tmp_path)
     command = ["sha256sum", "--strict", "-c", MANIFEST]
@@ -35,18 +35,18 @@ def test_other_programs_read_a_zip_whose_bytes_depend_on_its_files_alone(tmp_pat
 
 def test_a_change_of_any_byte_is_found_or_changes_no_file() -> None:
     files = listed(FILES)
-    made = zipped(files)
+    raw = zipped(files)
     chance = random.Random(7)
     refused = 0
-    for position in range(len(made)):
-        edited = bytearray(made)
+    for position in range(len(raw)):
+        edited = bytearray(raw)
         edited[position] ^= chance.randrange(1, 256)
         try:
             assert unzipped(bytes(edited)) == files
         except InputError:
             refused += 1
     # Two dates of four bytes and two versions of two stand beside names, sizes and contents.
-    assert refused > len(made) / 2
+    assert refused > len(raw) / 2
 
 
 def test_a_zip_that_another_program_made_anew_is_the_same_crate(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_a_crate_has_a_largest_size_and_most_files(monkeypatch: pytest.MonkeyPat
     with pytest.raises(InputError, match="65536 files; allowed: 65535"):
         zipped({str(number): b"" for number in range(65_536)})
     monkeypatch.setattr("nimc.crate.zipped.LARGEST_B", 2 << 20)
-    made = zipped({"a": bytes((2 << 20) - 200)})
-    assert len(made) <= 2 << 20  # what is made may be read
+    largest = zipped({"a": bytes((2 << 20) - 200)})
+    assert len(largest) <= 2 << 20  # what can be written can be read
     for size_b in (2 << 20, (2 << 20) + 1):
         with pytest.raises(InputError, match="larger than allowed: 2 MiB"):
             zipped({"a": bytes(size_b)})
@@ -169,17 +169,17 @@ TEXT = b"00  a\n"
 
 
 def test_a_signature_names_the_signer_who_is_allowed(key: Path) -> None:
-    made, allowed = sign(TEXT, key), key.with_name("allowed")
-    assert signer_of(TEXT, made, allowed) == "ann@site"
+    genuine, allowed = sign(TEXT, key), key.with_name("allowed")
+    assert signer_of(TEXT, genuine, allowed) == "ann@site"
     # One for another purpose, or of another manifest, is not accepted.
     command = ["ssh-keygen", "-Y", "sign", "-q", "-n", "file", "-f", str(key)]
     other = subprocess.run(command, input=TEXT, capture_output=True, check=True).stdout
     for text, signature in (
-        (TEXT, other), (TEXT + b"\n", made), (TEXT, b""), (TEXT, made[: len(made) // 2])
+        (TEXT, other), (TEXT + b"\n", genuine), (TEXT, b""), (TEXT, genuine[: len(genuine) // 2])
     ):  # fmt: skip
         assert signer_of(text, signature, allowed) is None
     allowed.write_text("")
-    assert signer_of(TEXT, made, allowed) is None
+    assert signer_of(TEXT, genuine, allowed) is None
 
 
 def test_what_is_no_key_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

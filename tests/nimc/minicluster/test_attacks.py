@@ -53,25 +53,25 @@ def test_nobody_else_speaks_to_the_database(two_nodes: Cluster) -> None:
     assert "minicluster" in cluster.slurm("sacctmgr", "-nP", "show", "cluster")
 
 
-@pytest.mark.parametrize("how", ["folder", "link"])
-def test_a_planted_state_folder_runs_nothing(cluster: Cluster, how: str) -> None:
-    """Its slurm.conf loads a plugin of the stranger's into every client, as root."""
+@pytest.mark.parametrize("kind", ["folder", "link"])
+def test_a_planted_state_folder_runs_nothing(cluster: Cluster, kind: str) -> None:
+    """Its slurm.conf would load a stranger's plugin into every client, as root."""
     cluster.state.parent.chmod(0o755)
     plugins = cluster.state.parent / "plugins"
-    made = cluster.state if how == "folder" else cluster.state.with_name("theirs")
-    for folder in (made, plugins):
+    planted = cluster.state if kind == "folder" else cluster.state.with_name("theirs")
+    for folder in (planted, plugins):
         folder.mkdir(mode=0o755)
-    (made / "slurm.conf").write_text(f"ClusterName=x\nSlurmctldHost=x\nPluginDir={plugins}\n")
-    (made / "machine.yaml").write_text("description: planted\n")
-    (made / "minicluster").touch()
-    for path in (made, plugins, *made.iterdir()):
+    (planted / "slurm.conf").write_text(f"ClusterName=x\nSlurmctldHost=x\nPluginDir={plugins}\n")
+    (planted / "machine.yaml").write_text("description: planted\n")
+    (planted / "minicluster").touch()
+    for path in (planted, plugins, *planted.iterdir()):
         os.chown(path, 65534, 65534)
-    if how == "link":
-        cluster.state.symlink_to(made)
+    if kind == "link":
+        cluster.state.symlink_to(planted)
         os.chown(cluster.state, 65534, 65534, follow_symlinks=False)
-    why = "belongs to nobody" if how == "folder" else "is a symbolic link"
+    why = "belongs to nobody" if kind == "folder" else "is a symbolic link"
     commands = [cluster.command("up")]
-    if how == "folder":
+    if kind == "folder":
         commands += [cluster.command("status"), cluster.command("down")]
         commands.append([*NIMC[:-1], "plan", "quick", "--machine", "minicluster"])
         commands.append([*NIMC[:-1], "doctor", "--machine", "minicluster"])
@@ -88,9 +88,9 @@ def test_a_planted_state_folder_runs_nothing(cluster: Cluster, how: str) -> None
             assert done.stderr.startswith(("nimc: --state: ", "nimc: /"))
             assert f"{cluster.state} {why}" in done.stderr
             assert done.stderr.count("\n") == 1
-    assert sorted(path.name for path in made.iterdir()) == [
+    assert sorted(path.name for path in planted.iterdir()) == [
         "machine.yaml", "minicluster", "slurm.conf"
     ]  # fmt: skip
-    shutil.rmtree(made)
-    if how == "link":
+    shutil.rmtree(planted)
+    if kind == "link":
         cluster.state.unlink()

@@ -81,10 +81,10 @@ def test_a_long_wait_is_told(
     real = fcntl.flock
     real(holder, fcntl.LOCK_EX)
 
-    def flock(handle: int, how: int) -> None:
-        if how == fcntl.LOCK_EX:
+    def flock(handle: int, operation: int) -> None:
+        if operation == fcntl.LOCK_EX:
             os.close(holder)
-        real(handle, how)
+        real(handle, operation)
 
     monkeypatch.setattr(fcntl, "flock", flock)
     with state.locked():

@@ -170,7 +170,7 @@ def test_what_cannot_be_run_is_told_as_well(box: Box) -> None:
 
 
 def test_a_loss_against_the_history_makes_the_night_slower(box: Box) -> None:
-    """70 made nights before this one, the last of them and this one with a loss of 10 %."""
+    """70 synthetic nights precede this one; the last few and this one are 10 % slower."""
     assert box.run()[0] == 0
     (run,) = box.runs()
     table = pl.read_parquet(run / "report" / "results.parquet")
@@ -178,10 +178,10 @@ def test_a_loss_against_the_history_makes_the_night_slower(box: Box) -> None:
     usual[-(RECENT - 1) :] /= 1.1
     for days, factor in enumerate(usual.tolist()[::-1], 1):
         moved = [pl.col(name) - days * DAY_S for name in ("started_s", "finished_s")]
-        made = table.with_columns(pl.col("fom") * factor, *moved, run=pl.lit(f"made-{days}"))
+        night_table = table.with_columns(pl.col("fom") * factor, *moved, run=pl.lit(f"made-{days}"))
         folder = box.nimc.results / f"made-{days}" / "report"
         folder.mkdir(parents=True)
-        made.write_parquet(folder / "results.parquet")
+        night_table.write_parquet(folder / "results.parquet")
     box.summaries()[0].unlink()
     status, _, err = box.run()
     assert status == 1, err

@@ -123,9 +123,9 @@ def test_metrics_are_gauges_of_base_units_whose_labels_are_escaped():
 
 
 def test_the_sites_command_gets_the_document_and_its_failure_is_a_line(tmp_path):
-    got = tmp_path / "got.json"
-    assert tell(SUMMARY, f"cat > {got}", None) == []
-    assert got.read_text() == SUMMARY.text
+    received = tmp_path / "received.json"
+    assert tell(SUMMARY, f"cat > {received}", None) == []
+    assert received.read_text() == SUMMARY.text
     (line,) = tell(SUMMARY, "echo no mail >&2; exit 3", None)
     assert line.startswith("--tell: echo no mail >&2; exit 3: exit status 3")
     assert "no mail" in line
@@ -261,11 +261,11 @@ def test_an_alarm_is_new_until_it_was_told_however_often_its_night_goes_on():
 
 
 def test_samples_since_a_moment_are_counted_without_a_line_that_is_being_written(tmp_path):
-    run = write_run(tmp_path / "run", made := samples(STREAM, pairs=6))
+    run = write_run(tmp_path / "run", run_samples := samples(STREAM, pairs=6))
     with (run / "samples" / "stream.jsonl").open("a") as file:
         file.write('{"star')
-    starts_s = sorted(sample.start_s for sample in made)
-    assert [new_samples(run, since_s) for since_s in (0.0, starts_s[-3])] == [len(made), 3]
+    starts_s = sorted(sample.start_s for sample in run_samples)
+    assert [new_samples(run, since_s) for since_s in (0.0, starts_s[-3])] == [len(run_samples), 3]
     assert new_samples(tmp_path / "none", 0.0) == 0
 
 

@@ -44,10 +44,10 @@ def github() -> str:
 def test_the_command_is_one_that_nimc_takes(command):
     program, group, name, *words = shlex.split(command())
     assert (Path(program).name, group, name) == ("nimc", "nights", "run")
-    given = nights.run.make_context("run", words).params
-    assert given["campaign"] == ROOT / "campaigns" / "single_node.yaml"
-    assert (given["machine"], given["until"]) == ("M", "05:00")
-    assert given["results"] == Path("/PATH/results")
+    options = nights.run.make_context("run", words).params
+    assert options["campaign"] == ROOT / "campaigns" / "single_node.yaml"
+    assert (options["machine"], options["until"]) == ("M", "05:00")
+    assert options["results"] == Path("/PATH/results")
 
 
 def test_the_dashboard_shows_only_metrics_and_labels_that_are_exported():

@@ -73,20 +73,20 @@ def queries(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def folder(tmp_path: Path, **files: str) -> Path:
-    made = tmp_path / "more_checks"
-    made.mkdir(exist_ok=True)
+    checks_folder = tmp_path / "more_checks"
+    checks_folder.mkdir(exist_ok=True)
     for name, text in files.items():
-        (made / f"{name}.py").write_text(text)
-    return made
+        (checks_folder / f"{name}.py").write_text(text)
+    return checks_folder
 
 
 def test_campaigns_may_set_nothing_of_reframe_and_every_default():
-    of_project = checks_in(ROOT / "reframe_tests")
-    stream = of_project["stream"]
+    project_checks = checks_in(ROOT / "reframe_tests")
+    stream = project_checks["stream"]
     assert {"iterations", "array_most", "comm_node", "direction", "warmups"} <= stream.settable
     sizes = [
         name
-        for check in of_project.values()
+        for check in project_checks.values()
         for name in check.types
         if check.types[name].name == "size"
     ]
@@ -94,9 +94,9 @@ def test_campaigns_may_set_nothing_of_reframe_and_every_default():
     # What has a key of its own is a factor all the same.
     assert {"rate", "message"} <= stream.factors
     assert not {"rate", "arms", "pairs", "notes"} & stream.settable
-    of_reframe = set(rfm.RegressionTest.var_space)
-    for name, check in of_project.items():
-        assert not check.settable & of_reframe
+    reframe_variables = set(rfm.RegressionTest.var_space)
+    for name, check in project_checks.items():
+        assert not check.settable & reframe_variables
         for variable, kind in check.types.items():
             if kind.default is not None:
                 value = int(kind.default) if kind.name == "int" else kind.default
@@ -127,15 +127,15 @@ def test_a_check_that_cannot_be_read_is_named(tmp_path, cache):
 
 
 def test_reframe_is_asked_once_until_a_check_changes(tmp_path, cache, queries):
-    made = folder(tmp_path, melt="x = 1\n")
-    first = checks_in(made)
+    checks_folder = folder(tmp_path, melt="x = 1\n")
+    first = checks_in(checks_folder)
     assert first["melt"].types["steps"] == VariableType("int", 100)
-    assert checks_in(made) == first
+    assert checks_in(checks_folder) == first
     checks.stored_checks.cache_clear()  # as another process would
-    assert checks_in(made) == first
+    assert checks_in(checks_folder) == first
     assert len(queries) == 1
     folder(tmp_path, melt="x = 2\n")
-    assert checks_in(made) == first
+    assert checks_in(checks_folder) == first
     assert len(queries) == 2
     assert cache.parent.stat().st_mode & 0o777 == 0o700
 
@@ -154,11 +154,11 @@ def test_reframe_is_asked_once_until_a_check_changes(tmp_path, cache, queries):
     ],
 )
 def test_a_broken_or_foreign_cache_is_ignored(tmp_path, cache, queries, change):
-    made = folder(tmp_path, melt="x = 1\n")
-    checks_in(made)
+    checks_folder = folder(tmp_path, melt="x = 1\n")
+    checks_in(checks_folder)
     change(cache)
     checks.stored_checks.cache_clear()
-    assert set(checks_in(made)) == {"melt"}
+    assert set(checks_in(checks_folder)) == {"melt"}
     assert len(queries) == 2
 
 

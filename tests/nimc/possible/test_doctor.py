@@ -173,8 +173,8 @@ def test_a_compiler_without_openmp_is_missing(tmp_path, monkeypatch):
 
 def test_a_configuration_is_what_reframe_accepts(root, monkeypatch):
     def finding():
-        made = needs.config_file("box", root / "configs/box.py", box)
-        return made.state, made.needed, made.detail
+        row = needs.config_file("box", root / "configs/box.py", box)
+        return row.state, row.needed, row.detail
 
     box = reframe_config.settings_of(root / "configs/box.py")
     answers = [(0, "", ""), (1, "", "ERROR: no such system\n")]
@@ -363,7 +363,7 @@ def test_targets_that_others_may_share_are_reported(tmp_path, monkeypatch):
     [(["ACTIVE"], "ok"), (["DOWN", "ACTIVE"], "ok"), (["DOWN"], "limited"), ([], "ok")],
 )
 def test_an_rdma_device_needs_an_active_port_where_it_shows_ports(states, state):
-    ports = [Port(n, of_port, "InfiniBand", 25e9) for n, of_port in enumerate(states, 1)]
+    ports = [Port(n, port_state, "InfiniBand", 25e9) for n, port_state in enumerate(states, 1)]
     here = SimpleNamespace(
         rdma=[
             Device(

@@ -104,7 +104,7 @@ def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> N
     # In place of the one that Spack would build.
     assert can_run(PROGRAM, environment, offer) == ("no", "no program /nowhere/melt")
     # What only a job can tell is unknown.
-    of_modules = CheckVariables(variables=frozenset(), environs=("+modules",), program="theirs")
+    modules_check = CheckVariables(variables=frozenset(), environs=("+modules",), program="theirs")
     environment = ReframePlace(
         partition="p",
         environment="e",
@@ -112,11 +112,11 @@ def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> N
         compiler="cc",
         modules=("theirs/1",),
     )
-    assert can_run(of_modules, environment, Offer(None)) == (
+    assert can_run(modules_check, environment, Offer(None)) == (
         "unknown",
         "no module system on this host",
     )
-    on_path = can_run(of_modules, environment, Offer(ModuleLoad([], path)))
+    on_path = can_run(modules_check, environment, Offer(ModuleLoad([], path)))
     assert on_path == ("unknown", "no program theirs on this host")
     # The places of a check of others are named.
     theirs = CheckVariables(variables=frozenset(), environs=("p+e", "q+e"))
@@ -197,7 +197,7 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("of_partition", "of_environment", "runs"),
+    ("partition_variables", "environment_variables", "runs"),
     [
         ([], [["PATH", "{bin}:$PATH"]], "yes"),
         ([], [["PATH", "${{PATH}}:{bin}"]], "yes"),
@@ -208,7 +208,10 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_a_program_is_looked_for_on_the_path_that_variables_set(
-    path: str, of_partition: list[list[str]], of_environment: list[list[str]], runs: str
+    path: str,
+    partition_variables: list[list[str]],
+    environment_variables: list[list[str]],
+    runs: str,
 ) -> None:
     """As by `export NAME="VALUE"` in a job script, the partition's before the environment's."""
 
@@ -218,8 +221,8 @@ def test_a_program_is_looked_for_on_the_path_that_variables_set(
             for name, value in variables
         ]
 
-    part = {"name": "p", "environs": ["e"], "env_vars": filled(of_partition)}
-    environ = {"name": "e", "features": ["wheels"], "env_vars": filled(of_environment)}
+    part = {"name": "p", "environs": ["e"], "env_vars": filled(partition_variables)}
+    environ = {"name": "e", "features": ["wheels"], "env_vars": filled(environment_variables)}
     settings = ReframeSettings(
         environment={"PATH": "/usr/bin"}, partitions=[part], environs=[environ]
     )

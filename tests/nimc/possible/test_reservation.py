@@ -24,8 +24,13 @@ NOON = datetime(2026, 11, 21, 4, 55, 28)  # half an hour before the end
 
 
 def machine(**origins: object) -> Machine:
-    given = {"policy": "reservation", "reservation": "nimc", "partition": "origin", **origins}
-    return made.machine(origins=given)
+    origin_fields = {
+        "policy": "reservation",
+        "reservation": "nimc",
+        "partition": "origin",
+        **origins,
+    }
+    return made.machine(origins=origin_fields)
 
 
 def test_slurms_line_is_read():

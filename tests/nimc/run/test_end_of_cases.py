@@ -40,7 +40,7 @@ CAMPAIGN = Campaign.model_validate(
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRunner]:
     """Measures cases without any effect."""
-    made = {
+    case_samples = {
         name: samples(
             Case(name, "B/s", "higher", 14e9, {"on": 1.0, "aa": 1.0}), pairs=CAP, seed=seed
         )
@@ -51,7 +51,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRu
         plan = block_of(argv)
         name, block = plan.case, plan.block
         lines = [
-            json.dumps(sample.as_dict()) for sample in made[name] if (sample.pair >= FLOOR) == block
+            json.dumps(sample.as_dict())
+            for sample in case_samples[name]
+            if (sample.pair >= FLOOR) == block
         ]
         with (run / "samples" / f"{name}.jsonl").open("a") as file:
             file.writelines(f"{line}\n" for line in lines)

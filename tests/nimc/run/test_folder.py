@@ -189,7 +189,7 @@ def test_the_latest_run_is_resumed_unless_it_is_finished(tmp_path, header, monke
 
 
 def test_what_keeps_a_run_from_being_resumed_is_named(header):
-    def made(**changes: Any) -> RunHeader:
+    def resolved_header(**changes: Any) -> RunHeader:
         parts = {"campaign": {"pairs": {"cap": 6}}, "machine": {"nic": 1}, "hostname": "a"}
         return replace(header, resolved={**parts, **changes})
 
@@ -199,7 +199,11 @@ def test_what_keeps_a_run_from_being_resumed_is_named(header):
         ({"machine": {}, "hostname": "b"}, ["nic of the machine's file", "host"]),
         ({"nodelist": "n1", "checks": {"x": "1"}}, ["--nodelist", "checks"]),
     ):
-        assert differing(made(**changes), made()) == differing(made(), made(**changes)) == named
+        assert (
+            differing(resolved_header(**changes), resolved_header())
+            == differing(resolved_header(), resolved_header(**changes))
+            == named
+        )
 
 
 def test_what_a_killed_session_left_is_waited_for_killed_and_named(tmp_path, monkeypatch):

@@ -76,12 +76,12 @@ def work_in(
 
 
 @pytest.mark.parametrize(("slurm", "ended"), [(True, 1), (False, 0)])
-@pytest.mark.parametrize("how", ["killed", "stopped"])
+@pytest.mark.parametrize("cause", ["killed", "stopped"])
 def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
-    tmp_path, monkeypatch, slurm, ended, how
+    tmp_path, monkeypatch, slurm, ended, cause
 ):
     def session(*_: object) -> int:
-        if how == "stopped":
+        if cause == "stopped":
             raise Stopped(signal.SIGTERM)
         return -signal.SIGKILL
 
@@ -91,7 +91,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
     monkeypatch.setattr(client, "cancel", cancelled.append)
     with Interrupts() as interrupts:
         work = work_in(tmp_path, interrupts, slurm=slurm)
-        if how == "stopped":
+        if cause == "stopped":
             with pytest.raises(Stopped):
                 work.run_all()
         else:
@@ -124,11 +124,11 @@ def test_a_run_beside_another_on_one_host_says_so_and_notes_it(
 
 
 def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, monkeypatch, capsys):
-    def session(*given: Any) -> int:
+    def session(*arguments: Any) -> int:
         (probe,) = work.slurm.probes  # type: ignore[union-attr]
         if probe.running:  # asked by the first tick, for the last time
             probe.running.wait(120)
-        given[-1]()  # its tick
+        arguments[-1]()  # its tick
         raise Stopped(signal.SIGINT)
 
     def cancel(_: Path) -> None:
@@ -191,9 +191,9 @@ class Clock:
 
 @pytest.fixture
 def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    made = Clock(tmp_path, monkeypatch)
-    yield made
-    made.watch.close()
+    fake_clock = Clock(tmp_path, monkeypatch)
+    yield fake_clock
+    fake_clock.watch.close()
 
 
 def test_jobs_and_why_they_wait_are_remembered(clock):

@@ -65,8 +65,8 @@ def test_groups_are_adjacent_and_balanced_too():
     assert all(sorted(order) == sorted(baselines) for order in drawn)
     groups = ["".join(dict.fromkeys(name[0] for name in order)) for order in drawn]
     assert sorted(groups) == ["abc", "acb", "bac", "bca", "cab", "cba"]  # adjacent, all orders
-    of_b = [tuple(name for name in order if name[0] == "b") for order in drawn]
-    assert sorted(of_b) == sorted(permutations(["b", "b1", "b2"]))
+    b_orders = [tuple(name for name in order if name[0] == "b") for order in drawn]
+    assert sorted(b_orders) == sorted(permutations(["b", "b1", "b2"]))
 
 
 def test_a_new_order_for_another_seed_or_case_and_for_each_design():

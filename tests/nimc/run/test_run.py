@@ -308,8 +308,8 @@ def test_what_cannot_work_is_reported_in_one_line(
 ):
     monkeypatch.chdir(nimc.folder)
     monkeypatch.setenv("NIMC_REFRAME", str(nimc.folder / ("reframe" if options else "none")))
-    given = ["--machine", "localhost", "--results", "results", *options]
-    assert expected in command.refused("run", "small.yaml", *given, code=status)
+    words = ["--machine", "localhost", "--results", "results", *options]
+    assert expected in command.refused("run", "small.yaml", *words, code=status)
     assert (command.out, nimc.results.exists()) == ("", False)
 
 

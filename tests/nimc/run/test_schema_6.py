@@ -22,8 +22,8 @@ def reported(nimc: Nimc, run: Path) -> dict[str, Any]:
     status, out, err = nimc.typed(["report", str(run), "--json"], nimc.folder)
     assert status == 0, err
     (report,) = json.loads(out)["reports"]
-    (of_run,) = report["runs"]
-    return of_run
+    (run_report,) = report["runs"]
+    return run_report
 
 
 def test_an_interrupted_run_is_resumed_and_nothing_measured_is_lost(nimc, command, monkeypatch):

@@ -155,12 +155,12 @@ def test_neither_the_environment_nor_a_configuration_moves_the_files_of_a_block(
     )
     partition = {"name": "p", "scheduler": "local", "launcher": "local", "environs": ["e"]}
     away = {f"{name}dir": str(tmp_path / f"set-{name}") for name in ("stage", "output")}
-    made = {
+    settings = {
         "systems": [{"name": "s", "hostnames": [".*"], "partitions": [partition], **away}],
         "environments": [{"name": "e"}],
         "storage": [{"enable": True, "sqlite_db_file": str(tmp_path / "results.db")}],
     }
-    config.write_text(f"site_configuration = {made}\n")
+    config.write_text(f"site_configuration = {settings}\n")
     reframe = Path(sys.executable).with_name("reframe")
     argv = [str(reframe), "-C", str(config), "-c", str(check), "-r", "--keep-stage-files"]
     argv += [*folders_in(tmp_path / "out"), f"--report-file={tmp_path}/report.json"]
