@@ -98,7 +98,7 @@ class Side:
         }
 
 
-def pair_up(reference: Sequence[RunData], current: Sequence[RunData]) -> tuple[Side, Side]:
+def sides_of(reference: Sequence[RunData], current: Sequence[RunData]) -> tuple[Side, Side]:
     """The two sides. Raises InputError if one is mixed, or a run is given twice."""
     # Runs of two folders that start in the same second have the same name.
     started = [(run.header.run, run.header.started_s) for run in (*reference, *current)]
@@ -617,7 +617,7 @@ def compare_sides(
 
     `history`: nights of their machines (`analysis.history.nights.nights_of`).
     """
-    sides = pair_up(reference, current)
+    sides = sides_of(reference, current)
     settings = other_settings(*(side.runs for side in sides))
     writes = other_writes(*(side.effects for side in sides))
     old, new = (side.nights() for side in sides)

@@ -30,7 +30,7 @@ from analysis.samples.pairs import (
 )
 from analysis.statistics import evidence
 from analysis.statistics.aligned_ranks import FEWEST_BLOCKS, Values, next_allocation, slowdown
-from analysis.statistics.carry_over import CarryOver, allowing, carry_over
+from analysis.statistics.carry_over import CarryOver, carry_over, without_carry_over
 from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, ends, flat
 from analysis.statistics.location import hits
 from analysis.statistics.scatter import widening
@@ -275,7 +275,7 @@ def _p_values(
 ) -> PValues | None:
     if treatment.slowdown is None:
         return None
-    smallest, largest = allowing(carried, treatment.times, after_writes(treatment.pairs))
+    smallest, largest = without_carry_over(carried, treatment.times, after_writes(treatment.pairs))
     slower = evidence.over_interims(smallest, evidence.longer)
     above = max(slower, evidence.over_interims(over_control, evidence.longer))
     losses, outside = (

@@ -14,7 +14,7 @@ from typing import Literal
 
 from analysis.effects.result import Result, Verdict
 from analysis.effects.statements import ERROR_LEVELS
-from analysis.statistics.carry_over import BEYOND
+from analysis.statistics.carry_over import REACH_STANDARD_ERRORS
 from analysis.statistics.evidence import Interim, interims
 from analysis.statistics.interval import UPPER
 
@@ -101,7 +101,7 @@ def _allowed(share: float, wanted: Wanted) -> float:
     The share, times what is beyond the estimate in standard errors of the pairs with a baseline run
     of either kind: 2 s (1 - s).
     """
-    return BEYOND[wanted == "within"] * math.sqrt(share / (1 - share))
+    return REACH_STANDARD_ERRORS[wanted == "within"] * math.sqrt(share / (1 - share))
 
 
 def _least(interim: Interim, hypotheses: int, after_writes: float, wanted: Wanted) -> float | None:

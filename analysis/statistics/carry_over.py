@@ -21,7 +21,7 @@ FEWEST_PAIRS = 3
 #: How far below and above its estimate verdicts let the true carry-over lie, in standard errors.
 #: Half of one below keeps the error of 'slower'; 'no effect' needs a whole one above where writes
 #: widen skewed noise (docs/evidence.md#carry-over).
-BEYOND = (0.5, 1.0)
+REACH_STANDARD_ERRORS = (0.5, 1.0)
 #: Chance that a carry-over is named where there is none.
 _LEVEL = 0.01
 
@@ -60,12 +60,12 @@ def carry_over(log_times: Values, after: NDArray[np.bool_]) -> CarryOver | None:
     error = float(differences.std(ddof=1)) / math.sqrt(pairs)
     half_width, threshold = special.stdtrit(pairs - 1, [UPPER, 1 - _LEVEL / 2]) * error
     ratio = Estimate(*np.exp([mean, mean - half_width, mean + half_width]).tolist())
-    below, above = BEYOND
+    below, above = REACH_STANDARD_ERRORS
     reach = min(0.0, mean - below * error), max(0.0, mean + above * error)
     return CarryOver(ratio, pairs, bool(abs(mean) > threshold), reach)
 
 
-def allowing(
+def without_carry_over(
     carried: CarryOver | None, log_times: Values, after: NDArray[np.bool_]
 ) -> tuple[Values, Values]:
     """Return `log_times` twice: with the smallest and the largest loss that the reach allows.

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 from conductor import messages, shared_memory, wire
-from conductor.agent.end import End, until_stopped
-from conductor.agent.end_program import log_of, start_end
+from conductor.agent.end import End, wait_until_stopped
+from conductor.agent.end_program import log_of, start_writer_end
 from conductor.agent.permitted import require_permitted
 from conductor.agent.short_writer import ShortWriter
 from conductor.agent.watch import Watch
@@ -87,7 +87,7 @@ class Agent:
         if role == "target" and injector.target_command(writer) is None:
             self._send(messages.News(writer=writer.index, listening=True))
             return
-        process = await start_end(injector, writer, role, asyncio.subprocess.PIPE)
+        process = await start_writer_end(injector, writer, role, asyncio.subprocess.PIPE)
         if isinstance(process, str):
             self._send(messages.News(writer=writer.index, ended=f"{role} side ended: {process}"))
             return
@@ -121,7 +121,7 @@ class Agent:
                 await asyncio.gather(*(end.after_a_row() for end in chosen if end.role == "origin"))
                 for end in origins_first:
                     await end.hold()
-                await until_stopped(origins_first)
+                await wait_until_stopped(origins_first)
         self._send(messages.WritersStopped(buffers))
 
     async def _begin_watch(self, order: messages.BeginWatch) -> None:
@@ -130,7 +130,7 @@ class Agent:
         held = [end for end in self.ends if end.held]
         for end in held:
             end.suspend()  # another process may have continued it
-        await until_stopped(held)
+        await wait_until_stopped(held)
         self._watch = Watch(
             node_name(),
             order,

@@ -11,7 +11,7 @@ from functools import partial
 from typing import IO
 
 from conductor import counters
-from conductor.agent.end_program import Meaning, read, start_end
+from conductor.agent.end_program import Meaning, read, start_writer_end
 from conductor.agent.pacer import Pacer, first_full_b_s, pace
 from conductor.agent.watch import Meter
 from conductor.injectors.base import PASSES, Arrived, EndRole, Injector, Row, Writer
@@ -285,7 +285,7 @@ class End:
             # A passive side of short writes had listened, and ended.
             while self.listened and self.writer.messages is not None and not self._stopping:
                 began_s = clock.now_s()
-                process = await start_end(self.injector, self.writer, self.role, _PIPE)
+                process = await start_writer_end(self.injector, self.writer, self.role, _PIPE)
                 if isinstance(process, str):
                     why = process
                     break
@@ -373,7 +373,7 @@ class End:
             await self.stop()
 
 
-async def until_stopped(ends: list[End]) -> None:
+async def wait_until_stopped(ends: list[End]) -> None:
     """Wait until the processes of suspended ends have stopped: a signal takes its time."""
     while not all(processes.is_stopped(pid) for end in ends for pid in end.pids):
         await asyncio.sleep(_STOP_S)

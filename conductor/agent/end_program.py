@@ -29,7 +29,7 @@ def log_of(logs: Path, writer: Writer, role: EndRole) -> Path:
     return logs / f"writer-{writer.index}-{role}.log"
 
 
-async def start_end(
+async def start_writer_end(
     injector: Injector, writer: Writer, role: EndRole, stdout: int | IO[bytes]
 ) -> asyncio.subprocess.Process | str:
     """Start one end of a writer, which prints to `stdout`; returns why if that is impossible."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
-from conductor.agent.end_program import Meaning, read, start_end
+from conductor.agent.end_program import Meaning, read, start_writer_end
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Total, Writer
 from conductor.messages import Perform
@@ -94,7 +94,7 @@ class ShortWriter:
             if isinstance(meaning, Total) and meaning.rate_b_s > 0:
                 total, end_s = meaning, clock.now_s() - meaning.after_s
 
-        process = await start_end(self._injector, writer, "origin", asyncio.subprocess.PIPE)
+        process = await start_writer_end(self._injector, writer, "origin", asyncio.subprocess.PIPE)
         if isinstance(process, str):
             return None, 0.0, process
         try:

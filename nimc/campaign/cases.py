@@ -187,7 +187,7 @@ def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
     Those two always come first, so that a run that is stopped can still be fitted.
     """
     facts = machine.node_facts()
-    first = [(node, node) for node in facts.numa_nodes[:: facts.nodes_a_socket][:2]]
+    first = [(node, node) for node in facts.numa_nodes[:: facts.numa_nodes_per_socket][:2]]
     if requested == "local":
         return first[:1]
     if requested == "calibration":

@@ -190,7 +190,7 @@ class NodeFacts(Record):
         return sorted([*self.numa_nodes, *self.memory_nodes])
 
     @property
-    def nodes_a_socket(self) -> int:
+    def numa_nodes_per_socket(self) -> int:
         """Number of NUMA nodes of each socket; all sockets have as many."""
         return max(1, len(self.numa_nodes) // self.sockets)
 
@@ -198,7 +198,7 @@ class NodeFacts(Record):
         """Return which socket a NUMA node is of, counted from 0; None for a node without cores."""
         if node not in self.numa_nodes:
             return None
-        return self.numa_nodes.index(node) // self.nodes_a_socket
+        return self.numa_nodes.index(node) // self.numa_nodes_per_socket
 
 
 class Machine(Record):

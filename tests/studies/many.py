@@ -19,7 +19,7 @@ from analysis.effects.statements import ERROR_LEVELS, UNSTABLE_LEVEL
 from analysis.effects.verdict import verdict_of
 from analysis.statistics import evidence
 from analysis.statistics.aligned_ranks import shifts
-from analysis.statistics.carry_over import BEYOND, FEWEST_PAIRS
+from analysis.statistics.carry_over import FEWEST_PAIRS, REACH_STANDARD_ERRORS
 from analysis.statistics.interval import FEWEST, Estimate, Interval
 from tests.analysis.synthetic import result
 from tests.studies.noises import Draws
@@ -85,8 +85,8 @@ def ever(log_times: Draws, test: Test, level: float) -> Nights:
     return shown
 
 
-def allowing(log_times: Draws, after: Draws, sign: int) -> Draws:
-    """Of `carry_over.allowing` the pairs with the smallest loss (-1), or with the largest (1)."""
+def without_carry_over(log_times: Draws, after: Draws, sign: int) -> Draws:
+    """The pairs with the smallest loss (-1), or with the largest (1), as in `carry_over`."""
     # 1 if `off` came right after writes and `aa` did not, -1 the other way round.
     which = after[..., 0] - after[..., 1]
     apart = which * (log_times[..., 1] - log_times[..., 2])
@@ -95,7 +95,9 @@ def allowing(log_times: Draws, after: Draws, sign: int) -> Draws:
     squares = (np.abs(which) * (apart - mean[:, None]) ** 2).sum(1)
     error = np.sqrt(squares / np.maximum(pairs - 1, 1) / np.maximum(pairs, 1))
     reach = np.where(
-        pairs >= FEWEST_PAIRS, np.maximum(sign * mean + BEYOND[sign > 0] * error, 0), 0
+        pairs >= FEWEST_PAIRS,
+        np.maximum(sign * mean + REACH_STANDARD_ERRORS[sign > 0] * error, 0),
+        0,
     )
     allowed = log_times.copy()
     allowed[..., 1:3] -= sign * after * reach[:, None, None]
@@ -132,10 +134,10 @@ class ManyNights:
         if name == "above_control":
             return ever(every[..., [0, 3]], longer, level)
         if name == "slower":
-            return ever(allowing(times, after, -1), longer, level)
+            return ever(without_carry_over(times, after, -1), longer, level)
         if name == "faster":
-            return ever(allowing(times, after, 1), faster, level)
-        losses = np.stack([allowing(times, after, sign) for sign in (-1, 1)], axis=2)
+            return ever(without_carry_over(times, after, 1), faster, level)
+        losses = np.stack([without_carry_over(times, after, sign) for sign in (-1, 1)], axis=2)
         return ever(losses, partial(within, margin=self.margin), level)
 
     def verdicts(

@@ -19,7 +19,7 @@ from analysis.compare.sides import (
     compare_sides,
     correlation,
     nights_needed,
-    pair_up,
+    sides_of,
 )
 from analysis.history.between_nights import NightCorrelation
 from analysis.report.data import RunData
@@ -272,8 +272,8 @@ def test_a_side_is_of_one_machine_and_a_run_counts_once(stream: RunData) -> None
         ([stream], [stream], "a copy is not another night"),
     ):
         with pytest.raises(InputError, match=words):
-            pair_up(reference, newer)
-    assert pair_up([stream], [other])[1].header.machine == "other"
+            sides_of(reference, newer)
+    assert sides_of([stream], [other])[1].header.machine == "other"
 
 
 # Rows.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics.carry_over import allowing, carry_over
+from analysis.statistics.carry_over import carry_over, without_carry_over
 from records.checkout import ROOT
 from tests.studies import carry_over as study
 
@@ -26,14 +26,14 @@ def test_by_hand() -> None:
     )
     assert (carried.pairs, carried.shown) == (3, False)
     assert carried.reach == pytest.approx((0.0, 0.2 + error))
-    smallest, largest = allowing(carried, TIMES, AFTER)
+    smallest, largest = without_carry_over(carried, TIMES, AFTER)
     assert smallest == pytest.approx(TIMES)
     relieved = (0.2 + error) * np.insert(AFTER, 0, False, axis=1)
     assert largest == pytest.approx(TIMES - relieved)
     # Two such pairs are too few, and runs that are missing are none.
     assert carry_over(TIMES[1:], AFTER[1:]) is None
     assert carry_over(np.where(TIMES == 0.4, np.nan, TIMES), AFTER) is None
-    assert all(times is TIMES for times in allowing(None, TIMES, AFTER))
+    assert all(times is TIMES for times in without_carry_over(None, TIMES, AFTER))
 
 
 def test_runs_that_come_faster_after_writes_are_named_and_allowed_for() -> None:
@@ -42,7 +42,7 @@ def test_runs_that_come_faster_after_writes_are_named_and_allowed_for() -> None:
     assert carried is not None
     least = -0.2 - 0.1 / np.sqrt(3) / 2
     assert carried.reach == pytest.approx((least, 0.0))
-    smallest, largest = allowing(carried, times, AFTER)
+    smallest, largest = without_carry_over(carried, times, AFTER)
     assert largest == pytest.approx(times)
     assert smallest == pytest.approx(times - least * np.insert(AFTER, 0, False, axis=1))
     # Neither way is excluded if the differences are 0.1, -0.1 and 0.

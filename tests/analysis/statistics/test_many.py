@@ -6,14 +6,14 @@ from numpy.typing import NDArray
 
 from analysis.statistics import evidence
 from analysis.statistics.aligned_ranks import Values
-from analysis.statistics.carry_over import allowing, carry_over
+from analysis.statistics.carry_over import carry_over, without_carry_over
 from tests.studies.many import ManyNights
 from tests.studies.noises import NOISES, nights
 
 
 def p_value(name: str, log_times: Values, after: NDArray[np.bool_]) -> float:
     """The program's, at a margin of 2 %."""
-    smallest, largest = allowing(carry_over(log_times, after), log_times, after)
+    smallest, largest = without_carry_over(carry_over(log_times, after), log_times, after)
     if name == "slower":
         return evidence.over_interims(smallest, evidence.longer)
     if name == "faster":

@@ -105,7 +105,7 @@ def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypat
     async def at_once(ends):
         done.append(("stopped", [side.role for side in ends]))
 
-    monkeypatch.setattr("conductor.agent.agent.until_stopped", at_once)
+    monkeypatch.setattr("conductor.agent.agent.wait_until_stopped", at_once)
     agent = Agent(wire, LOGS)
     agent.ends = [fake("target"), fake("origin"), fake("origin", 2)]
     for order in ("hold", "resume"):

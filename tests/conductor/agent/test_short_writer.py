@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from conductor.agent.agent import Agent
-from conductor.agent.end_program import start_end
+from conductor.agent.end_program import start_writer_end
 from conductor.agent.short_writer import ShortWriter
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Total
@@ -81,7 +81,7 @@ def test_each_end_runs_on_the_cpus_of_its_writer_with_the_variables_of_its_injec
     writer = made_writers.writer(address="", port=1, message_b=100, cpus=[last])
 
     async def printed(role):
-        process = await start_end(Shows(), writer, role, asyncio.subprocess.PIPE)
+        process = await start_writer_end(Shows(), writer, role, asyncio.subprocess.PIPE)
         return (await process.communicate())[0].decode()
 
     for role in ("origin", "target"):
@@ -194,10 +194,10 @@ def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, t
 
         async def start(*words):
             replacing.set()
-            successors.append(await start_end(*words))
+            successors.append(await start_writer_end(*words))
             return successors[0]
 
-        monkeypatch.setattr("conductor.agent.end.start_end", start)
+        monkeypatch.setattr("conductor.agent.end.start_writer_end", start)
         await stop(side.process)
         await replacing.wait()
         monkeypatch.setattr(processes, "stop", slow_stop)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from conductor import injectors
-from conductor.agent.end_program import start_end
+from conductor.agent.end_program import start_writer_end
 from records.errors import InputError
 from tests import made_writers
 from tests.reframe_tests.reframe_call import script
@@ -94,6 +94,6 @@ def test_the_wheel_has_no_ucx_for_verbs(monkeypatch, tmp_path):
     advice = ucx.missing("rxe0")
     assert advice.startswith("ucx_perftest with verbs is missing for rxe0: 'apt install ucx-utils'")
     writer = made_writers.writer(device="rxe0")
-    assert asyncio.run(start_end(ucx, writer, "target", subprocess.DEVNULL)) == advice
+    assert asyncio.run(start_writer_end(ucx, writer, "target", subprocess.DEVNULL)) == advice
     script(tmp_path / "ucx_perftest", "true")
     assert ucx.missing("rxe0") is None
