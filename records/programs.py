@@ -138,6 +138,6 @@ def _lines(text: str) -> list[str]:
     return [line for line in lines if not warns(line)] or lines
 
 
-def which(name: str) -> str | None:
+def find_program(name: str) -> str | None:
     """Path of a program: next to this Python, as wheels install them, else on PATH."""
     return shutil.which(str(Path(sys.executable).parent / name)) or shutil.which(name)

@@ -300,7 +300,7 @@ def _possible_part(
 def omission_lines(absent: Sequence[Omitted]) -> list[str]:
     """A line for each reason, with the cases and levels it applies to."""
     names = grouped((omitted.reason, _with_level(omitted)) for omitted in absent)
-    return [f"left out ({reason}): {', '.join(what)}" for reason, what in names.items()]
+    return [f"left out ({reason}): {', '.join(left_out)}" for reason, left_out in names.items()]
 
 
 def _with_level(omitted: Omitted) -> str:

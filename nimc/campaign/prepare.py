@@ -25,7 +25,7 @@ from records import checkout, marked_yaml
 from records.errors import InputError
 from records.machine.site import Machine
 from records.machine.site import load as load_machine
-from records.programs import which
+from records.programs import find_program
 from records.slurm.options import SCHEDULERS
 
 #: A time limit as ReFrame spells it.
@@ -80,7 +80,7 @@ def prepare_read(
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,
         least_run_s=cases.least_s(campaign, machine),
-        reframe=which("reframe") or "reframe",
+        reframe=find_program("reframe") or "reframe",
     )
     if nodelist is not None:
         _check_nodelist(request, nodelist)

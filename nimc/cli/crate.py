@@ -128,8 +128,8 @@ def reproduce_command(
 
 def runnable_request(packed: RunHeader, campaign: Path, machine: str) -> Request:
     """The cases of the packed run that this machine can run. Raises InputError if none."""
-    here = prepare(campaign, machine).campaign.cases
-    wanted = [case.name for case in here if case.name in packed.asked.cases]
+    cases = prepare(campaign, machine).campaign.cases
+    wanted = [case.name for case in cases if case.name in packed.asked.cases]
     if not wanted:
         raise InputError(f"{machine}: cannot run any case of {packed.run}")
     return prepare(campaign, machine, only=wanted)

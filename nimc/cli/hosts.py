@@ -34,7 +34,7 @@ from records.slurm.parse import Reservation
 # `nimc doctor`: what works on this host for a machine, and how to get what is missing.
 
 
-_WHAT, _STATE = 23, 9
+_SUBJECT_WIDTH, _STATE_WIDTH = 23, 9
 
 
 @click.command()
@@ -97,10 +97,10 @@ def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
 
 def _lines(row: HostFinding) -> Iterator[str]:
     detail = row.detail + (f" -> {row.remedy}" if row.remedy else "")
-    what = filled(row.what, _WHAT - 1, indent="")
-    details = filled(detail, WIDTH - _WHAT - _STATE, indent="")
-    for name, state, text in itertools.zip_longest(what, [row.state], details, fillvalue=""):
-        yield f"{name:<{_WHAT}}{state:<{_STATE}}{text}".rstrip()
+    subject = filled(row.what, _SUBJECT_WIDTH - 1, indent="")
+    details = filled(detail, WIDTH - _SUBJECT_WIDTH - _STATE_WIDTH, indent="")
+    for name, state, text in itertools.zip_longest(subject, [row.state], details, fillvalue=""):
+        yield f"{name:<{_SUBJECT_WIDTH}}{state:<{_STATE_WIDTH}}{text}".rstrip()
 
 
 # `nimc origins`: the reservation of a machine's origin nodes.

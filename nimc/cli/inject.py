@@ -57,7 +57,7 @@ def inject_command(
     """
     from nimc.cluster.injection_session import RequestedWrites, inject  # loads what runs a campaign
 
-    if command and "--json" in options.given():
+    if command and "--json" in options.names_given():
         raise InputError("--json: cannot be combined with a COMMAND, which prints; allowed: -o")
     if command:
         options.require_program("COMMAND", command[0])

@@ -347,8 +347,8 @@ def _line(error: BaseException) -> str:
         return str(error)
     if isinstance(error, OSError) and error.filename is not None:
         return one_line(f"{os.fsdecode(error.filename)}: {error.strerror}")
-    what = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"failed unexpectedly: {what}; to see where: {command('--debug', *sys.argv[1:])}"
+    description = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"failed unexpectedly: {description}; to see where: {command('--debug', *sys.argv[1:])}"
 
 
 def _shown(text: str) -> str:

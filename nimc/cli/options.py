@@ -276,7 +276,7 @@ def output_option(
 
 def only_with(mode: str, *allowed: str) -> None:
     """Raise InputError for an option that is given together with `mode` but not in `allowed`."""
-    for name in given():
+    for name in names_given():
         if name not in (mode, *allowed):
             raise InputError(
                 f"{name}: cannot be combined with {mode};"
@@ -286,7 +286,7 @@ def only_with(mode: str, *allowed: str) -> None:
 
 def useless_without(mode: str, *options: str) -> None:
     """Raise InputError for one of `options`, which have no effect without `mode`."""
-    for name in given():
+    for name in names_given():
         if name in options:
             raise InputError(f"{name}: has no effect without {mode}; allowed: both, or neither")
 
@@ -294,7 +294,7 @@ def useless_without(mode: str, *options: str) -> None:
 def words_given(*without: str) -> tuple[str, ...]:
     """The options of the command line as its words, except those in `without`."""
     words = []
-    for option, value in _given():
+    for option, value in _options_given():
         if option.opts[0] in without:
             continue
         if option.is_flag:
@@ -304,9 +304,9 @@ def words_given(*without: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def given() -> list[str]:
+def names_given() -> list[str]:
     """The options that the command line has, by the names that were given."""
-    return [_name(option, value) for option, value in _given()]
+    return [_name(option, value) for option, value in _options_given()]
 
 
 def _name(option: click.Option, value: Any) -> str:
@@ -314,7 +314,7 @@ def _name(option: click.Option, value: Any) -> str:
     return option.opts[0] if value or not option.secondary_opts else option.secondary_opts[0]
 
 
-def _given() -> Iterator[tuple[click.Option, Any]]:
+def _options_given() -> Iterator[tuple[click.Option, Any]]:
     """Options of the command line, and their values."""
     context = click.get_current_context()
     for param in context.command.params:

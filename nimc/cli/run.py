@@ -181,8 +181,8 @@ def measured(
         is_new = not (folder.resumed or fresh)
         if is_new and (old_run := find_other(folder.path.parent, header)):
             path, old_header = old_run
-            what = ", ".join(differing(header, old_header)) or "version of nimc"
-            remark(f"does not resume {path}: different {what}")
+            differences = ", ".join(differing(header, old_header)) or "version of nimc"
+            remark(f"does not resume {path}: different {differences}")
         if folder.resumed:  # a user's own command runs where it did
             began_in = call_of(folder.path, header.campaign).folder
             call = replace(call, folder=began_in or call.folder)
@@ -268,8 +268,8 @@ def _report(run: Path) -> Report | None:
     try:
         (report,) = make_reports([run], force=True)
     except (OSError, PolarsError) as error:
-        what = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        raise MachineError(f"{run}/report: {what}; the samples are saved") from error
+        cause = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise MachineError(f"{run}/report: {cause}; the samples are saved") from error
     for line in report.runs[0].integrity.lines():
         log(line)
     return report

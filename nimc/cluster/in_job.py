@@ -307,12 +307,12 @@ def _counters(node: LookedAt, machine: Machine) -> Iterator[HostFinding]:
     for wanted in machine.devices:
         device = named(wanted, node.host.rdma)
         name = device.name if device else wanted
-        what, counter = f"counter of {wanted} on nodes", node.counters.get(name)
+        subject, counter = f"counter of {wanted} on nodes", node.counters.get(name)
         if counter:
-            yield HostFinding(what, "ok", f"{counter} was read")
+            yield HostFinding(subject, "ok", f"{counter} was read")
         elif name in node.uncounted:
             missing = f"none: {node.uncounted[name]}"
-            yield gap(what, missing, "writes are proven by nothing, or by memory (mpi_put)")
+            yield gap(subject, missing, "writes are proven by nothing, or by memory (mpi_put)")
 
 
 def _node_findings(node: LookedAt, machine: Machine) -> Iterator[HostFinding]:
@@ -326,15 +326,17 @@ def _node_findings(node: LookedAt, machine: Machine) -> Iterator[HostFinding]:
     remedy = "mount it with locks (Lustre: -o flock), or use another --results"
     yield required("locks", "" if node.sees_lock else f"does not see {lock}", f"see {lock}", remedy)
     name = machine.interface
-    what = "interface on nodes"
+    subject = "interface on nodes"
     file = f"site/{machine.name}.yaml"
     addressed = ", ".join(name for name, address in node.addresses.items() if address) or "none"
     if name is None:
-        yield gap(what, f"not set; with an IPv4 address: {addressed}", f"set interface in {file}")
+        yield gap(
+            subject, f"not set; with an IPv4 address: {addressed}", f"set interface in {file}"
+        )
     else:
         address = node.addresses.get(name)
         missing = "" if address else f"no {name} with an IPv4 address, but {addressed}"
-        yield required(what, missing, f"{name} {address}", f"interface in {file}")
+        yield required(subject, missing, f"{name} {address}", f"interface in {file}")
     for row in [*used_devices(node.host, machine), *peculiarities(node.host)]:
         yield replace(row, what=f"{row.what} on nodes")
     yield from _counters(node, machine)

@@ -119,9 +119,9 @@ def requested(
     `folder` has the logs, `output` gets the record. Raises InputError for nodes that do not fit.
     """
     targets, origins = _named(machine, writes)
-    here = machine.origins.policy == "same_host" or _JOB in os.environ
+    on_this_host = machine.origins.policy == "same_host" or _JOB in os.environ
     plan = plan_of(machine.with_origins(len(origins)) if origins else machine, writes, folder)
-    if machine.origins.policy != "same_host" and here:
+    if machine.origins.policy != "same_host" and on_this_host:
         plan = _in_allocation(plan, machine, [*targets, *origins])
     return InjectionRequest(
         block=plan,
@@ -137,8 +137,8 @@ def requested(
         output=str(output.absolute()),
         folder=os.getcwd(),
         length_s=writes.length_s,
-        group=os.getpgrp() if here and _in_foreground() else None,
-        owner=os.getpid() if here else None,
+        group=os.getpgrp() if on_this_host and _in_foreground() else None,
+        owner=os.getpid() if on_this_host else None,
     )
 
 

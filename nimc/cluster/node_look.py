@@ -74,10 +74,10 @@ def look_at_node(
     folder: Path, device: str | None, interface: str | None, paths: list[str]
 ) -> LookedAt:
     """Return what this node has; `folder`: of the job, `paths`: to be seen."""
-    here = host.detect()
+    this_node = host.detect()
     names = {
-        *(adapter.name for adapter in here.rdma),
-        *(adapter.name for adapter in here.interfaces),
+        *(adapter.name for adapter in this_node.rdma),
+        *(adapter.name for adapter in this_node.interfaces),
     }
     counted, uncounted = dict[str, str](), dict[str, str]()
     for entry in sorted(names):
@@ -89,10 +89,10 @@ def look_at_node(
     indexes = {name: own.gid_index(device, interface) for name, own in INJECTORS.items()}
     return LookedAt(
         name=node_name(),
-        host=here,
+        host=this_node,
         unseen=[path for path in paths if not os.path.exists(path)],
         sees_lock=_sees(folder / "lock"),
-        addresses={adapter.name: _address(adapter.name) for adapter in here.interfaces},
+        addresses={adapter.name: _address(adapter.name) for adapter in this_node.interfaces},
         injectors={name: injector.missing(device) for name, injector in INJECTORS.items()},
         counters=counted,
         uncounted=uncounted,

@@ -85,7 +85,7 @@ def begun(plan: BlockPlan, folder: Path) -> list[str]:
         return []
     names = [treatment.name for treatment, _ in block_trial.tried(plan)]
     lines = [
-        f"tries {_what(name)} ({number} of {len(names)})" for number, name in enumerate(names, 1)
+        f"tries {_subject(name)} ({number} of {len(names)})" for number, name in enumerate(names, 1)
     ]
     return lines[: len(read(folder)) + 1]
 
@@ -113,42 +113,44 @@ def findings(
     for trial in trials:
         injector = INJECTORS[trial.name]
         own = injector.name == machine.injector
-        what = _what(trial.name)
+        subject = _subject(trial.name)
         missing = [why for node in nodes if (why := node.injectors.get(trial.name))]
         if missing and not own:
             cause, _, remedy = missing[0].partition(": ")
-            yield gap(what, cause, remedy)
+            yield gap(subject, cause, remedy)
             continue
-        row = _finding(trial, what, nodes, machine)
+        row = _finding(trial, subject, nodes, machine)
         state = "missing" if row.state == "missing" and own else row.state
         yield replace(row, needed=own, state=state if own or state == "ok" else "limited")
 
 
-def _what(name: str) -> str:
+def _subject(name: str) -> str:
     """Return what the injector of a trial does, such as `reads by ucx`."""
     injector = INJECTORS[name]
     action = "writes" if injector.direction == "write" else "reads"
     return f"{action} by {injector.name.removesuffix('_read')}"
 
 
-def _finding(trial: Trial, what: str, nodes: Sequence[LookedAt], machine: Machine) -> HostFinding:
+def _finding(
+    trial: Trial, subject: str, nodes: Sequence[LookedAt], machine: Machine
+) -> HostFinding:
     if trial.failure:
         fault = fault_in(trial.failure)
         detail = f"{fault.name}: {trial.failure}" if fault else trial.failure
-        return gap(what, detail, fault.remedy if fault else "", needed=True)
+        return gap(subject, detail, fault.remedy if fault else "", needed=True)
     detail = "; ".join(_details(trial, nodes, machine))
     if still := _standing(trial):
         remedy = f"name the `device` that carries the writes in site/{machine.name}.yaml"
-        return gap(what, f"{still}; {detail}", remedy, needed=True)
+        return gap(subject, f"{still}; {detail}", remedy, needed=True)
     unproven = any(record.proof == "unproven" for record in trial.writers)
     share = _link_share(trial.writers, machine)
     if trial.rejection:
-        return gap(what, f"a run would be rejected: {trial.rejection}; {detail}", _REJECTED)
+        return gap(subject, f"a run would be rejected: {trial.rejection}; {detail}", _REJECTED)
     if unproven:
-        return gap(what, f"unproven; {detail}", Note.UNPROVEN.remedy)
+        return gap(subject, f"unproven; {detail}", Note.UNPROVEN.remedy)
     if share is not None and share < FULL_SHARE:
-        return gap(what, detail, Note.BELOW_LINK.remedy)
-    return HostFinding(what, "ok", detail)
+        return gap(subject, detail, Note.BELOW_LINK.remedy)
+    return HostFinding(subject, "ok", detail)
 
 
 def _details(trial: Trial, nodes: Sequence[LookedAt], machine: Machine) -> Iterator[str]:

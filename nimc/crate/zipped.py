@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from records.chain import digest
 from records.errors import InputError, MachineError, show
-from records.programs import ProgramAnswer, ask, which
+from records.programs import ProgramAnswer, ask, find_program
 
 #: Name of a file in the crate, with `/` between folders -> its content.
 Files = Mapping[str, bytes]
@@ -148,7 +148,7 @@ def signer_of(content: bytes, signature: bytes, allowed: Path) -> str | None:
 
 
 def _ssh_keygen(command: str, *options: str, text: bytes = b"") -> ProgramAnswer:
-    program = which("ssh-keygen")
+    program = find_program("ssh-keygen")
     if program is None:
         raise MachineError("ssh-keygen: not found on this host; it is part of OpenSSH")
     stdin = text.decode(errors="replace")

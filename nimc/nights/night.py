@@ -347,8 +347,8 @@ def tell(ended: Summary, command: str, metrics: Path | None) -> list[str]:
         except (InputError, OSError) as error:
             failed.append(f"--metrics: {error}")
     if command:
-        line, here = ["sh", "-c", command], Path.cwd()
-        answer = ask(line, timeout_s=_TELL_S, stdin=ended.text, folder=here)
+        shell = ["sh", "-c", command]
+        answer = ask(shell, timeout_s=_TELL_S, stdin=ended.text, folder=Path.cwd())
         if not answer.ok:
             failed.append(f"--tell: {command}: {one_line(answer.reason)}")
     return failed

@@ -13,15 +13,15 @@ from nimc.possible.checks import CheckVariables
 from nimc.possible.facts import Facts, find_facts
 from nimc.possible.finding import HostFinding
 from nimc.possible.matrix import Matrix, Offers, matrix
-from nimc.possible.needs import TABLE, Who
+from nimc.possible.needs import TABLE, Scope
 from records import checkout
 from records.sample import Level
 from reframe_tests.factors import missing_level, missing_nodes
 
 
-def findings(facts: Facts, *who: Who) -> list[HostFinding]:
-    """Return what the table's rows find, in its order; only those of `who`, if any is named."""
-    rows = [need for need in TABLE if not who or need.who in who]
+def findings(facts: Facts, *scopes: Scope) -> list[HostFinding]:
+    """Return what the table's rows find, in its order; only those of `scopes`, if any is named."""
+    rows = [need for need in TABLE if not scopes or need.scope in scopes]
     return [row for need in rows for row in need.find(facts)]
 
 

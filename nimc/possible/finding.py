@@ -21,13 +21,13 @@ class HostFinding:
     needed: bool = False
 
 
-def gap(what: str, detail: str, remedy: str = "", *, needed: bool = False) -> HostFinding:
+def gap(subject: str, detail: str, remedy: str = "", *, needed: bool = False) -> HostFinding:
     """Return what is missing if campaigns require it, and else restricts them."""
-    return HostFinding(what, "missing" if needed else "limited", detail, remedy, needed)
+    return HostFinding(subject, "missing" if needed else "limited", detail, remedy, needed)
 
 
-def required(what: str, fault: object, detail: str, remedy: str) -> HostFinding:
+def required(subject: str, fault: object, detail: str, remedy: str) -> HostFinding:
     """Return a finding that campaigns require; `fault`: what is wrong with it, if anything."""
     if fault:
-        return gap(what, str(fault), remedy, needed=True)
-    return HostFinding(what, "ok", detail, needed=True)
+        return gap(subject, str(fault), remedy, needed=True)
+    return HostFinding(subject, "ok", detail, needed=True)

@@ -122,8 +122,8 @@ def offers_of(
     """
     parts = target_partitions(settings.partitions, partition)
     places = places_of(settings, parts, system)
-    here = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
-    environment = {**settings.environment, "PATH": here}
+    program_folders = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+    environment = {**settings.environment, "PATH": program_folders}
     spack_fault = ""
     try:
         spack = folders.layout(system)

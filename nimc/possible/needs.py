@@ -50,46 +50,46 @@ _NAMED = 6
 
 def c_compiler(*, needed: bool) -> HostFinding:
     """A C compiler whose OpenMP programs run; STREAM needs one."""
-    name, what = os.environ.get("CC") or "cc", "C compiler with OpenMP"
+    name, subject = os.environ.get("CC") or "cc", "C compiler with OpenMP"
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder, "openmp.c"), str(Path(folder, "openmp"))
         source.write_text(_OPENMP)
         built = ask([name, "-fopenmp", str(source), "-o", program], folder=Path(folder))
         ran = ask([program]) if built.ok else None
     if ran and ran.ok:
-        return HostFinding(what, "ok", version_of(name) or name, needed=needed)
+        return HostFinding(subject, "ok", version_of(name) or name, needed=needed)
     detail = f"its program fails: {ran.reason}" if ran else f"{name}: {built.first}"
     remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
-    return HostFinding(what, "missing", detail, remedy, needed)
+    return HostFinding(subject, "missing", detail, remedy, needed)
 
 
 def config_file(name: str, path: Path, settings: ReframeSettings) -> HostFinding:
     """Return whether the machine's configuration is valid, and ReFrame accepts it."""
-    what = f"configs/{name}.py"
+    subject = f"configs/{name}.py"
     if not path.is_file():
         remedy = "copy configs/example_slurm.py and adapt it, see docs/add-a-machine.md"
-        return gap(what, "no such file", remedy, needed=True)
+        return gap(subject, "no such file", remedy, needed=True)
     if settings.fault:
         line = f"line {settings.fault_line}: " if settings.fault_line else ""
-        return gap(what, f"{line}{settings.fault}", "fix the file", needed=True)
+        return gap(subject, f"{line}{settings.fault}", "fix the file", needed=True)
     try:
         reframe = find_reframe()
     except NimcError as error:
-        return gap(what, str(error), f"`{setup_command()}`", needed=True)
+        return gap(subject, str(error), f"`{setup_command()}`", needed=True)
     shown = ask([reframe, "-C", str(path), "--system", name, "--show-config=systems"])
     if not shown.ok:
-        return gap(what, shown.last, "fix the file", needed=True)
+        return gap(subject, shown.last, "fix the file", needed=True)
     names = ", ".join(f"{part['name']} ({part['scheduler']})" for part in settings.partitions)
-    return HostFinding(what, "ok", f"ReFrame accepts it; partitions: {names}", needed=True)
+    return HostFinding(subject, "ok", f"ReFrame accepts it; partitions: {names}", needed=True)
 
 
 def site_file(facts: Facts) -> HostFinding:
     """Return whether the machine's site file is valid."""
-    what, machine = f"site/{facts.name}.yaml", facts.machine
+    subject, machine = f"site/{facts.name}.yaml", facts.machine
     if machine is None:
-        return gap(what, facts.site_fault, "see site/example_slurm.yaml", needed=True)
+        return gap(subject, facts.site_fault, "see site/example_slurm.yaml", needed=True)
     detail = f"origins: {machine.origins.policy}; injector: {machine.injector}"
-    return HostFinding(what, "ok", detail, needed=True)
+    return HostFinding(subject, "ok", detail, needed=True)
 
 
 def cores(machine: Machine) -> HostFinding:
@@ -136,13 +136,13 @@ def writes(machine: Machine) -> list[HostFinding]:
         "interface": "agents use the address of the first node's host name",
         "nic": "the number of origins of short writes cannot follow from the link",
     }
-    what = f"keys of site/{machine.name}.yaml"
+    subject = f"keys of site/{machine.name}.yaml"
     unset = [f"no {key}: {cost}" for key, cost in costs.items() if getattr(machine, key) is None]
     if unset:
         remedy = f"see site/example_slurm.yaml for the keys of site/{machine.name}.yaml"
-        return [gap(what, "; ".join(unset), remedy)]
+        return [gap(subject, "; ".join(unset), remedy)]
     counted = f"{machine.device} is to count them, which --in-job reads on nodes"
-    return [HostFinding(what, "ok", f"{counted}; agents over {machine.interface}")]
+    return [HostFinding(subject, "ok", f"{counted}; agents over {machine.interface}")]
 
 
 def targets(machine: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[HostFinding]:
@@ -240,33 +240,33 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[HostFinding]:
     return [HostFinding("slurm", "ok", f"{version}; controller and accounting answer", needed=True)]
 
 
-def peculiarities(here: Host) -> Iterator[HostFinding]:
+def peculiarities(node: Host) -> Iterator[HostFinding]:
     """Yield what of a host's hardware restricts what can be said of it."""
-    if host.processor_family(here.processor) is None:
-        words = host.processor_words(here.processor)
-        detail = f"{words} ({here.cpu_model}) is in no table: tools choose no counters for it"
+    if host.processor_family(node.processor) is None:
+        words = host.processor_words(node.processor)
+        detail = f"{words} ({node.cpu_model}) is in no table: tools choose no counters for it"
         yield gap("processor", detail, "add it to FAMILIES of records/machine/host.py")
-    if here.memory_side_cache_b:
-        size = f"{here.memory_side_cache_b / 2**30:g} GiB"
+    if node.memory_side_cache_b:
+        size = f"{node.memory_side_cache_b / 2**30:g} GiB"
         detail = f"{size} lie before the memory: writes and applications meet it first"
         yield gap("memory-side cache", detail, "flat mode in the firmware shows both apart")
 
 
-def shared_host_peculiarities(machine: Machine, here: Host) -> Iterable[HostFinding]:
+def shared_host_peculiarities(machine: Machine, this_host: Host) -> Iterable[HostFinding]:
     """The same of the host on which targets run; of nodes, a job finds it."""
-    return peculiarities(here) if machine.origins.policy == "same_host" else ()
+    return peculiarities(this_host) if machine.origins.policy == "same_host" else ()
 
 
-def rdma(here: Host, machine: Machine) -> list[HostFinding]:
+def rdma(this_host: Host, machine: Machine) -> list[HostFinding]:
     """RDMA devices of this host; those of compute nodes may differ."""
-    used = used_devices(here, machine) if machine.origins.policy == "same_host" else ()
+    used = used_devices(this_host, machine) if machine.origins.policy == "same_host" else ()
     rows = [row for row in used if row.state != "ok"]
-    if not here.rdma:
+    if not this_host.rdma:
         emulated = command("minicluster", "up", "--fabric", "rxe")
         remedy = f"load the device's driver; without hardware: `{emulated}`"
         return [*rows, gap("RDMA devices", "none on this host", remedy)]
-    for device in here.rdma:
-        what = f"RDMA device {device.name}"
+    for device in this_host.rdma:
+        subject = f"RDMA device {device.name}"
         words = [port_words(port) for port in device.ports]
         reading = counters.read(device.name, "received")
         counted = reading.name if reading else f"none ({counters.why_none(device.name)})"
@@ -274,9 +274,9 @@ def rdma(here: Host, machine: Machine) -> list[HostFinding]:
         about = [device.transport, f"firmware {device.firmware or 'unknown'}", *words, counted]
         detail = ", ".join(about)
         if device.ports and not any(port.is_active for port in device.ports):
-            rows.append(gap(what, detail, "connect a port, or start the subnet manager"))
+            rows.append(gap(subject, detail, "connect a port, or start the subnet manager"))
         else:
-            rows.append(HostFinding(what, "ok", detail))
+            rows.append(HostFinding(subject, "ok", detail))
     return rows
 
 
@@ -288,24 +288,24 @@ def unseen_nodes(machine: Machine | None) -> list[HostFinding]:
     return [gap("nodes", "not looked at: their devices, modules and limits", remedy)]
 
 
-def used_devices(here: Host, machine: Machine) -> Iterator[HostFinding]:
+def used_devices(node: Host, machine: Machine) -> Iterator[HostFinding]:
     """Yield whether a host has each device and rail of the site file, with an active port."""
     listed = [
-        f"{device.name} at {device.pci}" if device.pci else device.name for device in here.rdma
+        f"{device.name} at {device.pci}" if device.pci else device.name for device in node.rdma
     ]
-    present = ", ".join([*listed, *(interface.name for interface in here.interfaces)]) or "none"
+    present = ", ".join([*listed, *(interface.name for interface in node.interfaces)]) or "none"
     remedy = f"bring its link up, or correct device and rails in site/{machine.name}.yaml"
     for name in machine.devices:
-        device = devices.named(name, here.rdma)
+        device = devices.named(name, node.rdma)
         interface = next(
-            (candidate for candidate in here.interfaces if candidate.name == name), None
+            (candidate for candidate in node.interfaces if candidate.name == name), None
         )
         detail = ""
         missing = f"no RDMA device and no interface that is up; there are: {present}"
         if device:
             kind = f"{device.transport} at {device.pci}" if device.pci else device.transport
             detail = ", ".join([kind, *map(port_words, device.ports)])
-            reason = inactive(name, here.rdma)
+            reason = inactive(name, node.rdma)
             missing = reason and f"{detail}: {reason}"
         elif interface:
             detail = f"up{gbit_s(interface.rate_b_s)}"
@@ -393,10 +393,10 @@ def tools() -> list[HostFinding]:
     for tool, names_of_tool in forms.items():
         reasons = grouped((TOOLS[name].missing() or "", name) for name in names_of_tool)
         for reason, names in reasons.items():
-            what = f"tool {tool if len(reasons) == 1 else ', '.join(names)}"
+            subject = f"tool {tool if len(reasons) == 1 else ', '.join(names)}"
             missing, _, remedy = reason.partition(" (")
-            absent = gap(what, missing, remedy.removesuffix(")"))
-            rows.append(absent if reason else HostFinding(what, "ok", "ready"))
+            absent = gap(subject, missing, remedy.removesuffix(")"))
+            rows.append(absent if reason else HostFinding(subject, "ok", "ready"))
     return rows
 
 
@@ -405,14 +405,14 @@ def tools() -> list[HostFinding]:
 
 #: Who needs it: this program itself; every campaign, whatever its workloads; or some workloads,
 #: writers, or levels of factors, of which a plan finds those of its cases.
-Who = Literal["nimc", "campaigns", "some"]
+Scope = Literal["nimc", "campaigns", "some"]
 
 
 @dataclass(frozen=True)
 class Need:
     """A row of the table."""
 
-    who: Who
+    scope: Scope
     #: How it shows, and what to do.
     find: Callable[[Facts], Iterable[HostFinding]]
 

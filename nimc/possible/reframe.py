@@ -8,7 +8,7 @@ import sys
 
 from records.commands import setup_command
 from records.errors import MachineError
-from records.programs import which
+from records.programs import find_program
 
 #: Environment variable with the path of another ReFrame.
 REFRAME_VARIABLE = "NIMC_REFRAME"
@@ -17,7 +17,7 @@ REFRAME_VARIABLE = "NIMC_REFRAME"
 def find_reframe() -> str:
     """Path of ReFrame; raises MachineError if it is not found."""
     named = os.environ.get(REFRAME_VARIABLE)
-    reframe = shutil.which(named) if named else which("reframe")
+    reframe = shutil.which(named) if named else find_program("reframe")
     if reframe is None and named:
         raise MachineError(
             f"reframe: not found {REFRAME_VARIABLE}={named}; correct it, or unset it"

@@ -285,11 +285,11 @@ def require_folder(run: Path) -> None:
 def new_header(request: Request) -> RunHeader:
     """The header of a run that starts now; the name of its folder may still change."""
     started_s = time.time()
-    here = host.detect().as_dict()
+    this_host = host.detect().as_dict()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
     campaign, machine = request.campaign, request.machine
     others = {name: check.sha256 for name, check in request.checks.items() if check.file}
-    resolved_campaign = resolved(campaign, machine, here["hostname"], request.nodelist, others)
+    resolved_campaign = resolved(campaign, machine, this_host["hostname"], request.nodelist, others)
     return RunHeader(
         run=f"{campaign.name}-{machine.name}-{stamp}",
         campaign=campaign.name,
@@ -302,7 +302,7 @@ def new_header(request: Request) -> RunHeader:
         pairs_floor=campaign.pairs.floor,
         pairs_cap=campaign.pairs.most,
         precision=campaign.pairs.precision,
-        facts={"host": here, "site": machine.model_dump(mode="json")},
+        facts={"host": this_host, "site": machine.model_dump(mode="json")},
         versions=program.package_versions(("nimc", "reframe-hpc", *program.WHEELS)),
         commit=commit(),
         margin=campaign.margin,
@@ -344,7 +344,7 @@ def resolved(
         exclude={"title": True, "description": True, "workloads": {"__all__": {"expect"}}},
     )
     site = machine.model_dump(mode="json", exclude_defaults=True)
-    here = hostname if machine.origins.policy == "same_host" else None
-    more = {"hostname": here, "nodelist": nodelist, "checks": others or None}
+    fixed_host = hostname if machine.origins.policy == "same_host" else None
+    more = {"hostname": fixed_host, "nodelist": nodelist, "checks": others or None}
     selection = {name: value for name, value in more.items() if value is not None}
     return {"campaign": requested, "machine": site, **selection}

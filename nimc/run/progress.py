@@ -154,18 +154,20 @@ class Display:
     def __init__(self, progress: Progress = "normal", *, terminal: bool = False) -> None:
         self._progress = progress
         self._terminal = terminal
-        self._what = ""
+        self._shown_block = ""
         self._next_s = 0.0
         #: Cases and reasons of rejected runs that were printed, without the numbers in them.
         self._rejected: set[tuple[str, str]] = set()
 
-    def show(self, what: str, counter: RunCounter, now_s: float) -> None:
+    def show(self, block_name: str, counter: RunCounter, now_s: float) -> None:
         """Print or redraw how far a block is, if a line is due."""
-        text = one_line(_words(what, counter, now_s))
+        text = one_line(_words(block_name, counter, now_s))
         if self._terminal:
             self._draw(text[: shutil.get_terminal_size().columns - 1])
-        elif self._progress != "quiet" and (what != self._what or now_s >= self._next_s):
-            self._what, self._next_s = what, now_s + PLAIN_S
+        elif self._progress != "quiet" and (
+            block_name != self._shown_block or now_s >= self._next_s
+        ):
+            self._shown_block, self._next_s = block_name, now_s + PLAIN_S
             self.tell(text)
 
     def tell(self, text: str) -> None:
@@ -200,11 +202,11 @@ def display(progress: Progress = "normal") -> Display:
     return Display(progress, terminal=progress == "normal" and sys.stderr.isatty())
 
 
-def _words(what: str, counter: RunCounter, now_s: float) -> str:
+def _words(block_name: str, counter: RunCounter, now_s: float) -> str:
     if counter.waits:
-        return f"{what}: {counter.waits}"
+        return f"{block_name}: {counter.waits}"
     rejected = f", {counter.rejected} rejected" if counter.rejected else ""
-    runs = f"{what}: {counter.done} of {counter.block_runs} runs{rejected}"
+    runs = f"{block_name}: {counter.done} of {counter.block_runs} runs{rejected}"
     return f"{runs}, {_left(counter, now_s)} left"
 
 

@@ -479,7 +479,7 @@ class CampaignRunner:
 
     def _tick(
         self,
-        what: str,
+        block_name: str,
         logs: Path,
         ended: NewSamples,
         samples: NewSamples,
@@ -499,7 +499,7 @@ class CampaignRunner:
             if self.slurm:
                 pending = self.slurm.pending
                 counter.wait(pending.line if pending else "", now_s)
-            self.display.show(what, counter, now_s)
+            self.display.show(block_name, counter, now_s)
             if self.slurm:
                 # The conductor writes agents.log first.
                 begun = (logs / "agents.log").exists()

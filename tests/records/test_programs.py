@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from records.errors import MachineError
-from records.programs import ask, first_line, last_line, which
+from records.programs import ask, find_program, first_line, last_line
 
 
 def test_a_program_that_fails_says_why_in_its_last_line() -> None:
@@ -78,6 +78,6 @@ def test_a_program_next_to_this_python_is_found_before_others(
 ) -> None:
     (tmp_path / "sh").touch(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert which("sh") == str(tmp_path / "sh")
-    assert which("cat") == shutil.which("cat")
-    assert which("no-such-program") is None
+    assert find_program("sh") == str(tmp_path / "sh")
+    assert find_program("cat") == shutil.which("cat")
+    assert find_program("no-such-program") is None

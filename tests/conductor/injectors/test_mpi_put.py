@@ -14,7 +14,7 @@ from conductor.injectors.base import Arrived, Fault, Row
 from conductor.shared_memory import folder
 from records.kernel_text import read
 from records.processes import descendants
-from records.programs import which
+from records.programs import find_program
 from records.treatment import Start, Treatment, Writes
 from tests.conductor.conftest import LENIENT, PACE, lasting, state_of, stop_for
 from tests.conductor.injectors.printed import meanings
@@ -25,7 +25,10 @@ MIB = 1 << 20
 #: Where an MPI names the memory that its ranks share.
 NAMED = Path("/dev/shm")
 #: MPI -> its compiler on this host, which may lack the headers.
-COMPILERS = {"mpich": which("mpicc.mpich") or which("mpicc"), "openmpi": which("mpicc.openmpi")}
+COMPILERS = {
+    "mpich": find_program("mpicc.mpich") or find_program("mpicc"),
+    "openmpi": find_program("mpicc.openmpi"),
+}
 #: Over the loopback interface; a transport without one-sided writes.
 OVER_TCP = {
     "mpich": {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"},

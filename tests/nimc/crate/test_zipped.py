@@ -188,6 +188,6 @@ def test_what_is_no_key_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.chmod(0o600)
     with pytest.raises(InputError, match=f"--sign: {file}: exit status"):
         sign(TEXT, file)
-    monkeypatch.setattr("nimc.crate.zipped.which", lambda _: None)
+    monkeypatch.setattr("nimc.crate.zipped.find_program", lambda _: None)
     with pytest.raises(MachineError, match=r"^ssh-keygen: not found"):
         sign(TEXT, file)
