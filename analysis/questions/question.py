@@ -38,15 +38,15 @@ PER_RATE = "per GB/s"
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """A word, said if the whole interval of an estimate lies in [low, high] and `when` holds.
+    """A word, said if the whole interval of an estimate lies in [low, high] and `condition` holds.
 
-    Without bounds `when` alone decides. It is an expression over the rows of the answer.
+    Without bounds `condition` alone decides. It is an expression over the rows of the answer.
     """
 
     word: str
     low: float = -math.inf
     high: float = math.inf
-    when: pl.Expr | None = None
+    condition: pl.Expr | None = None
     #: Name of the estimate; empty: the main one.
     of: str = ""
     why: str = ""
@@ -59,7 +59,7 @@ class Limit:
             bounds &= pl.col(f"{name}_low") >= self.low
         if self.high < math.inf:
             bounds &= pl.col(f"{name}_high") <= self.high
-        return (bounds if self.when is None else bounds & self.when).fill_null(False)
+        return (bounds if self.condition is None else bounds & self.condition).fill_null(False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -174,8 +174,10 @@ THROTTLING = Question(
     facts=shared("highest_b_s", "unit", "bandwidth", "per"),
     then=_crossings_of_lines,
     limits=(
-        Limit(word="yes", when=(pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)),
-        Limit(word="no", when=pl.col("curvature_low").is_not_null(), why="the loss is curved"),
+        Limit(
+            word="yes", condition=(pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)
+        ),
+        Limit(word="no", condition=pl.col("curvature_low").is_not_null(), why="the loss is curved"),
     ),
     columns=("word", *_CROSSINGS, "n"),
     headings={

@@ -54,12 +54,15 @@ LOSSES = Question(
     estimates={"share": median("share")},
     facts={"all_more": (pl.col("cycles") > 0).all()},
     limits=(
-        Limit(word=INCONCLUSIVE, when=~pl.col("all_more"), why="not every pair took more cycles"),
         Limit(
-            word="stalls on memory", when=(pl.col("share_low") > 0.5) & (pl.col("role") == STALLS)
+            word=INCONCLUSIVE, condition=~pl.col("all_more"), why="not every pair took more cycles"
         ),
-        Limit(word="stalled cycles", when=pl.col("share_low") > 0.5),
-        Limit(word="something else", when=pl.col("share_high") < 0.5),
+        Limit(
+            word="stalls on memory",
+            condition=(pl.col("share_low") > 0.5) & (pl.col("role") == STALLS),
+        ),
+        Limit(word="stalled cycles", condition=pl.col("share_low") > 0.5),
+        Limit(word="something else", condition=pl.col("share_high") < 0.5),
     ),
     sentences={
         "stalls on memory": _OF_LOSS + "the loss is stalls on memory.",

@@ -72,9 +72,9 @@ FABRIC = Question(
     estimates={"free": stated("free"), "full": stated("full")},
     facts=shared("n", "verdict", "lost", "margin"),
     limits=(
-        Limit(word=NOT_THE_FABRIC, when=_EQUAL & pl.col("lost")),
-        Limit(word=NO_LOSS, when=_EQUAL),
-        Limit(word=REMAINS, when=pl.col("verdict").is_in(_LOSSES)),
+        Limit(word=NOT_THE_FABRIC, condition=_EQUAL & pl.col("lost")),
+        Limit(word=NO_LOSS, condition=_EQUAL),
+        Limit(word=REMAINS, condition=pl.col("verdict").is_in(_LOSSES)),
         Limit(word=INCONCLUSIVE, why="neither equal to off nor slower, see the verdicts"),
     ),
     sentences={
@@ -156,8 +156,8 @@ def _said_of_interrupts(table: pl.DataFrame) -> Sequence[str]:
         f"{row['case']}: {row['share']:.0%} of the interrupts of {row['device']} on {row['node']}"
         f" were bound to the free cores ({row['cpus']})"
         + "".join(
-            f"; {row[name]:.0%} of {what}"
-            for name, what in (
+            f"; {row[name]:.0%} of {statement}"
+            for name, statement in (
                 ("came", "those that came were served there"),
                 ("threads", "the time of kernel threads was spent there"),
             )
@@ -192,9 +192,9 @@ SERVED = Question(
         "cpus": pl.col("free_cpus").unique(maintain_order=True).str.join(" | "),
     },
     limits=(
-        Limit(word="on the free core", when=pl.col("share") == 1),
-        Limit(word="elsewhere", when=pl.col("share") == 0),
-        Limit(word="in part", when=pl.col("share") > 0),
+        Limit(word="on the free core", condition=pl.col("share") == 1),
+        Limit(word="elsewhere", condition=pl.col("share") == 0),
+        Limit(word="in part", condition=pl.col("share") > 0),
     ),
     sentences=_said_of_interrupts,
     columns=("came", "threads", "interrupts", "cpus", "n", "word"),

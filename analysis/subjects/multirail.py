@@ -49,9 +49,11 @@ def limits_of(estimate: str, more: str, less: str) -> tuple[Limit, ...]:
     compared = low.is_not_null()
     steady = (floor_low <= 1) & (floor_high >= 1)
     return (
-        Limit(word=INCONCLUSIVE, when=compared & floor_low.is_null(), why="baseline not repeated"),
-        Limit(word=INCONCLUSIVE, when=compared & ~steady, why="baseline unstable"),
-        Limit(word=more, when=(low > 1) & (value > floor_high)),
-        Limit(word=less, when=(high < 1) & (value < floor_low)),
-        Limit(word="no difference", when=(low >= 1 / (1 + margin)) & (high <= 1 + margin)),
+        Limit(
+            word=INCONCLUSIVE, condition=compared & floor_low.is_null(), why="baseline not repeated"
+        ),
+        Limit(word=INCONCLUSIVE, condition=compared & ~steady, why="baseline unstable"),
+        Limit(word=more, condition=(low > 1) & (value > floor_high)),
+        Limit(word=less, condition=(high < 1) & (value < floor_low)),
+        Limit(word="no difference", condition=(low >= 1 / (1 + margin)) & (high <= 1 + margin)),
     )

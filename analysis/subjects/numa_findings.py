@@ -117,23 +117,27 @@ FINDINGS = Question(
         **shared("numa_balancing"),
     },
     limits=(
-        Limit(word="yes", when=_LOCKED == 1),
-        Limit(word=INCONCLUSIVE, when=_LOCKED > 0, why="pinned in some cells only"),
-        Limit(word="no", when=_LOCKED == 0),
-        Limit(word=_NOT_MEASURED, when=pl.col("about_pages"), why="not reported by the kernel"),
-        Limit(word=_NOT_MEASURED, when=~pl.col("both") & _TOO_FEW_NODES, why=_ONE_NODE),
-        Limit(word=_NOT_MEASURED, when=~pl.col("both"), why="not part of this run"),
-        Limit(word=_NOT_MEASURED, when=pl.col("n") == 0, why="no run counts"),
+        Limit(word="yes", condition=_LOCKED == 1),
+        Limit(word=INCONCLUSIVE, condition=_LOCKED > 0, why="pinned in some cells only"),
+        Limit(word="no", condition=_LOCKED == 0),
         Limit(
-            word=INCONCLUSIVE, when=pl.col("n") < FEWEST, why=f"fewer than {FEWEST} runs per side"
+            word=_NOT_MEASURED, condition=pl.col("about_pages"), why="not reported by the kernel"
+        ),
+        Limit(word=_NOT_MEASURED, condition=~pl.col("both") & _TOO_FEW_NODES, why=_ONE_NODE),
+        Limit(word=_NOT_MEASURED, condition=~pl.col("both"), why="not part of this run"),
+        Limit(word=_NOT_MEASURED, condition=pl.col("n") == 0, why="no run counts"),
+        Limit(
+            word=INCONCLUSIVE,
+            condition=pl.col("n") < FEWEST,
+            why=f"fewer than {FEWEST} runs per side",
         ),
         Limit(
             word=_NOT_MEASURED,
-            when=_TOO_FEW_NODES,
+            condition=_TOO_FEW_NODES,
             why=f"{_ONE_NODE}: the cells differ in pinning only",
         ),
-        Limit(word="yes", when=pl.col("ratio_low") > 1),
-        Limit(word="no", when=pl.col("ratio_high") < 1),
+        Limit(word="yes", condition=pl.col("ratio_low") > 1),
+        Limit(word="no", condition=pl.col("ratio_high") < 1),
         Limit(word=INCONCLUSIVE, why="the interval contains 1"),
     ),
     sentences=_balancing,

@@ -107,14 +107,14 @@ PROCESSOR_TIME = Question(
         "claim": pl.col("claim").first(),
     },
     limits=(
-        Limit(word="-", when=pl.col("end") == "origin", why="its writers wait on a busy core"),
+        Limit(word="-", condition=pl.col("end") == "origin", why="its writers wait on a busy core"),
         Limit(
             word=INCONCLUSIVE,
-            when=pl.col("same_host"),
+            condition=pl.col("same_host"),
             why="origin and target share a host: no interface receives",
         ),
         Limit(word="onload", low=ONLOAD_S_B),
-        Limit(word="offload", high=OFFLOAD_S_B, when=_ALL_COUNTED),
+        Limit(word="offload", high=OFFLOAD_S_B, condition=_ALL_COUNTED),
         Limit(word=INCONCLUSIVE, high=OFFLOAD_S_B, why="not all counters exist on the nodes"),
     ),
     sentences=_core_shares,

@@ -45,9 +45,11 @@ PRICES = Question(
     estimates={"ratio": stated("ratio")},
     facts=shared("n", "margin"),
     limits=(
-        Limit(word="changed by the tool", when=pl.col("ratio_low") > _SLOWEST_UNCHANGED),
-        Limit(word="changed by the tool", when=pl.col("ratio_high") < 1 / _SLOWEST_UNCHANGED),
-        Limit(word="not shown to be beyond the margin", when=pl.col("ratio_low").is_not_null()),
+        Limit(word="changed by the tool", condition=pl.col("ratio_low") > _SLOWEST_UNCHANGED),
+        Limit(word="changed by the tool", condition=pl.col("ratio_high") < 1 / _SLOWEST_UNCHANGED),
+        Limit(
+            word="not shown to be beyond the margin", condition=pl.col("ratio_low").is_not_null()
+        ),
     ),
     columns=("n", "word"),
     headings={"ratio": "price", "word": "counts"},

@@ -36,9 +36,9 @@ ALLOCATIONS = Question(
         "margin": pl.col("margin").first(),
     },
     limits=(
-        Limit(word="slower", when=_LOW > _MOST),
-        Limit(word="faster", when=_HIGH < 1 / _MOST),
-        Limit(word="like the others", when=(_LOW >= 1 / _MOST) & (_HIGH <= _MOST)),
+        Limit(word="slower", condition=_LOW > _MOST),
+        Limit(word="faster", condition=_HIGH < 1 / _MOST),
+        Limit(word="like the others", condition=(_LOW >= 1 / _MOST) & (_HIGH <= _MOST)),
     ),
     columns=("nodes", "n", "word"),
     headings={"relative": "time / median", "block": "allocation", "n": "runs"},

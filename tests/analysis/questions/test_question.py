@@ -35,7 +35,7 @@ def made_question(rows, **more):
 
 ROWS = pl.DataFrame({"case": ["a", "b", "a", "c"], "value": [2.0, 1.0, 5.0, -1.0]})
 LIMITS = (
-    Limit(word="loud", when=pl.col("case") == "b", why="since b"),
+    Limit(word="loud", condition=pl.col("case") == "b", why="since b"),
     Limit(word="high", low=1.5),
     Limit(word="low", high=1.5),
 )
@@ -86,7 +86,7 @@ def test_the_last_step_sees_all_rows_before_the_words():
         made_question(
             ROWS,
             then=lambda rows: rows.with_columns(biggest=pl.col("value") == pl.col("value").max()),
-            limits=(Limit(word="biggest", when=pl.col("biggest")),),
+            limits=(Limit(word="biggest", condition=pl.col("biggest")),),
         ),
         None,
     )
