@@ -20,7 +20,7 @@ def run() -> list[BenchRow]:
     rows = []
     for size in _SIZES:
         cost = _in_own_process(size)
-        names = (f"{what}, {size:,} samples" for what in ("ingest and report", "peak memory"))
+        names = (f"{label}, {size:,} samples" for label in ("ingest and report", "peak memory"))
         figures = ((cost.wall_s, "s", _MOST_S), (cost.memory_b / 2**20, "MiB", _MOST_B / 2**20))
         for name, (value, unit, most) in zip(names, figures, strict=True):
             limited = size == _SIZES[-1]

@@ -96,9 +96,9 @@ def _rows(device: str, root: Path) -> list[Counter]:
 
 
 def _names(device: str, root: Path) -> dict[str, str]:
-    here = devices.chosen(device, root / "sys")
+    device_port = devices.chosen(device, root / "sys")
     interface = devices.interface_of(device, root / "sys")
-    return {"device": here.name, "port": str(here.port), "interface": interface}
+    return {"device": device_port.name, "port": str(device_port.port), "interface": interface}
 
 
 def _number(root: Path, location: str, interface: str) -> int | None:

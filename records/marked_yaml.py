@@ -165,8 +165,8 @@ def _value(node: yaml.Node, keys: Place, marked: Marked, loader: _Loader, visite
     return loader.construct_object(node)
 
 
-def _refuse(marked: Marked, node: yaml.Node, what: str) -> NoReturn:
-    raise InputError(one_line(f"{marked.path}:{node.start_mark.line + 1}: {what}"))
+def _refuse(marked: Marked, node: yaml.Node, fault: str) -> NoReturn:
+    raise InputError(one_line(f"{marked.path}:{node.start_mark.line + 1}: {fault}"))
 
 
 # Errors in a site file and the file that it includes, with their lines.

@@ -293,11 +293,11 @@ def end_descendants(grace_s: float = _LEFT_S, hurried: Callable[[], bool] = lamb
     Then, or once it is `hurried`, SIGKILL to all descendants.
     """
     left = descendants()
-    here = os.getpid()
+    own_pid = os.getpid()
     signalled = set[int]()
     until_s = time.monotonic() + grace_s
     while left:
-        children = {pid for pid, stat in kernel_text.stats() if stat.parent == here}
+        children = {pid for pid, stat in kernel_text.stats() if stat.parent == own_pid}
         send(children - signalled, signal.SIGTERM)
         signalled |= children
         send(left, signal.SIGCONT)  # a suspended process does not act on SIGTERM

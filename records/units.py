@@ -104,12 +104,12 @@ def si(unit: str) -> tuple[float, str]:
     return 1.0, unit
 
 
-def _read(text: str, field: str, units: Mapping[str, float], what: str, example: str) -> float:
+def _read(text: str, field: str, units: Mapping[str, float], kind: str, example: str) -> float:
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in units:
         allowed = " ".join(unit or "(none)" for unit in units)
         raise InputError(
-            f"{field}: {text!r} is not {what}; write a number and one of {allowed}, "
+            f"{field}: {text!r} is not {kind}; write a number and one of {allowed}, "
             f"such as {example}"
         )
     value = float(match[1]) * units[match[2]]
@@ -118,10 +118,10 @@ def _read(text: str, field: str, units: Mapping[str, float], what: str, example:
     return value
 
 
-def _whole(value: float, text: str, field: str, what: str) -> int:
+def _whole(value: float, text: str, field: str, items: str) -> int:
     # A decimal such as 1.1kB is not exact in binary: a part in 10^12 is rounding, not a fraction.
     if not math.isclose(value, round(value), rel_tol=1e-12, abs_tol=0.0):
-        raise InputError(f"{field}: {text!r} is not a whole number of {what}")
+        raise InputError(f"{field}: {text!r} is not a whole number of {items}")
     return round(value)
 
 

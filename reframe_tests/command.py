@@ -23,7 +23,7 @@ from reframe_tests.workload import Fom, FomError, Workload, number
 #: Words of a command that the conductor would replace (`records.treatment.Start`).
 _RESERVED = re.compile(r"\{(targets|n_targets|slots|counters)\}")
 #: Which of several matches is the figure.
-WHICH = ("last", "worst")
+CHOICES = ("last", "worst")
 
 
 @rfm.simple_test
@@ -68,8 +68,8 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
             if not words or _RESERVED.search(self.command):
                 reserved = "without {targets}, {n_targets}, {slots} and {counters}"
                 raise fault(self, "command", f"allowed: a program and its arguments, {reserved}")
-            if self.which not in WHICH:
-                raise fault(self, "which", f"allowed: {', '.join(WHICH)}")
+            if self.which not in CHOICES:
+                raise fault(self, "which", f"allowed: {', '.join(CHOICES)}")
             if not self.unit or self.unit.split() != [self.unit]:
                 raise fault(self, "unit", "allowed: a word without spaces")
             if self.nodes > 1 and not self.ranks_per_node:
@@ -84,8 +84,8 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
         self.executable, *self.executable_opts = words
         self.better = self.better or "lower"
         if self.figure:
-            which = Note.FIGURE(which=self.which, pattern=self.figure)
-            self.notes = [*self.notes, which]
+            note = Note.FIGURE(which=self.which, pattern=self.figure)
+            self.notes = [*self.notes, note]
 
     def lay_out(self):
         """One process for all cores, or ranks; the environment stays the user's."""
@@ -145,8 +145,8 @@ def _figure(text: str) -> float:
     try:
         return number(text)
     except ValueError:
-        what = f"the figure's pattern matches {text!r}, no number" if text else "nothing matches"
-        raise FomError(f"{what} in the output of a repetition") from None
+        cause = f"the figure's pattern matches {text!r}, no number" if text else "nothing matches"
+        raise FomError(f"{cause} in the output of a repetition") from None
 
 
 WORKLOAD = _Command(

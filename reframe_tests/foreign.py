@@ -223,12 +223,12 @@ class OutputReader:
 
 
 @contextmanager
-def _faults_of(what: str) -> Iterator[None]:
+def _faults_of(name: str) -> Iterator[None]:
     """Whatever fails in functions of a check is one line of a FomError."""
     try:
         yield
     except Exception as error:
-        raise FomError(f"{what}: {' '.join(str(error).split())}") from None
+        raise FomError(f"{name}: {' '.join(str(error).split())}") from None
 
 
 def read_block(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> None:

@@ -229,10 +229,10 @@ class NimcMixin(LayoutMixin):
         """Run each case on one partition and environment only: the first that can run it."""
         if not self.nimc_dir or self.is_dry_run():
             return
-        here = (self.current_partition.name, self.current_environ.name)
+        current = (self.current_partition.name, self.current_environ.name)
         places = valid_sysenv_comb(self.valid_systems, self.valid_prog_environs)
         for partition, environ in ((part, env) for part in places for env in places[part]):
-            if (partition.name, environ.name) == here:
+            if (partition.name, environ.name) == current:
                 return
             if self.runs_in(environ):
                 runner = f"{partition.name}+{environ.name}"

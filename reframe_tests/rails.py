@@ -103,11 +103,11 @@ def local_to(machine: Machine, node: int) -> list[Rail]:
     """The rails of a NUMA node; without one, those of its socket; without one there, all."""
     facts = machine.node_facts()
     placed = [(rail, rail.numa_node) for rail in machine.rails if rail.numa_node is not None]
-    here = [rail for rail, rail_node in placed if rail_node == node]
+    local = [rail for rail, rail_node in placed if rail_node == node]
     near = [
         rail for rail, rail_node in placed if facts.socket_of(rail_node) == facts.socket_of(node)
     ]
-    return here or near or machine.rails
+    return local or near or machine.rails
 
 
 def _chosen(machine: Machine, field: str, policy: str) -> list[Rail]:

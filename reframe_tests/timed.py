@@ -27,14 +27,16 @@ _NOT_STARTED = 127
 
 def main() -> None:
     """Ends with the exit status of the first repetition that fails."""
-    repetitions, pattern, which, better, unit, *words = sys.argv[1:]
+    repetitions, pattern, choice, better, unit, *words = sys.argv[1:]
     environment = callers_environment(os.environ)
     os.environ.clear()
     os.environ.update(environment)  # the program is searched for on this PATH
     for repetition in range(1, int(repetitions) + 1):
-        matches, figure = _figure(words, pattern, worst=which == "worst", higher=better == "higher")
-        which_of = f"{repetition}/{repetitions}"
-        print(f"\n{MARK} {which_of} {better} {unit} {which} {matches} {figure}", flush=True)
+        matches, figure = _figure(
+            words, pattern, worst=choice == "worst", higher=better == "higher"
+        )
+        progress = f"{repetition}/{repetitions}"
+        print(f"\n{MARK} {progress} {better} {unit} {choice} {matches} {figure}", flush=True)
 
 
 def _figure(words: Sequence[str], pattern: str, *, worst: bool, higher: bool) -> tuple[int, str]:

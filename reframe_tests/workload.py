@@ -152,11 +152,11 @@ def number(text: str) -> float:
     return float(text.replace(",", "").replace("d", "e").replace("D", "e"))
 
 
-def last_match(pattern: str, text: str, what: str) -> re.Match[str]:
-    """The last match of `pattern`; raises FomError naming `what` if there is none."""
+def last_match(pattern: str, text: str, name: str) -> re.Match[str]:
+    """The last match of `pattern`; raises FomError naming `name` if there is none."""
     matches = list(re.finditer(pattern, text, re.MULTILINE))
     if not matches:
-        raise FomError(f"the output has no {what}")
+        raise FomError(f"the output has no {name}")
     return matches[-1]
 
 
@@ -175,8 +175,8 @@ def count(pattern: str) -> Callable[[str], float]:
     return lambda text: float(len(re.findall(pattern, text, re.MULTILINE)))
 
 
-def require_positive(what: str, value: float) -> float:
+def require_positive(name: str, value: float) -> float:
     """`value`; raises FomError if it is not a positive number."""
     if not 0 < value < float("inf"):  # also refuses NaN
-        raise FomError(f"{what} is {value:g}")
+        raise FomError(f"{name} is {value:g}")
     return value

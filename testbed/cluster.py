@@ -69,7 +69,7 @@ def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
             raise InputError(f"--cores {spec.cores}: this host has {cpus}; allowed: up to that")
         cores = spec.cores if spec.cores > 1 else max(1, cpus // spec.nodes)
     injector, device = _WRITERS[spec.fabric]
-    here = host.detect()
+    this_host = host.detect()
     record: dict[str, Any] = {
         "nodes": spec.nodes,
         "injector": injector,
@@ -81,7 +81,7 @@ def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
             "sockets": spec.numa,
             "numa_nodes": spec.numa,
             "nic_node": 0,  # soft-RoCE is on no node: the first is used
-            "llc": f"{here.llc_total_b}B",
+            "llc": f"{this_host.llc_total_b}B",
             "memory": f"{memory_mib}MiB",
         },
     }

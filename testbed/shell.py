@@ -58,14 +58,14 @@ def start(
         raise MachineError(_MISSING.format(command[0])) from error
 
 
-def wait_for(what: str, ready: Callable[[], bool], timeout_s: float, log: Path) -> None:
+def wait_for(name: str, ready: Callable[[], bool], timeout_s: float, log: Path) -> None:
     """Poll `ready` until it is true; after `timeout_s`, `MachineError` with the log's last line."""
     deadline = time.monotonic() + timeout_s
     pause_s = 0.02
     while not ready():
         if time.monotonic() > deadline:
             output = last_line(read(log))
-            raise MachineError(f"{what}: not ready after {timeout_s:g} s; its log ends: {output}")
+            raise MachineError(f"{name}: not ready after {timeout_s:g} s; its log ends: {output}")
         time.sleep(pause_s)
         # Polling takes processor time from the booting nodes.
         pause_s = min(0.5, pause_s * 1.2)

@@ -36,8 +36,8 @@ class Mismatch:
     @property
     def sentence(self) -> str:
         """The line that comes first: what differs, and what follows."""
-        what = self.case if self.arm is None else f"{self.case} {self.arm}"
-        return f"{what}: {self.text}: not comparable"
+        name = self.case if self.arm is None else f"{self.case} {self.arm}"
+        return f"{name}: {self.text}: not comparable"
 
 
 #: Column -> its text, and whether it is a rate. Others must be the same in all runs of both sides.

@@ -482,11 +482,11 @@ class Compared:
             if values[0] != values[1]
         ]
         lines += [mismatch.sentence for mismatch in self.mismatches]
-        of_sides = zip(("the reference", "this side"), self.unmatched, strict=True)
+        unmatched = zip(("the reference", "this side"), self.unmatched, strict=True)
         return [
             *unfinished,
             *lines,
-            *(f"only {side} measured: {', '.join(names)}" for side, names in of_sides if names),
+            *(f"only {side} measured: {', '.join(names)}" for side, names in unmatched if names),
         ]
 
     @property

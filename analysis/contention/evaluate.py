@@ -122,8 +122,8 @@ def by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
     off = deviations(model, sweep, sweep.points)
     rows = []
     for comp, comm in sweep.placements():
-        here = off.filter(comp_node=comp, comm_node=comm)
-        sides = _percent(here["comm_par"]), _percent(here["comp_par"])
+        placement_rows = off.filter(comp_node=comp, comm_node=comm)
+        sides = _percent(placement_rows["comm_par"]), _percent(placement_rows["comp_par"])
         rows.append(PlacementErrors(comp, comm, sweep.is_calibrated((comp, comm)), *sides))
     return rows
 

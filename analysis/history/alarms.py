@@ -172,13 +172,13 @@ class _Common(_Watched):
         self._weekdays = weekdays
         #: In spreads of the series; and what is usual on the same weekdays.
         self._values = np.full(len(weekdays), np.nan)
-        self._of_weekday = np.full(len(weekdays), np.nan)
+        self._weekday_levels = np.full(len(weekdays), np.nan)
 
     def measure(self, night: int, value: float) -> float:
         """Return what a night has beyond that of such weekdays, in spreads of its own."""
         self._values[night] = value
-        self._of_weekday[night] = self._weekly(night)
-        beyond = self._values - self._of_weekday
+        self._weekday_levels[night] = self._weekly(night)
+        beyond = self._values - self._weekday_levels
         spread = _MAD * _middle(np.abs(beyond[max(0, night - USUAL) : night]))
         return float(beyond[night]) / max(spread, _LEAST_SPREAD)
 
@@ -323,10 +323,10 @@ class Alarm(SeriesNames):
     @property
     def text(self) -> str:
         """The alarm in one line."""
-        what = "all that is watched" if self.case == MACHINE else " ".join(self.key[1:])
-        now = "" if self.open else ", not any more"
+        watched = "all that is watched" if self.case == MACHINE else " ".join(self.key[1:])
+        ending = "" if self.open else ", not any more"
         worse = change(self.ratio).removeprefix("+")
-        return f"{what}: {worse} worse since {self.since}{now}"
+        return f"{watched}: {worse} worse since {self.since}{ending}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -193,7 +193,7 @@ def _recommended(rows: Sequence[Remedy]) -> str:
         "Helps the application by delaying the writes": sorted(slower),
     }
     parts = [] if chosen or worth else ["No remedy is recommended"]
-    parts += [f"{what}: {_some(texts)}" for what, texts in texts_of.items() if texts]
+    parts += [f"{heading}: {_some(texts)}" for heading, texts in texts_of.items() if texts]
     return f"{'. '.join(parts)}."
 
 

@@ -392,14 +392,14 @@ def finish(axes: Axes, x: str, y: str, **settings: Any) -> None:
     axes.grid(axis="y")
 
 
-def logarithmic(axes: Axes, *which: Literal["x", "y"]) -> None:
+def logarithmic(axes: Axes, *names: Literal["x", "y"]) -> None:
     """Makes axes logarithmic; ticks between powers of ten have numbers if few.
 
     They are plain numbers: figures do not set formulas (`_STYLE`).
     """
     from matplotlib.ticker import LogFormatter
 
-    for name in which:
+    for name in names:
         axes.set(**{f"{name}scale": "log"})
         axis = getattr(axes, f"{name}axis")
         axis.set_major_formatter(LogFormatter())

@@ -54,7 +54,7 @@ def table_5() -> tuple[list[int], list[Column]]:
     return ranks, [
         Column(
             name=name,
-            how=how,
+            how=definition,
             write_s=write_s,
             published=table[name],
             computed=[
@@ -62,5 +62,5 @@ def table_5() -> tuple[list[int], list[Column]]:
                 for count in ranks
             ],
         )
-        for name, how, write_s, figure in columns
+        for name, definition, write_s, figure in columns
     ]

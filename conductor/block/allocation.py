@@ -31,8 +31,8 @@ def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> All
     Raises MachineError if there are too few nodes, or one would be both.
     """
     if plan.origin_policy == "same_host":
-        here = [node_name()]
-        return Allocation(here, here)
+        nodes = [node_name()]
+        return Allocation(nodes, nodes)
     if plan.origin_policy == "same_job":
         nodes = hostnames(environment.get("SLURM_JOB_NODELIST", ""))
         targets, origins = nodes[: -plan.n_origins], nodes[-plan.n_origins :]

@@ -181,10 +181,10 @@ def stop_if_all_rejected(plan: BlockPlan, outcomes: list[str], sample: Sample) -
     # Of more than one run, each repeated.
     if len(outcomes) == max(_FIRST, 2 * (plan.limits.retries + 1)) and {*outcomes} == {"rejected"}:
         reason = sample.reason or "no reason given"
-        what = next(advice for sign, advice in ADVICE.items() if sign in reason)
+        advice = next(text for sign, text in ADVICE.items() if sign in reason)
         number = len(outcomes)
         raise BlockError(
-            "all_rejected", f"{number} of {number} runs rejected, the last as {reason}; {what}"
+            "all_rejected", f"{number} of {number} runs rejected, the last as {reason}; {advice}"
         )
 
 

@@ -162,16 +162,16 @@ class Hub:
         if self._listener:
             self._listener.close()
 
-    async def wait_for(self, what: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `what()` is true; False on timeout. MachineError if an agent is lost."""
+    async def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until `condition()` is true; False on timeout. MachineError if an agent is lost."""
 
         with suppress(asyncio.TimeoutError):
             async with self._changed:
-                waiting = self._changed.wait_for(lambda: self._lost is not None or what())
+                waiting = self._changed.wait_for(lambda: self._lost is not None or condition())
                 await asyncio.wait_for(waiting, timeout_s)
         if self._lost:
             raise self._lost
-        return what()
+        return condition()
 
     async def gather(self, nodes: list[str], timeout_s: float) -> None:
         """Wait until every node's agent is connected, and measure its clock."""
@@ -298,10 +298,10 @@ class Hub:
         self,
         orders: Mapping[str, messages.Order],
         kind: type[_Answer],
-        what: str,
+        action: str,
         timeout_s: float = _ANSWER_S,
     ) -> dict[str, _Answer]:
-        """Send nodes their orders. Node -> its answer, or MachineError if one did not do `what`."""
+        """Send nodes their orders. Node -> its answer; MachineError if one did not do `action`."""
         links = [self._links[node] for node in orders]
         for link in links:
             link.answers.pop(kind, None)
@@ -316,7 +316,7 @@ class Hub:
             return not left
 
         if not await self.wait_for(answered, timeout_s):
-            raise MachineError(f"an agent did not {what} within {timeout_s:.0f} s")
+            raise MachineError(f"an agent did not {action} within {timeout_s:.0f} s")
         return {link.node: link.answers[kind] for link in links}
 
     def close(self) -> None:

@@ -29,8 +29,8 @@ def why_not_writing(
     start_s, end_s = window_s
     if not observed.rows:
         rows_span_window = bool(rows) and rows[0].start_s <= start_s < end_s <= rows[-1].end_s
-        what = "reported no row" if rows_span_window else f"{wanted.verb} nothing"
-        yield f"{what} within the window"
+        fault = "reported no row" if rows_span_window else f"{wanted.verb} nothing"
+        yield f"{fault} within the window"
         return
     # A control reports in each row all the time since the row before, so a late row hides nothing.
     late_s = limits.late_rows * writer.row_s if wanted.rate_b_s else math.inf

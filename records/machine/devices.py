@@ -150,7 +150,7 @@ def fabric_of(path: Path) -> Fabric | None:
 def transport(name: str | None, root: Path = SYS) -> str:
     """Transport of a device (None: the first); `RDMA` if this host lacks it."""
     device = name and chosen(name, root).name
-    return next((here.transport for here in detect(root) if device in (None, here.name)), "RDMA")
+    return next((other.transport for other in detect(root) if device in (None, other.name)), "RDMA")
 
 
 def named(wanted: str, devices: Sequence[Device]) -> Device | None:
@@ -167,12 +167,14 @@ def numa_node(name: str | None, devices: Sequence[Device]) -> int | None:
 
 def interface_of(name: str, root: Path = SYS) -> str:
     """The interface that shares a device's port; any other name is returned as it is."""
-    here = chosen(name, root)
-    if below := _below(here.name, root):
+    device_port = chosen(name, root)
+    if below := _below(device_port.name, root):
         return below
-    interfaces = sorted((root / "class/infiniband" / here.name).glob("device/net/*"))
+    interfaces = sorted((root / "class/infiniband" / device_port.name).glob("device/net/*"))
     ports = {_text(interface / "dev_port"): interface.name for interface in interfaces}
-    return interfaces[0].name if len(interfaces) == 1 else ports.get(str(here.port - 1), name)
+    return (
+        interfaces[0].name if len(interfaces) == 1 else ports.get(str(device_port.port - 1), name)
+    )
 
 
 def _below(device: str, root: Path) -> str:
@@ -186,11 +188,13 @@ def mpi_over(device: str, name: str | None = None, root: Path = SYS) -> dict[str
     By default soft-RoCE is passed by: MPI goes over tcp, through the interface below. Raises
     ValueError if no variable chooses the device.
     """
-    here = split(device) if name else chosen(device, root)
+    device_port = split(device) if name else chosen(device, root)
     if name is None:
-        below = _below(here.name, root)
-        name = str(here) if not below and is_rdma(device, root) else below or device
-    return mpi_over_all({str(here) if here.port != 1 else here.name: name}, root)
+        below = _below(device_port.name, root)
+        name = str(device_port) if not below and is_rdma(device, root) else below or device
+    return mpi_over_all(
+        {str(device_port) if device_port.port != 1 else device_port.name: name}, root
+    )
 
 
 def mpi_over_all(devices: Mapping[str, str], root: Path = SYS) -> dict[str, str]:

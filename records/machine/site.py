@@ -277,17 +277,17 @@ class Machine(Record):
     @cached_property
     def detected(self) -> NodeFacts:
         """Hardware of this host, which is read once: a campaign has thousands of cases."""
-        here = host.detect()
+        this_host = host.detect()
         return NodeFacts.model_validate(
             {
-                "cores": len(here.usable_cores),
-                "threads_per_core": max(1, here.threads // here.cores),
-                "sockets": here.sockets,
-                "numa_nodes": host.nodes_with_cores(here.numa_nodes) or 1,
-                "memory_nodes": host.memory_nodes(here.numa_nodes),
-                "nic_node": devices.numa_node(self.device, here.rdma),
-                "llc": here.llc_total_b and f"{here.llc_total_b}B",
-                "memory": f"{here.memory_b}B" if here.memory_b else None,
+                "cores": len(this_host.usable_cores),
+                "threads_per_core": max(1, this_host.threads // this_host.cores),
+                "sockets": this_host.sockets,
+                "numa_nodes": host.nodes_with_cores(this_host.numa_nodes) or 1,
+                "memory_nodes": host.memory_nodes(this_host.numa_nodes),
+                "nic_node": devices.numa_node(self.device, this_host.rdma),
+                "llc": this_host.llc_total_b and f"{this_host.llc_total_b}B",
+                "memory": f"{this_host.memory_b}B" if this_host.memory_b else None,
             }
         )
 
@@ -345,9 +345,9 @@ class Machine(Record):
         """Memory of a node, bytes. Raises InputError if it is unknown."""
         return self._known(self.node_facts().memory_b, "the memory of a node")
 
-    def _known(self, size_b: int | None, what: str) -> int:
+    def _known(self, size_b: int | None, quantity: str) -> int:
         if size_b is None:
-            unknown = f"{what} is unknown, since this host's kernel does not report it"
+            unknown = f"{quantity} is unknown, since this host's kernel does not report it"
             allowed = f"facts: {_facts_line(self.node_facts())}"
             raise InputError(f"site/{self.name}.yaml: facts: {unknown}; allowed: {allowed}")
         return size_b

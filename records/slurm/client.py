@@ -80,8 +80,8 @@ def settings() -> dict[str, str]:
     return parse.settings(_shown("config"))
 
 
-def _shown(what: str) -> str:
-    command = ["scontrol", "--oneliner", "show", what]
+def _shown(entity: str) -> str:
+    command = ["scontrol", "--oneliner", "show", entity]
     answer = ask(command)
     if not answer.ok:
         raise MachineError(f"{' '.join(command)}: {answer.last}")

@@ -96,8 +96,8 @@ class Pending:
     def line(self) -> str:
         """Return both in words."""
         why = f" ({self.reason})" if self.reason else ""
-        when = f", expected to start {self.start}" if self.start else ""
-        return f"waits in the queue{why}{when}"
+        start = f", expected to start {self.start}" if self.start else ""
+        return f"waits in the queue{why}{start}"
 
     @property
     def limit(self) -> str | None:
@@ -219,8 +219,8 @@ def reservation(line: str) -> Reservation:
             flags=listed("Flags"),
         )
     except (KeyError, ValueError) as error:
-        what = " ".join(str(error).split())
-        raise MachineError(f"scontrol: its reservation cannot be read: {what}") from None
+        cause = " ".join(str(error).split())
+        raise MachineError(f"scontrol: its reservation cannot be read: {cause}") from None
 
 
 def reservation_in(text: str) -> Reservation:

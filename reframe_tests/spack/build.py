@@ -175,13 +175,13 @@ def _concretize(layout: SpackLayout, settings: SpackSettings, name: str) -> None
     Raises MachineError if that does not match the environment.
     """
     folder, committed = layout.environment(name), _committed_lock(layout, name)
-    here = (layout, Path(settings.spack), "-e", str(folder), "concretize")
+    concretize = (layout, Path(settings.spack), "-e", str(folder), "concretize")
     if not committed.is_file():
-        spack(*here, "--force", log=name)
+        spack(*concretize, "--force", log=name)
         return
     hashes = _root_hashes(committed)
     replace_bytes(folder / "spack.lock", committed.read_bytes())
-    spack(*here, log=name)
+    spack(*concretize, log=name)
     if _root_hashes(folder / "spack.lock") != hashes:
         raise MachineError(
             f"{committed}: does not match the {name} environment: remove it, build, and"

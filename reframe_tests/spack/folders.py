@@ -51,9 +51,9 @@ class SpackLayout:
         """Result of `setup`."""
         return self.root / "setup.json"
 
-    def clone(self, what: str, commit: str) -> Path:
+    def clone(self, name: str, commit: str) -> Path:
         """A pinned clone of Spack or of its recipes."""
-        return self.root / "pinned" / f"{what}-{commit[:12]}"
+        return self.root / "pinned" / f"{name}-{commit[:12]}"
 
     def environment(self, name: str) -> Path:
         """Folder of Spack's environment, with lock and view."""

@@ -138,9 +138,9 @@ def by_pkg_config(name: str) -> dict[str, Any] | None:
     return {"externals": [{"spec": spec, "prefix": prefix.stdout.strip()}]}
 
 
-def _cloned(layout: SpackLayout, what: str, source: Source, say: Callable[[str], None]) -> Path:
+def _cloned(layout: SpackLayout, name: str, source: Source, say: Callable[[str], None]) -> Path:
     """The pinned clone, made unless it is there."""
-    path = layout.clone(what, source.commit)
+    path = layout.clone(name, source.commit)
     if not path.is_dir():
         say(f"cloning {source.git} {source.tag}")
         clone(source.git, source.tag, source.commit, path)

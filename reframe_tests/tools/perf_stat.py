@@ -122,10 +122,10 @@ class PerfStat(Tool):
         return f"perf stat fails with exit status {answer.status}: {answer.first}"
 
     def _counts_nothing(self) -> str | None:
-        here = processor_identity(CPUINFO.read_text(errors="replace"))
-        requested = counts("perf_stat", self._group, processor_family(here))
+        processor = processor_identity(CPUINFO.read_text(errors="replace"))
+        requested = counts("perf_stat", self._group, processor_family(processor))
         if not requested:
-            return f"no events are known for this processor, {processor_words(here)}"
+            return f"no events are known for this processor, {processor_words(processor)}"
         events = ", ".join(event for count in requested for event in count.events)
         try:
             if not _has_counters(os.environ.get("PATH")):
