@@ -131,9 +131,9 @@ def test_pages_name_locks_and_extras_that_exist():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["build_wheel", "build_sdist"])
-def test_a_wheel_is_refused_in_one_line(tmp_path, what):
-    call = f"import editable_only; editable_only.{what}({str(tmp_path)!r})"
+@pytest.mark.parametrize("hook", ["build_wheel", "build_sdist"])
+def test_a_wheel_is_refused_in_one_line(tmp_path, hook):
+    call = f"import editable_only; editable_only.{hook}({str(tmp_path)!r})"
     done = subprocess.run(
         [sys.executable, "-c", call], cwd=ROOT / "scripts", capture_output=True, text=True
     )

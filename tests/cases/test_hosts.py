@@ -178,10 +178,10 @@ def rdma(
     )
 
 
-def on_nodes(looked: JobLook, what: str, **changes: Any) -> HostFinding:
+def on_nodes(looked: JobLook, subject: str, **changes: Any) -> HostFinding:
     """What doctor says of that on all nodes."""
     rows = in_job.findings(looked, machine(**changes))
-    return next(row for row in rows if row.what.endswith(f"{what} on nodes"))
+    return next(row for row in rows if row.what.endswith(f"{subject} on nodes"))
 
 
 def looked_at(**node_devices: list[Device]) -> JobLook:

@@ -104,8 +104,10 @@ def check_doctor(answer: list[Any], facts: dict[str, Any]) -> None:
     assert status == facts["doctor"], out + err
     document = json.loads(out)
     rows = {row["what"]: row for row in document["findings"]}
-    for what, (state, part) in facts["findings"].items():
-        assert (rows[what]["state"], part in rows[what]["detail"]) == (state, True), rows[what]
+    for subject, (state, part) in facts["findings"].items():
+        assert (rows[subject]["state"], part in rows[subject]["detail"]) == (state, True), rows[
+            subject
+        ]
     restricts = {"processor on nodes", "memory-side cache on nodes"}
     assert restricts & rows.keys() == restricts & facts["findings"].keys()
     kinds = {device["transport"] for device in document["host"]["rdma"]}

@@ -9,7 +9,8 @@ from tests.literal_docs import copy_of_checkout, follow, section
 from tests.undisturbed import PROOF
 
 FACTOR, WORKLOAD, INJECTOR = (
-    section("extend.md", f"Add {what}") for what in ("a factor", "a workload", "an injector")
+    section("extend.md", f"Add {addition}")
+    for addition in ("a factor", "a workload", "an injector")
 )
 #: Tells its niceness by its figure of merit.
 CHECK = '''

@@ -84,15 +84,15 @@ BROKEN = {
 SAID = {"pages": "on another node"}
 
 
-@pytest.mark.parametrize("what", BROKEN)
-def test_what_is_broken_is_found(membench_changed, what):
-    file, changes, kernels = BROKEN[what]
+@pytest.mark.parametrize("fault", BROKEN)
+def test_what_is_broken_is_found(membench_changed, fault):
+    file, changes, kernels = BROKEN[fault]
     program = membench_changed({file: changes})
     # Large enough for one pass per iteration, and small enough for many.
     words = ("-s", "64KiB", "-d", 0.02)
     for kernel in kernels:
-        refused(ran(program, kernel, "-n", 1, *words), SAID.get(what, "wrong results"))
-    if what == "pages":
+        refused(ran(program, kernel, "-n", 1, *words), SAID.get(fault, "wrong results"))
+    if fault == "pages":
         assert ran(program, "read", "--free", "-n", 1, *words).returncode == 0
 
 

@@ -88,11 +88,11 @@ def ever(log_times: Draws, test: Test, level: float) -> Nights:
 def without_carry_over(log_times: Draws, after: Draws, sign: int) -> Draws:
     """The pairs with the smallest loss (-1), or with the largest (1), as in `carry_over`."""
     # 1 if `off` came right after writes and `aa` did not, -1 the other way round.
-    which = after[..., 0] - after[..., 1]
-    apart = which * (log_times[..., 1] - log_times[..., 2])
-    pairs = np.abs(which).sum(1)
+    sides = after[..., 0] - after[..., 1]
+    apart = sides * (log_times[..., 1] - log_times[..., 2])
+    pairs = np.abs(sides).sum(1)
     mean = apart.sum(1) / np.maximum(pairs, 1)
-    squares = (np.abs(which) * (apart - mean[:, None]) ** 2).sum(1)
+    squares = (np.abs(sides) * (apart - mean[:, None]) ** 2).sum(1)
     error = np.sqrt(squares / np.maximum(pairs - 1, 1) / np.maximum(pairs, 1))
     reach = np.where(
         pairs >= FEWEST_PAIRS,

@@ -127,7 +127,9 @@ def _noise_cells(noise: RunNoise, count: int) -> Iterator[str]:
 
 def table(count: int) -> Iterator[str]:
     """The lines of the tables, as Markdown."""
-    estimated = [f"{what}, {pairs} pairs" for what in ("typical run", "mean") for pairs in COVERED]
+    estimated = [
+        f"{quantity}, {pairs} pairs" for quantity in ("typical run", "mean") for pairs in COVERED
+    ]
     yield from head(["noise", *estimated])
     for noise in NOISES:
         unchanged = drawn(noise, max(count // FEW, 2))

@@ -256,10 +256,10 @@ def moved(truth: Model, one: Model, other: Model) -> float:
     return largest
 
 
-def spoilt(clean: Sweep, which: slice) -> Iterator[tuple[str, Sweep]]:
+def spoilt(clean: Sweep, part: slice) -> Iterator[tuple[str, Sweep]]:
     """The sweep with one rate of the local placement halved or doubled, each in turn."""
     local = [i for i, p in enumerate(clean.points) if p.comp_node == 0]
-    for i in local[which]:
+    for i in local[part]:
         for rate in RATES:
             for factor in (0.5, 2.0):
                 points = list(clean.points)
@@ -292,8 +292,8 @@ def test_one_outlier_anywhere(name, spoil):
     # So the remote placement is not fitted again.
     local = dataclasses.replace(clean, points=clean.points_at(0, 0))
     outliers = [
-        what
-        for what, wrong in chain(*(spoilt(local, which) for which in spoil))
+        outlier
+        for outlier, wrong in chain(*(spoilt(local, part) for part in spoil))
         if moved(truth, dataclasses.replace(undisturbed, local=fit_model(wrong).local), undisturbed)
         > 0.15
     ]

@@ -127,7 +127,7 @@ def test_the_presets_of_figure_4_have_the_papers_table(tmp_path):
     assert links["on", TIME, stalled]["p"] < 0.05
     absent = [(row["what"], row["reason"]) for row in rows(run, ABSENT)]
     assert ("L2 hits, L3 hits", "papi counts none there") in absent
-    assert len(absent) == len({what for what, _ in absent})
+    assert len(absent) == len({quantity for quantity, _ in absent})
 
 
 def test_links_within_a_workload_have_its_runs_as_points(tmp_path):

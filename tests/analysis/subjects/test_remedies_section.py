@@ -62,8 +62,8 @@ def test_times_are_relative_to_off_without_the_remedy(run: RunData, tmp_path: Pa
     assert len(rows) == 4 * 3  # a core under four rates
     # 14 GB/s without writes; 0.3 of 7.2 GB/s are lost, with a core 0.1 of that and 1.2 GB/s.
     expected = {"traffic": 14 / 11.84, "remedy": 14 / 12.8, "both": 14 / 12.08}
-    for what, time in expected.items():
-        row = rows["on", what]
+    for level, time in expected.items():
+        row = rows["on", level]
         assert row["time"] == pytest.approx(time, abs=0.01)
         assert row["time_low"] <= row["time"] <= row["time_high"]
         assert (row["remedy"], row["n"]) == ("reserved_cores=1", PAIRS)

@@ -37,7 +37,7 @@ class Hub:
     def __init__(self):
         self.orders = {}
 
-    async def ask(self, orders, kind, what):
+    async def ask(self, orders, kind, action):
         if kind is messages.Watching:
             self.orders = orders
             return {}

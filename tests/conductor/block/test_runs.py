@@ -199,16 +199,16 @@ class Hub:
         #: How long its writers take to stand still, and have taken so far.
         self.hold_s = self.held_s = 0.0
 
-    async def wait_for(self, what, timeout_s):
+    async def wait_for(self, condition, timeout_s):
         """Writers that have reported rows report one a hundredth of a second."""
         until_s = time.monotonic() + timeout_s
-        while not what() and time.monotonic() < until_s:
+        while not condition() and time.monotonic() < until_s:
             await asyncio.sleep(0.01)
             for state in self.states:
                 if state.rows:
                     end_s = state.rows[-1].end_s
                     state.rows.append(RateRow(end_s, end_s + 1, self.rate_b_s))
-        return what()
+        return condition()
 
     async def start(self, injector, writers, timeout_s):
         self.orders.append("start")
@@ -233,7 +233,7 @@ class Hub:
     async def stop(self, states):
         self.orders.append("stop")
 
-    async def ask(self, orders, kind, what):
+    async def ask(self, orders, kind, action):
         for state in self.states:
             state.series.meter = Metered(0, "the target's memory", memory=True)
         return {name: Observed(self.node) for name in orders}

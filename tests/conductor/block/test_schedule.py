@@ -46,7 +46,7 @@ class Hub:
         self.parts[node] = order
         self.lasts_s += [write.start_s for write in order.writes[-1:]]
 
-    async def ask(self, orders, kind, what, timeout_s):
+    async def ask(self, orders, kind, action, timeout_s):
         assert (kind, {type(order) for order in orders.values()}) == (Written, {Finish})
         if self.late:
             self.late -= 1

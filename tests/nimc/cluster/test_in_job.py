@@ -44,10 +44,10 @@ def states(looked: JobLook, **changes: Any) -> dict[str, str]:
 
 
 def test_nodes_that_have_everything():
-    what = ["job on nodes", "shared folders", "locks", "interface on nodes"]
-    what += ["device mlx5_0 on nodes", "perftest on nodes"]
+    subjects = ["job on nodes", "shared folders", "locks", "interface on nodes"]
+    subjects += ["device mlx5_0 on nodes", "perftest on nodes"]
     looked = job(node("n1", FAST), node("n2", FAST))
-    assert states(looked) == dict.fromkeys(what, "ok")
+    assert states(looked) == dict.fromkeys(subjects, "ok")
     rows = list(in_job.findings(looked, machine_of()))
     assert rows[0].detail == "job 7: target n1, origins n2"
     assert rows[2].detail == "n1, n2: see the lock of this host in the results folder"
@@ -80,7 +80,7 @@ def test_the_start_of_the_job_and_of_each_trial_is_told_once(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("change", "what"),
+    ("change", "subject"),
     [
         ({"unseen": ["/c"]}, "shared folders"),
         ({"sees_lock": False}, "locks"),
@@ -89,16 +89,16 @@ def test_the_start_of_the_job_and_of_each_trial_is_told_once(tmp_path: Path) -> 
         ({"injectors": {"perftest": "ib_write_bw is missing: install"}}, "perftest on nodes"),
     ],
 )
-def test_what_one_node_lacks_is_missing(change, what):
+def test_what_one_node_lacks_is_missing(change, subject):
     looked = job(node("n1", FAST), node("n2", FAST, **change))
     (row,) = (row for row in in_job.findings(looked, machine_of()) if row.state != "ok")
-    assert (row.what, row.state, row.needed) == (what, "missing", True)
+    assert (row.what, row.state, row.needed) == (subject, "missing", True)
     assert row.detail.startswith("n2")
     assert row.remedy
 
 
 @pytest.mark.parametrize(
-    ("looked", "what", "remedy"),
+    ("looked", "subject", "remedy"),
     [
         (JobLook(job=None, why="Slurm refuses the job: no"), "job on nodes", "same_job"),
         (JobLook(job="7", why="it had not started after 9 s"), "job on nodes", "--wait"),
@@ -110,9 +110,9 @@ def test_what_one_node_lacks_is_missing(change, what):
         ),
     ],
 )
-def test_a_job_that_did_not_run_is_one_line(looked, what, remedy):
+def test_a_job_that_did_not_run_is_one_line(looked, subject, remedy):
     (row,) = (row for row in in_job.findings(looked, machine_of()) if row.state != "ok")
-    assert (row.what, row.state, row.detail) == (what, "missing", looked.why)
+    assert (row.what, row.state, row.detail) == (subject, "missing", looked.why)
     assert remedy in row.remedy
 
 

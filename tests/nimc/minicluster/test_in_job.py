@@ -23,13 +23,13 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
     ]
     assert by_subject["job on nodes"]["detail"].endswith("target node1, origins node2")
     assert by_subject["locks"]["detail"].startswith("node1, node2: see the lock of this host")
-    for what in ("shared folders", "interface on nodes", "device eth0 on nodes"):
-        assert by_subject[what]["state"] == "ok"
+    for subject in ("shared folders", "interface on nodes", "device eth0 on nodes"):
+        assert by_subject[subject]["state"] == "ok"
     # Over tcp the target's interface counts, so a sample would be proven.
-    for what in ("writes by ucx", "reads by ucx"):
-        assert by_subject[what]["state"] == "ok", by_subject[what]["detail"]
-        assert "over tcp, 1 queue pair; counted: " in by_subject[what]["detail"]
-        assert "at the target by net:eth0" in by_subject[what]["detail"]
-        assert "proof: device" in by_subject[what]["detail"]
+    for subject in ("writes by ucx", "reads by ucx"):
+        assert by_subject[subject]["state"] == "ok", by_subject[subject]["detail"]
+        assert "over tcp, 1 queue pair; counted: " in by_subject[subject]["detail"]
+        assert "at the target by net:eth0" in by_subject[subject]["detail"]
+        assert "proof: device" in by_subject[subject]["detail"]
     assert not list(tmp_path.rglob(f"{LOOK}*"))
     assert two_nodes.slurm("squeue", "--noheader") == ""

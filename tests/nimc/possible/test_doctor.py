@@ -48,8 +48,8 @@ def root(tmp_path, monkeypatch):
     return checkout(tmp_path, CONFIG)
 
 
-def state_of(diagnosis, what):
-    return next(row.state for row in diagnosis.findings if row.what == what)
+def state_of(diagnosis, subject):
+    return next(row.state for row in diagnosis.findings if row.what == subject)
 
 
 def test_a_machine_of_this_checkout(root, monkeypatch):
@@ -60,7 +60,9 @@ def test_a_machine_of_this_checkout(root, monkeypatch):
     assert state_of(diagnosis, "configs/box.py") == state_of(diagnosis, "site/box.yaml") == "ok"
     needed = {row.what for row in diagnosis.findings if row.needed}
     assert {"configs/box.py", "site/box.yaml", "cores", "injector ucx"} <= needed
-    assert not any(what.startswith(("tool ", "injector perftest", "RDMA ")) for what in needed)
+    assert not any(
+        subject.startswith(("tool ", "injector perftest", "RDMA ")) for subject in needed
+    )
     record = json.loads(json.dumps(diagnosis.as_dict()))
     for verbose in (False, True):
         assert max(map(len, text(diagnosis, verbose=verbose).splitlines())) <= 80

@@ -178,7 +178,8 @@ def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path
     for _ in range(2):
         settings = setup.setup(tree, None, None, None, print)
     spack, recipes = (
-        tree.clone(what, getattr(pins, what).commit) for what in ("spack", "packages")
+        tree.clone(tree_name, getattr(pins, tree_name).commit)
+        for tree_name in ("spack", "packages")
     )
     assert (settings.spack, settings.packages, settings.mirror) == (str(spack), None, None)
     assert cloned == [
