@@ -1,4 +1,4 @@
-.PHONY: campaign test test-all test-slow test-clusters test-failed test-long fuzz bench lint docs picture lock clean minicluster
+.PHONY: campaign test test-all test-slow test-clusters test-long fuzz bench lint docs picture lock clean minicluster
 
 MACHINE ?= localhost
 RESULTS ?= results
@@ -18,25 +18,22 @@ campaign: $(READY)
 JOBS ?= 2
 # Images of containers often set it; each of some hundred processes would then compile all it imports.
 export PYTHONDONTWRITEBYTECODE =
+PYTEST = $(BIN)/python -m pytest
 PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 test: $(DEV)
-	$(BIN)/python -m pytest -m "not (slow or long or browser or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
+	$(PYTEST) -m "not (slow or long or browser or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
 test-all: test test-slow test-clusters
 
 test-slow: $(DEV)
-	$(BIN)/python -m pytest -m "(slow or browser) and not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
+	$(PYTEST) -m "(slow or browser) and not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
 test-clusters: $(DEV)
-	$(BIN)/python -m pytest -m "(minicluster or spack) and not long" $(PYTEST_ARGS)
-
-# The tests that failed last time, one by one; it fails if none had failed.
-test-failed: $(DEV)
-	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS)
+	$(PYTEST) -m "(minicluster or spack) and not long" $(PYTEST_ARGS)
 
 # Tests of some minutes each: five nights, faults, two rails, daemons or nodes that go away, and others.
 test-long: $(DEV)
-	$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+	$(PYTEST) -m long $(PYTEST_ARGS)
 
 # Damaged inputs to every parser of outside text (docs/reliability.md).
 FUZZ_SECONDS ?= 3600
@@ -55,7 +52,7 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	git ls-files '*.sh' .ci/run | xargs $(BIN)/shellcheck
+	git ls-files '*.sh' .ci | xargs $(BIN)/shellcheck
 
 # The pages of docs/ as a site in build/site/; a broken link fails. Needs no network.
 docs: $(DEV)

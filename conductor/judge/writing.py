@@ -43,7 +43,7 @@ def why_not_writing(
             " alone was disturbed"
         )
     most_b_s = _most_b_s(writer, window_s)
-    if observed.rate_b_s > most_b_s:
+    if wanted.rate_b_s and observed.rate_b_s > most_b_s:
         shares = observed.rate_b_s / wanted.rate_b_s, most_b_s / wanted.rate_b_s
         reached, most = distinct(*shares, 0, "%")
         yield f"{wanted.verb} at {reached} of {wanted.name}; at most {most} is allowed"

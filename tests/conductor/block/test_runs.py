@@ -198,9 +198,11 @@ class Hub:
         self.node = NodeSeries(node="n1")
         #: How long its writers take to stand still, and have taken so far.
         self.hold_s = self.held_s = 0.0
+        self.timeouts_s = []
 
     async def wait_for(self, condition, timeout_s):
         """Writers that have reported rows report one a hundredth of a second."""
+        self.timeouts_s.append(timeout_s)
         until_s = time.monotonic() + timeout_s
         while not condition() and time.monotonic() < until_s:
             await asyncio.sleep(0.01)
@@ -727,6 +729,8 @@ def test_writers_over_tcp_that_never_report_are_started_up_to_four_times(tmp_pat
         with pytest.raises(BlockError, match="reported no rate"):
             asyncio.run(AloneRates(runner).learn(WRITES))
         assert hub.orders.count("start") == 4
+        # A row of 0.01 s within 0.1 s: the first three starts share that, the last has it alone.
+        assert hub.timeouts_s[:4] == pytest.approx([0.11 / 3] * 3 + [0.11])
         return
     asyncio.run(AloneRates(runner).learn(WRITES))
     assert hub.orders == [*["start", "stop"] * hangs, "start", "hold"]
