@@ -60,10 +60,10 @@ short_form(snap, angles=16, groups=8)
 def flux_planes(stdout: str) -> list[list[list[float]]]:
     """The scalar flux at mid-height, one plane per energy group: rows along y, columns along x."""
     planes = []
-    for text in re.split(r"Group=\s*\d+\s+Z Mid-Plane=\s*\d+", stdout)[1:]:
+    for table in re.split(r"Group=\s*\d+\s+Z Mid-Plane=\s*\d+", stdout)[1:]:
         rows: dict[int, list[float]] = {}
-        text = re.split(r"\*{80}", text)[0]
-        for y, fluxes in re.findall(r"^\s+(\d+)((?:\s+\d\.\d+E[-+]\d+)+)\s*$", text, re.MULTILINE):
+        table = re.split(r"\*{80}", table)[0]
+        for y, fluxes in re.findall(r"^\s+(\d+)((?:\s+\d\.\d+E[-+]\d+)+)\s*$", table, re.MULTILINE):
             rows.setdefault(int(y), []).extend(float(flux) for flux in fluxes.split())
         planes.append([rows[y] for y in sorted(rows)])
     if not planes:

@@ -30,8 +30,8 @@ FILES = (_PAGE, _DOCUMENT)
 def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory], list[str]]:
     """The history of each machine, by name, and a line for each table that was left out.
 
-    `folders` are results folders. Addresses of reports are for pages in `output`. Raises InputError
-    if a folder does not exist.
+    `folders` are results folders. Reports are linked by paths relative to the pages in `output`.
+    Raises InputError if a folder does not exist.
     """
     results, left_out = read_results(folders)
     nights = nights_of(results)
@@ -78,7 +78,7 @@ def _facts(run: Path | None) -> Mapping[str, Any]:
 def write_pages(
     output: Path, histories: Sequence[MachineHistory], nights: Mapping[str, Sequence[PageNight]]
 ) -> Path:
-    """Write a page per machine and one over all machines; return the path of the one over all.
+    """Write a page per machine and one over all machines; return the path of the latter.
 
     `nights`: machine -> how its nights ended. Raises OSError if a file cannot be written.
     """

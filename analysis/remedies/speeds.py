@@ -73,7 +73,7 @@ class _Remedy(NamedTuple):
 
 
 def remedy_speeds(run: RunData) -> pl.DataFrame:
-    """A row for each remedy and each pair that holds all four runs.
+    """A row for each remedy and each pair with all four runs: `off` and `on`, without and with it.
 
     The columns are the speeds without the remedy (`off`, `on`) and with it (`off_with`,
     `on_with`), in arbitrary units, and the rates of the writers. A remedy without such a pair has
@@ -89,7 +89,7 @@ def _remedy_speeds(run: RunData) -> pl.DataFrame:
     unstable = {
         (row.case, row.arm) for row in run.results if row.verdict is Verdict.BASELINE_UNSTABLE
     }
-    parts = []
+    frames = []
     for remedy in remedies:
         sides = remedy.without, remedy.with_remedy
         common = _common_columns(remedy) | {
@@ -99,9 +99,9 @@ def _remedy_speeds(run: RunData) -> pl.DataFrame:
         }
         speeds_of = _speeds_of_pairs if remedy.paired else _speeds_of_allocations
         rows = speeds_of(run, without=remedy.without, with_remedy=remedy.with_remedy)
-        rows = rows.clear(1) if rows.is_empty() else rows
-        parts.append(pl.DataFrame([common], schema=_SCHEMA).join(rows, how="cross"))
-    return pl.concat(parts, how="diagonal_relaxed") if parts else pl.DataFrame()
+        rows = rows.clear(1) if rows.is_empty() else rows  # one row of nulls
+        frames.append(pl.DataFrame([common], schema=_SCHEMA).join(rows, how="cross"))
+    return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 
 
 def _common_columns(remedy: _Remedy) -> dict[str, Any]:
@@ -155,19 +155,19 @@ def _writer_levels(run: RunData) -> Iterator[_Remedy]:
 
     The application's factors are at their first levels.
     """
-    plain = [
+    candidates = [
         row
         for row in run.results
         if not parts_of(row.baseline)[1] and arm_of(row.arm).writing == "continuous"
     ]
-    alike = [(factor, rows) for factor in REMEDIES for rows in by_level(plain, factor)]
-    for factor, rows in sorted(alike, key=lambda sweep: plain.index(sweep[1][0])):
-        first = _reference_row(rows, factor)
-        reference = first.factors[factor]
+    sweeps = [(factor, rows) for factor in REMEDIES for rows in by_level(candidates, factor)]
+    for factor, rows in sorted(sweeps, key=lambda sweep: candidates.index(sweep[1][0])):
+        reference_row = _reference_row(rows, factor)
+        reference = reference_row.factors[factor]
         for row in rows:
             if row.factors[factor] != reference:
                 yield _Remedy(
-                    without=first,
+                    without=reference_row,
                     with_remedy=row,
                     factor=factor,
                     level=row.factors[factor],
@@ -176,7 +176,7 @@ def _writer_levels(run: RunData) -> Iterator[_Remedy]:
 
 
 def _reference_row(rows: Sequence[Result], factor: str) -> Result:
-    """Return the effect at the highest rate; of another factor, at the level that names omit."""
+    """Return the effect at the highest rate or, of other factors, at the level not in its name."""
     if factor == RATE:
         return max(rows, key=lambda row: row.writer_rate_b_s or 0.0)
     return min(rows, key=lambda row: factor in parts_of(row.arm)[1])
@@ -187,10 +187,10 @@ def _job_levels(run: RunData) -> Iterator[_Remedy]:
     effects = [row for row in run.results if row.role == "effect" and row.baseline == BASELINE]
     cases = list(dict.fromkeys(row.case for row in effects))
     for factor in REMEDIES:
-        named = ((case, *parts_of(case)) for case in cases)
+        case_parts = ((case, *parts_of(case)) for case in cases)
         groups = grouped(
             (name_of(name, levels), (case, level))
-            for case, name, levels in named
+            for case, name, levels in case_parts
             if (level := levels.pop(factor, None)) is not None
         )
         for (first, reference), *others in groups.values():
@@ -235,11 +235,11 @@ def _speed(row: Result) -> pl.Expr:
 
 
 def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
-    """Case -> why its figures say nothing about an RDMA network card; no reasons if they do."""
+    """Case -> why its figures do not hold for an RDMA network card; an empty list if they do."""
     kinds = samples.lazy().select("case", "transport", "same_host").unique().group_by("case")
     case_kinds = kinds.agg("transport", pl.col("same_host").any()).collect()
     return {
-        str(case): emulations(pl.Series(sorted(set(names))))
+        str(case): emulations(pl.Series(sorted(set(transports))))
         or ([Note.SAME_HOST()] if same_host else [])
-        for case, names, same_host in case_kinds.iter_rows()
+        for case, transports, same_host in case_kinds.iter_rows()
     }

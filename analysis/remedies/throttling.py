@@ -62,7 +62,7 @@ def _sweep_runs(run: RunData) -> pl.DataFrame:
 def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> pl.DataFrame:
     first = rows[0]
     bandwidth = (first.unit, first.better) == ("B/s", "higher")
-    lost = pl.col("off") - pl.col("on") if bandwidth else pl.col("ratio") - 1
+    loss = pl.col("off") - pl.col("on") if bandwidth else pl.col("ratio") - 1
     levels = {name: level for name, level in first.factors.items() if name != RATE}
     reserved = levels.get(RESERVED)
     runs = treatment_rows(pairs, first.case, *(row.arm for row in rows))
@@ -79,7 +79,7 @@ def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> pl.DataFrame:
         "off",
         "on",
         reached_b_s="writer_rate_b_s",
-        loss=lost,
+        loss=loss,
     )
     return runs.filter(pl.col("reached_b_s").n_unique().over(PAIR) > 1).sort(PAIR)
 
@@ -94,6 +94,7 @@ def fitted(runs: pl.DataFrame) -> pl.DataFrame:
     The slope is the loss per byte per second. The curvature is c of loss = b x + c x^2, where x is
     the rate divided by the sweep's `highest_b_s`.
     """
+    # Least squares without an intercept; sums are named for their factors.
     x, y = pl.col("reached_b_s") / pl.col("highest_b_s"), pl.col("loss")
     xx, xxx, xxxx = ((x**power).sum() for power in (2, 3, 4))
     xy, xxy = (x * y).sum(), (x * x * y).sum()
@@ -109,9 +110,9 @@ def fitted(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pairs(run: RunData) -> pl.DataFrame:
-    """A row per sweep and pair, and per number of reserved cores that it is compared with.
+    """A row per sweep and pair; of the sweep with the fewest reserved cores, one per comparison.
 
-    The sweep with the fewest reserved cores is compared with that of each other number, `reserved`.
+    It is compared with the sweep of each other number of them, `reserved`, null in other rows.
     `price` is what those cores cost without writes. `slope_saved` is the slope that they save: at
     the same rate x, time is 1 + b x without them and (1 + price) (1 + b' x) with them.
     """
@@ -119,37 +120,37 @@ def _pairs(run: RunData) -> pl.DataFrame:
     if runs.is_empty():
         return runs
     pairs = fitted(runs)
-    alike = ["case", "arm", "others"]
-    with_cores = pairs.filter(pl.col("cores") > pl.col("cores").min().over(alike))
-    levels = with_cores.select(*alike, reserved="cores").unique(maintain_order=True)
-    fewest = pl.col("cores") == pl.col("cores").min().over(alike)
+    family = ["case", "arm", "others"]
+    with_cores = pairs.filter(pl.col("cores") > pl.col("cores").min().over(family))
+    levels = with_cores.select(*family, reserved="cores").unique(maintain_order=True)
+    fewest = pl.col("cores") == pl.col("cores").min().over(family)
     compared = pl.concat(
         [
-            pairs.filter(fewest).join(levels, on=alike, maintain_order="left"),
-            pairs.join(levels, on=alike, how="anti", maintain_order="left"),
+            pairs.filter(fewest).join(levels, on=family, maintain_order="left"),
+            pairs.join(levels, on=family, how="anti", maintain_order="left"),
             with_cores,
         ],
         how="diagonal",
     )
     with_reserved = with_cores.select(
-        *alike, *PAIR, reserved="cores", off_with="off", slope_with="slope"
+        *family, *PAIR, reserved="cores", off_with="off", slope_with="slope"
     )
     rows = compared.join(
-        with_reserved, on=[*alike, *PAIR, "reserved"], how="left", maintain_order="left"
+        with_reserved, on=[*family, *PAIR, "reserved"], how="left", maintain_order="left"
     )
-    rows = rows.sort(*alike, "cores", "reserved", maintain_order=True)
+    rows = rows.sort(*family, "cores", "reserved", maintain_order=True)
     off, off_with = pl.col("off"), pl.col("off_with")
-    longer = pl.when(pl.col("better") == "lower").then(off_with / off).otherwise(off / off_with)
-    factor = pl.when("bandwidth").then(1.0).otherwise(longer)
+    time_ratio = pl.when(pl.col("better") == "lower").then(off_with / off).otherwise(off / off_with)
+    factor = pl.when("bandwidth").then(1.0).otherwise(time_ratio)
     return rows.with_columns(
-        price=pl.when("bandwidth").then(off - off_with).otherwise(longer - 1),
+        price=pl.when("bandwidth").then(off - off_with).otherwise(time_ratio - 1),
         slope_saved=pl.col("slope") - factor * pl.col("slope_with"),
         per=pl.when("bandwidth").then(pl.lit("")).otherwise(pl.lit(PER_RATE)),
     )
 
 
 def _crossings_of_lines(table: pl.DataFrame) -> pl.DataFrame:
-    """Keep the rates `_CROSSINGS` only where a line fits, so that curvature may be 0; else null."""
+    """Null the rates `_CROSSINGS` unless a line fits: the interval of the curvature holds 0."""
     line = (pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)
     crossings = [f"{name}{end}" for name in _CROSSINGS for end in ("", "_low", "_high")]
     return table.with_columns(pl.when(line).then(pl.col(crossings)))
@@ -204,12 +205,12 @@ def _drawn(run: RunData) -> pl.DataFrame:
     off = off.with_columns(reached_b_s=pl.lit(0.0), on="off")
     lines = answered(THROTTLING, run).filter(word="yes").select(*SWEEP, "slope").unique()
     base = pl.col("off").median().over(SWEEP)
-    lost = pl.col("slope") * pl.col("reached_b_s")
+    loss = pl.col("slope") * pl.col("reached_b_s")
     slower = (
-        pl.when(pl.col("better") == "lower").then(base * (1 + lost)).otherwise(base / (1 + lost))
+        pl.when(pl.col("better") == "lower").then(base * (1 + loss)).otherwise(base / (1 + loss))
     )
     rows = pl.concat([off, runs]).join(lines, on=SWEEP, how="left", maintain_order="left")
-    return rows.with_columns(line=pl.when("bandwidth").then(base - lost).otherwise(slower))
+    return rows.with_columns(line=pl.when("bandwidth").then(base - loss).otherwise(slower))
 
 
 RUNS = Question(

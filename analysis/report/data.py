@@ -138,7 +138,7 @@ class RunData:
 
     @property
     def ended_s(self) -> float | None:
-        """Return the Unix time at which the last sample ended, as chained; None if unfinished."""
+        """Unix time at which the last sample ended, by its chained record; None if unfinished."""
         ends_s: Any = (self.samples["start_s"] + self.samples["elapsed_s"]).max()
         return None if self.header.finished_s is None else ends_s
 
@@ -157,12 +157,12 @@ class RunData:
         return {case: took_s / pairs[case] for case, took_s in cases if case in pairs}
 
     def commands(self, shell: Shell | None) -> RunCommands:
-        """Commands that continue the run, for this `shell`; None for a shell of another host."""
+        """Commands that continue the run in `shell`, which is None if they are for another host."""
         return RunCommands(self.path, self.header.campaign, self.header.machine, shell)
 
     @property
     def reword(self) -> Callable[[str], str]:
-        """A function that gives a text the words of the command that made the run."""
+        """A function that rewrites a text in the words of the command that made the run."""
         return rewording(self.header)
 
     def count_earlier_runs(self) -> int:
@@ -197,7 +197,7 @@ class RunData:
 
 
 def page_rewording(runs: Sequence[RunData]) -> Callable[[str], str]:
-    """A function that gives a text the words of options if `nimc measure` made all runs."""
+    """A function that names options in a text, not keys, if `nimc measure` made all runs."""
     return in_options if all(command_of(run.header) for run in runs) else str
 
 

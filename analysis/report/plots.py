@@ -1,4 +1,4 @@
-"""How figures of the report are drawn: colours, axes and parts; the frame of all pages."""
+"""How pictures of the report are drawn: colours, axes, parts. Also the frame of all HTML pages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COLOURS = {
     "grid": ("#dfe3e8", "#333b47"),
     "panel": ("#ffffff", "#171b21"),
     "band": ("#c4cad3", "#4a5361"),
-    # The same of a baseline that does not repeat itself.
+    # In place of `band`, for a baseline that does not repeat itself (`steady`).
     "unsteady": ("#e9b9a6", "#7d4a3c"),
     _OTHER: arm_of("").colours,
     "bad": ("#8a8f98", "#a7adb8"),
@@ -64,7 +64,7 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "nimc",
     "font.family": _FONT,
-    # A name with two dollar signs is no formula.
+    # Else a name with two dollar signs would be set as a formula.
     "text.parse_math": False,
     "text.color": COLOURS["ink"][0],
     "axes.labelcolor": COLOURS["muted"][0],
@@ -76,7 +76,7 @@ _STYLE: dict[Any, Any] = {
     "figure.facecolor": "none",
     "grid.color": COLOURS["grid"][0],
     "grid.linewidth": 0.8,
-    # Of the size of all text, so that a picture may be drawn in another one.
+    # Relative to `font.size`, which a picture may change.
     "legend.fontsize": "small",
     "legend.frameon": False,
     "xtick.major.size": 0,
@@ -110,10 +110,10 @@ def css_variables(scheme: int) -> str:
 
 @cache
 def _matplotlib() -> ModuleType:
-    """Matplotlib, with its own settings alone; takes half a second to load.
+    """Matplotlib with its default settings only; takes half a second to load.
 
-    It looks for others in the current folder, where another user may have put some, and then where
-    MATPLOTLIBRC says, else in the user's own.
+    It would read a settings file from the current folder, where another user may have put one, else
+    from where MATPLOTLIBRC says, else from the user's own folder.
     """
     os.environ["MATPLOTLIBRC"] = os.devnull
     current = Path.cwd()
@@ -121,7 +121,7 @@ def _matplotlib() -> ModuleType:
     try:
         import matplotlib.artist
 
-        # Texts for `help` of each class take a third of the time to load.
+        # To make texts for `help` of each class takes a third of the time to load.
         matplotlib.artist.kwdoc = lambda artist: ""  # noqa: ARG005  # its own name
         import matplotlib.figure
     finally:
@@ -153,13 +153,13 @@ def themed_svg(
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     FigureCanvasSVG(figure)
-    # `savefig` would draw all of it a first time, for its layout.
+    # With a layout engine, `savefig` would draw the whole figure twice: first for the layout.
     if layout := figure.get_layout_engine():
         layout.execute(figure)
         figure.set_layout_engine(None)
-    out = io.BytesIO()
-    figure.savefig(out, format="svg", dpi=200)
-    svg = out.getvalue().decode()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg", dpi=200)
+    svg = buffer.getvalue().decode()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     for side in ("width", "height"):
@@ -169,13 +169,13 @@ def themed_svg(
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
     for group, texts in hover.items():
         svg = _with_titles(svg, f"{name}-{group}", texts)
-    for css, (colour, _) in _VARIABLES.items():
-        svg = svg.replace(colour, f"var(--{css})")
+    for css_name, (colour, _) in _VARIABLES.items():
+        svg = svg.replace(colour, f"var(--{css_name})")
     return Markup(svg.replace(f"'{_FONT}'", "var(--font)"))
 
 
 def _with_titles(svg: str, group: str, texts: Sequence[str]) -> str:
-    """The points of a group with a title each; none are there if they are one picture."""
+    """`svg` with a title for each point of a group; no change if they are one raster image."""
     titles = iter(texts)
     return re.sub(
         rf'(?<=<g id="{re.escape(group)}">).*?</g>\s*</g>',
@@ -198,9 +198,9 @@ Hover = Mapping[str, Sequence[str]]
 class Picture:
     """A picture of the report, which is drawn when its size is known."""
 
-    #: Of its files.
+    #: Name of its files, without their endings.
     name: str
-    #: Its figures in words, for readers who do not see it.
+    #: What it shows, with its numbers, for readers who do not see it.
     title: str
     caption: str
     height_in: float
@@ -214,10 +214,10 @@ class Picture:
             return themed_svg(figure, anchor, self.title, self.draw(figure))
 
     def write(self, path: Path, width_in: float) -> bool:
-        """Write `path`.svg and `path`.pdf for a printed column, with all glyphs in them.
+        """Write `path`.svg and `path`.pdf, as wide as a printed column, with all glyphs in them.
 
-        The letters are smaller if the picture needs it; False if it does not fit then either, and
-        no file is written.
+        The largest letters are used with which the picture fits. Returns False, and writes no file,
+        if it fits with none.
         """
         for size_pt in _SIZES_PT:
             with drawing(
@@ -238,21 +238,21 @@ class Picture:
 _SIZES_PT = (8.0, 7.0, 6.0)
 #: Glyphs of SVG as outlines, those of PDF as TrueType: a reader needs no font.
 _PRINTED: dict[Any, Any] = {"svg.fonttype": "path", "pdf.fonttype": 42}
-#: Of points that are one raster image.
+#: Resolution of points that are drawn as one raster image, dots per inch.
 _PRINT_DPI = 600
-#: Boxes of letters are a little larger than what is drawn of them.
+#: How far boxes may lie outside the figure: that of a letter is larger than the letter.
 _OUTSIDE_IN = 0.02
-#: Least share of the width that is left for the figures of a picture.
+#: Least share of a picture's width for its widest axes; labels take the rest.
 _LEAST_AXES = 0.3
 
 
 def _fits(figure: Figure) -> bool:
-    """Return whether all is drawn within the figure, and labels do not cover what they name."""
+    """Return whether all is drawn within the figure, and labels leave enough width for axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas: Any = FigureCanvasAgg(figure)
     with warnings.catch_warnings():
-        # Axes without room for their texts.
+        # Warnings that axes have no room for their texts: that is tested below.
         warnings.simplefilter("ignore", UserWarning)
         canvas.draw()
     drawn = figure.get_tightbbox(canvas.get_renderer())
@@ -267,7 +267,7 @@ def _fits(figure: Figure) -> bool:
 
 #: Above this many points, a treatment's points are single pixels.
 PIXELS_ABOVE = 20_000
-#: The treatment that figures do not name.
+#: The treatment that labels need not name.
 PLAIN = "on"
 #: The axis of slowdowns.
 SLOWDOWN_AXIS = "slowdown (1 is no effect)"
@@ -275,17 +275,17 @@ SLOWDOWN_AXIS = "slowdown (1 is no effect)"
 
 def label(treatment: str) -> str:
     """A treatment's axis label: its arm with the arm's label, and its levels below."""
-    (arm, levels), text = parts_of(treatment), arm_of(treatment).label
+    (arm, levels), arm_label = parts_of(treatment), arm_of(treatment).label
     if not levels:
-        return f"{arm}\n{text}".rstrip()
+        return f"{arm}\n{arm_label}".rstrip()
     named = ", ".join(f"{name.replace('_', ' ')}={level}" for name, level in levels.items())
-    return f"{arm} {text}".rstrip() + f"\n{named}"
+    return f"{arm} {arm_label}".rstrip() + f"\n{named}"
 
 
 def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | None = 1.0) -> Axes:
     """Axes with a row for each of `labels`, the first on top, and a line where there is no effect.
 
-    That is at 1 for ratios; None draws no line.
+    `line` is the value without effect: 1 for ratios; None draws no line.
     """
     axes: Axes = figure.subplots()
     if line is not None:
@@ -297,7 +297,7 @@ def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | No
 
 
 def interval(axes: Axes, estimate: Estimate | None, y: float, name: str, shape: str = "|") -> None:
-    """A bar in the colour of `name`, and the estimate on it; nothing without one."""
+    """Draw an estimate as a mark on a bar in the colour of `name`; nothing if it is None."""
     if estimate:
         bar(axes, estimate, y, light(name), 3)
         style: dict[str, Any] = {"ms": 6, "color": light(name)}
@@ -307,7 +307,7 @@ def interval(axes: Axes, estimate: Estimate | None, y: float, name: str, shape: 
 
 
 def slowdown_interval(axes: Axes, row: Result, y: float) -> None:
-    """A row's slowdown, and of an effect as a thin line where the next allocation is expected."""
+    """Draw a row's slowdown; of an effect, also the next allocation's interval as a thin line."""
     if row.role == "effect":
         bar(axes, row.next, y, light(row.arm), 1.2)
     interval(axes, row.slowdown, y, row.arm)
@@ -322,8 +322,8 @@ def thin_lines(rows: Sequence[Result]) -> str:
 
 def interval_text(rows: Sequence[Result]) -> str:
     """Return a caption's words for the interval that the slowdowns of these rows have."""
-    following = any(row.next for row in rows)
-    allocations = " (from three allocations on, of the next one)" if following else ""
+    predicted = any(row.next for row in rows)
+    allocations = " (from three allocations on, of the next one)" if predicted else ""
     return f"with its interval of 95 %{allocations}"
 
 
@@ -347,13 +347,13 @@ def behind(rows: Sequence[Result]) -> str:
 
 
 def band(axes: Axes, repetition: Interval | None, line: int) -> None:
-    """The repeatability of a row's baseline, behind its interval."""
+    """Draw the repeatability of a baseline behind the interval of its row, which is at `line`."""
     if repetition:
         bar(axes, repetition, line, light(floor_colour(repetition)), 12)
 
 
 def floor_colour(repetition: Interval) -> str:
-    """The colour of a baseline's repeatability: another if its repetition lies off 1."""
+    """The colour of a baseline's repeatability, by whether the baseline is `steady`."""
     return "band" if steady(repetition) else "unsteady"
 
 
@@ -371,7 +371,7 @@ def points(axes: Axes, x: Any, y: Any, name: str, shape: str, size: float, **sty
 def bar(
     axes: Axes, bounds: Estimate | Interval | None, y: float, colour: str, width: float
 ) -> None:
-    """A bar from one end of an interval to the other; nothing without one."""
+    """Draw a bar from one end of an interval to the other; nothing if there is no interval."""
     if bounds:
         axes.plot([bounds.low, bounds.high], [y, y], color=colour, lw=width, solid_capstyle="butt")
 
@@ -393,9 +393,9 @@ def finish(axes: Axes, x: str, y: str, **settings: Any) -> None:
 
 
 def logarithmic(axes: Axes, *names: Literal["x", "y"]) -> None:
-    """Makes axes logarithmic; ticks between powers of ten have numbers if few.
+    """Make axes logarithmic; ticks between powers of ten have numbers if there are few ticks.
 
-    They are plain numbers: figures do not set formulas (`_STYLE`).
+    Numbers are plain text: figures do not set formulas (`_STYLE`).
     """
     from matplotlib.ticker import LogFormatter
 
@@ -426,7 +426,7 @@ def render_page(
 ) -> str:
     """Renders a template of `package`, which extends `shell.html`, with `values`.
 
-    Characters that command a terminal, or turn what follows, are shown instead of obeyed.
+    Control characters, and marks that change the direction of text, are shown as escapes.
     """
     environment = _environment(package)
     environment.filters |= filters

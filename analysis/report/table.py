@@ -1,7 +1,8 @@
 """The results of runs as one tidy table, `results.parquet`: a row per case and treatment.
 
 History, alarms and pages read these tables of all runs and nothing else of them. Columns are those
-of the run, of its nights' value, and of `Result` as JSON has it (docs/nights.md#the-table).
+of the run, the fields of `Result` as JSON has them, and those of the treatment's runs
+(docs/nights.md#the-table).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _OF_RUN: dict[str, Any] = {
     # Its making: kernel, microcode, compiler, MPI, versions; several values joined with ` | `.
     "facts": _NAMED,
 }
-#: Columns of a treatment's runs that count, also of baselines, of which there is no effect.
+#: Columns of those runs of a treatment that count. Baselines, which have no effect, have them too.
 _OF_TREATMENT: dict[str, Any] = {
     # Target nodes, sorted and joined with commas.
     "nodes": pl.String(),
@@ -121,13 +122,13 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         )
         rows = zip(counts.drop("fom").to_dicts(), counts["fom"], strict=True)
         parts |= {(row["case"], row["arm"]): row | {"fom": foms.to_numpy()} for row, foms in rows}
-    treated = {name: _treatment_values(part) for name, part in parts.items()}
-    effects = {(row.case, row.arm): _result_values(row, treated) for row in run.results}
+    treatment_columns = {name: _treatment_values(part) for name, part in parts.items()}
+    effects = {(row.case, row.arm): _result_values(row, treatment_columns) for row in run.results}
     baselines = {
         name: _baseline_values(part) for name, part in parts.items() if name not in effects
     }
     return [
-        {**run_columns, **row, **treated.get(name, {})}
+        {**run_columns, **row, **treatment_columns.get(name, {})}
         for name, row in {**baselines, **effects}.items()
     ]
 
@@ -143,7 +144,7 @@ def _result_values(
 
 
 def _baseline_values(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Names of a treatment that no other one is the baseline of."""
+    """Columns of `Result` for a treatment that has no result, such as a baseline."""
     return {
         **{name: part[name] for name in ("case", "arm", "workload", "role")},
         "unit": part["fom_unit"],
@@ -166,7 +167,7 @@ def _treatment_values(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(values: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Text stays as it is; other values are JSON."""
+    """A column's list of names and values; values other than text become JSON."""
     return [
         {"name": name, "value": value if isinstance(value, str) else json.dumps(value)}
         for name, value in values.items()

@@ -8,11 +8,14 @@ A run may have a million samples, and more text than fits into memory. Therefore
 - Columns of nulls, often a third, share one block of memory per type.
 - Names with few values are categorical: each is stored once.
 
-Columns are those of `records.sample.Sample`, typed by
-its hints, with these differences: nodes are joined with commas; `seed`, `factors` and `fom_extra`
-stay text (a seed may be wider than 64 bits, the keys of the others differ between campaigns and
-workloads); the list of writers and their timetable become columns of sums, extremes and distinct
-names: docs/data.md#samplesparquet has all of them; and what proves a sample is left out.
+Columns are those of `records.sample.Sample`, typed by its hints, with these differences
+(docs/data.md#samplesparquet has all columns):
+
+- Nodes are joined with commas.
+- `seed`, `factors` and `fom_extra` stay text: a seed may be wider than 64 bits, and the keys of the
+  others differ between campaigns and workloads.
+- The list of writers and their timetable become columns of sums, extremes and distinct names.
+- What proves a sample is left out.
 """
 
 from __future__ import annotations
@@ -38,10 +41,10 @@ from records.json_limits import refuse_deep, refuse_long
 from records.sample import NAME, Sample
 from records.sample_rules import check_samples
 
-#: Of a file that is parsed at once, and how many such pieces are parsed at a time: each takes about
-#: seven times its text, so one per core would need gigabytes on a large host, and polars has
-#: threads of its own.
+#: Size of the pieces of a file.
 _PIECE_B = 8 << 20
+#: Most pieces that are parsed at a time: each takes about seven times its text, so one per core
+#: would need gigabytes on a large host, and polars has threads of its own.
 _AT_ONCE = 4
 
 _TEXT = pl.String()
@@ -80,14 +83,15 @@ _COLUMNS: dict[str, pl.DataType] = {
     for name, hint in get_type_hints(Sample, include_extras=True).items()
     if name not in _PROOFS
 }
-#: Read as JSON text and decoded later, which is four times as fast. But polars drops escapes from
-#: that text, so a piece that holds a backslash is parsed with these types directly.
+#: Lists and records: read as JSON text (`_AS_TEXT`) and decoded later, which is four times as fast.
+#: But polars drops escapes from that text, so a piece with a backslash is parsed with these types
+#: directly.
 _NESTED = {name: type_ for name, type_ in _COLUMNS.items() if type_.is_nested()}
 _AS_TEXT = {
     name: _TEXT if name in _NESTED or type_ == _NAME else type_ for name, type_ in _COLUMNS.items()
 }
 _NAMES = [name for name, type_ in _COLUMNS.items() if type_ == _NAME]
-#: Figures of every writer, and shares of a timetable.
+#: Figures that every writer has, each from 0 to `MOST`.
 _FIGURES = ("message_b", "rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b")
 #: Columns with the distinct names in a field of the writers.
 _WRITER_NAMES = {
@@ -97,8 +101,9 @@ _WRITER_NAMES = {
     "writer_targets": "target",
     "proof": "proof",
 }
+#: Shares of a timetable.
 _SHARES = ("missing_share", "excess_share", "allowed_share")
-#: No figure in SI units is larger, or smaller and not 0.
+#: No figure in SI units is larger than this or, unless it is 0, smaller than its inverse.
 MOST = 1e30
 
 
@@ -131,7 +136,7 @@ class Nested:
 class _Piece:
     path: Path
     first_line: int
-    #: Of all files.
+    #: Index of its first row among those of all files.
     first_row: int
     lines: int
     text: bytes
@@ -173,7 +178,7 @@ def _files(run: Path) -> list[Path]:
 def _parts(
     paths: Iterable[Path], torn: list[str], files: dict[Path, int], piece_b: int = _PIECE_B
 ) -> Iterator[tuple[pl.DataFrame, ...]]:
-    """Samples, writers and conditions of each piece, the first of no rows.
+    """Samples, writers and conditions of each piece; first those of an empty one, for the columns.
 
     Adds what `Samples` says of the files to `torn` and `files`.
     """
@@ -192,9 +197,10 @@ def _parts(
 
 
 def _whole(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of `parts`, which are left empty: each column is moved on its own.
+    """The rows of all `parts`. Columns are taken out of the parts one by one, which empties them.
 
-    Columns of pieces lie between what was read for them, and would keep as much memory again.
+    Each is copied into one block of memory. In the memory of the pieces, what was read for them
+    lies between the columns, and would stay with them: as much again.
     """
     columns = (pl.concat([part.drop_in_place(name) for part in parts]) for name in parts[0].columns)
     whole = (
@@ -230,11 +236,11 @@ def _pieces(paths: Iterable[Path], torn: list[str], piece_b: int) -> Iterator[_P
             while text := file.read(piece_b):
                 end = text.rfind(b"\n") + 1
                 refuse_long(rest + text[: text.find(b"\n") + 1 or None], f"{path}:{line}")
-                whole = rest + text[:end] if end else b""
+                complete = rest + text[:end] if end else b""
                 rest = text[end:] if end else rest + text
-                if whole:
-                    lines = whole.count(b"\n")
-                    yield _Piece(path, line, row, lines, whole)
+                if complete:
+                    lines = complete.count(b"\n")
+                    yield _Piece(path, line, row, lines, complete)
                     line, row = line + lines, row + lines
         if rest and _is_object(rest):
             yield _Piece(path, line, row, 1, rest + b"\n")
@@ -266,8 +272,8 @@ def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
 
 
 def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """One row per sample, with a column for each figure of what is nested in it; and the nested."""
-    renewed = pl.col("outcome").replace("kept", "accepted")  # as schema 6 had it
+    """Rows of samples, with columns for what is nested in them; of their writers; of conditions."""
+    renewed = pl.col("outcome").replace("kept", "accepted")  # the word of schema 6
     columns = raw.with_columns(
         renewed,
         *(
@@ -277,7 +283,7 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         ),
     ).with_row_index("row", first_row)
     writers, nodes = (_exploded(columns, name) for name in ("writers", "conditions"))
-    # Of the worst node.
+    # Each figure is that of the node where it is worst.
     worst_conditions = nodes.group_by("row", maintain_order=True).agg(
         pl.col("foreign_cpus", "steal_share").max(), pl.col("frequency_hz").min()
     )

@@ -32,15 +32,18 @@ from reframe_tests.planning import CaseRequest, block, treatments
 RUN = "$RUN"
 #: Time of a block without its runs: ReFrame's start, the build, the writers' rate alone; seconds.
 _BLOCK_S = 8.0
-#: Time of a run without the application, seconds: the conductor's own; or the lead-in, for every
-#: run of a block that has writers or a control. That is the time in which held ones are held and go
-#: on, if they are counted; or in which writers end and start. Every run waits for the slowest
-#: writers of the block, and a twentieth longer (docs/method.md).
+# Time from one run to the next without the application, seconds. All runs of a block have the
+# lead-in of its slowest writers (docs/method.md).
+#: What the conductor takes itself.
 _RUN_S = 0.2
+#: The lead-in of a control, of short writes, and of held writers whose bytes are counted.
 _LEAD_IN_S = 0.7
+#: The time in which writers that cannot be held end and start again.
 _START_S = 1.1
+#: Lead-ins of writers are a twentieth longer than computed.
 _MARGIN = 1.05
-#: The time that each further rate and message adds to a block: its writers' rate alone; seconds.
+#: Time that a block takes for each further rate and message, of which the writers' rate alone is
+#: measured; seconds.
 _ALONE_S = 4.0
 
 #: Fields of a treatment in JSON.
@@ -68,19 +71,20 @@ class Request:
     #: ReFrame's settings file, and the folder of the checks.
     config: Path
     folder: Path
-    #: The settings file, and the variables of the campaign's checks.
+    #: What was read of them: the settings, and the variables of the campaign's checks.
     settings: ReframeSettings
     checks: Mapping[str, CheckVariables]
     #: Cases and levels that this machine cannot run.
     absent: Sequence[Omitted] = ()
     #: The campaign file as it was read.
     text: str = ""
-    #: True if Slurm runs the jobs, and their time limit; None if unknown.
+    #: True if Slurm runs the jobs.
     slurm: bool = False
+    #: Time limit of the jobs; None if unknown.
     time_limit_s: float | None = None
     #: Target nodes that jobs are pinned to, joined with commas; None takes any.
     nodelist: str | None = None
-    #: The shortest run that the writers' rows allow, seconds; shorter ones are made longer.
+    #: The shortest run in which writers report enough rows, seconds; shorter ones are made longer.
     least_run_s: float = 0.0
     #: How long runs took before.
     lengths: Lengths = field(default_factory=Lengths)
@@ -93,11 +97,11 @@ class Request:
         decided, by_request = {}, dict[str, list[Treatment]]()
         for case in self.campaign.cases:
             case_request = self.case_request(case)
-            alike = repr(case_request)  # of levels, equal ones may differ: 1 and 1.0
+            request_text = repr(case_request)  # `==` would not tell levels such as 1 and 1.0 apart
             try:
-                if alike not in by_request:  # most cases of thousands are alike
-                    by_request[alike] = treatments(case_request, self.machine, case.scale)
-                decided[case.name] = by_request[alike]
+                if request_text not in by_request:  # most cases of thousands are alike
+                    by_request[request_text] = treatments(case_request, self.machine, case.scale)
+                decided[case.name] = by_request[request_text]
             except InputError as error:
                 raise InputError(f"{self.campaign.name}: {case.name}: {error}") from None
         return decided
@@ -112,7 +116,7 @@ class Request:
 
     @cached_property
     def searches(self) -> dict[str, Request]:
-        """Case -> the campaign that finds its layout, of those with several. Raises InputError."""
+        """Case with several layouts -> the campaign that chooses one. Raises InputError."""
         return {
             case.name: self.search(case)
             for case in self.campaign.cases
@@ -147,12 +151,12 @@ class Request:
 
     @cached_property
     def offers(self) -> Offers:
-        """Return what each place of the targets' partitions has; asks this host and Slurm."""
+        """Return what the targets' partitions offer per environment; asks this host and Slurm."""
         machine = self.machine
         return offers_of(self.settings, machine.name, machine.partition, machine.programs)
 
     def possible(self) -> Possible:
-        """Return what of it can run now: asks this host, and Slurm. Raises InputError."""
+        """Return what of the campaign can run now; asks this host and Slurm. Raises InputError."""
         machine = self.machine
         facts = Facts(
             name=machine.name,
@@ -198,7 +202,7 @@ class Case:
     case: str
     workload: str
     arms: list[str]
-    #: One run of a pair each.
+    #: A pair has one run of each.
     treatments: list[Treatment]
     #: Factors whose levels change within a block, and the case's levels of all others.
     factors_within: dict[str, list[Level]]
@@ -258,25 +262,25 @@ class Plan:
 
 def _plan_case(request: Request, entry: Entry) -> Case:
     """One case with all the blocks that it may take."""
-    pairs, treated = request.campaign.pairs, request.treatments[entry.name]
+    pairs, case_treatments = request.campaign.pairs, request.treatments[entry.name]
     blocks: list[Block] = []
-    planned = 0
+    pairs_planned = 0
     sizes = block_sizes(pairs)
-    length_s = blocks_s(request, entry, treated, {*sizes})
+    length_s = blocks_s(request, entry, case_treatments, {*sizes})
     for index, size in enumerate(sizes):
-        needed: Needed = "always" if planned < pairs.floor else "until decided"
-        words = reframe_command(request, entry, index, RUN)
-        blocks.append(Block(index, size, needed, length_s[size], words))
-        planned += size
+        needed: Needed = "always" if pairs_planned < pairs.floor else "until decided"
+        command = reframe_command(request, entry, index, RUN)
+        blocks.append(Block(index, size, needed, length_s[size], command))
+        pairs_planned += size
     search_s = 0.0
     if search := request.searches.get(entry.name):
-        (compared,) = search.campaign.cases
-        search_s = block_s(search, compared, search.treatments[compared.name], layouts.RUNS)
+        (search_entry,) = search.campaign.cases
+        search_s = block_s(search, search_entry, search.treatments[search_entry.name], layouts.RUNS)
     return Case(
         case=entry.name,
         workload=entry.check,
         arms=request.campaign.arms,
-        treatments=treated,
+        treatments=case_treatments,
         factors_within=entry.factors,
         factors_between=entry.between,
         target_nodes=entry.nodes,
@@ -291,7 +295,7 @@ def _plan_case(request: Request, entry: Entry) -> Case:
 
 @cache  # the same for all cases of a campaign
 def block_sizes(pairs: Pairs, complete: int = 0) -> tuple[int, ...]:
-    """Pairs of each block, after so many complete ones, of a case measured up to its cap."""
+    """Pairs of each block to come if `complete` pairs are there and the case goes on to its cap."""
     sizes: list[int] = []
     while size := next_block(complete + sum(sizes), pairs, done=False):
         sizes.append(size)
@@ -319,7 +323,7 @@ def blocks_s(
 ) -> dict[int, float]:
     """Pairs of a block -> its expected length, seconds."""
     writes = {treatment.writes for treatment in treated if treatment.role == "effect"}
-    # Where queue pairs are searched for, the rate alone is measured once more at least.
+    # A search for the number of queue pairs measures the rate alone at least once more.
     searched = [
         planned for planned in writes if planned and planned.queue_pairs is None and planned.devices
     ]
@@ -328,7 +332,7 @@ def blocks_s(
     )
     run_s = run_length_s(request, entry, treated)
     runs = {pairs: entry.warmups + pairs * len(treated) for pairs in sizes}
-    return {pairs: _BLOCK_S + alone_s + many * run_s for pairs, many in runs.items()}
+    return {pairs: _BLOCK_S + alone_s + run_count * run_s for pairs, run_count in runs.items()}
 
 
 def run_length_s(request: Request, entry: Entry, treated: Sequence[Treatment]) -> float:
@@ -349,13 +353,14 @@ def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
         return _LEAD_IN_S
     machine, injector = request.machine, INJECTORS[treatment.writes.injector]
     row_s, rows = injector.row_s or 0.0, request.check(entry).ready_rows
-    apart = machine.origins.policy != "same_host"
-    if injector.holds == "never" or (injector.holds == "on one host" and apart):
+    between_hosts = machine.origins.policy != "same_host"
+    if injector.holds == "never" or (injector.holds == "on one host" and between_hosts):
         return _MARGIN * (_START_S + (rows - 1) * row_s)
-    counted = apart and bool(machine.device) and entry.nodes <= machine.origins.nodes
+    counted = between_hosts and bool(machine.device) and entry.nodes <= machine.origins.nodes
     if rows == 1 and (counted or injector.reports_arrivals):
         return _LEAD_IN_S
-    return _MARGIN * (1 + rows) * row_s  # the first has a part in which it was held
+    # In part of the first row the writer was held, so one more is needed.
+    return _MARGIN * (1 + rows) * row_s
 
 
 def block_plan(
@@ -400,7 +405,7 @@ def logs_of(run: Path, entry: Entry, index: int) -> Path:
 
 
 def _logs(run: Path | str, entry: Entry, index: int) -> str:
-    return f"{run}/logs/{entry.name}/{index}"  # thousands of paths take longer than their texts
+    return f"{run}/logs/{entry.name}/{index}"  # text: to make thousands of `Path` takes longer
 
 
 def folders_in(folder: Path | str) -> list[str]:
@@ -420,7 +425,7 @@ def reframe_command(
     logs = _logs(run, entry, index)
     own_file = request.check(entry).file
     checks = own_file or f"{request.folder}/{entry.check}.py"
-    # ReFrame shows a parameter that has one value in the name.
+    # ReFrame adds parameters to a check's name, even one that has a single value.
     named = f"^{entry.check}(%.*)?$" if own_file else f"^{entry.check}$"
     return [
         request.reframe,

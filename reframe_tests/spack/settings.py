@@ -42,7 +42,7 @@ def load_pins(folder: Path = ENVIRONMENTS) -> Pins:
         raise InputError(f"{path.name}: {first_fault(error)}") from None
 
 
-#: The mark of an environment's size in its file, which joins that to its name.
+#: What stands for the size in an environment's file; what stands before it in the name.
 SIZE, _AT = "$NIMC_SIZE", "@"
 
 
