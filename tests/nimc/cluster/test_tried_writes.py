@@ -165,10 +165,19 @@ def test_an_injector_that_a_node_lacks_says_how_to_get_it():
     assert (finding.detail, finding.remedy) == tuple(why.split(": "))
 
 
-def test_a_counter_that_stands_still_is_named_first():
-    finding = row(writers=[writer(counted_b=0.0)], rejection="writer 0 wrote nothing for 2.8 s")
+@pytest.mark.parametrize("counted_b", [0, 70, 719_000_000])
+def test_a_counter_that_stands_still_is_named_first(counted_b):
+    """An interface that the writes do not pass counts its own few bytes: below 1 % of 72 GB."""
+    rejection = "writer 0 wrote nothing for 2.8 s"
+    finding = row(writers=[writer(counted_b=counted_b)], rejection=rejection)
     assert (finding.state, finding.needed) == ("missing", True)
     assert finding.detail.startswith(
         "a counter that stands still: rdma:mlx5_0/1 at n1; 24.00 GB/s, 96% of the link"
     )
     assert "`device` that carries the writes in site/box.yaml" in finding.remedy
+
+
+def test_a_counter_that_shows_a_part_of_the_writes_does_not_stand_still():
+    rejection = "n1 counted 721.0 MB"
+    finding = row(writers=[writer(counted_b=721_000_000)], rejection=rejection)
+    assert finding.detail.startswith(f"a run would be rejected: {rejection}; ")
