@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from records.checkout import ROOT
+
 
 @dataclass(frozen=True)
 class BenchRow:
@@ -62,7 +64,7 @@ def print_cost(work: Callable[[], object]) -> None:
 def in_own_process(module: str, *words: object) -> Cost:
     """Run a module of this package as a program; return the cost that it prints."""
     command = [sys.executable, "-m", f"bench.{module}", *map(str, words)]
-    finished = subprocess.run(command, check=True, capture_output=True, text=True)
+    finished = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     wall_s, cpu_s, memory_b = json.loads(finished.stdout)
     return Cost(wall_s=wall_s, cpu_s=cpu_s, memory_b=memory_b)
 

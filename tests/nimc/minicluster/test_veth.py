@@ -28,7 +28,8 @@ def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
     started = tmp_path / "started"
     cluster.slurm("sbatch", "--output=/dev/null", f"--wrap=touch {started}; sleep 10")
     (controller,) = cluster.processes("slurmctld")
-    saved = Path(f"/proc/{controller}/root/dev/shm/slurmctld/job_state")
+    in_mounts = Path("/proc") / str(controller) / "root"
+    saved = in_mounts / "dev/shm/slurmctld/job_state"
     wait(None, lambda: started.exists() and saved.exists(), 60)
     wait(None, lambda: saved.stat().st_mtime > started.stat().st_mtime, 60)
     os.kill(controller, signal.SIGKILL)
