@@ -21,7 +21,15 @@ TOOL = "perf_stat:memory"
 RANKS = 4
 #: Six workloads with times of their own and slowdowns of their own, as in the paper.
 CASES = [
-    Case(name, "s", "lower", base, {"on": slowdown, "aa": 1.0}, noise=0.01, pair_noise=0.02)
+    Case(
+        name=name,
+        unit="s",
+        better="lower",
+        base=base,
+        effects={"on": slowdown, "aa": 1.0},
+        noise=0.01,
+        pair_noise=0.02,
+    )
     for name, base, slowdown in [
         ("cns", 9.0, 1.02),
         ("hpccg", 4.0, 1.5),

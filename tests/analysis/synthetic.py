@@ -47,7 +47,7 @@ _UNITS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Case:
     """One case and the truth about it."""
 
@@ -71,9 +71,16 @@ class Case:
 
 
 STREAM = Case(
-    "stream", "B/s", "higher", 14.2e9, {"on": 1.35, "spin": 1.08, "aa": 1.0}, notes=["synthetic"]
+    name="stream",
+    unit="B/s",
+    better="higher",
+    base=14.2e9,
+    effects={"on": 1.35, "spin": 1.08, "aa": 1.0},
+    notes=["synthetic"],
 )
-LAMMPS = Case("lammps", "s", "lower", 8.4, {"on": 1.06, "spin": 1.05, "aa": 1.0})
+LAMMPS = Case(
+    name="lammps", unit="s", better="lower", base=8.4, effects={"on": 1.06, "spin": 1.05, "aa": 1.0}
+)
 
 
 #: Treatment -> time / time of `off`: a reserved core costs 10 %, and takes the loss from twice the
@@ -131,7 +138,9 @@ def remedies(
     """
     unit = "s" if better == "lower" else "1/s"
     effects = {name.replace("cores", core): time for name, time in times.items()}
-    case = Case("melt", unit, better, 10.0, effects, noise=0.0, pair_noise=0.2)
+    case = Case(
+        name="melt", unit=unit, better=better, base=10.0, effects=effects, noise=0.0, pair_noise=0.2
+    )
     return crossed(case, {core: 0, "tool": "none"}, {"rate": "full"})
 
 
@@ -270,7 +279,9 @@ def two_unit_samples() -> list[Sample]:
     """Runs of two programs, one for each level: each group of treatments has its own unit."""
     times = {"on": 1.5, "off@load=idle": 1.0, "on@load=idle": 1.2}
     baselines = {"on@load=idle": "off@load=idle"}
-    case = Case("x", "s", "lower", 1.0, times, noise=0.0, baselines=baselines)
+    case = Case(
+        name="x", unit="s", better="lower", base=1.0, effects=times, noise=0.0, baselines=baselines
+    )
     rates: dict[str, Any] = {"fom_unit": "B/s", "fom_better": "higher"}
     idle = ("off@load=idle", "on@load=idle")
     return changed(samples(case, pairs=6), lambda run: replace(run, **rates), *idle)

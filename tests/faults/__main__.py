@@ -19,7 +19,7 @@ from tests.faults.host import Host
 from tests.faults.table import Fault
 from tests.trials import FAILED, Outcome
 
-PLACES: dict[str, type[Host]] = {"localhost": Host, "veth": Minicluster, "rxe": VirtualMachines}
+TESTBEDS: dict[str, type[Host]] = {"localhost": Host, "veth": Minicluster, "rxe": VirtualMachines}
 #: Not below /tmp, which is empty for the campaigns.
 WORK = Path("/var/tmp")
 #: Trials of a fault, as long as their campaigns end before there is a victim.
@@ -35,12 +35,12 @@ def main() -> int:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))  # leave nothing behind
     folder = Path(tempfile.mkdtemp(prefix="nimc-faults-", dir=WORK))
-    faults = table.faults_on(options.place)
+    faults = table.faults_on(options.testbed)
     if options.planted:
         faults = [fault for fault in faults if fault.says]
     faults = trials.chosen(faults, options.only)
     try:
-        with PLACES[options.place].instance(folder) as host:
+        with TESTBEDS[options.testbed].instance(folder) as host:
             begun = None if all(fault.says for fault in faults) else trial.begin(host)
 
             def tried(fault: Fault, rng: random.Random, index: int) -> Outcome:
@@ -77,7 +77,7 @@ def _outcome(observed: Observed | None) -> Outcome:
 
 def _arguments() -> argparse.Namespace:
     parser = trials.arguments("python -m tests.faults", __doc__)
-    parser.add_argument("--place", choices=get_args(table.Place), default="localhost")
+    parser.add_argument("--testbed", choices=get_args(table.Testbed), default="localhost")
     parser.add_argument("--planted", action="store_true", help="faults that are there all the time")
     parser.add_argument("--keep", action="store_true", help="keep the folders of all trials")
     return parser.parse_args()

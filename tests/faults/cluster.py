@@ -295,7 +295,7 @@ class VirtualMachines(Minicluster):
         self.ask(node, "python3", "-c", _STEP, str(by_s))
 
     def wrap_writer(self, node: str, program: str) -> None:
-        """Put a program in the place of a machine's `ib_write_bw`, until it is switched off."""
+        """Replace a machine's `ib_write_bw` by a program, until the machine is switched off."""
         path, text = "/usr/local/bin/ib_write_bw", shlex.quote(program)
         self.ask(node, "sh", "-c", f"printf %s {text} > {path} && chmod 755 {path}")
 

@@ -1,4 +1,4 @@
-"""This host as the place of trials: a mount namespace for each, and processes by their roles.
+"""This host as a testbed of trials: a mount namespace for each, and processes by their roles.
 
 What a campaign starts and leaves is known by the namespace, which nothing in it can leave. /tmp,
 /dev/shm and /run/user are empty in it, so each file that is there afterwards was left.
@@ -212,7 +212,7 @@ class Nimc:
 
 
 class Host:
-    """This host: one sandbox for each trial. Other places are subclasses."""
+    """This host: one sandbox for each trial. Other testbeds are subclasses."""
 
     machine = "localhost"
     #: Whether samples bear times of another clock than this host's.
@@ -301,4 +301,4 @@ class Host:
         return self.sandbox.files()
 
     def repair(self) -> None:
-        """Restart what was killed, so that the next trial finds the place as this one did."""
+        """Restart what was killed, so that the next trial finds the testbed as this one did."""

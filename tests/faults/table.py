@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Place = Literal["localhost", "veth", "rxe"]
-HOST: tuple[Place, ...] = ("localhost",)
-RXE: tuple[Place, ...] = ("rxe",)
-CLUSTERS: tuple[Place, ...] = ("veth", "rxe")
-ALL: tuple[Place, ...] = (*HOST, *CLUSTERS)
+Testbed = Literal["localhost", "veth", "rxe"]
+HOST: tuple[Testbed, ...] = ("localhost",)
+RXE: tuple[Testbed, ...] = ("rxe",)
+CLUSTERS: tuple[Testbed, ...] = ("veth", "rxe")
+ALL: tuple[Testbed, ...] = (*HOST, *CLUSTERS)
 
 #: How long a victim is stopped, and a link or a file system is away, seconds.
 AWAY_S = 10.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fault:
     """One row; `says` tells two kinds apart.
 
@@ -26,7 +26,7 @@ class Fault:
     #: Function of `actions.ACTIONS`, and the role that it is done to; empty if to no process.
     action: str
     victim: str
-    places: tuple[Place, ...]
+    testbeds: tuple[Testbed, ...]
     #: Exit statuses of the disturbed nimc (docs/reliability.md). Negative: ended by that signal.
     exits: frozenset[int]
     #: The disturbed nimc ends this long after the fault, and what its campaign takes, at most.
@@ -51,22 +51,48 @@ class Fault:
     min_share: float = 0.5
 
 
-def _each(action: str, victims: str, places: tuple[Place, ...], *exits: int, **more) -> list[Fault]:
+def _each(
+    action: str, victims: str, testbeds: tuple[Testbed, ...], *exits: int, **more
+) -> list[Fault]:
     return [
-        Fault(f"{action} {victim}", action, victim, places, frozenset(exits), **more)
+        Fault(
+            name=f"{action} {victim}",
+            action=action,
+            victim=victim,
+            testbeds=testbeds,
+            exits=frozenset(exits),
+            **more,
+        )
         for victim in victims.split()
     ]
 
 
-def _any(action: str, name: str, places: tuple[Place, ...], *exits: int, **more) -> Fault:
-    return Fault(name, action, more.pop("victim", ""), places, frozenset(exits), **more)
+def _any(
+    action: str, name: str, testbeds: tuple[Testbed, ...], *exits: int, victim: str = "", **more
+) -> Fault:
+    return Fault(
+        name=name,
+        action=action,
+        victim=victim,
+        testbeds=testbeds,
+        exits=frozenset(exits),
+        **more,
+    )
 
 
 def _planted(
-    action: str, name: str, says: str, places: tuple[Place, ...] = (*HOST, "veth"), **more
+    action: str, name: str, says: str, testbeds: tuple[Testbed, ...] = (*HOST, "veth"), **more
 ) -> Fault:
     """Ended by SIGTERM once enough runs are rejected, or all were."""
-    return Fault(name, action, "", places, frozenset({3, 143}), says=says, **more)
+    return Fault(
+        name=name,
+        action=action,
+        victim="",
+        testbeds=testbeds,
+        exits=frozenset({3, 143}),
+        says=says,
+        **more,
+    )
 
 
 #: Done to a process, in the order in which they start each other.
@@ -120,5 +146,5 @@ _ROWS = [
 FAULTS: dict[str, Fault] = {row.name: row for row in _ROWS}
 
 
-def faults_on(host: Place) -> list[Fault]:
-    return [row for row in FAULTS.values() if host in row.places]
+def faults_on(testbed: Testbed) -> list[Fault]:
+    return [row for row in FAULTS.values() if testbed in row.testbeds]

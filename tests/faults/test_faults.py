@@ -176,5 +176,5 @@ def test_faults_on_a_minicluster(fabric: Fabric, seed: str, words: str, faults: 
         pytest.skip(
             f"missing for --fabric {fabric}: {', '.join(row.program_or_file for row in missing)}"
         )
-    options = ("--place", fabric, "--seed", seed, "--only", words)
+    options = ("--testbed", fabric, "--seed", seed, "--only", words)
     make(*options, faults=faults, timeout_s=1500)

@@ -100,7 +100,7 @@ def command(name: str, seeds: Callable[[], Sequence[bytes]], words: Words) -> Ta
         if status in (2, 3):
             raise Refused(f"exit {status}")
 
-    return Target(name, read, seeds, (Refused,), cpu_s=10.0, wait_s=120.0)
+    return Target(name=name, read=read, seeds=seeds, allowed=(Refused,), cpu_s=10.0, wait_s=120.0)
 
 
 def _run(*start: str) -> Words:

@@ -88,7 +88,9 @@ def _workload(name: str) -> Target:
         assert fom.value > 0
         return fom
 
-    return Target(f"fom.{name}", text_parser(read), [*seeds, *more], (FomError,))
+    return Target(
+        name=f"fom.{name}", read=text_parser(read), seeds=[*seeds, *more], allowed=(FomError,)
+    )
 
 
 def _writer(name: str, **more: Any) -> Target:
@@ -103,7 +105,7 @@ def _writer(name: str, **more: Any) -> Target:
         return meanings
 
     suffix = " of short writes" if more else ""
-    return Target(f"injector.{name}{suffix}", read, captures(f"{name}/*.txt"))
+    return Target(name=f"injector.{name}{suffix}", read=read, seeds=captures(f"{name}/*.txt"))
 
 
 def _tool(name: str, file: str, seeds: list[bytes], ranks: int = 1, **others: str) -> Target:
@@ -113,7 +115,7 @@ def _tool(name: str, file: str, seeds: list[bytes], ranks: int = 1, **others: st
         in_file(file, text, folder)
         return TOOLS[name].parse(folder, ranks)
 
-    return Target(f"tool.{name}", read, seeds, (ToolError,))
+    return Target(name=f"tool.{name}", read=read, seeds=seeds, allowed=(ToolError,))
 
 
 _VIEWS = [
@@ -131,20 +133,32 @@ _PROGRAMS = [
     _writer("perftest", messages=1000),
     _tool("perf_stat", "rank-0.json", _PERF),
     _tool(
-        "perf_stat:topdown", "rank-0.json", [text + _TOPDOWN for text in _PERF],
+        "perf_stat:topdown",
+        "rank-0.json",
+        [text + _TOPDOWN for text in _PERF],
         **{"rank-0__events": "cycles,instructions TopdownL1\n"},
     ),
     _tool("likwid:CYCLE_STALLS", "rank-0.csv", captures("likwid/*/*.csv")),
     _tool("mpip", "lmp.mpiP", captures("mpip/lammps/lmp.mpiP"), 2),
     _tool("papi:stalls", "rank-0/papi_hl_output/rank_000000.json", captures("papi/*/*/*/*.json")),
     _tool("openspeedshop:pcsamp", "rank-0.csv", _VIEWS, **{"rank-0__err": ""}),
-    Target("openspeedshop views", file_parser("rank-0.csv", read_view), _VIEWS, (ToolError,)),
-    Target("ethtool", text_parser(lambda text: node_counters.parse_ethtool("eth0", text)),
-           [made.ETHTOOL.encode()]),
-    Target("cpuinfo",
-           text_parser(lambda text: host.processor_family(host.processor_identity(text))),
-           [made.XEON.encode()]),
-]  # fmt: skip
+    Target(
+        name="openspeedshop views",
+        read=file_parser("rank-0.csv", read_view),
+        seeds=_VIEWS,
+        allowed=(ToolError,),
+    ),
+    Target(
+        name="ethtool",
+        read=text_parser(lambda text: node_counters.parse_ethtool("eth0", text)),
+        seeds=[made.ETHTOOL.encode()],
+    ),
+    Target(
+        name="cpuinfo",
+        read=text_parser(lambda text: host.processor_family(host.processor_identity(text))),
+        seeds=[made.XEON.encode()],
+    ),
+]
 
 
 # What the kernel says: /proc and sysfs of a small host made of files. Nothing may be raised.
@@ -172,24 +186,56 @@ def _load(text: bytes, folder: Path) -> object:
 
 
 _KERNEL = [
-    Target("kernel.host", lambda text, folder: host.detect(lay_out(text, folder, made.HOST)),
-           [tree(made.HOST)]),
-    Target("kernel.counters", _node, [tree(_COUNTERS)]),
-    Target("kernel.load", _load, [tree(_LOAD)]),
-    Target("readelf", text_parser(compilers_in), [b"  [    1f]  GCC: (Debian 12.2.0-14) 12.2.0\n"]),
-    Target("ldd.mpi", text_parser(mpi_library),
-           [b"\tlibm.so.6 => /lib/libm.so.6 (0x1)\n\tlibmpi.so.40 => /opt/libmpi.so.40 (0x2)\n"]),
-    Target("script.images", text_parser(images_in), [b"#!/bin/sh\napptainer exec /opt/a.sif a\n"]),
-    Target("kernel.cpu list", text_parser(kernel_text.cpu_list), [b"0-3,8"], (ValueError,)),
-    Target("kernel.numa_maps", text_parser(lambda text: processes.read_maps(text.splitlines(), 1)),
-           [b"7f00 bind:1 anon=300 dirty=300 N0=44 N1=256 kernelpagesize_kB=4\n"
-            b"7f20 default file=/dev/shm/ucx mapped=900 N0=900 kernelpagesize_kB=2048\n"]),
-    Target("kernel.status", text_parser(namespaces.inner_pid),
-           [b"Name:\tx\nNSpid:\t4711\t12\nVmPin:\t      64 kB\n"]),
-    Target("kernel.mounts", text_parser(containers.kind_of),
-           [b"cgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0\n"
-            b"cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"]),
-]  # fmt: skip
+    Target(
+        name="kernel.host",
+        read=lambda text, folder: host.detect(lay_out(text, folder, made.HOST)),
+        seeds=[tree(made.HOST)],
+    ),
+    Target(name="kernel.counters", read=_node, seeds=[tree(_COUNTERS)]),
+    Target(name="kernel.load", read=_load, seeds=[tree(_LOAD)]),
+    Target(
+        name="readelf",
+        read=text_parser(compilers_in),
+        seeds=[b"  [    1f]  GCC: (Debian 12.2.0-14) 12.2.0\n"],
+    ),
+    Target(
+        name="ldd.mpi",
+        read=text_parser(mpi_library),
+        seeds=[b"\tlibm.so.6 => /lib/libm.so.6 (0x1)\n\tlibmpi.so.40 => /opt/libmpi.so.40 (0x2)\n"],
+    ),
+    Target(
+        name="script.images",
+        read=text_parser(images_in),
+        seeds=[b"#!/bin/sh\napptainer exec /opt/a.sif a\n"],
+    ),
+    Target(
+        name="kernel.cpu list",
+        read=text_parser(kernel_text.cpu_list),
+        seeds=[b"0-3,8"],
+        allowed=(ValueError,),
+    ),
+    Target(
+        name="kernel.numa_maps",
+        read=text_parser(lambda text: processes.read_maps(text.splitlines(), 1)),
+        seeds=[
+            b"7f00 bind:1 anon=300 dirty=300 N0=44 N1=256 kernelpagesize_kB=4\n"
+            b"7f20 default file=/dev/shm/ucx mapped=900 N0=900 kernelpagesize_kB=2048\n"
+        ],
+    ),
+    Target(
+        name="kernel.status",
+        read=text_parser(namespaces.inner_pid),
+        seeds=[b"Name:\tx\nNSpid:\t4711\t12\nVmPin:\t      64 kB\n"],
+    ),
+    Target(
+        name="kernel.mounts",
+        read=text_parser(containers.kind_of),
+        seeds=[
+            b"cgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0\n"
+            b"cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
+        ],
+    ),
+]
 
 
 # What Slurm and ReFrame say, and what goes over the wire between conductor and agents.
@@ -224,7 +270,7 @@ def _message(name: str, decode: Callable[[Any], object]) -> Target:
             return
         decode(data)
 
-    return Target(f"wire.{name}", read, _MESSAGES, (wire.WireError,))
+    return Target(name=f"wire.{name}", read=read, seeds=_MESSAGES, allowed=(wire.WireError,))
 
 
 def _line(text: bytes, _: Path) -> None:
@@ -244,27 +290,58 @@ _BATCH = parse_nodes.SlurmPartition(
     name="batch", default=True, limit_s=None, whole_nodes=False, nodes=1
 )
 _SLURM = [
-    Target("slurm.squeue",
-           lambda text, folder: parse.working_in(folder, text.decode(errors="replace")),
-           [b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"]),
-    Target("slurm.reservation", text_parser(parse.reservation),
-           [LINE.replace("Users=root", "Users=root,ada").encode()], (MachineError,)),
-    Target("slurm.sinfo", text_parser(parse_nodes.nodes_in),
-           [b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"]),
-    Target("slurm.partitions", text_parser(parse_nodes.partitions),
-           captures("slurm/partitions*.txt")),
-    Target("slurm.shapes", text_parser(lambda text: parse_nodes.shapes(text, _BATCH)),
-           captures("slurm/nodes*.txt")),
-    Target("slurm.settings", text_parser(parse.settings), captures("slurm/config*.txt")),
-    Target("slurm.mpi types", text_parser(parse.mpi_types), captures("slurm/mpi_list*.txt")),
-    Target("slurm.accounts", text_parser(parse.accounts),
-           [b"bench\nphysics\n"]),
-    Target("modules.avail", text_parser(learn.modules_in), captures("modules/*.txt")),
-    Target("reframe.failure", _failure, [tree(_LOGS), tree(_LOGS | {"block.json": "{}"})]),
+    Target(
+        name="slurm.squeue",
+        read=lambda text, folder: parse.working_in(folder, text.decode(errors="replace")),
+        seeds=[b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"],
+    ),
+    Target(
+        name="slurm.reservation",
+        read=text_parser(parse.reservation),
+        seeds=[LINE.replace("Users=root", "Users=root,ada").encode()],
+        allowed=(MachineError,),
+    ),
+    Target(
+        name="slurm.sinfo",
+        read=text_parser(parse_nodes.nodes_in),
+        seeds=[b"node1 idle\nnode2 mixed-\nnode2 mixed-\nnode3 down*\nnode4 idle~\n"],
+    ),
+    Target(
+        name="slurm.partitions",
+        read=text_parser(parse_nodes.partitions),
+        seeds=captures("slurm/partitions*.txt"),
+    ),
+    Target(
+        name="slurm.shapes",
+        read=text_parser(lambda text: parse_nodes.shapes(text, _BATCH)),
+        seeds=captures("slurm/nodes*.txt"),
+    ),
+    Target(
+        name="slurm.settings", read=text_parser(parse.settings), seeds=captures("slurm/config*.txt")
+    ),
+    Target(
+        name="slurm.mpi types",
+        read=text_parser(parse.mpi_types),
+        seeds=captures("slurm/mpi_list*.txt"),
+    ),
+    Target(name="slurm.accounts", read=text_parser(parse.accounts), seeds=[b"bench\nphysics\n"]),
+    Target(
+        name="modules.avail", read=text_parser(learn.modules_in), seeds=captures("modules/*.txt")
+    ),
+    Target(
+        name="reframe.failure",
+        read=_failure,
+        seeds=[tree(_LOGS), tree(_LOGS | {"block.json": "{}"})],
+    ),
     _message("order", messages.order),
     _message("report", messages.report),
-    Target("wire.line", _line, [message + b"\n" for message in _MESSAGES], (wire.WireError,)),
-]  # fmt: skip
+    Target(
+        name="wire.line",
+        read=_line,
+        seeds=[message + b"\n" for message in _MESSAGES],
+        allowed=(wire.WireError,),
+    ),
+]
 
 
 # What users write and runs leave, as far as `tests.fuzz.nimc_commands` does not damage it.
@@ -364,7 +441,7 @@ def _compilers(text: bytes, folder: Path) -> None:
 
 def _input(name: str, read: Read, *seeds: bytes) -> Target:
     """A parser that refuses by InputError."""
-    return Target(name, read, seeds, (InputError,))
+    return Target(name=name, read=read, seeds=seeds, allowed=(InputError,))
 
 
 _LENGTHS = (b"2min", b"1.5h", b"64KiB", b"1GiB", b"1Gb/s", b"500MB/s", b"30", b"1e3s")
@@ -373,31 +450,48 @@ _SITES = (
     for path in sorted((ROOT / "site").glob("*.yaml"))
 )
 _FILES = [
-    _input("file.site",
-           folder_parser("site/m.yaml", lambda folder: site.load("m", folder)), *_SITES),
-    _input("file.counters", folder_parser("counters/stream.jsonl",
-           lambda folder: medians(counters_of(read_counts(folder), _JUDGED))), _COUNTS),
-    _input("file.run.json", folder_parser("run.json", load_header),
-           *captures("run_quick/*/run.json")),
+    _input(
+        "file.site", folder_parser("site/m.yaml", lambda folder: site.load("m", folder)), *_SITES
+    ),
+    _input(
+        "file.counters",
+        folder_parser(
+            "counters/stream.jsonl",
+            lambda folder: medians(counters_of(read_counts(folder), _JUDGED)),
+        ),
+        _COUNTS,
+    ),
+    _input(
+        "file.run.json", folder_parser("run.json", load_header), *captures("run_quick/*/run.json")
+    ),
     _input("file.results", _results, _ROW),
     _input("file.sweep", file_parser("sweep.json", sweep.load), _SWEEP),
     _input("file.model", file_parser("model.json", lambda file: load_model(None, file)), *_MODELS),
-    _input("file.minicluster",
-           folder_parser("state.json", lambda folder: state.read(ClusterLayout(folder))),
-           json.dumps(_STATE).encode()),
+    _input(
+        "file.minicluster",
+        folder_parser("state.json", lambda folder: state.read(ClusterLayout(folder))),
+        json.dumps(_STATE).encode(),
+    ),
     _input("file.compilers", _compilers, _COMPILERS),
     _input("file.spack", _spack, *_SPACK),
     _input("spack's log", text_parser(failures.reason_in), _LOG, _LOG_SINCE_1_2),
     _input("last words", text_parser(lambda text: (quoted(text), unlabelled(text))), *_ENDINGS),
-    Target("file.boot image", lambda image, _: vm.payload(image),
-           [bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")], (MachineError,)),
-    _input("file.module", lambda module, _: vm.dependencies(module),
-           b"license=GPL\0depends=a,b\0name=c\0"),
+    Target(
+        name="file.boot image",
+        read=lambda image, _: vm.payload(image),
+        seeds=[bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")],
+        allowed=(MachineError,),
+    ),
+    _input(
+        "file.module",
+        lambda module, _: vm.dependencies(module),
+        b"license=GPL\0depends=a,b\0name=c\0",
+    ),
     *(
         _input(f"units.{read.__name__}", text_parser(partial(read, field="x")), *_LENGTHS)
         for read in (units.duration_s, units.size_b, units.rate_b_s, units.count)
     ),
-]  # fmt: skip
+]
 
 #: Name -> row.
 TARGETS = {target.name: target for target in (*_PROGRAMS, *_KERNEL, *_SLURM, *_FILES)}

@@ -18,7 +18,7 @@ RUN_FILES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
     """A parser, or a command of nimc, which reads files and words."""
 

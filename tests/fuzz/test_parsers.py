@@ -32,7 +32,7 @@ def test_inputs_that_crashed_have_a_parser() -> None:
 @pytest.mark.parametrize("result", [{"a": [1, (float("nan"),)]}, NodeCounter(float("inf"), "s")])
 def test_a_fault_of_a_parser_is_seen(result: object, tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
-        check(Target("x", lambda *_: result, []), b"", tmp_path)
+        check(Target(name="x", read=lambda *_: result, seeds=[]), b"", tmp_path)
 
 
 def test_an_error_of_two_lines_is_a_fault(tmp_path: Path) -> None:
@@ -40,4 +40,4 @@ def test_an_error_of_two_lines_is_a_fault(tmp_path: Path) -> None:
         raise ValueError("one\ntwo")
 
     with pytest.raises(AssertionError, match="not one line"):
-        check(Target("x", read, [], (ValueError,)), b"", tmp_path)
+        check(Target(name="x", read=read, seeds=[], allowed=(ValueError,)), b"", tmp_path)

@@ -122,7 +122,14 @@ DAMAGES: dict[str, tuple[Edit, bool]] = {
 
 def _nights(folder: Path, side: str, slowdown: float) -> list[Path]:
     """Seven nights of one case."""
-    case = Case("a", "s", "lower", 8.4, {"on": slowdown, "aa": 1.0}, noise=0.003)
+    case = Case(
+        name="a",
+        unit="s",
+        better="lower",
+        base=8.4,
+        effects={"on": slowdown, "aa": 1.0},
+        noise=0.003,
+    )
     runs = []
     for night in range(7):
         started_s = STARTED_S + 86400.0 * night

@@ -98,7 +98,8 @@ def _case(random: Random, name: str) -> Drawn:
         arms = [arm for arm in arms if not arm.startswith("spin")]
     true = {arm: _true(random, arm) for arm in arms}
     case = Case(
-        name, unit, better, base, true, transport=transport, origin=origin,
+        name=name, unit=unit, better=better, base=base, effects=true,
+        transport=transport, origin=origin,
         noise=random.choice([0.001, 0.01, 0.03]), block_noise=random.choice([0.0, 0.02]),
         pair_noise=random.choice([0.0, 0.05]),
     )  # fmt: skip
@@ -119,7 +120,9 @@ def _case(random: Random, name: str) -> Drawn:
 
 def _long_case(spikes: float) -> Drawn:
     """A case without an effect on the typical run; `spikes`: share of runs that are slow."""
-    case = Case("a", "s", "lower", 8.4, {"on": 1.0, "aa": 1.0}, noise=0.001)
+    case = Case(
+        name="a", unit="s", better="lower", base=8.4, effects={"on": 1.0, "aa": 1.0}, noise=0.001
+    )
     return Drawn(case=case, blocks=1, pairs=150, spikes=spikes, repeated=0.0, given_up=0.0)
 
 

@@ -94,7 +94,12 @@ def test_a_fitted_model_is_predicted_with_and_drawn(command, fitted_file):
 
 
 def membench_run(folder):
-    run_samples = samples(Case("membench", "B/s", "higher", 1e9, {"on": 1.3}, noise=0.001), pairs=6)
+    run_samples = samples(
+        Case(
+            name="membench", unit="B/s", better="higher", base=1e9, effects={"on": 1.3}, noise=0.001
+        ),
+        pairs=6,
+    )
     extra = {"cores": 18.0, "node": 0.0, "window_s": 1.0}
     return write_run(folder / "run", [replace(sample, fom_extra=extra) for sample in run_samples])
 

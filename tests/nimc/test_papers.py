@@ -243,7 +243,10 @@ def test_made_runs_have_the_factors_and_levels_of_their_campaigns(tmp_path, name
 #: No workload of the paper, too few pairs for an interval, and nothing counted.
 LITTLE = report(
     lambda folder: write_run(
-        folder / "run", samples(Case("minife", "s", "lower", 1.0, {"on": 1.5}), pairs=2)
+        folder / "run",
+        samples(
+            Case(name="minife", unit="s", better="lower", base=1.0, effects={"on": 1.5}), pairs=2
+        ),
     )
 )
 #: Heading or caption -> a made run that has its data.

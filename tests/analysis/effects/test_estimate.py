@@ -38,7 +38,15 @@ RATES = [
     (12.3, 8.3, 11.4, 12.0),
 ]
 #: Between hosts, with a control.
-FAR = Case("x", "s", "lower", 1.0, {"on": 1.1, "spin": 1.07, "aa": 1.0}, noise=0.0, origin="far")
+FAR = Case(
+    name="x",
+    unit="s",
+    better="lower",
+    base=1.0,
+    effects={"on": 1.1, "spin": 1.07, "aa": 1.0},
+    noise=0.0,
+    origin="far",
+)
 
 
 def _results(runs: list[Sample], rule: StoppingRule | None = None) -> list[Result]:
@@ -208,7 +216,12 @@ def test_arms_without_a_pair_say_why(
     least: int,
     reasons: dict[str, str],
 ) -> None:
-    runs = samples(Case("x", "s", "lower", 1.0, {"on": 1.5, "aa": 1.0}, noise=0.0), pairs=2)
+    runs = samples(
+        Case(
+            name="x", unit="s", better="lower", base=1.0, effects={"on": 1.5, "aa": 1.0}, noise=0.0
+        ),
+        pairs=2,
+    )
     frame = frame_of(changed(runs, lambda s: reject(s, outcome, "why"), *arms))
     expected = {arm: f"2 of 2 pairs lack: {why}" for arm, why in reasons.items()}
     assert short_of_pairs(frame, requested, 2, least) == expected
@@ -285,7 +298,16 @@ def test_the_next_step_is_a_number_of_pairs_that_the_run_can_go_on_to(
 def test_what_a_run_leaves_to_the_next_is_named_and_makes_no_effect(left: float) -> None:
     """Writes do nothing, but `off` and `aa` right after them take `left` times as long."""
     remote = {"origin": "a-1", "transport": "InfiniBand"}
-    case = Case("x", "s", "lower", 10.0, {"on": 1.0, "aa": 1.0}, 0.002, pair_noise=0.0, **remote)
+    case = Case(
+        name="x",
+        unit="s",
+        better="lower",
+        base=10.0,
+        effects={"on": 1.0, "aa": 1.0},
+        noise=0.002,
+        pair_noise=0.0,
+        **remote,
+    )
     sound = samples(case, pairs=24)
     changed = [
         replace(run, fom=run.fom * left) if last.arm == "on" and run.arm != "on" else run
@@ -307,7 +329,16 @@ def test_what_a_run_leaves_to_the_next_is_named_and_makes_no_effect(left: float)
 def test_a_row_says_where_writes_widen_the_scatter() -> None:
     """Every second run with writes takes 10 % longer, the others as long as without."""
     remote = {"origin": "a-1", "transport": "InfiniBand"}
-    case = Case("x", "s", "lower", 10.0, {"on": 1.0, "aa": 1.0}, 0.01, pair_noise=0.0, **remote)
+    case = Case(
+        name="x",
+        unit="s",
+        better="lower",
+        base=10.0,
+        effects={"on": 1.0, "aa": 1.0},
+        noise=0.01,
+        pair_noise=0.0,
+        **remote,
+    )
     alike = samples(case, pairs=24)
     wider = [
         replace(run, fom=run.fom * 1.1) if run.arm == "on" and run.pair % 2 else run
@@ -344,7 +375,15 @@ def test_a_remote_origin_needs_no_control() -> None:
 
 def test_the_repeated_baseline_counts_as_a_baseline() -> None:
     """Off 10 s, aa 10.4 s and 9.6 s in turn, on 12 s: against off alone it is 1.2 exactly."""
-    case = Case("x", "s", "lower", 10.0, {"on": 1.2, "aa": 1.0}, noise=0.0, pair_noise=0.0)
+    case = Case(
+        name="x",
+        unit="s",
+        better="lower",
+        base=10.0,
+        effects={"on": 1.2, "aa": 1.0},
+        noise=0.0,
+        pair_noise=0.0,
+    )
     in_turn = (9.6, 10.4)
     runs = changed(samples(case, pairs=8), lambda s: replace(s, fom=in_turn[s.pair % 2]), "aa")
     row = _by_arm(runs)["on"]
@@ -393,7 +432,15 @@ def repeated(sound: list[Sample], arm: str, factor: float) -> list[Sample]:
 )
 def test_first_attempts_that_differ_are_told(arm: str, factor: float, words: list[str]) -> None:
     """All first attempts of an arm were rejected and repeated: half of its runs."""
-    case = Case("x", "s", "lower", 10.0, {"on": 1.2, "aa": 1.0, "spin": 1.0}, 0.0, 0.3)
+    case = Case(
+        name="x",
+        unit="s",
+        better="lower",
+        base=10.0,
+        effects={"on": 1.2, "aa": 1.0, "spin": 1.0},
+        noise=0.0,
+        pair_noise=0.3,
+    )
     sound = samples(case, pairs=8)
     rows = _by_arm(repeated(sound, arm, factor))
     warnings = [note for note in rows["on"].notes if "warning" in note]
@@ -408,7 +455,17 @@ def test_first_attempts_that_differ_are_told(arm: str, factor: float, words: lis
 def test_first_attempts_are_told_beyond_half_the_width_of_the_interval(
     widths: float, noted: bool
 ) -> None:
-    sound = samples(Case("x", "s", "lower", 10.0, {"on": 1.2, "aa": 1.0}, 0.02), pairs=8)
+    sound = samples(
+        Case(
+            name="x",
+            unit="s",
+            better="lower",
+            base=10.0,
+            effects={"on": 1.2, "aa": 1.0},
+            noise=0.02,
+        ),
+        pairs=8,
+    )
     used = _by_arm(sound)["on"].slowdown
     factor = 1 + widths * (used.high - used.low) / used.value
     notes = _by_arm(repeated(sound, "on", factor))["on"].notes
@@ -420,7 +477,14 @@ def test_first_attempts_are_told_beyond_half_the_width_of_the_interval(
 
 def test_blocks_of_different_lengths_give_the_same_effects_as_of_one_length() -> None:
     """Runs of the second block take twice as long: pairs lie within blocks, medians do not."""
-    case = Case("x", "s", "lower", 10.0, {"on": 1.2, "spin": 1.1, "aa": 1.0}, 0.02)
+    case = Case(
+        name="x",
+        unit="s",
+        better="lower",
+        base=10.0,
+        effects={"on": 1.2, "spin": 1.1, "aa": 1.0},
+        noise=0.02,
+    )
     runs = samples(case, blocks=2, pairs=6)
     longer = [replace(s, fom=s.fom * (2 if s.block else 1)) for s in runs if s.fom]
     one, two = _by_arm(runs)["on"], _by_arm(longer)["on"]

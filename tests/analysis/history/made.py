@@ -14,7 +14,7 @@ OFF_S = (12.0, 10.0, 40.0, 11.0, 14.0, 13.0)
 RATES_B_S = (2e10, 5e9, 4e9, 3e9, 2e9, 1e9)
 #: Cycles of rank 0 under `off`; rank 1 has ten times as many.
 CYCLES = (1e9, 2e9, 3e9, 4e9, 5e9, 6e10)
-_CASE = Case("melt", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0})
+_CASE = Case(name="melt", unit="s", better="lower", base=10.0, effects={"on": 2.0, "aa": 1.0})
 _DAY_S = 86_400.0
 _ASKED = Requirements({"melt": ["off", "on", "aa"]}, min_share=0.01, retries=2)
 

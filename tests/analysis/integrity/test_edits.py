@@ -151,7 +151,10 @@ OFF_TIMETABLE: list[tuple[Edit, str]] = [
 @pytest.mark.parametrize(("edit", "words"), OFF_TIMETABLE)
 def test_short_writes_must_meet_their_timetable(tmp_path: Path, edit: Edit, words: str) -> None:
     """A tenth of the writing may be missing, or in excess."""
-    run = write_run(tmp_path / "run", samples(Case("melt", "s", "lower", 1.0, {"daly": 1.1})))
+    run = write_run(
+        tmp_path / "run",
+        samples(Case(name="melt", unit="s", better="lower", base=1.0, effects={"daly": 1.1})),
+    )
     assert checked(run).faults == []
     edit_samples(run, "melt", edit)
     assert any(words in line for line in checked(run).faults)

@@ -7,7 +7,7 @@ TIMES = {"off": (1.0, 1.05), "on": (1.5, 1.1), "aa": (1.0, 1.05)}
 
 CORE = crossed(
     Case(
-        "lammps",
+        name="lammps",
         unit="s",
         better="lower",
         base=10.0,

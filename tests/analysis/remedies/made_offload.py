@@ -27,7 +27,13 @@ def rows(sample, target_s_gb, origin_s_gb, without, rng):
 
 def made_run(folder, target_s_gb, origin_s_gb=0.0, *, pairs=10, without=(), origin="origin-0"):
     case = Case(
-        "melt", "s", "lower", 9.0, {"on": 2.0, "aa": 1.0}, transport="InfiniBand", origin=origin
+        name="melt",
+        unit="s",
+        better="lower",
+        base=9.0,
+        effects={"on": 2.0, "aa": 1.0},
+        transport="InfiniBand",
+        origin=origin,
     )
     runs = [replace(sample, nodes=["synthetic-0", "t1"]) for sample in samples(case, pairs=pairs)]
     run, rng = write_run(folder / "run", runs), np.random.default_rng(3)

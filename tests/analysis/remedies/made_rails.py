@@ -48,7 +48,7 @@ def treatments() -> dict[str, float]:
 def case(noise: float = 0.005, better: Better = "lower", transport: str = "RDMA") -> Case:
     """A case whose treatments have the times of `treatments`."""
     umt = Case(
-        "umt",
+        name="umt",
         unit="s" if better == "lower" else "1/s",
         better=better,
         base=10.0,

@@ -31,7 +31,7 @@ def sweep(noise: float = 0.01, square: float = 0.0, transport: str = "InfiniBand
             bent = square * SLOPE * REACHED * ALONE_B_S * (share**2 - share)
             effects[name] = OFF_B_S / (base_b_s - line - bent)
     case = Case(
-        "stream",
+        name="stream",
         unit="B/s",
         better="higher",
         base=OFF_B_S,

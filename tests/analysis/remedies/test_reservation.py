@@ -66,7 +66,9 @@ def test_throttled_rates_have_no_price_and_delay_the_writes(tmp_path: Path) -> N
 def test_what_a_level_of_the_writers_is_compared_with(
     tmp_path: Path, plain: dict, times: dict, reference: str | None, gains: dict
 ) -> None:
-    case = Case("melt", "s", "lower", 10.0, times, noise=0.0, pair_noise=0.2)
+    case = Case(
+        name="melt", unit="s", better="lower", base=10.0, effects=times, noise=0.0, pair_noise=0.2
+    )
     rows = rows_of(tmp_path, swept(crossed(case, {}, {"rate": "full", **plain}), pairs=6))
     assert {row["reference"] for row in rows} == ({reference} if gains else set())
     assert {row["level"]: row["gain"] for row in rows} == pytest.approx(gains)
@@ -74,7 +76,16 @@ def test_what_a_level_of_the_writers_is_compared_with(
 
 def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
     """Allocation by allocation; a level that Slurm sets aside costs 10 % and takes 2 to 1.21."""
-    base = Case("stream@core_spec=0", "s", "lower", 10.0, {"on": 2.0, "aa": 1.0}, 0.001, 0.0, 0.0)
+    base = Case(
+        name="stream@core_spec=0",
+        unit="s",
+        better="lower",
+        base=10.0,
+        effects={"on": 2.0, "aa": 1.0},
+        noise=0.001,
+        pair_noise=0.0,
+        block_noise=0.0,
+    )
     with_ = replace(base, name="stream@core_spec=1", base=11.0, effects={"on": 1.1, "aa": 1.0})
     runs = [*samples(base, blocks=3, pairs=6), *samples(with_, blocks=3, pairs=6, seed=2)]
     (row,) = rows_of(tmp_path / "three", runs)
@@ -92,7 +103,7 @@ def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
 def test_both_sides_of_levels_in_different_jobs_must_be_sound(odd: int, tmp_path: Path) -> None:
     """One level with emulated writes, or with a baseline that differs from its repetition."""
     base = Case(
-        "stream@core_spec=0",
+        name="stream@core_spec=0",
         unit="s",
         better="lower",
         base=10.0,

@@ -40,22 +40,55 @@ CORE, PLACE, RAILS = "reserved_cores", "buffer", "mpi_rail"
 MACHINES = (
     # An onload card: a core takes 2.0 to 1.21 / 1.1, as in figure 6c of Groves, Grant and
     # Arnold (2016).
-    MadeMachine("core", 2.0, 0.01, 1.0, (Remedy(CORE, 1.1, 1.8), Remedy(PLACE, 1.02, 1.0)), (CORE,),
-                clear=True),
+    MadeMachine(
+        name="core",
+        slowdown=2.0,
+        noise=0.01,
+        share=1.0,
+        remedies=(Remedy(CORE, 1.1, 1.8), Remedy(PLACE, 1.02, 1.0)),
+        worth=(CORE,),
+        clear=True,
+    ),
     # An offload card: nothing is lost, so that each remedy only costs.
-    MadeMachine("offload", 1.0, 0.01, 0.5, (Remedy(CORE, 1.06, 0.94), Remedy(PLACE, 1.0, 1.0))),
+    MadeMachine(
+        name="offload",
+        slowdown=1.0,
+        noise=0.01,
+        share=0.5,
+        remedies=(Remedy(CORE, 1.06, 0.94), Remedy(PLACE, 1.0, 1.0)),
+    ),
     # Placement is free and better than a core that helps as well.
-    MadeMachine("placement", 1.4, 0.01, 1.0, (Remedy(CORE, 1.07, 1.1), Remedy(PLACE, 1.0, 1.3)),
-                (PLACE, CORE), clear=True),
+    MadeMachine(
+        name="placement",
+        slowdown=1.4,
+        noise=0.01,
+        share=1.0,
+        remedies=(Remedy(CORE, 1.07, 1.1), Remedy(PLACE, 1.0, 1.3)),
+        worth=(PLACE, CORE),
+        clear=True,
+    ),
     # A core helps under traffic, which is there too seldom: 0.95 x 0.1 lost, 0.05 x 0.1 won.
-    MadeMachine("seldom", 1.3, 0.01, 0.05, (Remedy(CORE, 1.1, 1.15),)),
+    MadeMachine(
+        name="seldom", slowdown=1.3, noise=0.01, share=0.05, remedies=(Remedy(CORE, 1.1, 1.15),)
+    ),
     # Three remedies that do nothing at all.
-    MadeMachine("nothing", 1.2, 0.02, 1.0,
-                (Remedy(CORE, 1.0, 1.0), Remedy(PLACE, 1.0, 1.0), Remedy(RAILS, 1.0, 1.0))),
+    MadeMachine(
+        name="nothing",
+        slowdown=1.2,
+        noise=0.02,
+        share=1.0,
+        remedies=(Remedy(CORE, 1.0, 1.0), Remedy(PLACE, 1.0, 1.0), Remedy(RAILS, 1.0, 1.0)),
+    ),
     # Noise that hides a small benefit; and a throttled rate, which only delays the writes.
-    MadeMachine("noisy", 1.1, 0.08, 1.0, (Remedy(CORE, 1.0, 1.01), Remedy("rate", 1.0, 1.08, 0.25)),
-                (CORE,)),
-)  # fmt: skip
+    MadeMachine(
+        name="noisy",
+        slowdown=1.1,
+        noise=0.08,
+        share=1.0,
+        remedies=(Remedy(CORE, 1.0, 1.01), Remedy("rate", 1.0, 1.08, 0.25)),
+        worth=(CORE,),
+    ),
+)
 #: The first one with its core alone.
 ONE = replace(MACHINES[0], remedies=MACHINES[0].remedies[:1])
 
@@ -182,7 +215,14 @@ def test_holm_leaves_more_remedies_undecided() -> None:
 def test_writers_are_slowed_down_if_the_whole_interval_says_so(
     gain: float, high: float, standing: Standing
 ) -> None:
-    machine = MadeMachine("slower", 1.5, 0.02, 1.0, (Remedy(CORE, 1.0, gain),), (CORE,))
+    machine = MadeMachine(
+        name="slower",
+        slowdown=1.5,
+        noise=0.02,
+        share=1.0,
+        remedies=(Remedy(CORE, 1.0, gain),),
+        worth=(CORE,),
+    )
     (core,) = estimated(tried(machine, 12, 1), 1.0).to_dicts()
     (row,) = stand([core | {"written_high": high, "margin": 0.05}], share_stated=True)
     assert row["standing"] is standing

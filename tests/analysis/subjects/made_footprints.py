@@ -38,7 +38,15 @@ def made_run(folder: Path, transport: str = "InfiniBand", *, counted: bool = Tru
     times = {
         name: FOOTPRINTS[treated(name)[0]][1] if name.startswith("on") else 1.0 for name in names
     }
-    case = Case("membench", "B/s", "higher", 1e10, times, noise=0.004, transport=transport)
+    case = Case(
+        name="membench",
+        unit="B/s",
+        better="higher",
+        base=1e10,
+        effects=times,
+        noise=0.004,
+        transport=transport,
+    )
     tool = {"tool": "perf_stat:dram"} if counted else {}
     case = crossed(case, {"working_set": "512KiB", **tool}, {"footprint": "64KiB"})
     case = replace(case, origin="far")

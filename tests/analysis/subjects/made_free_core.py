@@ -34,7 +34,15 @@ def free_core_run(
     scales: Sequence[int] = (4,),
 ) -> RunData:
     cases = [
-        Case(f"lammps_scaling@{nodes}", "s", "lower", 10.0, dict(times), noise, origin="other")
+        Case(
+            name=f"lammps_scaling@{nodes}",
+            unit="s",
+            better="lower",
+            base=10.0,
+            effects=dict(times),
+            noise=noise,
+            origin="other",
+        )
         for nodes in scales
     ]
     runs = [

@@ -53,7 +53,15 @@ def runs_of(
         effects |= {off: 1.0, spin: 1.25 if key.buffer == "other" else 1.6, on: 2.0}
         rates[on] = rate
         placed_as[on] = {**placed, **cell_fields.get(key, {})}
-    case = Case("numa", "B/s", "higher", 10 * GB, effects, noise=0, pair_noise=0)
+    case = Case(
+        name="numa",
+        unit="B/s",
+        better="higher",
+        base=10 * GB,
+        effects=effects,
+        noise=0,
+        pair_noise=0,
+    )
     case = crossed(case, dict.fromkeys(("buffer", "load", "workers"), "none"))
     runs = []
     for sample in samples(case, pairs=6):

@@ -25,7 +25,9 @@ def runs(
 ) -> list[Sample]:
     """Samples of a case with just these figures of merit, a pair each."""
     better = "lower" if unit == "s" else "higher"
-    case = Case(name, unit, better, 1.0, {"on": 1.0, "aa": 1.0}, **changes)  # type: ignore[arg-type]
+    case = Case(
+        name=name, unit=unit, better=better, base=1.0, effects={"on": 1.0, "aa": 1.0}, **changes
+    )  # type: ignore[arg-type]
     foms = {"off": off, "aa": off, "on": on}
     return [
         replace(sample, fom=max(off) if sample.warmup else foms[sample.arm][sample.pair])

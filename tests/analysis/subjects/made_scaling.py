@@ -22,7 +22,16 @@ def run_of(
         replace(sample, fom_extra={"ranks": float(count)})
         for count in ranks
         for sample in samples(
-            Case(f"{workload}@{count}", "s", "lower", 10.0, effects, 0.001, 0.0), pairs=pairs
+            Case(
+                name=f"{workload}@{count}",
+                unit="s",
+                better="lower",
+                base=10.0,
+                effects=effects,
+                noise=0.001,
+                pair_noise=0.0,
+            ),
+            pairs=pairs,
         )
     ]
     runs[5] = reject(runs[5], "rejected", "too late")

@@ -198,9 +198,11 @@ def test_beyond_64_pairs_what_can_be_shown_follows_from_quantiles_of_student():
 
 
 def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path):
-    aa_case = Case("melt", "s", "lower", 10.0, {"on": 1.5, "aa": 1.0}, noise=0.02)
+    aa_case = Case(
+        name="melt", unit="s", better="lower", base=10.0, effects={"on": 1.5, "aa": 1.0}, noise=0.02
+    )
     write_run(tmp_path / "old", samples(aa_case, pairs=400, seed=1), header(started_s=1.0))
-    bare = Case("melt", "s", "lower", 10.0, {"on": 1.5})
+    bare = Case(name="melt", unit="s", better="lower", base=10.0, effects={"on": 1.5})
     write_run(tmp_path / "new", samples(bare, pairs=6, seed=2), header(started_s=2.0))
     spreads = last_spreads(tmp_path, header().machine)
     assert spreads.run == str(tmp_path / "old")

@@ -42,7 +42,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRu
     """Measures cases without any effect."""
     case_samples = {
         name: samples(
-            Case(name, "B/s", "higher", 14e9, {"on": 1.0, "aa": 1.0}), pairs=CAP, seed=seed
+            Case(name=name, unit="B/s", better="higher", base=14e9, effects={"on": 1.0, "aa": 1.0}),
+            pairs=CAP,
+            seed=seed,
         )
         for name, seed in SEEDS.items()
     }
