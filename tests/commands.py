@@ -175,7 +175,7 @@ def _configurations_and_checks_are_read_once() -> Iterator[None]:
 
     The stand-in for ReFrame has no part in it. Checks of others are read once, too.
     """
-    from nimc.possible import checks, reframe_config
+    from nimc.readiness import checks, reframe_config
 
     run, read, answers = reframe_config.ask, checks.ask, dict[Any, Any]()
 
@@ -256,10 +256,10 @@ def command() -> Command:
 def able(monkeypatch: pytest.MonkeyPatch) -> None:
     """`nimc plan` plans all cases, whatever this host lacks."""
     from nimc.campaign.plan import Request
-    from nimc.possible.diagnosis import Possible
-    from nimc.possible.matrix import Matrix
+    from nimc.readiness.diagnosis import Feasibility
+    from nimc.readiness.matrix import Matrix
 
-    monkeypatch.setattr(Request, "possible", lambda _: Possible(Matrix(), [], ""))
+    monkeypatch.setattr(Request, "feasibility", lambda _: Feasibility(Matrix(), [], ""))
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:

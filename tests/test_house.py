@@ -28,7 +28,7 @@ ROOMS = [
     "nimc.cluster",
     "nimc.run",
     "nimc.campaign",
-    "nimc.possible",
+    "nimc.readiness",
 ]
 #: Folders that hold packages of their own; none of these may import another that imports it.
 HOUSES = ["analysis", "conductor", "nimc.cluster"]

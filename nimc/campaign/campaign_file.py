@@ -15,7 +15,7 @@ from conductor.injectors import INJECTORS
 from conductor.judge.length import LEAST_ROWS
 from nimc.campaign import cases, layouts
 from nimc.campaign.scales import scheduled
-from nimc.possible.checks import UNLISTED, CheckVariables, check_of_others
+from nimc.readiness.checks import UNLISTED, CheckVariables, check_of_others
 from records.arms import ARMS, level_text
 from records.campaign import SWEPT, Campaign, Entry
 from records.errors import InputError, MachineError, show, suggestion

@@ -13,8 +13,8 @@ from itertools import product
 
 from conductor.injectors import INJECTORS
 from conductor.judge.length import LEAST_ROWS
-from nimc.possible.checks import CheckVariables
-from nimc.possible.diagnosis import Omitted
+from nimc.readiness.checks import CheckVariables
+from nimc.readiness.diagnosis import OmittedCase
 from records.arms import ARMS, level_text, standard_arms
 from records.block_plan import MOST_NODES
 from records.campaign import Campaign, Entry
@@ -243,13 +243,13 @@ def slowest_injector(campaign: Campaign, machine: Machine) -> str:
 
 def leave_out(
     campaign: Campaign, machine: Machine, only: Sequence[str] = ()
-) -> tuple[Campaign, list[Omitted]]:
+) -> tuple[Campaign, list[OmittedCase]]:
     """The campaign without cases and levels that the machine cannot run, and a list of those.
 
     Of the cases that are left, `only` these if any is named. Raises InputError if no case is left.
     """
     left: dict[str, Entry] = {}
-    absent: list[Omitted] = []
+    absent: list[OmittedCase] = []
     for case in campaign.cases:
         possible, omitted = _possible_part(campaign, case, machine)
         if possible:
@@ -267,18 +267,18 @@ def leave_out(
 
 def _possible_part(
     campaign: Campaign, case: Entry, machine: Machine
-) -> tuple[Entry | None, list[Omitted]]:
+) -> tuple[Entry | None, list[OmittedCase]]:
     """A case with the levels that the machine has, or None; and what is left out."""
     if machine.nodes is not None and nodes_taken(case, machine) > machine.nodes:
         too_many = (
             f"more nodes with its origins than the {machine.nodes} of site/{machine.name}.yaml"
         )
-        return None, [Omitted(case.name, too_many)]
+        return None, [OmittedCase(case.name, too_many)]
     for name, level in case.set.items():
         if level != CHOSEN_BY_MACHINE.get(name) and (reason := missing_level(machine, name, level)):
-            return None, [Omitted(case.name, reason)]
+            return None, [OmittedCase(case.name, reason)]
     absent = [
-        Omitted(case.name, reason, name, level)
+        OmittedCase(case.name, reason, name, level)
         for name, levels in case.factors.items()
         for level in levels
         if (reason := missing_level(machine, name, level))
@@ -294,15 +294,15 @@ def _possible_part(
     with suppress(InputError):  # `exclude` and `only` may remove the rest
         if all(factors.values()) and treatments(campaign.arms, possible):
             return possible, absent
-    return None, [Omitted(case.name, absent[0].reason)]
+    return None, [OmittedCase(case.name, absent[0].reason)]
 
 
-def omission_lines(absent: Sequence[Omitted]) -> list[str]:
+def omission_lines(absent: Sequence[OmittedCase]) -> list[str]:
     """A line for each reason, with the cases and levels it applies to."""
     names = grouped((omitted.reason, _with_level(omitted)) for omitted in absent)
     return [f"left out ({reason}): {', '.join(left_out)}" for reason, left_out in names.items()]
 
 
-def _with_level(omitted: Omitted) -> str:
+def _with_level(omitted: OmittedCase) -> str:
     level = "" if omitted.level is None else f" {omitted.factor}={level_text(omitted.level)}"
     return f"{omitted.case}{level}"

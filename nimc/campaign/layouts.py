@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from nimc.possible.checks import CheckVariables
+from nimc.readiness.checks import CheckVariables
 from records.arms import BASELINE
 from records.campaign import Campaign, Entry
 from records.errors import InputError

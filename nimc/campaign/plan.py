@@ -13,11 +13,11 @@ from conductor.injectors import INJECTORS
 from conductor.judge.length import doublings_needed
 from nimc.campaign import layouts
 from nimc.campaign.cases import nodes_taken, origins_taken, requested
-from nimc.possible.checks import UNLISTED, CheckVariables
-from nimc.possible.diagnosis import CaseNeeds, Omitted, Possible, possible
-from nimc.possible.facts import Facts
-from nimc.possible.matrix import Offers, offers_of
-from nimc.possible.reframe_config import ReframeSettings
+from nimc.readiness.checks import UNLISTED, CheckVariables
+from nimc.readiness.diagnosis import CaseNeeds, Feasibility, OmittedCase, feasibility_of
+from nimc.readiness.facts import Facts
+from nimc.readiness.matrix import Offers, offers_of
+from nimc.readiness.reframe_config import ReframeSettings
 from records.acceptance import LIMITS
 from records.arms import ARMS
 from records.block_plan import BlockPlan
@@ -75,7 +75,7 @@ class Request:
     settings: ReframeSettings
     checks: Mapping[str, CheckVariables]
     #: Cases and levels that this machine cannot run.
-    absent: Sequence[Omitted] = ()
+    absent: Sequence[OmittedCase] = ()
     #: The campaign file as it was read.
     text: str = ""
     #: True if Slurm runs the jobs.
@@ -155,7 +155,7 @@ class Request:
         machine = self.machine
         return offers_of(self.settings, machine.name, machine.partition, machine.programs)
 
-    def possible(self) -> Possible:
+    def feasibility(self) -> Feasibility:
         """Return what of the campaign can run now; asks this host and Slurm. Raises InputError."""
         machine = self.machine
         facts = Facts(
@@ -165,7 +165,7 @@ class Request:
             folder=self.folder,
             machine=machine,
         )
-        return possible(facts, self.needs(), self.checks, self.offers, in_jobs=self.slurm)
+        return feasibility_of(facts, self.needs(), self.checks, self.offers, in_jobs=self.slurm)
 
     def needs(self) -> list[CaseNeeds]:
         """Return what each case needs. Raises InputError for writes that cannot be made."""

@@ -10,8 +10,8 @@ from analysis.display.lines import duration
 from nimc.campaign import cases
 from nimc.campaign.campaign_file import load_campaign, others_in
 from nimc.campaign.plan import Plan, Request
-from nimc.possible.checks import CheckVariables, checks_in, require_known_programs
-from nimc.possible.reframe_config import (
+from nimc.readiness.checks import CheckVariables, checks_in, require_known_programs
+from nimc.readiness.reframe_config import (
     Partitions,
     ReframeSettings,
     line_of,

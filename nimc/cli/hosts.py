@@ -21,9 +21,9 @@ from nimc.cluster.root_remedies import (
     render,
     values,
 )
-from nimc.possible import reservation
-from nimc.possible.diagnosis import Diagnosis, examine
-from nimc.possible.finding import HostFinding
+from nimc.readiness import reservation
+from nimc.readiness.diagnosis import Diagnosis, examine
+from nimc.readiness.finding import HostFinding
 from records.errors import InputError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine

@@ -14,7 +14,7 @@ from nimc.cli import options
 from nimc.cluster.in_job import findings
 from nimc.cluster.learn import learn
 from nimc.cluster.new_machine import config_text, site_text, to_fill_in, with_nodes
-from nimc.possible.diagnosis import examine
+from nimc.readiness.diagnosis import examine
 from records.checkout import ROOT
 from records.commands import command
 from records.errors import InputError, MachineError

@@ -154,7 +154,7 @@ def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
 
 def _machine_or_default(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str:
     # Loads checks, which few commands need.
-    from nimc.possible.reframe_config import LOCALHOST, default_machine
+    from nimc.readiness.reframe_config import LOCALHOST, default_machine
 
     if value:
         return value

@@ -22,7 +22,7 @@ from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warn
 from nimc.campaign.scales import ScaleRow, scales, short_write_warnings
 from nimc.cli.answer import Answer, Listing, answers, prose
 from nimc.cli.options import campaign_argument, details_option, machine_option, results_option
-from nimc.possible.diagnosis import Possible
+from nimc.readiness.diagnosis import Feasibility
 from nimc.run.folder import with_past_lengths
 from records import marked_yaml
 from records.arms import level_text
@@ -58,49 +58,49 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     What cannot run is named and not counted. The exit code is 1 if nothing can run.
     """
     request = with_past_lengths(prepare(campaign, machine), results)
-    able = request.possible()
+    feasibility = request.feasibility()
     every_scale = list(scales(request.campaign, request.machine))
-    planned = request.plan(able.cannot)
+    planned = request.plan(feasibility.omission_reasons)
     spreads = last_spreads(results, machine)
     # Verdicts hold over all cases requested, whether it can run or not.
-    whole_plan = request.plan() if able.cannot else planned
+    whole_plan = request.plan() if feasibility.omission_reasons else planned
     reached = reach(whole_plan, request.campaign, spreads)
-    reached = [row for row in reached if row.case not in able.cannot]
-    long = [*able.doubts, *too_long(planned, request.time_limit_s), *warnings(reached)]
+    reached = [row for row in reached if row.case not in feasibility.omission_reasons]
+    long = [*feasibility.doubts, *too_long(planned, request.time_limit_s), *warnings(reached)]
     long += short_write_warnings(every_scale)
     document = planned.as_dict() | {
         "machine_nodes": request.machine.nodes,
-        "absent": [vars(omitted) for omitted in [*request.absent, *able.absent]],
-        "why": able.why,
+        "absent": [vars(omitted) for omitted in [*request.absent, *feasibility.omitted]],
+        "why": feasibility.why,
         "scales": [vars(row) for row in every_scale],
         "reach": [vars(row) for row in reached],
         "allocations": spreads.variation and vars(spreads.variation),
         "warnings": long,
-        "matrix": [vars(cell) for cell in able.matrix.cells],
+        "matrix": [vars(cell) for cell in feasibility.matrix.cells],
     }
 
     def parts() -> Iterator[str | Table | Listing]:
         searched = [f"the layout is found first: {name}" for name in request.searches]
         before = request.lengths
         measured = [f"lengths of runs: as measured in {before.run}"] if before.run_s_by_case else []
-        remarks = [*measured, *_left_out(request, able), *searched, *long]
+        remarks = [*measured, *_left_out(request, feasibility), *searched, *long]
         yield from (f"{planned.campaign} on {machine}", "", _cases(planned, remarks), "")
         yield from _reach(reached, spreads)
         shown = {row.case for row in reached if not row.one_host}
         if effects := [case for case in planned.cases if case.case in shown]:
             yield from (wrapped(allocations.text(spreads.variation, effects[0])), "")
-        yield from ("What runs where:", "", able.matrix.text, "")
+        yield from ("What runs where:", "", feasibility.matrix.text, "")
         yield from _scales(every_scale, machine, request.machine.nodes)
         if planned.cases:
             yield from (*(_commands(planned) if details else [_FOLDED]), "")
-        if able.why:
-            yield prose(f"{machine} cannot run it: {able.why}", fg="red")
+        if feasibility.why:
+            yield prose(f"{machine} cannot run it: {feasibility.why}", fg="red")
         else:
             shell = Shell.here()
             options = ("--machine", machine, *shell.results(results))
             yield broken(["Next:", *shell.words("run", campaign_word(campaign), *options)])
 
-    return Answer(document, parts(), int(bool(able.why)), schema=3)
+    return Answer(document, parts(), int(bool(feasibility.why)), schema=3)
 
 
 # `nimc campaigns`: those of this checkout, how long they take on a machine, what they answer.
@@ -140,11 +140,11 @@ def _listed(file: Path, machine: str, results: Path) -> dict[str, Any]:
     row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATIONS)}
     try:
         request = with_past_lengths(prepare(file, machine), results)
-        able = request.possible()
-        sums = request.plan(able.cannot).sums
+        feasibility = request.feasibility()
+        sums = request.plan(feasibility.omission_reasons).sums
     except InputError as error:
         return {**row, "why": str(error)}
-    return {**row, **{name: sums[name] for name in _DURATIONS}, "why": able.why}
+    return {**row, **{name: sums[name] for name in _DURATIONS}, "why": feasibility.why}
 
 
 def _about(row: dict[str, Any]) -> str:
@@ -158,15 +158,15 @@ def _about(row: dict[str, Any]) -> str:
 # `nimc plan`
 
 
-def _left_out(request: Request, able: Possible) -> list[str]:
+def _left_out(request: Request, feasibility: Feasibility) -> list[str]:
     """Return what cannot run and why; of workloads that run nowhere, the matrix says it."""
     workload = {case.name: case.check for case in request.campaign.cases}
-    nowhere = able.matrix.nowhere
+    nowhere = feasibility.matrix.nowhere
     shown = [
         replace(omitted, reason="runs nowhere, as below")
         if nowhere.get(workload[omitted.case]) == omitted.reason
         else omitted
-        for omitted in able.absent
+        for omitted in feasibility.omitted
     ]
     return omission_lines([*request.absent, *shown])
 

@@ -17,8 +17,8 @@ from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
 from nimc.cli import options
 from nimc.cli.answer import Answer, Listing, answers, log, silent
-from nimc.possible import reservation
-from nimc.possible.reframe import find_reframe
+from nimc.readiness import reservation
+from nimc.readiness.reframe import find_reframe
 from nimc.run.folder import (
     RunFolder,
     differing,
@@ -168,9 +168,9 @@ def measured(
     options.require_own_results(results)
     reframe = find_reframe()
     request = replace(request, lengths=past_lengths(results.absolute(), header.digest))
-    able = request.possible()
-    if able.why:
-        raise MachineError(f"{request.machine.name}: {able.why}")
+    feasibility = request.feasibility()
+    if feasibility.why:
+        raise MachineError(f"{request.machine.name}: {feasibility.why}")
     slurm = request.slurm
     typed_in = call.typed_in
     elsewhere = _begun_elsewhere(results.absolute(), header, typed_in)
@@ -195,8 +195,12 @@ def measured(
             remark(f"head of its chain: {folder.head}")
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
-        long = too_long(request.plan(able.cannot), request.time_limit_s)
-        for line in [*omission_lines([*request.absent, *able.absent]), *able.doubts, *long]:
+        long = too_long(request.plan(feasibility.omission_reasons), request.time_limit_s)
+        for line in [
+            *omission_lines([*request.absent, *feasibility.omitted]),
+            *feasibility.doubts,
+            *long,
+        ]:
             remark(line)
         seed = folder.header.seed
         seed = folder.header.drawn_seed if seed is None else seed
@@ -210,7 +214,7 @@ def measured(
                         seed=seed,
                         interrupts=interrupts,
                         display=shown,
-                        cannot=able.cannot,
+                        cannot=feasibility.omission_reasons,
                     )
                     with closing(runner):
                         least_s = runner.least_s()

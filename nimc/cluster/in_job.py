@@ -20,10 +20,10 @@ from nimc.campaign.plan import folders_in
 from nimc.cluster import tried_writes
 from nimc.cluster.faults import LOCKED_MEMORY
 from nimc.cluster.node_look import JOB_STATE, NOT_STARTED, LookedAt
-from nimc.possible.finding import HostFinding, gap, required
-from nimc.possible.needs import peculiarities, used_devices
-from nimc.possible.reframe import find_reframe
-from nimc.possible.reframe_config import line_of, places_of, settings_of, target_partitions
+from nimc.readiness.finding import HostFinding, gap, required
+from nimc.readiness.needs import peculiarities, used_devices
+from nimc.readiness.reframe import find_reframe
+from nimc.readiness.reframe_config import line_of, places_of, settings_of, target_partitions
 from nimc.run.runner import reported_cases, why_failed
 from nimc.run.session import LOOK, run_session
 from records import processes

@@ -13,7 +13,7 @@ from conductor.block.trial import Trial
 from conductor.injectors import INJECTORS, get
 from nimc.cluster.faults import fault_in
 from nimc.cluster.node_look import LookedAt
-from nimc.possible.finding import HostFinding, gap
+from nimc.readiness.finding import HostFinding, gap
 from records.block_plan import BlockPlan
 from records.errors import InputError
 from records.machine import devices

@@ -271,7 +271,7 @@ class CampaignRunner:
     seed: int
     interrupts: Interrupts
     display: Display
-    #: Case -> why it cannot run here (`Request.possible`).
+    #: Case -> why it cannot run here (`Request.feasibility`).
     cannot: Mapping[str, str] = field(default_factory=dict)
     #: Case -> pairs that were rejected before this session.
     rejected_before: dict[str, int] = field(default_factory=dict)

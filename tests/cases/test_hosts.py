@@ -20,9 +20,9 @@ from nimc.cli import init
 from nimc.cluster import in_job, learn
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.new_machine import config_text, site_text
-from nimc.possible import needs
-from nimc.possible.finding import HostFinding
-from nimc.possible.reframe_config import settings_of
+from nimc.readiness import needs
+from nimc.readiness.finding import HostFinding
+from nimc.readiness.reframe_config import settings_of
 from records.errors import InputError
 from records.machine import devices, host
 from records.machine import site as site_files

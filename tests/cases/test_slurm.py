@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.possible import reservation
+from nimc.readiness import reservation
 from records.slurm import parse, parse_nodes
 from records.slurm.options import partition_in
 from tests.cases.shared_hosts import Case, read

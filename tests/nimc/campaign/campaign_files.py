@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nimc.campaign.campaign_file import load_campaign
-from nimc.possible.checks import CheckVariables
+from nimc.readiness.checks import CheckVariables
 from records import marked_yaml
 from records.campaign import Campaign
 from records.errors import InputError

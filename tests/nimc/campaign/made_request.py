@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from nimc.campaign.plan import Request
-from nimc.possible.reframe_config import ReframeSettings
+from nimc.readiness.reframe_config import ReframeSettings
 from records.campaign import Campaign
 from records.machine.site import Machine
 

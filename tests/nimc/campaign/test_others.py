@@ -7,7 +7,7 @@ import pytest
 
 from nimc.campaign.plan import Request, block_plan
 from nimc.campaign.prepare import prepare
-from nimc.possible.matrix import matrix
+from nimc.readiness.matrix import matrix
 from records.errors import InputError
 
 THEIRS = Path(__file__).with_name("theirs.py")

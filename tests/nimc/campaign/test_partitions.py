@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from nimc.campaign.cases import Omitted, leave_out, omission_lines, treatments
+from nimc.campaign.cases import OmittedCase, leave_out, omission_lines, treatments
 from nimc.campaign.plan import block_plan
 from nimc.campaign.prepare import prepare, time_limit_s, uses_slurm
-from nimc.possible.reframe_config import target_partitions
+from nimc.readiness.reframe_config import target_partitions
 from nimc.run.folder import new_header
 from records.campaign import Campaign
 from records.checkout import ROOT
@@ -145,7 +145,7 @@ def test_levels_that_the_machine_lacks_are_left_out_with_the_reason():
     numa = campaign(factors={"comm_node": [0, 1, 2], "buffer": ["nic", "other"]})
     left, absent = leave_out(numa, host_facts(numa_nodes=2, nic_node=0))
     assert left.cases[0].factors == {"comm_node": [0, 1], "buffer": ["nic", "other"]}
-    assert absent == [Omitted("numa", "box has 2 NUMA nodes", "comm_node", 2)]
+    assert absent == [OmittedCase("numa", "box has 2 NUMA nodes", "comm_node", 2)]
     assert omission_lines(absent) == ["left out (box has 2 NUMA nodes): numa comm_node=2"]
     left, absent = leave_out(numa, host_facts(numa_nodes=2, nic_node=0, memory_nodes=[2]))
     assert (left.cases[0].factors["comm_node"], absent) == ([0, 1, 2], [])
@@ -179,7 +179,7 @@ def test_a_level_takes_all_its_cells_along_and_a_case_its_last_one():
         entries = [{"check": "numa", **more}, {"check": "stream"}]
         left, absent = leave_out(campaign(workloads=entries), host_facts(numa_nodes=1))
         assert [case.name for case in left.cases] == ["stream"]
-        assert absent == [Omitted("numa", "box has 1 NUMA node")]
+        assert absent == [OmittedCase("numa", "box has 1 NUMA node")]
     with pytest.raises(InputError, match="x: no case is left: numa: box has 1 NUMA node"):
         leave_out(campaign(factors={"buffer": ["other"]}), host_facts(numa_nodes=1))
     # A level that is a case.
@@ -188,7 +188,7 @@ def test_a_level_takes_all_its_cells_along_and_a_case_its_last_one():
     at_levels = campaign(factors={}).model_copy(update={"workloads": cases})
     left, absent = leave_out(at_levels, host_facts(numa_nodes=1))
     assert [case.name for case in left.cases] == ["y@comm_node=0"]
-    assert absent == [Omitted("y@comm_node=1", "box has 1 NUMA node")]
+    assert absent == [OmittedCase("y@comm_node=1", "box has 1 NUMA node")]
 
 
 def effects(numa: Campaign) -> list[tuple[object, ...]]:

@@ -21,7 +21,7 @@ from nimc.campaign.plan import (
     reframe_command,
 )
 from nimc.campaign.prepare import prepare
-from nimc.possible.diagnosis import fewest_nodes
+from nimc.readiness.diagnosis import fewest_nodes
 from nimc.run.folder import lengths_of
 from records.acceptance import AcceptanceLimits
 from records.block_plan import BlockPlan

@@ -11,7 +11,7 @@ from nimc.campaign.campaign_file import load_campaign
 from nimc.campaign.plan import block_plan
 from nimc.campaign.prepare import prepare
 from nimc.campaign.scales import scales
-from nimc.possible.checks import checks_in
+from nimc.readiness.checks import checks_in
 from records import marked_yaml
 from records.campaign import Campaign
 from records.checkout import ROOT

@@ -7,7 +7,7 @@ import pytest
 
 from nimc.campaign.cases import expand
 from nimc.campaign.prepare import prepare
-from nimc.possible.checks import CheckVariables
+from nimc.readiness.checks import CheckVariables
 from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nimc.possible import reframe_config
+from nimc.readiness import reframe_config
 from tests.commands import call
 
 

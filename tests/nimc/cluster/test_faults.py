@@ -13,7 +13,7 @@ import pytest
 
 from nimc.cluster import faults, in_job, tried_writes
 from nimc.cluster.in_job import JobLook
-from nimc.possible.finding import HostFinding
+from nimc.readiness.finding import HostFinding
 from records.checkout import ROOT
 from records.machine.site import Machine
 from tests.captures import CAPTURES

@@ -18,7 +18,7 @@ from nimc.cluster import learn, new_machine
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.new_machine import config_text, host_pattern, site_text, to_fill_in, with_nodes
-from nimc.possible.reframe_config import matching
+from nimc.readiness.reframe_config import matching
 from records.checkout import ROOT
 from records.errors import MachineError
 from records.machine import site as machine

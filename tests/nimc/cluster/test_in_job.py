@@ -18,7 +18,7 @@ from conductor.block.trial import Trial
 from nimc.cluster import in_job, tried_writes
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.node_look import LookedAt
-from nimc.possible.reframe_config import ReframeSettings
+from nimc.readiness.reframe_config import ReframeSettings
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.files import private_lock

@@ -17,7 +17,7 @@ import pytest
 from nimc.campaign.campaign_file import load_campaign
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
-from nimc.possible.checks import checks_in
+from nimc.readiness.checks import checks_in
 from nimc.run import folder as folders
 from nimc.run.folder import (
     differing,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from nimc.campaign.layouts import candidates
-from nimc.possible.checks import CheckVariables
+from nimc.readiness.checks import CheckVariables
 from records.campaign import Entry
 from records.errors import InputError
 from tests.nimc.campaign.made_request import made_machine

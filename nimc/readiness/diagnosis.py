@@ -1,4 +1,7 @@
-"""Can this run here? `init` and `doctor` ask for all needs, `plan` and `run` for a campaign's."""
+"""Whether a machine, or a campaign on it, is ready to run.
+
+`init` and `doctor` check all needs of a machine; `plan` and `run` check those of a campaign.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from conductor.injectors import INJECTORS
-from nimc.possible.checks import CheckVariables
-from nimc.possible.facts import Facts, find_facts
-from nimc.possible.finding import HostFinding
-from nimc.possible.matrix import Matrix, Offers, matrix
-from nimc.possible.needs import TABLE, Scope
+from nimc.readiness.checks import CheckVariables
+from nimc.readiness.facts import Facts, find_facts
+from nimc.readiness.finding import HostFinding
+from nimc.readiness.matrix import Matrix, Offers, matrix
+from nimc.readiness.needs import TABLE, Scope
 from records import checkout
 from records.sample import Level
 from reframe_tests.factors import missing_level, missing_nodes
 
 
 def findings(facts: Facts, *scopes: Scope) -> list[HostFinding]:
-    """Return what the table's rows find, in its order; only those of `scopes`, if any is named."""
-    rows = [need for need in TABLE if not scopes or need.scope in scopes]
-    return [row for need in rows for row in need.find(facts)]
+    """Return the findings of all needs, or of those of `scopes`, in the table's order."""
+    needs = [need for need in TABLE if not scopes or need.scope in scopes]
+    return [finding for need in needs for finding in need.find(facts)]
 
 
 def missing(rows: Sequence[HostFinding]) -> list[HostFinding]:
-    """Return what is needed and missing."""
+    """Return the findings of what is needed and missing."""
     return [row for row in rows if row.needed and row.state == "missing"]
 
 
@@ -35,7 +38,7 @@ class Diagnosis:
     """All findings, in the order in which to fix them."""
 
     machine: str
-    #: The reason that keeps campaigns from running, in one line; empty if there is none.
+    #: What is missing for campaigns to run, in one line; empty if nothing is.
     why: str
     findings: list[HostFinding]
     #: Facts of the host (`records.machine.host`).
@@ -45,11 +48,11 @@ class Diagnosis:
 
     @property
     def sentence(self) -> str:
-        """The verdict."""
+        """Return the verdict as a sentence."""
         return f"{self.machine} is " + (f"not ready: {self.why}" if self.why else "ready")
 
     def as_dict(self) -> dict[str, Any]:
-        """The diagnosis as in JSON."""
+        """Return the diagnosis as in JSON."""
         verdict = "not ready" if self.why else "ready"
         return asdict(self) | {"verdict": verdict, "matrix": asdict(self.matrix)["cells"]}
 
@@ -57,9 +60,10 @@ class Diagnosis:
 def examine(
     name: str, node_findings: Sequence[HostFinding] = (), root: Path = checkout.ROOT
 ) -> Diagnosis:
-    """Check this host for the machine `name`; `node_findings` are those of a job on nodes.
+    """Check this host for the machine `name`.
 
-    Raises InputError if there is no file of that name; an invalid file is a finding.
+    `node_findings` are those of a job on nodes. Raises InputError if there is no file of that name;
+    an invalid file is a finding.
     """
     facts = find_facts(name, root, node_findings)
     rows = findings(facts)
@@ -76,84 +80,86 @@ class CaseNeeds:
     targets: int
     #: Nodes from the partition of its targets.
     nodes: int
-    #: Those of its writers.
+    #: Injectors of its writers.
     injectors: frozenset[str]
 
 
 @dataclass(frozen=True)
-class Omitted:
-    """A case that is not measured on this machine, or a level of one."""
+class OmittedCase:
+    """A case that is not measured on this machine, or a level of a case."""
 
     case: str
-    #: One line.
+    #: Why, in one line.
     reason: str
-    #: The level that the machine lacks; None where it lacks the whole case.
+    #: The level that the machine lacks; None if the whole case is omitted.
     factor: str | None = None
     level: Level | None = None
 
 
 @dataclass(frozen=True)
-class Possible:
+class Feasibility:
     """The parts of a campaign that can run, and those that cannot."""
 
-    #: Which of its workloads runs where.
+    #: Where each workload can run.
     matrix: Matrix
     #: Cases that can run nowhere, each with the reason.
-    absent: list[Omitted]
+    omitted: list[OmittedCase]
     #: Why nothing can be started, in one line; empty if something can.
     why: str
     #: Other reasons that may keep writers from writing, a line each.
     doubts: list[str] = field(default_factory=list)
 
     @cached_property  # each case is looked up in it
-    def cannot(self) -> dict[str, str]:
-        """Case -> why it cannot run."""
-        return {omitted.case: omitted.reason for omitted in self.absent}
+    def omission_reasons(self) -> dict[str, str]:
+        """Return why cases cannot run, by their names."""
+        return {row.case: row.reason for row in self.omitted}
 
 
-def possible(
+def feasibility_of(
     facts: Facts,
     cases: Sequence[CaseNeeds],
     checks: Mapping[str, CheckVariables],
     offers: Offers,
     *,
     in_jobs: bool,
-) -> Possible:
-    """Return what of these cases can run; asks this host, and Slurm. `facts` have a site file.
+) -> Feasibility:
+    """Return which of these cases can run; asks this host, and Slurm.
 
-    `offers`: of the places of the targets. `in_jobs`: writers start on nodes, not on this host.
+    `facts` have a valid site file. `offers` are those of the targets' places. `in_jobs` is true if
+    writers start on nodes, not on this host.
     """
     machine = facts.machine
     assert machine is not None
 
     @cache  # cases are many
     def why_not(check: str, targets: int, nodes: int, injectors: frozenset[str]) -> str | None:
-        """Return why cases cannot run: nodes, programs of writers, or needs of the workload."""
+        """Return why cases with these needs cannot run; None if they can."""
         if reason := missing_nodes(machine, targets):
             return reason
-        for injector in () if in_jobs else sorted(injectors):  # else only a job will tell
+        programs = [] if in_jobs else sorted(injectors)  # what nodes have only a job can tell
+        for injector in programs:
             if reason := missing_level(machine, "injector", injector):
                 return f"injector {injector}: {reason}"
         cells = matrix({check: checks[check]}, offers, {check: nodes})
         return cells.nowhere.get(check)
 
-    absent = []
+    omitted = []
     for case in cases:
         if reason := why_not(case.check, case.targets, case.nodes, case.injectors):
-            absent.append(Omitted(case.case, reason))
-    rows = missing(findings(facts, "campaigns"))
-    why = [f"{row.what}: {row.detail}" for row in rows]
-    if not why and len(absent) == len(cases):
-        why = [f"no case can run: {absent[0].case}: {absent[0].reason}"]
-    apart = machine.origins.policy != "same_host"
-    used = sorted({injector for case in cases for injector in case.injectors}) if apart else []
-    doubts = [INJECTORS[name].doubt() for name in used]
+            omitted.append(OmittedCase(case.case, reason))
+    why = [f"{row.what}: {row.detail}" for row in missing(findings(facts, "campaigns"))]
+    if not why and len(omitted) == len(cases):
+        why = [f"no case can run: {omitted[0].case}: {omitted[0].reason}"]
+    doubts = []
+    if machine.origins.policy != "same_host":
+        used = {injector for case in cases for injector in case.injectors}
+        doubts = [doubt for name in sorted(used) if (doubt := INJECTORS[name].doubt())]
     case_matrix = matrix(checks, offers, fewest_nodes(cases))
-    return Possible(case_matrix, absent, "; ".join(why), [*filter(None, doubts)])
+    return Feasibility(case_matrix, omitted, "; ".join(why), doubts)
 
 
 def fewest_nodes(cases: Sequence[CaseNeeds]) -> dict[str, int]:
-    """Check -> nodes of its smallest case."""
+    """Return the nodes of each check's smallest case."""
     nodes: dict[str, int] = {}
     for case in cases:
         nodes[case.check] = min(case.nodes, nodes.get(case.check, case.nodes))

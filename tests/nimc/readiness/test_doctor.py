@@ -12,10 +12,10 @@ import yaml
 
 from conductor.injectors import INJECTORS
 from nimc.cli.hosts import text
-from nimc.possible import facts, needs, reframe_config
-from nimc.possible.diagnosis import Diagnosis, examine
-from nimc.possible.finding import HostFinding, gap
-from nimc.possible.matrix import Matrix, MatrixCell
+from nimc.readiness import facts, needs, reframe_config
+from nimc.readiness.diagnosis import Diagnosis, examine
+from nimc.readiness.finding import HostFinding, gap
+from nimc.readiness.matrix import Matrix, MatrixCell
 from records.checkout import ROOT
 from records.commands import command
 from records.errors import InputError, MachineError

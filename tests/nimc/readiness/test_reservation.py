@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from nimc.possible.reservation import (
+from nimc.readiness.reservation import (
     check,
     create,
     create_command,
@@ -109,5 +109,5 @@ def test_what_slurm_refuses_an_operator_can_run(monkeypatch):
         remove(machine())
     # One that is held until then can be used.
     monkeypatch.setattr("records.slurm.client.find_reservation", lambda _: reservation(LINE))
-    monkeypatch.setattr("nimc.possible.reservation.shortcomings", lambda *_: [])
+    monkeypatch.setattr("nimc.readiness.reservation.shortcomings", lambda *_: [])
     assert check(machine(), 1, needed_s=0) == reservation(LINE)

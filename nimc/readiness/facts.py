@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from nimc.possible.checks import CheckVariables, checks_in, require_known_programs
-from nimc.possible.finding import HostFinding
-from nimc.possible.matrix import Matrix, matrix, offers_of
-from nimc.possible.reframe_config import Partitions, ReframeSettings, settings_of, target_partitions
+from nimc.readiness.checks import CheckVariables, checks_in, require_known_programs
+from nimc.readiness.finding import HostFinding
+from nimc.readiness.matrix import Matrix, matrix, offers_of
+from nimc.readiness.reframe_config import (
+    Partitions,
+    ReframeSettings,
+    settings_of,
+    target_partitions,
+)
 from records.errors import InputError, NimcError
 from records.machine import host
 from records.machine import site as site_files

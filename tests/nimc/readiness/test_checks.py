@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import reframe as rfm
 
-from nimc.possible import checks
-from nimc.possible.checks import VariableType, checks_in
+from nimc.readiness import checks
+from nimc.readiness.checks import VariableType, checks_in
 from records.campaign import WARMUPS
 from records.checkout import ROOT
 from records.errors import MachineError

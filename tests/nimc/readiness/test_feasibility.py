@@ -9,7 +9,7 @@ import pytest
 
 from nimc.campaign.prepare import prepare
 from nimc.cli import hosts, plan, run
-from nimc.possible.diagnosis import examine
+from nimc.readiness.diagnosis import examine
 from reframe_tests.factors import why_missing
 from tests.nimc.checkouts import SITE, checkout, program
 
@@ -111,7 +111,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # Nothing of another host is remembered.
     monkeypatch.setattr("reframe_tests.factors.why_missing", why_missing.__wrapped__)
     # What doctor says of tools is not asked here, and takes long.
-    monkeypatch.setattr("nimc.possible.needs.tools", list)
+    monkeypatch.setattr("nimc.readiness.needs.tools", list)
     monkeypatch.setattr(hosts, "examine", partial(examine, root=tmp_path))
     for command in (plan, run):
         monkeypatch.setattr(command, "prepare", partial(prepare, root=tmp_path))

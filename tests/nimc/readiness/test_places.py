@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from nimc.possible.checks import CheckVariables
-from nimc.possible.reframe_config import (
+from nimc.readiness.checks import CheckVariables
+from nimc.readiness.reframe_config import (
     ReframePlace,
     ReframeSettings,
     matching,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from nimc.possible.checks import CheckVariables
-from nimc.possible.matrix import Offer, can_run, matrix, offers_of
-from nimc.possible.reframe_config import ReframePlace, ReframeSettings
+from nimc.readiness.checks import CheckVariables
+from nimc.readiness.matrix import Offer, can_run, matrix, offers_of
+from nimc.readiness.reframe_config import ReframePlace, ReframeSettings
 from records.commands import command
 from records.machine import program
 from records.machine.program import ModuleLoad

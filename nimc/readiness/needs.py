@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 from conductor import counters
 from conductor.injectors import INJECTORS
-from nimc.possible import reservation
-from nimc.possible.facts import Facts
-from nimc.possible.finding import HostFinding, gap, required
-from nimc.possible.matrix import Matrix, missing_in_partition
-from nimc.possible.reframe import find_reframe
-from nimc.possible.reframe_config import ReframeSettings
+from nimc.readiness import reservation
+from nimc.readiness.facts import Facts
+from nimc.readiness.finding import HostFinding, gap, required
+from nimc.readiness.matrix import Matrix, missing_in_partition
+from nimc.readiness.reframe import find_reframe
+from nimc.readiness.reframe_config import ReframeSettings
 from records.commands import command, setup_command
 from records.errors import InputError, MachineError, NimcError
 from records.groups import grouped

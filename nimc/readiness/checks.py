@@ -241,7 +241,7 @@ def check_of_others(path: Path, name: str, config: Path, system: str) -> CheckVa
 
 def _ask(path: Path, *words: str) -> dict[str, Any]:
     answer = ask(
-        python_main("nimc.possible.checks", str(path), *words),
+        python_main("nimc.readiness.checks", str(path), *words),
         {**os.environ, "PYTHONPATH": python_path()},
         timeout_s=_ANSWER_S,
     )

@@ -11,8 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.display.lines import wrapped
-from nimc.possible.checks import CheckVariables
-from nimc.possible.reframe_config import ReframePlace, ReframeSettings, places_of, target_partitions
+from nimc.readiness.checks import CheckVariables
+from nimc.readiness.reframe_config import (
+    ReframePlace,
+    ReframeSettings,
+    places_of,
+    target_partitions,
+)
 from records.errors import MachineError, NimcError
 from records.groups import grouped
 from records.machine.program import ModuleLoad, load_modules, search_path

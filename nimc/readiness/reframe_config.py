@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from nimc.possible.checks import CheckVariables
+from nimc.readiness.checks import CheckVariables
 from records.checkout import ROOT, python_code, python_path
 from records.errors import InputError, suggestion
 from records.programs import ask

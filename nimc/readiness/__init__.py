@@ -1,0 +1,1 @@
+"""What can run here: this host, its nodes, Slurm, and ReFrame's environments."""
