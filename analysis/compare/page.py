@@ -19,7 +19,7 @@ from analysis.compare.sides import (
 from analysis.display import figures
 from analysis.display.document import json_file
 from analysis.report import plots, words
-from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, PLAIN, render_page
+from analysis.report.plots import DEFAULT_TREATMENT, LEVEL_COLOURS, LEVEL_MARKERS, render_page
 from analysis.statistics.interval import Estimate
 from analysis.subjects.scaling_section import sides_plot
 from records.files import make_folder, replace_text
@@ -52,24 +52,24 @@ def ratios_plot(rows: Sequence[Comparison], name: str) -> Markup:
     with plots.drawing(0.9 + 0.42 * len(rows)) as figure:
         axes = plots.rows_axes(figure, labels, "this side / reference")
         for line, row in enumerate(rows):
-            plots.interval(axes, row.ratio, line, THIS)
+            plots.draw_interval(axes, row.ratio, line, THIS)
         values = plots.estimates_text(zip(labels, (row.ratio for row in rows), strict=True))
         return plots.themed_svg(figure, name, f"This side / reference: {values}")
 
 
 def _label(row: Comparison, metric: str = "") -> str:
-    arm = "" if row.arm in (PLAIN, "off") else plots.label(row.arm).replace("\n", " ")
+    arm = "" if row.arm in (DEFAULT_TREATMENT, "off") else plots.label(row.arm).replace("\n", " ")
     return "\n".join(word for word in (row.case, f"{arm} {metric}".strip()) if word)
 
 
 def _side(
     axes: Axes, estimate: Estimate | None, nights: Sequence[float], y: float, name: str
 ) -> None:
-    plots.interval(axes, estimate, y, name)
+    plots.draw_interval(axes, estimate, y, name)
     if len(nights) > 1:
         aside = y + (_ASIDE if name == THIS else -_ASIDE)
         style: dict[str, Any] = {"marker": _MARKERS[name], "ms": 4.4, "mew": 0, "alpha": 0.7}
-        style |= {"color": plots.light(name), "gid": f"nights-{name}-{y:.2f}"}
+        style |= {"color": plots.light_colour(name), "gid": f"nights-{name}-{y:.2f}"}
         axes.plot(nights, [aside] * len(nights), ls="none", **style)
 
 

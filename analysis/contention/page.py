@@ -21,7 +21,7 @@ from analysis.contention.parameters import (
 )
 from analysis.contention.sweep import Point, Sweep, curves
 from analysis.display.document import Table
-from analysis.report.plots import drawing, light, render_page, themed_svg
+from analysis.report.plots import drawing, light_colour, render_page, themed_svg
 from records.groups import grouped
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> 
     comp, comm = prediction.comp_par_b_s / _GB, prediction.comm_par_b_s / _GB
     with drawing(3.1) as figure:
         axes = figure.subplots()
-        axes.fill_between(n, 0, comp, color=light(COMP), alpha=0.45, lw=0)
-        axes.fill_between(n, comp, comp + comm, color=light(COMM), alpha=0.45, lw=0)
-        axes.plot(n, prediction.comp_alone_b_s / _GB, color=light(ALONE), lw=1.6)
+        axes.fill_between(n, 0, comp, color=light_colour(COMP), alpha=0.45, lw=0)
+        axes.fill_between(n, comp, comp + comm, color=light_colour(COMM), alpha=0.45, lw=0)
+        axes.plot(n, prediction.comp_alone_b_s / _GB, color=light_colour(ALONE), lw=1.6)
         c = curves(points)
-        _dots(axes, c.n, c.comp_alone, light(ALONE), "D")
-        _dots(axes, c.n, c.comp_par, light(COMP), "s")
-        _dots(axes, c.n, c.comp_par + c.comm_par, light(COMM), "o")
+        _dots(axes, c.n, c.comp_alone, light_colour(ALONE), "D")
+        _dots(axes, c.n, c.comp_par, light_colour(COMP), "s")
+        _dots(axes, c.n, c.comp_par + c.comm_par, light_colour(COMM), "o")
         _finish(axes, n)
         axes.set_ylabel("GB/s")
         _from_zero(axes, axes.dataLim.y1)
@@ -83,7 +83,10 @@ def grid_plot(
 
 def _placement(axes: Axes, p: Prediction, points: Sequence[Point]) -> None:
     c = curves(points)
-    for side, colour, marker in (("comp", light(COMP), "s"), ("comm", light(COMM), "o")):
+    for side, colour, marker in (
+        ("comp", light_colour(COMP), "s"),
+        ("comm", light_colour(COMM), "o"),
+    ):
         together, alone = (
             getattr(p, f"{side}_{condition}_b_s") / _GB for condition in ("par", "alone")
         )

@@ -23,7 +23,7 @@ Wanted = Literal["slower", "above_control", "within"]
 
 TABLE = Path(__file__).with_suffix(".json")
 #: No more pairs are taken into account.
-MOST = 2000
+MAX_PAIRS = 2000
 #: Share of baseline runs right after writes in the nights of the table: `off`, `on` and `aa`.
 _AFTER = 4 / 9
 
@@ -46,7 +46,7 @@ def pairs_for_none(margin: float, hypotheses: int, after_writes: float = _AFTER)
 
     `after_writes` is that of `least_loss`.
     """
-    for interim in interims(MOST):
+    for interim in interims(MAX_PAIRS):
         least = _least(interim, hypotheses, after_writes, "within")
         if least is not None and least <= margin:
             return interim.pairs
@@ -56,9 +56,9 @@ def pairs_for_none(margin: float, hypotheses: int, after_writes: float = _AFTER)
 def pairs_to_decide(row: Result) -> int | None:
     """Pairs at which 90 % of runs decide an effect that is as large as estimated.
 
-    They show a change beyond the margin, or else 'no effect'; of a row that is not above the
-    control, its loss against that. None if `MOST` are too few. The spread is what the interval of
-    its pairs shows. The effect must have an estimate.
+    They show a change beyond the margin, or else 'no effect'. If the row is not above the control,
+    they show its loss against the control. None if `MAX_PAIRS` are too few. The spread of runs is
+    derived from the interval of the row's slowdown, which must have an estimate.
     """
     assert row.slowdown
     if not 0 < row.slowdown.low <= row.slowdown.high < math.inf:
@@ -70,7 +70,7 @@ def pairs_to_decide(row: Result) -> int | None:
     controlled = row.control is not None
     if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.over_control:
         change = math.log(row.over_control.value)
-    for interim in interims(MOST):
+    for interim in interims(MAX_PAIRS):
         least = least_loss(interim.pairs, row.family, controlled=controlled)
         if least is not None and least * spread <= change:
             return interim.pairs

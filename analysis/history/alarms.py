@@ -3,7 +3,7 @@
     surveyed = survey(nights_of(results), results)     # of `analysis.history.nights`
     surveyed.alarms, surveyed.watched
 
-The last `RECENT` nights of a series are compared with the nights before them. Everything on a night
+The last `RECENT_NIGHTS` of a series are compared with the nights before them. Everything on a night
 follows from the nights up to it, so that a later run finds the same alarms on the same nights.
 """
 
@@ -27,15 +27,15 @@ from records.notes import Note, remedy_of
 Values = NDArray[np.float64]
 
 #: Nights whose mean is compared.
-RECENT = 6
+RECENT_NIGHTS = 6
 #: Most and fewest nights before them that are the reference.
-MOST = 30
-FEWEST = 20
+MAX_NIGHTS_BEFORE = 30
+MIN_NIGHTS_BEFORE = 20
 #: Nights that show how far such means usually lie from the reference.
-USUAL = 200
+EARLIER_NIGHTS = 200
 #: A mean so many times as far as usual on the worse side is an alarm: about one false alarm a
 #: machine and year (`python -m tests.studies.alarms`).
-LIMIT = 3.7
+ALARM_LIMIT = 3.7
 #: A night counts as at most so many spreads, so that one odd night is no alarm.
 _CLIP = 3.0
 #: Chance of a weekly pattern that is taken for one where there is none, and fewest nights of a
@@ -46,7 +46,7 @@ _LEAST_SPREAD = 0.1
 #: Fewest series from which is known what a machine's series have in common.
 _FEWEST_SERIES = 6
 #: From so few means that they overlap, what is usual is known poorly: it is taken to be larger.
-_DOUBT = 5 * RECENT
+_DOUBT = 5 * RECENT_NIGHTS
 #: Robust spread: 1.4826 median absolute deviations.
 _MAD = 1.4826
 #: Case of an alarm of what all series of a machine have in common.
@@ -78,10 +78,10 @@ class _Watched:
         """Take in a night; 1 if the last nights are worse than is usual, -1 if better, else 0."""
         self.apart[night] = apart if math.isnan(apart) else min(max(apart, -_CLIP), _CLIP)
         recent = self._recent(night)
-        self.mean[night] = recent.sum() / RECENT
+        self.mean[night] = recent.sum() / RECENT_NIGHTS
         self.usual = self._usual(night)
         for sign in (1, -1):
-            if sign * self.mean[night] > LIMIT * self.usual and (sign * recent > 0).all():
+            if sign * self.mean[night] > ALARM_LIMIT * self.usual and (sign * recent > 0).all():
                 return sign
         return 0
 
@@ -92,24 +92,24 @@ class _Watched:
 
     def _recent(self, night: int) -> Values:
         """The last measured nights; NaN unless this one was, and enough before."""
-        part = self.apart[max(0, night + 1 - 2 * RECENT) : night + 1]
+        part = self.apart[max(0, night + 1 - 2 * RECENT_NIGHTS) : night + 1]
         measured = part[np.isfinite(part)]
-        if not np.isfinite(part[-1]) or len(measured) < RECENT:
-            return np.full(RECENT, np.nan)
-        return np.asarray(measured[-RECENT:])
+        if not np.isfinite(part[-1]) or len(measured) < RECENT_NIGHTS:
+            return np.full(RECENT_NIGHTS, np.nan)
+        return np.asarray(measured[-RECENT_NIGHTS:])
 
     def _usual(self, night: int) -> float:
         """Root of the mean square of earlier means, or of those on the worse side if larger.
 
         At least that of independent nights, and more if it is known from few.
         """
-        means = self.mean[max(0, night - USUAL) : max(0, night - RECENT + 1)]
+        means = self.mean[max(0, night - EARLIER_NIGHTS) : max(0, night - RECENT_NIGHTS + 1)]
         known = means[np.isfinite(means)]
         worse = known[known > 0]
         square = max(
             (known**2).sum() / max(len(known), 1),
             (worse**2).sum() / max(len(worse), 1),
-            1 / RECENT,
+            1 / RECENT_NIGHTS,
         )
         return math.sqrt(square * (1 + _DOUBT / max(len(known), 1)))
 
@@ -130,22 +130,22 @@ class _Series(_Watched):
 
     def reference(self, night: int) -> Values:
         """The nights that a night is compared with."""
-        before = self.values[max(self.start, night - MOST) : night]
+        before = self.values[max(self.start, night - MAX_NIGHTS_BEFORE) : night]
         return np.asarray(before[np.isfinite(before)])
 
     def measure(self, night: int) -> float:
         """Distance of a night from its reference, in spreads; NaN without a reference."""
         before = self.reference(night)
-        if len(before) >= FEWEST:
+        if len(before) >= MIN_NIGHTS_BEFORE:
             self.distance[night] = self.values[night] - _middle(before)
-        past = self.distance[max(0, night - USUAL) : night]
+        past = self.distance[max(0, night - EARLIER_NIGHTS) : night]
         self.spread = _MAD * _middle(np.abs(past))
         return float(self.distance[night] / np.float64(self.spread))
 
     def alone(self, night: int, inside: float, others: float) -> float:
         """The distance of a night without what this series shows of what the others share."""
         self.others[night] = others
-        return inside - self._share(slice(max(0, night - USUAL), night)) * others
+        return inside - self._share(slice(max(0, night - EARLIER_NIGHTS), night)) * others
 
     def _share(self, past: slice) -> float:
         """Return how much of what the others have in common it shows, by least squares."""
@@ -179,7 +179,7 @@ class _Common(_Watched):
         self._values[night] = value
         self._weekday_levels[night] = self._weekly(night)
         beyond = self._values - self._weekday_levels
-        spread = _MAD * _middle(np.abs(beyond[max(0, night - USUAL) : night]))
+        spread = _MAD * _middle(np.abs(beyond[max(0, night - EARLIER_NIGHTS) : night]))
         return float(beyond[night]) / max(spread, _LEAST_SPREAD)
 
     def _weekly(self, night: int) -> float:
@@ -187,7 +187,7 @@ class _Common(_Watched):
 
         By the ranks of past nights (Kruskal and Wallis 1952).
         """
-        past = slice(max(0, night - USUAL), night)
+        past = slice(max(0, night - EARLIER_NIGHTS), night)
         known = np.isfinite(self._values[past])
         common, weekdays = self._values[past][known], self._weekdays[past][known]
         same = common[weekdays == self._weekdays[night]]
@@ -222,13 +222,13 @@ class AlarmWatch:
 
     def all(self) -> list[Change]:
         """Judge all nights, one after the other."""
-        for night in range(FEWEST, self._nights):
+        for night in range(MIN_NIGHTS_BEFORE, self._nights):
             self.judge(night)
         return self.changes
 
     @np.errstate(invalid="ignore")
     def judge(self, night: int) -> None:
-        """Judge a night by its number, `FEWEST` or more, after all nights before it."""
+        """Judge a night by its number, `MIN_NIGHTS_BEFORE` or more, after all nights before it."""
         inside = np.asarray([series.measure(night) for series in self.series])
         others, common = _in_common(inside)
         signs: list[int] = []
@@ -247,9 +247,9 @@ class AlarmWatch:
 
     def _changed(self, column: int | None, night: int, *, worse: bool) -> None:
         """Record a change, and begin a new level."""
-        self.changes.append(Change(column, night - RECENT + 1, night, worse))
+        self.changes.append(Change(column, night - RECENT_NIGHTS + 1, night, worse))
         series = self.series if column is None else [self.series[column]]
-        changed = slice(night - RECENT + 1, night + 1)
+        changed = slice(night - RECENT_NIGHTS + 1, night + 1)
         for one in series:
             one.restart(changed)
         if column is None:
@@ -315,7 +315,7 @@ class Alarm(SeriesNames):
     ratio: float
     ratio_now: float
     #: True if the last nights are nearer to the loss than to the level before, which is taken for
-    #: the usual one `MOST` nights later.
+    #: the usual one `MAX_NIGHTS_BEFORE` nights later.
     open: bool
     #: Facts that changed at the same time.
     changed: list[ChangedFact]
@@ -341,7 +341,7 @@ class WatchedSeries(SeriesNames):
     #: 1 %); None while there are too few nights.
     level: float | None = None
     spread: float | None = None
-    #: The loss that `RECENT` nights show in half of all cases, as a share.
+    #: The loss that `RECENT_NIGHTS` show in half of all cases, as a share.
     detectable: float | None = None
 
 
@@ -440,14 +440,14 @@ class _Campaign:
     def alarm(self, change: Change) -> Alarm:
         columns = list(range(len(self.keys))) if change.series is None else [change.series]
         values = self.values[:, columns]
-        before = _median(values[max(0, change.since - MOST) : change.since], 0)
+        before = _median(values[max(0, change.since - MAX_NIGHTS_BEFORE) : change.since], 0)
 
         def against(part: slice) -> float:
             """Nights against those before, the median over all series."""
             return math.exp(_median(_median(values[part], 0) - before, 0))
 
         ratio = against(slice(change.since, change.noticed + 1))
-        now = against(slice(-RECENT, None))
+        now = against(slice(-RECENT_NIGHTS, None))
         later = len(self.days) - 1 - change.noticed
         _, case, arm, quantity = self.keys[columns[0]]
         if change.series is None:
@@ -466,7 +466,7 @@ class _Campaign:
             run=self.runs[change.noticed],
             ratio=ratio,
             ratio_now=now,
-            open=later < MOST and now > math.sqrt(ratio),
+            open=later < MAX_NIGHTS_BEFORE and now > math.sqrt(ratio),
             changed=changed_facts(self.facts, self.runs, since),
         )
 
@@ -487,11 +487,11 @@ class _Campaign:
         )
         state = self.watch.series[column]
         reference, spread = state.reference(len(self.days)), state.spread
-        if len(reference) < FEWEST or not math.isfinite(spread):
+        if len(reference) < MIN_NIGHTS_BEFORE or not math.isfinite(spread):
             return series
         return replace(
             series,
             level=math.exp(float(np.median(reference)) * (-1 if better == "higher" else 1)),
             spread=spread,
-            detectable=math.expm1(LIMIT * state.usual * spread),
+            detectable=math.expm1(ALARM_LIMIT * state.usual * spread),
         )

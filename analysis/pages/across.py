@@ -15,7 +15,7 @@ import polars as pl
 from analysis.effects.result import Verdict
 from analysis.history.alarms import Alarm, BelowReference, WatchedSeries
 from analysis.history.nights import latest
-from analysis.samples.columns import MOST
+from analysis.samples.columns import MAX_FIGURE
 from analysis.samples.provenance import mapping
 from analysis.subjects.published import machine_of, paper, triad
 from records.text import one_line
@@ -235,4 +235,4 @@ def _text(value: Any) -> str:
 
 def _positive(value: Any) -> float | None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if number and 0 < value <= MOST else None
+    return float(value) if number and 0 < value <= MAX_FIGURE else None

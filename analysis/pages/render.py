@@ -11,11 +11,17 @@ import polars as pl
 from markupsafe import Markup
 
 from analysis.display import figures
-from analysis.history.alarms import FEWEST, MOST, RECENT, Alarm, WatchedSeries
+from analysis.history.alarms import (
+    MAX_NIGHTS_BEFORE,
+    MIN_NIGHTS_BEFORE,
+    RECENT_NIGHTS,
+    Alarm,
+    WatchedSeries,
+)
 from analysis.history.nights import KEY, latest
 from analysis.pages.across import MachineHistory, Row
 from analysis.report import plots
-from analysis.report.plots import View, light, render_page
+from analysis.report.plots import View, light_colour, render_page
 from analysis.report.sentences import MEANING
 from analysis.report.words import whole_dates
 from analysis.statistics.interval import Estimate, middle
@@ -98,9 +104,9 @@ def machine_page(history: MachineHistory, nights: Sequence[PageNight]) -> str:
         looks=_LOOKS,
         plural=units.plural,
         meaning=MEANING,
-        recent=RECENT,
-        fewest=FEWEST,
-        most=MOST,
+        recent=RECENT_NIGHTS,
+        fewest=MIN_NIGHTS_BEFORE,
+        most=MAX_NIGHTS_BEFORE,
     )
 
 
@@ -161,16 +167,16 @@ def _nights_figure(
     days = [day.toordinal() for day in rows["night"]]
     with plots.drawing(1.6, 3.6, font_size=8) as figure:
         axes = figure.subplots()
-        axes.plot(days, rows["value"], "o", ms=3, color=light(colour))
+        axes.plot(days, rows["value"], "o", ms=3, color=light_colour(colour))
         low, high = (rows[end].cast(pl.Float64).fill_null(math.nan) for end in ("low", "high"))
-        axes.vlines(days, low, high, color=light(colour), lw=0.6, alpha=0.5)
+        axes.vlines(days, low, high, color=light_colour(colour), lw=0.6, alpha=0.5)
         if level is not None:
-            axes.axhline(level, color=light("muted"), ls="--", lw=1)
+            axes.axhline(level, color=light_colour("muted"), ls="--", lw=1)
         if since:
-            axes.axvline(since.toordinal(), color=light("on"), lw=1)
+            axes.axvline(since.toordinal(), color=light_colour("on"), lw=1)
         ends = sorted({days[0], days[-1]})
         axes.set_xticks(ends, [date.fromordinal(day).isoformat() for day in ends])
-        plots.finish(axes, "", unit)
+        plots.finish_axes(axes, "", unit)
         return plots.themed_svg(figure, name, alt)
 
 
@@ -208,7 +214,7 @@ def _slowdown_figures(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
         with plots.drawing(0.8 + 0.35 * len(machines), 4.0, font_size=9) as figure:
             axes = plots.rows_axes(figure, labels, "slowdown")
             for line, (row, estimate) in enumerate(zip(machines, estimates, strict=True)):
-                plots.interval(axes, estimate, line, "spin" if row["emulated"] else "on")
+                plots.draw_interval(axes, estimate, line, "spin" if row["emulated"] else "on")
             alt = f"Slowdown of {name}: {plots.estimates_text(zip(labels, estimates, strict=True))}"
             yield name, plots.themed_svg(figure, f"m{number}", alt)
 
@@ -224,10 +230,10 @@ def _rates_figure(rates: Sequence[Row]) -> Markup:
     with plots.drawing(3.6) as figure:
         axes = figure.subplots()
         _numbered(axes, rates, places)
-        plots.logarithmic(axes, "x", "y")
+        plots.set_logarithmic(axes, "x", "y")
         ends = [min(map(min, places)), max(map(max, places))]
-        axes.plot(ends, ends, color=light("muted"), lw=1)
-        plots.finish(axes, "triad per core, GB/s", "network, GB/s")
+        axes.plot(ends, ends, color=light_colour("muted"), lw=1)
+        plots.finish_axes(axes, "triad per core, GB/s", "network, GB/s")
         return plots.themed_svg(figure, "rates", alt)
 
 
@@ -238,15 +244,17 @@ def headroom_figure(machines: Sequence[Row]) -> Markup:
     with plots.drawing(3.2) as figure:
         axes = figure.subplots()
         _numbered(axes, machines, [(100 * row["share"], row["slowdown"]) for row in machines])
-        axes.axhline(1, color=light("muted"), lw=1)
-        plots.finish(axes, "triad without writes, % of what the memory carries", "slowdown")
+        axes.axhline(1, color=light_colour("muted"), lw=1)
+        plots.finish_axes(axes, "triad without writes, % of what the memory carries", "slowdown")
         return plots.themed_svg(figure, "headroom", alt)
 
 
 def _numbered(axes: Any, machines: Sequence[Row], places: Sequence[tuple[float, float]]) -> None:
     """A point with its number for each machine; published ones are hollow."""
     for number, (row, point) in enumerate(zip(machines, places, strict=True), 1):
-        style: dict[str, Any] = {"mfc": "none", "mec": light("ink")} if row["published"] else {}
-        axes.plot(*point, "o", color=light("spin" if row["emulated"] else "on"), **style)
+        style: dict[str, Any] = (
+            {"mfc": "none", "mec": light_colour("ink")} if row["published"] else {}
+        )
+        axes.plot(*point, "o", color=light_colour("spin" if row["emulated"] else "on"), **style)
         away = 5 if number % 2 else -11
         axes.annotate(str(number), point, (0, away), textcoords="offset points", ha="center")

@@ -14,7 +14,14 @@ from analysis.display.figures import divisor_and_unit, number
 from analysis.questions.question import PER_RATE, Plot, Question, answer, estimate_of, sentences_of
 from analysis.report import plots
 from analysis.report.data import RunData
-from analysis.report.plots import LEVEL_COLOURS, LEVEL_MARKERS, Picture, View, light, points
+from analysis.report.plots import (
+    LEVEL_COLOURS,
+    LEVEL_MARKERS,
+    Picture,
+    View,
+    draw_points,
+    light_colour,
+)
 from analysis.report.sections import Files, Part, Section
 from analysis.report.words import DASH
 from analysis.statistics.interval import Interval
@@ -81,7 +88,7 @@ def section(
 
     return Section(
         part=part,
-        place=position,
+        position=position,
         name=question.name,
         view=view,
         title=question.title,
@@ -335,10 +342,12 @@ def _forest(figure: Figure, question: Question, rows: Sequence[Row], name: str) 
     for line, row in enumerate(rows):
         index = levels.index(row[colour]) if colour else 1
         if question.behind and row[f"{question.behind}_low"] is not None:
-            plots.band(axes, Interval(*(row[f"{question.behind}_{end}"] for end in _ENDS)), line)
+            plots.draw_repeatability(
+                axes, Interval(*(row[f"{question.behind}_{end}"] for end in _ENDS)), line
+            )
         estimate = estimate_of(row, name)
         scaled = estimate.mapped(lambda value: value / divisor) if estimate else None
-        plots.interval(axes, scaled, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
+        plots.draw_interval(axes, scaled, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
 
 
 def _change(figure: Figure, question: Question, rows: Sequence[Row], _: str) -> None:
@@ -347,11 +356,11 @@ def _change(figure: Figure, question: Question, rows: Sequence[Row], _: str) -> 
     positive = [(row, off, on) for row, off, on in changes if off and on and off > 0 and on > 0]
     axes = plots.rows_axes(figure, [_named(question, row) for row, *_ in positive], "", line=None)
     for line, (_, off, on) in enumerate(positive):
-        axes.plot([off, on], [line, line], color=light("muted"), lw=1.5)
-        points(axes, [off], [line], "off", "o", 6)
-        points(axes, [on], [line], "on", "^", 6)
+        axes.plot([off, on], [line, line], color=light_colour("muted"), lw=1.5)
+        draw_points(axes, [off], [line], "off", "o", 6)
+        draw_points(axes, [on], [line], "on", "^", 6)
     if positive:
-        plots.logarithmic(axes, "x")
+        plots.set_logarithmic(axes, "x")
 
 
 def _map(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
@@ -363,7 +372,7 @@ def _map(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> 
         x, y = (side.index(row[key]) for side, key in zip(sides, question.axes, strict=True))
         depth = (row[name] - least) / (most - least) if most > least else 0.0
         corners = [x - 0.5, x + 0.5, x + 0.5, x - 0.5], [y - 0.5, y - 0.5, y + 0.5, y + 0.5]
-        axes.fill(*corners, color=light("on"), alpha=0.05 + 0.5 * depth, lw=0)
+        axes.fill(*corners, color=light_colour("on"), alpha=0.05 + 0.5 * depth, lw=0)
         value, ends = _cell(question, row, name)
         axes.text(x, y + 0.02, value, ha="center", va="bottom", fontsize="small")
         axes.text(x, y - 0.05, ends, ha="center", va="top", fontsize="x-small")
@@ -382,10 +391,10 @@ def _marked(axes: Axes, text: str, position: float, across: bool) -> None:
     """A line at a position of one side, with its text at the end."""
     style: Any = {"fontsize": "x-small", "va": "bottom" if across else "center"}
     if across:
-        axes.axvline(position, color=light("ink"), lw=1, ls="--")
+        axes.axvline(position, color=light_colour("ink"), lw=1, ls="--")
         axes.text(position, 1.0, text, ha="center", transform=axes.get_xaxis_transform(), **style)
     else:
-        axes.axhline(position, color=light("ink"), lw=1, ls="--")
+        axes.axhline(position, color=light_colour("ink"), lw=1, ls="--")
         axes.text(1.01, position, text, ha="left", transform=axes.get_yaxis_transform(), **style)
 
 
@@ -433,22 +442,24 @@ def _series(figure: Figure, question: Question, rows: Sequence[Row], name: str) 
         heights = [height(row, name) for row in group]
         if cloud:
             style = {"alpha": 0.7, "mew": 0, "label": label, "gid": f"points-{index}"}
-            points(axes, places, heights, css, shape, 4, **style)
+            draw_points(axes, places, heights, css, shape, 4, **style)
             if question.behind and group[0][question.behind] is not None:
                 line = sorted((abscissa(row), height(row, question.behind)) for row in group)
-                axes.plot(*zip(*line, strict=True), color=light(css), lw=1.6)
+                axes.plot(*zip(*line, strict=True), color=light_colour(css), lw=1.6)
         else:
-            axes.plot(places, heights, color=light(css), marker=shape, ms=5, lw=1.4, label=label)
+            axes.plot(
+                places, heights, color=light_colour(css), marker=shape, ms=5, lw=1.4, label=label
+            )
             low, high = ([height(row, f"{name}_{end}") for row in group] for end in _ENDS)
-            axes.vlines(places, low, high, color=light(css), lw=2.5, alpha=0.6)
+            axes.vlines(places, low, high, color=light_colour(css), lw=2.5, alpha=0.6)
     if named:
         axes.set_xticks(range(len(texts)), texts)
     limits: dict[str, Any] = {} if named or cloud else {"xlim": (0, None)}
     if cloud or _unit(name):
         limits["ylim"] = (0, None)
     else:
-        axes.axhline(1.0, color=light("muted"), lw=1)
-    plots.finish(axes, x_axis, y_axis, **limits)
+        axes.axhline(1.0, color=light_colour("muted"), lw=1)
+    plots.finish_axes(axes, x_axis, y_axis, **limits)
     if axes.get_legend_handles_labels()[1]:
         figure.legend(loc="outside upper left", ncols=4 if cloud else 3)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.display.figures import quantity
 from analysis.report.words import binary, duration
-from analysis.samples.columns import MOST
+from analysis.samples.columns import MAX_FIGURE
 
 #: Suffix of a key -> format of its number. One that ends with another comes
 #: before it, as `_b_s` before `_s`.
@@ -77,7 +77,7 @@ def _fact(prefix: str, key: str, value: Any) -> tuple[str, str | None]:
         return label, "yes" if value else "no"
     if isinstance(value, list):
         return label, ranges_text(value)
-    if isinstance(value, (int, float)) and suffix and not abs(value) > MOST:
+    if isinstance(value, (int, float)) and suffix and not abs(value) > MAX_FIGURE:
         return label_without_unit, _UNIT_FORMATS[suffix](value)
     return label, str(value)
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from analysis.display.figures import quantity
 from analysis.display.lines import duration as spent
-from analysis.effects.power import MOST, pairs_to_decide
+from analysis.effects.power import MAX_PAIRS, pairs_to_decide
 from analysis.effects.result import Result, Verdict
 from analysis.report.data import RunData
 from analysis.report.sentences import QUIETER, SENTENCES, WEIGH
@@ -213,7 +213,7 @@ def next_step(
                 plan=commands.shipped("plan", "throttling"),
                 advise=commands.advise(),
                 more=_more(row, rows, header, commands, pair_s),
-                most=MOST,
+                most=MAX_PAIRS,
             )
             return f"Next: {advice} ({case_and_arm(row)}: {verdict})."
     if failures:

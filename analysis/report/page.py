@@ -16,7 +16,7 @@ from analysis.display.document import json_file
 from analysis.report import words
 from analysis.report.data import CaseData, RunData, load_run, page_rewording, table_of_runs
 from analysis.report.first_sentences import headline, summary
-from analysis.report.plots import View, render_page, steady, variable
+from analysis.report.plots import View, colour_variable, is_steady, render_page
 from analysis.report.sections import SUBJECTS, Files, Part, data_files, sections_shown
 from analysis.report.sentences import MEANING
 from analysis.report.table import results_table
@@ -50,8 +50,8 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
         fom=words.fom,
         ratio=words.ratio,
         interval=lambda interval: ends(interval).replace("-", DASH),
-        variable=variable,
-        steady=steady,
+        colour_variable=colour_variable,
+        is_steady=is_steady,
         quantity=lambda *figure: figures.quantity(*figure).replace(figures.NO_FIGURE, DASH),
     )
 

@@ -12,7 +12,7 @@ from analysis.effects.result import Result
 from analysis.report.data import RunData
 from analysis.report.page import run_view
 from analysis.report.plots import Picture, View, interval_text
-from analysis.report.sections import Shown
+from analysis.report.sections import ShownSection
 from analysis.report.words import case_and_arm, fom
 from analysis.statistics.interval import bracketed, ends
 from records.files import make_folder, replace_text
@@ -103,7 +103,7 @@ def _pictures(view: View) -> Iterator[tuple[str, Sequence[str], Picture]]:
                 yield title, getattr(section.view, "emulated", view.emulated), picture
 
 
-def _pictures_in(sections: Sequence[Shown]) -> list[Picture]:
+def _pictures_in(sections: Sequence[ShownSection]) -> list[Picture]:
     return [picture for section in sections for picture in getattr(section.view, "pictures", ())]
 
 

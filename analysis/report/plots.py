@@ -42,7 +42,7 @@ COLOURS = {
     "grid": ("#dfe3e8", "#333b47"),
     "panel": ("#ffffff", "#171b21"),
     "band": ("#c4cad3", "#4a5361"),
-    # In place of `band`, for a baseline that does not repeat itself (`steady`).
+    # In place of `band`, for a baseline that does not repeat itself (`is_steady`).
     "unsteady": ("#e9b9a6", "#7d4a3c"),
     _OTHER: arm_of("").colours,
     "bad": ("#8a8f98", "#a7adb8"),
@@ -88,14 +88,14 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def variable(name: str) -> str:
+def colour_variable(name: str) -> str:
     """The CSS variable of a name in `COLOURS`, or of a treatment by its arm."""
     return name if name in COLOURS else arm_of(name).name or _OTHER
 
 
-def light(name: str) -> str:
+def light_colour(name: str) -> str:
     """The light colour, used for drawing."""
-    return _VARIABLES[variable(name)][0]
+    return _VARIABLES[colour_variable(name)][0]
 
 
 def marker(treatment: str) -> str:
@@ -268,7 +268,7 @@ def _fits(figure: Figure) -> bool:
 #: Above this many points, a treatment's points are single pixels.
 PIXELS_ABOVE = 20_000
 #: The treatment that labels need not name.
-PLAIN = "on"
+DEFAULT_TREATMENT = "on"
 #: The axis of slowdowns.
 SLOWDOWN_AXIS = "slowdown (1 is no effect)"
 
@@ -289,31 +289,33 @@ def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | No
     """
     axes: Axes = figure.subplots()
     if line is not None:
-        axes.axvline(line, color=light("muted"), lw=1)
+        axes.axvline(line, color=light_colour("muted"), lw=1)
     name_rows(axes, labels, len(labels) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel(axis)
     return axes
 
 
-def interval(axes: Axes, estimate: Estimate | None, y: float, name: str, shape: str = "|") -> None:
+def draw_interval(
+    axes: Axes, estimate: Estimate | None, y: float, name: str, shape: str = "|"
+) -> None:
     """Draw an estimate as a mark on a bar in the colour of `name`; nothing if it is None."""
     if estimate:
-        bar(axes, estimate, y, light(name), 3)
-        style: dict[str, Any] = {"ms": 6, "color": light(name)}
+        draw_bar(axes, estimate, y, light_colour(name), 3)
+        style: dict[str, Any] = {"ms": 6, "color": light_colour(name)}
         if shape == "|":
-            style = {"ms": 11, "mew": 2.5, "color": light("ink")}
+            style = {"ms": 11, "mew": 2.5, "color": light_colour("ink")}
         axes.plot(estimate.value, y, marker=shape, zorder=3, **style)
 
 
-def slowdown_interval(axes: Axes, row: Result, y: float) -> None:
+def draw_slowdown(axes: Axes, row: Result, y: float) -> None:
     """Draw a row's slowdown; of an effect, also the next allocation's interval as a thin line."""
     if row.role == "effect":
-        bar(axes, row.next, y, light(row.arm), 1.2)
-    interval(axes, row.slowdown, y, row.arm)
+        draw_bar(axes, row.next, y, light_colour(row.arm), 1.2)
+    draw_interval(axes, row.slowdown, y, row.arm)
 
 
-def thin_lines(rows: Sequence[Result]) -> str:
+def thin_line_caption(rows: Sequence[Result]) -> str:
     """What the thin lines of these rows are, if there are any: a sentence for a caption."""
     if not any(row.next for row in rows if row.role == "effect"):
         return ""
@@ -336,9 +338,9 @@ def estimates_text(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
     )
 
 
-def behind(rows: Sequence[Result]) -> str:
+def repeatability_caption(rows: Sequence[Result]) -> str:
     """Return what lies behind the intervals of a picture: a sentence or two for its caption."""
-    unsteady = not all(steady(row.noise_floor) for row in rows)
+    unsteady = not all(is_steady(row.noise_floor) for row in rows)
     return (
         "Band behind: baseline repeatability (interval of the estimate of the baseline against "
         "itself; it narrows with more pairs)"
@@ -346,29 +348,31 @@ def behind(rows: Sequence[Result]) -> str:
     )
 
 
-def band(axes: Axes, repetition: Interval | None, line: int) -> None:
+def draw_repeatability(axes: Axes, repetition: Interval | None, line: int) -> None:
     """Draw the repeatability of a baseline behind the interval of its row, which is at `line`."""
     if repetition:
-        bar(axes, repetition, line, light(floor_colour(repetition)), 12)
+        draw_bar(axes, repetition, line, light_colour(repeatability_colour(repetition)), 12)
 
 
-def floor_colour(repetition: Interval) -> str:
-    """The colour of a baseline's repeatability, by whether the baseline is `steady`."""
-    return "band" if steady(repetition) else "unsteady"
+def repeatability_colour(repetition: Interval) -> str:
+    """The colour of a baseline's repeatability, by whether the baseline is `is_steady`."""
+    return "band" if is_steady(repetition) else "unsteady"
 
 
-def steady(repetition: Interval | None) -> bool:
+def is_steady(repetition: Interval | None) -> bool:
     """Return whether a baseline repeats itself: the interval of its repetition holds 1."""
     return repetition is None or repetition.low <= 1 <= repetition.high
 
 
-def points(axes: Axes, x: Any, y: Any, name: str, shape: str, size: float, **style: Any) -> None:
+def draw_points(
+    axes: Axes, x: Any, y: Any, name: str, shape: str, size: float, **style: Any
+) -> None:
     """Points in the colour of `name`: small ones if there are many, pixels if very many."""
     style |= {"ls": "none", "marker": "," if len(x) > PIXELS_ABOVE else shape}
-    axes.plot(x, y, color=light(name), ms=size if len(x) < 200 else 0.42 * size, **style)
+    axes.plot(x, y, color=light_colour(name), ms=size if len(x) < 200 else 0.42 * size, **style)
 
 
-def bar(
+def draw_bar(
     axes: Axes, bounds: Estimate | Interval | None, y: float, colour: str, width: float
 ) -> None:
     """Draw a bar from one end of an interval to the other; nothing if there is no interval."""
@@ -386,13 +390,13 @@ def name_rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> N
     axes.grid(axis="x")
 
 
-def finish(axes: Axes, x: str, y: str, **settings: Any) -> None:
+def finish_axes(axes: Axes, x: str, y: str, **settings: Any) -> None:
     """Labels and horizontal grid lines, once all is drawn; `settings` are those of `Axes.set`."""
     axes.set(xlabel=x, ylabel=y, **settings)
     axes.grid(axis="y")
 
 
-def logarithmic(axes: Axes, *names: Literal["x", "y"]) -> None:
+def set_logarithmic(axes: Axes, *names: Literal["x", "y"]) -> None:
     """Make axes logarithmic; ticks between powers of ten have numbers if there are few ticks.
 
     Numbers are plain text: figures do not set formulas (`_STYLE`).

@@ -21,21 +21,21 @@ from analysis.report.data import RunData
 SUBJECTS = "analysis.subjects"
 #: Name of a file next to the page -> its JSON document, or its table.
 Files = Mapping[str, Mapping[str, Any] | pl.DataFrame]
-#: Of the page: before all runs, and after them. Of a run: before all words, before the cases, after
-#: them. Of each case.
+#: Where a section stands. On the page: before all runs (`machine`), or after them (`after`).
+#: In a run: before all text (`lead`), before the cases (`run`), after them (`end`), or in each one.
 Part = Literal["machine", "after", "lead", "run", "end", "case"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A section; those of one part of the page are in order of `place`."""
+    """A section; those of one part of the page are in order of `position`."""
 
     part: Part
-    place: int
-    #: Its template is NAME.html unless `template` says, and NAME its id, after that of the run.
+    position: int
+    #: Its id on the page, after that of the run. Without `template`, its template is NAME.html.
     name: str
-    #: The template's `view`; None if the section does not apply. It is given the run, for the page
-    #: all runs, the newest first, for a case its `CaseData`.
+    #: Makes the template's `view`; None if the section does not apply. The argument is a `RunData`;
+    #: for sections of the page all of them, the newest first; for sections of a case a `CaseData`.
     view: Callable[[Any], object | None]
     #: Heading, and entry in the contents; empty for none.
     title: str = ""
@@ -43,30 +43,30 @@ class Section:
     files: Callable[[Sequence[RunData]], Files] | None = None
     #: Text of a link below the table of effects; empty for none.
     link: str = ""
-    #: True if its title alone is shown until a reader opens it.
+    #: True if only its title is shown until a reader opens it.
     folded: bool = False
     #: Name of a template that several sections share; empty: its own.
     template: str = ""
 
     @property
-    def html(self) -> str:
-        """File of its template."""
+    def template_file(self) -> str:
+        """File name of its template."""
         return f"{self.template or self.name}.html"
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A section that applies, for the template of the page."""
+class ShownSection:
+    """A section that applies, with its view, for the template of the page."""
 
     declared: Section
     id: str
     view: object
 
 
-def sections_shown(part: Part, subject: object, anchor: str = "") -> list[Shown]:
+def sections_shown(part: Part, subject: object, anchor: str = "") -> list[ShownSection]:
     """The sections of a part of the page that apply to a run, to a case, or to all runs."""
     return [
-        Shown(section, f"{anchor}{section.name}", view)
+        ShownSection(section, f"{anchor}{section.name}", view)
         for section in declared_sections()
         if section.part == part and (view := section.view(subject)) is not None
     ]
@@ -82,10 +82,10 @@ def data_files(runs: Sequence[RunData]) -> Files:
 
 @cache
 def declared_sections() -> list[Section]:
-    """All sections, in order of `place`, from the modules of `SUBJECTS`; they are read once."""
+    """All sections, in order of `position`, from the modules of `SUBJECTS`; they are read once."""
     package = import_module(SUBJECTS)
     modules = (
         import_module(f"{SUBJECTS}.{module.name}") for module in iter_modules(package.__path__)
     )
     sections = [section for module in modules for section in getattr(module, "SECTIONS", ())]
-    return sorted(sections, key=lambda section: section.place)
+    return sorted(sections, key=lambda section: section.position)

@@ -91,7 +91,7 @@ _AS_TEXT = {
     name: _TEXT if name in _NESTED or type_ == _NAME else type_ for name, type_ in _COLUMNS.items()
 }
 _NAMES = [name for name, type_ in _COLUMNS.items() if type_ == _NAME]
-#: Figures that every writer has, each from 0 to `MOST`.
+#: Figures that every writer has, each from 0 to `MAX_FIGURE`.
 _FIGURES = ("message_b", "rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b")
 #: Columns with the distinct names in a field of the writers.
 _WRITER_NAMES = {
@@ -104,7 +104,7 @@ _WRITER_NAMES = {
 #: Shares of a timetable.
 _SHARES = ("missing_share", "excess_share", "allowed_share")
 #: No figure in SI units is larger than this or, unless it is 0, smaller than its inverse.
-MOST = 1e30
+MAX_FIGURE = 1e30
 
 
 @dataclass(frozen=True)
@@ -326,8 +326,8 @@ def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
     share = (col("rate_min_b_s") / limit).fill_nan(0.0)
     measured = writers.with_columns(
         share=pl.when(col("message_b") > 0).then(share),
-        plausible=pl.all_horizontal(col(name).is_between(0, MOST) for name in _FIGURES)
-        & col("rate_before_b_s").fill_null(0.0).is_between(0, MOST),
+        plausible=pl.all_horizontal(col(name).is_between(0, MAX_FIGURE) for name in _FIGURES)
+        & col("rate_before_b_s").fill_null(0.0).is_between(0, MAX_FIGURE),
         counted=col("counted_b") / col("counted_s"),
         within=col("origin") == col("target"),
     )

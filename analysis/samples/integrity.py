@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from analysis.samples.columns import MOST, Samples, read_run
+from analysis.samples.columns import MAX_FIGURE, Samples, read_run
 from analysis.samples.provenance import Provenance, read_provenance
 from records.chain import walk_run
 from records.errors import InputError
@@ -29,7 +29,7 @@ _LISTED = 20
 #: Figures computed twice from the same numbers, maybe in another order, differ by rounding only.
 ROUNDING = 1e-9
 #: Smallest figure other than 0; smaller ones are not measured, and their inverse overflows.
-_LEAST = 1 / MOST
+_LEAST = 1 / MAX_FIGURE
 _ACCEPTED = pl.col("outcome") == "accepted"
 _ROLE = pl.col("role").cast(pl.String)
 #: Nothing runs beside the application; beside that of a control, what writes nothing.
@@ -171,9 +171,9 @@ def _run_rules() -> Iterator[_Rule]:
 
 def _figure_rules(frame: pl.DataFrame) -> Iterator[_Rule]:
     """Every figure is finite and not negative; `is_between` is false for NaN."""
-    required = f"0, or a number from {_LEAST:.0e} to {MOST:.0e}"
+    required = f"0, or a number from {_LEAST:.0e} to {MAX_FIGURE:.0e}"
     for name in (name for name, type_ in frame.schema.items() if type_ == pl.Float64):
-        figure = pl.col(name).is_between(_LEAST, MOST) | (pl.col(name) == 0)
+        figure = pl.col(name).is_between(_LEAST, MAX_FIGURE) | (pl.col(name) == 0)
         yield _Rule(name, ~figure, required)
     yield _Rule("writer_figures", ~pl.col("writer_figures"), "finite, and not negative")
 
@@ -212,7 +212,7 @@ def _time_rules(header: RunHeader) -> list[_Rule]:
     """Runs lie within the run, and follow one another in their block."""
     start_s, end_s = pl.col("start_s"), pl.col("start_s") + pl.col("elapsed_s")
     before_s = end_s.shift(1).over("case", "block") - _OVERLAP_S
-    finished_s = MOST if header.finished_s is None else header.finished_s
+    finished_s = MAX_FIGURE if header.finished_s is None else header.finished_s
     return [
         _Rule("start_s", start_s < header.started_s - _CLOCKS_S, "after the run's start"),
         _Rule("start_s", end_s > finished_s + _CLOCKS_S, "before the run's end"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from analysis.samples.columns import MOST
+from analysis.samples.columns import MAX_FIGURE
 from records.errors import InputError
 from records.groups import grouped
 from records.sample import Level
@@ -28,7 +28,7 @@ _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
 _FIGURES = ["fom_better", "off", "on", "ratio", "repeated", "off_after", "repeated_after"]
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
 #: True if a figure of merit can be real; a forced report of a faulty run has others.
-_POSSIBLE = pl.col("fom").is_between(1 / MOST, MOST)
+_POSSIBLE = pl.col("fom").is_between(1 / MAX_FIGURE, MAX_FIGURE)
 
 
 def judged(samples: pl.DataFrame) -> pl.DataFrame:

@@ -67,12 +67,17 @@ def _method(runs: Sequence[RunData]) -> View:
 
 
 SECTIONS = [
-    Section(part="run", place=-20, name="unfinished", view=_unfinished),
-    Section(part="end", place=1000, name="about", view=_about, title="About this run"),
+    Section(part="run", position=-20, name="unfinished", view=_unfinished),
+    Section(part="end", position=1000, name="about", view=_about, title="About this run"),
     Section(
-        part="after", place=10, name="machine", view=_machine, title="The machine", folded=True
+        part="after", position=10, name="machine", view=_machine, title="The machine", folded=True
     ),
     Section(
-        part="after", place=20, name="method", view=_method, title="How to read this", folded=True
+        part="after",
+        position=20,
+        name="method",
+        view=_method,
+        title="How to read this",
+        folded=True,
     ),
 ]

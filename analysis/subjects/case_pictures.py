@@ -16,18 +16,18 @@ from analysis.report.plots import (
     Hover,
     Picture,
     View,
-    band,
-    behind,
+    draw_points,
+    draw_repeatability,
+    draw_slowdown,
     estimates_text,
-    floor_colour,
     label,
-    light,
+    light_colour,
     marker,
     name_rows,
-    points,
+    repeatability_caption,
+    repeatability_colour,
     rows_axes,
-    slowdown_interval,
-    thin_lines,
+    thin_line_caption,
 )
 from analysis.report.sections import Section
 from analysis.statistics.interval import middle
@@ -88,11 +88,13 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
                 style = {**style, "gid": gid, "rasterized": raster}
                 if kind == "lost":
                     style["transform"] = axes.get_yaxis_transform()
-                points(axes, part["x"], part["y"], colour, shape or marker(treatment), 4.8, **style)
+                draw_points(
+                    axes, part["x"], part["y"], colour, shape or marker(treatment), 4.8, **style
+                )
                 hover[gid] = [] if raster else _titles(part, divisor, scaled)
             if treatment in medians:
                 ends = strip - 0.42, strip + 0.42
-                axes.vlines(medians[treatment], *ends, color=light("ink"))
+                axes.vlines(medians[treatment], *ends, color=light_colour("ink"))
         name_rows(axes, [label(name) for name in treatments], len(treatments) - 0.45, -0.55)
         axes.set_xlabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
         axes.margins(x=0.06)
@@ -143,21 +145,21 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs"
         axes = rows_axes(figure, [label(row.arm) for row in rows], SLOWDOWN_AXIS)
         floor = rows[0].noise_floor
         if one_floor and floor:
-            axes.axvspan(*floor, color=light(floor_colour(floor)), alpha=0.45)
+            axes.axvspan(*floor, color=light_colour(repeatability_colour(floor)), alpha=0.45)
         for line, row in enumerate(rows):
             if not one_floor:
-                band(axes, row.noise_floor, line)
+                draw_repeatability(axes, row.noise_floor, line)
             arm_pairs = pairs.filter(pl.col("arm") == row.arm)
             ratios = arm_pairs["ratio"].to_numpy()
             across = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
             style = {"alpha": 0.7, "mew": 0, "rasterized": raster, "gid": f"pairs-{line}"}
-            points(axes, ratios, across, row.arm, marker(row.arm), 4.4, **style)
+            draw_points(axes, ratios, across, row.arm, marker(row.arm), 4.4, **style)
             if not raster:
                 hover[f"pairs-{line}"] = [
                     f"block {block}, pair {pair}: {ratio:.3f}"
                     for block, pair, ratio in arm_pairs.select("block", "pair", "ratio").iter_rows()
                 ]
-            slowdown_interval(axes, row, line - 0.27)
+            draw_slowdown(axes, row, line - 0.27)
         return hover
 
     estimates = estimates_text((row.arm, row.slowdown) for row in rows)
@@ -165,7 +167,7 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs"
         name=name,
         title=f"Slowdown of every pair. Estimates: {estimates}",
         caption="One point per pair: the treatment against its baseline. Bar: estimate and interval"
-        f" of 95 %. {thin_lines(rows)}{behind(rows)}",
+        f" of 95 %. {thin_line_caption(rows)}{repeatability_caption(rows)}",
         height_in=0.9 + (0.66 if one_floor else 0.5) * len(rows),
         draw=draw,
     )
@@ -184,4 +186,4 @@ def _pictures(case: CaseData) -> View:
     return View(pictures=[*samples, ratios_plot(pairs, case.rows, f"{case.name} pairs")])
 
 
-SECTIONS = [Section(part="case", place=30, name="case_pictures", view=_pictures)]
+SECTIONS = [Section(part="case", position=30, name="case_pictures", view=_pictures)]

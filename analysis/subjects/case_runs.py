@@ -155,7 +155,7 @@ def _nodes(case: CaseData) -> View:
 
 
 SECTIONS = [
-    Section(part="case", place=20, name="conditions", view=_conditions),
-    Section(part="case", place=60, name="rejected_runs", view=_rejected),
-    Section(part="case", place=70, name="nodes", view=_nodes),
+    Section(part="case", position=20, name="conditions", view=_conditions),
+    Section(part="case", position=60, name="rejected_runs", view=_rejected),
+    Section(part="case", position=70, name="nodes", view=_nodes),
 ]

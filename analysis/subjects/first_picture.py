@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 from analysis.effects.result import Result
 from analysis.report.data import RunData
 from analysis.report.plots import (
-    PLAIN,
+    DEFAULT_TREATMENT,
     SLOWDOWN_AXIS,
     Hover,
     Picture,
     View,
-    band,
-    bar,
-    behind,
+    draw_bar,
+    draw_repeatability,
+    draw_slowdown,
     estimates_text,
     interval_text,
+    is_steady,
     label,
-    light,
+    light_colour,
+    repeatability_caption,
     rows_axes,
-    slowdown_interval,
-    steady,
-    thin_lines,
+    thin_line_caption,
 )
 from analysis.report.sections import Section
 from analysis.statistics.interval import bracketed
@@ -65,7 +65,7 @@ def picture(run: RunData) -> View | None:
     return View(
         pictures=[overview_plot(rows, slowdowns, "slowdown")],
         wide_in=WIDE_IN,
-        unsteady=[row.case for row in rows if not steady(row.noise_floor)],
+        unsteady=[row.case for row in rows if not is_steady(row.noise_floor)],
         arms=in_order({parts_of(row.arm)[0] for row in rows}),
         controlled=any(row.control for row in rows),
         following=any(row.next for row in rows),
@@ -82,20 +82,22 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
 
     A published one is a hollow diamond; None where there is none.
     """
-    labels = [row.case if row.arm == PLAIN else f"{row.case} {label(row.arm)}" for row in rows]
+    labels = [
+        row.case if row.arm == DEFAULT_TREATMENT else f"{row.case} {label(row.arm)}" for row in rows
+    ]
     others = [(value, line) for line, value in enumerate(published) if value is not None]
 
     def draw(figure: Figure) -> Hover:
         axes = rows_axes(figure, labels, SLOWDOWN_AXIS)
         beside = axes.get_yaxis_transform()
         for line, row in enumerate(rows):
-            band(axes, row.noise_floor, line)
-            bar(axes, row.control, line + 0.22, light("spin"), 3)
-            slowdown_interval(axes, row, line)
+            draw_repeatability(axes, row.noise_floor, line)
+            draw_bar(axes, row.control, line + 0.22, light_colour("spin"), 3)
+            draw_slowdown(axes, row, line)
             axes.text(
                 1.02, line, bracketed(row.leading), va="center", size="small", transform=beside
             )
-        style: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light("ink"), "mew": 1.4}
+        style: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light_colour("ink"), "mew": 1.4}
         if others:
             axes.plot(*zip(*others, strict=True), "D", gid="published", **style)
         return {}
@@ -104,7 +106,7 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
     texts = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in others)
     title += f". Published: {texts}" if others else ""
     caption = f"Slowdown of the typical run under writes, {interval_text(rows)}. "
-    caption += thin_lines(rows) + behind(rows)
+    caption += thin_line_caption(rows) + repeatability_caption(rows)
     if any(row.control for row in rows):
         caption += " Bar below: control, a busy process instead of the writers."
     if others:
@@ -115,4 +117,4 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
     )
 
 
-SECTIONS = [Section(part="lead", place=0, name="picture", view=picture)]
+SECTIONS = [Section(part="lead", position=0, name="picture", view=picture)]

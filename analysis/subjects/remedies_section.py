@@ -72,7 +72,7 @@ _TEXT = (
 SECTIONS = [
     Section(
         part="machine",
-        place=10,
+        position=10,
         name="advice",
         view=advice_view,
         title="Advice on remedies",

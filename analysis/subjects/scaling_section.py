@@ -14,11 +14,11 @@ from analysis.report.plots import (
     Hover,
     Picture,
     View,
+    draw_points,
     drawing,
-    finish,
-    light,
+    finish_axes,
+    light_colour,
     marker,
-    points,
     themed_svg,
 )
 from analysis.report.sections import Section
@@ -96,7 +96,7 @@ def sides_plot(
                 style = "-" if arm == BASELINE else "--"
                 label = f"{arm}, {('reference', 'this side')[side]}"
                 drawn_line = line["ranks"], line["fom"], style
-                axes.plot(*drawn_line, marker=marker(arm), color=light(colour), label=label)
+                axes.plot(*drawn_line, marker=marker(arm), color=light_colour(colour), label=label)
                 texts += [f"{label}, {n:,.0f} ranks {fom:.4g}" for _, n, fom in line.rows()]
         _over_ranks(figure, axes, {*runs_of_sides[0]["ranks"], *runs_of_sides[1]["ranks"]}, unit)
         title = f"Run time against ranks, best of five in {unit}: {'; '.join(texts)}"
@@ -126,9 +126,9 @@ def _plot(runs: pl.DataFrame) -> Picture:
             # Side by side: on this axis a shift is a factor.
             shift = 1.04 ** (index - (len(arms) - 1) / 2)
             drawn = arm_runs["ranks"] * shift, arm_runs["fom"]
-            points(axes, *drawn, arm, marker(arm), 4.8, alpha=0.5, mew=0)
+            draw_points(axes, *drawn, arm, marker(arm), 4.8, alpha=0.5, mew=0)
             style = "--" if parts_of(arm)[1] else "-"
-            axes.plot(line["ranks"], line["fom"], style, color=light(arm), lw=1.6, label=arm)
+            axes.plot(line["ranks"], line["fom"], style, color=light_colour(arm), lw=1.6, label=arm)
         off = best.filter(arm=BASELINE)["fom"]
         style_of_published: dict[str, Any] = {"ls": "none", "ms": 7, "mfc": "none", "mew": 1.4}
         for arm in [arm for arm in PUBLISHED if arm in arms and len(off)]:
@@ -137,7 +137,7 @@ def _plot(runs: pl.DataFrame) -> Picture:
             axes.plot(
                 *drawn,
                 marker="D",
-                mec=light(arm),
+                mec=light_colour(arm),
                 gid="published",
                 label=label,
                 **style_of_published,
@@ -163,14 +163,14 @@ def _over_ranks(figure: Figure, axes: Axes, ranks: set[float], unit: str) -> Non
     axes.set_xscale("log", base=2)
     axes.set_xticks(sorted(ranks), [f"{count:,.0f}" for count in sorted(ranks)])
     axes.minorticks_off()
-    finish(axes, "ranks", f"time in {unit}", ylim=(0, None))
+    finish_axes(axes, "ranks", f"time in {unit}", ylim=(0, None))
     figure.legend(loc="outside upper left", ncols=3)
 
 
 SECTIONS = [
     Section(
         part="end",
-        place=91,
+        position=91,
         name="scaling",
         view=scaling_view,
         title="Run time against ranks",

@@ -14,7 +14,7 @@ from analysis.display.document import Table
 from analysis.display.figures import NO_FIGURE, divisor_and_unit, number, quantity
 from analysis.display.lines import Line, visible
 from analysis.history.alarms import (
-    FEWEST,
+    MIN_NIGHTS_BEFORE,
     Alarm,
     BelowReference,
     Survey,
@@ -48,7 +48,7 @@ _LEGEND = (
 
 _TOO_FEW = (
     "too few nights: {} series, each of which is watched from"
-    f" {FEWEST + 1} nights at one level on; -v lists them"
+    f" {MIN_NIGHTS_BEFORE + 1} nights at one level on; -v lists them"
 )
 
 #: `--results` of commands that read the runs of several folders.

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.history.alarms import FEWEST, AlarmWatch
+from analysis.history.alarms import MIN_NIGHTS_BEFORE, AlarmWatch
 from tests.studies import FRESH, head, row, show
 from tests.studies.noises import Draw, correlated, normal
 from tests.studies.noises import Draws as Values
@@ -119,7 +119,7 @@ class History:
         self.first = int(has_run[:night].sum())
         self._values = values[has_run]
         self._watch = AlarmWatch(self._values, np.flatnonzero(has_run).tolist())
-        self._look(self._watch, range(FEWEST, self.first))
+        self._look(self._watch, range(MIN_NIGHTS_BEFORE, self.first))
 
     @staticmethod
     def _look(watch: AlarmWatch, nights: Iterable[int]) -> None:
@@ -150,7 +150,7 @@ class History:
 
 def rate(false_alarms: int, histories: int) -> tuple[float, float, float]:
     """False alarms a machine and year with the 95 % interval of a Poisson count."""
-    years = histories * (NIGHTS - FEWEST) / 365
+    years = histories * (NIGHTS - MIN_NIGHTS_BEFORE) / 365
     low = special.gammaincinv(false_alarms, 0.025) if false_alarms else 0.0
     high = special.gammaincinv(false_alarms + 1, 0.975)
     return false_alarms / years, float(low) / years, float(high) / years

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from analysis.history.alarms import (
-    FEWEST,
     MACHINE,
-    MOST,
-    RECENT,
+    MAX_NIGHTS_BEFORE,
+    MIN_NIGHTS_BEFORE,
+    RECENT_NIGHTS,
     Alarm,
     AlarmWatch,
     Change,
@@ -51,20 +51,25 @@ def changes(values: np.ndarray) -> list[Change]:
         (planted(-0.05), [(3, False)]),  # an improvement
         # What all series lose is one alarm of the machine.
         (planted(0.05, series=slice(None), seed=2), [(None, True)]),
-        (planted(1.0, nights=slice(FEWEST, None))[: FEWEST + RECENT - 1], []),  # too few nights
+        (
+            planted(1.0, nights=slice(MIN_NIGHTS_BEFORE, None))[
+                : MIN_NIGHTS_BEFORE + RECENT_NIGHTS - 1
+            ],
+            [],
+        ),  # too few nights
     ],
 )
 def test_what_changes_is_found_in_six_nights(
     values: np.ndarray, expected: list[tuple[int | None, bool]]
 ) -> None:
     assert [(change.series, change.worse) for change in changes(values)] == expected
-    assert all(AT <= change.noticed < AT + RECENT for change in changes(values))
+    assert all(AT <= change.noticed < AT + RECENT_NIGHTS for change in changes(values))
 
 
 @pytest.mark.parametrize("loss", [0.04, 0.3])
 def test_a_loss_of_one_series_is_found_in_six_nights_and_once(loss: float) -> None:
     (change,) = changes(planted(loss))
-    assert (change.series, change.worse, change.noticed) == (3, True, AT + RECENT - 1)
+    assert (change.series, change.worse, change.noticed) == (3, True, AT + RECENT_NIGHTS - 1)
     assert change.since == AT
 
 
@@ -85,7 +90,7 @@ def test_missing_nights_are_no_loss_and_hide_none() -> None:
     values[AT : AT + 5, 3] = np.nan
     losses = [change for change in changes(values) if change.series == 3]
     assert [loss.worse for loss in losses] == [True]
-    assert losses[0].noticed >= AT + 5 + RECENT - 1
+    assert losses[0].noticed >= AT + 5 + RECENT_NIGHTS - 1
 
 
 def test_everything_follows_from_the_nights_before() -> None:
@@ -111,9 +116,9 @@ def alarms(*losses: float) -> list[Alarm]:
 
 
 def test_an_alarm_says_what_is_worse_since_when_and_by_how_much() -> None:
-    (alarm,) = alarms(*[1.1] * RECENT)
+    (alarm,) = alarms(*[1.1] * RECENT_NIGHTS)
     assert (alarm.machine, alarm.key) == ("m", ("nightly", "melt", "off", "fom"))
-    assert alarm.run == f"night-{60 + RECENT - 1}"
+    assert alarm.run == f"night-{60 + RECENT_NIGHTS - 1}"
     assert alarm.ratio == pytest.approx(1.1, abs=0.01)
     assert alarm.open
     sentence = f"melt off fom: {(alarm.ratio - 1) * 100:.1f} % worse since {alarm.since}"
@@ -124,12 +129,12 @@ def test_an_alarm_says_what_is_worse_since_when_and_by_how_much() -> None:
 
 
 def test_an_alarm_ends_when_nights_are_back_or_the_level_is_usual() -> None:
-    (back,) = alarms(*[1.1] * RECENT, *[1.0] * RECENT)
+    (back,) = alarms(*[1.1] * RECENT_NIGHTS, *[1.0] * RECENT_NIGHTS)
     assert not back.open
     assert back.text.endswith(", not any more")
-    (still,) = alarms(*[1.1] * (RECENT + MOST - 1))
+    (still,) = alarms(*[1.1] * (RECENT_NIGHTS + MAX_NIGHTS_BEFORE - 1))
     assert still.open
-    (usual,) = alarms(*[1.1] * (RECENT + MOST))
+    (usual,) = alarms(*[1.1] * (RECENT_NIGHTS + MAX_NIGHTS_BEFORE))
     assert not usual.open
     assert usual.ratio_now == pytest.approx(1.1, abs=0.01)
 
@@ -161,7 +166,7 @@ def test_a_series_says_its_level_and_the_loss_that_it_would_show() -> None:
     assert off.spread == pytest.approx(0.01, rel=0.5)
     # At least LIMIT / sqrt(RECENT) spreads, since means of independent nights vary by so much.
     assert off.detectable is not None
-    assert 3.7 / RECENT**0.5 * off.spread < off.detectable < 3 * off.spread
+    assert 3.7 / RECENT_NIGHTS**0.5 * off.spread < off.detectable < 3 * off.spread
     first = night_table.filter(pl.col("run").is_in([f"night-{day}" for day in range(9)]))
     assert all(series.level is None for series in survey(first, results).watched)
 

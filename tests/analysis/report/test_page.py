@@ -12,7 +12,14 @@ from analysis.effects.result import Result, Verdict
 from analysis.report import page, plots
 from analysis.report.data import RunData, load_run
 from analysis.report.first_sentences import failures, headline, next_step, summary
-from analysis.report.plots import COLOURS, drawing, light, marker, themed_svg, variable
+from analysis.report.plots import (
+    COLOURS,
+    colour_variable,
+    drawing,
+    light_colour,
+    marker,
+    themed_svg,
+)
 from analysis.report.sentences import SENTENCES
 from analysis.statistics.interval import Estimate, Interval, bracketed
 from analysis.subjects import case_pictures, first_picture
@@ -131,13 +138,13 @@ TREATMENTS = ["off", "on", "constant", "daly", "spin", "aa", "an arm of one's ow
 
 
 def test_arms_differ_in_colour_and_shape_and_none_is_a_rejected_run() -> None:
-    assert len({light(name) for name in TREATMENTS}) == len(TREATMENTS)
+    assert len({light_colour(name) for name in TREATMENTS}) == len(TREATMENTS)
     assert len({marker(name) for name in TREATMENTS}) == len(TREATMENTS)
     assert not {"x", "X"} & {marker(name) for name in TREATMENTS}
 
     # What stands in a name, such as `@ = , %`, is no part of a CSS variable.
     named = {"on@rate=25%,reserved_cores=1": "on", "mine@rate=25%": "other", "ink": "ink"}
-    assert {name: variable(name) for name in named} == named
+    assert {name: colour_variable(name) for name in named} == named
     # Each light colour is replaced by its variable. `full` is `on` by another name.
     arms = [arm.colours[0] for name, arm in ARMS.items() if name != "full"]
     colours = [*arms, *(light for light, _ in COLOURS.values())]
@@ -216,7 +223,7 @@ def test_a_baseline_whose_repeat_lies_off_1_is_marked(run: RunData, text: str) -
     shown = plain(page.render([replace(run, results=[row])]))
     assert "baseline whose repeat lies off 1 : stream" in shown
     assert "lies off 1" not in text
-    assert [plots.steady(interval) for interval in (None, off_one, Interval(0.9, 1.0))] == [
+    assert [plots.is_steady(interval) for interval in (None, off_one, Interval(0.9, 1.0))] == [
         True,
         False,
         True,
@@ -627,5 +634,5 @@ def test_the_control_is_named_with_what_it_shows_or_why_there_is_none(run: RunDa
 def test_the_frame_has_no_section_of_its_own() -> None:
     """Tables, pictures and what readers open are in the templates of sections."""
     frame = (Path(page.__file__).with_name("page.html")).read_text()
-    assert "section.declared.html" in frame
+    assert "section.declared.template_file" in frame
     assert not re.findall(r"<table|<details|<figure|<pre", frame)

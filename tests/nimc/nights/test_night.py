@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.history.alarms import RECENT
+from analysis.history.alarms import RECENT_NIGHTS
 from nimc.nights.night import FRESH_AFTER_S
 from nimc.nights.summary import BY_SIGNAL, UNFINISHED, Summary, load
 from tests.commands import CAMPAIGN
@@ -175,7 +175,7 @@ def test_a_loss_against_the_history_makes_the_night_slower(box: Box) -> None:
     (run,) = box.runs()
     table = pl.read_parquet(run / "report" / "results.parquet")
     usual = 1.1 * np.exp(0.01 * np.random.default_rng(5).standard_normal(70))
-    usual[-(RECENT - 1) :] /= 1.1
+    usual[-(RECENT_NIGHTS - 1) :] /= 1.1
     for days, factor in enumerate(usual.tolist()[::-1], 1):
         moved = [pl.col(name) - days * DAY_S for name in ("started_s", "finished_s")]
         night_table = table.with_columns(pl.col("fom") * factor, *moved, run=pl.lit(f"made-{days}"))
