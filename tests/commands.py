@@ -57,7 +57,7 @@ def call(
             patch.setenv(name, value)
         patch.setattr("sys.argv", ["nimc", *map(str, words)])
         patch.setattr("records.processes.become_subreaper", lambda: None)
-        patch.setattr("nimc.run.runner.others_beside", lambda _: [])  # those of other tests
+        patch.setattr("nimc.run.runner.concurrent_runs", lambda _: [])  # those of other tests
         try:
             with pytest.raises(SystemExit) as end:
                 main()

@@ -331,7 +331,7 @@ def _case_faults(entries: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
 def _length_faults(entries: Sequence[_EntryRequest], machine: Machine) -> Iterator[FieldFault]:
     """Runs that are too short for the rows of their writers."""
     campaign = entries[0].campaign
-    least = cases.least_s(campaign, machine)
+    least = cases.shortest_run_s(campaign, machine)
     rows = f"{LEAST_ROWS} rows of {cases.slowest_injector(campaign, machine)}"
     for request in entries:
         entry = request.entry

@@ -219,7 +219,7 @@ def nodes_taken(case: Entry, machine: Machine) -> int:
 # How long a run is at least: rows of the writers must fit into it.
 
 
-def least_s(campaign: Campaign, machine: Machine) -> float:
+def shortest_run_s(campaign: Campaign, machine: Machine) -> float:
     """The shortest run of a campaign, seconds; 0 if no writer writes before and after its runs."""
     if campaign.arms and not any(ARMS[arm].writing == "continuous" for arm in campaign.arms):
         return 0.0
@@ -249,20 +249,20 @@ def leave_out(
     Of the cases that are left, `only` these if any is named. Raises InputError if no case is left.
     """
     left: dict[str, Entry] = {}
-    absent: list[OmittedCase] = []
+    omissions: list[OmittedCase] = []
     for case in campaign.cases:
         possible, omitted = _possible_part(campaign, case, machine)
         if possible:
             left[possible.name] = possible
-        absent += omitted
+        omissions += omitted
     if not left:
-        first = absent[0]
+        first = omissions[0]
         raise InputError(f"{campaign.name}: no case is left: {first.case}: {first.reason}")
     for name in only:
         if name not in left:
             raise InputError(f"--case: {name!r} found; allowed: {', '.join(left)}")
     named = [case for name, case in left.items() if name in (only or left)]
-    return campaign.model_copy(update={"workloads": named}), absent
+    return campaign.model_copy(update={"workloads": named}), omissions
 
 
 def _possible_part(
@@ -277,15 +277,15 @@ def _possible_part(
     for name, level in case.set.items():
         if level != CHOSEN_BY_MACHINE.get(name) and (reason := missing_level(machine, name, level)):
             return None, [OmittedCase(case.name, reason)]
-    absent = [
+    omissions = [
         OmittedCase(case.name, reason, name, level)
         for name, levels in case.factors.items()
         for level in levels
         if (reason := missing_level(machine, name, level))
     ]
-    if not absent:
+    if not omissions:
         return case, []
-    gone = [(omitted.factor, omitted.level) for omitted in absent]
+    gone = [(omitted.factor, omitted.level) for omitted in omissions]
     factors = {
         name: [level for level in levels if (name, level) not in gone]
         for name, levels in case.factors.items()
@@ -293,13 +293,13 @@ def _possible_part(
     possible = case.but({"factors": factors})
     with suppress(InputError):  # `exclude` and `only` may remove the rest
         if all(factors.values()) and treatments(campaign.arms, possible):
-            return possible, absent
-    return None, [OmittedCase(case.name, absent[0].reason)]
+            return possible, omissions
+    return None, [OmittedCase(case.name, omissions[0].reason)]
 
 
-def omission_lines(absent: Sequence[OmittedCase]) -> list[str]:
+def omission_lines(omissions: Sequence[OmittedCase]) -> list[str]:
     """A line for each reason, with the cases and levels it applies to."""
-    names = grouped((omitted.reason, _with_level(omitted)) for omitted in absent)
+    names = grouped((omitted.reason, _with_level(omitted)) for omitted in omissions)
     return [f"left out ({reason}): {', '.join(left_out)}" for reason, left_out in names.items()]
 
 

@@ -75,9 +75,9 @@ class Request:
     settings: ReframeSettings
     checks: Mapping[str, CheckVariables]
     #: Cases and levels that this machine cannot run.
-    absent: Sequence[OmittedCase] = ()
+    omissions: Sequence[OmittedCase] = ()
     #: The campaign file as it was read.
-    text: str = ""
+    campaign_text: str = ""
     #: True if Slurm runs the jobs.
     slurm: bool = False
     #: Time limit of the jobs; None if unknown.
@@ -85,7 +85,7 @@ class Request:
     #: Target nodes that jobs are pinned to, joined with commas; None takes any.
     nodelist: str | None = None
     #: The shortest run in which writers report enough rows, seconds; shorter ones are made longer.
-    least_run_s: float = 0.0
+    shortest_run_s: float = 0.0
     #: How long runs took before.
     lengths: Lengths = field(default_factory=Lengths)
     #: ReFrame's program.
@@ -133,7 +133,7 @@ class Request:
         return replace(self, campaign=searched)
 
     @property
-    def origins_most(self) -> int:
+    def most_origin_nodes(self) -> int:
         """Origin nodes that its largest case takes."""
         taken = (origins_taken(case, self.machine) for case in self.campaign.cases)
         return max(taken, default=0)
@@ -144,7 +144,7 @@ class Request:
         cores = self.machine.node_facts().cores
         return Plan(self.campaign.name, self.machine.name, cores, cases)
 
-    def up_to(self, pairs: int) -> Request:
+    def with_pairs_cap(self, pairs: int) -> Request:
         """The same request, but each case ends after so many pairs, decided or not."""
         capped = self.campaign.pairs.model_copy(update={"cap": pairs})
         return replace(self, campaign=self.campaign.model_copy(update={"pairs": capped}))
@@ -297,12 +297,12 @@ def _plan_case(request: Request, entry: Entry) -> Case:
 def block_sizes(pairs: Pairs, complete: int = 0) -> tuple[int, ...]:
     """Pairs of each block to come if `complete` pairs are there and the case goes on to its cap."""
     sizes: list[int] = []
-    while size := next_block(complete + sum(sizes), pairs, done=False):
+    while size := next_block_pairs(complete + sum(sizes), pairs, done=False):
         sizes.append(size)
     return tuple(sizes)
 
 
-def next_block(complete: int, pairs: Pairs, *, done: bool) -> int:
+def next_block_pairs(complete: int, pairs: Pairs, *, done: bool) -> int:
     """Pairs of the next block after `complete` pairs; 0 when no more are needed."""
     if complete < pairs.floor:
         until = pairs.floor
@@ -341,7 +341,7 @@ def run_length_s(request: Request, entry: Entry, treated: Sequence[Treatment]) -
         return measured_s
     lead_ins_s = [_lead_in_s(request, entry, treatment) for treatment in treated]
     lead_in_s = max(*lead_ins_s, request.campaign.rest or 0.0)
-    doublings = doublings_needed(entry.expect, request.least_run_s)
+    doublings = doublings_needed(entry.expect, request.shortest_run_s)
     return entry.expect * float(2**doublings) + lead_in_s
 
 
@@ -408,7 +408,7 @@ def _logs(run: Path | str, entry: Entry, index: int) -> str:
     return f"{run}/logs/{entry.name}/{index}"  # text: to make thousands of `Path` takes longer
 
 
-def folders_in(folder: Path | str) -> list[str]:
+def folder_options(folder: Path | str) -> list[str]:
     """ReFrame's options for all of its folders; settings of a site override `--prefix`."""
     names = {"stage": "stage", "output": "output", "perflogdir": "perflogs"}
     return [f"--{option}={folder}/{name}" for option, name in names.items()]
@@ -437,7 +437,7 @@ def reframe_command(
         "-r",
         "-n",
         named,
-        *folders_in(f"{logs}/reframe"),
+        *folder_options(f"{logs}/reframe"),
         f"--report-file={logs}/reframe.json",
         "-S",
         f"{entry.check}.block_file={logs}/{plan}",

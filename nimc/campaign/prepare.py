@@ -63,7 +63,7 @@ def prepare_read(
     checks = dict(checks_in(folder))
     require_known_programs(machine, checks)
     checks |= others_in(marked, checks, config, machine.system)
-    campaign, absent = cases.leave_out(load_campaign(marked, checks, machine), machine, only)
+    campaign, omissions = cases.leave_out(load_campaign(marked, checks, machine), machine, only)
     used = {name: checks[name] for name in sorted({case.check for case in campaign.cases})}
     settings = settings_of(config)
     targets = _targets(config, settings, machine, used, root)
@@ -74,12 +74,12 @@ def prepare_read(
         folder=folder,
         settings=settings,
         checks=used,
-        absent=absent,
-        text=marked.text,
+        omissions=omissions,
+        campaign_text=marked.text,
         slurm=machine.origins.policy != "same_host" or uses_slurm(targets),
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,
-        least_run_s=cases.least_s(campaign, machine),
+        shortest_run_s=cases.shortest_run_s(campaign, machine),
         reframe=find_program("reframe") or "reframe",
     )
     if nodelist is not None:

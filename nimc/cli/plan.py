@@ -70,7 +70,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     long += short_write_warnings(every_scale)
     document = planned.as_dict() | {
         "machine_nodes": request.machine.nodes,
-        "absent": [vars(omitted) for omitted in [*request.absent, *feasibility.omitted]],
+        "absent": [vars(omitted) for omitted in [*request.omissions, *feasibility.omissions]],
         "why": feasibility.why,
         "scales": [vars(row) for row in every_scale],
         "reach": [vars(row) for row in reached],
@@ -166,9 +166,9 @@ def _left_out(request: Request, feasibility: Feasibility) -> list[str]:
         replace(omitted, reason="runs nowhere, as below")
         if nowhere.get(workload[omitted.case]) == omitted.reason
         else omitted
-        for omitted in feasibility.omitted
+        for omitted in feasibility.omissions
     ]
-    return omission_lines([*request.absent, *shown])
+    return omission_lines([*request.omissions, *shown])
 
 
 def _scales(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[str | Table]:

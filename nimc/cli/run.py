@@ -22,8 +22,8 @@ from nimc.readiness.reframe import find_reframe
 from nimc.run.folder import (
     RunFolder,
     differing,
+    find_differing_run,
     find_latest,
-    find_other,
     new_header,
     open_run,
     past_lengths,
@@ -177,9 +177,9 @@ def measured(
     with open_run(
         results, header, fresh=fresh, slurm=slurm, pairs=pairs, typed_in=typed_in
     ) as folder:
-        request = request.up_to(folder.header.most_pairs)
+        request = request.with_pairs_cap(folder.header.most_pairs)
         is_new = not (folder.resumed or fresh)
-        if is_new and (old_run := find_other(folder.path.parent, header)):
+        if is_new and (old_run := find_differing_run(folder.path.parent, header)):
             path, old_header = old_run
             differences = ", ".join(differing(header, old_header)) or "version of nimc"
             remark(f"does not resume {path}: different {differences}")
@@ -197,7 +197,7 @@ def measured(
             remark("git does not give the commit of this project: samples will not record it")
         long = too_long(request.plan(feasibility.omission_reasons), request.time_limit_s)
         for line in [
-            *omission_lines([*request.absent, *feasibility.omitted]),
+            *omission_lines([*request.omissions, *feasibility.omissions]),
             *feasibility.doubts,
             *long,
         ]:
@@ -218,7 +218,7 @@ def measured(
                     )
                     with closing(runner):
                         least_s = runner.least_s()
-                        reservation.check(request.machine, request.origins_most, least_s)
+                        reservation.check(request.machine, request.most_origin_nodes, least_s)
                         failures = [
                             replace(failure, reason=in_words(failure.reason))
                             for failure in runner.run_all()
@@ -293,7 +293,7 @@ def _document(
         "report": str(report.page) if report else None,
         "integrity_faults": run.integrity.lines()[1:] if run else [],
         "failures": [asdict(failure) for failure in failures],
-        "absent": [asdict(omitted) for omitted in request.absent],
+        "absent": [asdict(omitted) for omitted in request.omissions],
     }
 
 

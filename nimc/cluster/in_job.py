@@ -16,16 +16,16 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from conductor.block.trial import Trial
-from nimc.campaign.plan import folders_in
+from nimc.campaign.plan import folder_options
 from nimc.cluster import tried_writes
 from nimc.cluster.faults import LOCKED_MEMORY
-from nimc.cluster.node_look import JOB_STATE, NOT_STARTED, LookedAt
+from nimc.cluster.node_look import JOB_STATE, NOT_STARTED, NodeReport
 from nimc.readiness.finding import HostFinding, gap, required
 from nimc.readiness.needs import peculiarities, used_devices
 from nimc.readiness.reframe import find_reframe
 from nimc.readiness.reframe_config import line_of, places_of, settings_of, target_partitions
 from nimc.run.runner import reported_cases, why_failed
-from nimc.run.session import LOOK, run_session
+from nimc.run.session import LOOK_PREFIX, run_session
 from records import processes
 from records.block_plan import BlockPlan
 from records.checkout import ROOT
@@ -46,7 +46,7 @@ _JOB = "job on nodes"
 #: The plan of the trial, in the job's folder.
 _PLAN = "trial-plan.json"
 _CHECK = Path(__file__).with_name("node_look_check.py")
-_NODE = TypeAdapter(LookedAt)
+_NODE = TypeAdapter(NodeReport)
 #: Buffers of several writers, and of an MPI, take less, bytes.
 _LOCKED_B = 2**30
 
@@ -60,7 +60,7 @@ class JobLook:
     #: Why not all nodes answered, in one line; None if they did.
     why: str | None = None
     #: The nodes that answered, targets first.
-    nodes: list[LookedAt] = field(default_factory=list)
+    nodes: list[NodeReport] = field(default_factory=list)
     #: The outcome of writes between them, and why not all were tried; None: they were.
     trials: list[Trial] = field(default_factory=list)
     untried: str | None = None
@@ -96,7 +96,7 @@ def look_at_nodes(
     make_named_folder(results)
     with (
         Interrupts() as interrupts,
-        tempfile.TemporaryDirectory(prefix=LOOK, dir=results.absolute()) as path,
+        tempfile.TemporaryDirectory(prefix=LOOK_PREFIX, dir=results.absolute()) as path,
         private_lock(Path(path, "lock")) as lock,
     ):
         folder = Path(path)
@@ -205,7 +205,7 @@ def _check(machine: Machine, folder: Path, wait_s: float, plan: BlockPlan | None
         str(_CHECK),
         "-r",
         f"--report-file={folder / 'reframe.json'}",
-        *folders_in(folder),
+        *folder_options(folder),
         *(word for name, value in values.items() for word in ("-S", f"NodeLook.{name}={value}")),
     ]
 
@@ -302,7 +302,7 @@ def _merged(node_rows: Sequence[tuple[str, HostFinding]]) -> HostFinding:
     return replace(shown[0][1], detail=detail)
 
 
-def _counters(node: LookedAt, machine: Machine) -> Iterator[HostFinding]:
+def _counters(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
     """Yield what counts the bytes of each device of the site file; where none is, why."""
     for wanted in machine.devices:
         device = named(wanted, node.host.rdma)
@@ -315,7 +315,7 @@ def _counters(node: LookedAt, machine: Machine) -> Iterator[HostFinding]:
             yield gap(subject, missing, "writes are proven by nothing, or by memory (mpi_put)")
 
 
-def _node_findings(node: LookedAt, machine: Machine) -> Iterator[HostFinding]:
+def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
     """Yield what a node has of all that it must have."""
     missing = node.unseen and f"does not see {', '.join(node.unseen)}, where ReFrame stages"
     visible = "see the checkout, Python, the results and the stage folder"

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from conductor.agent.agent import node_name
 from conductor.block import injection, trial
 from conductor.block.injection import InjectionRequest
-from nimc.campaign.plan import folders_in
+from nimc.campaign.plan import folder_options
 from nimc.cluster.in_job import job_place, run_job, why_no_job
 from nimc.cluster.tried_writes import findings
 from records import checkout, injected, processes
@@ -177,7 +177,7 @@ def _run_in_job(
         str(_CHECK),
         "-r",
         f"--report-file={folder / 'reframe.json'}",
-        *folders_in(folder),
+        *folder_options(folder),
         *(word for name, value in values.items() for word in ("-S", f"Injection.{name}={value}")),
     ]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nimc.cluster.in_job import JobLook
-from nimc.cluster.node_look import LookedAt
+from nimc.cluster.node_look import NodeReport
 from records.errors import MachineError
 from records.files import user_name
 from records.machine import host
@@ -62,7 +62,7 @@ class ClusterFacts:
         return self.partitions[0]
 
     @property
-    def nodes(self) -> Sequence[LookedAt]:
+    def nodes(self) -> Sequence[NodeReport]:
         """The nodes that the job looked at."""
         return self.looked.nodes
 

@@ -19,7 +19,7 @@ import yaml
 
 from nimc.cluster.in_job import look_at_nodes
 from nimc.cluster.learn import ClusterFacts
-from nimc.cluster.node_look import LookedAt
+from nimc.cluster.node_look import NodeReport
 from records.machine.devices import Device, Port
 from records.machine.fabrics import FABRICS, Fabric, InjectorName
 from records.machine.host import Host, memory_nodes, nodes_with_cores
@@ -241,7 +241,7 @@ class ActiveDevice:
     names: Mapping[str, str]
 
 
-def devices(nodes: Sequence[LookedAt]) -> list[ActiveDevice]:
+def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
     """RDMA devices with the same active port on every node, the fastest first."""
     ports_by_node = {node.name: active_ports(node.host) for node in nodes}
     common: dict[str, ActiveDevice] = {}
@@ -281,7 +281,7 @@ def active_ports(host: Host) -> list[tuple[Device, Port]]:
     return [(device, port) for device, port in pairs if port.is_active]
 
 
-def interfaces(nodes: Sequence[LookedAt]) -> list[str]:
+def interfaces(nodes: Sequence[NodeReport]) -> list[str]:
     """Network interfaces with an address on every node, the fastest first."""
     listed = nodes[0].host.interfaces if nodes else []
     rates = {interface.name: interface.rate_b_s or 0.0 for interface in listed}
@@ -289,7 +289,7 @@ def interfaces(nodes: Sequence[LookedAt]) -> list[str]:
     return sorted(usable, key=lambda name: -rates.get(name, 0.0))
 
 
-def in_common(nodes: Sequence[LookedAt]) -> list[str]:
+def in_common(nodes: Sequence[NodeReport]) -> list[str]:
     """Interfaces with an address on every node."""
     names = nodes[0].addresses if nodes else {}
     return [name for name in names if all(node.addresses.get(name) for node in nodes)]

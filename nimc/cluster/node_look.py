@@ -33,7 +33,7 @@ _STATUS, _CAP_IPC_LOCK = Path("/proc/self/status"), 14
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookedAt:
+class NodeReport:
     """A node that was looked at."""
 
     #: Its name in Slurm; its hardware and kernel.
@@ -72,7 +72,7 @@ def main() -> None:
 
 def look_at_node(
     folder: Path, device: str | None, interface: str | None, paths: list[str]
-) -> LookedAt:
+) -> NodeReport:
     """Return what this node has; `folder`: of the job, `paths`: to be seen."""
     this_node = host.detect()
     names = {
@@ -87,7 +87,7 @@ def look_at_node(
         else:
             uncounted[entry] = _why_uncounted(entry, reading)
     indexes = {name: own.gid_index(device, interface) for name, own in INJECTORS.items()}
-    return LookedAt(
+    return NodeReport(
         name=node_name(),
         host=this_node,
         unseen=[path for path in paths if not os.path.exists(path)],

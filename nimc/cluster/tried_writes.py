@@ -12,7 +12,7 @@ from conductor.block import trial as block_trial
 from conductor.block.trial import Trial
 from conductor.injectors import INJECTORS, get
 from nimc.cluster.faults import fault_in
-from nimc.cluster.node_look import LookedAt
+from nimc.cluster.node_look import NodeReport
 from nimc.readiness.finding import HostFinding, gap
 from records.block_plan import BlockPlan
 from records.errors import InputError
@@ -110,7 +110,7 @@ def why_untried(folder: Path, state: str = "") -> str | None:
 
 
 def findings(
-    trials: Sequence[Trial], nodes: Sequence[LookedAt], machine: Machine
+    trials: Sequence[Trial], nodes: Sequence[NodeReport], machine: Machine
 ) -> Iterator[HostFinding]:
     """A row for each injector that was tried, or that nodes lack."""
     for trial in trials:
@@ -135,7 +135,7 @@ def _subject(name: str) -> str:
 
 
 def _finding(
-    trial: Trial, subject: str, nodes: Sequence[LookedAt], machine: Machine
+    trial: Trial, subject: str, nodes: Sequence[NodeReport], machine: Machine
 ) -> HostFinding:
     if trial.failure:
         fault = fault_in(trial.failure)
@@ -156,7 +156,7 @@ def _finding(
     return HostFinding(subject, "ok", detail)
 
 
-def _details(trial: Trial, nodes: Sequence[LookedAt], machine: Machine) -> Iterator[str]:
+def _details(trial: Trial, nodes: Sequence[NodeReport], machine: Machine) -> Iterator[str]:
     records = trial.writers
     rate_b_s = sum(record.rate_alone_b_s for record in records)
     share = _link_share(records, machine)
@@ -219,7 +219,7 @@ def _nodes_of_buffers(records: Sequence[WriterRecord]) -> str:
     return f"NUMA node {some(numbers, len(numbers))}" if numbers else "an unknown NUMA node"
 
 
-def _device_node(nodes: Sequence[LookedAt], name: str) -> str:
+def _device_node(nodes: Sequence[NodeReport], name: str) -> str:
     """The NUMA node of the writers' device on the first node; empty if it has none."""
     number = devices.numa_node(name, nodes[0].host.rdma) if nodes else None
     return "" if number is None else f"{name} on NUMA node {number}"

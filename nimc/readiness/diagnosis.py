@@ -103,7 +103,7 @@ class Feasibility:
     #: Where each workload can run.
     matrix: Matrix
     #: Cases that can run nowhere, each with the reason.
-    omitted: list[OmittedCase]
+    omissions: list[OmittedCase]
     #: Why nothing can be started, in one line; empty if something can.
     why: str
     #: Other reasons that may keep writers from writing, a line each.
@@ -112,7 +112,7 @@ class Feasibility:
     @cached_property  # each case is looked up in it
     def omission_reasons(self) -> dict[str, str]:
         """Return why cases cannot run, by their names."""
-        return {row.case: row.reason for row in self.omitted}
+        return {row.case: row.reason for row in self.omissions}
 
 
 def feasibility_of(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nimc.campaign.plan import Lengths, Request
-from nimc.run.session import users_of
+from nimc.run.session import processes_of
 from records.calls import call_of
 from records.campaign import Campaign
 from records.chain import walk_run
@@ -198,7 +198,7 @@ def lengths_of(samples: pl.DataFrame) -> dict[str, float]:
     return dict(measured.select("case", a_run_s).iter_rows())
 
 
-def find_other(results: Path, header: RunHeader) -> tuple[Path, RunHeader] | None:
+def find_differing_run(results: Path, header: RunHeader) -> tuple[Path, RunHeader] | None:
     """The latest unfinished run of that campaign and machine with another digest."""
     unfinished = [
         (path, old)
@@ -254,7 +254,7 @@ def await_leftovers(path: Path) -> None:
     MachineError if a process does not end.
     """
     until_s = time.monotonic() + LEFTOVERS_S
-    while left := users_of(path):
+    while left := processes_of(path):
         if time.monotonic() > until_s:
             for pid in left:
                 with suppress(ProcessLookupError):
@@ -298,7 +298,7 @@ def new_header(request: Request) -> RunHeader:
         finished_s=None,
         digest=digest_of(resolved_campaign),
         resolved=resolved_campaign,
-        campaign_text=request.text,
+        campaign_text=request.campaign_text,
         pairs_floor=campaign.pairs.floor,
         pairs_cap=campaign.pairs.most,
         precision=campaign.pairs.precision,

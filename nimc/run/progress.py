@@ -66,7 +66,7 @@ class Expected(NamedTuple):
     most_s: float
 
 
-def in_all(parts: Iterable[Expected]) -> Expected:
+def expected_total(parts: Iterable[Expected]) -> Expected:
     """Length of all parts, one after another."""
     parts = list(parts)
     return Expected(sum(part.least_s for part in parts), sum(part.most_s for part in parts))

@@ -24,13 +24,13 @@ from nimc.campaign.plan import (
     block_sizes,
     blocks_s,
     logs_of,
-    next_block,
+    next_block_pairs,
     reframe_command,
     run_length_s,
 )
 from nimc.run.folder import require_folder
-from nimc.run.progress import Display, Expected, NewSamples, RunCounter, SessionPace, in_all
-from nimc.run.session import others_beside, run_session
+from nimc.run.progress import Display, Expected, NewSamples, RunCounter, SessionPace, expected_total
+from nimc.run.session import concurrent_runs, run_session
 from records import kernel_text, processes
 from records.arms import arm_of
 from records.block_plan import SKIPPED, UNREAD, BlockPlan
@@ -60,7 +60,7 @@ class CaseState:
     #: Treatment -> its complete pairs; each may lack others.
     pairs_of: dict[str, int]
     #: Index of the next block; indices are never reused.
-    next_block: int
+    next_block_index: int
     #: Pairs in which all runs of some treatment were rejected.
     rejected: int = 0
     #: Why the last rejected run was rejected; None if there is none.
@@ -91,7 +91,7 @@ class CaseState:
             return 0
         # For a control that lacks pairs, the other treatments are not measured beyond the cap.
         left = max(0, requested.most - self.pairs_without_control)
-        return min(next_block(self.pairs, requested, done=self.done), left)
+        return min(next_block_pairs(self.pairs, requested, done=self.done), left)
 
 
 def case_state(run: Path, case: str, treated: Sequence[str], rule: StoppingRule) -> CaseState:
@@ -116,7 +116,7 @@ def case_state(run: Path, case: str, treated: Sequence[str], rule: StoppingRule)
     reasons = frame.filter(status="rejected")["reason"].drop_nulls()
     return CaseState(
         pairs_of=pairs_of,
-        next_block=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
+        next_block_index=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
         rejected=lost.n_unique(["block", "pair"]),
         last_reason=str(reasons[-1]) if len(reasons) else None,
         done=rule.asks_of(min(pairs_of.values())) and case_is_done(run, case, rule),
@@ -307,7 +307,7 @@ class CampaignRunner:
         for cases in self._rounds(failures):
             for index, entry in enumerate(cases, 1):
                 try:
-                    self._run_case(entry, in_all(map(self.expected, cases[index:])))
+                    self._run_case(entry, expected_total(map(self.expected, cases[index:])))
                 except _CaseError as error:
                     failures[entry.name] = str(error)
         return [Failure(name, reason) for name, reason in failures.items()]
@@ -338,13 +338,13 @@ class CampaignRunner:
         now = self._state(entry)
         rejected_before = self.rejected_before.setdefault(entry.name, now.rejected)
         while pairs := now.missing(self.campaign.pairs, rejected_before):
-            after = in_all([self._expected_from(entry, now.pairs + pairs), later])
-            self._run_block(entry, now.next_block, pairs, after, notes)
+            after = expected_total([self._expected_from(entry, now.pairs + pairs), later])
+            self._run_block(entry, now.next_block_index, pairs, after, notes)
             before, now = now, self._state(entry)
             if (now.pairs, now.rejected) == (before.pairs, before.rejected):
-                logs = logs_of(self.run, entry, now.next_block - 1)
+                logs = logs_of(self.run, entry, now.next_block_index - 1)
                 why = now.last_reason or f"no run was started; see {logs}"
-                raise _CaseError(f"block {before.next_block} added no pair: {why}")
+                raise _CaseError(f"block {before.next_block_index} added no pair: {why}")
         if not now.pairs_without_control:
             raise _CaseError(
                 f"no pair was accepted: {now.last_reason}; the same command makes as many more"
@@ -358,7 +358,7 @@ class CampaignRunner:
         if layout := layouts.fastest(self.run, compared, treated):
             return layout
         block = len(list((self.run / "logs" / compared.name).glob("[0-9]*")))
-        after = in_all([self.expected(entry), later])
+        after = expected_total([self.expected(entry), later])
         try:
             with closing(replace(self, request=search)) as searching:
                 searching._run_block(compared, block, layouts.RUNS, after)
@@ -468,7 +468,7 @@ class CampaignRunner:
 
     def _beside(self) -> list[str]:
         """Notes on other runs on this host, each printed once; none if the checks run elsewhere."""
-        others = [] if self.request.slurm else others_beside(self.run)
+        others = [] if self.request.slurm else concurrent_runs(self.run)
         if not others:
             return []
         note = Note.BESIDE(run=", ".join(others))
@@ -542,7 +542,7 @@ class CampaignRunner:
 
     def least_s(self) -> float:
         """Expected time that the campaign needs at least, seconds."""
-        return in_all(map(self.expected, self._cases)).least_s
+        return expected_total(map(self.expected, self._cases)).least_s
 
     def expected(self, entry: Entry) -> Expected:
         """How long a case is expected to take from now on."""

@@ -87,22 +87,22 @@ def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
 
 
 #: Begins the name of the folder of a job that looks at nodes (`nimc.cluster.in_job`).
-LOOK = ".nimc-look-"
+LOOK_PREFIX = ".nimc-look-"
 
 
-def users_of(run: Path) -> list[int]:
+def processes_of(run: Path) -> list[int]:
     """This user's processes on this host that a run has started and that still exist."""
-    return [pid for pid, path in started_by_runs() if path == str(run)]
+    return [pid for pid, path in run_processes() if path == str(run)]
 
 
-def others_beside(run: Path) -> list[str]:
+def concurrent_runs(run: Path) -> list[str]:
     """Names of this user's other runs that have processes on this host."""
-    names = {Path(path).name for _, path in started_by_runs() if path != str(run)}
-    looks = [name for name in names if name.startswith(LOOK)]
+    names = {Path(path).name for _, path in run_processes() if path != str(run)}
+    looks = [name for name in names if name.startswith(LOOK_PREFIX)]
     return [*sorted(names.difference(looks)), *(["a look at nodes"] if looks else [])]
 
 
-def started_by_runs() -> Iterator[tuple[int, str]]:
+def run_processes() -> Iterator[tuple[int, str]]:
     """This user's other processes that a run has started, and its folder."""
     mark = f"{RUN_VARIABLE}=".encode()
     for pid in set(kernel_text.pids()) - {os.getpid()}:

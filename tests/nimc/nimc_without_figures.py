@@ -50,6 +50,6 @@ def start(
 
 def main() -> None:
     page.render = render
-    runner.others_beside = lambda _: []
+    runner.concurrent_runs = lambda _: []
     session.NIMC = COMMAND
     cli.main()

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from nimc.run.session import users_of
+from nimc.run.session import processes_of
 from records import kernel_text, processes
 from records.machine import cpu_load
 from tests.captures import CAPTURES
@@ -64,13 +64,13 @@ def no_file_left() -> Iterator[None]:
         lambda pid: processes.listener(1, pid),
         lambda _: kernel_text.pids(),
         lambda _: cpu_load.read("", []),
-        users_of,
+        processes_of,
     ],
 )
 def test_a_process_is_not_gone_since_this_one_has_no_file_left(read: Callable[[Any], Any]) -> None:
-    read(os.getpid() if read is not users_of else Path("/r"))
+    read(os.getpid() if read is not processes_of else Path("/r"))
     with no_file_left(), pytest.raises(OSError, match="Too many open files"):
-        read(os.getpid() if read is not users_of else Path("/r"))
+        read(os.getpid() if read is not processes_of else Path("/r"))
 
 
 def test_the_limit_of_open_files_is_raised_for_this_process_alone() -> None:

@@ -161,9 +161,9 @@ def test_cores_left_to_the_system_are_a_job_of_their_own_where_the_site_allows_t
         prepare(tmp_path / "c.yaml", name) for name in ("example_slurm", "localhost")
     )
     names = [case.name for case in on_slurm.campaign.cases]
-    assert (names, on_slurm.absent) == (["stream@core_spec=0", "stream@core_spec=1"], [])
+    assert (names, on_slurm.omissions) == (["stream@core_spec=0", "stream@core_spec=1"], [])
     assert [case.name for case in on_localhost.campaign.cases] == names[:1]
-    (absent,) = on_localhost.absent
+    (absent,) = on_localhost.omissions
     assert absent.reason == "core_spec of site/localhost.yaml does not allow it"
 
 
@@ -210,7 +210,7 @@ def test_the_numa_campaign_has_every_cell_once_on_two_nodes_and_says_what_one_no
         for load in loads
     ]
     assert len(expected) == 40
-    assert (effects(request.campaign), request.absent) == (sorted(expected), [])
+    assert (effects(request.campaign), request.omissions) == (sorted(expected), [])
     one, absent = leave_out(request.campaign, host_facts(numa_nodes=1))
     # One place of the buffer; nobody, or three loads with workers in 2 places.
     assert effects(one) == sorted(cell for cell in expected if "other" not in cell)

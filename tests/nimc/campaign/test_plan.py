@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nimc.campaign.cases import least_s
+from nimc.campaign.cases import shortest_run_s
 from nimc.campaign.plan import (
     Lengths,
     Request,
@@ -17,7 +17,7 @@ from nimc.campaign.plan import (
     block_s,
     block_sizes,
     logs_of,
-    next_block,
+    next_block_pairs,
     reframe_command,
 )
 from nimc.campaign.prepare import prepare
@@ -73,7 +73,7 @@ def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(floor, more, bl
     sizes = block_sizes(pairs)
     assert sum(sizes) == floor + more
     assert max(sizes) <= block
-    narrow = next_block(done, pairs, done=True)
+    narrow = next_block_pairs(done, pairs, done=True)
     assert (narrow == 0) == (done >= floor)
     assert done + narrow <= max(done, floor)
 
@@ -204,7 +204,7 @@ def test_runs_last_for_two_rows_of_the_slowest_writers(arms, injector, factors, 
     entry = planned.workloads[0].but({"factors": levels[1], "expect": 0.6})
     chosen = planned.injector.model_copy(update={"name": injector})
     planned = planned.model_copy(update={"workloads": [entry], "injector": chosen})
-    assert least_s(planned, MACHINE) == least
+    assert shortest_run_s(planned, MACHINE) == least
 
 
 def test_the_smallest_case_of_a_check_says_where_it_can_run():

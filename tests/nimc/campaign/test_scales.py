@@ -73,7 +73,7 @@ def test_what_each_scale_comes_to(tmp_path):
     # A reservation holds an origin for each of the 42 writers; else as many as the site file says.
     for arms, most in (("[off, daly]", 42), ("[off, on]", 3)):
         with_arms = expanded(tmp_path, TEXT.replace("[off, daly, constant, full]", arms))
-        assert made_request(with_arms, MACHINE).origins_most == most
+        assert made_request(with_arms, MACHINE).most_origin_nodes == most
 
 
 def test_a_block_has_the_origins_of_its_plan(tmp_path):

@@ -7,7 +7,7 @@ from typing import Any
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.new_machine import site_text
-from nimc.cluster.node_look import LookedAt
+from nimc.cluster.node_look import NodeReport
 from records.machine import site as site_files
 from records.machine.devices import Device, Port
 from records.machine.host import Interface, NumaNode, detect
@@ -26,7 +26,7 @@ def rdma(name: str, gbit_s: float, numa_node: int | None, state: str = "ACTIVE")
     )
 
 
-def node(name: str, devices: list[Device], **changes: Any) -> LookedAt:
+def node(name: str, devices: list[Device], **changes: Any) -> NodeReport:
     """A node of two sockets and four NUMA nodes, with two interfaces; `changes`: also of its host.
 
     Everything else is that of this host.
@@ -47,7 +47,7 @@ def node(name: str, devices: list[Device], **changes: Any) -> LookedAt:
         ],
     }
     host_fields |= {key: changes.pop(key) for key in [*changes] if hasattr(HERE, key)}
-    whole = LookedAt(
+    whole = NodeReport(
         name=name,
         host=replace(HERE, **host_fields),
         unseen=[],

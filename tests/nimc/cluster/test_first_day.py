@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.run.session import LOOK
+from nimc.run.session import LOOK_PREFIX
 from records.checkout import ROOT
 from tests.literal_docs import commands
 from tests.nimc.cluster.unprepared import INTERFACE, MODULE_SYSTEMS, login_shell, unprepared_or_skip
@@ -71,7 +71,9 @@ def _project(folder: Path) -> Path:
 
 def _left(shell: Shell) -> str:
     """Jobs of Slurm, and folders of a job that looked at nodes."""
-    return shell.run("squeue --noheader").stdout + "".join(map(str, shell.folder.rglob(f"{LOOK}*")))
+    return shell.run("squeue --noheader").stdout + "".join(
+        map(str, shell.folder.rglob(f"{LOOK_PREFIX}*"))
+    )
 
 
 @pytest.mark.minicluster

@@ -17,7 +17,7 @@ from conductor.block import trial
 from conductor.block.trial import Trial
 from nimc.cluster import in_job, tried_writes
 from nimc.cluster.in_job import JobLook
-from nimc.cluster.node_look import LookedAt
+from nimc.cluster.node_look import NodeReport
 from nimc.readiness.reframe_config import ReframeSettings
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
@@ -34,7 +34,7 @@ def machine_of(**changes: Any) -> Machine:
     return machine(**{"device": "mlx5_0", "interface": "hsn0", **changes})
 
 
-def job(*nodes: LookedAt) -> JobLook:
+def job(*nodes: NodeReport) -> JobLook:
     return JobLook(job="7", why=None, nodes=list(nodes))
 
 

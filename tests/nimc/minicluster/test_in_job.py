@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.run.session import LOOK
+from nimc.run.session import LOOK_PREFIX
 from tests.nimc.minicluster.driven import Cluster
 
 
@@ -31,5 +31,5 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
         assert "over tcp, 1 queue pair; counted: " in by_subject[subject]["detail"]
         assert "at the target by net:eth0" in by_subject[subject]["detail"]
         assert "proof: device" in by_subject[subject]["detail"]
-    assert not list(tmp_path.rglob(f"{LOOK}*"))
+    assert not list(tmp_path.rglob(f"{LOOK_PREFIX}*"))
     assert two_nodes.slurm("squeue", "--noheader") == ""

@@ -12,7 +12,7 @@ from analysis.effects.result import Result, Verdict
 from analysis.samples.columns import read_run
 from nimc.run import runner
 from nimc.run.folder import new_header
-from nimc.run.progress import Display, in_all
+from nimc.run.progress import Display, expected_total
 from nimc.run.runner import CampaignRunner
 from records.campaign import Campaign
 from records.interrupts import Interrupts
@@ -84,7 +84,7 @@ def rows_of(samples: pl.DataFrame, rule: StoppingRule) -> dict[str, Result]:
 def test_the_time_left_at_the_start_is_that_of_the_plan(work):
     """Each case has eight pairs at least; its twelve take another block."""
     sums = work.request.plan().sums
-    expected = in_all(work.expected(case) for case in work.request.campaign.cases)
+    expected = expected_total(work.expected(case) for case in work.request.campaign.cases)
     assert expected == (sums["duration_least_s"], sums["duration_most_s"])
     assert expected.most_s > expected.least_s == work.least_s()
 

@@ -21,8 +21,8 @@ from nimc.readiness.checks import checks_in
 from nimc.run import folder as folders
 from nimc.run.folder import (
     differing,
+    find_differing_run,
     find_latest,
-    find_other,
     new_header,
     open_run,
     requirements_of,
@@ -181,11 +181,11 @@ def test_the_latest_run_is_resumed_unless_it_is_finished(tmp_path, header, monke
     others: list[dict[str, Any]] = [{"campaign": "x"}, {"machine": "x"}, {"digest": header.digest}]
     for changes in others:
         other = replace(header, **{"digest": "0" * 64} | changes)
-        assert find_other(tmp_path, other) is None
+        assert find_differing_run(tmp_path, other) is None
     other = replace(header, digest="0" * 64)
-    assert find_other(tmp_path, other) == (third, load_header(third))
+    assert find_differing_run(tmp_path, other) == (third, load_header(third))
     save_header(third, replace(load_header(third), schema=4))  # of another version
-    assert find_other(tmp_path, other) == (first, load_header(first))
+    assert find_differing_run(tmp_path, other) == (first, load_header(first))
 
 
 def test_what_keeps_a_run_from_being_resumed_is_named(header):
@@ -208,7 +208,9 @@ def test_what_keeps_a_run_from_being_resumed_is_named(header):
 
 def test_what_a_killed_session_left_is_waited_for_killed_and_named(tmp_path, monkeypatch):
     left, killed = [[7, 8], [7], []], list[int]()
-    monkeypatch.setattr(folders, "users_of", lambda _: left.pop(0) if len(left) > 1 else left[0])
+    monkeypatch.setattr(
+        folders, "processes_of", lambda _: left.pop(0) if len(left) > 1 else left[0]
+    )
     monkeypatch.setattr("os.kill", lambda pid, _: killed.append(pid))
     monkeypatch.setattr("time.sleep", lambda _: None)
     folders.await_leftovers(tmp_path)

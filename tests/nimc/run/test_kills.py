@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from nimc.run.session import NIMC, users_of
+from nimc.run.session import NIMC, processes_of
 from nimc.run.verify import verify
 from records.block_plan import UNREAD
 from tests.faults.host import Process, having, read
@@ -60,7 +60,7 @@ def keys_in(results: Path) -> Counter[str]:
 
 def below(results: Path) -> list[Process]:
     """Processes that the runs in a folder have started."""
-    return read(pid for run in runs_in(results) for pid in users_of(run))
+    return read(pid for run in runs_in(results) for pid in processes_of(run))
 
 
 def start(folder: Path) -> subprocess.Popen[str]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from nimc.run.progress import Display, Expected, NewSamples, RunCounter, SessionPace, in_all
+from nimc.run.progress import Display, Expected, NewSamples, RunCounter, SessionPace, expected_total
 
 ACCEPTED = {"outcome": "accepted"}
 REJECTED = {"outcome": "rejected"}
@@ -65,7 +65,7 @@ def test_the_end_of_a_block_does_not_say_that_nothing_is_left(capsys):
     """Only 'about' if no block can follow: an undecided case gets another one."""
     more, none = Expected(0.0, 110.0), Expected(0.0, 0.0)
     for later in (more, none):
-        ended = replace(counter(), later=in_all([none, later]))
+        ended = replace(counter(), later=expected_total([none, later]))
         for run in range(10):
             ended.add(ACCEPTED, 1010.0 + 4 * run)
         Display().show("stream, block 0", ended, 1046.0)

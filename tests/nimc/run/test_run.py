@@ -18,7 +18,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from nimc.run.session import NIMC, users_of
+from nimc.run.session import NIMC, processes_of
 from records import chain
 from records.block_plan import BlockPlan
 from records.commands import Shell
@@ -379,7 +379,7 @@ def test_two_at_once_do_not_share_a_run_and_a_signal_leaves_no_process(nimc, com
     assert err.splitlines()[-1] == (
         f"nimc: stopped by SIGINT; all samples are saved; to resume: {resuming(nimc)}"
     )
-    assert users_of(nimc.the_run()) == []
+    assert processes_of(nimc.the_run()) == []
     assert children_of_nobody(nimc) == []
     crate = nimc.folder / "crate.zip"
     packed = command("pack", nimc.the_run(), "-o", crate)
@@ -408,7 +408,7 @@ def test_when_nimc_itself_is_killed_its_session_ends_too(nimc):
     wait_until(nimc.has_samples, process=process)
     process.kill()
     process.communicate()
-    wait_until(lambda: users_of(nimc.the_run()) == [])
+    wait_until(lambda: processes_of(nimc.the_run()) == [])
 
 
 #: A run takes longer than the test.
@@ -429,13 +429,13 @@ def test_a_campaign_that_is_stopped_leaves_no_folder_of_its_writers(nimc):
     started = nimc_without_figures.start(words, nimc.folder, real)
 
     def folders() -> set[Path]:
-        pids = {pid for run in nimc.results.glob("small-*") for pid in users_of(run)}
+        pids = {pid for run in nimc.results.glob("small-*") for pid in processes_of(run)}
         return {link for pid in pids for link in writers_folders(pid)}
 
     (folder,) = wait_until(folders, process=started)
     code, _ = stopped(started, signal.SIGTERM)
     assert code == 143
-    assert users_of(nimc.the_run()) == []
+    assert processes_of(nimc.the_run()) == []
     assert not folder.exists()
     (block,) = nimc.the_run().glob("logs/stream/0/block.json")
     assert json.loads(block.read_text())["state"] == "cancelled"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.campaign.plan import folders_in
+from nimc.campaign.plan import folder_options
 from nimc.run import session
 from nimc.run.runner import CampaignRunner, Failure
 from nimc.run.session import stop
@@ -43,16 +43,16 @@ def test_what_ignores_sigterm_is_killed_by_a_second_signal_or_after_its_time(
     with Interrupts() as interrupts, pytest.raises(Stopped, match="SIGTERM"):
         session.run_session([sys.executable, "-c", _DEAF], tmp_path, log, interrupts, ask)
     assert time.monotonic() - signalled_s[0] < 40
-    assert session.users_of(tmp_path) == []
+    assert session.processes_of(tmp_path) == []
 
 
 def test_other_runs_of_the_user_on_this_host_are_named(monkeypatch):
     mine = "quick-here-1"
     runs = {1: mine, 2: "tiny-here-2", 3: "tiny-here-2", 4: ".nimc-look-x", 5: ".nimc-look-y"}
     monkeypatch.setattr(
-        session, "started_by_runs", lambda: [(n, f"/r/{name}") for n, name in runs.items()]
+        session, "run_processes", lambda: [(n, f"/r/{name}") for n, name in runs.items()]
     )
-    assert session.others_beside(Path(f"/r/{mine}")) == ["tiny-here-2", "a look at nodes"]
+    assert session.concurrent_runs(Path(f"/r/{mine}")) == ["tiny-here-2", "a look at nodes"]
 
 
 def start(program: str) -> subprocess.Popen[bytes]:
@@ -163,7 +163,7 @@ def test_neither_the_environment_nor_a_configuration_moves_the_files_of_a_block(
     config.write_text(f"site_configuration = {settings}\n")
     reframe = Path(sys.executable).with_name("reframe")
     argv = [str(reframe), "-C", str(config), "-c", str(check), "-r", "--keep-stage-files"]
-    argv += [*folders_in(tmp_path / "out"), f"--report-file={tmp_path}/report.json"]
+    argv += [*folder_options(tmp_path / "out"), f"--report-file={tmp_path}/report.json"]
     for name in ("STAGE", "OUTPUT", "PERFLOG"):
         monkeypatch.setenv(f"RFM_{name}_DIR", str(tmp_path / f"set-{name}"))
     monkeypatch.setenv("RFM_SYSTEM", "other")
