@@ -1,8 +1,8 @@
-"""Prediction errors: mean absolute percentage errors, on what a model was fitted to or on the rest.
+"""Mean absolute percentage errors of a model's predictions, as in Table 2 of the paper.
 
-Errors are those of Table 2 of the paper: of computations and of communications with both running,
-over the placements that the model was fitted to (samples), the others, and all. Computations alone,
-which the paper's table leaves out, stand next to them.
+They are errors of computations and of communications, both running, over the placements that the
+model was fitted to (samples), over the others, and over all. The errors of computations alone are
+added; Table 2 does not have them.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ from records.errors import InputError
 Fitter = Callable[[Sweep], Model]
 #: Groups into which numbers of cores are split, to be held out in turn.
 FOLDS = 8
+#: Rate -> its name in sentences.
 RATES = {
     "comp_par": "computations",
     "comm_par": "communications",
     "comp_alone": "computations alone",
 }
-#: Rate -> mean relative deviation beyond which the equations do not describe a machine: the largest
-#: that the paper has for a machine which they describe by its own judgement (Table 2, both grvingt;
-#: of the communications of billy and pyxis, 0.11 and 0.13 off, it says that they do not).
-BOUNDS = {"comp_par": 0.0448, "comm_par": 0.0806, "comp_alone": 0.0448}
-#: Of the interval whose lower end must lie beyond it: few or jumping measurements say little.
+#: Rate -> mean relative deviation beyond which the equations do not describe a machine. It is the
+#: largest of the machines that the paper calls well described (Table 2, both of grvingt). The paper
+#: does not call the communications of billy and pyxis so, which are 0.11 and 0.13 off.
+MAX_VALID_DEVIATIONS = {"comp_par": 0.0448, "comm_par": 0.0806, "comp_alone": 0.0448}
+#: Confidence of the one-sided interval whose lower end must lie beyond MAX_DEVIATIONS, so that few
+#: or scattered measurements are not called a misfit.
 _CONFIDENCE = 0.95
-#: The most that a measurement counts as off, relative to its prediction.
-_FARTHEST = 10.0
+#: Larger deviations, relative to the prediction, count as this.
+_DEVIATION_CAP = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,7 @@ class Errors:
     comp_all: float | None
     #: Mean of `comm_all` and `comp_all`.
     average: float | None
-    #: Of computations alone, over all placements.
+    #: Error of computations alone, over all placements.
     comp_alone: float | None = None
 
     def as_dict(self) -> dict[str, float | None]:
@@ -74,9 +76,10 @@ class PlacementErrors:
     comp_percent: float | None
 
 
-#: Predicted over measured rates, a row a point: its placement, whether a model is fitted to that
-#: (`sample`), and a column a rate; null if one is unknown or both are zero, infinite if zero was
-#: measured only: no error in percent, but off by all of the prediction.
+#: Predicted / measured rates, a row a point. Columns: the point's placement, whether a model is
+#: fitted to this placement (`sample`), and one for each rate. A ratio is null if either rate is
+#: unknown or both are zero. It is infinite if only the measured rate is zero: this has no error in
+#: percent, but counts as a deviation by all of the prediction.
 Deviations = pl.DataFrame
 _TYPES: dict[str, Any] = {
     **dict.fromkeys(("comp_node", "comm_node"), pl.Int64),
@@ -87,26 +90,24 @@ _TYPES: dict[str, Any] = {
 
 def deviations(model: Model, sweep: Sweep, points: Sequence[Point]) -> Deviations:
     """Deviations of the points that the model can predict."""
-    predicted = {
-        placement: predict(model, *placement)
-        for placement in {p.placement for p in points} & {*placements(model)}
-    }
+    predictable = {p.placement for p in points} & set(placements(model))
+    predictions = {placement: predict(model, *placement) for placement in predictable}
     rows = []
     for p in points:
-        rates = predicted.get(p.placement)
-        if rates is not None and p.n <= len(rates.n):
+        prediction = predictions.get(p.placement)
+        if prediction is not None and p.n <= len(prediction.n):
             ratios = [
-                _ratio(getattr(p, f"{rate}_b_s"), getattr(rates, f"{rate}_b_s")[p.n - 1])
+                _ratio(getattr(p, f"{rate}_b_s"), getattr(prediction, f"{rate}_b_s")[p.n - 1])
                 for rate in RATES
             ]
             rows.append((*p.placement, sweep.is_calibrated(p.placement), *ratios))
     return pl.DataFrame(rows, schema=_TYPES, orient="row")
 
 
-def _ratio(actual: float | None, predicted: float) -> float | None:
-    if actual is None or np.isnan(predicted) or actual == predicted == 0:
+def _ratio(measured: float | None, predicted: float) -> float | None:
+    if measured is None or np.isnan(predicted) or measured == predicted == 0:
         return None
-    return float(predicted / actual) if actual else math.inf
+    return float(predicted / measured) if measured else math.inf
 
 
 def evaluate(model: Model, sweep: Sweep) -> Errors:
@@ -114,31 +115,42 @@ def evaluate(model: Model, sweep: Sweep) -> Errors:
 
     A point counts if its rate was measured and is not zero, and its prediction is known.
     """
-    return errors(deviations(model, sweep, sweep.points))
+    return percentage_errors(deviations(model, sweep, sweep.points))
 
 
-def by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
+def errors_by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
     """The errors of `evaluate` on each placement that was measured."""
-    off = deviations(model, sweep, sweep.points)
+    ratios = deviations(model, sweep, sweep.points)
     rows = []
     for comp, comm in sweep.placements():
-        placement_rows = off.filter(comp_node=comp, comm_node=comm)
-        sides = _percent(placement_rows["comm_par"]), _percent(placement_rows["comp_par"])
-        rows.append(PlacementErrors(comp, comm, sweep.is_calibrated((comp, comm)), *sides))
+        placement_rows = ratios.filter(comp_node=comp, comm_node=comm)
+        rows.append(
+            PlacementErrors(
+                comp_node=comp,
+                comm_node=comm,
+                sample=sweep.is_calibrated((comp, comm)),
+                comm_percent=_percent(placement_rows["comm_par"]),
+                comp_percent=_percent(placement_rows["comp_par"]),
+            )
+        )
     return rows
 
 
-def errors(off: Deviations) -> Errors:
+def percentage_errors(ratios: Deviations) -> Errors:
     """The row of Table 2 that the deviations make."""
-    parts = {"samples": off.filter("sample"), "nonsamples": off.filter(~pl.col("sample"))}
+    groups = {
+        "samples": ratios.filter("sample"),
+        "nonsamples": ratios.filter(~pl.col("sample")),
+        "all": ratios,
+    }
     percent = {
-        f"{side}_{part}": _percent(rows[f"{side}_par"])
+        f"{side}_{group}": _percent(rows[f"{side}_par"])
         for side in ("comm", "comp")
-        for part, rows in {**parts, "all": off}.items()
+        for group, rows in groups.items()
     }
     comm, comp = percent["comm_all"], percent["comp_all"]
     average = None if comm is None or comp is None else (comm + comp) / 2
-    return Errors(**percent, average=average, comp_alone=_percent(off["comp_alone"]))
+    return Errors(**percent, average=average, comp_alone=_percent(ratios["comp_alone"]))
 
 
 def _percent(ratios: pl.Series) -> float | None:
@@ -147,72 +159,78 @@ def _percent(ratios: pl.Series) -> float | None:
     return 100 * mean if isinstance(mean, float) else None
 
 
-# Placements and cores that a fit had not seen.
+# Deviations on points that were held out of a fit.
 
 
-def without_cores(fitter: Fitter, sweep: Sweep, folds: int = FOLDS) -> Deviations:
-    """Deviations on calibration points whose numbers of cores were held out of the fit.
+def held_out_cores(fitter: Fitter, sweep: Sweep, folds: int = FOLDS) -> Deviations:
+    """Deviations on calibrated placements, at numbers of cores that were held out of the fit.
 
-    The inner numbers of cores are split into `folds` groups in turn; each group is predicted from
+    The inner numbers of cores are dealt to `folds` groups in turn, and each group is predicted from
     a fit without it. With at least as many folds as inner numbers, this is leave-one-out. The first
     and the last number are in every fit, because the model does not extrapolate.
     """
     samples = [p for p in sweep.points if sweep.is_calibrated(p.placement)]
     inner = sorted({p.n for p in samples})[1:-1]
-    parts = [pl.DataFrame(schema=_TYPES)]
+    tables = [pl.DataFrame(schema=_TYPES)]
     for fold in range(min(folds, len(inner))):
         held_out = set(inner[fold::folds])
         model = fitter(replace(sweep, points=[p for p in sweep.points if p.n not in held_out]))
-        parts.append(deviations(model, sweep, [p for p in samples if p.n in held_out]))
-    return pl.concat(parts)
+        tables.append(deviations(model, sweep, [p for p in samples if p.n in held_out]))
+    return pl.concat(tables)
 
 
-def without_placements(fitter: Fitter, sweep: Sweep) -> Deviations:
-    """Deviations on placements, each predicted from a fit that has seen none of its points.
+def held_out_placements(fitter: Fitter, sweep: Sweep) -> Deviations:
+    """Deviations on the other placements, each predicted from a fit without its points.
 
     The calibrated placements are in every fit: without them there are no parameters.
     """
-    parts = [pl.DataFrame(schema=_TYPES)]
+    tables = [pl.DataFrame(schema=_TYPES)]
     for placement in sweep.placements():
         if not sweep.is_calibrated(placement):
             model = fitter(
                 replace(sweep, points=[p for p in sweep.points if p.placement != placement])
             )
-            parts.append(deviations(model, sweep, sweep.points_at(*placement)))
-    return pl.concat(parts)
+            tables.append(deviations(model, sweep, sweep.points_at(*placement)))
+    return pl.concat(tables)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A model, and the deviations of what was held out of its fit."""
+    """A model, and its deviations on points that were held out of the fit."""
 
     model: Model
-    without_cores: Deviations
-    without_placements: Deviations
+    held_out_cores: Deviations
+    held_out_placements: Deviations
 
 
-def calibrated(sweep: Sweep) -> Calibration:
-    """The model of a sweep, whose notes say if it is none. Raises InputError as `fit.fit`."""
+def calibrate(sweep: Sweep) -> Calibration:
+    """Fit a model to a sweep; its notes say if the equations do not describe the machine.
+
+    Raises InputError as `fit_model`.
+    """
     model = fit_model(sweep)
-    cores, placed = without_cores(fit_model, sweep), without_placements(fit_model, sweep)
-    notes = [*model.notes, *misfits(pl.concat([cores, placed]))]
-    return Calibration(replace(model, notes=notes), cores, placed)
+    cores = held_out_cores(fit_model, sweep)
+    other_placements = held_out_placements(fit_model, sweep)
+    notes = [*model.notes, *misfit_notes(pl.concat([cores, other_placements]))]
+    return Calibration(replace(model, notes=notes), cores, other_placements)
 
 
-def misfits(held_out: Deviations) -> list[str]:
+def misfit_notes(held_out: Deviations) -> list[str]:
     """A sentence for each rate that the equations do not describe; empty if they describe all."""
     sentences = []
     for rate, words in RATES.items():
-        off = (1 / held_out[rate].drop_nulls() - 1).abs().clip(upper_bound=_FARTHEST).to_numpy()
-        if len(off) < 2:
+        ratios = held_out[rate].drop_nulls()
+        relative = (1 / ratios - 1).abs().clip(upper_bound=_DEVIATION_CAP).to_numpy()
+        if len(relative) < 2:
             continue
-        # Lower end of the one-sided interval of the mean.
-        error = off.std(ddof=1) / math.sqrt(len(off))
-        if off.mean() - float(stdtrit(len(off) - 1, _CONFIDENCE)) * error > BOUNDS[rate]:
+        mean = float(relative.mean())
+        error = float(relative.std(ddof=1)) / math.sqrt(len(relative))
+        lower_end = mean - float(stdtrit(len(relative) - 1, _CONFIDENCE)) * error
+        if lower_end > MAX_VALID_DEVIATIONS[rate]:
             sentences.append(
                 f"these equations do not describe this machine: {words} that were held out of the"
-                f" fit are {off.mean():.1%} off on average; where the paper holds them valid, at"
-                f" most {BOUNDS[rate]:.1%}"
+                f" fit are {mean:.1%} off on average; where the paper holds them valid, at"
+                f" most {MAX_VALID_DEVIATIONS[rate]:.1%}"
             )
     return sentences
 
@@ -234,25 +252,28 @@ def load_published(name: str) -> Model:
         name=name,
         cores=facts["cores_per_socket"],
         numa_per_socket=facts["numa_per_socket"],
-        numa_nodes=2 * facts["numa_per_socket"],  # all have two sockets
+        # All published machines have two sockets.
+        numa_nodes=2 * facts["numa_per_socket"],
         local=_parameters(facts["local"]),
         remote=_parameters(facts["remote"]),
         published=True,
     )
 
 
-def errors_percent(name: str) -> dict[str, float | None]:
+def published_errors(name: str) -> dict[str, float | None]:
     """The published mean absolute percentage errors of one machine (Table 2 and section 4.2)."""
     return dict(_document()["mape_percent"][name])
 
 
 def _parameters(row: dict[str, float]) -> Parameters:
-    # The tables give MB/s with one decimal, which is exact in whole bytes.
-    si = {
-        name.replace("_mb_s", "_b_s"): float(round(value * 1e6)) if "_mb_s" in name else value
-        for name, value in row.items()
-    }
-    return Parameters(**si)  # type: ignore[arg-type]
+    values = {}
+    for name, value in row.items():
+        if name.endswith("_mb_s"):
+            # The tables give MB/s with one decimal, which is exact in whole bytes.
+            values[name.replace("_mb_s", "_b_s")] = float(round(value * 1e6))
+        else:
+            values[name] = value
+    return Parameters(**values)  # type: ignore[arg-type]
 
 
 def _document() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from analysis.contention.evaluate import Errors, PlacementErrors, evaluate
 from analysis.contention.parameters import (
-    Cores,
+    CoreCounts,
     Model,
     Parameters,
     Prediction,
@@ -28,52 +28,52 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: The report's colours for computations, communications, and either alone.
-COMP, COMM, ALONE = "spin", "off", "other"
+COMP_COLOUR, COMM_COLOUR, ALONE_COLOUR = "spin", "off", "other"
 _GB = 1e9
 
 
 def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> Markup:
-    """Both rates, stacked, over the number of cores, as Figure 2 of the paper.
+    """Draw both rates, stacked, over the number of cores, as Figure 2 of the paper.
 
-    Areas are predictions; measured totals are points, and computations alone points and a line.
+    Areas and the line (computations alone) are predictions; points are measured.
     """
     n = prediction.n
     comp, comm = prediction.comp_par_b_s / _GB, prediction.comm_par_b_s / _GB
     with drawing(3.1) as figure:
         axes = figure.subplots()
-        axes.fill_between(n, 0, comp, color=light_colour(COMP), alpha=0.45, lw=0)
-        axes.fill_between(n, comp, comp + comm, color=light_colour(COMM), alpha=0.45, lw=0)
-        axes.plot(n, prediction.comp_alone_b_s / _GB, color=light_colour(ALONE), lw=1.6)
+        axes.fill_between(n, 0, comp, color=light_colour(COMP_COLOUR), alpha=0.45, lw=0)
+        axes.fill_between(n, comp, comp + comm, color=light_colour(COMM_COLOUR), alpha=0.45, lw=0)
+        axes.plot(n, prediction.comp_alone_b_s / _GB, color=light_colour(ALONE_COLOUR), lw=1.6)
         c = curves(points)
-        _dots(axes, c.n, c.comp_alone, light_colour(ALONE), "D")
-        _dots(axes, c.n, c.comp_par, light_colour(COMP), "s")
-        _dots(axes, c.n, c.comp_par + c.comm_par, light_colour(COMM), "o")
-        _finish(axes, n)
+        _draw_measured(axes, c.n, c.comp_alone, light_colour(ALONE_COLOUR), "D")
+        _draw_measured(axes, c.n, c.comp_par, light_colour(COMP_COLOUR), "s")
+        _draw_measured(axes, c.n, c.comp_par + c.comm_par, light_colour(COMM_COLOUR), "o")
+        _finish_axes(axes, n)
         axes.set_ylabel("GB/s")
-        _from_zero(axes, axes.dataLim.y1)
+        _start_at_zero(axes, axes.dataLim.y1)
         return themed_svg(figure, name, "Stacked bandwidth over the number of computing cores")
 
 
 def grid_plot(
     predictions: Sequence[Prediction], points: Iterable[Point], calibrated: Sequence[int], name: str
 ) -> Markup:
-    """All placements: one column per node of computations, one row per node of communications.
+    """Draw all placements: a column per node of computations, a row per node of communications.
 
-    Lines are predictions. Filled points are measured with both sides running, hollow ones alone.
-    The titles of calibrated placements are bold.
+    Lines are predictions, points are measured; hollow points and dotted lines are rates alone. The
+    titles of calibrated placements are bold.
     """
-    by_place = grouped((point.placement, point) for point in points)
+    points_of_placements = grouped((point.placement, point) for point in points)
     columns = sorted({p.comp_node for p in predictions})
     rows = sorted({p.comm_node for p in predictions})
     with drawing(0.5 + 1.75 * len(rows), 0.6 + 2.3 * len(columns), font_size=8) as figure:
         panels = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
         for p in predictions:
             axes = panels[rows.index(p.comm_node), columns.index(p.comp_node)]
-            _placement(axes, p, by_place.get((p.comp_node, p.comm_node), []))
+            _draw_placement(axes, p, points_of_placements.get((p.comp_node, p.comm_node), []))
             sample = p.comp_node == p.comm_node and p.comp_node in calibrated
             title = f"computations {p.comp_node}, communications {p.comm_node}"
             axes.set_title(title, fontsize=7.5, fontweight="bold" if sample else "normal")
-        _from_zero(panels[0, 0], max(axes.dataLim.y1 for axes in panels.flat))
+        _start_at_zero(panels[0, 0], max(axes.dataLim.y1 for axes in panels.flat))
         for axes in panels[:-1].flat:
             axes.set_xlabel("")
         for axes in panels[:, 0]:
@@ -81,38 +81,35 @@ def grid_plot(
         return themed_svg(figure, name, "Predicted and measured bandwidth of every placement")
 
 
-def _placement(axes: Axes, p: Prediction, points: Sequence[Point]) -> None:
+def _draw_placement(axes: Axes, p: Prediction, points: Sequence[Point]) -> None:
     c = curves(points)
     for side, colour, marker in (
-        ("comp", light_colour(COMP), "s"),
-        ("comm", light_colour(COMM), "o"),
+        ("comp", light_colour(COMP_COLOUR), "s"),
+        ("comm", light_colour(COMM_COLOUR), "o"),
     ):
-        together, alone = (
-            getattr(p, f"{side}_{condition}_b_s") / _GB for condition in ("par", "alone")
-        )
-        axes.plot(p.n, together, color=colour, lw=1.6)
-        axes.plot(p.n, alone, color=colour, lw=0.9, ls=":")
-        _dots(axes, c.n, getattr(c, f"{side}_par"), colour, marker)
-        _dots(axes, c.n, getattr(c, f"{side}_alone"), colour, marker, hollow=True)
-    _finish(axes, p.n)
+        axes.plot(p.n, getattr(p, f"{side}_par_b_s") / _GB, color=colour, lw=1.6)
+        axes.plot(p.n, getattr(p, f"{side}_alone_b_s") / _GB, color=colour, lw=0.9, ls=":")
+        _draw_measured(axes, c.n, getattr(c, f"{side}_par"), colour, marker)
+        _draw_measured(axes, c.n, getattr(c, f"{side}_alone"), colour, marker, hollow=True)
+    _finish_axes(axes, p.n)
 
 
-def _dots(
-    axes: Axes, n: Cores, rates_b_s: Rates, colour: str, marker: str, hollow: bool = False
+def _draw_measured(
+    axes: Axes, n: CoreCounts, rates_b_s: Rates, colour: str, marker: str, hollow: bool = False
 ) -> None:
-    """The rates that were measured."""
+    """Draw a point for each rate that was measured."""
     measured = np.isfinite(rates_b_s)
     if measured.any():
         colours: dict[str, Any] = {"facecolor": "none" if hollow else colour, "edgecolor": colour}
         axes.scatter(n[measured], rates_b_s[measured] / _GB, s=11, marker=marker, lw=0.8, **colours)
 
 
-def _from_zero(axes: Axes, top: float) -> None:
-    """Axis from 0 to a little above the highest value; to 1 if there is none."""
+def _start_at_zero(axes: Axes, top: float) -> None:
+    """Start the axis at 0, and end it a little above the highest value; at 1 if there is none."""
     axes.set_ylim(0, 1.05 * top if np.isfinite(top) and top > 0 else 1.0)
 
 
-def _finish(axes: Axes, n: Any) -> None:
+def _finish_axes(axes: Axes, n: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlim(0.5, n[-1] + 0.5)
@@ -128,8 +125,8 @@ def render(model: Model, sweep: Sweep | None) -> str:
     nodes = model.calibrated_nodes()
     stacked = []
     for node in nodes:
-        own_points = [p for p in points if p.placement == (node, node)]
-        svg = stacked_plot(predict(model, node, node), own_points, f"s{node}")
+        node_points = [p for p in points if p.placement == (node, node)]
+        svg = stacked_plot(predict(model, node, node), node_points, f"s{node}")
         stacked.append((f"Both on NUMA node {node}", svg))
     errors = asdict(evaluate(model, sweep)) if sweep else {}
     return render_page(
@@ -145,9 +142,9 @@ def render(model: Model, sweep: Sweep | None) -> str:
             for name, value in errors.items()
         },
         parameters=parameter_rows(model),
-        comp=COMP,
-        comm=COMM,
-        alone=ALONE,
+        comp=COMP_COLOUR,
+        comm=COMM_COLOUR,
+        alone=ALONE_COLOUR,
     )
 
 
@@ -190,7 +187,7 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
 
 
 def prediction_parts(model: Model, p: Prediction) -> list[str | Table]:
-    """One placement, one line per number of cores."""
+    """The caveats, and the rates on one placement: a row per number of cores."""
     origin = "published" if model.published else "fitted"
     lines = [
         *model.notes,
@@ -221,7 +218,7 @@ def fit_parts(model: Model) -> list[str | Table]:
 
 
 def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
-    """Each parameter: name, local and remote value, unit."""
+    """The name, local value, remote value and unit of each parameter."""
     return [
         (
             parameter.name.removesuffix("_b_s"),
@@ -243,7 +240,7 @@ def _cell(value: float | None, name: str) -> str:
 
 
 def errors_parts(rows: dict[str, Errors], notes: list[str]) -> list[str | Table]:
-    """Columns are rows of Table 2 of the paper, percent, below the caveats of the measurements."""
+    """The caveats, and the errors in percent: a column for each row of Table 2 of the paper."""
     cells = [
         [name.replace("_", " "), *(_percent(getattr(errors, name)) for errors in rows.values())]
         for name in (field.name for field in fields(Errors))

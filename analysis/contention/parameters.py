@@ -1,7 +1,7 @@
 """The model of a machine: ten parameters for each of two placements, and the rates they predict.
 
-Names of the ten follow section 3.1 of the paper, with the unit appended; all rates are bytes per
-second. A parameter that a sweep does not determine is None; `predict` documents the consequences.
+The parameters have the names of section 3.1 of the paper, with the unit appended. All rates are
+bytes per second. A parameter that a sweep does not determine is None: a rate that needs it is NaN.
 """
 
 from __future__ import annotations
@@ -19,40 +19,41 @@ from records.json_limits import read_json, validated
 
 #: Limits of a model's file: cores per socket, NUMA nodes (each pair of them is predicted), and
 #: bytes per second.
-MOST, MOST_NODES, MOST_B_S = 4096, 256, 1e30
+MAX_CORES, MAX_NUMA_NODES, MAX_RATE_B_S = 4096, 256, 1e30
 #: Number of the model file's schema.
 SCHEMA = 4
 
-_Cores = Annotated[int, Field(ge=1, le=MOST)]
+_CoreCount = Annotated[int, Field(ge=1, le=MAX_CORES)]
 #: Bytes per second.
-Rate = Annotated[float, Field(ge=0, le=MOST_B_S)]
-_Change = Annotated[float, Field(ge=-MOST_B_S, le=MOST_B_S)]
+Rate = Annotated[float, Field(ge=0, le=MAX_RATE_B_S)]
+#: Bytes per second lost with each further core; negative if the total grows.
+_LossPerCore = Annotated[float, Field(ge=-MAX_RATE_B_S, le=MAX_RATE_B_S)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
     """The ten parameters of one placement: computations and communications on the same node."""
 
-    #: Number of computing cores with the largest total rate of both sides, that rate, and the
-    #: total with `n_seq_max` cores.
-    n_par_max: _Cores | None
+    #: Number of computing cores with the largest total rate of both sides; that rate; the total
+    #: rate with `n_seq_max` cores.
+    n_par_max: _CoreCount | None
     t_par_max_b_s: Rate | None
     t_par_max2_b_s: Rate | None
-    #: Number of cores with the largest rate of computations alone, and that rate.
-    n_seq_max: _Cores | None
+    #: Number of cores with the largest rate of computations alone; that rate.
+    n_seq_max: _CoreCount | None
     t_seq_max_b_s: Rate | None
-    #: Total lost with each further core, between the two maxima and beyond `n_seq_max`.
-    delta_l_b_s: _Change | None
-    delta_r_b_s: _Change | None
-    #: Rate of one computing core, and of communications, each alone.
+    #: Loss of the total rate with each further core: between the two maxima; beyond `n_seq_max`.
+    delta_l_b_s: _LossPerCore | None
+    delta_r_b_s: _LossPerCore | None
+    #: Rate of one computing core alone; rate of communications alone.
     b_comp_seq_b_s: Rate | None
     b_comm_seq_b_s: Rate | None
-    #: Share of their own rate that communications keep in the worst case.
+    #: Share of their rate alone that communications keep in the worst case.
     alpha: Rate | None
 
 
-#: Nothing was measured.
-UNKNOWN = Parameters(**dict.fromkeys((one.name for one in fields(Parameters)), None))
+#: The parameters if nothing was measured.
+UNKNOWN = Parameters(**dict.fromkeys((parameter.name for parameter in fields(Parameters)), None))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,21 +61,21 @@ class Model:
     """A machine: its two calibrated placements and the topology that combines them."""
 
     name: str
-    #: The largest number of cores that can be predicted: all of the first socket, or the most that
-    #: were measured.
-    cores: _Cores
+    #: The largest number of cores that can be predicted: those of the first socket (published), or
+    #: the largest number measured.
+    cores: _CoreCount
     #: NUMA nodes of one socket (#m of equations 7 and 8), and of the machine.
-    numa_per_socket: _Cores
-    numa_nodes: Annotated[int, Field(ge=1, le=MOST_NODES)]
+    numa_per_socket: _CoreCount
+    numa_nodes: Annotated[int, Field(ge=1, le=MAX_NUMA_NODES)]
     local: Parameters
     #: None if no node on another socket exists or was measured.
     remote: Parameters | None
     #: True for a set from the literature.
     published: bool = False
-    #: Placement -> largest number of cores measured there, if below `cores`; nothing is predicted
-    #: beyond it.
-    reach: dict[str, _Cores] = field(default_factory=dict)
-    #: Placement -> parameter -> why it is unknown.
+    #: `local` or `remote` -> largest number of cores measured there, if below `cores`; nothing is
+    #: predicted beyond it.
+    reach: dict[str, _CoreCount] = field(default_factory=dict)
+    #: `local` or `remote` -> parameter -> why it is unknown.
     unidentified: dict[str, dict[str, str]] = field(default_factory=dict)
     #: Caveats of the sweep, to show with every figure made from the model.
     notes: list[str] = field(default_factory=list)
@@ -84,11 +85,11 @@ class Model:
         return {"schema": SCHEMA} | asdict(self)
 
     def calibrated_nodes(self) -> tuple[int, ...]:
-        """The NUMA nodes on which both streams lay when the parameters were measured."""
+        """The NUMA nodes that held data and buffers when the parameters were measured."""
         return (0,) if self.remote is None else (0, self.numa_per_socket)
 
     def calibration(self, node: int) -> str:
-        """`local` or `remote`: which parameters a NUMA node's placements are predicted with."""
+        """Return whether `local` or `remote` parameters predict the placements on a NUMA node."""
         return "local" if node < self.numa_per_socket or self.remote is None else "remote"
 
 
@@ -103,12 +104,12 @@ def load_model(path: Path) -> Model:
 # Rates of computations and communications on one placement, bytes per second: equations 1 to 6 of
 # the paper.
 #
-# NaN if a parameter that the equation needs is unknown. A capacity that no sweep reached
+# A rate is NaN if the equation needs an unknown parameter. A capacity that no sweep reached
 # (`t_par_max_b_s` or `t_seq_max_b_s` is None) is no limit.
 
 
 Rates = NDArray[np.float64]
-Cores = NDArray[np.int64]
+CoreCounts = NDArray[np.int64]
 
 
 def or_nan(value: float | None) -> float:
@@ -116,76 +117,73 @@ def or_nan(value: float | None) -> float:
     return np.nan if value is None else value
 
 
-def total(p: Parameters, n: Cores) -> Rates:
+def memory_rate(p: Parameters, n: CoreCounts) -> Rates:
     """Total rate of the memory with `n` computing cores and communications: equation 1.
 
-    If `n_par_max` exceeds `n_seq_max` the second case is empty, by the paper's order of cases.
+    If `n_par_max` exceeds `n_seq_max`, no number of cores lies between the maxima.
     """
     if p.t_par_max_b_s is None or p.n_par_max is None:
         return np.full(n.shape, np.inf)
     n_seq = np.inf if p.n_seq_max is None else p.n_seq_max
-    left = p.t_par_max_b_s - or_nan(p.delta_l_b_s) * (n - p.n_par_max)
-    right = or_nan(p.t_par_max2_b_s) - or_nan(p.delta_r_b_s) * (n - n_seq)
-    return np.where(n <= p.n_par_max, p.t_par_max_b_s, np.where(n <= n_seq, left, right))
+    between_maxima = p.t_par_max_b_s - or_nan(p.delta_l_b_s) * (n - p.n_par_max)
+    beyond_maxima = or_nan(p.t_par_max2_b_s) - or_nan(p.delta_r_b_s) * (n - n_seq)
+    falling = np.where(n <= n_seq, between_maxima, beyond_maxima)
+    return np.where(n <= p.n_par_max, p.t_par_max_b_s, falling)
 
 
-def alone(p: Parameters, n: Cores) -> Rates:
+def computations_alone(p: Parameters, n: CoreCounts) -> Rates:
     """Rate of `n` computing cores without communications: equation 6."""
     limit = np.inf if p.t_seq_max_b_s is None else p.t_seq_max_b_s
-    capacity = np.clip(total(p, n), 0.0, limit)
+    capacity = np.clip(memory_rate(p, n), 0.0, limit)
     rates: Rates = np.minimum(n * or_nan(p.b_comp_seq_b_s), capacity)
     return rates
 
 
-def together(p: Parameters, n: Cores, comm: Rates) -> Rates:
-    """Rate of `n` computing cores while communications take `comm`."""
-    left = np.maximum(total(p, n) - comm, 0.0)
-    rates: Rates = np.minimum(n * or_nan(p.b_comp_seq_b_s), left)
-    return rates
-
-
-def rates_together(p: Parameters, n: Cores) -> tuple[Rates, Rates]:
-    """Rates of computations and of communications that run together: equations 2 to 5.
+def rates_together(p: Parameters, n: CoreCounts) -> tuple[Rates, Rates]:
+    """Return the rates of computations and of communications, both running: equations 2 to 5.
 
     `n` must be 1, 2, ... without gaps, because equation 5 refers to the last number of cores whose
     demand fits the capacity. If not even one core fits, that number is 0, with communications at
-    full rate. Returns (computations, communications).
+    full rate.
     """
     nominal = or_nan(p.b_comm_seq_b_s)
     alpha = 0.0 if nominal == 0 else or_nan(p.alpha)
-    capacity = total(p, n)
-    wanted = n * or_nan(p.b_comp_seq_b_s)
+    capacity = memory_rate(p, n)
+    demand = n * or_nan(p.b_comp_seq_b_s)
     unbounded = np.isinf(capacity)
-    fits = unbounded | (wanted + alpha * nominal < capacity)
-    comm_fitting = np.where(unbounded, nominal, np.minimum(capacity - wanted, nominal))
-    comm = np.where(fits, comm_fitting, _alpha(p, n, fits, comm_fitting) * nominal)
-    comm = np.where(np.isnan(capacity) | (np.isnan(wanted) & ~unbounded), np.nan, comm)
-    return together(p, n, comm), comm
+    fits = unbounded | (demand + alpha * nominal < capacity)
+    comm_fitting = np.where(unbounded, nominal, np.minimum(capacity - demand, nominal))
+    comm = np.where(fits, comm_fitting, _kept_share(p, n, fits, comm_fitting) * nominal)
+    comm = np.where(np.isnan(capacity) | (np.isnan(demand) & ~unbounded), np.nan, comm)
+    return np.minimum(demand, np.maximum(capacity - comm, 0.0)), comm
 
 
-def _alpha(p: Parameters, n: Cores, fits: NDArray[np.bool_], comm_fitting: Rates) -> Rates:
+def _kept_share(
+    p: Parameters, n: CoreCounts, fits: NDArray[np.bool_], comm_fitting: Rates
+) -> Rates:
     """Share that communications keep: equation 5, following algorithm 2."""
     alpha = or_nan(p.alpha) if p.b_comm_seq_b_s else 0.0
     if p.n_seq_max is None or p.n_par_max is None or p.n_seq_max - p.n_par_max <= 1:
         return np.full(n.shape, alpha)
-    last = np.maximum.accumulate(np.where(fits, n, 0))
+    last_fitting = np.maximum.accumulate(np.where(fits, n, 0))
+    # The share with 0 cores comes first.
     shares = np.concatenate(([1.0], comm_fitting / (p.b_comm_seq_b_s or 1.0)))
-    share = shares[last]
-    between = n < p.n_seq_max
-    step = (share - alpha) / np.where(between, p.n_seq_max - last, 1)
-    return np.where(between, share - step * (n - last), alpha)
+    share = shares[last_fitting]
+    falls = n < p.n_seq_max
+    step = (share - alpha) / np.where(falls, p.n_seq_max - last_fitting, 1)
+    return np.where(falls, share - step * (n - last_fitting), alpha)
 
 
-# Both rates on any placement.
+# Rates on any placement.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """One placement; every array has one value per number of cores in `n`."""
+    """The rates on one placement; every array has one value per number of cores in `n`."""
 
     comp_node: int
     comm_node: int
-    n: Cores
+    n: CoreCounts
     comp_par_b_s: Rates
     comm_par_b_s: Rates
     comp_alone_b_s: Rates
@@ -193,7 +191,7 @@ class Prediction:
 
 
 def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
-    """Rates with the data of computations and of communications on the given NUMA nodes.
+    """Return the rates with data on NUMA node `comp_node` and buffers on `comm_node`.
 
     Equations 7 and 8 (algorithms 3 and 4) choose the placement's parameters. Raises InputError for
     a node that the machine or its model does not have.
@@ -205,26 +203,29 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
         if node >= model.numa_per_socket and model.remote is None:
             raise InputError(f"{option} {node}: no remote placement was measured on {model.name}")
     n = np.arange(1, model.cores + 1)
-    same = comp_node == comm_node
-    comp_side, comp_at = side(model, comp_node), model.calibration(comp_node)
-    socket_rate_b_s = side(model, comm_node).b_comm_seq_b_s
-    comm_side = comp_side if same else replace(model.local, b_comm_seq_b_s=socket_rate_b_s)
-    comm_at = comp_at if same else "local"
+    same_node = comp_node == comm_node
+    comp_parameters, comp_calibration = _parameters(model, comp_node), model.calibration(comp_node)
+    nominal_b_s = _parameters(model, comm_node).b_comm_seq_b_s
+    if same_node:
+        comm_parameters, comm_calibration = comp_parameters, comp_calibration
+    else:
+        comm_parameters = replace(model.local, b_comm_seq_b_s=nominal_b_s)
+        comm_calibration = "local"
 
-    def measured(rates: Rates, kind: str) -> Rates:
-        """NaN beyond the numbers of cores measured for these parameters."""
-        return np.where(n <= model.reach.get(kind, model.cores), rates, np.nan)
+    def within_reach(rates: Rates, calibration: str) -> Rates:
+        """Return the rates, NaN beyond the numbers of cores measured for these parameters."""
+        return np.where(n <= model.reach.get(calibration, model.cores), rates, np.nan)
 
-    comp, comm = rates_together(comm_side, n)
-    comp_alone = alone(comp_side, n)
+    comp, comm = rates_together(comm_parameters, n)
+    comp_alone = computations_alone(comp_parameters, n)
     return Prediction(
         comp_node=comp_node,
         comm_node=comm_node,
         n=n,
-        comp_par_b_s=measured(comp if same else comp_alone, comp_at),
-        comm_par_b_s=measured(comm, comm_at),
-        comp_alone_b_s=measured(comp_alone, comp_at),
-        comm_alone_b_s=np.full(n.shape, or_nan(socket_rate_b_s)),
+        comp_par_b_s=within_reach(comp if same_node else comp_alone, comp_calibration),
+        comm_par_b_s=within_reach(comm, comm_calibration),
+        comp_alone_b_s=within_reach(comp_alone, comp_calibration),
+        comm_alone_b_s=np.full(n.shape, or_nan(nominal_b_s)),
     )
 
 
@@ -234,6 +235,6 @@ def placements(model: Model) -> list[tuple[int, int]]:
     return [(comp, comm) for comp in nodes for comm in nodes]
 
 
-def side(model: Model, node: int) -> Parameters:
+def _parameters(model: Model, node: int) -> Parameters:
     """The local parameters for nodes of the first socket, else the remote ones."""
     return model.remote if model.remote and model.calibration(node) == "remote" else model.local

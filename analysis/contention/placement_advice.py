@@ -1,8 +1,8 @@
-"""Advice on where to put data and buffers and how many cores to use, by a model's equations.
+"""Advice on where to put data and buffers, and how many cores to use, by a model's equations.
 
-With `n` cores computing, each placement keeps a share of the best that any placement gives alone:
-of computations, by `n` cores, and of communications. The better placement is the one whose smaller
-share is larger.
+With a number of cores computing, each side has a share on each placement: its rate with both
+running, relative to its best rate alone on any placement. The best placement is the one whose
+smaller share is largest.
 """
 
 from __future__ import annotations
@@ -16,30 +16,32 @@ from analysis.contention.parameters import Model, Prediction, Rates, placements,
 from analysis.display.figures import quantity
 from records.errors import InputError
 
-#: Smallest loss that counts, as a share of a side's own rate alone.
-LOSS = 0.01
+#: Smallest loss that counts, as a share of a side's rate alone on the placement.
+MIN_LOSS_SHARE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlacementRates:
-    """One placement with so many cores computing; None if the model does not know it."""
+    """One placement with a number of cores computing; None if the model does not know a value."""
 
     comp_node: int
     comm_node: int
-    #: True if rates were measured there, rather than predicted from other placements.
+    #: True if the placement was measured, false if it is predicted from others.
     measured: bool
-    #: Rates with both running, and their shares of the best rates alone of any placement.
+    #: Rates with both running.
     comp_b_s: float | None
     comm_b_s: float | None
+    #: These rates / the side's best rate alone on any placement.
     comp_share: float | None
     comm_share: float | None
-    #: Most cores with which neither side loses, and fewest with which both do; None: not predicted.
+    #: Largest number of cores with which neither side loses.
     unharmed_cores: int | None
+    #: Smallest number of cores with which both sides lose.
     both_lose_cores: int | None
 
     @property
-    def kept(self) -> float:
-        """The smaller share, by which placements are ordered; below all if it is unknown."""
+    def smaller_share(self) -> float:
+        """The smaller share, by which placements are ordered; -1 if one is unknown."""
         if self.comp_share is None or self.comm_share is None:
             return -1.0
         return min(self.comp_share, self.comm_share)
@@ -51,23 +53,24 @@ def advise(
     comp_node: int | None = None,
     measured: Collection[tuple[int, int]] = (),
 ) -> list[PlacementRates]:
-    """All placements with `cores` computing, the best first; `comp_node`: where the data are.
+    """Return the placements with `cores` computing, the best first.
 
-    `measured`: placements that were, beside those that the model was calibrated on. Raises
-    InputError for cores or a node that the model does not have.
+    `comp_node` is the node of the data, None if it may be any. `measured` has the placements that
+    were measured, beside those that the model was calibrated on. Raises InputError for cores or a
+    node that the model does not have.
     """
     if not 1 <= cores <= model.cores:
         raise InputError(f"--cores: {cores} found; allowed: 1 to {model.cores}, of {model.name}")
-    every = placements(model)
-    nodes = sorted({node for node, _ in every})
+    all_placements = placements(model)
+    nodes = sorted({node for node, _ in all_placements})
     if comp_node is not None and comp_node not in nodes:
         raise InputError(f"--comp-node: {comp_node} found; allowed: {', '.join(map(str, nodes))}")
     known = {*measured, *((node, node) for node in model.calibrated_nodes())}
-    predictions = [predict(model, *placement) for placement in every]
-    best_comp = _most([predicted.comp_alone_b_s[cores - 1] for predicted in predictions])
-    best_comm = _most([predicted.comm_alone_b_s[cores - 1] for predicted in predictions])
+    predictions = [predict(model, *placement) for placement in all_placements]
+    best_comp = _largest_known([predicted.comp_alone_b_s[cores - 1] for predicted in predictions])
+    best_comm = _largest_known([predicted.comm_alone_b_s[cores - 1] for predicted in predictions])
     rows = [
-        _placed(
+        _placement_rates(
             predicted,
             cores,
             best_comp,
@@ -77,66 +80,71 @@ def advise(
         for predicted in predictions
         if comp_node in (None, predicted.comp_node)
     ]
-    return sorted(rows, key=lambda row: (-row.kept, -(row.comp_share or 0.0), not row.measured))
+    return sorted(
+        rows, key=lambda row: (-row.smaller_share, -(row.comp_share or 0.0), not row.measured)
+    )
 
 
-def _placed(
+def _placement_rates(
     prediction: Prediction, cores: int, best_comp: float, best_comm: float, *, measured: bool
 ) -> PlacementRates:
-    comp, comm = (
-        float(rates[cores - 1]) for rates in (prediction.comp_par_b_s, prediction.comm_par_b_s)
-    )
-    comp_loses = _loses(prediction.comp_par_b_s, prediction.comp_alone_b_s)
-    comm_loses = _loses(prediction.comm_par_b_s, prediction.comm_alone_b_s)
+    comp = float(prediction.comp_par_b_s[cores - 1])
+    comm = float(prediction.comm_par_b_s[cores - 1])
+    comp_loses = _is_lost(prediction.comp_par_b_s, prediction.comp_alone_b_s)
+    comm_loses = _is_lost(prediction.comm_par_b_s, prediction.comm_alone_b_s)
     known = ~np.isnan(prediction.comp_par_b_s + prediction.comm_par_b_s)
     harmed = prediction.n[known & (comp_loses | comm_loses)]
     both_lose = prediction.n[known & comp_loses & comm_loses]
-    most = int(prediction.n[known][-1]) if known.any() else None
+    last_known = int(prediction.n[known][-1]) if known.any() else None
     return PlacementRates(
         comp_node=prediction.comp_node,
         comm_node=prediction.comm_node,
         measured=measured,
-        comp_b_s=_known(comp),
-        comm_b_s=_known(comm),
-        comp_share=_known(comp / best_comp),
-        comm_share=_known(comm / best_comm),
-        unharmed_cores=int(harmed[0]) - 1 if len(harmed) else most,
+        comp_b_s=_none_if_nan(comp),
+        comm_b_s=_none_if_nan(comm),
+        comp_share=_none_if_nan(comp / best_comp),
+        comm_share=_none_if_nan(comm / best_comm),
+        unharmed_cores=int(harmed[0]) - 1 if len(harmed) else last_known,
         both_lose_cores=int(both_lose[0]) if len(both_lose) else None,
     )
 
 
-def _loses(together: Rates, alone: Rates) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    loses: np.ndarray[tuple[int], np.dtype[np.bool_]] = together < (1 - LOSS) * alone
+def _is_lost(together: Rates, alone: Rates) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    loses: np.ndarray[tuple[int], np.dtype[np.bool_]] = together < (1 - MIN_LOSS_SHARE) * alone
     return loses
 
 
-def _most(rates: Sequence[float]) -> float:
-    """The largest that is known; NaN if none is."""
+def _largest_known(rates: Sequence[float]) -> float:
+    """The largest rate that is known; NaN if none is."""
     known = [rate for rate in rates if rate > 0]
     return max(known, default=float("nan"))
 
 
-def _known(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
 def sentences(model: Model, cores: int, rows: Sequence[PlacementRates]) -> list[str]:
-    """The best placement, and how many cores it bears."""
+    """The best placement, and the numbers of cores from which sides lose there."""
     best = rows[0]
-    if best.kept < 0:
+    if best.smaller_share < 0:
         return [f"With {cores} cores computing the model of {model.name} predicts no placement."]
-    basis = "measured" if best.measured else "predicted"
-    basis = "published" if model.published else basis
-    lines = [
+    if model.published:
+        basis = "published"
+    elif best.measured:
+        basis = "measured"
+    else:
+        basis = "predicted"
+    both_lose = "no number of cores makes both lose"
+    if best.both_lose_cores is not None:
+        both_lose = f"both lose from {best.both_lose_cores} cores on"
+    return [
         f"With {cores} of {model.cores} cores computing: data on NUMA node {best.comp_node},"
         f" buffers on node {best.comm_node} ({basis}): computations"
         f" {quantity(best.comp_b_s, 'B/s', 3)}, {_percent(best.comp_share)} of the best rate alone;"
-        f" communications {quantity(best.comm_b_s, 'B/s', 3)}, {_percent(best.comm_share)}."
+        f" communications {quantity(best.comm_b_s, 'B/s', 3)}, {_percent(best.comm_share)}.",
+        f"There neither side loses up to {best.unharmed_cores} cores; {both_lose}.",
     ]
-    until = "no number of cores makes both lose"
-    if best.both_lose_cores is not None:
-        until = f"both lose from {best.both_lose_cores} cores on"
-    return [*lines, f"There neither side loses up to {best.unharmed_cores} cores; {until}."]
 
 
 def _percent(share: float | None) -> str:

@@ -1,7 +1,8 @@
 """Sweeps: measured rates over the number of computing cores, from files and from runs.
 
-A file is JSON: `schema` 1, `name`, `cores`, `numa_per_socket`, `numa_nodes`, `notes`, and `points`,
-each with the fields of `Point`. A rate that was not measured is null or left out.
+A file is JSON. Its keys are `schema` (1), `name`, `cores`, `numa_per_socket`, `numa_nodes`,
+`notes`, and `points`, each with the fields of `Point`. A rate that was not measured is null or left
+out.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ _NodeNumber = Annotated[int, Field(ge=0)]
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """The rates of one number of computing cores on one placement, in bytes per second."""
+    """The rates with one number of computing cores on one placement, in bytes per second."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     n: _Count
     comp_node: _NodeNumber
     comm_node: _NodeNumber
-    #: Rate of all computing cores, and rate of communications, each running alone.
+    #: Rate of all computing cores alone; rate of communications alone.
     comp_alone_b_s: Rate | None = None
     comm_alone_b_s: Rate | None = None
-    #: The same two rates, both running at once.
+    #: The same two rates, both running.
     comp_par_b_s: Rate | None = None
     comm_par_b_s: Rate | None = None
 
@@ -86,7 +87,7 @@ class Sweep:
 
 
 class _SweepFile(BaseModel):
-    """A file of points; a field that it leaves out is None."""
+    """A sweep's file; a field that is left out is None."""
 
     name: str | None = None
     cores: _Count | None = None
@@ -96,7 +97,7 @@ class _SweepFile(BaseModel):
     points: Annotated[list[Point], Field(min_length=1)]
 
 
-def load(path: Path) -> Sweep:
+def load_sweep(path: Path) -> Sweep:
     """The sweep in a file.
 
     By default, `name` is the file's, `cores` is the largest n, `numa_per_socket` is 1, and
@@ -106,15 +107,15 @@ def load(path: Path) -> Sweep:
     document = read_json(path)
     if not isinstance(document, dict) or document.get("schema") != 1:
         raise InputError(f"{path}: not a sweep; allowed: a mapping with schema 1")
-    file = validated(_SweepFile, document, path)
+    sweep_file = validated(_SweepFile, document, path)
     defaults: dict[str, Any] = {
         "name": path.stem,
-        "cores": max(point.n for point in file.points),
+        "cores": max(point.n for point in sweep_file.points),
         "numa_per_socket": 1,
-        "numa_nodes": 1 + max(max(point.placement) for point in file.points),
+        "numa_nodes": 1 + max(max(point.placement) for point in sweep_file.points),
     }
-    stated = {name: value for name, value in vars(file).items() if value}
-    sweep = Sweep(**(defaults | stated))
+    file_values = {name: value for name, value in vars(sweep_file).items() if value}
+    sweep = Sweep(**(defaults | file_values))
     for index, point in enumerate(sweep.points):
         if point.n > sweep.cores:
             raise InputError(
@@ -176,26 +177,27 @@ def curves(points: Sequence[Point]) -> Curves:
 # communications alone. Each rate is the median over the samples that count. The rate of
 # communications is the receiver's count if its device counts (section 4.1.1 of the paper).
 
-#: The workload whose cores and kernel are known.
-WORKLOAD = "membench"
-#: Factors whose levels tell points apart, and the rate, of which only the full one is used.
+#: The workload that measures sweeps: it records its number of cores and its kernel.
+SWEEP_WORKLOAD = "membench"
+#: Factors that may be at any level: those that tell points apart, and the rate, of which only the
+#: full one is used.
 _POINT_FACTORS = {"", "rate", "comm_node", "cores", "node", "share"}
 
 
-def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
+def sweep_of_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
     """The sweep of a run folder.
 
     `comm_node` is the NUMA node of the writers' buffers in cases that did not bind them. It may be
     None if the machine has one NUMA node, or if all cases bound them. `kernel` is a level of the
-    factor `kernel`; by default, the first level is used. Of other factors that change the load,
-    such as `tool`, the first level is used. Raises InputError if there is nothing to read, or if a
-    placement is unknown.
+    factor `kernel`; by default, the first level is used. Runs count only at the first level of the
+    other factors that change the load, such as `tool`. Raises InputError if there is nothing to
+    read, or if a placement is unknown.
     """
     header = load_header(run)
-    samples = read_run(run).frame.filter(pl.col("workload") == WORKLOAD)
+    samples = read_run(run).frame.filter(pl.col("workload") == SWEEP_WORKLOAD)
     rows = _measurements(_runs_of_kernel(samples, kernel, run))
     if rows.is_empty():
-        raise InputError(f"{run}: no sample of {WORKLOAD} that counts")
+        raise InputError(f"{run}: no sample of {SWEEP_WORKLOAD} that counts")
     node_numbers, socket_count = _nodes_and_sockets(run, header, rows)
     node_count = len(node_numbers)
     if comm_node is not None:
@@ -206,7 +208,9 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
             " with --comm-node"
         )
     if node_count > 1 and rows["comp_node"].null_count():
-        raise InputError(f"{run}: {WORKLOAD} ran without a NUMA node (set `node` in the campaign)")
+        raise InputError(
+            f"{run}: {SWEEP_WORKLOAD} ran without a NUMA node (set `node` in the campaign)"
+        )
     placement = pl.col("comp_node", "comm_node")
     rows = rows.with_columns(placement.fill_null(node_numbers[0]))
     modelled = rows.filter(pl.all_horizontal(placement.is_in(node_numbers)))
@@ -217,31 +221,35 @@ def from_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Swe
     modelled = modelled.with_columns(placement.replace(node_numbers, range(node_count)))
     notes = _notes(modelled)
     if modelled.height < rows.height:
-        left_out = "placements on NUMA nodes without cores are left out"
-        notes.append(f"{left_out}: the model has no such nodes")
+        notes.append(
+            "placements on NUMA nodes without cores are left out: the model has no such nodes"
+        )
     if node_numbers[-1] >= node_count:
         renumbered = (f"{number} is {index}" for index, number in enumerate(node_numbers))
         notes.append(f"NUMA nodes are numbered without gaps here: {', '.join(renumbered)}")
     groups = modelled.partition_by("n", "comp_node", "comm_node", as_dict=True, maintain_order=True)
     for (n, comp, comm), group in groups.items():
-        if len(cases := group["case"].unique(maintain_order=True)) > 1:
+        cases = group["case"].unique(maintain_order=True)
+        if len(cases) > 1:
             raise InputError(
                 f"{run}: {', '.join(cases)}: each measured {n} cores, data on node"
                 f" {node_numbers[comp]} and buffers on {node_numbers[comm]}; a model is fitted to"
                 " one kind of load"
             )
-    points = [
-        Point(
-            n=int(n),
-            comp_node=int(comp),
-            comm_node=int(comm),
-            comp_alone_b_s=middle(group.filter(role="baseline")["fom"]),
-            comm_alone_b_s=middle(group.filter(role="effect")["comm_alone_b_s"]),
-            comp_par_b_s=middle(group.filter(role="effect")["fom"]),
-            comm_par_b_s=middle(group.filter(role="effect")["comm_par_b_s"]),
+    points = []
+    for (n, comp, comm), group in groups.items():
+        effects = group.filter(role="effect")
+        points.append(
+            Point(
+                n=int(n),
+                comp_node=int(comp),
+                comm_node=int(comm),
+                comp_alone_b_s=middle(group.filter(role="baseline")["fom"]),
+                comm_alone_b_s=middle(effects["comm_alone_b_s"]),
+                comp_par_b_s=middle(effects["fom"]),
+                comm_par_b_s=middle(effects["comm_par_b_s"]),
+            )
         )
-        for (n, comp, comm), group in groups.items()
-    ]
     return Sweep(
         name=header.machine,
         cores=max(point.n for point in points),
@@ -262,18 +270,22 @@ def _runs_of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.
         raise InputError(f"--kernel: {kernel} was not measured in {run}; allowed: {measured}")
 
     def is_used(arm: str) -> bool:
-        others = parts_of(arm)[1].keys() - _POINT_FACTORS
-        return not others if kernel is None else kernels[arm] == kernel and others <= {"kernel"}
+        # An arm names only the factors that are not at their first level.
+        changed = parts_of(arm)[1].keys() - _POINT_FACTORS
+        if kernel is None:
+            return not changed
+        return kernels[arm] == kernel and changed <= {"kernel"}
 
-    return samples.filter(pl.col("arm").cast(pl.String).is_in([*filter(is_used, kernels)]))
+    used = [arm for arm in kernels if is_used(arm)]
+    return samples.filter(pl.col("arm").cast(pl.String).is_in(used))
 
 
 def _measurements(samples: pl.DataFrame) -> pl.DataFrame:
     """Baselines and effects that count, with columns `n`, `comp_node`, `comm_node` (null: none).
 
     A baseline is repeated for each `comm_node` of the effects that are paired with it.
-    `comm_alone_b_s` and `comm_par_b_s` are the counts of the target's device if it counted both,
-    and else what the writers reported.
+    `comm_alone_b_s` and `comm_par_b_s` are the counts of the target's device if it counted both.
+    Otherwise they are what the writers reported.
     """
     runs = judged(samples).filter(status="counts")
     effects = runs.filter(pl.col("role") == "effect", level("rate").fill_null("full") == "full")
@@ -310,15 +322,17 @@ def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tupl
     listed, sockets = host.get("numa_nodes"), host.get("sockets")
     nodes = listed if isinstance(listed, list) else []
     numbers = [
-        number
+        node["number"]
         for node in map(mapping, nodes)
-        if node.get("cpus", True) and isinstance(number := node.get("number"), int)
+        if node.get("cpus", True) and isinstance(node.get("number"), int)
     ]
-    return sorted(numbers) or [0], sockets if type(sockets) is int and sockets > 0 else 1
+    if type(sockets) is not int or sockets < 1:
+        sockets = 1
+    return sorted(numbers) or [0], sockets
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:
-    """Each caveat of the samples, of their transport and of the source of their rates, once."""
+    """The caveats of the samples, of their transport and of the source of their rates."""
     notes = [str(n) for n in rows["notes"].explode(empty_as_null=False).unique(maintain_order=True)]
     effects = rows.filter(role="effect")
     if not effects["counted"].all():

@@ -13,12 +13,12 @@ import click
 from analysis.contention import page, parameters, placement_advice, sweep
 from analysis.contention.evaluate import (
     Errors,
-    by_placement,
-    calibrated,
-    errors,
-    errors_percent,
+    calibrate,
+    errors_by_placement,
     evaluate,
     load_published,
+    percentage_errors,
+    published_errors,
     published_names,
 )
 from analysis.contention.parameters import Model, placements, predict
@@ -82,7 +82,7 @@ def _run_options(function: Any) -> Any:
 @answers()
 def fit_command(sweep_file: Path, output: Path | None, **run_options: Any) -> Answer:
     """Fit a model to a sweep (JSON, or a run)."""
-    model = calibrated(_load_sweep(sweep_file, **run_options)).model
+    model = calibrate(_load_sweep(sweep_file, **run_options)).model
     if output is not None:
         replace_text(output, json_file(model.as_dict()))
     return Answer(model.as_dict(), _plain(page.fit_parts(model)), schema=4)
@@ -104,15 +104,15 @@ def evaluate_command(
         judged = load_model(platform, model_path)
         rows = {"given model": evaluate(judged, measured)}
         if platform is not None:
-            rows["published, Table 2"] = Errors(**errors_percent(platform))
+            rows["published, Table 2"] = Errors(**published_errors(platform))
     else:
-        fitted = calibrated(measured)
+        fitted = calibrate(measured)
         judged, notes = fitted.model, fitted.model.notes
         rows = {"fitted": evaluate(judged, measured)}
-        rows["cores held out"] = errors(fitted.without_cores)
-        if fitted.without_placements.height:
-            rows["placements held out"] = errors(fitted.without_placements)
-    placed = by_placement(judged, measured)
+        rows["cores held out"] = percentage_errors(fitted.held_out_cores)
+        if fitted.held_out_placements.height:
+            rows["placements held out"] = percentage_errors(fitted.held_out_placements)
+    placed = errors_by_placement(judged, measured)
     document = {
         "sweep": measured.name,
         "notes": notes,
@@ -219,12 +219,12 @@ def _load_sweep(path: Path, *, comm_node: int | None, kernel: str | None) -> Swe
     """The sweep in a file, or in the samples of a run's folder."""
     if path.is_dir():
         require_sound(path)
-        return sweep.from_run(path, comm_node, kernel)
+        return sweep.sweep_of_run(path, comm_node, kernel)
     if comm_node is not None:
         raise InputError(f"--comm-node: {path} gives it for each point; allowed: with runs only")
     if kernel is not None:
         raise InputError(f"--kernel: {path} is of one kernel; allowed: with runs only")
-    return sweep.load(path)
+    return sweep.load_sweep(path)
 
 
 def _plain(parts: Iterable[str | Table]) -> list[str | Table]:

@@ -465,7 +465,7 @@ _FILES = [
         "file.run.json", folder_parser("run.json", load_header), *captures("run_quick/*/run.json")
     ),
     _input("file.results", _results, _ROW),
-    _input("file.sweep", file_parser("sweep.json", sweep.load), _SWEEP),
+    _input("file.sweep", file_parser("sweep.json", sweep.load_sweep), _SWEEP),
     _input("file.model", file_parser("model.json", lambda file: load_model(None, file)), *_MODELS),
     _input(
         "file.minicluster",

@@ -12,16 +12,16 @@ import pytest
 from analysis.contention import evaluate as published
 from analysis.contention.evaluate import (
     RATES,
-    by_placement,
-    calibrated,
-    errors,
+    calibrate,
+    errors_by_placement,
     evaluate,
-    misfits,
-    without_cores,
-    without_placements,
+    held_out_cores,
+    held_out_placements,
+    misfit_notes,
+    percentage_errors,
 )
 from analysis.contention.fit import fit_model
-from analysis.contention.sweep import Point, Sweep, load
+from analysis.contention.sweep import Point, Sweep, load_sweep
 from records.errors import InputError
 from tests.analysis.contention.made_sweeps import sweep
 from tests.reference import REFERENCE, needs_reference
@@ -44,7 +44,7 @@ def test_errors_of_each_placement():
         else dataclasses.replace(p, comp_par_b_s=None)
         for p in exact.points
     ]
-    rows = by_placement(model, dataclasses.replace(exact, points=points))
+    rows = errors_by_placement(model, dataclasses.replace(exact, points=points))
     seen = [(row.comp_node, row.comm_node, row.sample) for row in rows]
     assert seen == [(0, 0, True), (0, 1, False), (1, 0, False), (1, 1, True)]
     for row in rows:
@@ -78,7 +78,7 @@ def test_points_without_a_rate_and_placements_that_the_model_does_not_know_do_no
     points = [dataclasses.replace(p, comp_par_b_s=None, comm_par_b_s=0.0) for p in exact.points]
     e = evaluate(model, dataclasses.replace(exact, points=points))
     assert (e.comp_all, e.comm_all, e.average) == (None, None, None)
-    rows = by_placement(fit_model(exact), exact)
+    rows = errors_by_placement(fit_model(exact), exact)
     assert [row.comm_percent is None for row in rows] == [False, True, True]
     assert [row.comp_percent is None for row in rows] == [False, True, True]
 
@@ -87,7 +87,8 @@ def test_cross_validation_where_the_remote_side_is_held_out():
     # On node 1 only n = 9 was measured: the fit that has not seen it knows no remote side.
     exact = sweep(published.load_published("henri"), 0, 0.0, [(0, 0), (1, 1)])
     thin = [p for p in exact.points if p.comp_node == 0 or p.n == 9]
-    percents = errors(without_cores(fit_model, dataclasses.replace(exact, points=thin), 2))
+    held_out = held_out_cores(fit_model, dataclasses.replace(exact, points=thin), 2)
+    percents = percentage_errors(held_out)
     assert percents.comp_all is not None
 
 
@@ -99,9 +100,9 @@ def test_cross_validation_sees_what_the_fit_has_not():
         exact,
         points=[scaled(p, 0.5, 1) if (p.n, p.comp_node) == (9, 0) else p for p in exact.points],
     )
-    held_out = without_cores(fit_model, spoilt, 4)
+    held_out = held_out_cores(fit_model, spoilt, 4)
     assert held_out.height == 32
-    percents = errors(held_out)
+    percents = percentage_errors(held_out)
     # 16 inner numbers of cores on two placements; one of 32 is off by |0.5 - 1| / 0.5 = 100 %.
     assert percents.comp_samples == pytest.approx(100 / 32, abs=0.3)
     assert percents.comm_samples < 0.5
@@ -116,7 +117,7 @@ def test_a_placement_held_out_is_in_no_fit():
         fitted.append(part.placements())
         return fit_model(part)
 
-    held_out = without_placements(fitter, exact)
+    held_out = held_out_placements(fitter, exact)
     assert fitted == [[(0, 0), (1, 0), (1, 1)], [(0, 0), (0, 1), (1, 1)]]
     assert {*held_out.select("comp_node", "comm_node").rows()} == {(0, 1), (1, 0)}
 
@@ -129,14 +130,14 @@ def test_equations_that_do_not_describe_a_machine():
         dataclasses.replace(p, comp_par_b_s=0.6 * p.comp_alone_b_s, comm_par_b_s=p.comm_alone_b_s)
         for p in exact.points[:9]
     ]
-    notes = calibrated(
+    notes = calibrate(
         Sweep(name="blue", cores=9, numa_per_socket=1, numa_nodes=1, points=points)
     ).model.notes
     # One rate of a core cannot be both: whatever lies between is off by a fifth and more on one
     # side, sqrt(1 / 0.6) - 1 = 29 % at best on both.
     assert notes[0].startswith("these equations do not describe this machine: computations that")
     assert not any("communications" in note for note in notes)
-    assert calibrated(exact).model.notes == []
+    assert calibrate(exact).model.notes == []
 
 
 @pytest.mark.parametrize(
@@ -159,7 +160,7 @@ def test_the_bound_is_what_the_paper_has_for_machines_that_its_equations_describ
     # Largest of Table 2 without billy's and pyxis's communications: grvingt's 4.48 and 8.06 %.
     none = dict.fromkeys(RATES, None)
     rows = [{**none, rate: 1 / (1 + width)} for width in widths]
-    notes = misfits(pl.DataFrame(rows, schema=dict.fromkeys(RATES, pl.Float64)))
+    notes = misfit_notes(pl.DataFrame(rows, schema=dict.fromkeys(RATES, pl.Float64)))
     assert len(notes) == noted
 
 
@@ -173,8 +174,8 @@ def test_the_published_sets_and_errors():
     assert subnuma.remote.alpha == 0.27
     assert published.load_published("dahu").local.delta_r_b_s == 656_800_000
     assert published.load_published("pyxis").local.b_comm_seq_b_s == 4_958_600_000
-    assert published.errors_percent("pyxis")["comm_nonsamples"] == 13.32
-    assert published.errors_percent("billy")["comp_samples"] is None
+    assert published.published_errors("pyxis")["comm_nonsamples"] == 13.32
+    assert published.published_errors("billy")["comp_samples"] is None
     with pytest.raises(InputError, match="--platform: nowhere found; allowed: billy"):
         published.load_published("nowhere")
 
@@ -203,13 +204,13 @@ def spec_hpc(machine, code, cores):
 
 def held_out(sweep):
     """Mean absolute error of computations alone, percent."""
-    return errors(without_cores(fit_model, sweep, 4)).comp_alone
+    return percentage_errors(held_out_cores(fit_model, sweep, 4)).comp_alone
 
 
 def test_epyc_7502_has_a_capacity_for_each_group_of_cores_which_the_equations_lack():
-    sweep = load(REFERENCE / "epyc7502.json")
+    sweep = load_sweep(REFERENCE / "epyc7502.json")
     # One capacity fits the first eight cores or all 32, not both.
-    assert evaluate(calibrated(sweep).model, sweep).comp_alone > 10
+    assert evaluate(calibrate(sweep).model, sweep).comp_alone > 10
     # docs/evidence.md: leave one out of four.
     assert held_out(sweep) == pytest.approx(3.8, abs=0.05)
 

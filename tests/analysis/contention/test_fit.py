@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from analysis.contention import evaluate
 from analysis.contention.fit import fit_model
 from analysis.contention.parameters import Model, load_model, placements, predict
-from analysis.contention.sweep import Point, Sweep, load
+from analysis.contention.sweep import Point, Sweep, load_sweep
 from records.errors import InputError
 from tests.analysis.contention.made_sweeps import point, sweep
 from tests.reference import REFERENCE, needs_reference
@@ -307,4 +307,5 @@ def test_sweeps_that_once_misled_the_fit(file, name):
     # pyxis with 5 % noise: least squares ended at 2,147 GB/s, with predictions of three times what
     # was measured. billy with one rate doubled: no capacity, communications 68 % off.
     truth = evaluate.load_published(name)
-    assert moved(truth, truth, fit_model(load(REFERENCE / "fit_defects" / f"{file}.json"))) < 0.15
+    measured = load_sweep(REFERENCE / "fit_defects" / f"{file}.json")
+    assert moved(truth, truth, fit_model(measured)) < 0.15

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.contention.fit import fit_model
 from analysis.contention.page import fit_parts
-from analysis.contention.sweep import Sweep, from_run, load
+from analysis.contention.sweep import Sweep, load_sweep, sweep_of_run
 from records.errors import InputError
 from tests.analysis.contention.made_samples import made_sample, off_and_on, write
 from tests.analysis.contention.made_sweeps import point
@@ -26,10 +26,10 @@ def test_a_file_says_what_its_points_do_not_or_is_as_large_as_they_are(tmp_path)
         name="m", cores=16, numa_per_socket=1, numa_nodes=4, points=POINTS, notes=["emulated"]
     )
     (tmp_path / "a.json").write_text(json.dumps(sweep.as_dict()))
-    assert load(tmp_path / "a.json") == sweep
+    assert load_sweep(tmp_path / "a.json") == sweep
     points = [asdict(point) for point in POINTS]
     (tmp_path / "b.json").write_text(json.dumps({"schema": 1, "points": points}))
-    assert load(tmp_path / "b.json") == Sweep(
+    assert load_sweep(tmp_path / "b.json") == Sweep(
         name="b", cores=2, numa_per_socket=1, numa_nodes=2, points=POINTS
     )
 
@@ -59,7 +59,7 @@ def test_mistakes(tmp_path, content, message):
     path = tmp_path / "bad.json"
     path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
     with pytest.raises(InputError, match=message):
-        load(path)
+        load_sweep(path)
 
 
 # A sweep from samples: which run is which measurement.
@@ -75,7 +75,7 @@ def test_arms_become_measurements(tmp_path):
     ]
     samples += [made_sample("spin", 0, 1e9, 1), made_sample("off", 0, 50e9, 1, workload="stream")]
     samples += [made_sample("off", 0, 10e9, 2), made_sample("on", 0, 8e9, 2)]
-    sweep = from_run(write(tmp_path, samples), None)
+    sweep = sweep_of_run(write(tmp_path, samples), None)
     assert (sweep.name, sweep.cores, sweep.numa_nodes, sweep.numa_per_socket) == ("m", 2, 1, 1)
     one, two = sweep.points_at(0, 0)
     assert (one.n, one.comp_alone_b_s, one.comm_alone_b_s) == (1, 6e9, 4e9)
@@ -95,13 +95,13 @@ def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
     samples = [
         placed(node, arm, (5 + node) * 1e9, node=1) for node in (0, 1) for arm in ("off", "on")
     ]
-    sweep = from_run(write(tmp_path / "told", samples, numa_nodes=2, sockets=2), None)
+    sweep = sweep_of_run(write(tmp_path / "told", samples, numa_nodes=2, sockets=2), None)
     assert sweep.placements() == [(1, 0), (1, 1)]
     assert [sweep.points_at(1, node)[0].comp_alone_b_s for node in (0, 1)] == [5e9, 6e9]
     run = write(tmp_path / "not", off_and_on(node=2), numa_nodes=4, sockets=2)
     with pytest.raises(InputError, match="4 NUMA nodes: name the one of the writers' buffers"):
-        from_run(run, None)
-    sweep = from_run(run, 2)
+        sweep_of_run(run, None)
+    sweep = sweep_of_run(run, 2)
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
     assert sweep.placements() == [(2, 2)]
     # On a machine of one node, the other has no cores.
@@ -110,7 +110,7 @@ def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
         for n in (0, 1)
         for one in off_and_on(node=n)
     ]
-    sweep = from_run(write(tmp_path / "memory", node_samples), 0)
+    sweep = sweep_of_run(write(tmp_path / "memory", node_samples), 0)
     assert sweep.placements() == [(0, 0)]
     assert any("NUMA nodes without cores are left out" in note for note in sweep.notes)
 
@@ -121,7 +121,7 @@ def test_the_rate_of_communications_is_taken_at_the_receiver_if_it_counted(tmp_p
     seen = {"counted_b": 6e9, "counted_s": 2.0, "counted_alone_b_s": 5e9}
 
     def rates_and_notes(name, writers):
-        sweep = from_run(write(tmp_path / name, [off, replace(on, writers=writers)]), None)
+        sweep = sweep_of_run(write(tmp_path / name, [off, replace(on, writers=writers)]), None)
         (point,) = sweep.points
         return (point.comm_alone_b_s, point.comm_par_b_s), " ".join(sweep.notes)
 
@@ -153,7 +153,7 @@ def test_one_baseline_serves_both_nodes_of_a_factor_and_full_rate_alone_is_read(
             factors = {"comm_node": comm_node, "rate": rate}
             name = f"on@comm_node={comm_node},rate={rate}"
             samples.append(treated(name, fom * share, factors, comm_node=comm_node))
-    sweep = from_run(write(tmp_path, samples, numa_nodes=2, sockets=2), None)
+    sweep = sweep_of_run(write(tmp_path, samples, numa_nodes=2, sockets=2), None)
     assert sweep.placements() == [(0, 0), (0, 1)]
     points = [sweep.points_at(0, node)[0] for node in (0, 1)]
     assert [point.comp_alone_b_s for point in points] == [9e9, 9e9]
@@ -166,7 +166,7 @@ def test_the_targets_own_facts_and_what_is_emulated(tmp_path):
     # Four nodes with a core each, and one with memory alone.
     numa_nodes = [{"number": i, "cpus": [i] if i < 4 else []} for i in range(5)]
     seen = {"nodes": {"a": {"sockets": 2, "numa_nodes": numa_nodes}}}
-    sweep = from_run(write(tmp_path, samples, seen, numa_nodes=1), 0)
+    sweep = sweep_of_run(write(tmp_path, samples, seen, numa_nodes=1), 0)
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
     assert sweep.notes[0] == "NUMA nodes are emulated"
     assert "shared memory" in sweep.notes[-1]
@@ -185,7 +185,7 @@ def test_nodes_whose_numbers_have_gaps_have_places_in_the_model(tmp_path):
     samples = [
         replace(one, case=f"c{n}", key=f"{one.arm}{n}") for n in cpus for one in off_and_on(node=n)
     ]
-    sweep = from_run(write(tmp_path, samples, {"nodes": {"a": host}}), 8)
+    sweep = sweep_of_run(write(tmp_path, samples, {"nodes": {"a": host}}), 8)
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (2, 1)
     assert sweep.placements() == [(0, 1), (1, 1)]  # node 1 has no cores
     assert sweep.notes[-1] == "NUMA nodes are numbered without gaps here: 0 is 0, 8 is 1"
@@ -204,7 +204,7 @@ TRIAD = [replace(one, case="triad", key=one.arm) for one in off_and_on()]
 )
 def test_what_is_no_sweep(tmp_path, samples, nodes, message):
     with pytest.raises(InputError, match=message):
-        from_run(write(tmp_path, samples, numa_nodes=nodes, sockets=nodes), 0)
+        sweep_of_run(write(tmp_path, samples, numa_nodes=nodes, sockets=nodes), 0)
 
 
 def test_of_several_kernels_one_is_read(tmp_path):
@@ -219,12 +219,12 @@ def test_of_several_kernels_one_is_read(tmp_path):
         ],
     )
     for kernel, rates in ((None, (9e9, 8e9)), ("read", (9e9, 8e9)), ("copy", (5e9, 3e9))):
-        (point,) = from_run(run, None, kernel).points
+        (point,) = sweep_of_run(run, None, kernel).points
         assert (point.comp_alone_b_s, point.comp_par_b_s) == rates
     with pytest.raises(InputError, match=r"mix was not measured in .*; allowed: copy, read"):
-        from_run(run, None, "mix")
+        sweep_of_run(run, None, "mix")
 
 
 @pytest.mark.parametrize("record", [[], {"nodes": []}, {"nodes": {"a": {"sockets": "x"}}}])
 def test_a_record_of_the_target_that_is_none_says_nothing(tmp_path, record):
-    assert from_run(write(tmp_path, off_and_on(), record), None).numa_nodes == 1
+    assert sweep_of_run(write(tmp_path, off_and_on(), record), None).numa_nodes == 1

@@ -14,7 +14,7 @@ from tests.commands import widest
 
 
 def test_errors_of_models_in_eighty_columns() -> None:
-    errors = Errors(**evaluate.errors_percent("henri"))
+    errors = Errors(**evaluate.published_errors("henri"))
     names = ("fitted", "cores held out", "placements held out")
     text = shown(errors_parts(dict.fromkeys(names, errors), []))
     assert widest(text) <= 80

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from scipy import stats
 
-from analysis.contention.evaluate import calibrated, load_published
+from analysis.contention.evaluate import calibrate, load_published
 from analysis.effects.power import (
     POWER,
     TABLE,
@@ -52,7 +52,7 @@ def model_follows(sweep: SweepRequest) -> None:
         numbers = evenly_spaced(truth.cores)
         points = [point for point in measured.points if point.n in numbers]
         measured = replace(measured, points=points)
-    model = calibrated(measured).model
+    model = calibrate(measured).model
     for fitted, true in ((model.local, truth.local), (model.remote, truth.remote)):
         assert fitted is not None
         assert fitted.b_comp_seq_b_s == pytest.approx(true.b_comp_seq_b_s, rel=0.05)
