@@ -61,9 +61,11 @@ def read_one_sided(device: str, passed: Passed, root: Path = Path("/")) -> int |
     None if it does not say, or its fabric has no other writes.
     """
     fabric = devices.fabric(device, root / "sys")
-    if fabric is None or fabric.shown_by is None:
+    if fabric is None or fabric.one_sided_counter is None:
         return None
-    file = fabric.shown_by.received if passed == "received" else fabric.shown_by.sent
+    file = (
+        fabric.one_sided_counter.received if passed == "received" else fabric.one_sided_counter.sent
+    )
     return _number(root, file.format(**_names(device, root)), "")
 
 
@@ -87,7 +89,7 @@ def why_none(device: str, root: Path = Path("/")) -> str:
 
 def _rows(device: str, root: Path) -> list[Counter]:
     """The rows that may count what passes a device."""
-    folder = devices.folder_of(devices.chosen(device, root / "sys").name, root / "sys")
+    folder = devices.folder_of(devices.resolve(device, root / "sys").name, root / "sys")
     if folder is None:
         return list(FABRICS["tcp"].counters)
     fabric, driver = devices.fabric_of(folder), devices.driver(folder)
@@ -96,7 +98,7 @@ def _rows(device: str, root: Path) -> list[Counter]:
 
 
 def _names(device: str, root: Path) -> dict[str, str]:
-    device_port = devices.chosen(device, root / "sys")
+    device_port = devices.resolve(device, root / "sys")
     interface = devices.interface_of(device, root / "sys")
     return {"device": device_port.name, "port": str(device_port.port), "interface": interface}
 

@@ -182,7 +182,7 @@ def why_missing(name: str) -> str | None:
 
 
 def _no_such_node(machine: Machine, level: Level) -> str | None:
-    nodes = machine.node_facts().nodes_of_memory()
+    nodes = machine.node_facts().bindable_nodes()
     return None if level in nodes else f"{machine.name} has {plural(len(nodes), 'NUMA node')}"
 
 

@@ -131,6 +131,6 @@ def _variables(chosen: Sequence[Rail]) -> dict[str, str]:
 
     Raises ValueError if there are none.
     """
-    return devices.mpi_over_all(
-        {rail.device: rail.mpi_device or str(devices.split(rail.device)) for rail in chosen}
+    return devices.mpi_variables_of_all(
+        {rail.device: rail.mpi_device or str(devices.parse_name(rail.device)) for rail in chosen}
     )

@@ -49,4 +49,4 @@ def verdict_of(row: Result, shown: Shown, pairs_floor: int, *, same_host: bool =
 
 def emulations(transports: pl.Series) -> list[str]:
     """Caveats of emulated `transports`, once each (`records.machine.transport_notes`)."""
-    return transport_notes.emulations(transports.drop_nulls().unique(maintain_order=True))
+    return transport_notes.caveats(transports.drop_nulls().unique(maintain_order=True))

@@ -19,7 +19,7 @@ from analysis.samples.columns import read_nested
 from analysis.samples.provenance import hosts_of, mapping
 from records.arms import arm_of, name_of, parts_of
 from records.kernel_text import cpu_list
-from records.machine.node_counters import ON_FREE
+from records.machine.node_counters import ON_FREE_CPUS
 from records.sample import NODE, THREADS
 
 #: Factors that leave cores free.
@@ -127,7 +127,7 @@ def _served(run: RunData) -> pl.DataFrame:
             for name, counter in (("came", f"{device}:interrupts"), ("threads", THREADS)):
                 run_and_rank = (record["key"], record["rank"])
                 numbers[name] = counted.get((*run_and_rank, counter))
-                numbers[f"{name}_free"] = counted.get((*run_and_rank, f"{counter}{ON_FREE}"))
+                numbers[f"{name}_free"] = counted.get((*run_and_rank, f"{counter}{ON_FREE_CPUS}"))
             labels = {name: str(record[name]) for name in ("case", "node")}
             rows.append({**labels, "device": device, "free_cpus": record["free_cpus"], **numbers})
     return pl.DataFrame(rows, infer_schema_length=None)
@@ -138,7 +138,7 @@ def _counted(run: RunData) -> dict[tuple[str, int, str], float]:
     event = pl.col("event").cast(pl.String)
     rows = run.counters.filter(
         pl.col("tool").cast(pl.String) == NODE,
-        event.str.ends_with(":interrupts") | event.str.ends_with(ON_FREE) | (event == THREADS),
+        event.str.ends_with(":interrupts") | event.str.ends_with(ON_FREE_CPUS) | (event == THREADS),
     )
     counts = rows.select("key", "rank", "event", "value").iter_rows()
     return {(str(key), rank, str(event)): value for key, rank, event, value in counts}

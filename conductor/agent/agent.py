@@ -45,7 +45,7 @@ class Agent:
 
     async def serve(self) -> None:
         """Carry out orders until the connection is lost. Raises WireError for an invalid order."""
-        facts = {**host.detect().as_dict(), "absent_counters": self._node_reader.absent}
+        facts = {**host.detect().as_dict(), "absent_counters": self._node_reader.absent_counters}
         self._send(messages.Hello(node_name(), facts))
         try:
             while True:

@@ -235,10 +235,10 @@ class Watch:
         by_cpu = self._node_reader.by_cpu()
         await self.cancel()
         self._add_load()
-        free_cpus = cpu_load.left_free(self._busy)
+        free_cpus = cpu_load.free_cpus(self._busy)
         if free_cpus:
             free = set(kernel_text.cpu_list(free_cpus))
-            gained = node_counters.on_free_cpus(self._by_cpu, by_cpu, free) | gained
+            gained = node_counters.gain_on_free_cpus(self._by_cpu, by_cpu, free) | gained
         if self._frequencies_hz:
             gained["frequency"] = NodeCounter(fmean(self._frequencies_hz), "Hz", "gauge")
         node = NodeSeries(

@@ -213,7 +213,7 @@ class InjectionConductor:
         """Measure the rates alone. Raises BlockError if a writer cannot write."""
         attempt = await trial.attempt(self._plan.treatments[0], writes, rates, self._plan.limits)
         transports = [record.transport for record in attempt.writers]
-        self._note(notes=[*self._plan.notes, *transport_notes.emulations(transports)])
+        self._note(notes=[*self._plan.notes, *transport_notes.caveats(transports)])
         if attempt.failure:
             trial.save([attempt], self._logs)
             raise BlockError("injector_never_ready", attempt.failure)

@@ -245,7 +245,7 @@ class Injector(ABC):
         fabric = devices.fabric(device) if device else None
         if not self.takes_gid or device is None or fabric is None or not fabric.has_gids:
             return None
-        return devices.gid_index(device, interface, ipv4=self.name not in fabric.needs_ipv6)
+        return devices.gid_index(device, interface, ipv4=self.name not in fabric.ipv6_injectors)
 
     def environment(self, writer: Writer) -> dict[str, str]:
         """Variables added to the environment of both ends."""

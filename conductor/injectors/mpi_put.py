@@ -153,7 +153,7 @@ class MpiPut(Injector):
         if _apart(writer):
             chosen = dict[str, str]()
             with suppress(ValueError):  # no variable chooses it: what its MPI takes is counted
-                chosen = devices.mpi_over(writer.device) if writer.device else {}
+                chosen = devices.mpi_variables(writer.device) if writer.device else {}
             return LAUNCHER_VARIABLES | chosen
         folder = os.environ.get(FOLDER_VARIABLE)
         return LAUNCHER_VARIABLES | (dict.fromkeys(_FOLDERS, folder) if folder else {})

@@ -120,7 +120,7 @@ class Perftest(Injector):
         if (pairs := self.queue_pairs(writer)) > 1:
             command += ["-q", str(pairs), "-t", str(max(_DEPTH // pairs, 1))]
         if writer.device:
-            name, port = devices.chosen(writer.device)
+            name, port = devices.resolve(writer.device)
             command += ["-d", name, *(["-i", str(port)] if port != 1 else [])]
         command += self.options(writer)
         if self._binds_itself():
@@ -137,7 +137,7 @@ class Perftest(Injector):
         """Options of the fabric, a GID index that fits this host, options of the machine's file."""
         fabric = devices.fabric(writer.device) if writer.device else None
         options = writer.options
-        words = [*fabric.perftest] if fabric else []
+        words = [*fabric.perftest_options] if fabric else []
         names_given = {word.partition("=")[0] for word in options}
         if not names_given & _GID_OPTIONS:
             index = self.gid_index(writer.device, os.environ.get(INTERFACE_VARIABLE))

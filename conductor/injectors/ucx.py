@@ -122,7 +122,7 @@ class Ucx(Injector):
         elif transport == "tcp":
             chosen = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": writer.device or "all"}
         else:
-            over = str(devices.chosen(writer.device or ""))
+            over = str(devices.resolve(writer.device or ""))
             chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": over}
             index = self.gid_index(writer.device, os.environ.get(INTERFACE_VARIABLE))
             if index is not None and _GID_INDEX not in os.environ:

@@ -168,12 +168,12 @@ def _as_shown(
     Where a fabric may emulate RDMA writes, they must have been counted as such.
     """
     fabric = fabrics.FABRICS.get(record.transport)
-    if fabric is None or fabric.shown_by is None:
+    if fabric is None or fabric.one_sided_counter is None:
         return record
     claimed_b = sum(writer.bytes_b for writer in records if writer.target == record.target)
     if count and count.one_sided_b >= PROVEN_SHARE * claimed_b:
         return record
-    return replace(record, transport=transport_notes.emulated(fabric.name))
+    return replace(record, transport=transport_notes.emulated_transport(fabric.name))
 
 
 def _writer_record(series: WriterSeries, window_s: tuple[float, float]) -> WriterRecord:

@@ -192,7 +192,7 @@ def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
         return first[:1]
     if requested == "calibration":
         return first
-    nodes = facts.nodes_of_memory()
+    nodes = facts.bindable_nodes()
     return list(dict.fromkeys([*first, *product(nodes, nodes)]))
 
 

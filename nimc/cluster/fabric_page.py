@@ -24,7 +24,7 @@ def page() -> str:
     return _TEMPLATE.read_text(encoding="utf-8").format(
         recognised=_table(
             ["fabric", "recognised by", "tried on"],
-            ([row.name, _recognised(row), row.tried] for row in TABLE),
+            ([row.name, _recognised(row), row.tried_on] for row in TABLE),
         ),
         injectors=_table(
             ["fabric", *map(_code, _INJECTORS), "one-sided"],
@@ -36,7 +36,10 @@ def page() -> str:
         ),
         passed=_table(
             ["fabric", "`perftest`", "MPI over one device", "over several"],
-            ([row.name, _options(row), _variables(row), _code(row.mpi_several)] for row in TABLE),
+            (
+                [row.name, _options(row), _variables(row), _code(row.mpi_list_variable)]
+                for row in TABLE
+            ),
         ),
     )
 
@@ -45,7 +48,7 @@ def short() -> str:
     """The table of README."""
     return _table(
         ["fabric", "injectors", "byte counter", "tried on"],
-        ([row.name, _names(row.injectors), _kinds(row.counters), row.tried] for row in TABLE),
+        ([row.name, _names(row.injectors), _kinds(row.counters), row.tried_on] for row in TABLE),
     )
 
 
@@ -93,12 +96,12 @@ def _counter_cells(counter: Counter) -> list[str]:
 
 
 def _options(row: Fabric) -> str:
-    words = " ".join([*row.perftest, *(["-x INDEX"] if row.has_gids else [])])
+    words = " ".join([*row.perftest_options, *(["-x INDEX"] if row.has_gids else [])])
     return _code(words) if "perftest" in row.injectors else "cannot write"
 
 
 def _variables(row: Fabric) -> str:
-    return _names(f"{name}={text}" for name, text in row.mpi.items()) or _NONE
+    return _names(f"{name}={text}" for name, text in row.mpi_variables.items()) or _NONE
 
 
 def with_table(readme: str) -> str:

@@ -34,8 +34,7 @@ from records.files import make_named_folder, private_lock
 from records.groups import grouped
 from records.interrupts import Interrupts
 from records.kernel_text import read as read_text
-from records.machine import fabrics
-from records.machine.devices import named
+from records.machine import devices, fabrics
 from records.machine.site import Machine
 from records.machine.site import load as load_machine
 from records.slurm import client, options, parse
@@ -305,7 +304,7 @@ def _merged(node_rows: Sequence[tuple[str, HostFinding]]) -> HostFinding:
 def _counters(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
     """Yield what counts the bytes of each device of the site file; where none is, why."""
     for wanted in machine.devices:
-        device = named(wanted, node.host.rdma)
+        device = devices.find(wanted, node.host.rdma)
         name = device.name if device else wanted
         subject, counter = f"counter of {wanted} on nodes", node.counters.get(name)
         if counter:
@@ -340,7 +339,7 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
     for row in [*used_devices(node.host, machine), *peculiarities(node.host)]:
         yield replace(row, what=f"{row.what} on nodes")
     yield from _counters(node, machine)
-    device = named(machine.device, node.host.rdma) if machine.device else None
+    device = devices.find(machine.device, node.host.rdma) if machine.device else None
     if device and node.lockable_b is not None and node.lockable_b < _LOCKED_B:
         detail = f"{node.lockable_b / 2**20:g} MiB may be locked (`ulimit -l`): writers lock theirs"
         yield gap("locked memory on nodes", detail, LOCKED_MEMORY.remedy)

@@ -22,7 +22,7 @@ from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.node_look import NodeReport
 from records.machine.devices import Device, Port
 from records.machine.fabrics import FABRICS, Fabric, InjectorName
-from records.machine.host import Host, memory_nodes, nodes_with_cores
+from records.machine.host import Host, memory_only_nodes, nodes_with_cores
 from records.slurm import options
 from records.slurm.parse_nodes import NodeShape, SlurmPartition
 from records.text import one_line
@@ -203,7 +203,7 @@ def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
         return values | {"llc": "SIZE", "memory": _size(slurm_b)}
     host = facts.nodes[0].host
     numbers = nodes_with_cores(host.numa_nodes) or [0]
-    bare = memory_nodes(host.numa_nodes)
+    bare = memory_only_nodes(host.numa_nodes)
     values["cores"] = min(host.cores, shape.cores)
     values["sockets"] = host.sockets
     values["numa_nodes"] = len(numbers) if numbers == list(range(len(numbers))) else numbers

@@ -296,7 +296,7 @@ def used_devices(node: Host, machine: Machine) -> Iterator[HostFinding]:
     present = ", ".join([*listed, *(interface.name for interface in node.interfaces)]) or "none"
     remedy = f"bring its link up, or correct device and rails in site/{machine.name}.yaml"
     for name in machine.devices:
-        device = devices.named(name, node.rdma)
+        device = devices.find(name, node.rdma)
         interface = next(
             (candidate for candidate in node.interfaces if candidate.name == name), None
         )
@@ -315,14 +315,14 @@ def used_devices(node: Host, machine: Machine) -> Iterator[HostFinding]:
 
 def inactive(wanted: str, present: Sequence[Device]) -> str:
     """Return why the writers' port of a device is inactive, and which is active; or nothing."""
-    device, number = devices.named(wanted, present), devices.split(wanted).port
+    device, number = devices.find(wanted, present), devices.parse_name(wanted).port
     if device is None or not device.ports:
         return ""
     port = device.port(number)
     if port and (port.is_active or port.state == "unknown"):
         return ""
     active = [port.number for port in device.ports if port.is_active]
-    names = ", ".join(str(devices.split(wanted)._replace(port=number)) for number in active)
+    names = ", ".join(str(devices.parse_name(wanted)._replace(port=number)) for number in active)
     state = f"port {number} is {port.state}" if port else f"no port {number}"
     return f"{state}; active: {names or 'none'}"
 

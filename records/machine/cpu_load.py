@@ -42,7 +42,7 @@ class KernelThreads:
         self._used = {thread: stat.used for thread, stat in _threads(self._proc)}
 
     @property
-    def shown(self) -> bool:
+    def are_visible(self) -> bool:
         """Return whether /proc shows any; in a container it does not."""
         return bool(self._used)
 
@@ -271,7 +271,7 @@ def busy_cpus(pids: Iterable[int], over_s: float, root: Path = Path("/")) -> set
     return cpus
 
 
-def left_free(busy: Collection[int], root: Path = Path("/")) -> str | None:
+def free_cpus(busy: Collection[int], root: Path = Path("/")) -> str | None:
     """The other CPUs of this host as the kernel lists them, `0-3,8`; None if nothing was busy."""
     if not busy:
         return None

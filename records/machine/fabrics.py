@@ -1,12 +1,12 @@
 """The fabrics, one row each: how they are recognised, who can write there, what counts the bytes.
 
-Nothing else knows a fabric by its name. `devices` reads sysfs for it; docs/fabrics.md is made of it
-(`python -m nimc.cluster.fabric_page`). Standard library only.
+What is special to a fabric is said here alone. `devices` reads sysfs by this table. `python -m
+nimc.cluster.fabric_page` makes docs/fabrics.md from it. Standard library only.
 
 Sources. Counters: shs-cxi-driver's cass_telem.c and shs-libcxi's cxi_stat.c (56 bits); Linux:
 infiniband/hw/efa/efa_verbs.c, hw/hfi1/mad.c (with opa-ff's stl_pm.h), hw/bnxt_re/hw_counters.c,
 hw/irdma/verbs.c, ethernet/chelsio/cxgb4/cxgb4_main.c, if_link.h, ABI/stable/sysfs-class-infiniband.
-Drivers: the device of an RDMA device is its PCI device, so its driver is the one for Ethernet.
+Drivers: sysfs shows the driver of the PCI device, which is that of Ethernet, not that of RDMA.
 Variables: the manuals of libfabric's providers (fi_cxi, fi_opx, fi_efa, fi_verbs, fi_tcp), of PSM2,
 UCX, Open MPI and MVAPICH2.
 """
@@ -24,7 +24,7 @@ from records.notes import Note
 InjectorName = Literal["perftest", "ucx", "mpi_put"]
 _PORT = "sys/class/infiniband/{device}/ports/{port}"
 _CXI = "sys/class/cxi/{device}/device/telemetry"
-#: Drivers of devices that irdma serves, and of those that bnxt_re does.
+#: Drivers of devices whose RDMA driver is irdma (earlier: i40iw), and of those with bnxt_re.
 _INTEL = ("irdma", "ice", "i40e", "i40iw", "idpf")
 _BROADCOM = ("bnxt_re", "bnxt_en")
 
@@ -35,20 +35,20 @@ class Counter:
 
     #: Name of a reading.
     name: str
-    #: Files below the root, whose numbers are added up; `#` and the column of a line that begins
-    #: with the interface and `:`.
+    #: Files below the root, whose numbers are added up. `FILE#COLUMN` is a column of the line that
+    #: begins with the interface and `:`.
     received: tuple[str, ...]
     sent: tuple[str, ...]
-    #: Unit of the numbers in them, bytes.
+    #: Unit of the numbers in these files, bytes.
     unit_b: int = 1
-    #: The devices' kernel drivers; empty: any that has the files.
+    #: The devices' kernel drivers; empty: any driver that has the files.
     drivers: tuple[str, ...] = ()
-    #: The value at which it stops; None: it starts again at 0.
+    #: The largest value, at which the counter stops; None: it starts again at 0.
     stops_at: int | None = None
 
 
 @dataclass(frozen=True)
-class OneSided:
+class OneSidedCounter:
     """Files of a device that count RDMA writes received and RDMA reads answered, bytes."""
 
     received: str
@@ -63,36 +63,37 @@ class Fabric:
     name: str
     #: Injectors that can write there; the first is the one that `nimc init` takes.
     injectors: tuple[InjectorName, ...]
-    #: The kind of writes in words, one-sided or not.
+    #: Whether writes are one-sided, in words.
     one_sided: str
     #: The hardware that it was tried on.
-    tried: str
-    #: Folder of its devices in /sys/class; if that tells, their drivers, node type and link layer,
-    #: and whether they have a file `parent`.
+    tried_on: str
+    #: Folder of its devices in /sys/class. If the folder is not enough to recognise them: their
+    #: drivers, node type, link layer, and whether they have a file `parent`.
     folder: str = "infiniband"
     drivers: tuple[str, ...] = ()
     node_type: str = ""
     link_layer: str = ""
     is_software: bool = False
-    #: Regular expression of its devices' names, if this host does not have the device to look at,
-    #: or not its driver; empty: names do not tell.
-    names: str = ""
+    #: Regular expression of its devices' names. It is used if this host lacks the device or its
+    #: driver; empty: names do not tell.
+    name_pattern: str = ""
     counters: tuple[Counter, ...] = ()
-    #: The sign that writes were one-sided; None: they are, or are never.
-    shown_by: OneSided | None = None
-    #: The caveat of writers' figures there; and if nothing shows that they were one-sided.
+    #: The counter that shows whether writes were one-sided; None if all are, or none is.
+    one_sided_counter: OneSidedCounter | None = None
+    #: The caveat of writers' figures there; and that if nothing shows that writes were one-sided.
     note: Note | None = None
-    emulated: Note | None = None
-    #: Variable -> its value, for MPI over one device; each library reads its own. What a device's
-    #: name must be to have a `{unit}`. And the variable that takes several, comma-separated.
-    mpi: Mapping[str, str] = field(default_factory=dict)
-    unit: str = ""
-    mpi_several: str = ""
+    emulated_note: Note | None = None
+    #: Variable -> its value, for MPI over one device. Each MPI library reads its own variables.
+    mpi_variables: Mapping[str, str] = field(default_factory=dict)
+    #: Regular expression of a device's name, whose group is the `{unit}` of these values.
+    unit_pattern: str = ""
+    #: The variable that takes several devices, comma-separated; empty if there is none.
+    mpi_list_variable: str = ""
     #: Options that perftest needs there.
-    perftest: tuple[str, ...] = ()
-    #: True if writers choose a GID of RoCE v2; and the injectors that need one of IPv6.
+    perftest_options: tuple[str, ...] = ()
+    #: True if writers choose a GID of RoCE v2; and the injectors that need a GID of IPv6.
     has_gids: bool = False
-    needs_ipv6: tuple[InjectorName, ...] = ()
+    ipv6_injectors: tuple[InjectorName, ...] = ()
 
     def fits(
         self,
@@ -102,36 +103,40 @@ class Fabric:
         node_type: str,
         layers: Collection[str],
         *,
-        parent: bool,
+        has_parent: bool,
     ) -> bool:
-        """Return whether a device of this name is of this fabric; without a driver, by its name."""
-        by_name = not driver and re.fullmatch(self.names, name)
+        """Return whether a device is of this fabric; if its driver is unknown, the name tells."""
+        fits_name = not driver and re.fullmatch(self.name_pattern, name) is not None
         return (
             folder == self.folder
-            and (not self.drivers or driver in self.drivers or bool(by_name))
+            and (not self.drivers or driver in self.drivers or fits_name)
             and self.node_type in ("", node_type)
             and (not self.link_layer or self.link_layer in layers)
-            and (parent or not self.is_software)
+            and (has_parent or not self.is_software)
         )
 
-    def variables(self, devices: Mapping[str, str]) -> dict[str, str]:
-        """Variables for MPI over these devices (name -> what UCX calls it).
+    def variables(self, ucx_names: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment variables for MPI over devices: device -> UCX's name of it.
 
         Raises ValueError, which says why there are none.
         """
-        if len(devices) > 1:
-            if not self.mpi_several:
+        if len(ucx_names) > 1:
+            if not self.mpi_list_variable:
                 raise ValueError(f"no MPI takes several devices of {self.name}")
-            is_ucx = self.mpi_several == "UCX_NET_DEVICES"
-            return {self.mpi_several: ",".join(devices.values() if is_ucx else devices)}
-        ((device, name),) = devices.items()
-        base, _, port = device.partition(":")
-        unit = re.fullmatch(self.unit, base)
-        if unit is None and self.unit:
-            raise ValueError(f"MPI over {self.name} takes a unit, which the name {base} is not")
-        values = {"name": name, "device": base, "port": port or "1"}
-        values["unit"] = unit[1] if unit else ""
-        return {variable: text.format(**values) for variable, text in self.mpi.items()}
+            is_ucx = self.mpi_list_variable == "UCX_NET_DEVICES"
+            return {self.mpi_list_variable: ",".join(ucx_names.values() if is_ucx else ucx_names)}
+        [(device_port, ucx_name)] = ucx_names.items()
+        device, _, port = device_port.partition(":")
+        unit = re.fullmatch(self.unit_pattern, device)
+        if unit is None and self.unit_pattern:
+            raise ValueError(f"MPI over {self.name} takes a unit, which the name {device} is not")
+        values = {
+            "name": ucx_name,
+            "device": device,
+            "port": port or "1",
+            "unit": unit[1] if unit else "",
+        }
+        return {variable: text.format(**values) for variable, text in self.mpi_variables.items()}
 
 
 _VERBS_COUNTER = Counter(
@@ -139,7 +144,7 @@ _VERBS_COUNTER = Counter(
     received=(f"{_PORT}/counters/port_rcv_data",),
     sent=(f"{_PORT}/counters/port_xmit_data",),
     unit_b=4,
-    stops_at=2**32 - 1,  # devices without the extended counters of 64 bits
+    stops_at=2**32 - 1,  # only devices without the extended counters, which have 64 bits
 )
 _BROADCOM_COUNTER = Counter(
     name="bnxt:{device}/{port}",
@@ -150,21 +155,23 @@ _BROADCOM_COUNTER = Counter(
 
 
 def _intel(folder: str) -> Counter:
-    """IP octets of both versions, as the RDMA engine counts them."""
-    received, sent = (
-        tuple(f"{folder}/hw_counters/ip{version}{way}Octets" for version in (4, 6))
-        for way in ("In", "Out")
+    """Return the counter of the RDMA engine: octets of IPv4 and IPv6."""
+    counters = f"{folder}/hw_counters"
+    return Counter(
+        name="irdma:{device}/{port}",
+        received=(f"{counters}/ip4InOctets", f"{counters}/ip6InOctets"),
+        sent=(f"{counters}/ip4OutOctets", f"{counters}/ip6OutOctets"),
+        drivers=_INTEL,
     )
-    return Counter(name="irdma:{device}/{port}", received=received, sent=sent, drivers=_INTEL)
 
 
-#: Kernels before 5.15 have them in the device's folder.
+#: Kernels before 5.15 have the files in the device's folder.
 _INTEL_COUNTERS = (_intel(_PORT), _intel("sys/class/infiniband/{device}"))
-#: Unlike /sys/class/net it always shows the caller's network namespace.
+#: Unlike /sys/class/net, /proc/net/dev always shows the caller's network namespace.
 _NET_COUNTER = Counter(
     name="net:{interface}", received=("proc/net/dev#0",), sent=("proc/net/dev#8",)
 )
-#: Its interfaces count what their port passes, RDMA too.
+#: Chelsio's interfaces count all bytes of their port, RDMA too.
 _CHELSIO_COUNTER = Counter(
     name="net:{interface}",
     received=_NET_COUNTER.received,
@@ -188,7 +195,7 @@ TABLE = (
     Fabric(
         name="Slingshot",
         folder="cxi",
-        names=r"cxi[0-9]+",
+        name_pattern=r"cxi[0-9]+",
         injectors=("mpi_put",),
         one_sided=_BY_DEVICE,
         counters=(
@@ -198,14 +205,14 @@ TABLE = (
                 sent=(f"{_CXI}/hni_sts_tx_ok_octets",),
             ),
         ),
-        mpi={"FI_CXI_DEVICE_NAME": "{device}"},
-        mpi_several="FI_CXI_DEVICE_NAME",
-        tried="hand-made /sys files; sources",
+        mpi_variables={"FI_CXI_DEVICE_NAME": "{device}"},
+        mpi_list_variable="FI_CXI_DEVICE_NAME",
+        tried_on="hand-made /sys files; sources",
     ),
     Fabric(
         name="EFA",
         drivers=("efa",),
-        names=r"rdmap[0-9]+s[0-9]+|efa_[0-9]+",
+        name_pattern=r"rdmap[0-9]+s[0-9]+|efa_[0-9]+",
         injectors=("perftest", "mpi_put"),
         one_sided="if the target counts RDMA writes received; else libfabric emulates them",
         counters=(
@@ -215,20 +222,20 @@ TABLE = (
                 sent=(f"{_PORT}/hw_counters/tx_bytes",),
             ),
         ),
-        shown_by=OneSided(
+        one_sided_counter=OneSidedCounter(
             received=f"{_PORT}/hw_counters/rdma_write_recv_bytes",
             sent=f"{_PORT}/hw_counters/rdma_read_resp_bytes",
         ),
-        emulated=Note.EFA_EMULATED,
-        mpi={"FI_EFA_IFACE": "{device}"},
-        mpi_several="FI_EFA_IFACE",
-        perftest=("-c", "SRD", "-x", "0"),
-        tried="hand-made /sys files; sources",
+        emulated_note=Note.EFA_EMULATED,
+        mpi_variables={"FI_EFA_IFACE": "{device}"},
+        mpi_list_variable="FI_EFA_IFACE",
+        perftest_options=("-c", "SRD", "-x", "0"),
+        tried_on="hand-made /sys files; sources",
     ),
     Fabric(
         name="Omni-Path",
         drivers=("hfi1", "hfi2"),
-        names=r"hfi[12]_[0-9]+|opap.+",
+        name_pattern=r"hfi[12]_[0-9]+|opap.+",
         injectors=("mpi_put", "perftest", "ucx"),
         one_sided=_ONLOAD,
         counters=(
@@ -239,73 +246,75 @@ TABLE = (
                 unit_b=8,  # flits, although the file is InfiniBand's
             ),
         ),
-        mpi={
+        mpi_variables={
             **_OVER_VERBS,
             "HFI_UNIT": "{unit}",
             "PSM2_MULTIRAIL": "0",
             "FI_OPX_HFI_SELECT": "{unit}",
         },
-        unit=r"hfi[12]_([0-9]+)",
-        tried="hand-made /sys files; sources (hfi2 is taken to be as hfi1)",
+        unit_pattern=r"hfi[12]_([0-9]+)",
+        tried_on="hand-made /sys files; sources (hfi2 is taken to be as hfi1)",
     ),
     Fabric(
         name="iWARP",
         node_type="4: RNIC",
-        names=r"iwp.+|cxgb4_[0-9]+",
+        name_pattern=r"iwp.+|cxgb4_[0-9]+",
         injectors=("perftest", "mpi_put"),
         one_sided=_BY_DEVICE,
         counters=(*_INTEL_COUNTERS, _CHELSIO_COUNTER),
-        mpi={name: text for name, text in _OVER_VERBS.items() if name != "UCX_NET_DEVICES"},
-        perftest=("-R",),
-        tried="hand-made /sys files; sources",
+        mpi_variables={
+            name: text for name, text in _OVER_VERBS.items() if name != "UCX_NET_DEVICES"
+        },
+        perftest_options=("-R",),
+        tried_on="hand-made /sys files; sources",
     ),
     Fabric(
         name="soft-RoCE",
         is_software=True,
-        names=r"rxe[0-9]+",
+        name_pattern=r"rxe[0-9]+",
         injectors=("perftest", "ucx", "mpi_put"),
         one_sided="emulated by the kernel of the target",
         note=Note.SOFT_ROCE,
         counters=(_NET_COUNTER,),
-        mpi=_OVER_VERBS,
-        mpi_several="UCX_NET_DEVICES",
+        mpi_variables=_OVER_VERBS,
+        mpi_list_variable="UCX_NET_DEVICES",
         has_gids=True,
         # UCX 1.13 on Linux 6.1: its datagrams to a GID of IPv4 are never answered.
-        needs_ipv6=("ucx",),
-        tried="soft-RoCE in virtual machines",
+        ipv6_injectors=("ucx",),
+        tried_on="soft-RoCE in virtual machines",
     ),
     Fabric(
         name="RoCE",
         link_layer="Ethernet",
-        names=r"rocep.+",
+        name_pattern=r"rocep.+",
         injectors=("perftest", "ucx", "mpi_put"),
         one_sided=_BY_DEVICE,
         counters=(_VERBS_COUNTER, _BROADCOM_COUNTER, *_INTEL_COUNTERS),
-        mpi=_OVER_VERBS,
-        mpi_several="UCX_NET_DEVICES",
+        mpi_variables=_OVER_VERBS,
+        mpi_list_variable="UCX_NET_DEVICES",
         has_gids=True,
-        tried="by soft-RoCE, which has the same code; hand-made /sys files; sources",
+        tried_on="by soft-RoCE, which has the same code; hand-made /sys files; sources",
     ),
     Fabric(
         name="TrueScale",
         drivers=("ib_qib", "qib"),
-        names=r"qib[0-9]+",
+        name_pattern=r"qib[0-9]+",
         injectors=("perftest", "ucx", "mpi_put"),
         one_sided=_ONLOAD,
         counters=(_VERBS_COUNTER,),
-        mpi={**_OVER_VERBS, "IPATH_UNIT": "{unit}"},
-        unit=r"qib([0-9]+)",
-        tried="sources",
+        mpi_variables={**_OVER_VERBS, "IPATH_UNIT": "{unit}"},
+        unit_pattern=r"qib([0-9]+)",
+        tried_on="sources",
     ),
     Fabric(
         name="InfiniBand",
-        names=r"ibp.+",
+        name_pattern=r"ibp.+",
         injectors=("perftest", "ucx", "mpi_put"),
         one_sided=_BY_DEVICE,
         counters=(_VERBS_COUNTER,),
-        mpi=_OVER_VERBS,
-        mpi_several="UCX_NET_DEVICES",
-        tried="by soft-RoCE, which has the same code; hand-made /sys files; sources",
+        mpi_variables=_OVER_VERBS,
+        mpi_list_variable="UCX_NET_DEVICES",
+        tried_on="by soft-RoCE, which has the same code; hand-made /sys files; sources",
     ),
     Fabric(
         name="tcp",
@@ -314,13 +323,13 @@ TABLE = (
         one_sided=_BY_PROCESSOR,
         note=Note.TCP,
         counters=(_NET_COUNTER,),
-        mpi={
+        mpi_variables={
             "UCX_NET_DEVICES": "{name}",
             "FI_TCP_IFACE": "{name}",
             "OMPI_MCA_btl_tcp_if_include": "{name}",
         },
-        mpi_several="UCX_NET_DEVICES",
-        tried="veth between network namespaces, and between virtual machines",
+        mpi_list_variable="UCX_NET_DEVICES",
+        tried_on="veth between network namespaces, and between virtual machines",
     ),
     Fabric(
         name="shared memory",
@@ -328,7 +337,7 @@ TABLE = (
         injectors=("ucx", "mpi_put"),
         one_sided="by the origin's processor",
         note=Note.SHARED_MEMORY,
-        tried="hosts and virtual machines",
+        tried_on="hosts and virtual machines",
     ),
 )
 #: Name -> fabric.
@@ -336,6 +345,9 @@ FABRICS = {row.name: row for row in TABLE}
 
 
 def by_name(device: str) -> Fabric | None:
-    """The fabric of a device that this host need not have; None if its name does not tell."""
+    """Return the fabric that a device's name tells; None if it does not tell."""
     name = device.partition(":")[0]
-    return next((row for row in TABLE if row.names and re.fullmatch(row.names, name)), None)
+    for row in TABLE:
+        if row.name_pattern and re.fullmatch(row.name_pattern, name):
+            return row
+    return None

@@ -447,7 +447,7 @@ def nodes_with_cores(nodes: list[NumaNode]) -> list[int]:
     return with_memory or [node.number for node in with_cpus]
 
 
-def memory_nodes(nodes: list[NumaNode]) -> list[int]:
+def memory_only_nodes(nodes: list[NumaNode]) -> list[int]:
     """Numbers of the nodes that have memory and no CPUs."""
     return [node.number for node in nodes if node.memory_b and not node.cpus]
 

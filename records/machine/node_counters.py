@@ -252,7 +252,7 @@ def read_ethtool(interface: str) -> dict[str, NodeCounter]:
 
 
 #: Ends the name of a counter of what happened on the CPUs that the application left free.
-ON_FREE = " on free CPUs"
+ON_FREE_CPUS = " on free CPUs"
 
 
 def interrupts_by_cpu(root: Path = Path("/")) -> dict[str, dict[int, float]]:
@@ -270,7 +270,7 @@ def interrupts_by_cpu(root: Path = Path("/")) -> dict[str, dict[int, float]]:
     return counters
 
 
-def on_free_cpus(
+def gain_on_free_cpus(
     before: Mapping[str, Mapping[int, float]],
     after: Mapping[str, Mapping[int, float]],
     free: Collection[int],
@@ -283,7 +283,7 @@ def on_free_cpus(
         gains = {cpu: value - by_cpu_before.get(cpu, 0.0) for cpu, value in by_cpu.items()}
         gained[name] = NodeCounter(sum(gains.values()), unit)
         on_free = sum(value for cpu, value in gains.items() if cpu in free)
-        gained[f"{name}{ON_FREE}"] = NodeCounter(on_free, unit)
+        gained[f"{name}{ON_FREE_CPUS}"] = NodeCounter(on_free, unit)
     return gained
 
 
@@ -295,7 +295,7 @@ class NodeReader:
         self._with_ethtool = [name for name in _interfaces(root) if read_ethtool(name)]
         self._threads = KernelThreads(root)
         #: Sources without any counter -> what they need.
-        self.absent = {
+        self.absent_counters = {
             name: needs
             for name, (read_source, needs) in _SOURCES.items()
             if not _readable(read_source(root))
@@ -303,26 +303,28 @@ class NodeReader:
         for name, value in _rdma_ports(root):
             if value is not None and value == _STOPS_AT.get(name.rpartition(":")[2]):
                 needs = "a counter that has not stopped at its largest value (perfquery -R)"
-                self.absent[name] = needs
-        if not self._threads.shown:
-            self.absent["kernel threads"] = "a /proc that shows them, unlike a container's"
+                self.absent_counters[name] = needs
+        if not self._threads.are_visible:
+            self.absent_counters["kernel threads"] = "a /proc that shows them, unlike a container's"
         if not self._with_ethtool:
-            self.absent["ethtool"] = "the program ethtool, and a driver with these counters (mlx5)"
+            self.absent_counters["ethtool"] = (
+                "the program ethtool, and a driver with these counters (mlx5)"
+            )
         if cpu_load.frequency_hz([], root) is None:
-            self.absent["frequency"] = "a cpufreq driver; most virtual machines have none"
+            self.absent_counters["frequency"] = "a cpufreq driver; most virtual machines have none"
 
     def read(self) -> dict[str, NodeCounter]:
         """All counters now. May start a program, so it is called outside of the timed window."""
         counters = read(self._root)
         for interface in self._with_ethtool:
             counters |= read_ethtool(interface)
-        if self._threads.shown:
+        if self._threads.are_visible:
             counters[THREADS] = NodeCounter(self._threads.read_s(), "s")
         return counters
 
     def by_cpu(self) -> dict[str, dict[int, float]]:
         """Interrupts of devices now, and time of kernel threads as at the last `read`, by CPU."""
-        threads = {THREADS: self._threads.by_cpu_s()} if self._threads.shown else {}
+        threads = {THREADS: self._threads.by_cpu_s()} if self._threads.are_visible else {}
         return {**interrupts_by_cpu(self._root), **threads}
 
 

@@ -185,7 +185,7 @@ class NodeFacts(Record):
             raise ValueError(f"{show(nodes)} found; allowed: {allowed}")
         return nodes
 
-    def nodes_of_memory(self) -> list[int]:
+    def bindable_nodes(self) -> list[int]:
         """Numbers of the NUMA nodes that memory can be bound to."""
         return sorted([*self.numa_nodes, *self.memory_nodes])
 
@@ -284,7 +284,7 @@ class Machine(Record):
                 "threads_per_core": max(1, this_host.threads // this_host.cores),
                 "sockets": this_host.sockets,
                 "numa_nodes": host.nodes_with_cores(this_host.numa_nodes) or 1,
-                "memory_nodes": host.memory_nodes(this_host.numa_nodes),
+                "memory_nodes": host.memory_only_nodes(this_host.numa_nodes),
                 "nic_node": devices.numa_node(self.device, this_host.rdma),
                 "llc": this_host.llc_total_b and f"{this_host.llc_total_b}B",
                 "memory": f"{this_host.memory_b}B" if this_host.memory_b else None,
@@ -296,7 +296,7 @@ class Machine(Record):
 
         Raises InputError, which names `field` and what is allowed.
         """
-        nodes = self.node_facts().nodes_of_memory()
+        nodes = self.node_facts().bindable_nodes()
         if number not in (-1, *nodes):
             listed = ", ".join(map(str, nodes))
             allowed = f"-1 (not bound) and the NUMA nodes of {self.name}: {listed}"

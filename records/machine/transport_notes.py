@@ -1,4 +1,4 @@
-"""What figures of writers must say of their transport: of a fabric, or of how a program uses it."""
+"""Caveats that figures of writers carry because of their transport."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from records.machine.fabrics import TABLE
 from records.notes import Note
 
 
-def emulated(name: str) -> str:
-    """Return what a transport is called if nothing shows that its writes were one-sided."""
+def emulated_transport(name: str) -> str:
+    """Return the name of a transport whose writes were not shown to be one-sided."""
     return f"{name}, emulated"
 
 
-#: Transport -> what figures of writers over it must say; RDMA hardware needs no word.
+#: Transport -> its caveat; RDMA hardware has none.
 NOTES: dict[str, Note] = {
     **{row.name: row.note for row in TABLE if row.note},
-    **{emulated(row.name): row.emulated for row in TABLE if row.emulated},
+    **{emulated_transport(row.name): row.emulated_note for row in TABLE if row.emulated_note},
     "two-sided": Note.TWO_SIDED,
     "receives": Note.RECEIVES,
 }
 
 
-def emulations(transports: Iterable[str]) -> list[str]:
-    """Caveats of `transports`, each a name or several joined with `+`; none for RDMA hardware."""
+def caveats(transports: Iterable[str]) -> list[str]:
+    """Return the caveats of `transports`, each a name or several joined with `+`."""
     names = dict.fromkeys(name for text in transports for name in text.split("+"))
     return [NOTES[name]() for name in names if name in NOTES]

@@ -393,7 +393,7 @@ VENDORS = (
     " LAMMPS/2Aug2023-foss-2023a-kokkos lammps-gpu/20230802 gcc-toolset/12"
 )
 NVIDIA = "proc/driver/nvidia/gpus"
-CACHES, NODES = facts("llc_b", "memory_b"), facts("numa_nodes", "nodes_of_memory")
+CACHES, NODES = facts("llc_b", "memory_b"), facts("numa_nodes", "bindable_nodes")
 CORES = facts("cores", "threads_per_core")
 HOSTS = [
     # A size that the kernel does not say.
@@ -543,5 +543,5 @@ def test_no_launcher_labels_or_redirects_what_is_read(name, tmp_path, monkeypatc
 def test_what_stops_is_named_as_what_a_node_lacks(tmp_path):
     port = "sys/class/infiniband/mlx5_1/ports/1/counters"
     files = {f"{port}/port_xmit_wait": "4294967295", f"{port}/port_xmit_discards": "7"}
-    absent = node_counters.NodeReader(write(tmp_path, files)).absent
+    absent = node_counters.NodeReader(write(tmp_path, files)).absent_counters
     assert [name for name in absent if "port_" in name] == ["mlx5_1/1:port_xmit_wait"]

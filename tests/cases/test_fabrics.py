@@ -50,7 +50,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def make(text: str) -> list[Device]:
         sys = host_of(text, tmp_path) / "sys"
-        for asks in (devices.chosen, devices.is_rdma, devices.transport, devices.fabric):
+        for asks in (devices.resolve, devices.is_rdma, devices.transport, devices.fabric):
             monkeypatch.setattr(asks, "__defaults__", (sys,))
         monkeypatch.setattr(devices.gid_index, "__defaults__", (None, sys))
         return devices.detect(sys)

@@ -210,9 +210,9 @@ def test_every_program_takes_the_port_of_the_site_file(tmp_path, monkeypatch):
     root = write(tmp_path, files)
     (root / "pci0/0000:0c:00.0").mkdir(parents=True)
     (root / "sys/class/infiniband/mlx4_0/device").symlink_to(root / "pci0/0000:0c:00.0")
-    for asks in (devices.chosen, devices.is_rdma, devices.transport):
+    for asks in (devices.resolve, devices.is_rdma, devices.transport):
         monkeypatch.setattr(asks, "__defaults__", (root / "sys",))
-    monkeypatch.setattr(devices.mpi_over, "__defaults__", (None, root / "sys"))
+    monkeypatch.setattr(devices.mpi_variables, "__defaults__", (None, root / "sys"))
     for device, port, words in (
         ("mlx4_0", 1, ["-d", "mlx4_0"]),
         ("mlx4_0:2", 2, ["-d", "mlx4_0", "-i", "2"]),
@@ -227,11 +227,11 @@ def test_every_program_takes_the_port_of_the_site_file(tmp_path, monkeypatch):
         assert command[command.index("-d") :][: len(words)] == words
         assert ("-i" in command) == (port != 1)
         assert INJECTORS["ucx"].environment(over_device)["UCX_NET_DEVICES"] == f"mlx4_0:{port}"
-        over = devices.mpi_over(device)
+        over = devices.mpi_variables(device)
         assert over["OMPI_MCA_btl_openib_if_include"] == f"mlx4_0:{port}"
         assert (over["MV2_IBA_HCA"], over["MV2_DEFAULT_PORT"]) == ("mlx4_0", str(port))
     # An alias of a network interface is no port.
-    assert devices.chosen("eth0:1", root / "sys").name == "eth0:1"
+    assert devices.resolve("eth0:1", root / "sys").name == "eth0:1"
 
 
 def on_both(devices: list[Device]) -> dict[str, list[Device]]:

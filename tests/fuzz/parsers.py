@@ -180,7 +180,7 @@ def _load(text: bytes, folder: Path) -> object:
     root = lay_out(text, folder, _LOAD)
     first = cpu_load.read(made.BLOCK, [1], root=root)
     second = cpu_load.read(made.BLOCK, [77], [78], first, root)
-    cpu_load.left_free(cpu_load.busy_cpus([77, 78], 0.1, root), root)
+    cpu_load.free_cpus(cpu_load.busy_cpus([77, 78], 0.1, root), root)
     frequencies = [cpu_load.frequency_hz(cpus, root) for cpus in ([0], [])]
     return [cpu_load.foreign_s(first, second), frequencies, KernelThreads(root).read_s()]
 

@@ -99,7 +99,7 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
         "cpu_load.foreign_s": lambda *_: {"cc1": 0.5, "ld": 0.25},
         "cpu_load.frequency_hz": lambda cpus: 1e9 * cpus[0],
         "cpu_load.busy_cpus": busy_cpus,
-        "cpu_load.left_free": lambda busy: "0-3" if busy == {4} else "",
+        "cpu_load.free_cpus": lambda busy: "0-3" if busy == {4} else "",
         "processes.ran_s": lambda pid: next(ran_s[pid]),
         "processes.cpu_s": lambda pid: next(used_s[pid]),
         "counters.read": lambda device, _: CounterReading(device, next(passed[device])),

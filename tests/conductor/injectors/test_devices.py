@@ -32,7 +32,7 @@ def _host(monkeypatch, tmp_path):
     (tmp_path / "class/cxi/cxi0").mkdir(parents=True)
     for asks in (devices.is_rdma, devices.transport):
         monkeypatch.setattr(asks, "__defaults__", (tmp_path,))
-    monkeypatch.setattr(devices.mpi_over, "__defaults__", (None, tmp_path))
+    monkeypatch.setattr(devices.mpi_variables, "__defaults__", (None, tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -23,4 +23,4 @@ def test_the_page_says_what_a_reader_asks_of_a_fabric():
     assert any("`cxgb4` | `net:{interface}` |" in line for line in rows["iWARP"])
     assert any("4 B" in line for line in rows["InfiniBand"])
     # Nothing was tried on hardware.
-    assert not any("hardware" in row.tried for row in TABLE)
+    assert not any("hardware" in row.tried_on for row in TABLE)

@@ -155,7 +155,7 @@ def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path):
     # Memory without processors is a NUMA node of its own kind; one with neither is none.
     node_facts = facts("memory", *with_cores, NumaNode(4, [], 2**35), NumaNode(5, [], 0))
     assert node_facts.cores == 60
-    assert (node_facts.numa_nodes, node_facts.nodes_of_memory()) == ([0, 1, 2, 3], [0, 1, 2, 3, 4])
+    assert (node_facts.numa_nodes, node_facts.bindable_nodes()) == ([0, 1, 2, 3], [0, 1, 2, 3, 4])
     assert facts("one", with_cores[0]).numa_nodes == [0]
 
 

@@ -167,7 +167,7 @@ def test_what_kernel_threads_used_since_the_first_reading(tmp_path):
     write(tmp_path, thread(22, "ksoftirqd/0", 0, 500, 7))
     write(tmp_path, thread(99, "lmp", 7000, 800, 8, USER))
     threads = KernelThreads(tmp_path)
-    assert threads.shown
+    assert threads.are_visible
     assert threads.read_s() == 0
     write(tmp_path, thread(20, "kworker/0:1H-mlx5", 0, 130, 5))
     write(tmp_path, thread(21, "kworker (x) 1", 3, 45, 6, cpu=7))
@@ -205,7 +205,7 @@ def test_the_busy_threads_of_all_processes_count(tmp_path):
     )
     busy = cpu_load.busy_cpus([10, 20, 30, 31], 10.0, root)
     assert busy == {0, 1, 2, 4}
-    assert cpu_load.left_free(busy, root) == "3,5-7"
+    assert cpu_load.free_cpus(busy, root) == "3,5-7"
 
 
 @pytest.mark.parametrize(
@@ -217,4 +217,4 @@ def test_what_may_run_anywhere_leaves_nothing_and_what_is_unreadable_is_unknown(
     root = write(
         tmp_path, {"sys/devices/system/cpu/online": "0-3", **busy_thread(10, 10, 9.0, allowed)}
     )
-    assert cpu_load.left_free(cpu_load.busy_cpus([10], 10.0, root), root) == free
+    assert cpu_load.free_cpus(cpu_load.busy_cpus([10], 10.0, root), root) == free

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from records.machine import host
-from records.machine.devices import Device, Port, mpi_over, numa_node
+from records.machine.devices import Device, Port, mpi_variables, numa_node
 from records.machine.host import FAMILIES, Cache, Interface, NumaNode
 from tests.conductor.sysfs import big_host, write
 from tests.records.machine.made import INTERRUPTS, SERVER, XEON
@@ -172,7 +172,7 @@ def test_a_big_host(tmp_path: Path) -> None:
     assert host.nodes_with_cores(big.numa_nodes) == [0, 1, 2, 3]
     # Without any figure of memory, and of memory alone.
     apart = [NumaNode(1, [0], 0), NumaNode(2, [], 5)]
-    assert (host.nodes_with_cores(apart), host.memory_nodes(apart)) == ([1], [2])
+    assert (host.nodes_with_cores(apart), host.memory_only_nodes(apart)) == ([1], [2])
     # Each last-level cache counts once.
     assert len(big.last_level_caches) == 4
     assert big.last_level_caches[3] == Cache(3, 16 * MIB, [6, 7, 14, 15])
@@ -311,7 +311,7 @@ def test_no_identity_belongs_to_two_families() -> None:
 def test_mpi_goes_over_one_device(
     device: str, name: str | None, expected: dict[str, str], tmp_path: Path
 ) -> None:
-    options = mpi_over(device, name, big_host(tmp_path) / "sys")
+    options = mpi_variables(device, name, big_host(tmp_path) / "sys")
     assert expected.items() <= options.items()
     omni_path = device.startswith("hfi1")
     assert len(options) == (8 if omni_path else 5 if ":" in options["UCX_NET_DEVICES"] else 3)

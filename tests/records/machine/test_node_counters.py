@@ -9,8 +9,8 @@ from records.machine.node_counters import (
     NodeCounter,
     NodeReader,
     gain,
+    gain_on_free_cpus,
     interrupts_by_cpu,
-    on_free_cpus,
     parse_ethtool,
     read,
 )
@@ -46,8 +46,8 @@ def test_counters_have_si_units(tmp_path):
 
 def test_what_is_absent_is_named_once_with_what_it_needs(tmp_path):
     assert read(tmp_path) == {}
-    assert len(NodeReader(tmp_path).absent) == 11
-    absent = NodeReader(write(tmp_path, {"proc/stat": COUNTERS["proc/stat"]})).absent
+    assert len(NodeReader(tmp_path).absent_counters) == 11
+    absent = NodeReader(write(tmp_path, {"proc/stat": COUNTERS["proc/stat"]})).absent_counters
     assert "resctrl mounted" in absent["resctrl"]
     assert "CONFIG_PSI" in absent["pressure"]
     assert "interrupts" not in absent
@@ -88,7 +88,7 @@ def test_a_node_asks_ethtool_only_for_devices_that_have_counters(tmp_path, monke
     monkeypatch.setenv("PATH", f"{ethtool(tmp_path, ETHTOOL, log)}:{os.environ['PATH']}")
     reader = NodeReader(write(tmp_path, {**COUNTERS, "sys/class/net/eth1/device/vendor": "0x1af4"}))
     assert log.read_text().splitlines() == ["-S eth0", "-S eth1"]
-    assert reader.absent == {}
+    assert reader.absent_counters == {}
     counters = reader.read()
     assert log.read_text().splitlines()[2:] == ["-S eth0"]
     assert counters["eth0:outbound_pci_stalled_wr_events"] == NodeCounter(4, "s")
@@ -102,9 +102,9 @@ def test_a_node_without_ethtool_and_frequency_names_both(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     some = {name: text for name, text in COUNTERS.items() if "cpufreq" not in name}
     reader = NodeReader(write(tmp_path, {**some, "sys/class/net/eth0/device/vendor": "0x1af4"}))
-    assert set(reader.absent) == {"ethtool", "frequency"}
-    assert "mlx5" in reader.absent["ethtool"]
-    assert "cpufreq" in reader.absent["frequency"]
+    assert set(reader.absent_counters) == {"ethtool", "frequency"}
+    assert "mlx5" in reader.absent_counters["ethtool"]
+    assert "cpufreq" in reader.absent_counters["frequency"]
 
 
 def test_the_change_of_totals_and_the_state_of_gauges():
@@ -131,7 +131,7 @@ def test_interrupts_of_a_device_are_counted_by_cpu_and_on_those_left_free(tmp_pa
             interrupts_by_cpu(write(tmp_path / name, {**files, "proc/interrupts": text}))
         )
     assert interrupts[0] == {"mlx5_0:interrupts": {0: 1007.0, 3: 5.0}}
-    assert on_free_cpus(*interrupts, {3, 4}) == {
+    assert gain_on_free_cpus(*interrupts, {3, 4}) == {
         "mlx5_0:interrupts": NodeCounter(80.0, "count"),
         "mlx5_0:interrupts on free CPUs": NodeCounter(30.0, "count"),
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from records.checkout import ROOT
-from records.machine.devices import mpi_over
+from records.machine.devices import mpi_variables
 from testbed.spec import Fabric
 from tests.nimc.minicluster.driven import ENV, Cluster, cluster_or_skip
 from tests.reframe_tests.reframe_call import reframe, samples_of, script
@@ -116,7 +116,7 @@ def test_each_policy_s_bytes_pass_the_devices_it_names_and_no_other(
     }
     checks = {"rail_writers": writers[fabric], "rail_messages": {"exchange": program}}
     if fabric == "veth":
-        chosen = [f"export {name}='{value}'" for name, value in mpi_over("eth0").items()]
+        chosen = [f"export {name}='{value}'" for name, value in mpi_variables("eth0").items()]
         text = "\n".join([*chosen, f"exec '{exchange}' \"$@\""])
         checks["rail_misled"] = {"exchange": script(tmp_path / "misled", text)}
     by_check = samples(cluster, tmp_path, checks)
