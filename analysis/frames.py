@@ -13,7 +13,7 @@ import polars as pl
 from analysis.effects.result import Result
 from analysis.history.nights import nights_of, read_results, rows_of_machine
 from analysis.report.data import RunData, load_run
-from analysis.statistics.interval import flat, keys
+from analysis.statistics.interval import flat_record, json_keys
 from records.errors import InputError, MachineError
 
 __all__ = ["History", "InputError", "MachineError", "Runs", "history", "load"]
@@ -95,8 +95,8 @@ def _named(data: RunData, frame: pl.DataFrame) -> pl.DataFrame:
 def _results(rows: Sequence[Result]) -> pl.DataFrame:
     """Factors as JSON text; rejected runs are rows of the samples."""
     plain = [
-        {**flat(row), "verdict": str(row.verdict), "factors": json.dumps(row.factors)}
+        {**flat_record(row), "verdict": str(row.verdict), "factors": json.dumps(row.factors)}
         for row in rows
     ]
-    columns = [key for key in keys(Result) if key != "rejections"]
+    columns = [key for key in json_keys(Result) if key != "rejections"]
     return pl.DataFrame(plain, schema=columns, infer_schema_length=None)

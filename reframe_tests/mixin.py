@@ -390,12 +390,12 @@ class NimcMixin(LayoutMixin):
             foreign.read_block(self.output_reader, self.run_dir, self.case, self.block_logs)
         if outcome.name != "done":
             raise SanityError(f"{outcome.name}: {outcome.reason}")
-        from analysis.samples.pairs import short_of_pairs  # starts slowly
-        from analysis.statistics.interval import FEWEST
+        from analysis.samples.pairs import pair_shortfalls  # starts slowly
+        from analysis.statistics.interval import MIN_VALUES
 
-        least = FEWEST if self.asked_pairs >= FEWEST else 1
-        missing_pairs = short_of_pairs(self._block_samples(), self.treated, self.asked_pairs, least)
-        for arm, reason in missing_pairs.items():
+        least = MIN_VALUES if self.asked_pairs >= MIN_VALUES else 1
+        shortfalls = pair_shortfalls(self._block_samples(), self.treated, self.asked_pairs, least)
+        for arm, reason in shortfalls.items():
             raise SanityError(f"no slowdown of '{arm}': {reason}")
         return True
 
@@ -404,18 +404,18 @@ class NimcMixin(LayoutMixin):
         """Report typical runs, slowdown, what it costs, the writers' rate, and rejected runs."""
         if self.is_dry_run() or self._only_reads:
             return
-        from analysis.effects.annotations import bounds
-        from analysis.effects.estimate import reported, results
+        from analysis.effects.annotations import reference_bounds
+        from analysis.effects.estimate import reported_figures, results
 
         for row in results(self._block_samples()):
-            for name, (value, unit) in reported(row).items():
+            for name, (value, unit) in reported_figures(row).items():
                 if value is not None:
                     shown = sn.make_performance_function(lambda value=value: value, unit)
                     self.perf_variables.setdefault(name, shown)  # all have the same baseline
             # The machine's reference for the baseline at first levels, as one of ReFrame.
             usual = self.machine.references.get(row.case) if row.baseline == BASELINE else None
             if usual is not None:
-                low, high = bounds(row.better, self.machine.reference_tolerance)
+                low, high = reference_bounds(row.better, self.machine.reference_tolerance)
                 bound = {f"typical_{BASELINE}": (usual, low, high, row.unit)}
                 self.reference = {"*": {**self.reference.get("*", {}), **bound}}
 

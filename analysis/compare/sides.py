@@ -13,7 +13,7 @@ import polars as pl
 
 from analysis.compare.mismatches import Mismatch, other_settings, other_writes
 from analysis.display.figures import change
-from analysis.effects.verdict import emulations
+from analysis.effects.verdict import emulation_caveats
 from analysis.history.between_nights import (
     FEWEST_OF_HISTORY,
     MOST_OF_HISTORY,
@@ -30,8 +30,8 @@ from analysis.report.data import RunData
 from analysis.report.fact_texts import facts
 from analysis.report.table import how_made, results_table
 from analysis.samples.integrity import Integrity
-from analysis.samples.provenance import FACTS, all_hosts, mapping, reported_facts
-from analysis.statistics.interval import Estimate, flat, holm
+from analysis.samples.provenance import FACTS, all_hosts, mapping_or_empty, reported_facts
+from analysis.statistics.interval import Estimate, flat_record, holm
 from records.errors import InputError
 from records.groups import grouped
 from records.run import RunHeader
@@ -144,7 +144,7 @@ def node_facts(side: Side) -> dict[str, str]:
     """
     hosts = all_hosts(record for run in side.runs for record in run.provenance.values())
     named = {name: _joined(texts) or UNKNOWN for name, texts in reported_facts(hosts).items()}
-    memories = (mapping(_site(run).get("memory")) for run in side.runs)
+    memories = (mapping_or_empty(_site(run).get("memory")) for run in side.runs)
     stated = (
         {key: value for key, value in memory.items() if value is not None} for memory in memories
     )
@@ -153,7 +153,7 @@ def node_facts(side: Side) -> dict[str, str]:
 
 
 def _site(run: RunData) -> dict[str, Any]:
-    return mapping(run.header.facts.get("site"))
+    return mapping_or_empty(run.header.facts.get("site"))
 
 
 def _without_memory(run: RunData) -> dict[str, Any]:
@@ -514,7 +514,7 @@ class Compared:
     def emulations(self) -> list[str]:
         """Caveats of the transports of both sides."""
         named = (side.effects["transport"] for side in (self.reference, self.this))
-        return emulations(pl.concat(transports.sort() for transports in named))
+        return emulation_caveats(pl.concat(transports.sort() for transports in named))
 
     @property
     def too_few_nights(self) -> str:
@@ -602,7 +602,7 @@ class Compared:
             "mismatches": [asdict(mismatch) for mismatch in self.mismatches],
             "unmatched": dict(zip(sides, self.unmatched, strict=True)),
             "night_correlation": asdict(self.correlation),
-            "comparisons": list(map(flat, self.rows)),
+            "comparisons": list(map(flat_record, self.rows)),
             "differences": [asdict(fact) for fact in self.others],
             "emulations": self.emulations,
             "worse": self.worse,

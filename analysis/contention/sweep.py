@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from analysis.contention.parameters import Rate
-from analysis.effects.verdict import emulations
+from analysis.effects.verdict import emulation_caveats
 from analysis.samples.columns import read_run
-from analysis.samples.pairs import extra, judged, level, levels
-from analysis.samples.provenance import hosts_of, mapping
-from analysis.statistics.interval import middle
+from analysis.samples.pairs import extra_figure, factor_level, judge_samples, parsed_levels
+from analysis.samples.provenance import hosts_of, mapping_or_empty
+from analysis.statistics.interval import median_of
 from records.arms import parts_of
 from records.errors import InputError
 from records.json_limits import read_json, validated
@@ -244,10 +244,10 @@ def sweep_of_run(run: Path, comm_node: int | None, kernel: str | None = None) ->
                 n=int(n),
                 comp_node=int(comp),
                 comm_node=int(comm),
-                comp_alone_b_s=middle(group.filter(role="baseline")["fom"]),
-                comm_alone_b_s=middle(effects["comm_alone_b_s"]),
-                comp_par_b_s=middle(effects["fom"]),
-                comm_par_b_s=middle(effects["comm_par_b_s"]),
+                comp_alone_b_s=median_of(group.filter(role="baseline")["fom"]),
+                comm_alone_b_s=median_of(effects["comm_alone_b_s"]),
+                comp_par_b_s=median_of(effects["fom"]),
+                comm_par_b_s=median_of(effects["comm_par_b_s"]),
             )
         )
     return Sweep(
@@ -263,7 +263,7 @@ def sweep_of_run(run: Path, comm_node: int | None, kernel: str | None = None) ->
 def _runs_of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.DataFrame:
     """The runs of one kernel, at the first level of each factor that is not in `_POINT_FACTORS`."""
     arms = samples.select(pl.col("arm", "factors").cast(pl.String)).unique(maintain_order=True)
-    kernels = {arm: levels(text).get("kernel") for arm, text in arms.iter_rows()}
+    kernels = {arm: parsed_levels(text).get("kernel") for arm, text in arms.iter_rows()}
     if kernel is not None and kernel not in kernels.values():
         names = {str(name) for name in kernels.values() if name is not None}
         measured = ", ".join(sorted(names)) or "-"
@@ -287,8 +287,10 @@ def _measurements(samples: pl.DataFrame) -> pl.DataFrame:
     `comm_alone_b_s` and `comm_par_b_s` are the counts of the target's device if it counted both.
     Otherwise they are what the writers reported.
     """
-    runs = judged(samples).filter(status="counts")
-    effects = runs.filter(pl.col("role") == "effect", level("rate").fill_null("full") == "full")
+    runs = judge_samples(samples).filter(status="counts")
+    effects = runs.filter(
+        pl.col("role") == "effect", factor_level("rate").fill_null("full") == "full"
+    )
     nodes = effects.select("case", "comm_node", arm="baseline").unique(maintain_order=True)
     baselines = (
         runs.filter(pl.col("role") == "baseline")
@@ -298,9 +300,9 @@ def _measurements(samples: pl.DataFrame) -> pl.DataFrame:
     runs = pl.concat([baselines.select(runs.columns), effects])
     counted = pl.col("counted_alone_b_s").is_not_null() & pl.col("counted_b_s").is_not_null()
     return runs.with_columns(
-        n=extra("cores").cast(pl.Int64),
-        comp_node=extra("node").cast(pl.Int64),
-        streaming=extra("streaming"),
+        n=extra_figure("cores").cast(pl.Int64),
+        comp_node=extra_figure("node").cast(pl.Int64),
+        streaming=extra_figure("streaming"),
         comm_alone_b_s=pl.when(counted)
         .then("counted_alone_b_s")
         .otherwise("writer_rate_alone_b_s"),
@@ -318,12 +320,12 @@ def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tupl
     first = rows.row(0, named=True)
     path = run / "provenance" / f"{first['provenance']}.json"
     record = read_json(path) if path.is_file() else {}
-    host = hosts_of(record).get(str(first["nodes"])) or mapping(header.facts.get("host"))
+    host = hosts_of(record).get(str(first["nodes"])) or mapping_or_empty(header.facts.get("host"))
     listed, sockets = host.get("numa_nodes"), host.get("sockets")
     nodes = listed if isinstance(listed, list) else []
     numbers = [
         node["number"]
-        for node in map(mapping, nodes)
+        for node in map(mapping_or_empty, nodes)
         if node.get("cpus", True) and isinstance(node.get("number"), int)
     ]
     if type(sockets) is not int or sockets < 1:
@@ -345,4 +347,4 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         )
     if (rows["streaming"] == 0).any():
         notes.append("computations' stores went through the caches, not around them")
-    return list(dict.fromkeys([*notes, *emulations(rows["transport"])]))
+    return list(dict.fromkeys([*notes, *emulation_caveats(rows["transport"])]))

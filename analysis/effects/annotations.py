@@ -11,10 +11,10 @@ import polars as pl
 
 from analysis.display.figures import quantity
 from analysis.effects.result import Result, Verdict
-from analysis.effects.verdict import emulations
+from analysis.effects.verdict import emulation_caveats
 from analysis.samples.counts import beside_baselines
 from analysis.samples.pairs import treatment_rows
-from analysis.samples.provenance import all_hosts, differing
+from analysis.samples.provenance import all_hosts, differing_names
 from records.arms import BASELINE, arm_of
 from records.notes import Note
 from records.run import RunHeader, facts_of
@@ -29,13 +29,12 @@ def note_provenance_changes(
     A run may be resumed with another version of this project, of ReFrame or of the workload, or on
     nodes with another processor, kernel or firmware. Such samples still count.
 
-    `samples` is what `analysis.samples.pairs.judged` returns; `provenance`: SHA-256 -> content of
-    its file.
+    `samples` is what `pairs.judge_samples` returns. `provenance`: SHA-256 -> content of its file.
     """
     used = samples.lazy().filter(status="counts").select("case", "provenance").unique()
     notes = {}
     for case, names in used.group_by("case").agg("provenance").collect().iter_rows():
-        if differ := differing([provenance[name] for name in names if name in provenance]):
+        if differ := differing_names([provenance[name] for name in names if name in provenance]):
             notes[case] = [Note.PROVENANCE(names=", ".join(differ))]
     return [replace(row, notes=[*notes.get(row.case, []), *row.notes]) for row in rows]
 
@@ -56,7 +55,7 @@ def name_contention(
     Proven: by a device, or by marks in memory, in all runs. Reached: the counters of memory rise by
     a tenth of what was written or more, or each writer's messages pass through more memory than the
     last-level caches have. A footprint is a message at least.
-    `samples` and `counters` are what `pairs.judged` and `counts.counters_of` return.
+    `samples` and `counters` are what `pairs.judge_samples` and `counts.counters_of` return.
     """
     slower = [row for row in rows if row.verdict is Verdict.SLOWER]
     if not slower:
@@ -83,7 +82,7 @@ def note_link_share(
     """The rows; those of writers at full rate say which share of the link these reach alone.
 
     Nothing is said of emulated writes, nor of short ones. `samples` is what
-    `pairs.judged` returns.
+    `pairs.judge_samples` returns.
     """
     nic = facts_of(header).site.nic
     link_b_s = nic.link_rate_b_s if nic else None
@@ -94,7 +93,7 @@ def note_link_share(
             pl.col("status") == "counts", pl.col("message_b") > 0, pl.col("asked_b_s").is_null()
         )
         short = arm_of(row.arm).scheduled
-        if not runs.is_empty() and not short and not emulations(runs["transport"]):
+        if not runs.is_empty() and not short and not emulation_caveats(runs["transport"]):
             alone_b_s = runs.select((pl.col("writer_rate_alone_b_s") / targets).median()).item()
             row = replace(row, notes=[*row.notes, _link_share(alone_b_s, link_b_s)])
         noted.append(row)
@@ -130,7 +129,7 @@ def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[R
     return compared
 
 
-def bounds(better: Better, tolerance: float) -> tuple[float | None, float | None]:
+def reference_bounds(better: Better, tolerance: float) -> tuple[float | None, float | None]:
     """Lower and upper bound of a reference as ReFrame takes them, in shares of it.
 
     A figure may be better than its reference by any share, and worse by the tolerance only.

@@ -19,9 +19,9 @@ import numpy as np
 import polars as pl
 
 from analysis.effects.result import Result
-from analysis.samples.pairs import counted, levels
+from analysis.samples.pairs import counted_runs, parsed_levels
 from analysis.statistics import evidence
-from analysis.statistics.aligned_ranks import against_zero, slowdown
+from analysis.statistics.aligned_ranks import slowdown, with_zero_baselines
 from analysis.statistics.interval import Estimate, Interval
 from records.arms import in_order, name_of, parts_of
 from records.groups import grouped
@@ -82,21 +82,23 @@ _Comparison = tuple[_Treatment, _Treatment, str, dict[str, Level]]
 
 
 def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
-    """Prices and gains of every case, from its samples (`pairs.judged`) and its results."""
+    """Prices and gains of every case, from its samples (`pairs.judge_samples`) and its results."""
     floors = {(row.case, row.baseline): row.noise_floor for row in results}
     estimates: list[tuple[Contrast, float]] = []
     for case in marked["case"].unique(maintain_order=True):
         case_samples = marked.lazy().filter(pl.col("case") == case)
         treatments = _treatments(case_samples)
         if comparisons := list(_comparisons(treatments)):
-            runs = counted(case_samples, "fom").pivot(
+            runs = counted_runs(case_samples, "fom").pivot(
                 "arm", on_columns=[*treatments], index=["block", "pair"], values="fom"
             )
             estimates += [
                 _estimate(str(case), runs, floors, *comparison) for comparison in comparisons
             ]
     p_by_kind = grouped((contrast.kind, [p]) for contrast, p in estimates)
-    shown_by_kind = {kind: iter(evidence.levels_shown(p, _LEVEL)) for kind, p in p_by_kind.items()}
+    shown_by_kind = {
+        kind: iter(evidence.count_levels_shown(p, _LEVEL)) for kind, p in p_by_kind.items()
+    }
     return [
         replace(contrast, shown=bool(next(shown_by_kind[contrast.kind])))
         for contrast, _ in estimates
@@ -110,7 +112,7 @@ def _treatments(case_samples: pl.LazyFrame) -> dict[str, _Treatment]:
         case_samples.filter(pl.col("role").is_in(["baseline", "effect"])).select(columns).unique()
     )
     by_name = {
-        arm: _Treatment(arm, baseline, levels(factors), unit, better == "higher")
+        arm: _Treatment(arm, baseline, parsed_levels(factors), unit, better == "higher")
         for arm, baseline, factors, unit, better in kinds.collect().iter_rows()
     }
     return {name: by_name[name] for name in in_order(by_name)}
@@ -150,7 +152,7 @@ def _estimate(
     ratios = runs.select(pl.col(treatment.name) / pl.col(against.name)).to_series().drop_nulls()
     # Prices of times and gains of rates are taken as they are; the others are inverted.
     sign = -1 if has_price == treatment.higher else 1
-    times = against_zero(sign * np.log(ratios.to_numpy()))
+    times = with_zero_baselines(sign * np.log(ratios.to_numpy()))
     contrast = Contrast(
         case=case,
         factor=factor,
@@ -167,4 +169,4 @@ def _estimate(
         else None,
         unit=treatment.unit,
     )
-    return contrast, evidence.differs(times)
+    return contrast, evidence.p_different(times)

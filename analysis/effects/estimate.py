@@ -17,22 +17,29 @@ import polars as pl
 
 from analysis.effects.result import PValues, Result, Verdict
 from analysis.effects.statements import hypotheses, statements_shown
-from analysis.effects.verdict import emulations, verdict_of
+from analysis.effects.verdict import emulation_caveats, verdict_of
 from analysis.samples.pairs import (
     after_writes,
-    counted,
+    counted_runs,
     first_attempts,
-    judged,
-    levels,
+    judge_samples,
     log_times,
     log_times_between,
     pair_table,
+    parsed_levels,
 )
 from analysis.statistics import evidence
-from analysis.statistics.aligned_ranks import FEWEST_BLOCKS, Values, next_allocation, slowdown
+from analysis.statistics.aligned_ranks import MIN_BLOCKS, Values, next_allocation, slowdown
 from analysis.statistics.carry_over import CarryOver, carry_over, without_carry_over
-from analysis.statistics.interval import FEWEST, Estimate, Interval, bracketed, ends, flat
-from analysis.statistics.location import hits
+from analysis.statistics.interval import (
+    MIN_VALUES,
+    Estimate,
+    Interval,
+    ends_text,
+    estimate_text,
+    flat_record,
+)
+from analysis.statistics.location import hit_share
 from analysis.statistics.scatter import widening
 from records.arms import Role, arm_of, in_order, natural
 from records.notes import Note, beside_in_one
@@ -58,7 +65,7 @@ class StoppingRule:
     cap.
     """
 
-    pairs_floor: int = FEWEST
+    pairs_floor: int = MIN_VALUES
     pairs_cap: int | None = None
     precision: float | None = None
     margin: float = MARGIN
@@ -93,12 +100,12 @@ class StoppingRule:
 
 def results(samples: pl.DataFrame, requested: StoppingRule = StoppingRule()) -> list[Result]:
     """One row for each case and each treatment with a baseline, in the order of their names."""
-    marked = judged(samples)
+    marked = judge_samples(samples)
     return results_of(marked, pair_table(marked), requested)
 
 
 def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRule) -> list[Result]:
-    """Return the same as `results`, from `pairs.judged` samples and their `pair_table`."""
+    """Return the same as `results`, from `pairs.judge_samples` samples and their `pair_table`."""
     first_pairs = pair_table(first_attempts(marked))
     rows: list[Result] = []
     for case in sorted(marked["case"].unique(), key=natural):
@@ -146,7 +153,7 @@ def _with_reasons(row: Result) -> Result:
     else:
         return row
     questions = plural(row.family, "question")
-    note = Note.ALONE(interval=ends(effect), says=says, questions=questions)
+    note = Note.ALONE(interval=ends_text(effect), says=says, questions=questions)
     return replace(row, notes=[*row.notes, note])
 
 
@@ -171,7 +178,9 @@ def _case_results(
     """The rows of one case, from its samples, its pairs and those of first attempts."""
     kinds = samples.select("arm", "role", "baseline", "factors").drop_nulls("baseline")
     rows = kinds.unique("arm", keep="first", maintain_order=True).collect().iter_rows()
-    by_arm = {arm: (role, baseline, levels(str(factors))) for arm, role, baseline, factors in rows}
+    by_arm = {
+        arm: (role, baseline, parsed_levels(str(factors))) for arm, role, baseline, factors in rows
+    }
     treatments = []
     for arm in in_order(by_arm):
         chosen, first_attempts = (frame.filter(pl.col("arm") == arm) for frame in (pairs, first))
@@ -246,12 +255,12 @@ def _row(
         factors=treatment.factors,
         better="higher" if runs["fom_better"][0] == "higher" else "lower",
         margin=requested.margin,
-        emulated=bool(emulations(runs["transport"])),
+        emulated=bool(emulation_caveats(runs["transport"])),
         over_control=slowdown(over_control),
         next=following,
         interval=following or Interval.from_estimate(treatment.slowdown),
         mean=evidence.mean_ratio(treatment.times),
-        hit=hits(treatment.times[:, 0], requested.margin),
+        hit=hit_share(treatment.times[:, 0], requested.margin),
         carry_over=carried.ratio if carried else None,
         p=_p_values(treatment, floor, over_control, carried, requested.margin)
         if is_effect
@@ -276,18 +285,18 @@ def _p_values(
     if treatment.slowdown is None:
         return None
     smallest, largest = without_carry_over(carried, treatment.times, after_writes(treatment.pairs))
-    slower = evidence.over_interims(smallest, evidence.longer)
-    above = max(slower, evidence.over_interims(over_control, evidence.longer))
+    slower = evidence.p_over_interims(smallest, evidence.p_longer)
+    above = max(slower, evidence.p_over_interims(over_control, evidence.p_longer))
     losses, outside = (
         np.stack([smallest, largest], 1),
-        partial(evidence.outside_both, margin=margin),
+        partial(evidence.p_outside_margin_for_both, margin=margin),
     )
     return PValues(
         slower=slower,
-        faster=evidence.over_interims(largest, evidence.shorter_in_both),
-        within=evidence.over_interims(losses, outside),
+        faster=evidence.p_over_interims(largest, evidence.p_typical_and_mean_shorter),
+        within=evidence.p_over_interims(losses, outside),
         above_control=above if len(over_control) else None,
-        unstable=evidence.differs(floor.times if floor else treatment.times[:0]),
+        unstable=evidence.p_different(floor.times if floor else treatment.times[:0]),
     )
 
 
@@ -299,7 +308,9 @@ def _figures(samples: pl.LazyFrame) -> dict[str, tuple[float | None, float | Non
     """
     fom = pl.col("fom")
     medians = (
-        counted(samples, "fom").group_by("arm").agg(fom.median(), spread=fom.std() / fom.mean())
+        counted_runs(samples, "fom")
+        .group_by("arm")
+        .agg(fom.median(), spread=fom.std() / fom.mean())
     )
     return {str(arm): (median, spread) for arm, median, spread in medians.iter_rows()}
 
@@ -321,11 +332,11 @@ def _caveats(
     """Return what a reader needs next to the figures: of the runs, their writers and the pairs."""
     notes = runs["notes"].explode(empty_as_null=False).unique(maintain_order=True).to_list()
     in_one = beside_in_one(notes)
-    caveats = [*dict.fromkeys(map(in_one, notes)), *emulations(runs["transport"])]
-    if 0 < blocks < FEWEST_BLOCKS:
-        caveats.append(Note.NEXT_ALLOCATION(blocks=blocks, needed=FEWEST_BLOCKS))
+    caveats = [*dict.fromkeys(map(in_one, notes)), *emulation_caveats(runs["transport"])]
+    if 0 < blocks < MIN_BLOCKS:
+        caveats.append(Note.NEXT_ALLOCATION(blocks=blocks, needed=MIN_BLOCKS))
     if carried and carried.shown:
-        caveats.append(Note.CARRY_OVER(ratio=bracketed(carried.ratio), pairs=carried.pairs))
+        caveats.append(Note.CARRY_OVER(ratio=estimate_text(carried.ratio), pairs=carried.pairs))
     if row.slowdown and not requested.is_precise(row):
         width, precision = row.slowdown.half_width, requested.precision
         most = "" if requested.pairs_cap is None else f" (at most {requested.pairs_cap})"
@@ -359,9 +370,9 @@ def _warnings(
     return notes
 
 
-def reported(row: Result) -> dict[str, tuple[float | None, str]]:
+def reported_figures(row: Result) -> dict[str, tuple[float | None, str]]:
     """Name -> figure, and its unit, that a check reports to ReFrame of a row of one block."""
-    figures, cost = flat(row), row.cost
+    figures, cost = flat_record(row), row.cost
     return {
         f"typical_{row.baseline}": (row.off_median, row.unit),
         f"typical_{row.arm}": (row.on_median, row.unit),

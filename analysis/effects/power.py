@@ -15,11 +15,11 @@ from typing import Literal
 from analysis.effects.result import Result, Verdict
 from analysis.effects.statements import ERROR_LEVELS
 from analysis.statistics.carry_over import REACH_STANDARD_ERRORS
-from analysis.statistics.evidence import Interim, interims
-from analysis.statistics.interval import UPPER
+from analysis.statistics.evidence import InterimAnalysis, interim_analyses
+from analysis.statistics.interval import UPPER_PROBABILITY
 
 #: The statement wanted: a loss, one above a control as long as the baseline, or 'no effect'.
-Wanted = Literal["slower", "above_control", "within"]
+Statement = Literal["slower", "above_control", "within"]
 
 TABLE = Path(__file__).with_suffix(".json")
 #: No more pairs are taken into account.
@@ -28,7 +28,7 @@ MAX_PAIRS = 2000
 _AFTER = 4 / 9
 
 
-def least_loss(
+def min_loss(
     pairs: int, hypotheses: int, after_writes: float = _AFTER, *, controlled: bool
 ) -> float | None:
     """The least loss that so many pairs show, next to other hypotheses that show nothing.
@@ -36,17 +36,17 @@ def least_loss(
     None if they show none of any size. `after_writes`: share of baseline runs that come right after
     writes.
     """
-    *_, last = [None, *interims(pairs)]
-    wanted: Wanted = "above_control" if controlled else "slower"
+    *_, last = [None, *interim_analyses(pairs)]
+    wanted: Statement = "above_control" if controlled else "slower"
     return None if last is None else _least(last, hypotheses, after_writes, wanted)
 
 
-def pairs_for_none(margin: float, hypotheses: int, after_writes: float = _AFTER) -> int | None:
+def pairs_for_no_effect(margin: float, hypotheses: int, after_writes: float = _AFTER) -> int | None:
     """Pairs of the first interim analysis that can show 'no effect' within a margin, or None.
 
-    `after_writes` is that of `least_loss`.
+    `after_writes` is that of `min_loss`.
     """
-    for interim in interims(MAX_PAIRS):
+    for interim in interim_analyses(MAX_PAIRS):
         least = _least(interim, hypotheses, after_writes, "within")
         if least is not None and least <= margin:
             return interim.pairs
@@ -66,12 +66,12 @@ def pairs_to_decide(row: Result) -> int | None:
     change, margin = abs(math.log(row.slowdown.value)), math.log1p(row.margin)
     spread = _spread(row)
     if change <= margin:
-        return pairs_for_none(margin / spread, row.family)
+        return pairs_for_no_effect(margin / spread, row.family)
     controlled = row.control is not None
     if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.over_control:
         change = math.log(row.over_control.value)
-    for interim in interims(MAX_PAIRS):
-        least = least_loss(interim.pairs, row.family, controlled=controlled)
+    for interim in interim_analyses(MAX_PAIRS):
+        least = min_loss(interim.pairs, row.family, controlled=controlled)
         if least is not None and least * spread <= change:
             return interim.pairs
     return None
@@ -83,7 +83,7 @@ def _spread(row: Result) -> float:
 
     assert row.slowdown
     half = math.log(row.slowdown.high / row.slowdown.low) / 2
-    error = half / float(special.stdtrit(row.pairs - 1, UPPER))
+    error = half / float(special.stdtrit(row.pairs - 1, UPPER_PROBABILITY))
     return max(error * math.sqrt(row.pairs / (1 + 1 / _BASELINES["slower"])), _LEAST_SPREAD)
 
 
@@ -95,7 +95,7 @@ def share_after_writes(runs: int, effects: int) -> float:
     return effects / runs * (1 + 1 / runs)
 
 
-def _allowed(share: float, wanted: Wanted) -> float:
+def _allowed(share: float, wanted: Statement) -> float:
     """Return what verdicts allow for carry-over, times the root of the pairs.
 
     The share, times what is beyond the estimate in standard errors of the pairs with a baseline run
@@ -104,13 +104,15 @@ def _allowed(share: float, wanted: Wanted) -> float:
     return REACH_STANDARD_ERRORS[wanted == "within"] * math.sqrt(share / (1 - share))
 
 
-def _least(interim: Interim, hypotheses: int, after_writes: float, wanted: Wanted) -> float | None:
+def _least(
+    interim: InterimAnalysis, hypotheses: int, after_writes: float, wanted: Statement
+) -> float | None:
     """Return the table's size at as many hypotheses or more; beyond it, by Student's t."""
     losses_by_hypotheses = _table()[wanted].get(str(interim.pairs), {})
     enough = [number for number in losses_by_hypotheses if int(number) >= hypotheses]
     allowed = _allowed(after_writes, wanted)
     if not enough:
-        return by_student(interim, hypotheses, wanted) + allowed / math.sqrt(interim.pairs)
+        return size_by_student(interim, hypotheses, wanted) + allowed / math.sqrt(interim.pairs)
     size = losses_by_hypotheses[min(enough, key=int)]
     more = max(0.0, allowed - _allowed(_AFTER, wanted))
     return None if size is None else size + more / math.sqrt(interim.pairs)
@@ -128,10 +130,10 @@ POWER = 0.92
 #: Least spread of runs, as a share: that of runs which are all alike is 0.
 _LEAST_SPREAD = 1e-9
 #: Baseline runs of a pair that the treated one is compared with.
-_BASELINES: dict[Wanted, int] = {"slower": 2, "above_control": 1, "within": 2}
+_BASELINES: dict[Statement, int] = {"slower": 2, "above_control": 1, "within": 2}
 
 
-def by_student(interim: Interim, hypotheses: int, wanted: Wanted) -> float:
+def size_by_student(interim: InterimAnalysis, hypotheses: int, wanted: Statement) -> float:
     """About the size that an interim analysis shows without carry-over, by Student's t."""
     from scipy import special
 

@@ -29,7 +29,7 @@ ERROR_LEVELS = {"slower": 0.04, "above_control": 0.05, "faster": 0.01, "within":
 UNSTABLE_LEVEL = 0.05
 
 #: The statements that an effect's pairs show: names of fields of `PValues`.
-Shown = Collection[str]
+Statements = Collection[str]
 
 
 class Hypothesis(NamedTuple):
@@ -54,7 +54,7 @@ def hypotheses(effects: Iterable[tuple[str, str]]) -> list[Hypothesis]:
 
 def statements_shown(
     effects: Sequence[Result], questions: Sequence[Hypothesis], baselines: int = 0
-) -> list[Shown]:
+) -> list[Statements]:
     """Return the statements shown of each effect, in the order of `effects`.
 
     They hold over all `questions`, measured or not, and those on baselines over `baselines`, the
@@ -76,7 +76,7 @@ def statements_shown(
             for question in questions
         ]
         p = [[_p_value(effects[index], name) for index in ladder] or [1.0] for ladder in ladders]
-        for ladder, steps in zip(ladders, evidence.levels_shown(p, level), strict=True):
+        for ladder, steps in zip(ladders, evidence.count_levels_shown(p, level), strict=True):
             for index in ladder[:steps]:
                 statements[index].add(name)
     indices_by_baseline = grouped(
@@ -85,7 +85,7 @@ def statements_shown(
     p = [[_p_value(effects[index], "unstable")] for index, *_ in indices_by_baseline.values()]
     p += [[1.0]] * (baselines - len(p))
     for indices, is_shown in zip(
-        indices_by_baseline.values(), evidence.levels_shown(p, UNSTABLE_LEVEL), strict=False
+        indices_by_baseline.values(), evidence.count_levels_shown(p, UNSTABLE_LEVEL), strict=False
     ):
         for index in indices if is_shown else []:
             statements[index].add("unstable")

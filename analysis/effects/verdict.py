@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from analysis.effects.result import Result, Verdict
-from analysis.effects.statements import Shown
+from analysis.effects.statements import Statements
 from records.machine import transport_notes
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def verdict_of(row: Result, shown: Shown, pairs_floor: int, *, same_host: bool = False) -> Verdict:
+def verdict_of(
+    row: Result, shown: Statements, pairs_floor: int, *, same_host: bool = False
+) -> Verdict:
     """The verdict on the effect of `row`, in which all but the verdict is filled in.
 
     `shown`: the statements that its pairs show (`analysis.effects.statements`). Whether memory is
@@ -47,6 +49,6 @@ def verdict_of(row: Result, shown: Shown, pairs_floor: int, *, same_host: bool =
     return Verdict.NO_EFFECT if "within" in shown and not beyond else Verdict.INCONCLUSIVE
 
 
-def emulations(transports: pl.Series) -> list[str]:
+def emulation_caveats(transports: pl.Series) -> list[str]:
     """Caveats of emulated `transports`, once each (`records.machine.transport_notes`)."""
     return transport_notes.caveats(transports.drop_nulls().unique(maintain_order=True))

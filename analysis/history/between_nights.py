@@ -19,7 +19,7 @@ import numpy as np
 from scipy import special
 
 from analysis.statistics.aligned_ranks import Values
-from analysis.statistics.interval import TAIL, Estimate
+from analysis.statistics.interval import TAIL_PROBABILITY, Estimate
 
 #: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`: if it is
 #: estimated from the nights compared, and if from a history. With these shares, unchanged nights
@@ -153,8 +153,10 @@ def ratio_of_nights(
         float(2 * special.stdtr(freedom, -abs(change) / error)) if error else certain
         for error, freedom in errors
     )
-    uncorrelated_width = _half_width(uncorrelated, TAIL)
-    widened = _half_width(errors, TAIL) / uncorrelated_width if uncorrelated_width else 1.0
+    uncorrelated_width = _half_width(uncorrelated, TAIL_PROBABILITY)
+    widened = (
+        _half_width(errors, TAIL_PROBABILITY) / uncorrelated_width if uncorrelated_width else 1.0
+    )
     return NightsDifference(
         ratio=_estimate(change, errors), p=p, errors=tuple(errors), widened=widened
     )
@@ -243,7 +245,7 @@ def _errors(x: Values, y: Values, r: float) -> list[_Error]:
 
 
 def _estimate(log: float, errors: Sequence[_Error]) -> Estimate:
-    half = _half_width(errors, TAIL)
+    half = _half_width(errors, TAIL_PROBABILITY)
     return Estimate(value=math.exp(log), low=math.exp(log - half), high=math.exp(log + half))
 
 

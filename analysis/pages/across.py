@@ -16,7 +16,7 @@ from analysis.effects.result import Verdict
 from analysis.history.alarms import Alarm, BelowReference, WatchedSeries
 from analysis.history.nights import latest
 from analysis.samples.columns import MAX_FIGURE
-from analysis.samples.provenance import mapping
+from analysis.samples.provenance import mapping_or_empty
 from analysis.subjects.published import machine_of, paper, triad
 from records.text import one_line
 
@@ -64,8 +64,8 @@ def table_row(history: MachineHistory) -> Row:
 
     `dram_b_s`: what the channels of its memory carry.
     """
-    host, site = (mapping(history.facts.get(name)) for name in ("host", "site"))
-    nic, stated, memory = (mapping(site.get(name)) for name in ("nic", "facts", "memory"))
+    host, site = (mapping_or_empty(history.facts.get(name)) for name in ("host", "site"))
+    nic, stated, memory = (mapping_or_empty(site.get(name)) for name in ("nic", "facts", "memory"))
     channels, channel_b_s = (_positive(memory.get(key)) for key in ("channels", "channel_rate_b_s"))
     cores = stated.get("cores") or host.get("cores")
     return {

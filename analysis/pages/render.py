@@ -24,7 +24,7 @@ from analysis.report import plots
 from analysis.report.plots import View, light_colour, render_page
 from analysis.report.sentences import MEANING
 from analysis.report.words import whole_dates
-from analysis.statistics.interval import Estimate, middle
+from analysis.statistics.interval import Estimate, median_of
 from analysis.subjects.published import paper
 from records import units
 from records.groups import grouped
@@ -129,7 +129,7 @@ def _series(nights: pl.DataFrame, series: WatchedSeries, alarm: Alarm | None, na
     same = (pl.col(column) == value for column, value in zip(KEY, series.key, strict=True))
     rows = nights.filter(*same, unit=series.unit)
     last = latest(rows).row(0, named=True)
-    divisor, scaled = figures.divisor_and_unit(middle(rows["value"]), series.unit)
+    divisor, scaled = figures.divisor_and_unit(median_of(rows["value"]), series.unit)
     unit = "" if scaled == "1" else scaled
     title, colour = _QUANTITIES[series.quantity]
 

@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from analysis.questions.question import Crosser, Estimator, estimate_of
-from analysis.statistics.aligned_ranks import against_zero, shifts, thinned
+from analysis.statistics.aligned_ranks import shifts, thin_rows, with_zero_baselines
 from analysis.statistics.aligned_ranks import slowdown as aligned
-from analysis.statistics.interval import FEWEST, Estimate, median_interval
+from analysis.statistics.interval import MIN_VALUES, Estimate, median_interval
 from analysis.statistics.location import Crossing, crossing, location, ratio_between
 
 
@@ -38,10 +38,10 @@ def difference(value: str, against: str) -> Estimator:
 
     def estimate(rows: pl.DataFrame) -> Estimate | None:
         values = rows.select(pl.col(value) - pl.col(against)).to_series().drop_nulls().to_numpy()
-        if len(values) < FEWEST:
+        if len(values) < MIN_VALUES:
             return None
         scale = float(np.abs(values).max()) or 1.0
-        low, centre, high = (shifts(against_zero(values / scale)) * scale).tolist()
+        low, centre, high = (shifts(with_zero_baselines(values / scale)) * scale).tolist()
         return Estimate(centre, low, high)
 
     return estimate
@@ -57,7 +57,7 @@ def crossover(slope: str, level: str, highest: str) -> Crosser:
 
     def estimate(rows: pl.DataFrame) -> Crossing:
         complete = rows.drop_nulls([slope, level])
-        slopes, levels = (thinned(complete[name].to_numpy()) for name in (slope, level))
+        slopes, levels = (thin_rows(complete[name].to_numpy()) for name in (slope, level))
         return crossing(lambda x: x * slopes - levels, 0.0, float(rows[highest][0]))
 
     return estimate

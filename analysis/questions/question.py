@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from analysis.statistics.interval import FEWEST, Estimate, Interval
+from analysis.statistics.interval import MIN_VALUES, Estimate, Interval
 from analysis.statistics.location import Crossing
 from records.units import plural
 
@@ -183,7 +183,7 @@ def estimate_of(row: Mapping[str, Any], name: str) -> Estimate | None:
 
 def _worded(question: Question, table: pl.DataFrame) -> pl.DataFrame:
     main = question.main
-    few = pl.format(f"{{}}, fewer than {plural(FEWEST, 'pair')}", pl.col("n"))
+    few = pl.format(f"{{}}, fewer than {plural(MIN_VALUES, 'pair')}", pl.col("n"))
     word, why = pl.lit(INCONCLUSIVE), pl.lit("")
     if question.estimates:
         why = pl.when(pl.col(f"{main}_low").is_null()).then(few).otherwise(why)

@@ -12,8 +12,8 @@ TIME = pl.when(pl.col("fom_better") == "higher").then(1 / pl.col("fom")).otherwi
 def runs_that_count(samples: pl.DataFrame, *columns: str) -> pl.DataFrame:
     """The runs that count: columns `PAIR`, `key`, `arm`, `role`, `baseline` and `columns`.
 
-    `samples` is what `analysis.samples.pairs.judged` returns. If a run was repeated, its last
-    attempt is used.
+    `samples` is what `analysis.samples.pairs.judge_samples` returns. If a run was repeated, its
+    last attempt is used.
     """
     selected = dict.fromkeys([*PAIR, "key", "arm", "role", "baseline", *columns])
     runs = samples.lazy().filter(pl.col("status") == "counts").select(list(selected)).collect()

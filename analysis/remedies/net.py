@@ -13,14 +13,14 @@ from analysis.questions.question import columns_of, ends_of
 from analysis.remedies.speeds import KEYS, remedy_speeds
 from analysis.report.data import RunData
 from analysis.statistics.aligned_ranks import (
-    FEWEST_BLOCKS,
+    MIN_BLOCKS,
     Values,
-    against_zero,
     next_allocation,
     slowdown,
-    thinned,
+    thin_rows,
+    with_zero_baselines,
 )
-from analysis.statistics.interval import FEWEST, Estimate
+from analysis.statistics.interval import MIN_VALUES, Estimate
 from analysis.statistics.location import Crossing, crossing, location, p_value
 
 #: A remedy with its figures; the columns of an interval end in `_low` and `_high`.
@@ -77,7 +77,9 @@ def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
     net = _exponential(location(logs))
     blocks = complete["block"]
     logs_by_block = [logs[(blocks == block).to_numpy()] for block in blocks.unique().sort()]
-    next_net = next_allocation([against_zero(block) for block in logs_by_block]) if net else None
+    next_net = (
+        next_allocation([with_zero_baselines(block) for block in logs_by_block]) if net else None
+    )
     rates = (complete["writer_rate_b_s_with"] / complete["writer_rate_b_s"]).to_numpy()
     gain = stated("gain")(rows) or _ratio((complete["on_with"] / complete["on"]).to_numpy())
     return {
@@ -107,7 +109,7 @@ def _unpaired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
         **columns_of("written", None),
         **columns_of("net", net.ratio if net else None),
         **columns_of("break_even", None),
-        **ends_of("next_allocation", net.ratio if net and allocations >= FEWEST_BLOCKS else None),
+        **ends_of("next_allocation", net.ratio if net and allocations >= MIN_BLOCKS else None),
         "p": net.p if net else None,
         "n": allocations,
         "allocations": allocations,
@@ -125,9 +127,9 @@ def _exponential(logs: Estimate | None) -> Estimate | None:
 
 
 def _break_even(rows: pl.DataFrame) -> Crossing | None:
-    if rows.height < FEWEST:
+    if rows.height < MIN_VALUES:
         return None
-    off, on, off_with, on_with = thinned(
+    off, on, off_with, on_with = thin_rows(
         rows.select("off", "on", "off_with", "on_with").to_numpy()
     ).T
     return crossing(
@@ -140,7 +142,7 @@ def _break_even(rows: pl.DataFrame) -> Crossing | None:
 
 
 def _ratio(ratios: Values) -> Estimate | None:
-    return slowdown(against_zero(np.log(ratios))) if np.isfinite(ratios).all() else None
+    return slowdown(with_zero_baselines(np.log(ratios))) if np.isfinite(ratios).all() else None
 
 
 def _ratio_of_allocations(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from analysis.effects.result import Result, Verdict
-from analysis.effects.verdict import emulations
+from analysis.effects.verdict import emulation_caveats
 from analysis.questions.question import columns_of
 from analysis.remedies.throttling import PAIR, RATE, by_level
 from analysis.report.data import RunData
@@ -239,7 +239,7 @@ def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
     kinds = samples.lazy().select("case", "transport", "same_host").unique().group_by("case")
     case_kinds = kinds.agg("transport", pl.col("same_host").any()).collect()
     return {
-        str(case): emulations(pl.Series(sorted(set(transports))))
+        str(case): emulation_caveats(pl.Series(sorted(set(transports))))
         or ([Note.SAME_HOST()] if same_host else [])
         for case, transports, same_host in case_kinds.iter_rows()
     }

@@ -20,13 +20,13 @@ from analysis.effects.annotations import (
 from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import StoppingRule, results_of
 from analysis.effects.result import Result
-from analysis.effects.verdict import emulations
+from analysis.effects.verdict import emulation_caveats
 from analysis.samples.columns import read_run
 from analysis.samples.counts import counters_of, read_counts
 from analysis.samples.integrity import Integrity, check_run, refuse_faults
-from analysis.samples.pairs import judged, pair_table
+from analysis.samples.pairs import judge_samples, pair_table
 from analysis.samples.provenance import read_provenance
-from analysis.statistics.interval import flat
+from analysis.statistics.interval import flat_record
 from records.block_plan import UNREAD
 from records.calls import RunCommands
 from records.commands import Shell
@@ -83,7 +83,7 @@ class RunData:
 
     path: Path
     header: RunHeader
-    #: All samples with their `status` (`analysis.samples.pairs.judged`).
+    #: All samples with their `status` (`analysis.samples.pairs.judge_samples`).
     samples: pl.DataFrame
     #: `analysis.samples.pairs.pair_table`.
     pairs: pl.DataFrame
@@ -119,7 +119,7 @@ class RunData:
         rows = self._transports
         if cases is not None:
             rows = rows.filter(pl.col("case").cast(pl.String).is_in(list(cases)))
-        return emulations(rows["transport"])
+        return emulation_caveats(rows["transport"])
 
     @cached_property
     def _transports(self) -> pl.DataFrame:
@@ -190,8 +190,8 @@ class RunData:
             "campaign": self.header.campaign,
             "run": self.header.run,
             "head": self.integrity.head,
-            "results": list(map(flat, self.results)),
-            "contrasts": list(map(flat, self.contrasts)),
+            "results": list(map(flat_record, self.results)),
+            "contrasts": list(map(flat_record, self.contrasts)),
             "integrity_faults": self.integrity.faults,
         }
 
@@ -251,7 +251,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     integrity = check_run(path, header, read, provenance)
     if not force:
         refuse_faults(integrity)
-    samples = judged(read.frame)
+    samples = judge_samples(read.frame)
     pairs = pair_table(samples)
     counters = counters_of(counts, samples)
     results = results_of(samples, pairs, StoppingRule.from_header(header))

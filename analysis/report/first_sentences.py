@@ -15,8 +15,8 @@ from analysis.report.data import RunData
 from analysis.report.sentences import QUIETER, SENTENCES, WEIGH
 from analysis.report.words import case_and_arm, kind, utc
 from analysis.samples.provenance import all_hosts
-from analysis.statistics.evidence import next_interim
-from analysis.statistics.interval import bracketed, ends
+from analysis.statistics.evidence import pairs_of_next_interim
+from analysis.statistics.interval import ends_text, estimate_text
 from records.acceptance import AcceptanceLimits
 from records.arms import arm_of, parts_of
 from records.calls import RunCommands
@@ -117,7 +117,7 @@ _HEADED = 3
 
 def _interval_of_these(row: Result) -> str:
     """Return the interval of the allocations measured, where that of the next one stands first."""
-    return f" (these allocations: {ends(row.slowdown)})" if row.next else ""
+    return f" (these allocations: {ends_text(row.slowdown)})" if row.next else ""
 
 
 def headline(effects: Sequence[Result]) -> str:
@@ -130,7 +130,7 @@ def headline(effects: Sequence[Result]) -> str:
     begin, said_of = _begin(chosen)
     rows = sorted(chosen, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
     texts = [
-        f"{case_and_arm(row)} takes {bracketed(row.leading)} times as long"
+        f"{case_and_arm(row)} takes {estimate_text(row.leading)} times as long"
         f"{_interval_of_these(row)}{'' if row.verdict in said_of else f' ({row.verdict})'}"
         for row in rows[:_HEADED]
     ]
@@ -266,11 +266,13 @@ def _more(
         return f"`{commands.again()}`, which resumes this run"
     measured = max(result.pairs for result in rows)
     needed = (pairs_to_decide(row) or 0) if _is_undecided(row) else 0
-    pairs = next_interim(max(row.pairs + 1, measured, header.most_pairs, needed))
+    pairs = pairs_of_next_interim(max(row.pairs + 1, measured, header.most_pairs, needed))
     undecided = {result.case: result.pairs for result in rows if result.verdict.needs_pairs}
     takes_s = sum((pairs - had) * pair_s.get(case, 0.0) for case, had in undecided.items())
     about = f", about {spent(takes_s)}" if takes_s else ""
-    fewer = ", fewer if the machine is quieter" if needed > next_interim(row.pairs + 1) else ""
+    fewer = (
+        ", fewer if the machine is quieter" if needed > pairs_of_next_interim(row.pairs + 1) else ""
+    )
     return f"`{commands.again('--pairs', str(pairs))}`{about}{fewer}"
 
 

@@ -22,7 +22,7 @@ from analysis.report.sentences import MEANING
 from analysis.report.table import results_table
 from analysis.report.words import DASH, utc
 from analysis.samples.columns import write_table
-from analysis.statistics.interval import ends
+from analysis.statistics.interval import ends_text
 from records.commands import Shell
 from records.errors import InputError
 from records.files import distrust, make_folder, replace_text
@@ -49,7 +49,7 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
         meaning={verdict: reword(text) for verdict, text in MEANING.items()},
         fom=words.fom,
         ratio=words.ratio,
-        interval=lambda interval: ends(interval).replace("-", DASH),
+        interval=lambda interval: ends_text(interval).replace("-", DASH),
         colour_variable=colour_variable,
         is_steady=is_steady,
         quantity=lambda *figure: figures.quantity(*figure).replace(figures.NO_FIGURE, DASH),

@@ -14,7 +14,7 @@ from analysis.report.page import run_view
 from analysis.report.plots import Picture, View, interval_text
 from analysis.report.sections import ShownSection
 from analysis.report.words import case_and_arm, fom
-from analysis.statistics.interval import bracketed, ends
+from analysis.statistics.interval import ends_text, estimate_text
 from records.files import make_folder, replace_text
 
 #: Folder -> width in inches, and the environment of LaTeX that has it.
@@ -127,13 +127,13 @@ def _tables(view: View) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]
 
 def _effect(row: Result) -> Sequence[str]:
     off, on = fom(row.off_median, row), fom(row.on_median, row)
-    intervals = [ends(interval) for interval in (row.noise_floor, row.control)]
+    intervals = [ends_text(interval) for interval in (row.noise_floor, row.control)]
     return [
         case_and_arm(row),
         off,
         on,
-        bracketed(row.leading),
-        ends(row.slowdown),
+        estimate_text(row.leading),
+        ends_text(row.slowdown),
         *intervals,
         str(row.pairs),
         row.verdict_text,

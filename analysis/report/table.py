@@ -18,9 +18,9 @@ import polars as pl
 
 from analysis.effects.result import Result
 from analysis.report.data import RunData
-from analysis.samples.pairs import counted, levels
-from analysis.samples.provenance import all_hosts, mapping, reported_facts
-from analysis.statistics.interval import flat, keys, median_interval
+from analysis.samples.pairs import counted_runs, parsed_levels
+from analysis.samples.provenance import all_hosts, mapping_or_empty, reported_facts
+from analysis.statistics.interval import flat_record, json_keys, median_interval
 from records.run import RunHeader
 
 #: Number of the table's schema, a column; raised if a column goes or changes its meaning.
@@ -87,7 +87,7 @@ def _result_columns() -> dict[str, Any]:
     hints = get_type_hints(Result)
     return {
         key: pl.Float64() if part else _column(hints[name])
-        for key, (name, part) in keys(Result).items()
+        for key, (name, part) in json_keys(Result).items()
         if name != "rejections"
     }
 
@@ -113,7 +113,7 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
     parts: dict[tuple[str, str], dict[str, Any]] = {}
     # One case at a time, as in `pair_table`: runs that count are copied.
     for case in run.samples["case"].unique(maintain_order=True):
-        runs = counted(run.samples.lazy().filter(pl.col("case") == case), *columns)
+        runs = counted_runs(run.samples.lazy().filter(pl.col("case") == case), *columns)
         counts = runs.group_by("case", "arm", maintain_order=True).agg(
             pl.col("workload", "role", "fom_unit", "fom_better", "factors", *_WRITES[:-1]).first(),
             pl.col("asked_b_s").median(),
@@ -140,7 +140,7 @@ def _result_values(
     for side, arm in (("off", row.baseline), ("on", row.arm)):
         treatment = treated.get((row.case, arm), {})
         named |= {f"{side}{end}": treatment.get(f"fom{end}") for end in ("_low", "_high")}
-    return {key: value for key, value in flat(row).items() if key in COLUMNS} | named
+    return {key: value for key, value in flat_record(row).items() if key in COLUMNS} | named
 
 
 def _baseline_values(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _baseline_values(part: Mapping[str, Any]) -> dict[str, Any]:
         **{name: part[name] for name in ("case", "arm", "workload", "role")},
         "unit": part["fom_unit"],
         "better": part["fom_better"],
-        "factors": _named(levels(part["factors"])),
+        "factors": _named(parsed_levels(part["factors"])),
     }
 
 
@@ -184,7 +184,7 @@ def how_made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> 
                 texts.setdefault(name.replace("_", " "), []).append(record[name])
         for name, value in _program_facts(record).items():
             texts.setdefault(name, []).append(value)
-        for name, version in mapping(record.get("programs")).items():
+        for name, version in mapping_or_empty(record.get("programs")).items():
             texts.setdefault(f"program {name}", []).append(str(version))
     for name, version in header.versions.items():
         texts.setdefault(f"version {name}", []).append(version)
@@ -202,7 +202,7 @@ def _program_facts(record: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(compilers, list):
             facts["compilers"] = ", ".join(map(str, compilers))
         facts["images"] = " ".join(
-            f"{image} {digest}" for image, digest in mapping(program.get("images")).items()
+            f"{image} {digest}" for image, digest in mapping_or_empty(program.get("images")).items()
         )
         texts = {f"{name} {key}": str(value) for key, value in facts.items() if value}
     if isinstance(modules, list) and modules:

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from analysis.display import figures
 from analysis.effects.result import Result
-from analysis.statistics.interval import Estimate, Interval, ends
+from analysis.statistics.interval import Estimate, Interval, ends_text
 from records.groups import grouped
 from records.notes import beside_in_one, remedy_of
 from records.units import SECONDS
@@ -25,8 +25,8 @@ def ratio(estimate: Estimate | None, following: Interval | None = None) -> dict[
     """A ratio and its interval, for templates; that of the `following` allocation leads."""
     if estimate is None:
         return {"value": DASH, "interval": "", "beside": ""}
-    shown = ends(following or estimate).replace("-", DASH)
-    measured = f"these: {ends(estimate).replace('-', DASH)}" if following else ""
+    shown = ends_text(following or estimate).replace("-", DASH)
+    measured = f"these: {ends_text(estimate).replace('-', DASH)}" if following else ""
     return {"value": f"{estimate.value:.3f}", "interval": shown, "beside": measured}
 
 

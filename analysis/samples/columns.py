@@ -120,7 +120,7 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Nested:
+class NestedSamples:
     """The nested parts of the samples of one run, which few ask for."""
 
     #: As in `Samples`.
@@ -151,9 +151,9 @@ def read_run(run: Path) -> Samples:
     return read_samples(_files(run))
 
 
-def read_nested(run: Path) -> Nested:
+def read_nested(run: Path) -> NestedSamples:
     """The samples of a run, their writers and their conditions, as `read_run`."""
-    return Nested(*map(_whole, zip(*_parts(_files(run), [], {}), strict=True)))
+    return NestedSamples(*map(_whole, zip(*_parts(_files(run), [], {}), strict=True)))
 
 
 def read_samples(paths: Iterable[Path], piece_b: int = _PIECE_B) -> Samples:

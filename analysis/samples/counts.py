@@ -14,7 +14,7 @@ from typing import Any, get_args, get_type_hints
 import polars as pl
 
 from analysis.samples.columns import column_type
-from analysis.samples.pairs import level
+from analysis.samples.pairs import factor_level
 from records.arms import name_of, parts_of
 from records.errors import InputError
 from records.json_limits import LONGEST_B, refuse_deep, refuse_long
@@ -93,10 +93,10 @@ _SAMPLE_COLUMNS = ["key", "case", "arm", "factors", "block", "pair", "status"]
 def counters_of(counts: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     """One row per rank and event of each run in which a tool counted, or the nodes' agents did.
 
-    `samples` are those of `pairs.judged`. Columns: key, case, arm, factors, block, pair, status (of
-    the sample), tool, rank, event, value (SI, null if nothing was counted), unit, state,
-    running_share; in the order of the files. Counts without a sample (the conductor was killed
-    between the two) are ignored. If a run was counted twice, its last counts are used.
+    `samples` are those of `pairs.judge_samples`. Columns: key, case, arm, factors, block, pair,
+    status (of the sample), tool, rank, event, value (SI, null if nothing was counted), unit, state,
+    running_share; in the order of the files. Counts without a sample are ignored: the conductor was
+    killed between the two. If a run was counted twice, its last counts are used.
     """
     last = counts.unique(_COUNT_KEY, keep="last", maintain_order=True)
     return (
@@ -106,7 +106,7 @@ def counters_of(counts: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def medians(counters: pl.DataFrame) -> pl.DataFrame:
+def counter_medians(counters: pl.DataFrame) -> pl.DataFrame:
     """One row per case, arm, tool and event, from runs that count, in the order of `counters`.
 
     A share (unit `1`) or a frequency is averaged over the ranks instead of summed.
@@ -167,7 +167,7 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
     a node report a share, the highest is used.
     """
     events = _events()
-    wrapped = level(_TOOL).fill_null("none") != "none"
+    wrapped = factor_level(_TOOL).fill_null("none") != "none"
     node = pl.col("tool").cast(pl.String) == NODE
     used = (pl.col("status") == "counts") & ~(node & wrapped)
     runs = counters.filter(used).with_columns(
@@ -211,7 +211,7 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
+def role_totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
     """Sum of `role_values` over ranks, or mean of shares; groups that lack a value are left out.
 
     Columns: `by`, one of which is role, and `value`.
@@ -227,7 +227,7 @@ def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str)
     baseline's value), both in the role's unit, and `written_b` (bytes written in a run).
     """
     values = role_values(counters).filter(pl.col("role").is_in(roles))
-    sums = totals(values, "key", "case", "treatment", "role")
+    sums = role_totals(values, "key", "case", "treatment", "role")
     baseline = pl.col("baseline").cast(pl.String)
     runs = samples.select(
         "key",

@@ -31,7 +31,7 @@ _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
 _POSSIBLE = pl.col("fom").is_between(1 / MAX_FIGURE, MAX_FIGURE)
 
 
-def judged(samples: pl.DataFrame) -> pl.DataFrame:
+def judge_samples(samples: pl.DataFrame) -> pl.DataFrame:
     """`samples` with the column `status`: `counts`, `warm-up` or `rejected`.
 
     A sample of an effect is rejected if no writer wrote, whatever its record says; its `reason`
@@ -57,10 +57,11 @@ def judged(samples: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def counted(marked: pl.LazyFrame, *columns: str) -> pl.DataFrame:
-    """Case, block, pair, arm and `columns` of the `judged` runs that count.
+def counted_runs(marked: pl.LazyFrame, *columns: str) -> pl.DataFrame:
+    """Case, block, pair, arm and `columns` of the runs that count.
 
-    Of a repeated run, the last attempt that counts.
+    If a run was repeated, its last attempt that counts is used. `marked` is what `judge_samples`
+    returns.
     """
     runs = marked.filter(pl.col("status") == "counts").select(*_PAIR, "arm", *columns).collect()
     return runs.unique([*_PAIR, "arm"], keep="last", maintain_order=True)
@@ -73,17 +74,17 @@ def treatment_rows(rows: pl.DataFrame, case: str, *arms: str) -> pl.DataFrame:
     )
 
 
-def extra(name: str) -> pl.Expr:
+def extra_figure(name: str) -> pl.Expr:
     """Another figure that the workload reports (`fom_extra`); null without it."""
     return pl.col("fom_extra").str.json_path_match(f"$.{name}").cast(pl.Float64, strict=False)
 
 
-def level(factor: str) -> pl.Expr:
+def factor_level(factor: str) -> pl.Expr:
     """A run's level of a factor, as text; null without it."""
     return pl.col("factors").cast(pl.String).str.json_path_match(f"$.{factor}")
 
 
-def levels(text: str) -> dict[str, Level]:
+def parsed_levels(text: str) -> dict[str, Level]:
     """Factor -> level, from text of the column `factors`."""
     levels_of_factors: dict[str, Level] = json.loads(text)
     return levels_of_factors
@@ -92,17 +93,23 @@ def levels(text: str) -> dict[str, Level]:
 def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     """One row for each pair and treatment whose run and baseline run both count.
 
-    Columns: case, block, pair, arm, baseline, start_s, fom_better, `off` and `on` (the figures of
-    merit of the baseline and of the treatment), `ratio` (slowdown: times on/off, rates off/on),
-    `repeated` (the same ratio of the baseline repeated in this pair, role `floor`; null for that
-    itself and where it does not count), `off_after` and `repeated_after` (whether these two came
-    right after a run with writes), writer_rate_alone_b_s, writer_rate_b_s; in the order of
-    `samples`, which may be those of `judged` already. Files hold samples in order of time. Of a
-    repeated run, the last attempt that counts is used. Raises InputError if samples that share a
-    baseline differ in unit or direction.
+    Columns:
+
+    - case, block, pair, arm, baseline, start_s, fom_better
+    - `off` and `on`: the figures of merit of the baseline and of the treatment
+    - `ratio`: the slowdown; on / off for times, off / on for rates
+    - `repeated`: this ratio of the baseline that is repeated in the pair (role `floor`). It is null
+      in the row of that role, and if the repeated baseline does not count
+    - `off_after`, `repeated_after`: whether the baseline, or its repetition, came right after a
+      run with writes
+    - writer_rate_alone_b_s, writer_rate_b_s
+
+    Rows are in the order of `samples`, which files hold in order of time. `samples` may be what
+    `judge_samples` returns. If a run was repeated, its last attempt that counts is used. Raises
+    InputError if samples that share a baseline differ in unit or direction.
     """
     _refuse_mixtures(samples)
-    marked = samples if "status" in samples.columns else judged(samples)
+    marked = samples if "status" in samples.columns else judge_samples(samples)
     cases = marked["case"].unique(maintain_order=True)
     # One case at a time: most of a report's memory is used here.
     case_pairs = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
@@ -113,7 +120,9 @@ def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
     # Of all runs, accepted or not: each may leave something to the next one.
     before = pl.col("role").cast(pl.String).shift(1).over("case", "block", order_by="start_s")
     ordered = marked.with_columns(after=(before == "effect").fill_null(False))
-    last = counted(ordered, "role", "baseline", "start_s", "fom", "fom_better", "after", *_RATES)
+    last = counted_runs(
+        ordered, "role", "baseline", "start_s", "fom", "fom_better", "after", *_RATES
+    )
     group = [*_PAIR, "baseline"]
     off = last.select(*_PAIR, pl.col("arm").alias("baseline"), off="fom", off_after="after")
     on, floor = pl.col("on"), pl.col("role") == "floor"
@@ -134,10 +143,10 @@ def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
 
 
 def first_attempts(marked: pl.DataFrame) -> pl.DataFrame:
-    """Of every run the first attempt with a figure of merit, accepted or not, marked as counting.
+    """The first attempt with a figure of merit of every run, accepted or not, as if it counted.
 
-    `marked` is what `judged` returns. Only of cases in which a run with a figure of merit was
-    rejected.
+    Cases in which no run with a figure of merit was rejected are left out. `marked` is what
+    `judge_samples` returns.
     """
     ended = _POSSIBLE & ~pl.col("warmup")
     cases = marked.filter(ended & (pl.col("status") == "rejected"))["case"].unique()
@@ -188,7 +197,7 @@ def log_times_between(treatment: pl.DataFrame, reference: pl.DataFrame) -> Value
     return joined.select(pl.col("ratio", "against").log()).to_numpy()
 
 
-def short_of_pairs(
+def pair_shortfalls(
     samples: pl.DataFrame, treatments: Iterable[str], requested: int, least: int
 ) -> dict[str, str]:
     """Treatments with fewer than `least` pairs that count -> how many are missing, and why.
@@ -196,7 +205,7 @@ def short_of_pairs(
     `treatments` are names of treatments with a baseline. The reason is the commonest of their
     runs and their baseline's; if one was never run, of a baseline that failed before it.
     """
-    marked = judged(samples)
+    marked = judge_samples(samples)
     pairs = dict(pair_table(marked).group_by("arm").len().iter_rows())
     rejected = marked.filter(status="rejected")
     baselines = dict(marked.select("arm", "baseline").unique().iter_rows())
@@ -204,7 +213,9 @@ def short_of_pairs(
     def why(name: str) -> str:
         either = pl.col("arm").cast(pl.String).is_in([name, baselines.get(name)])
         runs = rejected.filter(either if name in baselines else pl.col("role") == "baseline")
-        reasons = kinds(runs.select("outcome", pl.col("reason").fill_null("")).iter_rows())
+        reasons = rejection_kinds(
+            runs.select("outcome", pl.col("reason").fill_null("")).iter_rows()
+        )
         return reasons[0].reason if reasons else "no run was made"
 
     counts = {name: pairs.get(name, 0) for name in treatments}
@@ -238,7 +249,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True)
-class Kind:
+class RejectionKind:
     """Runs rejected for the same reason."""
 
     outcome: str
@@ -247,11 +258,12 @@ class Kind:
     times: int
 
 
-def kinds(rejected: Iterable[tuple[str, str]]) -> list[Kind]:
+def rejection_kinds(rejected: Iterable[tuple[str, str]]) -> list[RejectionKind]:
     """Groups (outcome, reason) of runs whose reasons differ only in numbers; commonest first."""
     groups = grouped(((outcome, _NUMBER.sub("0", reason)), reason) for outcome, reason in rejected)
     alike = [
-        Kind(outcome, _common(reasons), len(reasons)) for (outcome, _), reasons in groups.items()
+        RejectionKind(outcome, _common(reasons), len(reasons))
+        for (outcome, _), reasons in groups.items()
     ]
     return sorted(alike, key=lambda kind: -kind.times)
 

@@ -41,15 +41,15 @@ def read_provenance(run: Path) -> Provenance:
     return Provenance(records, misnamed)
 
 
-def mapping(record: Any) -> dict[str, Any]:
+def mapping_or_empty(record: Any) -> dict[str, Any]:
     """Return what should be an object; an empty one if it is something else."""
     return record if isinstance(record, dict) else {}
 
 
 def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
     """Host -> its facts (`records.machine.host`), in a block's record; empty if it has none."""
-    hosts = mapping(mapping(record).get("nodes"))
-    return {name: mapping(facts) for name, facts in hosts.items()}
+    hosts = mapping_or_empty(mapping_or_empty(record).get("nodes"))
+    return {name: mapping_or_empty(facts) for name, facts in hosts.items()}
 
 
 def all_hosts(records: Iterable[Any]) -> list[dict[str, Any]]:
@@ -74,7 +74,7 @@ FACTS = {
 }
 #: Facts of the allocation, which may differ between blocks: the nodes, of which only `FACTS` are
 #: compared, and their clocks.
-OF_A_BLOCK = ("nodes", "clock_offsets_s")
+BLOCK_FACTS = ("nodes", "clock_offsets_s")
 
 
 def reported_facts(hosts: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -89,22 +89,22 @@ def reported_facts(hosts: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
 def _text(key: str, value: Any) -> str | None:
     if key != "rdma":
         return None if value is None else str(value)
-    devices = map(mapping, value if isinstance(value, list) else [])
+    devices = map(mapping_or_empty, value if isinstance(value, list) else [])
     firmware = [
         f"{device.get('name')} {device['firmware']}" for device in devices if device.get("firmware")
     ]
     return ", ".join(firmware) or None
 
 
-def differing(records: Sequence[Mapping[str, Any]]) -> list[str]:
+def differing_names(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Names of what differs between the records of some blocks."""
 
     def compared(name: str, value: Any) -> str:
         # Each block compiles the program elsewhere.
-        plain = {**value, "path": None} if name == "program" and mapping(value) else value
+        plain = {**value, "path": None} if name == "program" and mapping_or_empty(value) else value
         return json.dumps(plain, sort_keys=True)
 
-    names = sorted({name for record in records for name in record}.difference(OF_A_BLOCK))
+    names = sorted({name for record in records for name in record}.difference(BLOCK_FACTS))
     facts_of_blocks = [reported_facts(hosts_of(record).values()) for record in records]
     return [
         *(

@@ -15,17 +15,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.statistics.interval import FEWEST, QUANTILE, UPPER, Estimate, Interval
+from analysis.statistics.interval import (
+    MIN_VALUES,
+    NORMAL_QUANTILE,
+    UPPER_PROBABILITY,
+    Estimate,
+    Interval,
+)
 from records.groups import grouped
 
 Values = NDArray[np.float64]
 
 #: Most pairs that are used. Of more, as many evenly spaced ones are, which widens the interval.
-MOST_PAIRS = 500
+MAX_RANKED_PAIRS = 500
 #: Thresholds of the statistic, each as standard deviations and a part of its step of 1. For each,
 #: the greatest shift is sought at which the statistic is above it. The first and the last give the
 #: ends of the interval. Between the shifts of the middle two the statistic is zero.
-_THRESHOLDS = np.array([(QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-QUANTILE, -0.5)])
+_THRESHOLDS = np.array([(NORMAL_QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-NORMAL_QUANTILE, -0.5)])
 #: Halvings of the range in which a bound is sought: bounds are exact to 2e-8 of that range.
 _HALVINGS = 26
 #: Added to either end of the range, in logarithms, so that it is never empty.
@@ -38,13 +44,13 @@ def slowdown(log_times: Values) -> Estimate | None:
     `log_times`: natural logarithms of times, shape (pairs, runs). The treated run comes first, then
     the baseline runs: NaN if missing, but each pair has one.
     """
-    if len(log_times) < FEWEST:
+    if len(log_times) < MIN_VALUES:
         return None
-    low, value, high = np.exp(shifts(thinned(log_times))).tolist()
+    low, value, high = np.exp(shifts(thin_rows(log_times))).tolist()
     return Estimate(value, low, high)
 
 
-def against_zero(values: Values) -> Values:
+def with_zero_baselines(values: Values) -> Values:
     """`log_times` (..., pairs, 2) of `values` (..., pairs), with a baseline run of 0 for each pair.
 
     The values are differences, such as logarithms of ratios.
@@ -52,7 +58,7 @@ def against_zero(values: Values) -> Values:
     return np.asarray(np.stack([values, np.zeros_like(values)], axis=-1))
 
 
-def thinned(values: Values, most: int = MOST_PAIRS) -> Values:
+def thin_rows(values: Values, most: int = MAX_RANKED_PAIRS) -> Values:
     """At most `most` rows of `values`, evenly spaced, which widens intervals."""
     if len(values) <= most:
         return values
@@ -81,7 +87,7 @@ def score(values: Values) -> Values:
     Half a step is taken off, for continuity. If the score is beyond the normal quantile, the
     interval of `shifts` does not contain zero.
     """
-    statistic, sd = _rank_statistic(against_zero(values), np.zeros(values.shape[:-1]))
+    statistic, sd = _rank_statistic(with_zero_baselines(values), np.zeros(values.shape[:-1]))
     return np.sign(statistic) * np.maximum(np.abs(statistic) - 0.5, 0) / sd
 
 
@@ -117,7 +123,7 @@ def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
 
 
 #: Fewest blocks (allocations) from which the next one is predicted.
-FEWEST_BLOCKS = 3
+MIN_BLOCKS = 3
 #: Most pairs of a block that are used to predict. Of more, as many evenly spaced ones are.
 _MOST_OF_A_BLOCK = 300
 #: Most blocks, all with the same number of pairs, that are estimated in one array.
@@ -134,9 +140,9 @@ def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     """
     from scipy import special
 
-    times = [thinned(block, _MOST_OF_A_BLOCK) for block in blocks if len(block)]
+    times = [thin_rows(block, _MOST_OF_A_BLOCK) for block in blocks if len(block)]
     n = len(times)
-    if n < FEWEST_BLOCKS:
+    if n < MIN_BLOCKS:
         return None
     centres = np.empty(n)
     alike = grouped(
@@ -147,5 +153,5 @@ def next_allocation(blocks: Sequence[Values]) -> Interval | None:
         ratios = runs[..., 0] - np.nanmean(runs[..., 1:], axis=-1)
         first, second = np.triu_indices(ratios.shape[-1])
         centres[indices] = np.median((ratios[:, first] + ratios[:, second]) / 2, axis=-1)
-    half = special.stdtrit(n - 1, UPPER) * np.std(centres, ddof=1) * np.sqrt(1 + 1 / n)
+    half = special.stdtrit(n - 1, UPPER_PROBABILITY) * np.std(centres, ddof=1) * np.sqrt(1 + 1 / n)
     return Interval(*np.exp(np.mean(centres) + np.array([-half, half])).tolist())

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.statistics.aligned_ranks import Values
-from analysis.statistics.interval import UPPER, Estimate
+from analysis.statistics.interval import UPPER_PROBABILITY, Estimate
 
 #: Fewest pairs with baseline runs of both kinds: right after writes, and not.
-FEWEST_PAIRS = 3
+MIN_PAIRS = 3
 #: How far below and above its estimate verdicts let the true carry-over lie, in standard errors.
 #: Half of one below keeps the error of 'slower'; 'no effect' needs a whole one above where writes
 #: widen skewed noise (docs/evidence.md#carry-over).
@@ -54,11 +54,11 @@ def carry_over(log_times: Values, after: NDArray[np.bool_]) -> CarryOver | None:
         others[both_kinds], axis=1
     )
     pairs = len(differences)
-    if pairs < FEWEST_PAIRS:
+    if pairs < MIN_PAIRS:
         return None
     mean = float(differences.mean())
     error = float(differences.std(ddof=1)) / math.sqrt(pairs)
-    half_width, threshold = special.stdtrit(pairs - 1, [UPPER, 1 - _LEVEL / 2]) * error
+    half_width, threshold = special.stdtrit(pairs - 1, [UPPER_PROBABILITY, 1 - _LEVEL / 2]) * error
     ratio = Estimate(*np.exp([mean, mean - half_width, mean + half_width]).tolist())
     below, above = REACH_STANDARD_ERRORS
     reach = min(0.0, mean - below * error), max(0.0, mean + above * error)

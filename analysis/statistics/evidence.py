@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from analysis.statistics.aligned_ranks import Values
-from analysis.statistics.interval import CONFIDENCE, FEWEST, UPPER, Estimate
+from analysis.statistics.interval import CONFIDENCE, MIN_VALUES, UPPER_PROBABILITY, Estimate
 
 #: Part of the error left that an interim analysis spends.
 _SPENT = 0.25
@@ -31,29 +31,31 @@ _DIGITS = 12
 _LEAST_SPREAD = 1e-9
 
 
-class Interim(NamedTuple):
+class InterimAnalysis(NamedTuple):
     """An interim analysis: the number of pairs that it uses, and its share of the error."""
 
     pairs: int
     share: float
 
 
-def interims(pairs: int) -> Iterator[Interim]:
+def interim_analyses(pairs: int) -> Iterator[InterimAnalysis]:
     """The interim analyses of up to so many pairs: 6, 8, 12, 16, 24, 32, 48, ..."""
     step = 0
-    while (first := (8 if step % 2 else FEWEST) << step // 2) <= pairs:
-        yield Interim(first, _SPENT * (1 - _SPENT) ** step)
+    while (first := (8 if step % 2 else MIN_VALUES) << step // 2) <= pairs:
+        yield InterimAnalysis(first, _SPENT * (1 - _SPENT) ** step)
         step += 1
 
 
-def next_interim(pairs: int) -> int:
+def pairs_of_next_interim(pairs: int) -> int:
     """Pairs of the first interim analysis of so many pairs or more."""
     return next(
-        interim.pairs for interim in interims(2 * max(pairs, FEWEST)) if interim.pairs >= pairs
+        interim.pairs
+        for interim in interim_analyses(2 * max(pairs, MIN_VALUES))
+        if interim.pairs >= pairs
     )
 
 
-def longer(log_times: Values, ratio: float = 1.0) -> float:
+def p_longer(log_times: Values, ratio: float = 1.0) -> float:
     """Chance of such pairs, or of clearer ones, if the treated run takes `ratio` times as long.
 
     `log_times`: natural logarithms of times, a row per pair; first the treated run, then the
@@ -75,53 +77,54 @@ def longer(log_times: Values, ratio: float = 1.0) -> float:
     return max(exchanged, float(special.stdtr(len(treated) - 1, -t)))
 
 
-def shorter(log_times: Values, ratio: float = 1.0) -> float:
-    """Return `longer`'s chance against the treated run's taking `ratio` times as long or more."""
-    return longer(-log_times, 1 / ratio)
+def p_shorter(log_times: Values, ratio: float = 1.0) -> float:
+    """The same as `p_longer`, for pairs in which the treated run is clearly shorter."""
+    return p_longer(-log_times, 1 / ratio)
 
 
-def outside(log_times: Values, margin: float) -> float:
+def p_outside_margin(log_times: Values, margin: float) -> float:
     """Chance of such pairs if the treated run is slower, or faster, by `margin` or more."""
-    return max(shorter(log_times, 1 + margin), longer(log_times, 1 / (1 + margin)))
+    return max(p_shorter(log_times, 1 + margin), p_longer(log_times, 1 / (1 + margin)))
 
 
-def outside_both(log_times: Values, margin: float) -> float:
-    """Return `outside`'s chance if the loss may lie between those of two sets of the same pairs.
+def p_outside_margin_for_both(log_times: Values, margin: float) -> float:
+    """The same as `p_outside_margin`, if the loss is only known to lie between two bounds.
 
     `log_times`: shape (pairs, 2, runs); first with the smallest loss, then with the largest one.
     """
     smallest, largest = log_times[:, 0], log_times[:, 1]
-    return max(shorter(largest, 1 + margin), longer(smallest, 1 / (1 + margin)))
+    return max(p_shorter(largest, 1 + margin), p_longer(smallest, 1 / (1 + margin)))
 
 
-def over_interims(log_times: Values, test: Callable[[Values], float]) -> float:
-    """The p value of a case by a test of its pairs, such as `longer`; 1 without an analysis.
+def p_over_interims(log_times: Values, test: Callable[[Values], float]) -> float:
+    """The p value of a case by a test of its pairs, such as `p_longer`; 1 without an analysis.
 
     The pairs are in order of time.
     """
     interim_p = [
-        test(log_times[: interim.pairs]) / interim.share for interim in interims(len(log_times))
+        test(log_times[: interim.pairs]) / interim.share
+        for interim in interim_analyses(len(log_times))
     ]
     return min([1.0, *interim_p])
 
 
 def is_shown(log_times: Values, test: Callable[[Values], float], level: float) -> bool:
-    """Return whether `over_interims` is at most `level`; in less time."""
-    last_first = sorted(interims(len(log_times)), reverse=True)
+    """Return whether `p_over_interims` is at most `level`; in less time."""
+    last_first = sorted(interim_analyses(len(log_times)), reverse=True)
     return any(test(log_times[: interim.pairs]) <= interim.share * level for interim in last_first)
 
 
-def differs(log_times: Values) -> float:
-    """`over_interims` against no difference either way: twice the smaller p value of one side."""
-    return min(1.0, 2 * min(over_interims(log_times, test) for test in (longer, shorter)))
+def p_different(log_times: Values) -> float:
+    """`p_over_interims` against no difference either way: twice the smaller p value of one side."""
+    return min(1.0, 2 * min(p_over_interims(log_times, test) for test in (p_longer, p_shorter)))
 
 
-def levels_shown(cases: Sequence[Sequence[float]], level: float) -> list[int]:
+def count_levels_shown(cases: Sequence[Sequence[float]], level: float) -> list[int]:
     """Return the number of levels shown of each case, at an error of `level` over all (Holm 1979).
 
-    `cases`: p values of each (`over_interims`), from the strongest level down; 1 if not measured. A
-    level is tested once the stronger ones are shown. A case whose levels are all shown passes its
-    error on to the others.
+    `cases`: p values of the levels of each (`p_over_interims`), the strongest level first; 1 if not
+    measured. A level is tested once the stronger ones are shown. A case whose levels are all shown
+    passes its error on to the others.
     """
     levels = [0] * len(cases)
     while True:
@@ -136,21 +139,21 @@ def levels_shown(cases: Sequence[Sequence[float]], level: float) -> list[int]:
 def mean_ratio(log_times: Values) -> Estimate | None:
     """Mean time of the treated runs / of their baselines: Student's t; None below six pairs.
 
-    `log_times` as for `longer`. The interval covers what such pairs show; hits that none of them
-    met are beyond it (`unseen`).
+    `log_times` as for `p_longer`. The interval covers what such pairs show; hits that none of them
+    met are beyond it (`max_unseen_share`).
     """
     from scipy import special
 
     pairs = len(log_times)
-    if pairs < FEWEST:
+    if pairs < MIN_VALUES:
         return None
     value, error = _mean(log_times)
-    half = float(special.stdtrit(pairs - 1, UPPER)) * error
+    half = float(special.stdtrit(pairs - 1, UPPER_PROBABILITY)) * error
     return Estimate(value, value * math.exp(-half), value * math.exp(half))
 
 
-def shorter_in_both(log_times: Values) -> float:
-    """`shorter`, of the typical run and of the mean.
+def p_typical_and_mean_shorter(log_times: Values) -> float:
+    """`p_shorter`, of the typical run and of the mean.
 
     Of noise that only widens, and has no symmetry, the typical run may be faster, and no mean is.
     """
@@ -158,7 +161,7 @@ def shorter_in_both(log_times: Values) -> float:
 
     value, error = _mean(log_times)
     t = math.log(value) / max(error, _LEAST_SPREAD)
-    return max(shorter(log_times), float(special.stdtr(len(log_times) - 1, t)))
+    return max(p_shorter(log_times), float(special.stdtr(len(log_times) - 1, t)))
 
 
 def _mean(log_times: Values) -> tuple[float, float]:
@@ -170,7 +173,7 @@ def _mean(log_times: Values) -> tuple[float, float]:
     return float(treated.mean() / baseline.mean()), error
 
 
-def unseen(pairs: int) -> float:
+def max_unseen_share(pairs: int) -> float:
     """Largest share of treated runs that may be hit although none of `pairs` was (95 %)."""
     return 1 - math.exp(math.log(1 - CONFIDENCE) / pairs)
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.95
 #: Chance of either tail of an interval, and of all below its upper end; the normal distribution's
 #: quantile there (of scipy, which takes 0.2 s to load and is imported where it is used).
-TAIL, UPPER = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
-QUANTILE = 1.959963984540054
+TAIL_PROBABILITY, UPPER_PROBABILITY = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+NORMAL_QUANTILE = 1.959963984540054
 #: Fewest values with an interval at 95 %: 1 - 2/2^n >= 0.95.
-FEWEST = 6
+MIN_VALUES = 6
 
 
 class Interval(NamedTuple):
@@ -75,7 +75,7 @@ _PARTS = {
 }
 
 
-def keys(record: Any) -> dict[str, tuple[str, str]]:
+def json_keys(record: Any) -> dict[str, tuple[str, str]]:
     """Key of a record, or of its class, in JSON -> the field, and which part of it, if any."""
     return {
         f"{field.name}{ending}": (field.name, part)
@@ -84,7 +84,7 @@ def keys(record: Any) -> dict[str, tuple[str, str]]:
     }
 
 
-def flat(record: Any) -> dict[str, Any]:
+def flat_record(record: Any) -> dict[str, Any]:
     """A record as JSON and tables hold it: an estimate as `NAME`, `NAME_low` and `NAME_high`.
 
     An interval is its ends alone. All are None if there is none.
@@ -92,16 +92,16 @@ def flat(record: Any) -> dict[str, Any]:
     plain = asdict(record)
     return {
         key: getattr(getattr(record, name), part, None) if part else plain[name]
-        for key, (name, part) in keys(record).items()
+        for key, (name, part) in json_keys(record).items()
     }
 
 
-def ends(estimate: Estimate | Interval | None) -> str:
+def ends_text(estimate: Estimate | Interval | None) -> str:
     """An interval of ratios as text: `1.321-1.382`."""
     return f"{estimate.low:.3f}-{estimate.high:.3f}" if estimate else NO_FIGURE
 
 
-def bracketed(estimate: Estimate | None) -> str:
+def estimate_text(estimate: Estimate | None) -> str:
     """A ratio with its interval, in as many decimals as the interval carries: `1.61 [1.51, 1.71]`.
 
     Two where it is wider than a twentieth, else three.
@@ -122,14 +122,14 @@ def median_interval(values: Sequence[float] | NDArray[np.float64]) -> Estimate |
     from scipy import special
 
     n = len(values)
-    if n < FEWEST:
+    if n < MIN_VALUES:
         return None
-    rank = int(np.searchsorted(special.bdtr(np.arange(n // 2 + 1), n, 0.5), TAIL))
+    rank = int(np.searchsorted(special.bdtr(np.arange(n // 2 + 1), n, 0.5), TAIL_PROBABILITY))
     ordered = np.sort(np.asarray(values, dtype=float))
     return Estimate(float(np.median(ordered)), float(ordered[rank - 1]), float(ordered[n - rank]))
 
 
-def middle(values: pl.Series) -> float | None:
+def median_of(values: pl.Series) -> float | None:
     """Median of the values that are not null; None without any."""
     median = values.median()
     return float(median) if isinstance(median, int | float) else None

@@ -14,8 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from analysis.statistics.aligned_ranks import Values, against_zero, score, shifts, thinned
-from analysis.statistics.interval import FEWEST, QUANTILE, TAIL, UPPER, Estimate
+from analysis.statistics.aligned_ranks import Values, score, shifts, thin_rows, with_zero_baselines
+from analysis.statistics.interval import (
+    MIN_VALUES,
+    NORMAL_QUANTILE,
+    TAIL_PROBABILITY,
+    UPPER_PROBABILITY,
+    Estimate,
+)
 
 #: Steps of the range in which a crossing is sought; its ends are exact to one step.
 _STEPS = 1000
@@ -36,13 +42,13 @@ class Crossing:
 
 def location(values: Values) -> Estimate | None:
     """The centre of `values` with its interval; None below six."""
-    if len(values) < FEWEST:
+    if len(values) < MIN_VALUES:
         return None
     scale = float(np.abs(values).max()) or 1.0
-    scaled = thinned(values) / scale
+    scaled = thin_rows(values) / scale
     mean, error = _mean(scaled)
-    half = float(special.stdtrit(len(scaled) - 1, UPPER)) * error
-    low, centre, high = shifts(against_zero(scaled))
+    half = float(special.stdtrit(len(scaled) - 1, UPPER_PROBABILITY)) * error
+    low, centre, high = shifts(with_zero_baselines(scaled))
     return Estimate(
         value=float(centre * scale),
         low=float(min(low, mean - half) * scale),
@@ -54,29 +60,29 @@ def p_value(values: Values) -> float:
     """Two-sided p value of 'the centre is zero': the larger of signed ranks' and Student's."""
     from scipy import stats  # takes most of a second
 
-    if len(values) < FEWEST or not np.any(values):
+    if len(values) < MIN_VALUES or not np.any(values):
         return 1.0
     mean, error = _mean(values)
     student = 2 * special.stdtr(len(values) - 1, -abs(mean) / error) if error > 0 else 0.0
-    return max(float(stats.wilcoxon(thinned(values)).pvalue), float(student))
+    return max(float(stats.wilcoxon(thin_rows(values)).pvalue), float(student))
 
 
 def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> Crossing:
     """Return where in [low, high] the centre of values changes from below zero to above.
 
-    `values_at`: points of shape (n, 1) -> values of the pairs there, shape (n, pairs), of `thinned`
-    pairs. The interval holds every point at which zero is not rejected, as Fieller's (1954) does
-    for the ratio of two means, and all points between them. It is open on a side if it reaches that
-    end.
+    `values_at`: points of shape (n, 1) -> values of the pairs there, shape (n, pairs); the pairs
+    are those of `thin_rows`. The interval holds every point at which zero is not rejected, as
+    Fieller's (1954) does for the ratio of two means, and all points between them. It is open on a
+    side if it reaches that end.
     """
     points = np.linspace(low, high, _STEPS + 1)
     values = values_at(points[:, None])
-    if values.shape[-1] < FEWEST:
+    if values.shape[-1] < MIN_VALUES:
         return Crossing(None, None, None)
     ranks = score(values)
     mean, error = _mean(values)
-    by_t = np.abs(mean) > float(special.stdtrit(values.shape[-1] - 1, UPPER)) * error
-    shown = (np.abs(ranks) > QUANTILE) & by_t & (np.sign(ranks) == np.sign(mean))
+    by_t = np.abs(mean) > float(special.stdtrit(values.shape[-1] - 1, UPPER_PROBABILITY)) * error
+    shown = (np.abs(ranks) > NORMAL_QUANTILE) & by_t & (np.sign(ranks) == np.sign(mean))
     # -1 or 1 where the centre is shown to be below or above zero, 0 where neither is.
     signs = np.where(shown, np.sign(mean), 0)
     # So many points at each end are shown to be on its side.
@@ -109,13 +115,13 @@ def ratio_between(x: Sequence[float], y: Sequence[float]) -> Estimate | None:
     enclose the ratio with probability 1 - 2 P(U < d), where U is the rank-sum statistic, taken as
     normal, with correction for continuity.
     """
-    if min(len(x), len(y)) < FEWEST:
+    if min(len(x), len(y)) < MIN_VALUES:
         return None
     some_x, some_y = _thinned(x), _thinned(y)
     m, n = len(some_x), len(some_y)
     ratios = np.sort(np.divide.outer(some_x, some_y).ravel())
     deviation = np.sqrt(m * n * (m + n + 1) / 12)
-    rank = int(m * n / 2 + 0.5 - QUANTILE * deviation)
+    rank = int(m * n / 2 + 0.5 - NORMAL_QUANTILE * deviation)
     return Estimate(float(np.median(ratios)), float(ratios[rank - 1]), float(ratios[-rank]))
 
 
@@ -130,7 +136,7 @@ def _thinned(values: Sequence[float]) -> Values:
 _DEVIATIONS = 4 * 1.4826
 
 
-def hits(log_times: Values, margin: float) -> Estimate | None:
+def hit_share(log_times: Values, margin: float) -> Estimate | None:
     """Share of the treated runs that are hit, after Clopper and Pearson (1934); None below six.
 
     `log_times`: natural logarithms of times relative to the typical baseline run. A run is hit if
@@ -138,11 +144,11 @@ def hits(log_times: Values, margin: float) -> Estimate | None:
     standard deviations (from the median distance to the median).
     """
     runs = len(log_times)
-    if runs < FEWEST:
+    if runs < MIN_VALUES:
         return None
     above = log_times - np.median(log_times)
     beyond = max(np.log1p(margin), _DEVIATIONS * np.median(np.abs(above)))
     hit = int((above > beyond).sum())
-    low = float(special.betaincinv(hit, runs - hit + 1, TAIL)) if hit else 0.0
-    high = float(special.betaincinv(hit + 1, runs - hit, UPPER)) if hit < runs else 1.0
+    low = float(special.betaincinv(hit, runs - hit + 1, TAIL_PROBABILITY)) if hit else 0.0
+    high = float(special.betaincinv(hit + 1, runs - hit, UPPER_PROBABILITY)) if hit < runs else 1.0
     return Estimate(hit / runs, low, high)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from analysis.statistics.aligned_ranks import Values
-from analysis.statistics.interval import FEWEST
+from analysis.statistics.interval import MIN_VALUES
 
 #: Chance that a wider scatter is reported although the scatter is the same.
 _LEVEL = 0.01
@@ -24,7 +24,7 @@ def widening(log_times: Values) -> float | None:
     """
     from scipy import special
 
-    if len(log_times) < FEWEST:
+    if len(log_times) < MIN_VALUES:
         return None
     treated, baselines = log_times[:, 0], log_times[:, 1:]
     baselines = baselines[np.isfinite(baselines)]

@@ -30,7 +30,7 @@ from analysis.report.plots import (
     thin_line_caption,
 )
 from analysis.report.sections import Section
-from analysis.statistics.interval import middle
+from analysis.statistics.interval import median_of
 from records.arms import in_order
 from records.text import one_line
 
@@ -58,12 +58,12 @@ _LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
 def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Picture:
     """All samples of one case: one strip per treatment, in order of time, with its median.
 
-    `samples` has the columns of `pairs.judged`. A run without a figure of merit is a cross at the
-    left edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
+    `samples` has the columns of `pairs.judge_samples`. A run without a figure of merit is a cross
+    at the left edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
     they do not squeeze those that do.
     """
     treatments = in_order(str(name) for name in samples["arm"].unique(maintain_order=True))
-    divisor, scaled = divisor_and_unit(middle(samples["fom"].drop_nulls()), one_line(unit))
+    divisor, scaled = divisor_and_unit(median_of(samples["fom"].drop_nulls()), one_line(unit))
     counted = samples.select("arm", "fom", "status").filter(status="counts")
     medians = dict(counted.group_by("arm").agg(pl.median("fom") / divisor).iter_rows())
     raster = samples.height > RASTER_ABOVE

@@ -11,8 +11,8 @@ from analysis.report import words
 from analysis.report.data import CaseData
 from analysis.report.plots import View
 from analysis.report.sections import Section
-from analysis.samples.pairs import kinds
-from analysis.statistics.interval import ends
+from analysis.samples.pairs import rejection_kinds
+from analysis.statistics.interval import ends_text
 from records.text import some
 from records.units import plural
 
@@ -51,7 +51,7 @@ def control_text(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequenc
     used = f", using {min(cpu_shares):.0%} to {max(cpu_shares):.0%} of a core" if cpu_shares else ""
     against = "; ".join(
         f"{row.arm} took {row.over_control.value:.3f} times as long as the control"
-        f" ({ends(row.over_control).replace('-', ' to ')})"
+        f" ({ends_text(row.over_control).replace('-', ' to ')})"
         for row in rows
         if row.over_control is not None
     )
@@ -133,7 +133,7 @@ def _rejected(case: CaseData) -> View | None:
     if rejected.is_empty():
         return None
     return View(
-        kinds=kinds(rejected.select("outcome", "reason").iter_rows())[:_KINDS],
+        kinds=rejection_kinds(rejected.select("outcome", "reason").iter_rows())[:_KINDS],
         rejected=rejected.height,
         warmups=status.eq("warm-up").sum(),
         # The first rejected runs: key, time, outcome, reason.

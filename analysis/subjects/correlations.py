@@ -17,8 +17,8 @@ from analysis.questions.estimators import stated
 from analysis.questions.question import Question, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.samples.counts import totals
-from analysis.statistics.interval import QUANTILE
+from analysis.samples.counts import role_totals
+from analysis.statistics.interval import NORMAL_QUANTILE
 from analysis.subjects.paired_roles import (
     KIND,
     MISSES,
@@ -62,7 +62,7 @@ def _role_values(run: RunData) -> pl.DataFrame:
         .select(*case, "tool")
     )
     used_values = values.join(levels_used, on=[*case, "tool"], how="semi", maintain_order="left")
-    sums = totals(used_values, "key", *KIND, *PAIR, "role")
+    sums = role_totals(used_values, "key", *KIND, *PAIR, "role")
     return sums.join(times, on="key", how="inner", maintain_order="left")
 
 
@@ -110,7 +110,7 @@ def correlation_estimate(r: float | None, points: int) -> dict[str, float | None
     high = r
     p = 0.0
     if abs(r) < 1:
-        half_width = QUANTILE / math.sqrt(points - 3)
+        half_width = NORMAL_QUANTILE / math.sqrt(points - 3)
         low, high = math.tanh(math.atanh(r) - half_width), math.tanh(math.atanh(r) + half_width)
         t = r * math.sqrt((points - 2) / (1 - r * r))
         p = 2 * float(special.stdtr(points - 2, -abs(t)))

@@ -10,8 +10,8 @@ from analysis.questions.question import Question, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData, table_of_runs
 from analysis.report.sections import Files
-from analysis.samples.counts import medians
-from analysis.samples.provenance import all_hosts, hosts_of, mapping
+from analysis.samples.counts import counter_medians
+from analysis.samples.provenance import all_hosts, hosts_of, mapping_or_empty
 from analysis.subjects.paired_roles import OF_TOOLS, values_of_roles
 from records.arms import in_order
 from records.groups import grouped
@@ -25,7 +25,7 @@ def _counters(run: RunData) -> pl.DataFrame:
     """Medians of what was counted, in order of treatments; of nodes what was not always 0."""
     names = pl.col("case", "arm", "tool", "event", "unit", "state").cast(pl.String)
     used = (pl.col("value") != 0).any().over("case", "tool", "event")
-    rows = medians(run.counters).with_columns(names)
+    rows = counter_medians(run.counters).with_columns(names)
     rows = rows.filter(OF_TOOLS | ((pl.col("tool") == NODE) & used))
     arms = in_order(rows["arm"].unique(maintain_order=True))
     places = {arm: position for position, arm in enumerate(arms)}
@@ -78,7 +78,7 @@ def _absent(run: RunData) -> pl.DataFrame:
         (source, node)
         for record in run.provenance.values()
         for node, facts in hosts_of(record).items()
-        for source in mapping(facts.get("absent_counters")).items()
+        for source in mapping_or_empty(facts.get("absent_counters")).items()
     )
     rows += [
         {"what": source, "where": plural(len(set(nodes)), "node"), "reason": f"needs {needs}"}

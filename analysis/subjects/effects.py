@@ -12,8 +12,8 @@ from analysis.report.plots import View
 from analysis.report.sections import Section
 from analysis.report.sentences import MEANING
 from analysis.report.words import change_text, kind, range_text
-from analysis.statistics.evidence import unseen
-from analysis.statistics.interval import FEWEST
+from analysis.statistics.evidence import max_unseen_share
+from analysis.statistics.interval import MIN_VALUES
 from records.arms import BASELINE
 from records.units import plural
 
@@ -24,7 +24,7 @@ def sentence(row: Result, in_words: Callable[[str], str] = str) -> str:
     Its verdict is explained `in_words` of the command that was typed.
     """
     if row.slowdown is None:
-        return f"No estimate: {plural(row.pairs, 'pair')}, at least {FEWEST} needed."
+        return f"No estimate: {plural(row.pairs, 'pair')}, at least {MIN_VALUES} needed."
     writers = ""
     if row.writer_rate_b_s is not None:
         verb = kind(row.direction)[1]
@@ -56,7 +56,9 @@ def _limits(row: Result) -> str:
     """Within what there is no effect, and what may have stayed unseen; or what is possible."""
     if row.verdict is Verdict.NO_EFFECT and row.mean and row.hit:
         low, high = (100 * (ratio - 1) for ratio in (row.mean.low, row.mean.high))
-        missed = f"; hits of fewer than {unseen(row.pairs):.0%} of runs may have stayed unseen"
+        missed = (
+            f"; hits of fewer than {max_unseen_share(row.pairs):.0%} of runs may have stayed unseen"
+        )
         return (
             f" Typical run within {row.margin * 100:.3g} %; mean {low:+.1f} to {high:+.1f} % in"
             f" these {row.pairs} pairs{'' if row.hit.value else missed}."

@@ -27,7 +27,7 @@ from analysis.report.plots import (
     thin_line_caption,
 )
 from analysis.report.sections import Section
-from analysis.statistics.interval import bracketed
+from analysis.statistics.interval import estimate_text
 from analysis.subjects.paper_estimators import cases_on_one_node, writes_as_the_paper
 from analysis.subjects.published import MACHINE, NAMES, normalised
 from records.arms import in_order, parts_of
@@ -95,7 +95,7 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
             draw_bar(axes, row.control, line + 0.22, light_colour("spin"), 3)
             draw_slowdown(axes, row, line)
             axes.text(
-                1.02, line, bracketed(row.leading), va="center", size="small", transform=beside
+                1.02, line, estimate_text(row.leading), va="center", size="small", transform=beside
             )
         style: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light_colour("ink"), "mew": 1.4}
         if others:

@@ -182,10 +182,10 @@ def _shown_statements(pairs: pl.DataFrame) -> pl.DataFrame:
     """A row per working set, and whether each statement is shown of it (Holm, over the run)."""
     groups = pairs.partition_by(_ROW, maintain_order=True)
     shown = pl.concat(group.select(_ROW).head(1) for group in groups)
-    outside = partial(evidence.outside, margin=float(pairs["margin"][0]))
+    outside = partial(evidence.p_outside_margin, margin=float(pairs["margin"][0]))
     for name, columns in _STATEMENTS.items():
-        test = outside if name in ("same", "no_more") else evidence.longer
-        p = holm([evidence.over_interims(_log_times(group, columns), test) for group in groups])
+        test = outside if name in ("same", "no_more") else evidence.p_longer
+        p = holm([evidence.p_over_interims(_log_times(group, columns), test) for group in groups])
         shown = shown.with_columns((pl.Series(p) <= _LEVEL).alias(name))
     # A loss that is shown to lie within the margin is none.
     return shown.with_columns(

@@ -16,7 +16,7 @@ from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_o
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.columns import read_nested
-from analysis.samples.provenance import hosts_of, mapping
+from analysis.samples.provenance import hosts_of, mapping_or_empty
 from records.arms import arm_of, name_of, parts_of
 from records.kernel_text import cpu_list
 from records.machine.node_counters import ON_FREE_CPUS
@@ -117,7 +117,7 @@ def _served(run: RunData) -> pl.DataFrame:
         if not (cores and record["free_cpus"] and record["node"] in hosts):
             continue
         free = set(cpu_list(record["free_cpus"]))
-        for device, bound in mapping(hosts[record["node"]].get("interrupts")).items():
+        for device, bound in mapping_or_empty(hosts[record["node"]].get("interrupts")).items():
             if named and device not in named:
                 continue
             bound_to_free = sum(
@@ -146,8 +146,8 @@ def _counted(run: RunData) -> dict[tuple[str, int, str], float]:
 
 def _devices(run: RunData) -> set[str]:
     """Devices of the machine's file, without their ports; empty if it names none."""
-    site = mapping(run.header.facts.get("site"))
-    rails = [mapping(rail).get("device") for rail in site.get("rails") or []]
+    site = mapping_or_empty(run.header.facts.get("site"))
+    rails = [mapping_or_empty(rail).get("device") for rail in site.get("rails") or []]
     return {str(name).split(":")[0] for name in [site.get("device"), *rails] if name}
 
 

@@ -13,7 +13,7 @@ from analysis.questions.rows import PAIR
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.counts import over_ranks
-from analysis.samples.pairs import level
+from analysis.samples.pairs import factor_level
 from analysis.subjects.multirail import MPI, RULE, TOOL, beside_published, limits_of
 from records.arms import parts_of
 
@@ -50,7 +50,7 @@ def _quiet_runs(run: RunData) -> pl.DataFrame:
         .join(run.samples.select("key", "start_s", "role", "factors"), on="key", how="inner")
         .with_columns(
             changed_factors=changed,
-            policy=level(MPI).fill_null("default"),
+            policy=factor_level(MPI).fill_null("default"),
             role=pl.col("role").cast(pl.String),
         )
         .filter(pl.col("role").is_in(["baseline", "floor"]) & (pl.col(_APPLICATION_TIME) > 0))

@@ -16,7 +16,7 @@ from analysis.questions.question import Question
 from analysis.questions.rows import paired, runs_that_count
 from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.samples.pairs import level
+from analysis.samples.pairs import factor_level
 from analysis.statistics.interval import Estimate
 
 IDLE = "idle"
@@ -43,12 +43,12 @@ def treatments_of_cells(run: RunData) -> pl.DataFrame:
     if not numa_nodes(run):
         return pl.DataFrame()
     written = pl.col("direction").cast(pl.String)
-    idle = level("load") == IDLE
+    idle = factor_level("load") == IDLE
     levels = {
-        "direction": pl.coalesce(level("direction"), written),
-        "buffer": level("buffer"),
-        "load": level("load"),
-        "workers": pl.when(idle).then(pl.lit("")).otherwise(level("workers")),
+        "direction": pl.coalesce(factor_level("direction"), written),
+        "buffer": factor_level("buffer"),
+        "load": factor_level("load"),
+        "workers": pl.when(idle).then(pl.lit("")).otherwise(factor_level("workers")),
     }
     names = ("case", "arm", "baseline")
     shortest = pl.col("arm").sort_by(pl.col("arm").str.len_chars(), maintain_order=True).first()

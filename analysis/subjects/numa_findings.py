@@ -15,7 +15,7 @@ from analysis.questions.rows import runs_that_count
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.provenance import all_hosts, reported_facts
-from analysis.statistics.interval import FEWEST
+from analysis.statistics.interval import MIN_VALUES
 from analysis.subjects.numa_cells import (
     CELL,
     FIGURES,
@@ -128,8 +128,8 @@ FINDINGS = Question(
         Limit(word=_NOT_MEASURED, condition=pl.col("n") == 0, why="no run counts"),
         Limit(
             word=INCONCLUSIVE,
-            condition=pl.col("n") < FEWEST,
-            why=f"fewer than {FEWEST} runs per side",
+            condition=pl.col("n") < MIN_VALUES,
+            why=f"fewer than {MIN_VALUES} runs per side",
         ),
         Limit(
             word=_NOT_MEASURED,

@@ -15,7 +15,7 @@ from analysis.questions.estimators import stated
 from analysis.questions.question import Question, columns_of, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.samples.pairs import extra
+from analysis.samples.pairs import extra_figure
 from records.arms import arm_of
 from records.sample import Better
 
@@ -104,7 +104,7 @@ def _estimates(run: RunData) -> pl.DataFrame:
         if paper["of_best"] is not None:
             line = {name: getattr(row, name) for name in ("case", "arm", "baseline", "unit")}
             runs = run.samples.lazy().filter(case=row.case, arm=row.arm)
-            ranks = runs.select("fom_extra").unique().select(extra("ranks")).max().collect()
+            ranks = runs.select("fom_extra").unique().select(extra_figure("ranks")).max().collect()
             line |= {"n": row.pairs, "ranks": ranks.cast(pl.Int64).item()}
             rows.append(line | columns_of("slowdown", row.slowdown) | paper)
     table = pl.DataFrame(rows, infer_schema_length=None)

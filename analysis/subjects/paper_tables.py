@@ -9,7 +9,7 @@ import polars as pl
 
 from analysis.display.figures import quantity
 from analysis.effects.result import Result
-from analysis.effects.verdict import emulations
+from analysis.effects.verdict import emulation_caveats
 from analysis.questions.estimators import stated
 from analysis.questions.question import Question, columns_of, shared
 from analysis.questions.shown import section
@@ -51,7 +51,7 @@ def _measured(run: RunData, row: Result) -> dict[str, Any]:
     sides = [side["fom"].to_list() for side in arms]
     off, on = (mean_sd(values, row.better) for values in sides)
     transports = arms[1]["transport"].unique(maintain_order=True)
-    emulated = emulations(transports)
+    emulated = emulation_caveats(transports)
     levels = ",".join(map("=".join, parts_of(row.arm)[1].items()))
     size_b = arms[1].select(pl.col("working_set_b").max()).item()
     notes = [note for note in row.notes if note not in emulated]

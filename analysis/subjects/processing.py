@@ -16,7 +16,7 @@ from analysis.questions.question import INCONCLUSIVE, Limit, Question
 from analysis.questions.rows import PAIR, paired, runs_that_count
 from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.samples.provenance import mapping
+from analysis.samples.provenance import mapping_or_empty
 from records.sample import NODE, ORIGIN, PROCESSING
 
 #: A core copies about 10 GB/s, 0.1 s/GB, and an onload interface makes it copy, and more. Above
@@ -45,7 +45,9 @@ def _rows(run: RunData) -> pl.DataFrame:
     runs = runs_that_count(
         run.samples, "elapsed_s", "writer_rate_b_s", "transport", "same_host", "timetable"
     )
-    claim = mapping(mapping(run.header.facts.get("site")).get("nic")).get("processing")
+    claim = mapping_or_empty(mapping_or_empty(run.header.facts.get("site")).get("nic")).get(
+        "processing"
+    )
     counted = runs.join(spent, on="key", maintain_order="left").with_columns(
         value=pl.col("spent_s") / pl.col("elapsed_s"),
         claim=pl.when(pl.col("end") == "target").then(pl.lit(claim, pl.String)),

@@ -22,8 +22,8 @@ from analysis.report.plots import (
     themed_svg,
 )
 from analysis.report.sections import Section
-from analysis.samples.pairs import extra
-from analysis.statistics.interval import middle
+from analysis.samples.pairs import extra_figure
+from analysis.statistics.interval import median_of
 from analysis.subjects.paper_estimators import RUNS_BEST
 from analysis.subjects.published import paper
 from records.arms import BASELINE, in_order, parts_of
@@ -70,7 +70,7 @@ def _runs_of(run: RunData) -> pl.DataFrame:
         pl.col("workload") == WORKLOAD,
         pl.col("role").is_in(["baseline", "effect"]),
     )
-    return runs.select(names, "fom", "fom_unit", ranks=extra("ranks")).collect()
+    return runs.select(names, "fom", "fom_unit", ranks=extra_figure("ranks")).collect()
 
 
 def sides_plot(
@@ -84,7 +84,7 @@ def sides_plot(
     if any(runs["ranks"].drop_nulls().n_unique() < 2 for runs in runs_of_sides):
         return None
     divisor, unit = divisor_and_unit(
-        middle(pl.concat(runs_of_sides)["fom"]), str(runs_of_sides[0]["fom_unit"][0])
+        median_of(pl.concat(runs_of_sides)["fom"]), str(runs_of_sides[0]["fom_unit"][0])
     )
     texts = []
     with drawing(3.6) as figure:
@@ -114,7 +114,7 @@ def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _plot(runs: pl.DataFrame) -> Picture:
-    divisor, unit = divisor_and_unit(middle(runs["fom"]), str(runs["fom_unit"][0]))
+    divisor, unit = divisor_and_unit(median_of(runs["fom"]), str(runs["fom_unit"][0]))
     runs = runs.with_columns(pl.col("fom") / divisor)
     best = best_of_five(runs).sort("ranks")
     arms = in_order(runs["arm"].unique(maintain_order=True))

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analysis.statistics.aligned_ranks import FEWEST_BLOCKS
-from analysis.statistics.interval import UPPER
+from analysis.statistics.aligned_ranks import MIN_BLOCKS
+from analysis.statistics.interval import UPPER_PROBABILITY
 from nimc.campaign.plan import Case
 from records.arms import arm_of
 from records.units import plural
@@ -33,7 +33,7 @@ class Variation:
         from scipy import special
 
         variance = self.between**2 + self.within**2 / pairs
-        t = float(special.stdtrit(allocations - 1, UPPER))
+        t = float(special.stdtrit(allocations - 1, UPPER_PROBABILITY))
         return math.expm1(t * math.sqrt(variance * (1 + 1 / allocations)))
 
 
@@ -75,11 +75,11 @@ def text(variation: Variation | None, case: Case) -> str:
     """Return what would narrow the interval of the next allocation, for a case at its floor."""
     blocks = [block for block in case.blocks if block.needed == "always"]
     number, pairs = len(blocks), case.pairs_least / len(blocks)
-    if number < FEWEST_BLOCKS:
+    if number < MIN_BLOCKS:
         return (
             f"The fewest pairs of a case take {plural(number, 'allocation')}. An interval that"
-            f" covers the next allocation takes {FEWEST_BLOCKS}: set pairs.block to"
-            f" {case.pairs_least // FEWEST_BLOCKS}."
+            f" covers the next allocation takes {MIN_BLOCKS}: set pairs.block to"
+            f" {case.pairs_least // MIN_BLOCKS}."
         )
     if variation is None:
         return "How much allocations differ is not known: no run here has two of a case."

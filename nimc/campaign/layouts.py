@@ -85,9 +85,9 @@ def fastest(run: Path, case: Entry, treatments: Sequence[Treatment]) -> str | No
     import polars as pl
 
     from analysis.samples.columns import read_samples
-    from analysis.samples.pairs import judged
+    from analysis.samples.pairs import judge_samples
 
-    counted = judged(read_samples([path]).frame).filter(status="counts")
+    counted = judge_samples(read_samples([path]).frame).filter(status="counts")
     medians: dict[str, float] = {}
     for treatment in treatments:
         figures = counted.filter(pl.col("arm") == treatment.name)["fom"].to_list()

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from analysis.statistics.evidence import next_interim
+from analysis.statistics.evidence import pairs_of_next_interim
 from conductor.injectors import INJECTORS
 from conductor.judge.length import doublings_needed
 from nimc.campaign import layouts
@@ -309,7 +309,7 @@ def next_block_pairs(complete: int, pairs: Pairs, *, done: bool) -> int:
     elif done or complete >= pairs.most:
         return 0
     else:  # verdicts change at interim analyses only
-        until = min(next_interim(complete + 1), pairs.most)
+        until = min(pairs_of_next_interim(complete + 1), pairs.most)
     return min(pairs.block or until, until - complete)
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from analysis.effects.power import least_loss, pairs_for_none, share_after_writes
+from analysis.effects.power import min_loss, pairs_for_no_effect, share_after_writes
 from analysis.effects.statements import hypotheses
-from analysis.statistics.evidence import interims
-from analysis.statistics.interval import FEWEST
+from analysis.statistics.evidence import interim_analyses
+from analysis.statistics.interval import MIN_VALUES
 from nimc.campaign.allocations import Variation, variation
 from nimc.campaign.plan import Case, Plan
 from records.arms import arm_of
@@ -73,9 +73,9 @@ def last_spreads(results: Path, machine: str) -> Spreads:
 def _pairs_in(run: Path) -> pl.DataFrame:
     # Loads polars, which takes 0.2 s, and a new machine has no run.
     from analysis.samples.columns import read_run
-    from analysis.samples.pairs import judged, pair_table
+    from analysis.samples.pairs import judge_samples, pair_table
 
-    return pair_table(judged(read_run(run).frame))
+    return pair_table(judge_samples(read_run(run).frame))
 
 
 def spreads(pairs: pl.DataFrame) -> dict[str, float]:
@@ -87,7 +87,7 @@ def spreads(pairs: pl.DataFrame) -> dict[str, float]:
     rows = repeated.group_by(pl.col("case").cast(pl.String)).agg(
         spread=pl.col("ratio").log().std() / math.sqrt(2), pairs=pl.len()
     )
-    return dict(rows.filter(pl.col("pairs") >= FEWEST).select("case", "spread").iter_rows())
+    return dict(rows.filter(pl.col("pairs") >= MIN_VALUES).select("case", "spread").iter_rows())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,12 +151,12 @@ def _case_reach(case: Case, family: int, margin: float, spread: float) -> Reach:
     roles: list[str] = sorted({treatment.role for treatment in case.treatments})
     after = _after_writes(case)
     least_losses = (
-        least_loss(number, family, after, controlled="control" in roles) for number in pairs
+        min_loss(number, family, after, controlled="control" in roles) for number in pairs
     )
     floor, cap = (
         None if loss is None else max(math.expm1(loss * spread), margin) for loss in least_losses
     )
-    none = pairs_for_none(math.log1p(margin) / spread, family, after)
+    none = pairs_for_no_effect(math.log1p(margin) / spread, family, after)
     return Reach(
         case=case.case,
         spread=spread,
@@ -201,8 +201,8 @@ def warnings(reached: Sequence[Reach]) -> Iterator[str]:
         controlled = "control" in short[0].roles
         least = next(
             interim.pairs
-            for interim in interims(_MOST_PAIRS)
-            if least_loss(interim.pairs, family, controlled=controlled) is not None
+            for interim in interim_analyses(_MOST_PAIRS)
+            if min_loss(interim.pairs, family, controlled=controlled) is not None
         )
         yield (
             f"{some([row.case for row in short], _MOST_NAMES)}: {short[0].pairs[1]} pairs show no"

@@ -13,7 +13,7 @@ from analysis.compare.sides import compare_sides
 from analysis.display.figures import quantity
 from analysis.display.lines import visible
 from analysis.report.data import RunData, load_run
-from analysis.statistics.interval import flat
+from analysis.statistics.interval import flat_record
 from nimc.campaign.campaign_file import named_in
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
@@ -147,7 +147,7 @@ def comparison_answer(
         "outcome": outcome,
         "reasons": reasons,
         "failures": [asdict(failure) for failure in failures],
-        "comparisons": list(map(flat, compared.rows)),
+        "comparisons": list(map(flat_record, compared.rows)),
     }
     parts = [*comparison_parts(compared, details=details), *map(prose, reasons)]
     parts.append(prose(outcome, bold=True))

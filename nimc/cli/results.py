@@ -25,8 +25,8 @@ from analysis.report.first_sentences import disturbed, failures, next_step
 from analysis.report.page import make_reports
 from analysis.report.paper import PaperFiles, write_for_paper
 from analysis.report.words import case_and_arm, notes_of
-from analysis.samples.pairs import kinds
-from analysis.statistics.interval import Interval, bracketed, ends
+from analysis.samples.pairs import rejection_kinds
+from analysis.statistics.interval import Interval, ends_text, estimate_text
 from nimc.cli import options
 from nimc.cli.answer import Answer, Listing, answers, prose
 from records.calls import RunCommands
@@ -145,7 +145,7 @@ def results_tables(
     bounded = [row for row in shown if row.verdict is Verdict.NO_EFFECT]
     beside = [
         f"{case_and_arm(row)}: the interval covers the next allocation; the verdict rests on the"
-        f" interval of these allocations, {ends(row.slowdown)}"
+        f" interval of these allocations, {ends_text(row.slowdown)}"
         for row in shown
         if row.next
     ]
@@ -196,7 +196,7 @@ def _effect(row: Result) -> Line:
     )
     parts = [
         case_and_arm(row),
-        bracketed(row.leading),
+        estimate_text(row.leading),
         f"{row.verdict}{', emulated' if emulated else ''}",
         f"{off} -> {on} {unit}",
         f"{plural(row.pairs, 'pair')}{rejected}",
@@ -207,7 +207,7 @@ def _effect(row: Result) -> Line:
     ]
     details = [
         f"standard deviation of runs: {' -> '.join(spreads)}",
-        f"baseline repeated: {ends(row.noise_floor)}; control: {ends(row.control)}",
+        f"baseline repeated: {ends_text(row.noise_floor)}; control: {ends_text(row.control)}",
         f"extra node-hours per 100, on average: {_cost(row)}",
         f"writers: {written}, alone {alone}",
     ]
@@ -249,8 +249,8 @@ def _cost(row: Result) -> str:
 
 def _price(contrast: Contrast) -> Line:
     kind, pairs = f"{contrast.kind} against {contrast.against}", plural(contrast.pairs, "pair")
-    parts = [f"{contrast.case} {contrast.treatment}", bracketed(contrast.ratio), kind, pairs]
-    return Line(parts, [f"baseline repeated: {ends(contrast.noise_floor)}"])
+    parts = [f"{contrast.case} {contrast.treatment}", estimate_text(contrast.ratio), kind, pairs]
+    return Line(parts, [f"baseline repeated: {ends_text(contrast.noise_floor)}"])
 
 
 def _notes(rows: Sequence[Result]) -> list[str]:
@@ -273,7 +273,9 @@ def _rejections(rows: Sequence[Result]) -> list[str]:
     for row in rows:
         for run in row.rejections:
             lost.setdefault(row.case, {})[run["key"]] = (run["outcome"], run["reason"])
-    reasons = [(case, kind) for case, runs in lost.items() for kind in kinds(runs.values())]
+    reasons = [
+        (case, kind) for case, runs in lost.items() for kind in rejection_kinds(runs.values())
+    ]
     lines = [
         f"{case}: {kind.times} x {kind.outcome}{f': {kind.reason}' if kind.reason else ''}"
         for case, kind in reasons[:_REASONS]
@@ -392,7 +394,7 @@ def _comparison(row: Comparison) -> Line:
     nights = {"reference": row.reference_nights, "this": row.this_nights}
     parts = [
         f"{row.case}{treatment} {METRICS[row.metric]}",
-        bracketed(row.ratio),
+        estimate_text(row.ratio),
         row.text,
         f"{' -> '.join(sides)} {scaled}".rstrip(),
         "" if row.p_adjusted is None else f"p {row.p_adjusted:.2g}",
@@ -471,7 +473,7 @@ def _remedy(row: Remedy) -> Line:
     traffic = "" if row["traffic"] == "on" else f" under {row['traffic']}"
     marks = [*([] if row["paired"] else ["unpaired"]), *(["emulated"] if row["emulated"] else [])]
     estimates = {name: estimate_of(row, name) for name in ("net", "price", "gain", "written")}
-    shown = {name: bracketed(estimate) for name, estimate in estimates.items()}
+    shown = {name: estimate_text(estimate) for name, estimate in estimates.items()}
     price_and_gain = ((name, estimates[name]) for name in ("price", "gain"))
     low, high = (row[f"next_allocation_{end}"] for end in ("low", "high"))
     following = None if low is None else Interval(low, high)
@@ -483,7 +485,7 @@ def _remedy(row: Remedy) -> Line:
     ]
     details = [
         f"price: {shown['price']}; gain: {shown['gain']}",
-        f"next allocation: {ends(following)}; writes: {shown['written']}",
+        f"next allocation: {ends_text(following)}; writes: {shown['written']}",
     ]
     return Line(parts, details, _COLOUR.get(row["standing"], "yellow"))
 

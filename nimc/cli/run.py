@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from analysis.statistics.evidence import interims
-from analysis.statistics.interval import flat
+from analysis.statistics.evidence import interim_analyses
+from analysis.statistics.interval import flat_record
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, too_long
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 def _look(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> int | None:
     """So many pairs, if verdicts are reached at them. Raises InputError."""
-    allowed = [interim.pairs for interim in interims(MOST_PAIRS)]
+    allowed = [interim.pairs for interim in interim_analyses(MOST_PAIRS)]
     if pairs is not None and pairs not in allowed:
         first = ", ".join(map(str, allowed[:9]))
         raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {first}, ...")
@@ -288,8 +288,8 @@ def _document(
         "campaign": folder.header.campaign,
         "run": str(folder.path),
         "head": folder.head,
-        "results": [flat(row) for row in run.results] if run else [],
-        "contrasts": [flat(row) for row in run.contrasts] if run else [],
+        "results": [flat_record(row) for row in run.results] if run else [],
+        "contrasts": [flat_record(row) for row in run.contrasts] if run else [],
         "report": str(report.page) if report else None,
         "integrity_faults": run.integrity.lines()[1:] if run else [],
         "failures": [asdict(failure) for failure in failures],

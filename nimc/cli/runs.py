@@ -10,7 +10,7 @@ import click
 from analysis.display.document import Table
 from analysis.display.figures import NO_FIGURE, quantity
 from analysis.samples.columns import read_run
-from analysis.samples.pairs import judged
+from analysis.samples.pairs import judge_samples
 from nimc.cli import options
 from nimc.cli.answer import Answer, answers, prose
 from records.errors import InputError
@@ -40,7 +40,7 @@ def _listed_run(run: Path) -> dict[str, Any]:
         if reason := distrust_run(run):
             raise InputError(reason)
         header = load_header(run)
-        samples = judged(read_run(run).frame)
+        samples = judge_samples(read_run(run).frame)
     except InputError as error:
         row["state"] = f"unreadable: {str(error).splitlines()[0]}"
     except OSError as error:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from analysis.compare.sides import Compared, Comparison
 from analysis.display.figures import change
 from analysis.effects.result import Result
-from analysis.statistics.interval import ends
+from analysis.statistics.interval import ends_text
 from nimc.crate.metadata import REPORT
 from nimc.crate.zipped import Files
 
@@ -58,7 +58,7 @@ def _effect(
     if row is None or row.ratio is None or any(verdict.is_not_compared for verdict in verdicts):
         return "cannot be compared", f"{name}: {decisions}"
     ratio = row.ratio
-    text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends(ratio)}); {decisions}"
+    text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends_text(ratio)}); {decisions}"
     if not ratio.low <= 1 <= ratio.high:
         return "differs", f"{text}; by {change(ratio.value)}"
     if any(verdict.is_open for verdict in verdicts):

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from analysis.compare.sides import Comparison
 from analysis.effects.contrasts import Contrast
 from analysis.effects.result import Result
-from analysis.statistics.interval import keys
+from analysis.statistics.interval import json_keys
 from records.checkout import ROOT
 from records.files import make_folder, replace_text
 from records.injected import Injection
@@ -44,7 +44,7 @@ def _comments(kind: type[Any]) -> dict[str, str]:
     for comment, below in _COMMENTED.findall("".join(map(getsource, bases or [kind]))):
         text = " ".join(re.findall(r"#: (.*)", comment))
         texts |= dict.fromkeys(re.findall(r"^    (\w+):", below, re.MULTILINE), text)
-    return {key: texts[name] for key, (name, _) in keys(kind).items() if name in texts}
+    return {key: texts[name] for key, (name, _) in json_keys(kind).items() if name in texts}
 
 
 def _records(kind: Any) -> Iterator[type[Any]]:
@@ -58,10 +58,12 @@ def _records(kind: Any) -> Iterator[type[Any]]:
 
 
 def _flat(kind: type[Any]) -> Any:
-    """A record as JSON has it (`analysis.statistics.interval.flat`)."""
+    """A record as JSON has it (`analysis.statistics.interval.flat_record`)."""
     types = get_type_hints(kind, include_extras=True)
     numbers = {name: float | None if NoneType in get_args(types[name]) else float for name in types}
-    flat = {key: numbers[name] if part else types[name] for key, (name, part) in keys(kind).items()}
+    flat = {
+        key: numbers[name] if part else types[name] for key, (name, part) in json_keys(kind).items()
+    }
     return _typed(kind.__name__, flat)
 
 

@@ -134,9 +134,9 @@ def _goes_on(header: RunHeader, pairs: int | None) -> bool:
 def _raise_cap(run: Path, pairs: int) -> None:
     """Let a run go on up to so many pairs a case. Raises InputError if a case has more."""
     from analysis.samples.columns import read_run
-    from analysis.samples.pairs import judged, pair_table
+    from analysis.samples.pairs import judge_samples, pair_table
 
-    counted = pair_table(judged(read_run(run).frame)).group_by("case", "arm").len()
+    counted = pair_table(judge_samples(read_run(run).frame)).group_by("case", "arm").len()
     measured = max(counted["len"].to_list(), default=0)
     if pairs < measured:
         allowed = f"from {measured}, or --fresh"

@@ -136,10 +136,10 @@ def case_is_done(run: Path, case: str, rule: StoppingRule) -> bool:
 
 def _samples(files: Sequence[Path]) -> pl.DataFrame:
     from analysis.samples.columns import read_samples
-    from analysis.samples.pairs import judged
+    from analysis.samples.pairs import judge_samples
 
     try:
-        return judged(read_samples(files).frame)
+        return judge_samples(read_samples(files).frame)
     except InputError as error:
         raise InputError(
             f"{error}; to continue this run, remove that line from the file; to start a new one,"

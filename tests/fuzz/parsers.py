@@ -18,7 +18,7 @@ from analysis.history.alarms import survey
 from analysis.history.nights import nights_of, read_results
 from analysis.report import data as blocks
 from analysis.report.table import COLUMNS
-from analysis.samples.counts import counters_of, medians, read_counts
+from analysis.samples.counts import counter_medians, counters_of, read_counts
 from conductor import counters, messages, wire
 from conductor.block.readers import FomError
 from conductor.injectors import INJECTORS
@@ -457,7 +457,7 @@ _FILES = [
         "file.counters",
         folder_parser(
             "counters/stream.jsonl",
-            lambda folder: medians(counters_of(read_counts(folder), _JUDGED)),
+            lambda folder: counter_medians(counters_of(read_counts(folder), _JUDGED)),
         ),
         _COUNTS,
     ),

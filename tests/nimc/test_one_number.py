@@ -8,7 +8,7 @@ from statistics import mean, median, stdev
 import polars as pl
 import pytest
 
-from analysis.effects.estimate import reported
+from analysis.effects.estimate import reported_figures
 from analysis.history.nights import nights_of, read_results
 from analysis.report.data import load_run
 from tests.analysis.synthetic import STREAM, header, reject, samples, write_run
@@ -109,5 +109,5 @@ def test_a_figure_of_runs_is_their_median_and_their_spread_everywhere(tmp_path, 
     arm_values = dict(nights.select("arm", "value").iter_rows())
     assert [arm_values["off"], arm_values["on"]] == pytest.approx([1e9 * off, 1e9 * on])
     (result,) = (row for row in load_run(run).results if row.arm == "on")
-    metrics = reported(result)
+    metrics = reported_figures(result)
     assert [metrics[f"typical_{arm}"][0] for arm in foms] == pytest.approx([1e9 * off, 1e9 * on])

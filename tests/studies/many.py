@@ -19,8 +19,8 @@ from analysis.effects.statements import ERROR_LEVELS, UNSTABLE_LEVEL
 from analysis.effects.verdict import verdict_of
 from analysis.statistics import evidence
 from analysis.statistics.aligned_ranks import shifts
-from analysis.statistics.carry_over import FEWEST_PAIRS, REACH_STANDARD_ERRORS
-from analysis.statistics.interval import FEWEST, Estimate, Interval
+from analysis.statistics.carry_over import MIN_PAIRS, REACH_STANDARD_ERRORS
+from analysis.statistics.interval import MIN_VALUES, Estimate, Interval
 from tests.analysis.synthetic import result
 from tests.studies.noises import Draws
 
@@ -48,7 +48,7 @@ def longer(log_times: Draws, error: float, ratio: float = 1.0) -> Nights:
     clear = (beyond > _MORE) & (error > _NEARLY * float(runs) ** -pairs)
     shown = by_student & clear
     for night in np.flatnonzero(by_student & ~clear & (beyond > -_LESS)):
-        shown[night] = evidence.longer(log_times[night], ratio) <= error
+        shown[night] = evidence.p_longer(log_times[night], ratio) <= error
     return np.asarray(shown)
 
 
@@ -61,7 +61,7 @@ def faster(log_times: Draws, error: float) -> Nights:
     """The same of `looks.shorter_in_both`."""
     shown = shorter(log_times, error)
     for night in np.flatnonzero(shown):
-        shown[night] = evidence.shorter_in_both(log_times[night]) <= error
+        shown[night] = evidence.p_typical_and_mean_shorter(log_times[night]) <= error
     return shown
 
 
@@ -80,7 +80,7 @@ def differs(log_times: Draws, error: float) -> Nights:
 def ever(log_times: Draws, test: Test, level: float) -> Nights:
     """Whether any look at each night shows it."""
     shown = np.zeros(len(log_times), bool)
-    for interim in evidence.interims(log_times.shape[1]):
+    for interim in evidence.interim_analyses(log_times.shape[1]):
         shown[~shown] = test(log_times[~shown, : interim.pairs], interim.share * level)
     return shown
 
@@ -95,7 +95,7 @@ def without_carry_over(log_times: Draws, after: Draws, sign: int) -> Draws:
     squares = (np.abs(sides) * (apart - mean[:, None]) ** 2).sum(1)
     error = np.sqrt(squares / np.maximum(pairs - 1, 1) / np.maximum(pairs, 1))
     reach = np.where(
-        pairs >= FEWEST_PAIRS,
+        pairs >= MIN_PAIRS,
         np.maximum(sign * mean + REACH_STANDARD_ERRORS[sign > 0] * error, 0),
         0,
     )
@@ -121,7 +121,7 @@ class ManyNights:
 
     def shown(self, name: str, hypotheses: int) -> Nights:
         """Whether a statement is shown at each look, among so many hypotheses: (night, look)."""
-        pairs = [interim.pairs for interim in evidence.interims(self.log_times.shape[1])]
+        pairs = [interim.pairs for interim in evidence.interim_analyses(self.log_times.shape[1])]
         return np.stack([self.shown_after(first, name, hypotheses) for first in pairs], axis=1)
 
     def shown_after(self, pairs: int, name: str, hypotheses: int) -> Nights:
@@ -141,7 +141,7 @@ class ManyNights:
         return ever(losses, partial(within, margin=self.margin), level)
 
     def verdicts(
-        self, hypotheses: int, floor: int = FEWEST, precision: float | None = None
+        self, hypotheses: int, floor: int = MIN_VALUES, precision: float | None = None
     ) -> tuple[list[Verdict], Draws]:
         """The verdict of each night when it ends, and its pairs then: after all, or when decided.
 
@@ -154,7 +154,7 @@ class ManyNights:
         count, most = self.log_times.shape[:2]
         verdicts = [Verdict.INCONCLUSIVE] * count
         pairs, is_open = np.full(count, float(most)), np.ones(count, bool)
-        for number, interim in enumerate(evidence.interims(most)):
+        for number, interim in enumerate(evidence.interim_analyses(most)):
             if interim.pairs < floor:
                 continue
             any_shown = np.any([nights[:, number] for nights in shown.values()], axis=0)
@@ -163,7 +163,7 @@ class ManyNights:
             left = np.flatnonzero(is_open & any_shown)
             for night, row in zip(left.tolist(), self._rows(left, interim.pairs), strict=True):
                 says = {name for name, nights in shown.items() if nights[night, number]}
-                verdicts[night] = verdict = verdict_of(row, says, FEWEST)
+                verdicts[night] = verdict = verdict_of(row, says, MIN_VALUES)
                 half = row.slowdown.half_width if row.slowdown else np.inf
                 if not verdict.needs_pairs and (precision is None or half <= precision):
                     pairs[night], is_open[night] = interim.pairs, False

@@ -22,7 +22,7 @@ from functools import cache
 import numpy as np
 from scipy import special
 
-from analysis.effects.power import POWER, TABLE, Wanted, by_student, least_loss
+from analysis.effects.power import POWER, TABLE, Statement, min_loss, size_by_student
 from analysis.effects.result import Verdict
 from analysis.statistics import evidence
 from tests.studies import FRESH, head, row, show
@@ -32,7 +32,7 @@ from tests.studies.noises import normal, runs_in_order
 #: Hypotheses and pairs in the file.
 GRID = (1, 2, 4, 8, 16, 32, 64, 128, 512)
 PAIRS = (6, 8, 12, 16, 24, 32, 48, 64)
-WANTED: dict[Wanted, Verdict] = {
+WANTED: dict[Statement, Verdict] = {
     "slower": Verdict.SLOWER,
     "above_control": Verdict.SLOWER,
     "within": Verdict.NO_EFFECT,
@@ -43,7 +43,7 @@ _SPREAD, _LARGE, _STEP = 0.01, 30.0, 0.05
 _MARGIN = 10.0
 
 
-def nights(wanted: Wanted, pairs: int, count: int, seed: int) -> ManyNights:
+def nights(wanted: Statement, pairs: int, count: int, seed: int) -> ManyNights:
     """Nights without an effect."""
     rng = np.random.default_rng([seed, pairs, wanted == "above_control"])
     runs = 4 if wanted == "above_control" else 3
@@ -51,7 +51,7 @@ def nights(wanted: Wanted, pairs: int, count: int, seed: int) -> ManyNights:
     return ManyNights(_SPREAD * noise, after[..., 1:3])
 
 
-def scaled(many_nights: ManyNights, wanted: Wanted, size: float) -> ManyNights:
+def scaled(many_nights: ManyNights, wanted: Statement, size: float) -> ManyNights:
     """The same nights with an effect, or with a margin, of this size in spreads."""
     if wanted == "within":
         return replace(many_nights, margin=math.expm1(size * _SPREAD))
@@ -59,7 +59,7 @@ def scaled(many_nights: ManyNights, wanted: Wanted, size: float) -> ManyNights:
     return replace(many_nights, log_times=many_nights.log_times + effect, margin=_MARGIN)
 
 
-def reached(wanted: Wanted, pairs: int, hypotheses: int, size: float, count: int) -> float:
+def reached(wanted: Statement, pairs: int, hypotheses: int, size: float, count: int) -> float:
     """Share of nights with the verdict that is wanted, among others than those of the file."""
     many_nights = scaled(nights(wanted, pairs, count, FRESH), wanted, size)
     verdicts, _ = many_nights.verdicts(hypotheses, pairs)
@@ -67,16 +67,16 @@ def reached(wanted: Wanted, pairs: int, hypotheses: int, size: float, count: int
 
 
 @cache
-def _stable_nights(wanted: Wanted, pairs: int) -> ManyNights:
+def _stable_nights(wanted: Statement, pairs: int) -> ManyNights:
     """Nights whose repeated baseline is not called unstable."""
     every = nights(wanted, pairs, MADE, _SEED)
     stable = ~every.shown_after(pairs, "unstable", 1)
     return ManyNights(every.log_times[stable], every.after[stable])
 
 
-def least(wanted: Wanted, pairs: int, hypotheses: int) -> float | None:
+def least(wanted: Statement, pairs: int, hypotheses: int) -> float | None:
     """A figure of the file."""
-    *_, last = evidence.interims(pairs)
+    *_, last = evidence.interim_analyses(pairs)
     names = ["slower", "above_control"] if wanted == "above_control" else [wanted]
 
     def share(size: float) -> float:
@@ -86,7 +86,7 @@ def least(wanted: Wanted, pairs: int, hypotheses: int) -> float | None:
 
     if share(_LARGE) < POWER:
         return None
-    size = by_student(last, hypotheses, wanted)
+    size = size_by_student(last, hypotheses, wanted)
     # Estimates scatter by about this, and normal quantiles say how much of it is lacking.
     scatter = math.sqrt((2.0 if wanted == "above_control" else 1.5) / pairs)
     while (so_far := share(size)) < POWER:
@@ -114,10 +114,10 @@ def make() -> None:
 
 
 def _cell(hypotheses: int, pairs: int, controlled: bool, count: int) -> str:
-    loss = least_loss(pairs, hypotheses, controlled=controlled)
+    loss = min_loss(pairs, hypotheses, controlled=controlled)
     if loss is None:
         return "nothing"
-    wanted: Wanted = "above_control" if controlled else "slower"
+    wanted: Statement = "above_control" if controlled else "slower"
     share = reached(wanted, pairs, hypotheses, loss, count)
     return f"{100 * math.expm1(loss * _SPREAD):.2g} % {share:.2f}"
 

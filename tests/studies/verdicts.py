@@ -20,7 +20,7 @@ from analysis.effects.result import Verdict
 from analysis.effects.statements import ERROR_LEVELS
 from analysis.statistics import evidence
 from analysis.statistics.aligned_ranks import next_allocation
-from analysis.statistics.interval import FEWEST
+from analysis.statistics.interval import MIN_VALUES
 from tests.studies import FRESH, head, row, show
 from tests.studies.many import ManyNights, estimates
 from tests.studies.noises import NOISES, RunNoise, nights
@@ -99,7 +99,7 @@ def covers_next(spread: float, blocks: int, count: int) -> float:
     hits = 0
     for _ in range(count):
         true = rng.normal(0, spread, blocks + 1)
-        times, _ = nights(NOISES[0], rng, blocks, FEWEST, 0.01, 1.0)
+        times, _ = nights(NOISES[0], rng, blocks, MIN_VALUES, 0.01, 1.0)
         times[..., 0] += true[:-1, None]
         low, high = next_allocation(list(times)) or (np.nan, np.nan)
         hits += bool(low <= np.exp(true[-1]) <= high)

@@ -10,15 +10,15 @@ import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from analysis.effects.annotations import (
-    bounds,
     compare_with_references,
     name_contention,
     note_link_share,
     note_provenance_changes,
+    reference_bounds,
 )
 from analysis.effects.estimate import results
 from analysis.effects.result import Verdict
-from analysis.samples.pairs import judged
+from analysis.samples.pairs import judge_samples
 from tests.analysis.made_counters import counter_row, read_counters, write_rows
 from tests.analysis.synthetic import STREAM, at_rate, frame_of, header, on_hosts, result, samples
 
@@ -76,10 +76,10 @@ def test_levels_other_than_the_first_have_no_reference():
 def test_reframe_takes_the_bounds_as_they_are_meant(better, accepted, refused):
     # ReFrame's own judgement of figures near 100 with a tolerance of a tenth.
     for value in accepted:
-        assert sn.evaluate(sn.assert_reference(value, 100.0, *bounds(better, 0.1)))
+        assert sn.evaluate(sn.assert_reference(value, 100.0, *reference_bounds(better, 0.1)))
     for value in refused:
         with pytest.raises(SanityError):
-            sn.evaluate(sn.assert_reference(value, 100.0, *bounds(better, 0.1)))
+            sn.evaluate(sn.assert_reference(value, 100.0, *reference_bounds(better, 0.1)))
 
 
 # The share of the link that writers reach alone.
@@ -89,7 +89,7 @@ def alone(rate_b_s, transport="InfiniBand", **changes):
     """Runs whose writer reaches this rate without the application."""
     runs = samples(replace(STREAM, transport=transport), pairs=6)
     changes = {"rate_alone_b_s": rate_b_s, **changes}
-    return judged(frame_of([at_rate(one, rate_b_s, **changes) for one in runs]))
+    return judge_samples(frame_of([at_rate(one, rate_b_s, **changes) for one in runs]))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_each_target_has_a_link_of_its_own():
     runs = samples(replace(STREAM, transport="InfiniBand"), pairs=6)
     placed_runs = [on_hosts(at_rate(run, 40e9, rate_alone_b_s=40e9), "n1", "n2") for run in runs]
     head = header(facts={"site": {"nic": {"link_rate_b_s": 25e9}}})
-    (row,) = note_link_share([result(case="stream")], judged(frame_of(placed_runs)), head)
+    (row,) = note_link_share([result(case="stream")], judge_samples(frame_of(placed_runs)), head)
     assert row.notes == ["writers alone reached 80% of the link's rate, 25.00 GB/s"]
 
 
@@ -229,7 +229,7 @@ def test_contention_is_named_where_proven_writes_reached_memory(
         for run in counted
     ]
     write_rows(tmp_path, case.name, rows)
-    frame = judged(frame_of(runs))
+    frame = judge_samples(frame_of(runs))
     hosts = {"sha": {"nodes": {"far": {"llc_total_b": None}, "a": {"llc_total_b": llc_b}}}}
     effects = [row for row in results(frame) if row.role == "effect"]
     assert [row.verdict for row in effects] == ["slower under RDMA writes"]

@@ -8,13 +8,13 @@ import pytest
 from analysis.effects.contrasts import Contrast, contrasts
 from analysis.effects.estimate import StoppingRule, results_of
 from analysis.effects.result import Result
-from analysis.samples.pairs import judged, pair_table
+from analysis.samples.pairs import judge_samples, pair_table
 from records.sample import Better, Sample
 from tests.analysis.synthetic import REMEDIES, changed, crossed, frame_of, reject, remedies, samples
 
 
 def frame(runs: list[Sample]) -> pl.DataFrame:
-    return judged(frame_of(runs))
+    return judge_samples(frame_of(runs))
 
 
 def rows(marked: pl.DataFrame) -> list[Result]:

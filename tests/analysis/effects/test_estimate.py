@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from analysis.effects.estimate import StoppingRule, reported, results
+from analysis.effects.estimate import StoppingRule, reported_figures, results
 from analysis.effects.result import Result, Verdict
 from analysis.report.first_sentences import next_step
-from analysis.samples.pairs import short_of_pairs
+from analysis.samples.pairs import pair_shortfalls
 from analysis.statistics.interval import Estimate
 from records.errors import InputError
 from records.notes import remedy_of
@@ -224,7 +224,7 @@ def test_arms_without_a_pair_say_why(
     )
     frame = frame_of(changed(runs, lambda s: reject(s, outcome, "why"), *arms))
     expected = {arm: f"2 of 2 pairs lack: {why}" for arm, why in reasons.items()}
-    assert short_of_pairs(frame, requested, 2, least) == expected
+    assert pair_shortfalls(frame, requested, 2, least) == expected
 
 
 # Verdicts, and notes on them.
@@ -575,7 +575,7 @@ def test_what_a_row_says_of_itself() -> None:
         slowdown=Estimate(1.5, 1.4, 1.7),
         mean=Estimate(1.6, 1.1, 1.9),
     )
-    assert reported(row) == {
+    assert reported_figures(row) == {
         # The median of its runs, not 1.5 times 2 s; work of 100 node-hours takes 160.
         "typical_off": (2.0, "s"),
         "typical_on": (1.9, "s"),

@@ -6,7 +6,13 @@ from dataclasses import replace
 import pytest
 
 from analysis.effects.result import PValues, Result
-from analysis.effects.statements import Hypothesis, Shown, hypotheses, level_value, statements_shown
+from analysis.effects.statements import (
+    Hypothesis,
+    Statements,
+    hypotheses,
+    level_value,
+    statements_shown,
+)
 from records.sample import Level
 from tests.analysis.synthetic import result
 
@@ -25,7 +31,7 @@ def effect(
 
 def statements_of(
     effects: Sequence[Result], requested: Sequence[tuple[str, str]] = (), baselines: int = 0
-) -> list[Shown]:
+) -> list[Statements]:
     questions = hypotheses([*((row.case, row.arm) for row in effects), *requested])
     return statements_shown(effects, questions, baselines)
 

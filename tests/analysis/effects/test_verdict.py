@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from analysis.effects.result import Verdict
-from analysis.effects.statements import Shown
-from analysis.effects.verdict import emulations, verdict_of
+from analysis.effects.statements import Statements
+from analysis.effects.verdict import emulation_caveats, verdict_of
 from analysis.statistics.interval import Estimate, Interval
 from records.notes import Note
 from tests.analysis.synthetic import result
@@ -21,7 +21,7 @@ SLOWER, FASTER, NONE = {"slower"}, {"faster"}, {"within"}
 
 
 def _judge(
-    effect: Estimate | None, shown: Shown, *, same_host: bool = False, **changes: object
+    effect: Estimate | None, shown: Statements, *, same_host: bool = False, **changes: object
 ) -> Verdict:
     row = {"slowdown": effect, "mean": effect, "noise_floor": REPEATED, "pairs": 10}
     row |= {"margin": 0.02, "writer_rate_b_s": 1e9, **changes}
@@ -61,7 +61,7 @@ def test_the_baseline_comes_first() -> None:
     ],
 )
 def test_an_effect_or_none_is_shown_or_neither(
-    effect: Estimate, shown: Shown, mean: Estimate, verdict: str
+    effect: Estimate, shown: Statements, mean: Estimate, verdict: str
 ) -> None:
     assert _judge(effect, shown, mean=mean) == verdict
 
@@ -116,4 +116,4 @@ def test_what_verdicts_imply() -> None:
 
 def test_joined_transports_are_emulations_once() -> None:
     transports = pl.Series(["InfiniBand", None, "tcp+soft-RoCE", "tcp"])
-    assert emulations(transports) == [Note.TCP(), Note.SOFT_ROCE()]
+    assert emulation_caveats(transports) == [Note.TCP(), Note.SOFT_ROCE()]

@@ -21,7 +21,7 @@ from analysis.report.plots import (
     themed_svg,
 )
 from analysis.report.sentences import SENTENCES
-from analysis.statistics.interval import Estimate, Interval, bracketed
+from analysis.statistics.interval import Estimate, Interval, estimate_text
 from analysis.subjects import case_pictures, first_picture
 from analysis.subjects.case_runs import control_text
 from records.arms import ARMS
@@ -383,7 +383,7 @@ def test_the_interval_of_the_next_allocation_leads_and_that_of_the_verdict_stand
     assert row.next.low < 1 < row.slowdown.low
     leading = Estimate(row.slowdown.value, row.next.low, row.next.high)
     assert (
-        f"stream takes {bracketed(leading)} times as long (these allocations:"
+        f"stream takes {estimate_text(leading)} times as long (these allocations:"
         f" {row.slowdown.low:.3f}-{row.slowdown.high:.3f})"
     ) in headline([row])
     shown = well_formed(run)
@@ -392,7 +392,7 @@ def test_the_interval_of_the_next_allocation_leads_and_that_of_the_verdict_stand
     assert "(next allocation: " in shown
     assert "thin line : where the next allocation is expected" in plain(shown)
     svg = first_picture.overview_plot([row], [None], "x").svg("x")
-    assert bracketed(leading) in texts(svg)
+    assert estimate_text(leading) in texts(svg)
     assert len(re.findall(r"stroke: var\(--on\); stroke-width: 1.2[;\"]", svg)) == 1
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.samples.columns import read_run, read_samples
 from analysis.samples.counts import read_counts
-from analysis.samples.pairs import Kind, kinds
+from analysis.samples.pairs import RejectionKind, rejection_kinds
 from records.errors import InputError
 from records.sample import DeviceBytes, NodeConditions, Sample, TimetableRecord, WriterRecord
 from tests import made_writers
@@ -226,18 +226,25 @@ def test_optional_fields_may_be_absent(tmp_path: Path, reason: str) -> None:
         # Reasons that differ in numbers alone are one kind, one reason stays as it is.
         (
             [("rejected", "at 22.5%; 50% asked"), ("died", "9"), ("rejected", "at 7%; 50% asked")],
-            [Kind("rejected", "at ...%; 50% asked", 2), Kind("died", "9", 1)],
+            [RejectionKind("rejected", "at ...%; 50% asked", 2), RejectionKind("died", "9", 1)],
         ),
-        ([("no_fom", "no time in 812 lines")] * 3, [Kind("no_fom", "no time in 812 lines", 3)]),
+        (
+            [("no_fom", "no time in 812 lines")] * 3,
+            [RejectionKind("no_fom", "no time in 812 lines", 3)],
+        ),
         (
             [("rejected", "a 1"), ("rejected", "b 1"), ("no_fom", "a 1")],
-            [Kind("rejected", "a 1", 1), Kind("rejected", "b 1", 1), Kind("no_fom", "a 1", 1)],
+            [
+                RejectionKind("rejected", "a 1", 1),
+                RejectionKind("rejected", "b 1", 1),
+                RejectionKind("no_fom", "a 1", 1),
+            ],
         ),
         ([], []),
     ],
 )
-def test_kinds_of_reasons(lost: list[tuple[str, str]], expected: list[Kind]) -> None:
-    assert kinds(lost) == expected
+def test_kinds_of_reasons(lost: list[tuple[str, str]], expected: list[RejectionKind]) -> None:
+    assert rejection_kinds(lost) == expected
 
 
 # The rules of a sample are its record's: what the model refuses, the reader refuses at that field.

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.samples.counts import medians, role_values, without_tool
+from analysis.samples.counts import counter_medians, role_values, without_tool
 from records.errors import InputError
 from records.machine.host import FAMILIES
 from records.roles import COUNTS, ROLES, counts, groups, missing_roles
@@ -69,7 +69,7 @@ def test_a_count_stands_beside_its_sample(tmp_path):
 
 def test_the_last_counts_of_runs_that_have_a_sample_are_read(tmp_path):
     none = read_counters(tmp_path, samples(OFF0))  # a run without tools
-    assert [frame.height for frame in (none, medians(none), role_values(none))] == [0, 0, 0]
+    assert [frame.height for frame in (none, counter_medians(none), role_values(none))] == [0, 0, 0]
     twice = (count(OFF0, 5.0, rank=1), count(OFF0, 2.0))
     written(tmp_path, count(OFF0, 1.0), *twice, count(OFF1, 3.0))
     written(tmp_path, count("lulesh/0/0/off/0", 4.0), case="lulesh")
@@ -79,7 +79,7 @@ def test_the_last_counts_of_runs_that_have_a_sample_are_read(tmp_path):
     # Events and tools are apart.
     others = (count(OFF1, 2.0, event="cycles:u"), count(OFF1, 4.0, tool="rusage"))
     run = written(tmp_path, count(OFF1, 1.0), *others)
-    assert sorted(medians(read_counters(run, samples(OFF1)))["value"]) == [1.0, 2.0, 4.0]
+    assert sorted(counter_medians(read_counters(run, samples(OFF1)))["value"]) == [1.0, 2.0, 4.0]
 
 
 @pytest.mark.parametrize("end", ['{"key": "stream/0/1/off/0", "to', '{"key": 1}'])
@@ -114,12 +114,12 @@ def test_a_treatments_value_is_the_median_of_runs_of_the_sum_over_ranks(tmp_path
         count(key, value, rank) for key, two in values.items() for rank, value in enumerate(two)
     ]
     run = written(tmp_path, *rows, count(ON0, 8.0), count(ON0, 1.0, rank=1))
-    table = medians(read_counters(run, samples(OFF0, OFF1, OFF2, ON0)))
+    table = counter_medians(read_counters(run, samples(OFF0, OFF1, OFF2, ON0)))
     assert table.select("arm", "value", "runs").rows() == [("off", 5.0, 3), ("on", 9.0, 1)]
     assert table["factors"].to_list() == ["{}", ON]
     # Runs that do not count are in no median.
     judged = samples(OFF0, OFF1, OFF2, pair1="rejected", pair2="warm-up")
-    assert medians(read_counters(run, judged)).select("value", "runs").rows() == [(3.0, 1)]
+    assert counter_medians(read_counters(run, judged)).select("value", "runs").rows() == [(3.0, 1)]
 
 
 LACKING = {"state": "not supported", "running_share": None}
@@ -142,7 +142,9 @@ TURNS = [count(OFF0, 4.0, **LESS), count(OFF0, 4.0, 1, **SHARED), count(OFF1, 4.
     ],
 )
 def test_ranks_and_states_of_a_median(tmp_path, rows, median):
-    (row,) = medians(read_counters(written(tmp_path, *rows), samples(OFF0, OFF1))).to_dicts()
+    (row,) = counter_medians(
+        read_counters(written(tmp_path, *rows), samples(OFF0, OFF1))
+    ).to_dicts()
     figures = [row[name] for name in ("value", "runs", "state", "running_share")]
     assert figures == pytest.approx(list(median))
 

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from analysis.statistics.aligned_ranks import MOST_PAIRS, next_allocation, score, shifts, slowdown
+from analysis.statistics.aligned_ranks import (
+    MAX_RANKED_PAIRS,
+    next_allocation,
+    score,
+    shifts,
+    slowdown,
+)
 
 
 def _drawn(seed: int, *shape: int) -> NDArray[np.float64]:
@@ -91,7 +97,7 @@ def test_a_second_baseline_narrows_the_interval() -> None:
 def test_equal_runs_give_one_and_of_many_pairs_evenly_spaced_ones_are_used() -> None:
     estimate = slowdown(np.zeros((6, 3)))
     assert (estimate.low, estimate.high) == (pytest.approx(1), pytest.approx(1))
-    drawn = _drawn(11, 3 * (MOST_PAIRS - 1) + 1, 2)
+    drawn = _drawn(11, 3 * (MAX_RANKED_PAIRS - 1) + 1, 2)
     assert slowdown(drawn) == slowdown(drawn[::3])
 
 

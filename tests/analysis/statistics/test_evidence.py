@@ -9,26 +9,36 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from analysis.statistics.evidence import (
-    differs,
-    interims,
-    levels_shown,
-    longer,
+    count_levels_shown,
+    interim_analyses,
+    max_unseen_share,
     mean_ratio,
-    next_interim,
-    outside,
-    over_interims,
-    shorter,
-    unseen,
+    p_different,
+    p_longer,
+    p_outside_margin,
+    p_over_interims,
+    p_shorter,
+    pairs_of_next_interim,
 )
 
 
 def test_each_look_spends_a_quarter_of_the_error_left() -> None:
     """0.25, 0.75 x 0.25, ...; all looks together spend all of it."""
-    assert [interim.pairs for interim in interims(64)] == [6, 8, 12, 16, 24, 32, 48, 64]
-    assert [interim.share for interim in interims(12)] == pytest.approx([0.25, 0.1875, 0.140625])
-    assert sum(interim.share for interim in interims(10**9)) == pytest.approx(1, abs=1e-6)
-    assert [list(interims(pairs)) for pairs in (0, 5)] == [[], []]
-    assert [next_interim(pairs) for pairs in (1, 6, 7, 9, 40, 64, 65)] == [6, 6, 8, 12, 48, 64, 96]
+    assert [interim.pairs for interim in interim_analyses(64)] == [6, 8, 12, 16, 24, 32, 48, 64]
+    assert [interim.share for interim in interim_analyses(12)] == pytest.approx(
+        [0.25, 0.1875, 0.140625]
+    )
+    assert sum(interim.share for interim in interim_analyses(10**9)) == pytest.approx(1, abs=1e-6)
+    assert [list(interim_analyses(pairs)) for pairs in (0, 5)] == [[], []]
+    assert [pairs_of_next_interim(pairs) for pairs in (1, 6, 7, 9, 40, 64, 65)] == [
+        6,
+        6,
+        8,
+        12,
+        48,
+        64,
+        96,
+    ]
 
 
 @pytest.mark.parametrize("baselines", [1, 2])
@@ -37,13 +47,13 @@ def test_treated_runs_that_are_the_longest_of_all_pairs_are_one_exchange_of_all(
 ) -> None:
     """All six alike: one of 2^6, or 3^6, exchanges; Student's t of equal scores is infinite."""
     log_times = np.log([[1.5, *[1.0] * baselines]] * 6)
-    assert longer(log_times) == pytest.approx((1 + baselines) ** -6.0)
-    assert shorter(log_times) == pytest.approx(1)
+    assert p_longer(log_times) == pytest.approx((1 + baselines) ** -6.0)
+    assert p_shorter(log_times) == pytest.approx(1)
     # Shifted by the slowdown itself, all runs are alike: every exchange is as large.
-    assert [longer(log_times, 1.5), shorter(log_times, 1.5)] == pytest.approx([1, 1])
+    assert [p_longer(log_times, 1.5), p_shorter(log_times, 1.5)] == pytest.approx([1, 1])
     # As slow as that is not within a margin of 40 %, but is within one of 60 %.
-    assert outside(log_times, 0.4) == pytest.approx(1)
-    assert outside(log_times, 0.6) == pytest.approx((1 + baselines) ** -6.0)
+    assert p_outside_margin(log_times, 0.4) == pytest.approx(1)
+    assert p_outside_margin(log_times, 0.6) == pytest.approx((1 + baselines) ** -6.0)
 
 
 def _by_enumeration(log_times: NDArray[np.float64]) -> tuple[float, float]:
@@ -71,8 +81,8 @@ def test_p_values_are_those_of_every_exchange_and_at_least_student_s() -> None:
         log_times = rng.normal(0, 1, (6, 3)).round(1) + np.array([0.8, 0, 0])
         log_times[rng.random(6) < 0.3, 2] = nan
         exact, student = _by_enumeration(log_times)
-        assert longer(log_times) == pytest.approx(max(exact, student))
-        assert shorter(-log_times) == longer(log_times)
+        assert p_longer(log_times) == pytest.approx(max(exact, student))
+        assert p_shorter(-log_times) == p_longer(log_times)
         guarded += student > exact
     assert 0 < guarded < 40
 
@@ -82,7 +92,7 @@ def test_with_one_baseline_run_exchanges_are_signs(first: float, exchanges: int)
     """Scores 0.5, 1.5, ... 5.5 in order of size: of 64 choices of the negative ones, those whose
     sum is at most 0.5: none and the first; at most 5.5: none, six, six of two, two of three."""
     apart = np.array([first, 0.2, 0.3, 0.4, 0.5, 0.6])
-    assert longer(np.column_stack([apart, np.zeros(6)])) == pytest.approx(exchanges / 64)
+    assert p_longer(np.column_stack([apart, np.zeros(6)])) == pytest.approx(exchanges / 64)
 
 
 def test_beyond_64_pairs_the_normal_distribution_stands_for_the_exact_one() -> None:
@@ -94,7 +104,7 @@ def test_beyond_64_pairs_the_normal_distribution_stands_for_the_exact_one() -> N
     apart[39:49] *= -1
     log_times = np.column_stack([apart, np.zeros(100)])
     expected = stats.norm.sf(4120 / sqrt(333_325))
-    assert longer(log_times) == pytest.approx(expected, rel=1e-6, abs=0)
+    assert p_longer(log_times) == pytest.approx(expected, rel=1e-6, abs=0)
 
 
 def test_a_case_s_p_value_is_the_least_of_its_looks_over_their_shares() -> None:
@@ -102,7 +112,7 @@ def test_a_case_s_p_value_is_the_least_of_its_looks_over_their_shares() -> None:
         """P values of the looks at 6, 8 and 12 pairs."""
         pairs = {1: 6, 2: 8, 3: 12}[len(p)]
         p_by_pairs = dict(zip((6, 8, 12), p, strict=False))
-        return over_interims(np.zeros((pairs, 2)), lambda part: p_by_pairs[len(part)])
+        return p_over_interims(np.zeros((pairs, 2)), lambda part: p_by_pairs[len(part)])
 
     assert p_value(0.02) == pytest.approx(0.08)
     assert p_value(0.5, 0.01) == pytest.approx(0.01 / 0.1875)
@@ -111,23 +121,23 @@ def test_a_case_s_p_value_is_the_least_of_its_looks_over_their_shares() -> None:
     # Eleven pairs are looked at twice: of six and of eight.
     log_times = np.log([[1.5, 1.0, 1.0]] * 8 + [[0.1, 1.0, 1.0]] * 3)
     least = min(3**-6 / 0.25, 3**-8 / 0.1875)
-    assert over_interims(log_times, longer) == pytest.approx(least)
-    assert differs(log_times) == differs(-log_times) == pytest.approx(2 * least)
-    assert differs(log_times[:5]) == 1
+    assert p_over_interims(log_times, p_longer) == pytest.approx(least)
+    assert p_different(log_times) == p_different(-log_times) == pytest.approx(2 * least)
+    assert p_different(log_times[:5]) == 1
 
 
 def test_holm_over_cases_and_from_the_strongest_level_down() -> None:
     # Two cases: the first passes at 0.02, the second then at 0.04.
-    assert levels_shown([[0.02], [0.04]], 0.04) == [1, 1]
-    assert levels_shown([[0.021], [0.04]], 0.04) == [0, 0]
+    assert count_levels_shown([[0.02], [0.04]], 0.04) == [1, 1]
+    assert count_levels_shown([[0.021], [0.04]], 0.04) == [0, 0]
     # A case with a level left keeps its share: the second has 0.02 still.
-    assert levels_shown([[0.02, 0.5], [0.04]], 0.04) == [1, 0]
+    assert count_levels_shown([[0.02, 0.5], [0.04]], 0.04) == [1, 0]
     # A weaker level is not tested before the stronger one is shown, and costs no more.
-    assert levels_shown([[0.5, 0.0]], 0.04) == [0]
-    assert levels_shown([[0.04, 0.04, 0.041]], 0.04) == [2]
+    assert count_levels_shown([[0.5, 0.0]], 0.04) == [0]
+    assert count_levels_shown([[0.04, 0.04, 0.041]], 0.04) == [2]
     # A case that was asked for and not measured counts.
-    assert levels_shown([[0.03], [1.0]], 0.04) == [0, 0]
-    assert levels_shown([], 0.04) == []
+    assert count_levels_shown([[0.03], [1.0]], 0.04) == [0, 0]
+    assert count_levels_shown([], 0.04) == []
 
 
 def test_the_mean_s_interval_is_student_s() -> None:
@@ -151,5 +161,5 @@ def test_the_mean_s_interval_is_student_s() -> None:
 
 def test_what_so_few_pairs_cannot_have_met() -> None:
     """A share of 39 % is missed by six runs with a chance of (1 - 0.39)^6 = 5 %."""
-    assert [round(unseen(pairs), 3) for pairs in (6, 12, 48)] == [0.393, 0.221, 0.061]
-    assert (1 - unseen(6)) ** 6 == pytest.approx(0.05)
+    assert [round(max_unseen_share(pairs), 3) for pairs in (6, 12, 48)] == [0.393, 0.221, 0.061]
+    assert (1 - max_unseen_share(6)) ** 6 == pytest.approx(0.05)

@@ -12,12 +12,12 @@ import pytest
 from analysis.statistics.interval import (
     Estimate,
     Interval,
-    bracketed,
-    ends,
-    flat,
+    ends_text,
+    estimate_text,
+    flat_record,
     holm,
     median_interval,
-    middle,
+    median_of,
 )
 
 
@@ -44,11 +44,11 @@ def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
     with pytest.raises(ValueError, match="outside"):
         Estimate(2.0, 1.0, 1.5)
     assert Estimate(2.0, 1.5, 2.5).half_width == 0.25  # relative to the value
-    assert ends(Estimate(1.3512, 1.3212, 1.3821)) == "1.321-1.382"
-    assert (ends(None), bracketed(None)) == ("-", "-")
+    assert ends_text(Estimate(1.3512, 1.3212, 1.3821)) == "1.321-1.382"
+    assert (ends_text(None), estimate_text(None)) == ("-", "-")
     # Three decimals up to a width of a twentieth.
-    assert bracketed(Estimate(1.3512, 1.3264, 1.3761)) == "1.351 [1.326, 1.376]"
-    assert bracketed(Estimate(1.3512, 1.3212, 1.3821)) == "1.35 [1.32, 1.38]"
+    assert estimate_text(Estimate(1.3512, 1.3264, 1.3761)) == "1.351 [1.326, 1.376]"
+    assert estimate_text(Estimate(1.3512, 1.3212, 1.3821)) == "1.35 [1.32, 1.38]"
     estimate = Estimate(2.0, 1.6, 4.0)
     assert estimate.inverse == Estimate(0.5, 0.25, 0.625)
     assert estimate.mapped(lambda value: 3 * value + 1) == Estimate(7.0, 1 + 3 * 1.6, 13.0)
@@ -56,8 +56,8 @@ def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
 
 
 def test_the_middle_of_what_is_there() -> None:
-    assert middle(pl.Series([1.0, None, 5.0, 2.0])) == 2.0
-    assert middle(pl.Series([], dtype=pl.Float64)) is None
+    assert median_of(pl.Series([1.0, None, 5.0, 2.0])) == 2.0
+    assert median_of(pl.Series([], dtype=pl.Float64)) is None
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ def test_a_record_is_flat_in_json() -> None:
     row = Row("a", Estimate(1.2, 1.1, 1.3), Interval(0.9, 1.05), [])
     figures = [("ratio", 1.2), ("ratio_low", 1.1), ("ratio_high", 1.3)]
     floor = [("floor_low", 0.9), ("floor_high", 1.05)]
-    assert list(flat(row).items()) == [("case", "a"), *figures, *floor, ("others", [])]
+    assert list(flat_record(row).items()) == [("case", "a"), *figures, *floor, ("others", [])]
     absent = dict.fromkeys(name for name, _ in (*figures, *floor))
-    assert flat(Row("a", None, None, [])) == {"case": "a", "others": [], **absent}
+    assert flat_record(Row("a", None, None, [])) == {"case": "a", "others": [], **absent}
 
 
 def test_holm_by_hand() -> None:

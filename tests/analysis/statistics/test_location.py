@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics.location import Crossing, crossing, hits, location, p_value, ratio_between
+from analysis.statistics.location import (
+    Crossing,
+    crossing,
+    hit_share,
+    location,
+    p_value,
+    ratio_between,
+)
 
 #: Ten values without ties, of both signs.
 VALUES = np.array([1.3, -0.4, 2.2, 0.9, 3.1, 1.7, -1.1, 2.6, 0.2, 1.9])
@@ -122,17 +129,17 @@ def test_two_runs_of_twenty_are_hit() -> None:
     """Clopper and Pearson for 2 of 20: 1.23 % to 31.70 %, as tables of it have it."""
     on = np.ones(20)
     on[[3, 11]] = 1.5
-    share = hits(np.log(on), 0.02)
+    share = hit_share(np.log(on), 0.02)
     assert (share.low, share.value, share.high) == pytest.approx((0.0123, 0.1, 0.3170), abs=1e-4)
 
 
 def test_a_hit_is_beyond_the_margin_and_beyond_the_noise() -> None:
     spread = np.linspace(-0.1, 0.1, 11)
     # The median distance is 0.06 (0.02, 0.04, ... twice each), four deviations 0.356.
-    assert hits(1.0 + np.append(spread, [0.3, 0.4]), 0.02).value == pytest.approx(1 / 13)
-    calm = hits(np.array([0.0] * 8 + [0.015, 0.05]), 0.02)
+    assert hit_share(1.0 + np.append(spread, [0.3, 0.4]), 0.02).value == pytest.approx(1 / 13)
+    calm = hit_share(np.array([0.0] * 8 + [0.015, 0.05]), 0.02)
     # One of ten, and none of ten, of which at most 1 - 0.025^(1/10) are hit.
     assert calm.value == 0.1
-    none = hits(np.zeros(10), 0.02)
+    none = hit_share(np.zeros(10), 0.02)
     assert (none.low, none.value, none.high) == pytest.approx((0, 0, 1 - 0.025**0.1))
-    assert hits(np.zeros(5), 0.02) is None
+    assert hit_share(np.zeros(5), 0.02) is None

@@ -15,11 +15,13 @@ def p_value(name: str, log_times: Values, after: NDArray[np.bool_]) -> float:
     """The program's, at a margin of 2 %."""
     smallest, largest = without_carry_over(carry_over(log_times, after), log_times, after)
     if name == "slower":
-        return evidence.over_interims(smallest, evidence.longer)
+        return evidence.p_over_interims(smallest, evidence.p_longer)
     if name == "faster":
-        return evidence.over_interims(largest, evidence.shorter_in_both)
+        return evidence.p_over_interims(largest, evidence.p_typical_and_mean_shorter)
     losses = np.stack([smallest, largest], axis=1)
-    return evidence.over_interims(losses, lambda times: evidence.outside_both(times, 0.02))
+    return evidence.p_over_interims(
+        losses, lambda times: evidence.p_outside_margin_for_both(times, 0.02)
+    )
 
 
 @pytest.mark.parametrize("name", ["slower", "faster", "within"])
@@ -33,7 +35,7 @@ def test_the_same_is_shown_of_many_nights_as_of_each(name: str, hypotheses: int)
     one_by_one = [
         [
             p_value(name, night[: interim.pairs], late[: interim.pairs]) <= level
-            for interim in evidence.interims(24)
+            for interim in evidence.interim_analyses(24)
         ]
         for night, late in zip(times, after > 0, strict=True)
     ]

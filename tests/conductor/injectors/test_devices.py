@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from analysis.effects.verdict import emulations
+from analysis.effects.verdict import emulation_caveats
 from conductor.injectors import INJECTORS, mpi_put
 from records.machine import devices
 from tests.conductor.injectors.printed import writer
@@ -67,8 +67,8 @@ def test_a_device_that_no_variable_of_mpi_chooses_is_left_to_it(tmp_path):
 
 def test_soft_devices_are_emulation_and_real_ones_are_not():
     transports = [UCX.transport(writer(device=name)) for name in ("mlx5_0", "mlx5_1", "rxe0")]
-    assert emulations(pl.Series(transports[:2])) == []
-    assert len(emulations(pl.Series(transports[2:]))) == 1
+    assert emulation_caveats(pl.Series(transports[:2])) == []
+    assert len(emulation_caveats(pl.Series(transports[2:]))) == 1
 
 
 def test_messages_that_are_received_are_named_with_the_device():

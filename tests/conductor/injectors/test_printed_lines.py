@@ -5,7 +5,7 @@ from statistics import median
 import polars as pl
 import pytest
 
-from analysis.effects.verdict import emulations
+from analysis.effects.verdict import emulation_caveats
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Arrived, Fault, Row
 from tests.conductor.injectors.printed import captured, meanings, writer
@@ -196,14 +196,14 @@ def test_a_target_that_polls_is_emulation_whatever_is_fast(name):
     assert {meaning.transport for meaning in meant[-4:] if isinstance(meaning, Arrived)} == {
         "two-sided"
     }
-    (caveat,) = emulations(pl.Series(["two-sided"]))
+    (caveat,) = emulation_caveats(pl.Series(["two-sided"]))
     assert "not RDMA" in caveat
 
 
 def test_messages_that_the_target_receives_are_named_so():
     line = "arrived 67108864 B by unshared memory, target receives, 0.000100 s of its processor"
     assert meanings("mpi_put_receive", line) == [Arrived(67108864, "receives")]
-    (caveat,) = emulations(pl.Series(["receives"]))
+    (caveat,) = emulation_caveats(pl.Series(["receives"]))
     assert "two-sided" in caveat
     assert "not RDMA" in caveat
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from analysis.effects.verdict import emulations
+from analysis.effects.verdict import emulation_caveats
 from conductor import counters
 from conductor.counters import CounterReading
 from conductor.judge.judge import judge
@@ -244,7 +244,7 @@ def test_writes_of_efa_are_one_sided_if_the_target_counted_them_as_such(
     claimed = replace(claim(GB), transport="EFA")
     (record,) = writer_records(Series(nodes=[node], claims=[claimed]), WINDOW)
     assert (record.transport, record.proof) == (transport, "device")
-    assert bool(emulations(pl.Series([record.transport]))) == ("emulated" in transport)
+    assert bool(emulation_caveats(pl.Series([record.transport]))) == ("emulated" in transport)
 
 
 def test_writes_of_efa_that_no_device_counted_are_taken_as_emulated():

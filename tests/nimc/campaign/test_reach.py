@@ -13,8 +13,8 @@ from analysis.contention.evaluate import calibrate, load_published
 from analysis.effects.power import (
     POWER,
     TABLE,
-    least_loss,
-    pairs_for_none,
+    min_loss,
+    pairs_for_no_effect,
     pairs_to_decide,
     share_after_writes,
 )
@@ -77,9 +77,9 @@ def test_every_campaign_of_the_project_can_conclude(name, machine):
         model_follows(swept[0])
     for case in can_show:
         floor, cap = case.pairs
-        assert {floor, cap} <= {interim.pairs for interim in evidence.interims(cap)}
+        assert {floor, cap} <= {interim.pairs for interim in evidence.interim_analyses(cap)}
         # Of a slowdown of 1.5 at a noise of 3 %, the floor shows it; of nothing at 1 %, the cap.
-        loss = least_loss(floor, case.family, controlled="control" in case.roles)
+        loss = min_loss(floor, case.family, controlled="control" in case.roles)
         assert loss is not None
         assert loss * 0.03 <= math.log(1.5)
         assert case.pairs_for_none <= cap
@@ -113,16 +113,16 @@ def test_the_table_is_what_its_study_makes():
 
 def test_what_can_be_shown_is_that_of_the_last_look_and_of_as_many_questions_or_more():
     table = json.loads(TABLE.read_text())
-    assert least_loss(15, 7, controlled=False) == table["slower"]["12"]["8"]
-    assert least_loss(12, 8, controlled=True) == table["above_control"]["12"]["8"]
+    assert min_loss(15, 7, controlled=False) == table["slower"]["12"]["8"]
+    assert min_loss(12, 8, controlled=True) == table["above_control"]["12"]["8"]
     # Of 2^6 exchanges one is more than a quarter of 0.05; five pairs are not looked at.
-    assert [least_loss(pairs, 1, controlled=True) for pairs in (5, 6)] == [None, None]
+    assert [min_loss(pairs, 1, controlled=True) for pairs in (5, 6)] == [None, None]
     # The least p of six pairs is 3^-6, over a quarter above 0.04 / 64.
-    assert least_loss(6, 64, controlled=False) is None
+    assert min_loss(6, 64, controlled=False) is None
     sizes = [table["within"][str(pairs)]["8"] for pairs in PAIRS]
-    assert pairs_for_none(sizes[4], 7) == PAIRS[4]
-    assert pairs_for_none(sizes[4] - 0.001, 7) == PAIRS[5]
-    assert pairs_for_none(0.01, 1) is None
+    assert pairs_for_no_effect(sizes[4], 7) == PAIRS[4]
+    assert pairs_for_no_effect(sizes[4] - 0.001, 7) == PAIRS[5]
+    assert pairs_for_no_effect(0.01, 1) is None
 
 
 @pytest.mark.parametrize("value", [1.0, 1.05, 1 / 1.05, 1.019, 1.021])
@@ -140,10 +140,10 @@ def test_the_pairs_that_decide_a_row_are_those_of_the_plan(value, controlled):
     )
     needed = pairs_to_decide(row)
     if abs(math.log(value)) < math.log(1.02):
-        assert needed == pairs_for_none(math.log(1.02) / spread, family) > 64
+        assert needed == pairs_for_no_effect(math.log(1.02) / spread, family) > 64
         return
-    before, last = [one.pairs for one in evidence.interims(needed)][-2:]
-    losses = [least_loss(one, family, controlled=controlled) for one in (before, last)]
+    before, last = [one.pairs for one in evidence.interim_analyses(needed)][-2:]
+    losses = [min_loss(one, family, controlled=controlled) for one in (before, last)]
     assert last == needed
     assert losses[1] * spread <= abs(math.log(value)) < losses[0] * spread
 
@@ -175,12 +175,12 @@ def test_many_effects_of_a_baseline_leave_more_of_its_runs_right_after_writes(ef
     sizes = json.loads(TABLE.read_text())["within"]
     # sqrt(4 / 5) for a share of 4/9, as in the table; sqrt(27 / 5) for one of 27/32.
     more = max(0.0, math.sqrt(share / (1 - share)) - math.sqrt(4 / 5)) / math.sqrt(24)
-    assert pairs_for_none(sizes["24"]["8"] + more + 1e-9, 7, share) == 24
-    assert pairs_for_none(sizes["24"]["8"] + more - 0.001, 7, share) == 32
+    assert pairs_for_no_effect(sizes["24"]["8"] + more + 1e-9, 7, share) == 24
+    assert pairs_for_no_effect(sizes["24"]["8"] + more - 0.001, 7, share) == 32
     assert effects < 6 or more == pytest.approx((math.sqrt(27 / 5) - math.sqrt(4 / 5)) / 24**0.5)
     for controlled, name in ((False, "slower"), (True, "above_control")):
         size = json.loads(TABLE.read_text())[name]["24"]["8"]
-        loss = least_loss(24, 7, share, controlled=controlled)
+        loss = min_loss(24, 7, share, controlled=controlled)
         assert loss == pytest.approx(size + more / 2)
 
 
@@ -192,7 +192,7 @@ def test_beyond_64_pairs_what_can_be_shown_follows_from_quantiles_of_student():
     error = 0.25 * 0.75**8
     for controlled, level, runs in ((False, 0.04, 1.5), (True, 0.05, 2.0)):
         apart = stats.t.ppf(1 - error * level, 95) + stats.t.ppf(POWER, 95)
-        loss = least_loss(100, 1, controlled=controlled)
+        loss = min_loss(100, 1, controlled=controlled)
         carried = 4 / 9 * math.sqrt(2 / (96 * 40 / 81)) / 2
         assert loss == pytest.approx(apart * math.sqrt(runs / 96) + carried)
 
@@ -220,7 +220,7 @@ def test_the_plan_says_what_is_shown_and_what_never_can_be(tmp_path, command):
     file.write_text(f"{text}pairs: {{floor: 6, cap: 24}}\n")
     shown = " ".join(command("plan", file, "--machine", "localhost", "--results", tmp_path).split())
     assert "with a spread of single runs of 1 %" in shown
-    losses = [100 * math.expm1(0.01 * least_loss(pairs, 1, controlled=False)) for pairs in (6, 24)]
+    losses = [100 * math.expm1(0.01 * min_loss(pairs, 1, controlled=False)) for pairs in (6, 24)]
     # A loss below the margin may end as 'no effect', and is not promised.
     assert f"slower by {losses[0]:.2g} % in 6 pairs, by 2 % in 24 pairs" in shown
     # By Student's t of 23 degrees with 0.0334 of 0.04, and 1.5 runs a pair, no less than this.
