@@ -15,7 +15,7 @@ from conductor.injectors import INJECTORS
 from conductor.judge.length import LEAST_ROWS
 from nimc.campaign import cases, layouts
 from nimc.campaign.scales import scheduled
-from nimc.readiness.checks import UNLISTED, CheckVariables, check_of_others
+from nimc.readiness.checks import UNLISTED, CheckVariables, third_party_check
 from records.arms import ARMS, level_text
 from records.campaign import SWEPT, Campaign, Entry
 from records.errors import InputError, MachineError, show, suggestion
@@ -365,7 +365,7 @@ def others_in(
             if name in ours or files.get(name, path) != path:
                 raise InputError("another check has the same name; allowed: such as a subclass")
             if name not in others:
-                others[name] = check_of_others(marked.path.parent / path, name, config, system)
+                others[name] = third_party_check(marked.path.parent / path, name, config, system)
             files[name] = path
             marked.data["workloads"][index]["check"] = name
         except (InputError, MachineError) as error:

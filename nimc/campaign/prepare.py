@@ -14,12 +14,12 @@ from nimc.readiness.checks import CheckVariables, checks_in, require_known_progr
 from nimc.readiness.reframe_config import (
     Partitions,
     ReframeSettings,
+    checks_without_place,
     line_of,
-    needed,
+    needs_in_words,
     places_of,
     settings_of,
     target_partitions,
-    without_place,
 )
 from records import checkout, marked_yaml
 from records.errors import InputError
@@ -107,11 +107,11 @@ def _targets(
             f" {machine.partition!r} found; allowed: a partition of {config}: {names}"
         )
     target_names = [str(part.get("name")) for part in targets]
-    for name in without_place(checks, places_of(settings, targets, machine.name)):
+    for name in checks_without_place(checks, places_of(settings, targets, machine.name)):
         raise InputError(
             f"{config}:{line_of(config, target_names[0])}: environs: none of partition"
             f" {', '.join(target_names)} can run '{name}'; allowed: an environment with"
-            f" {needed(checks[name])}"
+            f" {needs_in_words(checks[name])}"
         )
     return targets
 

@@ -20,7 +20,7 @@ from nimc.campaign.plan import folder_options
 from nimc.cluster import tried_writes
 from nimc.cluster.faults import LOCKED_MEMORY
 from nimc.cluster.node_look import JOB_STATE, NOT_STARTED, NodeReport
-from nimc.readiness.finding import HostFinding, gap, required
+from nimc.readiness.finding import HostFinding, gap, required_finding
 from nimc.readiness.needs import peculiarities, used_devices
 from nimc.readiness.reframe import find_reframe
 from nimc.readiness.reframe_config import line_of, places_of, settings_of, target_partitions
@@ -280,7 +280,7 @@ def findings(looked: JobLook, machine: Machine) -> Iterator[HostFinding]:
         remedy = "see access in configs/, and origins in site/: same_job needs no heterogeneous job"
     elif NOT_STARTED in (looked.why or ""):
         remedy = "try later, or with a longer --wait"
-    yield required(_JOB, looked.why, looked.outcome, remedy)
+    yield required_finding(_JOB, looked.why, looked.outcome, remedy)
     rows = [
         (row.what, (node.name, row))
         for node in looked.nodes
@@ -318,12 +318,14 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
     """Yield what a node has of all that it must have."""
     missing = node.unseen and f"does not see {', '.join(node.unseen)}, where ReFrame stages"
     visible = "see the checkout, Python, the results and the stage folder"
-    yield required(
+    yield required_finding(
         "shared folders", missing, visible, "keep it on a file system that all nodes mount"
     )
     lock = "the lock of this host in the results folder"
     remedy = "mount it with locks (Lustre: -o flock), or use another --results"
-    yield required("locks", "" if node.sees_lock else f"does not see {lock}", f"see {lock}", remedy)
+    yield required_finding(
+        "locks", "" if node.sees_lock else f"does not see {lock}", f"see {lock}", remedy
+    )
     name = machine.interface
     subject = "interface on nodes"
     file = f"site/{machine.name}.yaml"
@@ -335,7 +337,7 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
     else:
         address = node.addresses.get(name)
         missing = "" if address else f"no {name} with an IPv4 address, but {addressed}"
-        yield required(subject, missing, f"{name} {address}", f"interface in {file}")
+        yield required_finding(subject, missing, f"{name} {address}", f"interface in {file}")
     for row in [*used_devices(node.host, machine), *peculiarities(node.host)]:
         yield replace(row, what=f"{row.what} on nodes")
     yield from _counters(node, machine)
@@ -345,4 +347,4 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
         yield gap("locked memory on nodes", detail, LOCKED_MEMORY.remedy)
     fabric = fabrics.FABRICS.get(device.transport) if device else None
     missing, _, remedy = node.without_injector(machine.injector, fabric).partition(": ")
-    yield required(f"{machine.injector} on nodes", missing, "ready", remedy)
+    yield required_finding(f"{machine.injector} on nodes", missing, "ready", remedy)

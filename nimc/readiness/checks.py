@@ -1,8 +1,8 @@
 """The checks and the variables that a campaign may set.
 
-ReFrame itself lists them, in a separate process (`main`), so inherited variables are
-included. The answer for this project's checks is cached until one changes, so a plan of thousands
-of cases starts no ReFrame. That for checks of others is not: what they import may change as well.
+ReFrame itself lists them in a separate process (`main`), so inherited variables are included. The
+list of this project's checks is cached until one of them changes, so that a plan need not start
+ReFrame. The variables of third-party checks are not cached, since their imports may change as well.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from records.sample import Level
 from reframe_tests.factors import FACTORS, changes_within_jobs, check_level
 from reframe_tests.planning import planned
 
-#: Variables that a campaign sets by other keys, or that name a place in the run.
-GOVERNED = frozenset(
+#: Variables that a campaign sets by other keys, or that name the case and the folder of the run.
+RESERVED_VARIABLES = frozenset(
     (
         *LIMITS,
         "arms",
@@ -64,46 +64,54 @@ GOVERNED = frozenset(
     )
 )
 #: Variables that checks set themselves.
-_OWN = frozenset({"mpi", "notes", "package", "program", "provenance", "stack"})
+_FIXED_BY_CHECK = frozenset({"mpi", "notes", "package", "program", "provenance", "stack"})
 #: How long ReFrame may take to read the checks, seconds.
-_ANSWER_S = 120.0
+_READ_TIMEOUT_S = 120.0
 
 
-#: Values of a variable of a type that are no number.
-_ALLOWED = {"bool": "true, false", "str": "text", "size": "a size with its unit, such as 64MiB"}
+#: Type that is no number -> its allowed values in words.
+_ALLOWED_VALUES = {
+    "bool": "true, false",
+    "str": "text",
+    "size": "a size with its unit, such as 64MiB",
+}
 
 
 @dataclass(frozen=True)
 class VariableType:
-    """The type of a variable: what it accepts; numbers from 1, or lower if the default is."""
+    """The type of a variable, and the values that it accepts.
 
-    #: `int`, `float`, `bool`, `str`, `size` (text with a unit, or none), or a type of ReFrame's, of
-    #: which nothing is known.
+    Numbers are accepted from 1 on, or from the default if that is lower.
+    """
+
+    #: `int`, `float`, `bool`, `str`, `size` (text with a unit, or empty), or another type of
+    #: ReFrame's, which accepts anything.
     name: str
     #: None if it is not a number.
     default: float | None = None
 
     @property
     def allowed(self) -> str:
-        """The values in words."""
+        """Return the accepted values in words."""
         least = self.default or 0
         if self.name == "int":
             return f"whole numbers from {min(1, least):g}"
         if self.name == "float":
             return "numbers above 0" if least > 0 else f"numbers from {least:g}"
-        return _ALLOWED.get(self.name, "anything")
+        return _ALLOWED_VALUES.get(self.name, "anything")
 
     def accepts(self, value: Any) -> bool:
-        """Return whether a value of a campaign's can be set."""
-        is_truth, least = isinstance(value, bool), self.default or 0
+        """Return whether a campaign can set the variable to a value."""
+        is_bool = isinstance(value, bool)
+        least = self.default or 0
         if self.name in ("bool", "str"):
-            return is_truth == (self.name == "bool")
+            return is_bool == (self.name == "bool")
         if self.name == "size":
             return value == "" or _is_size(value)
         if self.name not in ("int", "float"):
             return True
         kinds = int if self.name == "int" else (int, float)
-        if is_truth or not isinstance(value, kinds) or not math.isfinite(value):
+        if is_bool or not isinstance(value, kinds) or not math.isfinite(value):
             return False
         if self.name == "int":
             return value >= min(1, least)
@@ -128,12 +136,12 @@ class CheckVariables:
     comparable_across_cores: bool = False
     #: Variable -> its type.
     types: Mapping[str, VariableType] = field(default_factory=dict)
-    #: Conditions on ReFrame's environments, such as `+FEATURE`, of which any one is enough; of a
-    #: check of others the places themselves: `PARTITION+ENVIRONMENT`.
+    #: Conditions on ReFrame's environments, such as `+FEATURE`: one of them must hold. Third-party
+    #: checks list places instead: `PARTITION+ENVIRONMENT`.
     environs: tuple[str, ...] = ()
     #: The program that must be found; None if the check compiles its own or uses none.
     program: str | None = None
-    #: True if Spack builds it, or has the compiler for its sources, in an environment of Spack's.
+    #: True if environments with the feature `spack` build it, or have a compiler for its sources.
     from_spack: bool = False
     #: True if it compiles its sources.
     compiles: bool = False
@@ -147,14 +155,14 @@ class CheckVariables:
     ready_rows: int = 1
     #: Its values of the variables that decide what writers do (`planning.planned`).
     levels: Mapping[str, Level] = field(default_factory=dict)
-    #: File of a check of others, and its SHA-256; empty for this project's.
+    #: File of a third-party check, and its SHA-256; empty for this project's checks.
     file: str = ""
     sha256: str = ""
 
     @cached_property
     def settable(self) -> frozenset[str]:
         """Return what `set` may name."""
-        return self.variables - GOVERNED - _OWN
+        return self.variables - RESERVED_VARIABLES - _FIXED_BY_CHECK
 
     @cached_property
     def factors(self) -> frozenset[str]:
@@ -171,40 +179,44 @@ class CheckVariables:
             raise InputError(f"{name}: {level!r} found; allowed: {kind.allowed}")
 
     def typed(self, name: str, value: Level) -> Level:
-        """A value of a campaign as one of the variable's type."""
+        """Return a campaign's value, converted to the variable's type."""
         kind = self.types[name].name if name in self.types else ""
         if kind in ("str", "size"):
             return level_text(value)
         return float(value) if kind == "float" and isinstance(value, int) else value
 
     def changes_within(self, factor: str) -> bool:
-        """Return whether a factor's levels change within a block; else each is a case."""
+        """Return whether a factor's levels change within a block; if not, each is a case."""
         return changes_within_jobs(factor) or factor in self.within_block
 
 
-#: The facts of a check that is not listed.
+#: The variables of a check that does not exist: none.
 UNLISTED = CheckVariables(variables=frozenset())
 _CHECKS = TypeAdapter(dict[str, CheckVariables])
 
 
 def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
-    """Every check of the class NAME in `folder/NAME.py`; MachineError if one cannot be read."""
-    # All that the answer depends on.
+    """Return every check of class NAME in `folder/NAME.py`.
+
+    Raises MachineError if one cannot be read.
+    """
+    # The answer depends on ReFrame's version, the fields and all files.
     fields = [*CheckVariables.__dataclass_fields__]
     digest = hashlib.sha256(f"{version('reframe-hpc')} {fields}".encode())
     for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return stored_checks(folder, digest.hexdigest())
+    return cached_checks(folder, digest.hexdigest())
 
 
 @lru_cache(maxsize=4)
-def stored_checks(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
-    """The checks of a folder whose files have this digest: from the user's cache, else of ReFrame.
+def cached_checks(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
+    """Return the checks of a folder whose files have this digest.
 
-    They are kept in memory. Raises MachineError if one cannot be read.
+    They come from memory, else from the user's cache, else from ReFrame. Raises MachineError if one
+    cannot be read.
     """
     cache = _cache_file()
-    with suppress(OSError, ValueError, KeyError, TypeError):  # none, or not one of ours
+    with suppress(OSError, ValueError, KeyError, TypeError):  # no cache, or not a valid one
         if cache and not distrust(cache):
             record = json.loads(cache.read_bytes())
             if record["digest"] == digest:
@@ -218,7 +230,7 @@ def stored_checks(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
 
 
 def _cache_file() -> Path | None:
-    """The user's cache; None if another user could write to its folder."""
+    """Return the path of the user's cache; None if another user could write to its folder."""
     with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -226,10 +238,11 @@ def _cache_file() -> Path | None:
     return None
 
 
-def check_of_others(path: Path, name: str, config: Path, system: str) -> CheckVariables:
-    """A class on the mixin in a file of others, on a system of ReFrame's configuration.
+def third_party_check(path: Path, name: str, config: Path, system: str) -> CheckVariables:
+    """Return the variables of a third-party check, on a system of ReFrame's configuration.
 
-    Raises InputError or MachineError, with the reason alone, if it cannot be measured.
+    `name` is its class, with `NimcMixin` as a base. Raises InputError or MachineError, with the
+    reason alone, if it cannot be measured.
     """
     path = Path(os.path.realpath(path.parent), path.name)
     for location in (path.parent, path):  # it runs as this user, and imports what lies next to it
@@ -243,18 +256,18 @@ def _ask(path: Path, *words: str) -> dict[str, Any]:
     answer = ask(
         python_main("nimc.readiness.checks", str(path), *words),
         {**os.environ, "PYTHONPATH": python_path()},
-        timeout_s=_ANSWER_S,
+        timeout_s=_READ_TIMEOUT_S,
     )
     with suppress(ValueError, IndexError):
-        described: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
-        if "fault" not in described:
-            return described
-        raise MachineError(described["fault"])
+        description: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+        if "fault" in description:
+            raise MachineError(description["fault"])
+        return description
     raise MachineError(f"{path}: the checks cannot be read: {answer.last}")
 
 
 def require_known_programs(machine: Machine, checks: Mapping[str, CheckVariables]) -> None:
-    """Raise InputError if a machine's file names a program that no check asks for."""
+    """Raise InputError if a site file names a program that no check runs."""
     requested = sorted({check.program for check in checks.values() if check.program})
     for name in machine.programs:
         if name not in requested:
@@ -264,7 +277,7 @@ def require_known_programs(machine: Machine, checks: Mapping[str, CheckVariables
             )
 
 
-# The separate process: it imports the checks of a folder, or one of others, and describes them.
+# The separate process imports the checks of a folder, or a third-party check, and describes them.
 
 
 def main() -> None:
@@ -273,10 +286,11 @@ def main() -> None:
     Arguments: a folder of checks, or a file, its class, ReFrame's configuration and system.
     """
     path, *words = sys.argv[1:]
-    print("\n" + json.dumps(_described_other(path, *words) if words else _described(Path(path))))
+    described = _describe_third_party(path, *words) if words else _describe_folder(Path(path))
+    print("\n" + json.dumps(described))
 
 
-def _described(folder: Path) -> dict[str, Any]:
+def _describe_folder(folder: Path) -> dict[str, Any]:
     sys.path.insert(0, str(folder.parent))
     import reframe as rfm
 
@@ -292,7 +306,7 @@ def _described(folder: Path) -> dict[str, Any]:
         try:
             check = getattr(importlib.import_module(f"{folder.name}.{name}"), name)
         except Exception as error:
-            return {"fault": f"{path}: the check cannot be read: {_line(error)}"}
+            return {"fault": f"{path}: the check cannot be read: {_error_line(error)}"}
         if issubclass(check, NimcMixin):
             spack = issubclass(check, CompiledMixin) or _default(check, "stack") is not None
             described[name] = {
@@ -304,8 +318,8 @@ def _described(folder: Path) -> dict[str, Any]:
     return described
 
 
-def _described_other(file: str, name: str, config: str, system: str) -> dict[str, Any]:
-    sys.dont_write_bytecode = True  # next to its file
+def _describe_third_party(file: str, name: str, config: str, system: str) -> dict[str, Any]:
+    sys.dont_write_bytecode = True  # leave no files next to the check
     from reframe.core.runtime import temp_runtime, valid_sysenv_comb
     from reframe.utility import import_module_from_file
 
@@ -314,8 +328,10 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
     try:
         with temp_runtime(config, system):
             classes = {
-                named: check
-                for named, check in vars(import_module_from_file(file, load_parents=True)).items()
+                class_name: check
+                for class_name, check in vars(
+                    import_module_from_file(file, load_parents=True)
+                ).items()
                 if isinstance(check, type) and issubclass(check, NimcMixin) and check != NimcMixin
             }
             check: Any = classes.get(name)
@@ -326,10 +342,10 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
                 )
             if check.num_variants != 1:
                 raise InputError(f"{check.num_variants} variants; allowed: one value of parameters")
-            instance = check(variant_num=0)  # as its hooks leave it
+            instance = check(variant_num=0)  # its hooks may set the places
             places = valid_sysenv_comb(instance.valid_systems, instance.valid_prog_environs)
     except Exception as error:
-        return {"fault": _line(error)}
+        return {"fault": _error_line(error)}
     file_facts = {
         "environs": [f"{part.name}+{environ.name}" for part in places for environ in places[part]],
         "file": file,
@@ -339,14 +355,14 @@ def _described_other(file: str, name: str, config: str, system: str) -> dict[str
 
 
 def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
-    """Fields of `CheckVariables` that are found alike for every check."""
+    """Return the fields of `CheckVariables` that are found in the same way for every check."""
     import reframe as rfm
 
     within_block = getattr(check, "within_block", ())
     levels = {name: _default(check, name) for name in sorted(planned(variables, within_block))}
     return {
         "variables": sorted(variables),
-        "types": {name: _type(check, name) for name in sorted(variables)},
+        "types": {name: _type_fields(check, name) for name in sorted(variables)},
         "within_block": list(within_block),
         "comparable_across_cores": bool(getattr(check, "comparable_across_cores", False)),
         "levels": {name: value for name, value in levels.items() if value is not None},
@@ -358,29 +374,28 @@ def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
     }
 
 
-def _type(check: Any, name: str) -> dict[str, Any]:
-    """Fields of `VariableType`."""
+def _type_fields(check: Any, name: str) -> dict[str, Any]:
+    """Return the fields of a variable's `VariableType`."""
     types: Any = getattr(check.var_space[name].field, "valid_types", ())
     default = _default(check, name)
     is_number = isinstance(default, int | float) and not isinstance(default, bool)
-    plain = types[0].__name__ if len(types) == 1 else ""
+    type_name = types[0].__name__ if len(types) == 1 else ""
     return {
-        "name": "size" if name in getattr(check, "sizes", ()) else plain,
+        "name": "size" if name in getattr(check, "sizes", ()) else type_name,
         "default": default if is_number else None,
     }
 
 
 def _default(check: Any, name: str) -> Any:
-    """The class's value of a variable; None of one that it does not have, or that has none."""
+    """Return a class's value of a variable; None if it has no such variable, or no value of it."""
     if name not in check.var_space or not check.var_space[name].is_defined():
         return None
     return check.var_space[name].default_value
 
 
-def _line(error: Exception) -> str:
-    """The first line of an error; those of ReFrame and ours say all."""
+def _error_line(error: Exception) -> str:
+    """Return the first line of an error, with its type unless it is ReFrame's or ours."""
     from reframe.core.exceptions import ReframeError
 
-    plain = isinstance(error, ReframeError | InputError)
-    kind = "" if plain else f"{type(error).__name__}: "
-    return f"{kind}{error}".partition("\n")[0]
+    prefix = "" if isinstance(error, ReframeError | InputError) else f"{type(error).__name__}: "
+    return f"{prefix}{error}".partition("\n")[0]

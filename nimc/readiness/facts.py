@@ -1,4 +1,4 @@
-"""Facts of a machine: of its two files, this host, Slurm, and ReFrame's environments."""
+"""Facts of a machine, from its two files, this host, Slurm and ReFrame's environments."""
 
 from __future__ import annotations
 
@@ -34,20 +34,21 @@ class Facts:
     settings: ReframeSettings
     #: Folder of the checks.
     folder: Path
-    #: The site file; None if it cannot be used, for this reason.
+    #: The site file; None if it cannot be used.
     machine: Machine | None
+    #: Why the site file cannot be used; empty if it can.
     site_fault: str = ""
-    #: Findings of a job on nodes; empty without one.
+    #: Findings of a job on nodes; empty without a job.
     node_findings: Sequence[HostFinding] = ()
 
     @cached_property
     def host(self) -> Host:
-        """This host."""
+        """Return the facts of this host."""
         return host.detect()
 
     @property
     def partitions(self) -> Partitions:
-        """Partitions of the configuration; none of one with a fault."""
+        """Return the partitions of the configuration; none if it has a fault."""
         return [] if self.settings.fault else self.settings.partitions
 
     @property
@@ -60,8 +61,8 @@ class Facts:
         return apart or any(part["scheduler"] in SCHEDULERS for part in used)
 
     @cached_property
-    def _checks(self) -> tuple[Mapping[str, CheckVariables], str]:
-        """The workloads of this checkout, and why they, or the site file's programs, are wrong."""
+    def _checks_and_fault(self) -> tuple[Mapping[str, CheckVariables], str]:
+        """Return this checkout's checks, and what is wrong with them or the site's programs."""
         if not self.settings.partitions or not self.folder.is_dir():
             return {}, ""
         try:
@@ -75,13 +76,13 @@ class Facts:
 
     @property
     def checks_fault(self) -> str:
-        """Return why the checks cannot be read, or the site file names programs of none of them."""
-        return self._checks[1]
+        """Return why the checks cannot be read, or which program of the site file none uses."""
+        return self._checks_and_fault[1]
 
     @cached_property
     def matrix(self) -> Matrix:
         """Return what runs where, in every partition; empty if settings or checks are wrong."""
-        checks, _ = self._checks
+        checks, _ = self._checks_and_fault
         if not checks:
             return Matrix()
         programs = self.machine.programs if self.machine else {}

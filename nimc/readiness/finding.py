@@ -1,4 +1,4 @@
-"""A finding: what was looked for, how it is, and what to do."""
+"""A finding about a host: what was checked, its state, and what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class HostFinding:
-    """One answer to whether something is there."""
+    """The state of one thing that was checked."""
 
     what: str
     #: `limited`: works with the restriction in `detail`, or missing and needed by some campaigns
@@ -22,12 +22,12 @@ class HostFinding:
 
 
 def gap(subject: str, detail: str, remedy: str = "", *, needed: bool = False) -> HostFinding:
-    """Return what is missing if campaigns require it, and else restricts them."""
+    """Return a finding of a fault: `missing` if campaigns require it, else `limited`."""
     return HostFinding(subject, "missing" if needed else "limited", detail, remedy, needed)
 
 
-def required(subject: str, fault: object, detail: str, remedy: str) -> HostFinding:
-    """Return a finding that campaigns require; `fault`: what is wrong with it, if anything."""
+def required_finding(subject: str, fault: object, detail: str, remedy: str) -> HostFinding:
+    """Return the finding of what campaigns require; `fault` says what is wrong, if anything is."""
     if fault:
         return gap(subject, str(fault), remedy, needed=True)
     return HostFinding(subject, "ok", detail, needed=True)

@@ -29,43 +29,43 @@ from records.units import plural
 from reframe_tests.spack import externals, folders
 from reframe_tests.spack.settings import load
 
-#: `unknown`: only a job will tell.
+#: `unknown`: only a job can tell.
 Runs = Literal["yes", "no", "unknown"]
 #: Most nodes that a reason names.
-_NODES = 6
-#: ReFrame's launchers that are programs of their own name.
+_MAX_NODES = 6
+#: ReFrame's launchers that are programs of the same name.
 _LAUNCHERS = ("mpiexec", "mpirun")
 
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """The answer of whether a workload can run in a place."""
+    """Whether a workload can run in a place."""
 
     workload: str
     partition: str
     environment: str
     runs: Runs
-    #: The part that is missing, or why it is unknown; empty if it runs.
+    #: What is missing, or why it is unknown; empty if the workload runs.
     reason: str = ""
 
     @property
-    def combination(self) -> str:
+    def place_name(self) -> str:
         """Return the place as ReFrame writes it."""
         return f"{self.partition}+{self.environment}"
 
     @property
-    def kind(self) -> str:
-        """The reason, without what is missing if that is one word: `no program` of it."""
+    def reason_kind(self) -> str:
+        """Return the reason without the missing thing's name: `no program` of `no program lmp`."""
         words = self.reason.split(" ")
         return " ".join(words[:2]) if len(words) == 3 else self.reason
 
 
 @dataclass(frozen=True)
 class Offer:
-    """The resources that this host and Slurm have for a place."""
+    """What this host and Slurm offer in a place."""
 
-    #: Modules that cannot be loaded; the search path with all others and the place's variables.
-    #: None if this host has no module system.
+    #: Modules that cannot be loaded, and the search path with the place's other modules and its
+    #: variables; None if this host has no module system.
     modules: ModuleLoad | None
     #: Nodes of Slurm's partition; None if unknown, or without Slurm.
     nodes: list[SlurmNode] | None = None
@@ -73,7 +73,7 @@ class Offer:
     slurm_partition: str | None = None
     #: Why Spack cannot provide programs; empty if it can.
     spack_fault: str = ""
-    #: Program that a check asks for -> the one that the machine's file names for it.
+    #: Program of a check -> the program that the site file names for it.
     programs: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -85,28 +85,32 @@ class Matrix:
 
     @property
     def nowhere(self) -> dict[str, str]:
-        """Workload that runs in no place -> the reason in each, in one line."""
+        """Return the workloads that run in no place, each with its reasons in one line."""
         return {
-            workload: "; ".join(f"{cell.combination}: {cell.reason}" for cell in cells)
+            workload: "; ".join(f"{cell.place_name}: {cell.reason}" for cell in cells)
             for workload, cells in grouped((cell.workload, cell) for cell in self.cells).items()
             if all(cell.runs == "no" for cell in cells)
         }
 
     @property
     def text(self) -> str:
-        """Return what each place can run, a line each; then what it cannot, or may, and why."""
-        lines, missing = [], []
-        for combination, cells in grouped((cell.combination, cell) for cell in self.cells).items():
-            able = ", ".join(cell.workload for cell in cells if cell.runs == "yes")
-            lines.append(wrapped(f"{combination}: {able or 'nothing'}"))
-            for kind, alike in grouped((cell.kind, cell) for cell in cells if cell.reason).items():
-                names = ", ".join(cell.workload for cell in alike)
-                things = dict.fromkeys(cell.reason.removeprefix(kind) for cell in alike)
-                may = "unknown, " if alike[0].runs == "unknown" else ""
-                missing.append(((names, f"{may}{kind}{','.join(things)}"), combination))
+        """Return what each place can run, a line each; then what it cannot or may run, and why."""
+        lines = []
+        missing = []
+        for place_name, cells in grouped((cell.place_name, cell) for cell in self.cells).items():
+            runnable = ", ".join(cell.workload for cell in cells if cell.runs == "yes")
+            lines.append(wrapped(f"{place_name}: {runnable or 'nothing'}"))
+            with_reason = [(cell.reason_kind, cell) for cell in cells if cell.reason]
+            for kind, kind_cells in grouped(with_reason).items():
+                workloads = ", ".join(cell.workload for cell in kind_cells)
+                names = dict.fromkeys(cell.reason.removeprefix(kind) for cell in kind_cells)
+                reason = f"{kind}{','.join(names)}"
+                if kind_cells[0].runs == "unknown":
+                    reason = f"unknown, {reason}"
+                missing.append(((workloads, reason), place_name))
         reasons = [
-            wrapped(f"{names} on {', '.join(places)}: {reason}")
-            for (names, reason), places in sorted(grouped(missing).items())
+            wrapped(f"{workloads} on {', '.join(places)}: {reason}")
+            for (workloads, reason), places in sorted(grouped(missing).items())
         ]
         return "\n".join([*lines, "", *reasons]).rstrip()
 
@@ -121,9 +125,9 @@ def offers_of(
     partition: str | None,
     programs: Mapping[str, str] | None = None,
 ) -> Offers:
-    """Return what this host and Slurm have in a machine's partitions, or in the one of that name.
+    """Return what this host and Slurm offer in the places of a machine.
 
-    `programs`: of its site file.
+    `partition` selects one of its partitions. `programs` are those of its site file.
     """
     parts = target_partitions(settings.partitions, partition)
     places = places_of(settings, parts, system)
@@ -136,89 +140,93 @@ def offers_of(
     except NimcError as error:
         spack_fault = str(error)
     slurm = {str(part.get("name")): _slurm_nodes(part, settings) for part in parts}
-    return {
-        combination: Offer(
-            _loaded(combination, environment),
-            *slurm[combination.partition],
-            spack_fault,
-            programs or {},
+    offers = {}
+    for reframe_place in places:
+        nodes, slurm_partition = slurm[reframe_place.partition]
+        offers[reframe_place] = Offer(
+            modules=_module_load(reframe_place, environment),
+            nodes=nodes,
+            slurm_partition=slurm_partition,
+            spack_fault=spack_fault,
+            programs=programs or {},
         )
-        for combination in places
-    }
+    return offers
 
 
-def _loaded(combination: ReframePlace, environment: Mapping[str, str]) -> ModuleLoad | None:
-    """Return what a place's modules provide, then its variables; None if this host loads none."""
-    loaded = load_modules(combination.modules, environment)
+def _module_load(reframe_place: ReframePlace, environment: Mapping[str, str]) -> ModuleLoad | None:
+    """Return a place's modules and search path; None if this host has no module system."""
+    loaded = load_modules(reframe_place.modules, environment)
     if loaded is None:
         return None
-    return replace(loaded, path=search_path(loaded.path, environment, combination.variables))
+    return replace(loaded, path=search_path(loaded.path, environment, reframe_place.variables))
 
 
 def matrix(
     checks: Mapping[str, CheckVariables], offers: Offers, nodes: Mapping[str, int] | None = None
 ) -> Matrix:
-    """Return which of these checks can run in which place.
+    """Return where each of these checks can run.
 
     `nodes`: check -> nodes that its job takes; 1 by default.
     """
-    return Matrix(
-        [
-            MatrixCell(
-                name,
-                combination.partition,
-                combination.environment,
-                *can_run(check, combination, offer, (nodes or {}).get(name, 1)),
+    cells = []
+    for name, check in checks.items():
+        job_nodes = nodes.get(name, 1) if nodes else 1
+        for reframe_place, offer in offers.items():
+            runs, reason = can_run(check, reframe_place, offer, job_nodes)
+            cells.append(
+                MatrixCell(name, reframe_place.partition, reframe_place.environment, runs, reason)
             )
-            for name, check in checks.items()
-            for combination, offer in offers.items()
-        ]
-    )
+    return Matrix(cells)
 
 
 def can_run(
-    check: CheckVariables, combination: ReframePlace, offer: Offer, nodes: int = 1
+    check: CheckVariables, reframe_place: ReframePlace, offer: Offer, nodes: int = 1
 ) -> tuple[Runs, str]:
-    """Return whether a check can run in a place: the first thing that is missing decides."""
-    reason = combination.refuses(check)
+    """Return whether a check can run in a place, and why not: the first thing that is missing."""
+    reason = reframe_place.refusal(check)
     if not reason and offer.nodes is not None:
         reason = missing_in_partition(offer.nodes, offer.slurm_partition, nodes)
     if reason:
         return "no", reason
-    named = offer.programs.get(check.program or "")
-    if check.from_spack and not named and "spack" in combination.features:
+    site_program = offer.programs.get(check.program or "")
+    if check.from_spack and not site_program and "spack" in reframe_place.features:
         return ("no" if offer.spack_fault else "yes"), offer.spack_fault
     if offer.modules is None:
         return "unknown", "no module system on this host"
     if offer.modules.missing:
         return "no", f"no module {', '.join(offer.modules.missing)}"
-    if check.compiles and not shutil.which(combination.compiler, path=offer.modules.path):
-        return "no", f"no compiler {combination.compiler}"
-    launcher = combination.launcher if check.mpi and combination.launcher in _LAUNCHERS else None
-    for program in filter(None, (named or check.program, launcher)):
-        if not shutil.which(program, path=offer.modules.path):
-            if "modules" in combination.features:  # nodes may have it all the same
+    if check.compiles and not shutil.which(reframe_place.compiler, path=offer.modules.path):
+        return "no", f"no compiler {reframe_place.compiler}"
+    programs = [site_program or check.program]
+    if check.mpi and reframe_place.launcher in _LAUNCHERS:
+        programs.append(reframe_place.launcher)
+    for program in programs:
+        if program and not shutil.which(program, path=offer.modules.path):
+            if "modules" in reframe_place.features:  # modules on the nodes may provide it
                 return "unknown", f"no program {program} on this host"
             return "no", f"no program {program}"
     return "yes", ""
 
 
 def missing_in_partition(nodes: Sequence[SlurmNode], partition: str | None, needed: int) -> str:
-    """Return why a job cannot have so many of a partition's nodes; empty if it can."""
+    """Return why a job cannot get `needed` nodes of a partition; empty if it can."""
     partition_words = f"partition {partition}" if partition else "default partition"
     if not nodes:
         return f"no node: Slurm has no {partition_words}"
     usable = [node for node in nodes if node.usable]
     if len(usable) >= needed:
         return ""
-    wrong = [f"{node.name} ({node.state})" for node in nodes if not node.usable]
-    not_usable = f"; not usable: {some(wrong, _NODES)}" if wrong else ""
-    return f"{plural(needed, 'node')} needed, {len(usable)} usable in {partition_words}{not_usable}"
+    fault = f"{plural(needed, 'node')} needed, {len(usable)} usable in {partition_words}"
+    unusable = [f"{node.name} ({node.state})" for node in nodes if not node.usable]
+    if unusable:
+        fault += f"; not usable: {some(unusable, _MAX_NODES)}"
+    return fault
 
 
 def _slurm_nodes(
     part: Mapping[str, Any], settings: ReframeSettings
 ) -> tuple[list[SlurmNode] | None, str | None]:
+    """Return the nodes of a partition, and Slurm's name of it; None if unknown."""
     if part.get("scheduler") not in SCHEDULERS or not lists_nodes():
         return None, None
     name = partition_in(part.get("access") or [])

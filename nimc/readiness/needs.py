@@ -1,6 +1,7 @@
-"""The table of needs: who needs what, how it shows on this host, and what to do.
+"""The table of needs: who needs what, whether this host has it, and what to do if not.
 
-Rows are in the order in which to fix what they find.
+A function with the name of a subject (`cores`, `memory`, `slurm`, ...) returns the findings about
+it. Faults should be fixed in the order of the table.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from conductor import counters
 from conductor.injectors import INJECTORS
 from nimc.readiness import reservation
 from nimc.readiness.facts import Facts
-from nimc.readiness.finding import HostFinding, gap, required
+from nimc.readiness.finding import HostFinding, gap, required_finding
 from nimc.readiness.matrix import Matrix, missing_in_partition
 from nimc.readiness.reframe import find_reframe
 from nimc.readiness.reframe_config import ReframeSettings
@@ -44,13 +45,14 @@ _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; 
 #: STREAM's rule: every array at least this many times the last-level caches; it has three.
 _STREAM_MULTIPLE = 4
 _STREAM_ARRAYS = 3
-#: Most cores, or workloads, that a finding names.
-_NAMED = 6
+#: Largest number of cores, or of workloads, that a finding names.
+_MAX_NAMES = 6
 
 
 def c_compiler(*, needed: bool) -> HostFinding:
-    """A C compiler whose OpenMP programs run; STREAM needs one."""
-    name, subject = os.environ.get("CC") or "cc", "C compiler with OpenMP"
+    """Return whether the C compiler makes OpenMP programs that run; STREAM needs it."""
+    subject = "C compiler with OpenMP"
+    name = os.environ.get("CC") or "cc"
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder, "openmp.c"), str(Path(folder, "openmp"))
         source.write_text(_OPENMP)
@@ -93,13 +95,13 @@ def site_file(facts: Facts) -> HostFinding:
 
 
 def cores(machine: Machine) -> HostFinding:
-    """Return whether there are enough cores where application and origin share a host."""
+    """Return whether the host has cores for the application and for an origin that shares it."""
     try:
         application, origin = machine.split_cpus()
     except InputError as error:
         remedy = "use a host, or a job, with at least two cores"
         return gap("cores", str(error), remedy, needed=True)
-    detail = f"application on {some(application, _NAMED)}, origin on {some(origin, _NAMED)}"
+    detail = f"application on {some(application, _MAX_NAMES)}, origin on {some(origin, _MAX_NAMES)}"
     if not origin:
         detail = (
             f"origins are other nodes ({machine.origins.policy}); all cores are the application's"
@@ -110,7 +112,7 @@ def cores(machine: Machine) -> HostFinding:
 def memory(machine: Machine) -> HostFinding:
     """Return whether STREAM's arrays can be as large as its rule requires."""
     try:
-        wanted_b = _STREAM_ARRAYS * _STREAM_MULTIPLE * machine.llc_b()
+        needed_b = _STREAM_ARRAYS * _STREAM_MULTIPLE * machine.llc_b()
         memory_b = machine.memory_b()
     except InputError as error:
         missing, _, remedy = str(error).partition("; allowed: ")
@@ -119,25 +121,29 @@ def memory(machine: Machine) -> HostFinding:
         return gap("memory", missing, f"set {remedy}", needed=needed)
     share_b = machine.memory_share * memory_b
     detail = (
-        f"STREAM needs {wanted_b / 2**30:.2f} GiB (arrays of {_STREAM_MULTIPLE} times the"
+        f"STREAM needs {needed_b / 2**30:.2f} GiB (arrays of {_STREAM_MULTIPLE} times the"
         f" last-level caches); allowed: {share_b / 2**30:.2f} of {memory_b / 2**30:.2f} GiB"
     )
-    if wanted_b <= share_b:
+    if needed_b <= share_b:
         return HostFinding("memory", "ok", detail)
     return gap("memory", f"{detail}: its arrays are smaller, and samples note it")
 
 
 def writes(machine: Machine) -> list[HostFinding]:
-    """Return what the site file does not say about writes from other nodes, and the consequence."""
+    """Return which keys about writes from other nodes the site file lacks, and what follows."""
     if machine.origins.policy == "same_host":
         return []
-    costs = {
+    consequences = {
         "device": "no device counts what arrives, so writes are not verified",
         "interface": "agents use the address of the first node's host name",
         "nic": "the number of origins of short writes cannot follow from the link",
     }
     subject = f"keys of site/{machine.name}.yaml"
-    unset = [f"no {key}: {cost}" for key, cost in costs.items() if getattr(machine, key) is None]
+    unset = [
+        f"no {key}: {consequence}"
+        for key, consequence in consequences.items()
+        if getattr(machine, key) is None
+    ]
     if unset:
         remedy = f"see site/example_slurm.yaml for the keys of site/{machine.name}.yaml"
         return [gap(subject, "; ".join(unset), remedy)]
@@ -146,8 +152,12 @@ def writes(machine: Machine) -> list[HostFinding]:
 
 
 def targets(machine: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[HostFinding]:
-    """A partition that is missing, or whose targets would come from the origins' reservation."""
-    names, reserved = [part["name"] for part in partitions], machine.origins.reservation
+    """Return faults of the targets' partitions.
+
+    The site file's partition may be missing, or targets would come from the origins' reservation.
+    """
+    names = [part["name"] for part in partitions]
+    reserved = machine.origins.reservation
     if partitions and machine.partition and machine.partition not in names:
         detail = f"partition {machine.partition} of site/{machine.name}.yaml is not in configs/"
         return [gap("targets", detail, f"one of {', '.join(names)}", needed=True)]
@@ -163,32 +173,36 @@ def targets(machine: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[H
 
 
 def environments(cells: Matrix, config: Path) -> list[HostFinding]:
-    """Workloads that can run nowhere; the matrix has the reasons."""
+    """Return which workloads can run nowhere; the matrix has the reasons."""
     nowhere = list(cells.nowhere)
     if not nowhere:
         return []
-    all_of_them = len(nowhere) == len({cell.workload for cell in cells.cells})
+    nothing_runs = len(nowhere) == len({cell.workload for cell in cells.cells})
     remedy = f"see what runs where, then correct {config.name} or get what is missing"
-    state: Literal["limited", "missing"] = (
-        "missing" if all_of_them or uncompiled(cells) else "limited"
-    )
-    detail = f"none can run {some(nowhere, _NAMED)}"
+    state: Literal["limited", "missing"] = "limited"
+    if nothing_runs or uncompiled(cells):
+        state = "missing"
+    detail = f"none can run {some(nowhere, _MAX_NAMES)}"
     return [HostFinding("environments", state, detail, remedy, needed=True)]
 
 
 def uncompiled(cells: Matrix) -> bool:
-    """Return whether a workload runs nowhere since a compiler of the configuration is missing."""
+    """Return whether a workload runs nowhere because a compiler is missing."""
     return any("no compiler " in reason for reason in cells.nowhere.values())
 
 
 def sharing(
     partitions: Sequence[Mapping[str, Any]], environment: Mapping[str, str]
 ) -> list[HostFinding]:
-    """Slurm partitions that do not request whole nodes: other jobs may load a target's memory."""
-    wrong, whole = [], client.whole_node_partitions(environment)
+    """Return the Slurm partitions whose jobs do not get whole nodes.
+
+    Other jobs may then load a target's memory.
+    """
+    wrong = []
+    whole = client.whole_node_partitions(environment)
     for part in partitions:
         values = set(option_values(part.get("access", []), "exclusive"))
-        # Of one's own jobs, or of a group's, others may share the node.
+        # With `user` or `mcs`, jobs of the same user or group may share the node.
         is_shared = part["scheduler"] in SCHEDULERS and not values - {"user", "mcs"}
         if is_shared and partition_in(part.get("access", [])) not in whole:
             wrong.append(part["name"])
@@ -199,21 +213,21 @@ def sharing(
 
 
 def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFinding]:
-    """Return whether a reservation now holds the machine's origins, or their partition has them."""
+    """Return whether the origins' reservation, or else their partition, has enough nodes now."""
     try:
-        held = reservation.check(machine, machine.origins.nodes, needed_s=0)
+        current = reservation.check(machine, machine.origins.nodes, needed_s=0)
     except NimcError as error:
         remedy = f"`{command('origins', 'create', '--machine', machine.name)}`"
         return [gap("origins", str(error), remedy, needed=True)]
-    if held is not None:
-        until = f"reserved until {held.end:%Y-%m-%d %H:%M}"
-        if unsure := reservation.doubt(held):
+    if current is not None:
+        until = f"reserved until {current.end:%Y-%m-%d %H:%M}"
+        if doubt := reservation.account_doubt(current):
             remedy = "access in configs/, and origins.access in site/: --account=NAME"
-            return [HostFinding("origins", "limited", f"{until}; {unsure}", remedy, needed=True)]
+            return [HostFinding("origins", "limited", f"{until}; {doubt}", remedy, needed=True)]
         return [HostFinding("origins", "ok", until, needed=True)]
     if machine.origins.policy != "hetjob" or not client.lists_nodes():
         return []
-    with suppress(MachineError):  # Slurm does not answer: a finding of its own
+    with suppress(MachineError):  # that Slurm does not answer is another finding
         nodes = client.ask_nodes(machine.origins.partition, environment)
         if missing := missing_in_partition(nodes, machine.origins.partition, machine.origins.nodes):
             remedy = f"origins in site/{machine.name}.yaml"
@@ -222,13 +236,13 @@ def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFindin
 
 
 def slurm(environment: Mapping[str, str], needed: bool) -> list[HostFinding]:
-    """Slurm's commands, and whether its controller and accounting answer.
+    """Return whether Slurm's commands are found, and whether controller and accounting answer.
 
-    `environment`: that in which ReFrame runs them, which the machine's configuration sets.
+    `environment` is the one in which ReFrame runs them, as the machine's configuration sets it.
     """
-    if absent := client.missing_commands():
+    if missing := client.missing_commands():
         remedy = "apt install slurm-client; dnf install slurm"
-        return [gap("slurm", f"no {', '.join(absent)} on PATH", remedy, needed=needed)]
+        return [gap("slurm", f"no {', '.join(missing)} on PATH", remedy, needed=needed)]
     if not needed:
         return [HostFinding("slurm", "ok", "commands found; this machine does not use them")]
     version = version_of(client.SUBMIT) or client.SUBMIT
@@ -241,7 +255,7 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[HostFinding]:
 
 
 def peculiarities(node: Host) -> Iterator[HostFinding]:
-    """Yield what of a host's hardware restricts what can be said of it."""
+    """Yield the properties of a host's hardware that limit what can be measured on it."""
     if host.processor_family(node.processor) is None:
         words = host.processor_words(node.processor)
         detail = f"{words} ({node.cpu_model}) is in no table: tools choose no counters for it"
@@ -253,12 +267,12 @@ def peculiarities(node: Host) -> Iterator[HostFinding]:
 
 
 def shared_host_peculiarities(machine: Machine, this_host: Host) -> Iterable[HostFinding]:
-    """The same of the host on which targets run; of nodes, a job finds it."""
+    """Return the peculiarities of this host if targets run on it; a job finds those of nodes."""
     return peculiarities(this_host) if machine.origins.policy == "same_host" else ()
 
 
 def rdma(this_host: Host, machine: Machine) -> list[HostFinding]:
-    """RDMA devices of this host; those of compute nodes may differ."""
+    """Return the state of this host's RDMA devices; compute nodes may have others."""
     used = used_devices(this_host, machine) if machine.origins.policy == "same_host" else ()
     rows = [row for row in used if row.state != "ok"]
     if not this_host.rdma:
@@ -281,7 +295,7 @@ def rdma(this_host: Host, machine: Machine) -> list[HostFinding]:
 
 
 def unseen_nodes(machine: Machine | None) -> list[HostFinding]:
-    """Return a finding if nobody looked at a cluster's nodes, whose devices this host lacks."""
+    """Return a finding for a cluster whose nodes were not examined."""
     if machine is None or machine.origins.policy == "same_host":
         return []
     remedy = f"`{command('doctor', '--machine', machine.name, '--in-job')}`"
@@ -301,44 +315,46 @@ def used_devices(node: Host, machine: Machine) -> Iterator[HostFinding]:
             (candidate for candidate in node.interfaces if candidate.name == name), None
         )
         detail = ""
-        missing = f"no RDMA device and no interface that is up; there are: {present}"
+        fault = ""
         if device:
             kind = f"{device.transport} at {device.pci}" if device.pci else device.transport
             detail = ", ".join([kind, *map(port_words, device.ports)])
-            reason = inactive(name, node.rdma)
-            missing = reason and f"{detail}: {reason}"
+            if reason := inactive_reason(name, node.rdma):
+                fault = f"{detail}: {reason}"
         elif interface:
-            detail = f"up{gbit_s(interface.rate_b_s)}"
-            missing = ""
-        yield required(f"device {name}", missing, detail, remedy)
+            detail = f"up{rate_words(interface.rate_b_s)}"
+        else:
+            fault = f"no RDMA device and no interface that is up; there are: {present}"
+        yield required_finding(f"device {name}", fault, detail, remedy)
 
 
-def inactive(wanted: str, present: Sequence[Device]) -> str:
-    """Return why the writers' port of a device is inactive, and which is active; or nothing."""
-    device, number = devices.find(wanted, present), devices.parse_name(wanted).port
+def inactive_reason(name: str, present: Sequence[Device]) -> str:
+    """Return why the writers' port is inactive, and which are active; empty if it is active."""
+    device = devices.find(name, present)
+    number = devices.parse_name(name).port
     if device is None or not device.ports:
         return ""
     port = device.port(number)
     if port and (port.is_active or port.state == "unknown"):
         return ""
     active = [port.number for port in device.ports if port.is_active]
-    names = ", ".join(str(devices.parse_name(wanted)._replace(port=number)) for number in active)
+    names = ", ".join(str(devices.parse_name(name)._replace(port=number)) for number in active)
     state = f"port {number} is {port.state}" if port else f"no port {number}"
     return f"{state}; active: {names or 'none'}"
 
 
 def port_words(port: Port) -> str:
-    """Number, state and rate of a device's port."""
-    return f"port {port.number} {port.state}{gbit_s(port.rate_b_s)}"
+    """Return number, state and rate of a device's port."""
+    return f"port {port.number} {port.state}{rate_words(port.rate_b_s)}"
 
 
-def gbit_s(rate_b_s: float | None) -> str:
-    """Rate of a port or an interface, with what separates it from the words before."""
+def rate_words(rate_b_s: float | None) -> str:
+    """Return the rate of a port or an interface, with a separator before it."""
     return f" {rate_b_s * 8 / 1e9:g} Gbit/s" if rate_b_s else ", rate unknown"
 
 
 def injectors(machine: Machine | None) -> list[HostFinding]:
-    """Every injector; the one of the site file is required if writers run on this host."""
+    """Return the state of every injector; the site file's is required if it runs on this host."""
     rows = []
     apart = machine is not None and machine.origins.policy != "same_host"
     for name, injector in INJECTORS.items():
@@ -362,8 +378,9 @@ def injectors(machine: Machine | None) -> list[HostFinding]:
 
 
 def spack(machine: str) -> HostFinding:
-    """Used by the workloads that `nimc spack` builds, with the compilers that it knows."""
-    spack_layout, settings = layout(machine), None
+    """Return whether Spack is set up with compilers; workloads that `nimc spack` builds need it."""
+    spack_layout = layout(machine)
+    settings = None
     with suppress(InputError):
         settings = load(spack_layout)
     try:
@@ -387,24 +404,26 @@ def spack(machine: str) -> HostFinding:
 
 
 def tools() -> list[HostFinding]:
-    """Every tool that can wrap the ranks; one whose forms all lack the same by its name alone."""
+    """Return whether each tool is ready; forms of a tool that lack different things are apart."""
     rows = []
     forms = grouped((name.partition(":")[0], name) for name in TOOLS)
     for tool, names_of_tool in forms.items():
         reasons = grouped((TOOLS[name].missing() or "", name) for name in names_of_tool)
         for reason, names in reasons.items():
             subject = f"tool {tool if len(reasons) == 1 else ', '.join(names)}"
-            missing, _, remedy = reason.partition(" (")
-            absent = gap(subject, missing, remedy.removesuffix(")"))
-            rows.append(absent if reason else HostFinding(subject, "ok", "ready"))
+            if reason:
+                missing, _, remedy = reason.partition(" (")
+                rows.append(gap(subject, missing, remedy.removesuffix(")")))
+            else:
+                rows.append(HostFinding(subject, "ok", "ready"))
     return rows
 
 
 # The table.
 
 
-#: Who needs it: this program itself; every campaign, whatever its workloads; or some workloads,
-#: writers, or levels of factors, of which a plan finds those of its cases.
+#: Who needs it: this program itself, every campaign, or some workloads, writers or levels of
+#: factors. Of the last kind, a plan checks only the needs of its cases.
 Scope = Literal["nimc", "campaigns", "some"]
 
 
@@ -413,7 +432,7 @@ class Need:
     """A row of the table."""
 
     scope: Scope
-    #: How it shows, and what to do.
+    #: Returns the findings about the need.
     find: Callable[[Facts], Iterable[HostFinding]]
 
 
@@ -437,7 +456,7 @@ def _nodes(facts: Facts) -> Sequence[HostFinding]:
 
 
 def _with_machine(find: Callable[[Machine, Facts], Iterable[HostFinding]]) -> Callable[..., Any]:
-    """Of a machine with a valid site file."""
+    """Return a function of a row that finds nothing without a valid site file."""
     return lambda facts: find(facts.machine, facts) if facts.machine else ()
 
 

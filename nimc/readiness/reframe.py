@@ -1,4 +1,4 @@
-"""The path of ReFrame."""
+"""Finds ReFrame."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ REFRAME_VARIABLE = "NIMC_REFRAME"
 
 
 def find_reframe() -> str:
-    """Path of ReFrame; raises MachineError if it is not found."""
-    named = os.environ.get(REFRAME_VARIABLE)
-    reframe = shutil.which(named) if named else find_program("reframe")
-    if reframe is None and named:
+    """Return the path of ReFrame. Raises MachineError if it is not found."""
+    requested = os.environ.get(REFRAME_VARIABLE)
+    reframe = shutil.which(requested) if requested else find_program("reframe")
+    if reframe is None and requested:
         raise MachineError(
-            f"reframe: not found {REFRAME_VARIABLE}={named}; correct it, or unset it"
+            f"reframe: not found {REFRAME_VARIABLE}={requested}; correct it, or unset it"
         )
     if reframe is None:
         searched = f"next to {sys.executable} or on PATH"

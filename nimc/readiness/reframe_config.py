@@ -1,4 +1,4 @@
-"""Settings of a ReFrame configuration: partitions, environments, features, places, hosts."""
+"""Reads a ReFrame configuration: its partitions, environments, features, places and hosts."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ from records.errors import InputError, suggestion
 from records.programs import ask
 
 Partitions = Sequence[Mapping[str, Any]]
-#: Begins the line with the settings; the file may print others, and warnings.
+#: Begins the line with the settings, since the file may print lines of its own.
 _MARK = "nimc: settings "
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReframeSettings:
-    """The definitions and settings of a ReFrame configuration."""
+    """The settings of a ReFrame configuration."""
 
     #: This process's environment with the configuration's changes (`SLURM_CONF`).
     environment: dict[str, str]
-    #: Partitions of the machine's system, as in the file; empty if it cannot be read.
+    #: Partitions of the machine's system, as in the file; empty if the file cannot be read.
     partitions: list[dict[str, Any]] = field(default_factory=list)
-    #: Its environments, as in the file.
+    #: Environments, as in the file.
     environs: list[dict[str, Any]] = field(default_factory=list)
     #: Names of the system's hosts, as regular expressions.
     hostnames: list[str] = field(default_factory=list)
-    #: Name of the system: that of the file, which may define others.
+    #: Name of the machine's system, which is the file's name; the file may define other systems.
     system: str = ""
-    #: The line of the file with what is wrong, if it is known, and what that is, in one line.
+    #: The line of the file with a fault; None if it is not known, or there is no fault.
     fault_line: int | None = None
+    #: The fault in one line; None if there is none.
     fault: str | None = None
 
 
 def settings_of(config: Path) -> ReframeSettings:
     """Run a ReFrame configuration in a separate process and return its settings.
 
-    Once for the same file in the same environment.
+    The same file in the same environment is run only once.
     """
     text = config.read_bytes() if config.is_file() else b""
     return _settings_of(config, text, frozenset(os.environ.items()))
@@ -69,8 +70,8 @@ def _settings_of(
         if answer.ok:
             _, _, rest = answer.text.partition(f"\n{_MARK}")
             environment, site = json.loads(rest.partition("\n")[0])
-            named = [system for system in site["systems"] if system["name"] == config.stem]
-            system = named[0] if named else {}
+            systems = [system for system in site["systems"] if system["name"] == config.stem]
+            system = systems[0] if systems else {}
             fault_line, fault = _fault(config, site) or (None, None)
             return ReframeSettings(
                 environment=environment,
@@ -90,11 +91,11 @@ def _settings_of(
 
 
 def _fault(config: Path, site: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Line and text of the first fault in a configuration, by ReFrame's own schema; None if none.
+    """Return line and text of the first fault by ReFrame's own schema; None if there is none.
 
-    ReFrame itself would take a second.
+    ReFrame itself would take a second to find it.
     """
-    from jsonschema import Draft7Validator  # read only here, since it takes a tenth of a second
+    from jsonschema import Draft7Validator  # imported here, since it takes a tenth of a second
 
     # A file need not have every section: ReFrame has defaults for the others.
     for error in Draft7Validator({**_schema(), "required": []}).iter_errors(site):
@@ -122,7 +123,7 @@ def _fault(config: Path, site: Mapping[str, Any]) -> tuple[int, str] | None:
 
 
 def line_of(file: Path, word: str) -> int:
-    """The first line of a file that has the word in quotes; 1 if none has."""
+    """Return the number of the first line that has the word in quotes; 1 if none has."""
     quoted = re.compile(rf"""["']{re.escape(word)}["']""")
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     return next((number for number, line in enumerate(lines, 1) if quoted.search(line)), 1)
@@ -130,40 +131,40 @@ def line_of(file: Path, word: str) -> int:
 
 @lru_cache(maxsize=1)
 def _schema() -> dict[str, Any]:
-    """ReFrame's schema, read without importing ReFrame."""
+    """Return ReFrame's schema, read without importing ReFrame."""
     spec = importlib.util.find_spec("reframe")
     file = Path(str(spec and spec.origin)).with_name("schemas") / "config.json"
     return dict(json.loads(file.read_text()))
 
 
 def target_partitions(partitions: Partitions, name: str | None) -> Partitions:
-    """Partitions that targets may come from: the one of that name, else any."""
+    """Return the partitions that targets may come from: the one of that name; all without one."""
     return [part for part in partitions if name in (None, part.get("name"))]
 
 
 def features_in_words(needed: Sequence[str]) -> str:
-    """`wheels or spack` of `+wheels` and `+spack`; nothing of places."""
+    """Return `wheels or spack` for `+wheels` and `+spack`; leave out conditions of other kinds."""
     return " or ".join(word.removeprefix("+") for word in needed if word.startswith("+"))
 
 
-#: Conditions on features that are judged here: `+a -b`.
-_FEATURES = re.compile(r"[+-][\w.-]+( [+-][\w.-]+)*")
+#: A condition on features: `+a -b` requires `a` and excludes `b`.
+_FEATURE_CONDITION = re.compile(r"[+-][\w.-]+( [+-][\w.-]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReframePlace:
-    """A place where ReFrame may run a check: an environment in a partition, by the settings."""
+    """A place where ReFrame may run a check: an environment in a partition."""
 
     partition: str
     environment: str
     features: frozenset[str]
     #: C compiler; empty if the environment has none.
     compiler: str
-    #: Modules that both load, by name.
+    #: Names of the modules that partition and environment load.
     modules: tuple[str, ...] = ()
     #: The partition's launcher, as ReFrame names it.
     launcher: str = "local"
-    #: Variables that both set, in order.
+    #: Variables that partition and environment set, in order.
     variables: tuple[tuple[str, Any], ...] = ()
 
     @property
@@ -171,79 +172,76 @@ class ReframePlace:
         """Return the place as ReFrame writes it."""
         return f"{self.partition}+{self.environment}"
 
-    def refuses(self, check: CheckVariables) -> str:
-        """Return why it cannot run a check, whatever hosts or nodes have; empty if it may."""
+    def refusal(self, check: CheckVariables) -> str:
+        """Return why the settings do not let a check run here; empty if they do."""
         if not self.accepted_by(check.environs):
             features = features_in_words(check.environs)
             return f"no feature {features}" if features else "not one of its valid places"
-        if not check.compiles or self.compiler or (check.from_spack and "spack" in self.features):
-            return ""
-        return "no compiler: 'cc' is empty"
+        has_spack_compiler = check.from_spack and "spack" in self.features
+        if check.compiles and not self.compiler and not has_spack_compiler:
+            return "no compiler: 'cc' is empty"
+        return ""
 
     def accepted_by(self, conditions: Sequence[str]) -> bool:
         """Return whether any of a check's conditions (`valid_prog_environs`) holds.
 
         A condition on properties, `%name=value`, is not judged: it holds.
         """
-        return any(
-            condition in ("*", self.environment, self.name)
-            or "%" in condition
-            or (
-                _FEATURES.fullmatch(condition)
-                and all(
-                    (word[1:] in self.features) == (word[0] == "+") for word in condition.split()
-                )
-            )
-            for condition in conditions
-        )
+        return any(map(self._fulfils, conditions))
+
+    def _fulfils(self, condition: str) -> bool:
+        if condition in ("*", self.environment, self.name) or "%" in condition:
+            return True
+        if not _FEATURE_CONDITION.fullmatch(condition):
+            return False
+        words = condition.split()
+        return all((word[1:] in self.features) == (word[0] == "+") for word in words)
 
 
 def places_of(settings: ReframeSettings, partitions: Partitions, system: str) -> list[ReframePlace]:
-    """Places of these partitions, in the order in which a check takes the first that it can."""
-    return [
-        ReframePlace(
-            partition=str(part.get("name")),
-            environment=str(name),
-            features=frozenset(map(str, environ.get("features", []))),
-            compiler=str(environ.get("cc", "cc")),
-            modules=(*_modules(part), *_modules(environ)),
-            launcher=str(part.get("launcher", "local")),
-            variables=tuple(
-                (str(name), value)
-                for source in (part, environ)
-                for name, value in source.get("env_vars", [])
-            ),
-        )
-        for part in partitions
-        for name in part.get("environs", [])
-        for environ in _defined(settings.environs, str(name), system, str(part.get("name")))
-    ]
+    """Return the places of these partitions; a check runs in the first that it can use."""
+    places = []
+    for part in partitions:
+        for name in part.get("environs", []):
+            for environ in _defined(settings.environs, str(name), system, str(part.get("name"))):
+                variables = [*part.get("env_vars", []), *environ.get("env_vars", [])]
+                reframe_place = ReframePlace(
+                    partition=str(part.get("name")),
+                    environment=str(name),
+                    features=frozenset(map(str, environ.get("features", []))),
+                    compiler=str(environ.get("cc", "cc")),
+                    modules=(*_modules(part), *_modules(environ)),
+                    launcher=str(part.get("launcher", "local")),
+                    variables=tuple((str(variable), value) for variable, value in variables),
+                )
+                places.append(reframe_place)
+    return places
 
 
-def without_place(
+def checks_without_place(
     checks: Mapping[str, CheckVariables], places: Sequence[ReframePlace]
 ) -> list[str]:
-    """Checks that no place accepts, whatever this host or the nodes have."""
+    """Return the checks that no place accepts by the settings."""
     return [
-        name
-        for name, check in checks.items()
-        if all(combination.refuses(check) for combination in places)
+        name for name, check in checks.items() if all(option.refusal(check) for option in places)
     ]
 
 
-def needed(check: CheckVariables) -> str:
-    """Return what a check needs of an environment, in words."""
+def needs_in_words(check: CheckVariables) -> str:
+    """Return in words what a check needs of an environment."""
     features = features_in_words(check.environs)
     parts = [f"features: {features}"] if features else []
     if not check.environs:
         parts.append("a place in the class's valid_systems and valid_prog_environs")
-    return " and ".join([*parts, "a C compiler, 'cc'"] if check.compiles else parts)
+    if check.compiles:
+        parts.append("a C compiler, 'cc'")
+    return " and ".join(parts)
 
 
 def _defined(
     environs: Sequence[Mapping[str, Any]], name: str, system: str, partition: str
 ) -> Iterator[Mapping[str, Any]]:
-    """The environment of that name whose target is the most specific, if there is one."""
+    """Yield the environment of that name with the most specific target, if there is one."""
     for target in (f"{system}:{partition}", system, "*"):
         for environ in environs:
             if environ.get("name") == name and target in environ.get("target_systems", ["*"]):
@@ -252,7 +250,7 @@ def _defined(
 
 
 def _modules(source: Mapping[str, Any]) -> Iterator[str]:
-    """Names of the modules of a partition or environment; a collection is no module."""
+    """Yield the names of a partition's or an environment's modules; collections are left out."""
     for module in source.get("modules", []):
         if isinstance(module, str):
             yield module
@@ -260,21 +258,21 @@ def _modules(source: Mapping[str, Any]) -> Iterator[str]:
             yield str(module.get("name"))
 
 
-#: The machine of a host that no configuration names.
+#: The machine of a host that no configuration matches.
 LOCALHOST = "localhost"
 
 
 def default_machine() -> str:
-    """The machine whose configuration in `configs/` names this host, as ReFrame finds it."""
+    """Return the machine whose configuration in `configs/` matches this host, as in ReFrame."""
     configs = sorted((ROOT / "configs").glob("*.py"))
     hostnames = {config.stem: settings_of(config).hostnames for config in configs}
-    return matching(hostnames, socket.gethostname())
+    return machine_of_host(hostnames, socket.gethostname())
 
 
-def matching(hostnames: Mapping[str, Sequence[str]], host: str) -> str:
-    """The machine with a pattern that `host` begins with, as in ReFrame; else `localhost`.
+def machine_of_host(hostnames: Mapping[str, Sequence[str]], host: str) -> str:
+    """Return the machine with a pattern that matches the start of `host`; else `localhost`.
 
-    Raises InputError if there are several.
+    ReFrame matches in the same way. Raises InputError if several machines match.
     """
     machines = [
         machine

@@ -1,4 +1,4 @@
-"""The reservation of a machine's origin nodes: create, check, remove."""
+"""Creates, checks and removes the reservation of a machine's origin nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from records.slurm.parse import Reservation
 
 
 def name_of(machine: Machine) -> str:
-    """The reservation in the machine's file. Raises InputError if there is none."""
+    """Return the reservation that the site file names. Raises InputError if it names none."""
     if machine.origins.reservation is None:
         field = f"site/{machine.name}.yaml: origins.reservation"
         raise InputError(f"{field}: missing; allowed: a reservation's name")
@@ -23,26 +23,32 @@ def name_of(machine: Machine) -> str:
 
 
 def create_command(machine: Machine, minutes: int, nodes: str | None, user: str) -> list[str]:
-    """The command that creates the reservation, of named nodes or from a partition."""
+    """Return the command that creates the reservation, of named nodes or from a partition."""
     origins = machine.origins
-    command = client.create_reservation(name_of(machine), minutes, user)
+    create_words = client.create_reservation(name_of(machine), minutes, user)
     if nodes:
-        return [*command, f"Nodes={nodes}"]
+        return [*create_words, f"Nodes={nodes}"]
     if origins.partition is None:
         key = f"site/{machine.name}.yaml: origins.partition"
         raise InputError(f"{key}: missing; give a partition to reserve nodes from, or --nodes")
-    return [*command, f"PartitionName={origins.partition}", f"NodeCnt={origins.nodes}"]
+    return [*create_words, f"PartitionName={origins.partition}", f"NodeCnt={origins.nodes}"]
 
 
 def admits(listed: Sequence[str], names: Collection[str]) -> bool:
-    """Return whether a list of a reservation admits someone of these names: an empty one does."""
+    """Return whether a reservation's list of users or groups admits any of these names.
+
+    An empty list admits everybody. A name with a `-` in front is excluded.
+    """
     excluded = {name[1:] for name in listed if name.startswith("-")}
-    wanted = {name for name in listed if not name.startswith("-")}
-    return excluded.isdisjoint(names) and (not wanted or not wanted.isdisjoint(names))
+    admitted = {name for name in listed if not name.startswith("-")}
+    return excluded.isdisjoint(names) and (not admitted or not admitted.isdisjoint(names))
 
 
-def doubt(current: Reservation) -> str | None:
-    """Whom else it is for, which only Slurm can judge: an account includes those below it."""
+def account_doubt(current: Reservation) -> str | None:
+    """Return which accounts the reservation is for; None if it is for any.
+
+    Only Slurm can tell whether jobs are charged to them: an account includes those below it.
+    """
     if not current.accounts:
         return None
     names = ", ".join(current.accounts)
@@ -57,11 +63,12 @@ def shortcomings(
     groups: Collection[str],
     now: datetime,
 ) -> list[str]:
-    """Return why `nodes` origins cannot be had for `needed_s` seconds; empty if they can.
+    """Return why the reservation does not give `nodes` origins for `needed_s` seconds.
 
-    Unless Slurm refuses the account of its jobs: `doubt`.
+    The list is empty if it does. Accounts are not judged (`account_doubt`).
     """
-    faults, left_s = [], (current.end - now).total_seconds()
+    faults = []
+    left_s = (current.end - now).total_seconds()
     if current.state != "ACTIVE":
         faults.append(f"is {current.state}, from {current.start}")
     if left_s < needed_s:
@@ -91,18 +98,20 @@ def remove(machine: Machine) -> None:
 
 
 def check(machine: Machine, nodes: int, needed_s: float) -> Reservation | None:
-    """The reservation of the origins, None without one. Raises MachineError if it does not suffice.
+    """Return the reservation of the origins; None if the machine's origins need none.
 
-    `nodes` is the largest number of origin nodes of one allocation.
+    `nodes` is the largest number of origin nodes of one allocation. Raises MachineError if the
+    reservation does not exist or does not suffice.
     """
     if machine.origins.policy != "reservation":
         return None
-    current, user = client.find_reservation(name_of(machine)), user_name(os.geteuid())
+    current = client.find_reservation(name_of(machine))
+    user = user_name(os.geteuid())
     if current is None:
-        create = command("origins", "create", "--machine", machine.name)
-        raise MachineError(f"reservation {name_of(machine)} does not exist; to have it: `{create}`")
+        advice = command("origins", "create", "--machine", machine.name)
+        raise MachineError(f"reservation {name_of(machine)} does not exist; to have it: `{advice}`")
     groups = group_names(user, os.getegid())
     if faults := shortcomings(current, nodes, needed_s, user, groups, datetime.now()):
-        remove = command("origins", "remove", "--machine", machine.name)
-        raise MachineError(f"{'; '.join(faults)}; for another one, first: `{remove}`")
+        advice = command("origins", "remove", "--machine", machine.name)
+        raise MachineError(f"{'; '.join(faults)}; for another one, first: `{advice}`")
     return current

@@ -30,7 +30,7 @@ def refused(text: str, _: Path) -> list[tuple[list[str], str | None]]:
     return [
         (
             reservation.shortcomings(record, 1, 0, "ada", ["staff"], datetime(2026, 12, 1)),
-            reservation.doubt(record),
+            reservation.account_doubt(record),
         )
         for record in map(parse.reservation, lines)
     ]

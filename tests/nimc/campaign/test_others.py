@@ -62,7 +62,7 @@ def test_each_level_is_a_case_that_reframe_is_asked_for(prepared):
     melt, plain = (prepared.checks[name] for name in ("melt", "plain"))
     assert melt.environs == plain.environs == ("default+wheels",)
     cells = matrix(prepared.checks, prepared.offers).cells
-    assert {(cell.workload, cell.combination): cell.runs for cell in cells} == {
+    assert {(cell.workload, cell.place_name): cell.runs for cell in cells} == {
         **{(name, "default+wheels"): "yes" for name in ("melt", "plain", "stream")},
         **{(name, "default+spack"): "no" for name in ("melt", "plain", "stream")},
     }

@@ -18,7 +18,7 @@ from nimc.cluster import learn, new_machine
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts
 from nimc.cluster.new_machine import config_text, host_pattern, site_text, to_fill_in, with_nodes
-from nimc.readiness.reframe_config import matching
+from nimc.readiness.reframe_config import machine_of_host
 from records.checkout import ROOT
 from records.errors import MachineError
 from records.machine import site as machine
@@ -220,12 +220,15 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
 )
 def test_the_machine_is_named_by_its_host(host, matches, other):
     pattern = host_pattern(host)
-    assert [matching({"box": [pattern]}, name) for name in (host, matches, other)] == [
+    assert [machine_of_host({"box": [pattern]}, name) for name in (host, matches, other)] == [
         "box",
         "box",
         "localhost",
     ]
-    assert matching({"box": [host_pattern(socket.gethostname())]}, socket.gethostname()) == "box"
+    assert (
+        machine_of_host({"box": [host_pattern(socket.gethostname())]}, socket.gethostname())
+        == "box"
+    )
 
 
 def read(name: str) -> str:

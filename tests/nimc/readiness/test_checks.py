@@ -41,7 +41,7 @@ class heir(base):
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache of one's own; nothing is kept in memory either."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    checks.stored_checks.cache_clear()
+    checks.cached_checks.cache_clear()
     return tmp_path / "cache" / "nimc" / "checks.json"
 
 
@@ -131,7 +131,7 @@ def test_reframe_is_asked_once_until_a_check_changes(tmp_path, cache, queries):
     first = checks_in(checks_folder)
     assert first["melt"].types["steps"] == VariableType("int", 100)
     assert checks_in(checks_folder) == first
-    checks.stored_checks.cache_clear()  # as another process would
+    checks.cached_checks.cache_clear()  # as another process would
     assert checks_in(checks_folder) == first
     assert len(queries) == 1
     folder(tmp_path, melt="x = 2\n")
@@ -157,7 +157,7 @@ def test_a_broken_or_foreign_cache_is_ignored(tmp_path, cache, queries, change):
     checks_folder = folder(tmp_path, melt="x = 1\n")
     checks_in(checks_folder)
     change(cache)
-    checks.stored_checks.cache_clear()
+    checks.cached_checks.cache_clear()
     assert set(checks_in(checks_folder)) == {"melt"}
     assert len(queries) == 2
 

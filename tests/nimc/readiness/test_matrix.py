@@ -183,7 +183,7 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
     whole = matrix(checks, offers_of(settings, "m", None))
     runs: dict[str, list[tuple[str, str]]] = {workload: [] for workload in checks}
     for cell in whole.cells:
-        runs[cell.workload].append((cell.combination, cell.runs))
+        runs[cell.workload].append((cell.place_name, cell.runs))
     assert runs == {
         "copy": [("one+spack", "no"), ("one+own", "yes"), ("two+mods", "yes")],
         "melt": [("one+spack", "no"), ("one+own", "no"), ("two+mods", "yes")],

@@ -10,10 +10,10 @@ from nimc.readiness.checks import CheckVariables
 from nimc.readiness.reframe_config import (
     ReframePlace,
     ReframeSettings,
-    matching,
-    needed,
+    checks_without_place,
+    machine_of_host,
+    needs_in_words,
     places_of,
-    without_place,
 )
 from records.errors import InputError
 
@@ -75,10 +75,10 @@ def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone():
         "lammps": check("+spack", "+wheels"),
         "hpccg": check("+wheels"),
     }
-    assert without_place(checks, places) == ["stream", "hpccg"]
-    assert needed(checks["stream"]) == "a C compiler, 'cc'"
-    assert needed(checks["lammps"]) == "features: spack or wheels"
-    assert without_place(checks, [environment("gnu", ["wheels"])]) == []
+    assert checks_without_place(checks, places) == ["stream", "hpccg"]
+    assert needs_in_words(checks["stream"]) == "a C compiler, 'cc'"
+    assert needs_in_words(checks["lammps"]) == "features: spack or wheels"
+    assert checks_without_place(checks, [environment("gnu", ["wheels"])]) == []
 
 
 def test_places_take_modules_of_both_and_the_environment_of_their_partition():
@@ -121,7 +121,7 @@ NAMES = {
     ],
 )
 def test_the_machine_that_names_the_host(host, machine):
-    assert matching(NAMES, host) == machine
+    assert machine_of_host(NAMES, host) == machine
     # Two machines match: the user must choose.
     with pytest.raises(InputError, match=r"'login1'; allowed: cluster, other$"):
-        matching(NAMES, "login1")
+        machine_of_host(NAMES, "login1")
