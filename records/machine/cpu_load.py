@@ -1,7 +1,8 @@
-"""Load of this host: processor time of processes that are not the block's, steal, frequency.
+"""Load of this host, read from /proc and /sys below a root path.
 
-Also that of kernel threads, and the CPUs that the application leaves free. Reads /proc and /sys
-below a root path.
+It is: processor time of kernel threads and of processes that are not the block's, time that the
+hypervisor took, and the processors' frequency. The CPUs that the application leaves free are found
+here as well.
 """
 
 from __future__ import annotations
@@ -17,66 +18,70 @@ from pathlib import Path
 from records import kernel_text
 from records.kernel_text import TICKS_PER_S, ProcessStat, as_list, cpu_list
 
-# Processor time of a host's kernel threads, in which drivers and network stacks do part of their
-# work.
+# Processor time of kernel threads. Drivers and network stacks do part of their work in them.
 
 
 #: Flag of kernel threads in /proc/PID/stat (PF_KTHREAD).
 _KERNEL_THREAD = 0x00200000
-#: Threads whose time the kernel counts as time in soft interrupts already.
+#: Threads whose time the kernel also counts as time in soft interrupts.
 _IN_SOFTIRQ = "ksoftirqd/"
 
 
 class KernelThreads:
-    """Adds up what kernel threads use from one reading to the next.
+    """Adds up the processor time that kernel threads use from one reading to the next.
 
-    A thread that ends between two readings keeps what it had used at the first.
+    What a thread uses after the last reading before its end is not counted.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._proc = root / "proc"
         self._total = 0
-        #: CPU that threads ran on last -> ticks used between the readings.
+        #: CPU -> ticks that threads used between readings, if they ran there last.
         self._by_cpu = Counter[int]()
-        #: PID and start of a thread -> ticks used at the last reading.
+        #: PID and start of a thread -> all ticks that it had used at the last reading.
         self._used = {thread: stat.used for thread, stat in _threads(self._proc)}
 
     @property
     def are_visible(self) -> bool:
-        """Return whether /proc shows any; in a container it does not."""
+        """Return whether /proc shows kernel threads; in a container it does not."""
         return bool(self._used)
 
     def read_s(self) -> float:
-        """Time that all of them have used since the first reading, seconds."""
-        now = {}
+        """Read the time that all threads have used since the first reading, seconds."""
+        used = {}
         for thread, stat in _threads(self._proc):
-            now[thread] = stat.used
-            more = max(stat.used - self._used.get(thread, 0), 0)
-            self._total += more
+            used[thread] = stat.used
+            ticks = max(stat.used - self._used.get(thread, 0), 0)
+            self._total += ticks
             if stat.cpu is not None:
-                self._by_cpu[stat.cpu] += more
-        self._used = now
+                self._by_cpu[stat.cpu] += ticks
+        self._used = used
         return self._total / TICKS_PER_S
 
     def by_cpu_s(self) -> dict[int, float]:
-        """The same by the CPU that each thread ran on last, as of the last reading."""
+        """Return that time by CPU, as of the last reading: a thread counts where it ran last."""
         return {cpu: ticks / TICKS_PER_S for cpu, ticks in self._by_cpu.items()}
 
 
 def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], kernel_text.ProcessStat]]:
-    """PID and start of each kernel thread, and its state."""
+    """Yield PID and start of each kernel thread, and its state."""
     for pid, stat in kernel_text.stats(proc):
         if stat.flags & _KERNEL_THREAD and not stat.name.startswith(_IN_SOFTIRQ):
             yield (pid, stat.started), stat
 
 
-#: Environment variable that marks every process that a conductor started, with the block's own
-#: random name as its value.
+# Processes of the block and others.
+
+
+#: Environment variable of every process that a conductor started. Its value is the block's random
+#: name.
 BLOCK_VARIABLE = "NIMC_BLOCK"
 
-#: Slurm's daemons wait for processes of the block, whose time then counts as their children's.
+#: Slurm's daemons wait for processes of the block. The time of these then counts as that of the
+#: daemons' children.
 _REAPERS = frozenset({"slurmd", "slurmstepd"})
-#: Columns of the first line of /proc/stat that add up to all time, and the stolen one.
+#: Number of columns of the first line of /proc/stat that add up to all time; the column of stolen
+#: time.
 _COLUMNS, _STEAL = 8, 7
 #: This flag in /proc/cpuinfo means that its `cpu MHz` is measured.
 _LIVE_MHZ = "aperfmperf"
@@ -88,13 +93,13 @@ class HostLoad:
     """One reading of a host."""
 
     at_s: float
-    #: PID -> processes that are not the block's; None if others' processes are hidden.
+    #: PID -> process that is not the block's; None if processes of other users are hidden.
     foreign: dict[int, ProcessStat] | None
-    #: PID -> processes that had ended before any reading, and that nobody has waited for.
+    #: PID -> process that had ended before any reading showed it, and that nobody has waited for.
     ended: dict[int, ProcessStat]
-    #: PID -> start of the block's processes (as in `ProcessStat`), and PIDs of those that wait for
-    #: one of them.
+    #: PID -> start of a process of the block (as in `ProcessStat`).
     ours: dict[int, int]
+    #: PIDs of processes that wait for a process of the block.
     reapers: frozenset[int]
     #: Time that the hypervisor took, and all processor time, ticks.
     stolen: int
@@ -110,24 +115,24 @@ def read(
 ) -> HostLoad:
     """Read the load now.
 
-    A process is the block's if its environment has the block's mark, if it is or descends from one
-    of `roots`, is one of `exempt`, or was the block's in the `earlier` reading. Kernel threads are
-    nobody's.
+    A process is the block's if one of these holds: its environment has the block's mark; it is one
+    of `roots` or descends from one; it is one of `exempt`; it was the block's in the `earlier`
+    reading. Kernel threads are left out.
     """
     proc, at_s = root / "proc", time.monotonic()
     mark = f"{BLOCK_VARIABLE}={block}".encode()
     processes = {
         pid: stat for pid, stat in kernel_text.stats(proc) if not stat.flags & _KERNEL_THREAD
     }
-    before = (earlier.foreign if earlier else None) or {}
-    before_own = earlier.ours if earlier else {}
+    earlier_foreign = (earlier.foreign if earlier else None) or {}
+    earlier_ours = earlier.ours if earlier else {}
     ours = {
         pid
         for pid, process in processes.items()
-        if pid in exempt or before_own.get(pid) == process.started
+        if pid in exempt or earlier_ours.get(pid) == process.started
     }
-    # The environment of a process that still runs the same program is known.
-    unchanged = {(pid, process.started, process.name) for pid, process in before.items()}
+    # While a process runs the same program, its environment stays the same: it is read once.
+    unchanged = {(pid, process.started, process.name) for pid, process in earlier_foreign.items()}
     new = [
         pid
         for pid, process in processes.items()
@@ -136,12 +141,13 @@ def read(
     ours |= {pid for pid in new if _marked(proc / str(pid), mark)}
     ours |= kernel_text.below(roots, processes)
     others = {pid: process for pid, process in processes.items() if pid not in ours}
-    # Nothing shows whose a process was that has ended.
+    # If a process has ended, nothing shows whether it was the block's.
     ended = {
-        pid: others.pop(pid)
-        for pid, process in [*others.items()]
-        if process.state == "Z" and pid not in before
+        pid: process
+        for pid, process in others.items()
+        if process.state == "Z" and pid not in earlier_foreign
     }
+    others = {pid: process for pid, process in others.items() if pid not in ended}
     stolen, total = _stolen(proc)
     return HostLoad(
         at_s=at_s,
@@ -156,56 +162,62 @@ def read(
 
 
 def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
-    """Program -> processor time between two readings that foreign processes used, seconds.
+    """Return the processor time that foreign processes used between two readings, by program.
 
-    A process that started and ended in between counts with the one that waited for it. What a
-    process had used when a reading first saw it, ended, counts for nothing. All together are no
-    more than the host's hardware threads had in that time: the kernel passes on the times of what
-    has ended to whichever process adopts it. None if others' processes are hidden.
+    None if processes of other users are hidden. Times are in seconds. The time of a process that
+    started and ended between the readings counts for the process that waited for it. If a process
+    had ended when a reading first showed it, its time is not counted. The kernel adds the time of
+    an ended process to that of the process that adopts it, so the sum may be too large: it is
+    limited to the time of the host's hardware threads.
     """
     if before.foreign is None or after.foreign is None:
         return None
     ticks: dict[str, int] = {}
     reapers = before.reapers | after.reapers
-    gone = _gone({**before.ended, **before.foreign}, {**after.ended, **after.foreign})
+    known_ticks = _ticks_of_ended(
+        {**before.ended, **before.foreign}, {**after.ended, **after.foreign}
+    )
     for pid, now in after.foreign.items():
         then = before.foreign.get(pid)
         used, children = now.used, now.children
         if then and then.started == now.started:
             used, children = used - then.used, children - then.children
         if pid not in reapers and now.name not in _REAPERS:
-            used += max(children - gone.get(pid, 0), 0)
-        # Its user chose the name: without what a terminal would act on.
+            used += max(children - known_ticks.get(pid, 0), 0)
+        # A user can put control characters of terminals into the name of a process.
         name = "".join(c if c.isascii() and c.isprintable() else "?" for c in now.name)
         ticks[name] = ticks.get(name, 0) + used
-    total, most = sum(ticks.values()), after.total - before.total
-    share = most / total if 0 < most < total else 1.0
+    total, available = sum(ticks.values()), after.total - before.total
+    share = available / total if 0 < available < total else 1.0
     return {name: share * used / TICKS_PER_S for name, used in ticks.items()}
 
 
-def _gone(before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]) -> dict[int, int]:
-    """Process -> ticks that those below it had used before, which have ended since.
+def _ticks_of_ended(
+    before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]
+) -> dict[int, int]:
+    """Return the ticks that ended processes had used by the first reading, by living ancestor.
 
-    A process that has ended too has passed it on to its own parent.
+    The kernel adds the time of an ended process to that of its parent's children. If the parent has
+    ended too, the time goes on to the parent's parent.
     """
 
     def ended(pid: int) -> bool:
         now = after.get(pid)
         return pid in before and (now is None or now.started != before[pid].started)
 
-    passed_on: dict[int, int] = {}
+    ticks: dict[int, int] = {}
     for pid, then in before.items():
         if ended(pid):
-            parent, passed = then.parent, {pid}
-            while ended(parent) and parent not in passed:
-                passed.add(parent)
-                parent = before[parent].parent
-            passed_on[parent] = passed_on.get(parent, 0) + then.used + then.children
-    return passed_on
+            ancestor, visited = then.parent, {pid}
+            while ended(ancestor) and ancestor not in visited:
+                visited.add(ancestor)
+                ancestor = before[ancestor].parent
+            ticks[ancestor] = ticks.get(ancestor, 0) + then.used + then.children
+    return ticks
 
 
 def frequency_hz(cpus: Collection[int], root: Path = Path("/")) -> float | None:
-    """Mean frequency of these CPUs (empty: of all), Hz; None if the kernel does not report it."""
+    """Return the mean frequency of CPUs (empty: all), Hz; None if the kernel does not report it."""
     folder = root / "sys/devices/system/cpu"
     names = [f"cpu{cpu}" for cpu in cpus] or ["cpu[0-9]*"]
     paths = [p for name in names for p in folder.glob(f"{name}/cpufreq/scaling_cur_freq")]
@@ -222,7 +234,7 @@ def _marked(process: Path, mark: bytes) -> bool:
 
 
 def _stolen(proc: Path) -> tuple[int, int]:
-    """Stolen and total ticks of all CPUs; zeros if unknown."""
+    """Return stolen and total ticks of all CPUs; zeros if unknown."""
     with suppress(ValueError):
         first = kernel_text.read(proc / "stat").partition("\n")[0]
         values = [int(text) for text in first.split()[1:]]
@@ -232,7 +244,7 @@ def _stolen(proc: Path) -> tuple[int, int]:
 
 
 def _mhz(path: Path) -> Iterator[tuple[int, float]]:
-    """CPU and frequency from /proc/cpuinfo, if it is measured."""
+    """Yield CPUs and their frequencies in MHz from /proc/cpuinfo, if these are measured."""
     with suppress(ValueError):
         text = kernel_text.read(path)
         if _LIVE_MHZ not in text.split():
@@ -248,31 +260,34 @@ def _mhz(path: Path) -> Iterator[tuple[int, float]]:
 
 # The CPUs that an application leaves free: those on which none of its busy threads may run.
 #
-# How an application is bound on other hosts is up to the launcher, so it is read, not assumed.
+# The launcher decides how an application is bound on other hosts, so the binding is read.
 
 
-#: A thread that used less of its time is a launcher or a helper, and takes no core. A thread of the
-#: application gets more even of a core that it shares with a dozen others.
-_BUSY = 0.05
+#: Share of the time that a busy thread runs at least. A thread that runs less is that of a launcher
+#: or a helper. An application's thread runs more, even if it shares its core with twelve others.
+_BUSY_SHARE = 0.05
 _ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S+)", re.MULTILINE)
 
 
 def busy_cpus(pids: Iterable[int], over_s: float, root: Path = Path("/")) -> set[int]:
-    """CPUs on which the busy threads of these processes, started `over_s` ago, may run."""
-    least = _BUSY * over_s * TICKS_PER_S
+    """Return the CPUs on which the busy threads of processes may run that started `over_s` ago."""
+    least_ticks = _BUSY_SHARE * over_s * TICKS_PER_S
     cpus: set[int] = set()
     for pid in pids:
         tasks = root / f"proc/{pid}/task"
         for tid, stat in kernel_text.stats(tasks):
             listed = _ALLOWED.search(kernel_text.read(tasks / f"{tid}/status"))
             with suppress(ValueError):
-                if listed and 0 < stat.used >= least:
+                if listed and stat.used > 0 and stat.used >= least_ticks:
                     cpus.update(cpu_list(listed[1]))
     return cpus
 
 
 def free_cpus(busy: Collection[int], root: Path = Path("/")) -> str | None:
-    """The other CPUs of this host as the kernel lists them, `0-3,8`; None if nothing was busy."""
+    """Return the CPUs of this host that are not busy, as the kernel lists CPUs: `0-3,8`.
+
+    None if no CPU was busy, or the CPUs of this host are unknown.
+    """
     if not busy:
         return None
     try:

@@ -22,42 +22,49 @@ from records.machine import devices
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:
-    """CPU time that may be used, in cores; None if not limited."""
-    quotas = [quota for folder in _folders(root, "cpu") if (quota := _quota(folder)) is not None]
-    return min(quotas, default=None)
+    """Return the limit of CPU time, in cores; None if not limited."""
+    quotas = [_quota(folder) for folder in _group_folders(root, "cpu")]
+    return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def memory_limit_b(root: Path = Path("/")) -> int | None:
-    """Memory that may be used, bytes; None if not limited.
+    """Return the limit of memory, bytes; None if not limited.
 
-    Version 1 shows its largest page-aligned number if there is no limit; callers take the minimum
+    Version 1 shows its largest page-aligned number if there is no limit. Callers take the minimum
     of this and the host's memory.
     """
     names = ("memory.max", "memory.limit_in_bytes")
-    texts = [_read(folder / name) for folder in _folders(root, "memory") for name in names]
-    return min((limit_b for text in texts if (limit_b := number(text)) is not None), default=None)
+    texts = [_read(folder / name) for folder in _group_folders(root, "memory") for name in names]
+    limits_b = [number(text) for text in texts]
+    return min((limit_b for limit_b in limits_b if limit_b is not None), default=None)
 
 
-def _folders(root: Path, controller: str) -> Iterator[Path]:
-    """Folders of the groups that limit this process, from its own up to the root.
+def _group_folders(root: Path, controller: str) -> Iterator[Path]:
+    """Yield the folders of the control groups of this process, and of all groups above them.
 
-    Lines of /proc/self/cgroup are `number:controllers:path`; version 2's has no controllers.
-    Version 1 has a folder for each set of controllers, named in any order (`cpu,cpuacct` for
-    `cpuacct,cpu`), or by one of them.
+    Lines of /proc/self/cgroup are `number:controllers:path`. The line of version 2 has no
+    controllers. Version 1 has a folder for each set of controllers. The folder's name has them in
+    any order (`cpu,cpuacct` for `cpuacct,cpu`), or only one of them.
     """
     top = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = (*line.split(":", 2), "", "")[:3]
-        if controllers and controller not in controllers.split(","):
+        _, _, controllers_and_path = line.partition(":")
+        controllers, _, path = controllers_and_path.partition(":")
+        if not controllers:
+            hierarchies = [top]
+        elif controller in controllers.split(","):
+            folders = sorted(top.glob("*"))
+            hierarchies = [folder for folder in folders if controller in folder.name.split(",")]
+        else:
             continue
-        named = (folder for folder in top.glob("*") if controller in folder.name.split(","))
-        for base in sorted(named) if controllers else [top]:
-            group = base / path.strip("/")
+        for hierarchy in hierarchies:
+            group = hierarchy / path.strip("/")
             yield group
-            yield from (above for above in group.parents if above.is_relative_to(base))
+            yield from (parent for parent in group.parents if parent.is_relative_to(hierarchy))
 
 
 def _quota(folder: Path) -> float | None:
+    """Return the limit that a group sets on CPU time, in cores; None if it sets none."""
     limit, _, period = _read(folder / "cpu.max").partition(" ")
     if not period:
         limit = _read(folder / "cpu.cfs_quota_us")
@@ -68,29 +75,31 @@ def _quota(folder: Path) -> float | None:
     return time_us / period_us
 
 
-# To which CPUs the interrupts of network devices are bound. Read only: binding them needs root.
+# The CPUs to which interrupts of network devices are bound.
 
 
 def interrupts_of_devices(root: Path = Path("/")) -> dict[str, dict[str, int]]:
-    """RDMA device or network interface -> CPUs (the kernel's list) -> number of its interrupts.
+    """Return how many interrupts are bound where: device -> CPUs -> number of its interrupts.
 
-    Without devices whose interrupts are unknown, as those of virtual ones.
+    Devices are RDMA devices and network interfaces; CPUs are listed as the kernel does. A device
+    whose interrupts are unknown, such as a virtual one, is left out.
     """
     by_device = {}
     for device, irqs in irqs_of_devices(root).items():
-        folders = [root / "proc/irq" / irq for irq in irqs]
-        # Where an interrupt goes, or may go: kernels before 4.14 lack the first.
-        lists = [
-            _read(path / "effective_affinity_list") or _read(path / "smp_affinity_list")
-            for path in folders
-        ]
-        if numbers := Counter(filter(None, lists)):
-            by_device[device] = dict(sorted(numbers.items()))
+        counts = Counter[str]()
+        for irq in irqs:
+            folder = root / "proc/irq" / irq
+            # The CPUs that get the interrupt. Kernels before 4.14 show only those that may get it.
+            cpus = _read(folder / "effective_affinity_list") or _read(folder / "smp_affinity_list")
+            if cpus:
+                counts[cpus] += 1
+        if counts:
+            by_device[device] = dict(sorted(counts.items()))
     return by_device
 
 
 def irqs_of_devices(root: Path = Path("/")) -> dict[str, list[str]]:
-    """RDMA device or network interface -> its interrupts, by the kernel's number."""
+    """Return the kernel's numbers of the interrupts of each RDMA device and network interface."""
     return {
         device.parent.name: [path.name for path in device.glob("msi_irqs/*")]
         for folder in ("infiniband", "net")
@@ -98,94 +107,102 @@ def irqs_of_devices(root: Path = Path("/")) -> dict[str, list[str]]:
     }
 
 
-# Settings and firmware of a host that change what memory contention costs, read without root.
+# Settings and firmware of a host that influence memory contention. To read them needs no root.
 
 
 def microcode(root: Path) -> str | None:
-    """Revision of the processor's microcode; several if CPUs differ."""
+    """Return the revision of the processor's microcode; several if CPUs differ."""
     revisions = re.findall(r"^microcode\s*:\s*(\S+)", _read(root / "proc/cpuinfo"), re.MULTILINE)
     return ", ".join(sorted(set(revisions))) or None
 
 
 def bios(root: Path) -> str | None:
-    """Vendor, version and date of the firmware that started the host."""
+    """Return vendor, version and date of the firmware that started the host."""
     folder = root / "sys/class/dmi/id"
     words = [_read(folder / f"bios_{name}") for name in ("vendor", "version", "date")]
     return " ".join(word for word in words if word) or None
 
 
 def transparent_huge_pages(root: Path) -> str | None:
-    """`always`, `madvise` or `never`: the kernel marks the chosen one with brackets."""
+    """Return `always`, `madvise` or `never`: the kernel shows the current one in brackets."""
     text = _read(root / "sys/kernel/mm/transparent_hugepage/enabled")
-    chosen = re.search(r"\[(\w+)\]", text)
-    return chosen[1] if chosen else None
+    current = re.search(r"\[(\w+)\]", text)
+    return current[1] if current else None
 
 
-#: `kernel.numa_balancing` -> what it says; a kernel without the setting has no balancing.
+#: Value of `kernel.numa_balancing` -> its meaning; a kernel without the setting has no balancing.
 _BALANCING = {"0": "off", "1": "on", "2": "memory tiering", "3": "on, memory tiering"}
 
 
 def numa_balancing(root: Path) -> str | None:
     """Return whether the kernel moves pages to the NUMA node that uses them; None if unknown.
 
-    Pages that are locked for RDMA cannot be moved, whatever it says.
+    Pages that are locked for RDMA are never moved.
     """
     text = _read(root / "proc/sys/kernel/numa_balancing")
     return _BALANCING.get(text, text) or None
 
 
 def iommu(root: Path) -> str | None:
-    """Kinds of the IOMMU's domains: `DMA`, `DMA-FQ`, `identity`; `on` if unknown, or `none`.
+    """Return the kinds of the IOMMU's domains: `DMA`, `DMA-FQ`, `identity`.
 
-    Options of the kernel's command line that name an IOMMU follow in brackets.
+    `on` if an IOMMU does not show its kinds, `none` without an IOMMU. Options of the kernel's
+    command line that name an IOMMU follow in brackets.
     """
     units = root / "sys/class/iommu"
     if not units.is_dir():
         return None
-    kinds = {_read(path) for path in root.glob("sys/kernel/iommu_groups/*/type")} - {""}
-    state = ", ".join(sorted(kinds)) or "on" if any(units.iterdir()) else "none"
+    state = "none"
+    if any(units.iterdir()):
+        kinds = {_read(path) for path in root.glob("sys/kernel/iommu_groups/*/type")} - {""}
+        state = ", ".join(sorted(kinds)) or "on"
     options = [word for word in _read(root / "proc/cmdline").split() if "iommu" in word]
     return f"{state} ({' '.join(options)})" if options else state
 
 
-# Settings that operators tune against memory contention: the values read, whoever set them.
-#
-# nimc sets none of them. Registers are readable by root only; what cannot be read is None.
+# Settings that operators tune against memory contention. nimc reads them and sets none. Only root
+# can read registers; what cannot be read is None.
 
 
-#: Ways of the last-level cache that devices write to, on Intel processors of model 85 (Farshin et
-#: al., ATC 2020); and the hardware prefetchers, of which a set bit turns one off.
+#: Register with the ways of the last-level cache that devices write to, and the processors that
+#: have it (Farshin et al., ATC 2020).
 _DDIO_WAYS, _DDIO_MODEL = 0xC8B, "GenuineIntel-6-85-"
+#: Register of the hardware prefetchers, and the processors that have it. Each bit that is set turns
+#: one prefetcher off.
 _PREFETCH, _PREFETCH_MODEL = 0x1A4, "GenuineIntel-6-"
+#: The prefetchers, by the number of their bit.
 _PREFETCHERS = ("L2", "L2 adjacent line", "L1", "L1 stride")
 _REGISTER_B = 8
-_LINE = re.compile(r"[A-Z0-9_]{1,16}: *[0-9]{1,4}=[0-9A-Za-z; =]{1,4096}")
+_SCHEMATA_LINE = re.compile(r"[A-Z0-9_]{1,16}: *[0-9]{1,4}=[0-9A-Za-z; =]{1,4096}")
 
 
 def ddio(root: Path) -> str | None:
-    """Mask of the ways that devices write to, hexadecimal; several if sockets differ."""
+    """Return the mask of the ways that devices write to, hexadecimal; several if sockets differ."""
     values = _registers(root, _DDIO_WAYS, _DDIO_MODEL)
     return ", ".join(f"{value:x}" for value in values) or None
 
 
 def prefetchers(root: Path) -> str | None:
-    """`all on`, or those that are off; several if CPUs differ."""
-    shown = []
+    """Return `all on`, or the prefetchers that are off; several texts if CPUs differ."""
+    texts = []
     for value in _registers(root, _PREFETCH, _PREFETCH_MODEL):
         off = [name for bit, name in enumerate(_PREFETCHERS) if value >> bit & 1]
-        shown.append(f"off: {', '.join(off)}" if off else "all on")
-    return " | ".join(shown) or None
+        texts.append(f"off: {', '.join(off)}" if off else "all on")
+    return " | ".join(texts) or None
 
 
 def resctrl(root: Path) -> str | None:
-    """The default group's schemata, one resource after the other: `L3:0=7ff;1=7ff MB:0=100`."""
+    """Return the default group's schemata of all resources, such as `L3:0=7ff;1=7ff MB:0=100`."""
     lines = map(str.strip, _read(root / "sys/fs/resctrl/schemata").splitlines())
-    schemata = [line.replace(" ", "") for line in lines if _LINE.fullmatch(line)]
+    schemata = [line.replace(" ", "") for line in lines if _SCHEMATA_LINE.fullmatch(line)]
     return " ".join(sorted(schemata)) or None
 
 
 def _registers(root: Path, register: int, model: str) -> list[int]:
-    """The distinct values of a register over all CPUs of that model; empty if unreadable."""
+    """Return the distinct values of a register on all CPUs.
+
+    Empty if the processor is not of that model, or the register cannot be read.
+    """
     if not processor_identity(_read(root / "proc/cpuinfo")).startswith(model):
         return []
     values = set()
@@ -198,6 +215,9 @@ def _registers(root: Path, register: int, model: str) -> list[int]:
         if len(data) == _REGISTER_B:
             values.add(int.from_bytes(data, "little"))
     return sorted(values)
+
+
+# The host's hardware and kernel.
 
 
 _KIB = 1024
@@ -217,7 +237,7 @@ class NumaNode:
 class Cache:
     """One data or unified cache."""
 
-    #: The highest there is, and its size, bytes.
+    #: Its level, the highest of the host, and its size, bytes.
     level: int
     size_b: int
     #: CPUs that share it.
@@ -240,34 +260,35 @@ class Interface:
 class Host:
     """Hardware and kernel of a node."""
 
-    #: Names of the host, its kernel and its processor, by the host itself.
+    #: Names of the host, its kernel and its processor, as the host reports them.
     hostname: str
     kernel: str
     cpu_model: str
     #: `processor_identity`: vendor, family, model and stepping; empty if unknown.
     processor: str
-    #: Sockets, cores with a thread online, and hardware threads that are online.
+    #: Numbers of sockets, of cores with a thread online, and of hardware threads that are online.
     sockets: int
     cores: int
     threads: int
-    #: CPUs that the reading process may use (on a shared host the origin's only), and the first of
-    #: them on each core.
+    #: CPUs that the reading process may use (on a shared host only the origin's), and the first of
+    #: these on each core.
     usable_cpus: list[int]
     usable_cores: list[int]
-    #: Limit of their CPU time, in CPUs; None if not limited.
+    #: Limit of the CPU time of that process, in CPUs; None if not limited.
     cpu_quota: float | None
     #: NUMA nodes; a host that reports none has one.
     numa_nodes: list[NumaNode]
-    #: Last-level caches whose size is known, each once, and the sum of the sizes, bytes; None if
-    #: that of any is unknown.
+    #: Last-level caches whose size is known, each once.
     last_level_caches: list[Cache]
+    #: Sum of the sizes of all last-level caches, bytes; None if a size is unknown.
     llc_total_b: int | None
     #: The smallest level-2 cache, bytes; None if the kernel says no size.
     l2_b: int | None
-    #: Caches that lie before the memory of nodes (HBM of Xeon Max in cache mode), bytes; 0 without.
+    #: Caches in front of the memory of NUMA nodes (HBM of Xeon Max in cache mode), bytes; 0 if
+    #: there are none.
     memory_side_cache_b: int
-    #: Memory that may be used: the host's without that of GPUs, or less if a control group limits
-    #: it, bytes.
+    #: The host's memory without that of GPUs, or the limit of a control group if that is less,
+    #: bytes.
     memory_b: int
     #: Frequency governor; several names if CPUs differ.
     governor: str | None
@@ -276,7 +297,7 @@ class Host:
     #: Vendor, version and date of the firmware; revision of the microcode. None if unknown.
     bios: str | None
     microcode: str | None
-    #: Kinds of the IOMMU's domains, or `none`, and the kernel's options for it; None if unknown.
+    #: Kinds of the IOMMU's domains, or `none`, and the kernel's IOMMU options; None if unknown.
     iommu: str | None
     #: `always`, `madvise` or `never`; None if unknown.
     transparent_huge_pages: str | None
@@ -296,7 +317,7 @@ class Host:
     interrupts: dict[str, dict[str, int]]
 
     def as_dict(self) -> dict[str, Any]:
-        """The facts as JSON values."""
+        """Return the facts as JSON values."""
         return asdict(self)
 
 
@@ -305,7 +326,7 @@ def detect(root: Path = Path("/")) -> Host:
     system = root / "sys/devices/system"
     present = sorted(int(path.name[3:]) for path in (system / "cpu").glob("cpu[0-9]*"))
     usable = sorted(os.sched_getaffinity(0))
-    cpus = _cpus(system / "cpu/online") or _online(system / "cpu", present) or usable
+    cpus = _cpu_numbers(_read(system / "cpu/online")) or _online(system / "cpu", present) or usable
     gpu_nodes = _gpu_nodes(root)
     nodes = _numa_nodes(system / "node")
     gpu_b = sum(node.memory_b for node in nodes if node.number in gpu_nodes)
@@ -353,18 +374,15 @@ def detect(root: Path = Path("/")) -> Host:
     )
 
 
-def _cpus(path: Path) -> list[int]:
-    return _numbers(_read(path))
-
-
-def _numbers(text: str) -> list[int]:
+def _cpu_numbers(text: str) -> list[int]:
+    """Return the CPUs of a list of the kernel; none if it is invalid."""
     with suppress(ValueError):
         return cpu_list(text)
     return []
 
 
 def _online(folder: Path, cpus: list[int]) -> list[int]:
-    """CPUs that are not off, where the kernel has no list of them."""
+    """Return the CPUs that are online by files of their own, if the kernel has no list."""
     return [cpu for cpu in cpus if _read(folder / f"cpu{cpu}/online") != "0"]
 
 
@@ -373,35 +391,36 @@ def _socket(folder: Path, cpu: int) -> str:
 
 
 def _first_of_each_core(folder: Path, cpus: list[int], processor: str) -> list[int]:
-    """The first CPU of each core; a CPU whose core is unknown counts as a core."""
-    compute_units = processor.startswith(_COMPUTE_UNITS)
+    """Return the first CPU of each core; a CPU whose core is unknown counts as a core."""
+    has_compute_units = processor.startswith(_COMPUTE_UNITS)
     first: dict[tuple[str, ...], int] = {}
     for cpu in cpus:
-        first.setdefault(_core(folder, cpu, compute_units), cpu)
+        first.setdefault(_core_key(folder, cpu, has_compute_units), cpu)
     return list(first.values())
 
 
-#: AMD's family 15h: the kernel calls the cores of a compute unit threads of one core.
+#: Processors of AMD's family 15h. For the kernel, cores of a compute unit are threads of one core.
 _COMPUTE_UNITS = "AuthenticAMD-21-"
 
 
-def _core(folder: Path, cpu: int, compute_units: bool) -> tuple[str, ...]:
-    """The mark that the threads of one core share: the kernel's list of these threads.
+def _core_key(folder: Path, cpu: int, has_compute_units: bool) -> tuple[str, ...]:
+    """Return the words that identify a CPU's core: mainly the kernel's list of the core's threads.
 
-    Cores of a compute unit differ in their L1 data caches. On other processors these caches are
-    not used: a virtual machine may show one for each thread. Numbers of cores begin again in each
-    socket, die and, on ARM, cluster.
+    Cores of a compute unit differ only in their L1 data caches. On other processors these caches
+    are not looked at, since a virtual machine may show one for each thread. If the kernel has no
+    list of threads, the core's number is used. Numbers of cores start again in each socket, die
+    and, on ARM, cluster.
     """
     topology = folder / f"cpu{cpu}/topology"
-    for name in ("core_cpus", "thread_siblings"):  # the second before Linux 5.3
+    for name in ("core_cpus", "thread_siblings"):  # Linux before 5.3 has only the second
         if threads := _cpu_set(topology, name):
-            return (threads, _l1_of(folder, cpu) if compute_units else "")
+            return (threads, _l1_sharers(folder, cpu) if has_compute_units else "")
     die, cluster, core = (_read(topology / f"{part}_id") for part in ("die", "cluster", "core"))
     return (_socket(folder, cpu), die, cluster, core or f"cpu{cpu}")
 
 
-def _l1_of(folder: Path, cpu: int) -> str:
-    """The CPUs that share an L1 data cache; empty if unknown."""
+def _l1_sharers(folder: Path, cpu: int) -> str:
+    """Return the CPUs that share a CPU's L1 data cache; empty if unknown."""
     for path in (folder / f"cpu{cpu}/cache").glob("index[0-9]*"):
         if _read(path / "level") == "1" and _read(path / "type") in ("Data", "Unified"):
             return _cpu_set(path, "shared_cpu")
@@ -409,30 +428,33 @@ def _l1_of(folder: Path, cpu: int) -> str:
 
 
 def _cpu_set(folder: Path, name: str) -> str:
-    """CPUs as the kernel lists them; older ones show them as a mask alone. Empty if unknown."""
+    """Return CPUs as the kernel lists them; empty if unknown.
+
+    Older kernels have only a mask.
+    """
     for file in (f"{name}_list", f"{name}list"):
-        if listed := _read(folder / file):
-            return listed
+        if cpus := _read(folder / file):
+            return cpus
     for file in (name, f"{name}_map", f"{name}map"):
-        words = _read(folder / file).replace(",", "")
-        if re.fullmatch(r"[0-9a-f]{1,16384}", words):
-            bits = int(words, 16)
-            return as_list([cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1])
+        digits = _read(folder / file).replace(",", "")
+        if re.fullmatch(r"[0-9a-f]{1,16384}", digits):
+            mask = int(digits, 16)
+            return as_list([cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1])
     return ""
 
 
 def _numa_nodes(folder: Path) -> list[NumaNode]:
     paths = {int(path.name[4:]): path for path in folder.glob("node[0-9]*")}
     return [
-        NumaNode(number, _numbers(_cpu_set(path, "cpu")), _memory_b(path / "meminfo"))
+        NumaNode(number, _cpu_numbers(_cpu_set(path, "cpu")), _memory_b(path / "meminfo"))
         for number, path in sorted(paths.items())
     ]
 
 
 def _gpu_nodes(root: Path) -> set[int]:
-    """Numbers of the NUMA nodes that are a GPU's memory (GH200, V100 beside POWER9).
+    """Return the numbers of the NUMA nodes that are a GPU's memory (GH200, V100 beside POWER9).
 
-    The kernel shows them as any node without CPUs; the GPU's driver says which.
+    To the kernel they are like any node without CPUs. The GPU's driver says which they are.
     """
     texts = map(_read, (root / "proc/driver/nvidia/gpus").glob("*/numa_status"))
     matches = (re.search(r"^Node:\s*(\d{1,4})$", text, re.MULTILINE) for text in texts)
@@ -440,22 +462,22 @@ def _gpu_nodes(root: Path) -> set[int]:
 
 
 def nodes_with_cores(nodes: list[NumaNode]) -> list[int]:
-    """Numbers of the nodes that have CPUs and memory, or CPUs if no memory is reported."""
+    """Return the numbers of nodes with CPUs and memory; with CPUs if no memory is reported."""
     with_cpus = [node for node in nodes if node.cpus]
-    # If the kernel gives no figure of memory, nobody knows which of them have some.
     with_memory = [node.number for node in with_cpus if node.memory_b]
     return with_memory or [node.number for node in with_cpus]
 
 
 def memory_only_nodes(nodes: list[NumaNode]) -> list[int]:
-    """Numbers of the nodes that have memory and no CPUs."""
+    """Return the numbers of the nodes that have memory and no CPUs."""
     return [node.number for node in nodes if node.memory_b and not node.cpus]
 
 
 def _caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int | None, int | None]:
-    """Each cache of the highest level once, by the CPUs that share it; their sum; the smallest L2.
+    """Return the last-level caches, each once; the sum of their sizes; the size of the smallest L2.
 
-    Many kernels on ARM and in virtual machines know levels, but no sizes.
+    A cache is known by the CPUs that share it. Sizes are in bytes, or None: many kernels on ARM and
+    in virtual machines know levels, but no sizes.
     """
     sizes_kib: dict[tuple[int, str], int | None] = {}
     for cpu in cpus:
@@ -467,15 +489,15 @@ def _caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int | None, int
                 sizes_kib[level, shared] = number(_read(path / "size")[:-1])
     last = max((level for level, _ in sizes_kib), default=0)
     sizes = {shared: kib for (level, shared), kib in sizes_kib.items() if level == last}
-    caches = [Cache(last, kib * _KIB, _numbers(shared)) for shared, kib in sizes.items() if kib]
-    is_known = caches and len(caches) == len(sizes)
-    l2_kib = min((kib for (level, _), kib in sizes_kib.items() if level == 2 and kib), default=None)
-    total_b = sum(cache.size_b for cache in caches) if is_known else None
-    return caches, total_b, l2_kib and l2_kib * _KIB
+    caches = [Cache(last, kib * _KIB, _cpu_numbers(shared)) for shared, kib in sizes.items() if kib]
+    all_known = caches and len(caches) == len(sizes)
+    total_b = sum(cache.size_b for cache in caches) if all_known else None
+    l2_sizes_b = [kib * _KIB for (level, _), kib in sizes_kib.items() if level == 2 and kib]
+    return caches, total_b, min(l2_sizes_b, default=None)
 
 
 def _cpu_model(root: Path) -> str:
-    """Model name in /proc/cpuinfo; some ARM hosts have it only in the device tree."""
+    """Return the model name in /proc/cpuinfo; some ARM hosts have it only in the device tree."""
     for line in _read(root / "proc/cpuinfo").splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "cpu", "Model"):
@@ -500,22 +522,25 @@ def _interfaces(folder: Path) -> list[Interface]:
 
 
 def _is_up(interface: Path) -> bool:
-    """Many drivers do not say whether a link is up; it is then if it has a carrier."""
+    """Return whether a link is up. If the driver does not say so, the carrier decides."""
     state = _read(interface / "operstate")
     return state == "up" or (state == "unknown" and _read(interface / "carrier") == "1")
 
 
 def _memory_b(path: Path) -> int:
-    """Bytes of a line `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; kB means 1024 bytes."""
+    """Return the bytes of a line `MemTotal:  16 kB`, or `Node 0 MemTotal:  16 kB`; 0 without one.
+
+    There, kB means 1024 bytes.
+    """
     match = re.search(r"\bMemTotal: +([0-9]{1,20})\b", _read(path))
     return int(match[1]) * _KIB if match else 0
 
 
-# Families of processors, as far as their counters differ.
+# Families of processors. Processors of a family have the same counters.
 #
 # A processor's identity is `GenuineIntel-6-85-7` (vendor, family, model and stepping of
-# /proc/cpuinfo) or `ARM-0x41-0xd4f` (implementer and part). A family has shell patterns of it, so
-# that both this module and a shell on a compute node can match them.
+# /proc/cpuinfo) or `ARM-0x41-0xd4f` (implementer and part). A family is given by shell patterns of
+# identities, which this module and a shell on a compute node can both match.
 
 
 #: Family -> patterns of identities.
@@ -539,7 +564,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "Grace": ("ARM-0x41-0xd4f",),
 }
 
-#: An awk program that prints the identity from /proc/cpuinfo; `identity` in the shell's words.
+#: An awk program, with its options, that prints the identity from /proc/cpuinfo.
 IDENTITY_AWK = (
     '-F"[ \\t]*: *" \'$1=="vendor_id"{v=$2} $1=="cpu family"{f=$2} $1=="model"{m=$2}'
     ' $1=="stepping"{print v"-"f"-"m"-"$2; exit} $1=="CPU implementer"{i=$2}'
@@ -548,19 +573,20 @@ IDENTITY_AWK = (
 
 
 def processor_identity(cpuinfo: str) -> str:
-    """The identity of the first processor in the text of /proc/cpuinfo; empty if unknown."""
+    """Return the identity of the first processor in the text of /proc/cpuinfo; empty if unknown."""
     fields: dict[str, str] = {}
     for line in cpuinfo.splitlines():
         name, _, value = line.partition(":")
         fields.setdefault(name.strip(), value.strip())
-    x86 = [fields.get(name) for name in ("vendor_id", "cpu family", "model", "stepping")]
-    arm = [fields.get(name) for name in ("CPU implementer", "CPU part")]
-    parts = x86 if all(x86) else ["ARM", *arm] if all(arm) else []
-    return "-".join(part for part in parts if part)
+    x86 = [fields.get(name, "") for name in ("vendor_id", "cpu family", "model", "stepping")]
+    if all(x86):
+        return "-".join(x86)
+    arm = [fields.get(name, "") for name in ("CPU implementer", "CPU part")]
+    return "-".join(["ARM", *arm]) if all(arm) else ""
 
 
 def processor_words(identity: str) -> str:
-    """`AuthenticAMD family 25, model 17` of an identity; `unknown` without one."""
+    """Return an identity in words, such as `AuthenticAMD family 25, model 17`, or `unknown`."""
     vendor, *numbers = identity.split("-")
     if vendor == "ARM" and len(numbers) == 2:
         return f"ARM implementer {numbers[0]}, part {numbers[1]}"
@@ -570,7 +596,7 @@ def processor_words(identity: str) -> str:
 
 
 def processor_family(identity: str) -> str | None:
-    """The family of an identity; None if it is not in the table."""
+    """Return the family of an identity; None if it is not in the table."""
     for family, patterns in FAMILIES.items():
         if any(fnmatchcase(identity, pattern) for pattern in patterns):
             return family

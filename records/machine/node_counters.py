@@ -1,7 +1,8 @@
-"""Counters of a node and of its network devices that need no application: files of the kernel.
+"""Counters of a node and of its network devices, mostly from files of the kernel.
 
-One reading before a run and one after it give what the node did meanwhile, whoever caused it. What
-a node lacks is named once, with what would make it readable. Standard library only.
+They are read before and after a run. The difference shows what the whole node did in the run,
+whichever program caused it. Counters that a node lacks are named once, with what they need.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Kind = Literal["total", "gauge"]
 
 #: How long a driver may take to answer `ethtool`.
 _TIMEOUT_S = 2
-#: Folders of `ethtool` that many users do not have on PATH.
+#: Folders that may contain `ethtool`, and that many users do not have on PATH.
 _SYSTEM_PATH = "/usr/sbin:/sbin"
 
 
@@ -39,12 +40,12 @@ class NodeCounter:
     kind: Kind = "total"
 
 
-#: The counters of a source: name, value (None: not readable) and unit of each.
+#: Name, value (None: not readable) and unit of each counter of a source.
 Counts = Iterator[tuple[str, float | None, str]]
 
 
 def read(root: Path = Path("/")) -> dict[str, NodeCounter]:
-    """Name, such as `psi:memory/some` -> counter, of all files below `root`."""
+    """Return all counters of files below `root`, by names such as `psi:memory/some`."""
     counters: dict[str, NodeCounter] = {}
     for read_source, _ in _SOURCES.values():
         counters |= _readable(read_source(root))
@@ -58,24 +59,24 @@ def _readable(counts: Counts) -> dict[str, NodeCounter]:
 def gain(
     before: Mapping[str, NodeCounter], after: Mapping[str, NodeCounter]
 ) -> dict[str, NodeCounter]:
-    """Return what totals gained between two readings; gauges as they were at the second.
+    """Return the gains of totals between two readings, and gauges as they were at the second.
 
     A total that is less than before was reset or has wrapped, and is left out.
     """
-    changes = {}
+    gains = {}
     for name, now in after.items():
         if now.kind == "gauge":
-            changes[name] = now
+            gains[name] = now
         elif name in before and now.value >= before[name].value:
-            changes[name] = NodeCounter(now.value - before[name].value, now.unit)
-    return changes
+            gains[name] = NodeCounter(now.value - before[name].value, now.unit)
+    return gains
 
 
 _TICK_S = 1 / kernel_text.TICKS_PER_S
 
 
 def _stat(root: Path) -> Counts:
-    """Interrupts, context switches and time in soft interrupts, from /proc/stat."""
+    """Yield interrupts, context switches and time in interrupts, from /proc/stat."""
     lines = {words[0]: words for line in _lines(root / "proc/stat") if (words := line.split())}
     for key, column, name, unit, factor in (
         ("ctxt", 1, "context-switches", "count", 1.0),
@@ -89,16 +90,17 @@ def _stat(root: Path) -> Counts:
 
 
 def _softirqs(root: Path) -> Counts:
-    """Soft interrupts of networking, summed over CPUs."""
+    """Yield the numbers of soft interrupts of networking, summed over CPUs."""
     for line in _lines(root / "proc/softirqs"):
         name, _, counts = line.partition(":")
-        values = [value for text in counts.split() if (value := _count(text)) is not None]
-        if name.strip() in ("NET_RX", "NET_TX") and 0 < len(values) == len(counts.split()):
+        words = counts.split()
+        values = [value for word in words if (value := _count(word)) is not None]
+        if name.strip() in ("NET_RX", "NET_TX") and words and len(values) == len(words):
             yield f"softirqs:{name.strip()}", sum(values), "count"
 
 
 def _pressure(root: Path) -> Counts:
-    """Time in which some, or all, tasks waited for a resource."""
+    """Yield the time in which some, or all, tasks waited for a resource."""
     for resource in ("cpu", "memory", "io"):
         for line in _lines(root / "proc/pressure" / resource):
             if total := re.match(r"(some|full) .*total=([0-9]{1,20})$", line):
@@ -130,14 +132,14 @@ def _vmstat(root: Path) -> Counts:
 
 
 def _resctrl(root: Path) -> Counts:
-    """Traffic between the L3 and memory by the node's tasks; not that of devices."""
+    """Yield the traffic of the node's tasks between L3 and memory; that of devices is not in it."""
     for path in sorted(root.glob("sys/fs/resctrl/mon_data/mon_L3_*/mbm_*_bytes")):
         cache = path.parent.name.removeprefix("mon_")
         yield f"resctrl:{cache}/{path.name}", _count_in(path), "B"
 
 
-#: Counters of RDMA ports that tell of congestion, loss and waiting.
-_RDMA = (
+#: Counters of RDMA ports that show congestion, loss and waiting.
+_RDMA_NAMES = (
     "np_cnp_sent",
     "rp_cnp_handled",
     "rp_cnp_ignored",
@@ -153,8 +155,8 @@ _RDMA = (
 )
 
 
-#: Those that the InfiniBand specification has stop at their largest value, of 16 or 32 bits, until
-#: they are cleared: what passes then is unknown (Linux: `infiniband/core/sysfs.c`).
+#: Counters with 16 or 32 bits that stop at their largest value until they are cleared, as the
+#: InfiniBand specification says (Linux: `infiniband/core/sysfs.c`). What comes after is unknown.
 _STOPS_AT = {
     "port_xmit_wait": (1 << 32) - 1,
     "port_xmit_discards": (1 << 16) - 1,
@@ -163,34 +165,39 @@ _STOPS_AT = {
 
 
 def _rdma(root: Path) -> Counts:
-    for name, value in _rdma_ports(root):
-        if value != _STOPS_AT.get(name.rpartition(":")[2]):
+    for name, value in _rdma_counts(root):
+        if not _has_stopped(name, value):
             yield name, value, "count"
 
 
-def _rdma_ports(root: Path) -> Iterator[tuple[str, float | None]]:
+def _rdma_counts(root: Path) -> Iterator[tuple[str, float | None]]:
+    """Yield name and value of each counter of each RDMA port, those that have stopped included."""
     for port in sorted((root / "sys/class/infiniband").glob("*/ports/[0-9]*")):
         for folder in ("counters", "hw_counters"):
-            for name in _RDMA:
+            for name in _RDMA_NAMES:
                 value = _count_in(port / folder / name)
                 yield f"{port.parents[1].name}/{port.name}:{name}", value
 
 
-_NET = ("rx_dropped", "tx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors")
+def _has_stopped(name: str, value: float | None) -> bool:
+    return value is not None and value == _STOPS_AT.get(name.rpartition(":")[2])
+
+
+_NET_NAMES = ("rx_dropped", "tx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_over_errors")
 
 
 def _net(root: Path) -> Counts:
-    """Packets that network interfaces lost; not of the loopback and other virtual ones."""
+    """Yield the numbers of packets that network interfaces lost; virtual ones are left out."""
     for interface in _interfaces(root):
-        for name in _NET:
+        for name in _NET_NAMES:
             file = root / "sys/class/net" / interface / "statistics" / name
             yield f"{interface}:{name}", _count_in(file), "count"
 
 
 def _energy(root: Path) -> Counts:
-    """Energy of processors and their memory, by zone of RAPL; those of AMD have the same names.
+    """Yield the energy of processors and memory, by zone of RAPL; AMD's zones have the same names.
 
-    A zone starts again at its largest value, after some 10 minutes to an hour.
+    A zone starts again at 0 after its largest value, which it reaches in 10 minutes to an hour.
     """
     for zone in sorted((root / "sys/class/powercap").glob("intel-rapl:*")):
         name = f"{zone.name.removeprefix('intel-rapl:')}/{kernel_text.read(zone / 'name')}"
@@ -198,11 +205,12 @@ def _energy(root: Path) -> Counts:
 
 
 def _interfaces(root: Path) -> list[str]:
-    """Network interfaces that are devices."""
+    """Return the network interfaces that are hardware."""
     return sorted(path.parent.name for path in (root / "sys/class/net").glob("*/device"))
 
 
-#: Source -> what reads its counters from the files below a root folder, and what that takes.
+#: Source -> the function that reads its counters from files below a root folder, and what the
+#: source needs.
 _SOURCES: dict[str, tuple[Callable[[Path], Counts], str]] = {
     "interrupts": (_stat, "/proc/stat"),
     "soft interrupts": (_softirqs, "/proc/softirqs"),
@@ -217,9 +225,9 @@ _SOURCES: dict[str, tuple[Callable[[Path], Counts], str]] = {
 
 #: Names of `ethtool -S` that are kept, with unit, factor and kind, as the kernel documents them
 #: (mlx5/counters.rst). The first is the percentage of the last second in which the device could not
-#: write for lack of PCIe credits; the second the number of seconds in which that was above 30 %.
-#: `pci_bw_...` count how often the device's PCIe traffic rose above a threshold (90 %), and fell
-#: below another: it is congested while `high` is above `low`.
+#: write for lack of PCIe credits. The second is the number of seconds in which that was above 30 %.
+#: `pci_bw_..._high` counts how often the device's PCIe traffic rose above a threshold (90 %), and
+#: `..._low` how often it fell below another. PCIe is congested while `high` is above `low`.
 _ETHTOOL: tuple[tuple[str, str, float, Kind], ...] = (
     (r"outbound_pci_stalled_wr", "1", 0.01, "gauge"),
     (r"outbound_pci_stalled_wr_events", "s", 1.0, "total"),
@@ -235,7 +243,7 @@ _ETHTOOL: tuple[tuple[str, str, float, Kind], ...] = (
 
 
 def parse_ethtool(interface: str, text: str) -> dict[str, NodeCounter]:
-    """The counters that are kept from the output of `ethtool -S`."""
+    """Return the counters that are kept from the output of `ethtool -S`."""
     counters = {}
     for name, value in re.findall(r"^\s*([\w.]+): ([0-9]{1,20})\s*$", text, re.MULTILINE):
         for pattern, unit, factor, kind in _ETHTOOL:
@@ -245,22 +253,25 @@ def parse_ethtool(interface: str, text: str) -> dict[str, NodeCounter]:
 
 
 def read_ethtool(interface: str) -> dict[str, NodeCounter]:
-    """Counters of an interface's driver; empty without `ethtool`, or if the driver has none."""
+    """Return an interface's counters; empty without `ethtool`, or if its driver has none."""
     path = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_PATH}"
     program = shutil.which("ethtool", path=path) or "ethtool"
     return parse_ethtool(interface, ask([program, "-S", interface], timeout_s=_TIMEOUT_S).stdout)
 
 
-#: Ends the name of a counter of what happened on the CPUs that the application left free.
+#: End of the name of a counter that counts only on the CPUs that the application leaves free.
 ON_FREE_CPUS = " on free CPUs"
 
 
 def interrupts_by_cpu(root: Path = Path("/")) -> dict[str, dict[int, float]]:
-    """RDMA device or network interface, with `:interrupts` -> CPU -> interrupts since boot."""
-    lines = [line.split() for line in _lines(root / "proc/interrupts")]
-    header = lines[0] if lines else []
+    """Return the interrupts of devices since boot: `DEVICE:interrupts` -> CPU -> number.
+
+    Devices are RDMA devices and network interfaces.
+    """
+    rows = [line.split() for line in _lines(root / "proc/interrupts")]
+    header = rows[0] if rows else []
     cpus = [int(name.removeprefix("CPU")) for name in header]
-    by_irq = {words[0].rstrip(":"): words[1 : 1 + len(cpus)] for words in lines[1:] if words}
+    by_irq = {row[0].rstrip(":"): row[1 : 1 + len(cpus)] for row in rows[1:] if row}
     counters: dict[str, dict[int, float]] = {}
     for device, irqs in host.irqs_of_devices(root).items():
         counts = [[_count(text) or 0.0 for text in by_irq[irq]] for irq in irqs if irq in by_irq]
@@ -275,38 +286,39 @@ def gain_on_free_cpus(
     after: Mapping[str, Mapping[int, float]],
     free: Collection[int],
 ) -> dict[str, NodeCounter]:
-    """Return what counters by CPU gained, on all CPUs and on those that are free."""
-    gained = {}
+    """Return the gains of counters by CPU: of each on all CPUs, and on those in `free`."""
+    gains = {}
     for name, by_cpu in after.items():
         unit = "s" if name == THREADS else "count"
-        by_cpu_before = before.get(name, {})
-        gains = {cpu: value - by_cpu_before.get(cpu, 0.0) for cpu, value in by_cpu.items()}
-        gained[name] = NodeCounter(sum(gains.values()), unit)
-        on_free = sum(value for cpu, value in gains.items() if cpu in free)
-        gained[f"{name}{ON_FREE_CPUS}"] = NodeCounter(on_free, unit)
-    return gained
+        earlier = before.get(name, {})
+        gain_by_cpu = {cpu: value - earlier.get(cpu, 0.0) for cpu, value in by_cpu.items()}
+        on_free_cpus = sum(value for cpu, value in gain_by_cpu.items() if cpu in free)
+        gains[name] = NodeCounter(sum(gain_by_cpu.values()), unit)
+        gains[f"{name}{ON_FREE_CPUS}"] = NodeCounter(on_free_cpus, unit)
+    return gains
 
 
 class NodeReader:
-    """Reads the counters of this node; `ethtool` is asked only for devices that have some."""
+    """Reads the counters of this node, and says which are absent."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        self._with_ethtool = [name for name in _interfaces(root) if read_ethtool(name)]
+        #: Interfaces whose driver has counters that are kept.
+        self._ethtool_interfaces = [name for name in _interfaces(root) if read_ethtool(name)]
         self._threads = KernelThreads(root)
-        #: Sources without any counter -> what they need.
+        #: Source without any counter, or counter that has stopped -> what it needs.
         self.absent_counters = {
             name: needs
             for name, (read_source, needs) in _SOURCES.items()
             if not _readable(read_source(root))
         }
-        for name, value in _rdma_ports(root):
-            if value is not None and value == _STOPS_AT.get(name.rpartition(":")[2]):
+        for name, value in _rdma_counts(root):
+            if _has_stopped(name, value):
                 needs = "a counter that has not stopped at its largest value (perfquery -R)"
                 self.absent_counters[name] = needs
         if not self._threads.are_visible:
             self.absent_counters["kernel threads"] = "a /proc that shows them, unlike a container's"
-        if not self._with_ethtool:
+        if not self._ethtool_interfaces:
             self.absent_counters["ethtool"] = (
                 "the program ethtool, and a driver with these counters (mlx5)"
             )
@@ -314,16 +326,16 @@ class NodeReader:
             self.absent_counters["frequency"] = "a cpufreq driver; most virtual machines have none"
 
     def read(self) -> dict[str, NodeCounter]:
-        """All counters now. May start a program, so it is called outside of the timed window."""
+        """Read all counters. This may start a program, so call it outside of the timed window."""
         counters = read(self._root)
-        for interface in self._with_ethtool:
+        for interface in self._ethtool_interfaces:
             counters |= read_ethtool(interface)
         if self._threads.are_visible:
             counters[THREADS] = NodeCounter(self._threads.read_s(), "s")
         return counters
 
     def by_cpu(self) -> dict[str, dict[int, float]]:
-        """Interrupts of devices now, and time of kernel threads as at the last `read`, by CPU."""
+        """Read the interrupts of devices by CPU; add the time of threads as of the last `read`."""
         threads = {THREADS: self._threads.by_cpu_s()} if self._threads.are_visible else {}
         return {**interrupts_by_cpu(self._root), **threads}
 
@@ -338,5 +350,5 @@ def _count(text: str, factor: float = 1.0) -> float | None:
 
 
 def _count_in(file: Path, factor: float = 1.0) -> float | None:
-    """The number in a file; None if it has none, as resctrl's `Unavailable`."""
+    """Return the number in a file; None if it has none, such as resctrl's `Unavailable`."""
     return _count(kernel_text.read(file), factor)

