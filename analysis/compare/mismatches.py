@@ -12,7 +12,7 @@ import polars as pl
 
 from analysis.display.figures import quantity
 from analysis.report.data import RunData
-from analysis.report.words import binary
+from analysis.report.words import size_text
 from records.arms import BASELINE
 from records.groups import grouped
 from records.run import RunHeader, entries_of
@@ -43,7 +43,7 @@ class Mismatch:
 #: Column -> its text, and whether it is a rate. Others must be the same in all runs of both sides.
 _WRITES: dict[str, tuple[Callable[[Any], str], bool]] = {
     "writers": (lambda value: plural(value, "writer"), False),
-    "message_b": (lambda value: binary(value) if value else "none", False),
+    "message_b": (lambda value: size_text(value) if value else "none", False),
     "transport": (lambda value: value or "none", False),
     "injector": (lambda value: value or "none", False),
     "direction": (lambda value: value or "write", False),
@@ -52,7 +52,7 @@ _WRITES: dict[str, tuple[Callable[[Any], str], bool]] = {
 }
 
 
-def other_writes(reference: pl.DataFrame, current: pl.DataFrame) -> list[Mismatch]:
+def write_mismatches(reference: pl.DataFrame, current: pl.DataFrame) -> list[Mismatch]:
     """One entry for each case and treatment of both sides whose writes differ, from their effects.
 
     Of rates, the medians over the nights are compared.
@@ -95,7 +95,7 @@ def _rate(value: float | None) -> str:
     return quantity(value, "B/s", 3)
 
 
-def other_settings(reference: Sequence[RunData], current: Sequence[RunData]) -> list[Mismatch]:
+def setting_mismatches(reference: Sequence[RunData], current: Sequence[RunData]) -> list[Mismatch]:
     """One entry for each case of both sides whose application was not set alike in all runs."""
     has_settings = all(run.header.resolved is not None for run in (*reference, *current))
     settings = _settings_in_campaign if has_settings else _digest_of_campaign

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from analysis.compare.mismatches import RATE_TOLERANCE
 from analysis.compare.sides import (
-    CHANGES,
-    LEVEL,
+    ERROR_LEVEL,
     METRICS,
-    Compared,
+    VERDICT_MEANINGS,
+    ComparedSides,
     Comparison,
 )
 from analysis.display import figures
@@ -77,7 +77,7 @@ def _side(
 SCHEMA = 3
 
 
-def write_page(folder: Path, compared: Compared) -> Path:
+def write_page(folder: Path, compared: ComparedSides) -> Path:
     """Writes compare.html and compare.json into `folder`; returns the page."""
     make_folder(folder)
     replace_text(folder / "compare.json", json_file({"schema": SCHEMA, **compared.document()}))
@@ -86,7 +86,7 @@ def write_page(folder: Path, compared: Compared) -> Path:
     return page
 
 
-def render(compared: Compared) -> str:
+def render(compared: ComparedSides) -> str:
     """The page of a comparison."""
     sides = compared.reference, compared.this
     machines = list(dict.fromkeys(side.header.machine for side in sides))
@@ -95,7 +95,7 @@ def render(compared: Compared) -> str:
     return render_page(
         "analysis.compare",
         f"Memory contention compared: {' and '.join(machines)}",
-        {"breakable": words.breakable, "utc": words.utc},
+        {"breakable": words.breakable_name, "utc": words.utc_text},
         compared=compared,
         untrusted=compared.untrusted,
         sides=sides,
@@ -104,11 +104,11 @@ def render(compared: Compared) -> str:
         scales=sides_plot([side.runs for side in sides], (REFERENCE, THIS), "n"),
         colours=(REFERENCE, THIS),
         metrics=METRICS,
-        meaning=CHANGES,
-        level=LEVEL,
+        meaning=VERDICT_MEANINGS,
+        level=ERROR_LEVEL,
         tolerance=RATE_TOLERANCE,
         shown=_shown,
-        ratio=words.ratio,
+        ratio=words.ratio_texts,
         p=lambda value: words.DASH if value is None else f"{value:.2g}",
     )
 
@@ -116,7 +116,7 @@ def render(compared: Compared) -> str:
 def _shown(estimate: Estimate | None, row: Comparison) -> dict[str, str]:
     """A side's figure and interval, for the template."""
     if estimate is None or row.metric == "slowdown":
-        return words.ratio(estimate)
+        return words.ratio_texts(estimate)
     divisor, unit = figures.divisor_and_unit(estimate.value, row.unit)
     value, low, high = (
         figures.number(v / divisor) for v in (estimate.value, estimate.low, estimate.high)

@@ -11,12 +11,12 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from analysis.compare.mismatches import Mismatch, other_settings, other_writes
+from analysis.compare.mismatches import Mismatch, setting_mismatches, write_mismatches
 from analysis.display.figures import change
 from analysis.effects.verdict import emulation_caveats
 from analysis.history.between_nights import (
-    FEWEST_OF_HISTORY,
-    MOST_OF_HISTORY,
+    MAX_HISTORY_NIGHTS,
+    MIN_HISTORY_NIGHTS,
     NightCorrelation,
     NightsDifference,
     correlation_of_history,
@@ -27,7 +27,7 @@ from analysis.history.between_nights import (
     ratio_of_two,
 )
 from analysis.report.data import RunData
-from analysis.report.fact_texts import facts
+from analysis.report.fact_texts import labelled_facts
 from analysis.report.table import how_made, results_table
 from analysis.samples.integrity import Integrity
 from analysis.samples.provenance import FACTS, all_hosts, mapping_or_empty, reported_facts
@@ -57,7 +57,7 @@ class Quantity(NamedTuple):
 
 
 #: Quantity -> one estimate per night.
-Nights = Mapping[Quantity, Sequence[Estimate]]
+NightsByQuantity = Mapping[Quantity, Sequence[Estimate]]
 #: Metric -> in the table of results, what the columns of its interval begin with, and its column.
 _COLUMNS: dict[Metric, tuple[str, str]] = {
     "off": ("off", "off_median"),
@@ -82,7 +82,7 @@ class Side:
         """The side's rows of the table of results, one per night, case and treatment."""
         return results_table(self.runs).filter(role="effect")
 
-    def nights(self) -> Nights:
+    def nights(self) -> NightsByQuantity:
         """One estimate per quantity and night; a night with too few pairs is left out."""
         nights: dict[Quantity, dict[str, Estimate | None]] = {}
         for row in self.effects.iter_rows(named=True):
@@ -148,7 +148,7 @@ def node_facts(side: Side) -> dict[str, str]:
     stated = (
         {key: value for key, value in memory.items() if value is not None} for memory in memories
     )
-    texts_by_name = grouped(fact for memory in stated for fact in facts(memory))
+    texts_by_name = grouped(fact for memory in stated for fact in labelled_facts(memory))
     return named | {f"memory: {name}": _joined(texts) for name, texts in texts_by_name.items()}
 
 
@@ -172,7 +172,7 @@ def other_facts(side: Side) -> dict[str, str]:
         header = run.header
         texts += [(name, str(getattr(header, name))) for name in ("machine", "campaign", "digest")]
         texts.append(("commit", header.commit or UNKNOWN))
-        texts += facts({**header.facts, **_without_memory(run)})
+        texts += labelled_facts({**header.facts, **_without_memory(run)})
         made_by = how_made(header, run.provenance)
         texts += [(name, text) for name, text in made_by.items() if name not in FACTS]
         effects = (row for row in run.results if row.role == "effect")
@@ -196,11 +196,11 @@ def differences(reference: Mapping[str, str], current: Mapping[str, str]) -> lis
 # Differences between two sides.
 
 
-Change = Literal[
+ChangeVerdict = Literal[
     "worse", "better", "no change shown", "too few nights", "not comparable", "too few pairs"
 ]
 #: Verdict -> its meaning.
-CHANGES: dict[Change, str] = {
+VERDICT_MEANINGS: dict[ChangeVerdict, str] = {
     "worse": "Worse than the reference nights, by more than nights differ; judged over all rows.",
     "better": "Better than the reference nights, by more than nights differ; judged over all rows.",
     "no change shown": "No change exceeds the spread between nights; the interval shows "
@@ -212,7 +212,7 @@ CHANGES: dict[Change, str] = {
     "too few pairs": "One side has no night with at least six pairs.",
 }
 #: Adjusted p value up to which a change is named.
-LEVEL = 0.05
+ERROR_LEVEL = 0.05
 #: If correlation may widen intervals by this factor, the summary says what makes them narrower.
 _WIDE = 1.5
 #: Fewest nights of each side with which a change can be named.
@@ -225,7 +225,7 @@ def nights_needed(rows: int) -> int:
     Each night may be at one of two levels. By chance, all nights of one side are at one level and
     all of the other side at the other in 2 / 2^nights of rows, however far apart the levels are.
     """
-    return math.ceil(1 + math.log2(max(rows, 1) / LEVEL))
+    return math.ceil(1 + math.log2(max(rows, 1) / ERROR_LEVEL))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,7 +259,7 @@ class Comparison:
     #: judged, or if the nights do alternate.
     least_named_in_turn: float | None
     #: The verdict on the row.
-    verdict: Change
+    verdict: ChangeVerdict
 
     @property
     def text(self) -> str:
@@ -274,7 +274,9 @@ class Comparison:
         return f"two nights: {changed} {'as large' if self.metric == 'slowdown' else 'as long'}"
 
 
-def correlation(old: Nights, new: Nights, *past: Sequence[Sequence[float]]) -> NightCorrelation:
+def correlation(
+    old: NightsByQuantity, new: NightsByQuantity, *past: Sequence[Sequence[float]]
+) -> NightCorrelation:
     """Return how much neighbouring nights correlate.
 
     `past`: for each machine and campaign, a series of earlier nights per quantity. If each past has
@@ -304,7 +306,7 @@ def _past(history: pl.DataFrame | None, sides: Iterable[Side]) -> list[list[list
     return past
 
 
-def _unmatched(nights: Nights, others: Nights) -> list[str]:
+def _unmatched(nights: NightsByQuantity, others: NightsByQuantity) -> list[str]:
     """Names of cases and treatments of `nights` that `others` lack, or have in another unit."""
     measured = {(quantity.case, quantity.arm) for quantity in others}
     names = {
@@ -332,9 +334,9 @@ def _values(nights: Sequence[Estimate]) -> list[float]:
     return [night.value for night in nights]
 
 
-def compare(
-    old: Nights,
-    new: Nights,
+def compare_quantities(
+    old: NightsByQuantity,
+    new: NightsByQuantity,
     mismatches: Iterable[Mismatch],
     correlated: NightCorrelation,
     *,
@@ -391,8 +393,10 @@ def compare(
             widened=difference.widened if difference else None,
             p=judged[quantity].p if quantity in judged else None,
             p_adjusted=p,
-            least_named=judged[quantity].least(LEVEL / len(judged)) if quantity in judged else None,
-            least_named_in_turn=judged[quantity].least_in_turn(LEVEL / len(judged))
+            least_named=judged[quantity].least(ERROR_LEVEL / len(judged))
+            if quantity in judged
+            else None,
+            least_named_in_turn=judged[quantity].least_in_turn(ERROR_LEVEL / len(judged))
             if quantity in judged and not in_turn
             else None,
             verdict=verdict,
@@ -401,14 +405,16 @@ def compare(
     return rows
 
 
-def _verdict(ratio: Estimate | None, p_adjusted: float | None, *, comparable: bool) -> Change:
+def _verdict(
+    ratio: Estimate | None, p_adjusted: float | None, *, comparable: bool
+) -> ChangeVerdict:
     if not comparable:
         return "not comparable"
     if ratio is None:
         return "too few pairs"
     if p_adjusted is None:
         return "too few nights"
-    if p_adjusted > LEVEL:
+    if p_adjusted > ERROR_LEVEL:
         return "no change shown"
     return "worse" if ratio.value > 1 else "better"
 
@@ -443,7 +449,7 @@ def _mean(nights: _Nights, correlated: NightCorrelation) -> Estimate | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
+class ComparedSides:
     """The comparison of two sides."""
 
     reference: Side
@@ -571,8 +577,8 @@ class Compared:
         if widened < _WIDE:
             return ""
         known, history = self.correlation.history_nights, ""
-        if known < MOST_OF_HISTORY:
-            more = f"More than these {known}" if known else str(FEWEST_OF_HISTORY)
+        if known < MAX_HISTORY_NIGHTS:
+            more = f"More than these {known}" if known else str(MIN_HISTORY_NIGHTS)
             history = f" {more} other nights of this campaign may show that they correlate less."
         named = [
             row.least_named_in_turn for row in self.rows if row.least_named_in_turn is not None
@@ -612,20 +618,20 @@ class Compared:
 
 def compare_sides(
     reference: Sequence[RunData], current: Sequence[RunData], history: pl.DataFrame | None = None
-) -> Compared:
+) -> ComparedSides:
     """Compare the runs of two sides. Raises InputError if a side is mixed or has a run twice.
 
     `history`: nights of their machines (`analysis.history.nights.nights_of`).
     """
     sides = sides_of(reference, current)
-    settings = other_settings(*(side.runs for side in sides))
-    writes = other_writes(*(side.effects for side in sides))
+    settings = setting_mismatches(*(side.runs for side in sides))
+    writes = write_mismatches(*(side.effects for side in sides))
     old, new = (side.nights() for side in sides)
     correlated = correlation(old, new, *_past(history, sides))
     in_turn = _in_turn(*sides)
     old_nodes, new_nodes = map(node_facts, sides)
     mismatches = [*settings, *writes]
-    return Compared(
+    return ComparedSides(
         reference=sides[0],
         this=sides[1],
         nodes=[
@@ -635,7 +641,7 @@ def compare_sides(
         mismatches=mismatches,
         correlation=correlated,
         in_turn=in_turn,
-        rows=compare(old, new, mismatches, correlated, in_turn=in_turn),
+        rows=compare_quantities(old, new, mismatches, correlated, in_turn=in_turn),
         unmatched=(_unmatched(old, new), _unmatched(new, old)),
         others=differences(*map(other_facts, sides)),
     )

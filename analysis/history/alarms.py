@@ -21,7 +21,7 @@ from scipy import special
 
 from analysis.display.figures import change
 from analysis.history.changed_facts import ChangedFact, changed_facts, facts_by_run
-from analysis.history.nights import KEY, night_of
+from analysis.history.nights import SERIES_KEY, night_of
 from records.notes import Note, remedy_of
 
 Values = NDArray[np.float64]
@@ -54,7 +54,7 @@ MACHINE = "(machine)"
 
 
 @dataclass(frozen=True)
-class Change:
+class NoticedChange:
     """A change that was noticed; nights are rows of the watched table."""
 
     #: Column of the series; None for what all series have in common.
@@ -218,9 +218,9 @@ class AlarmWatch:
         self.series = [_Series(column) for column in values.T]
         weekdays = np.asarray(range(self._nights) if days is None else days, np.int64) % 7
         self._common = _Common(weekdays)
-        self.changes: list[Change] = []
+        self.changes: list[NoticedChange] = []
 
-    def all(self) -> list[Change]:
+    def all(self) -> list[NoticedChange]:
         """Judge all nights, one after the other."""
         for night in range(MIN_NIGHTS_BEFORE, self._nights):
             self.judge(night)
@@ -247,7 +247,7 @@ class AlarmWatch:
 
     def _changed(self, column: int | None, night: int, *, worse: bool) -> None:
         """Record a change, and begin a new level."""
-        self.changes.append(Change(column, night - RECENT_NIGHTS + 1, night, worse))
+        self.changes.append(NoticedChange(column, night - RECENT_NIGHTS + 1, night, worse))
         series = self.series if column is None else [self.series[column]]
         changed = slice(night - RECENT_NIGHTS + 1, night + 1)
         for one in series:
@@ -418,17 +418,17 @@ class _Campaign:
 
     def __init__(self, rows: pl.DataFrame, facts: Mapping[str, Mapping[str, str]]) -> None:
         sign = pl.when(pl.col("better") == "higher").then(-1.0).otherwise(1.0)
-        kind = pl.col("unit", "better").last().over(KEY).name.prefix("last_")
+        kind = pl.col("unit", "better").last().over(SERIES_KEY).name.prefix("last_")
         same = (pl.col("unit") == pl.col("last_unit")) & (pl.col("better") == pl.col("last_better"))
         self.rows = rows.with_columns(kind, worse=pl.col("value").log() * sign).filter(same)
         self.facts = facts
         self.machine, self.campaign = rows.select("machine", "campaign").row(0)
-        self.keys = self.rows.select(KEY).unique(maintain_order=True).rows()
+        self.keys = self.rows.select(SERIES_KEY).unique(maintain_order=True).rows()
         self.days: list[date] = self.rows["night"].unique().sort().to_list()
         column = {key: number for number, key in enumerate(self.keys)}
         row_of = {day: number for number, day in enumerate(self.days)}
         self.values = np.full((len(self.days), len(self.keys)), np.nan)
-        for *key, night, worse in self.rows.select(*KEY, "night", "worse").iter_rows():
+        for *key, night, worse in self.rows.select(*SERIES_KEY, "night", "worse").iter_rows():
             self.values[row_of[night], column[tuple(key)]] = worse
         #: The run of each night.
         self.runs: list[str] = (
@@ -437,7 +437,7 @@ class _Campaign:
         self.watch = AlarmWatch(self.values, [day.toordinal() for day in self.days])
         self.watch.all()
 
-    def alarm(self, change: Change) -> Alarm:
+    def alarm(self, change: NoticedChange) -> Alarm:
         columns = list(range(len(self.keys))) if change.series is None else [change.series]
         values = self.values[:, columns]
         before = _median(values[max(0, change.since - MAX_NIGHTS_BEFORE) : change.since], 0)
@@ -471,7 +471,7 @@ class _Campaign:
         )
 
     def watched(self, column: int, key: tuple[str, ...]) -> WatchedSeries:
-        same = (pl.col(name) == value for name, value in zip(KEY, key, strict=True))
+        same = (pl.col(name) == value for name, value in zip(SERIES_KEY, key, strict=True))
         unit, better, night = self.rows.filter(*same)[-1].select("unit", "better", "night").row(0)
         nights = int(np.isfinite(self.values[:, column]).sum())
         campaign, case, arm, quantity = key

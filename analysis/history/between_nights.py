@@ -24,7 +24,7 @@ from analysis.statistics.interval import TAIL_PROBABILITY, Estimate
 #: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`: if it is
 #: estimated from the nights compared, and if from a history. With these shares, unchanged nights
 #: name a change in at most 5 % of comparisons (`python -m tests.studies.nights`).
-MISSED, MISSED_OF_HISTORY = 0.05, 0.1
+MISSED_SHARE, MISSED_SHARE_OF_HISTORY = 0.05, 0.1
 #: Correlations that are tried, 0 to 0.95. Nights are taken to correlate by no more than the last.
 CORRELATIONS = tuple(step / 20 for step in range(20))
 
@@ -72,7 +72,7 @@ class NightsDifference:
 
 
 def correlation_of_nights(
-    rows: Sequence[tuple[Sequence[float], Sequence[float]]], missed: float = MISSED
+    rows: Sequence[tuple[Sequence[float], Sequence[float]]], missed: float = MISSED_SHARE
 ) -> NightCorrelation:
     """Correlation of neighbouring nights in `rows`, which are taken to correlate alike.
 
@@ -89,7 +89,7 @@ def correlation_of_nights(
     nights /= np.linalg.norm(nights, axis=1, keepdims=True)
     neighbours = float(np.einsum("ri,ij,rj->r", nights, _neighbours(*most), nights).mean())
     expected, deviation = np.array([neighbour_ratio(*most, r) for r in CORRELATIONS]).T
-    error = deviation / math.sqrt(independent_rows(nights, sum(most) - 2))
+    error = deviation / math.sqrt(count_independent_rows(nights, sum(most) - 2))
     possible = neighbours - expected > special.ndtri(missed) * error
     return NightCorrelation(
         estimate=float(np.interp(neighbours, expected, CORRELATIONS)),
@@ -98,7 +98,7 @@ def correlation_of_nights(
 
 
 #: Fewest and most nights from which a history says how much neighbours correlate.
-FEWEST_OF_HISTORY, MOST_OF_HISTORY = 30, 200
+MIN_HISTORY_NIGHTS, MAX_HISTORY_NIGHTS = 30, 200
 
 
 def correlation_of_history(series: Sequence[Sequence[float]]) -> NightCorrelation | None:
@@ -108,13 +108,13 @@ def correlation_of_history(series: Sequence[Sequence[float]]) -> NightCorrelatio
     night has are used.
     """
     nights = max(map(len, series), default=0)
-    if nights < FEWEST_OF_HISTORY:
+    if nights < MIN_HISTORY_NIGHTS:
         return None
     whole = [values for values in series if len(values) == nights]
     recent: list[tuple[Sequence[float], Sequence[float]]]
-    recent = [(values[-MOST_OF_HISTORY:], []) for values in whole]
+    recent = [(values[-MAX_HISTORY_NIGHTS:], []) for values in whole]
     return replace(
-        correlation_of_nights(recent, MISSED_OF_HISTORY), history_nights=len(recent[0][0])
+        correlation_of_nights(recent, MISSED_SHARE_OF_HISTORY), history_nights=len(recent[0][0])
     )
 
 
@@ -205,12 +205,12 @@ def _squares(centred: Values, r: float) -> float:
 
     Divided by n - 1, it is the variance of one night.
     """
-    steps = independent(len(centred), r) @ centred
+    steps = decorrelation_matrix(len(centred), r) @ centred
     return float(steps @ steps)
 
 
 @cache
-def independent(n: int, r: float) -> Values:
+def decorrelation_matrix(n: int, r: float) -> Values:
     """Matrix (n, n) that takes the correlation `r` of neighbours, and the mean, out of nights.
 
     A night less r times the one before is independent of all earlier nights.
@@ -292,7 +292,7 @@ def neighbour_ratio(m: int, n: int, r: float) -> tuple[float, float]:
     return first - 2 * float(np.trace(form @ centred @ covariance)) / squares**2, deviation
 
 
-def independent_rows(centred: Values, freedom: int) -> float:
+def count_independent_rows(centred: Values, freedom: int) -> float:
     """Number of independent rows whose mean would be as sharp, since rows share their nights.
 
     `centred`: centred nights (row, night), each row scaled to norm 1; `freedom`: degrees of freedom

@@ -19,7 +19,7 @@ from records.files import distrust
 from records.run_folder import require_results
 
 #: The columns that name a watched quantity on a machine.
-KEY = ("campaign", "case", "arm", "quantity")
+SERIES_KEY = ("campaign", "case", "arm", "quantity")
 #: A night is the day on which it began, and lasts from noon to noon, local time.
 _NOON_S = 12 * 3600.0
 
@@ -149,12 +149,14 @@ def nights_of(results: pl.DataFrame) -> pl.DataFrame:
     `campaign`, `run`, `started_s`, `night` (date), `case`, `arm`, `quantity` (`fom`, `slowdown`,
     `writer_rate`), `unit`, `better`, `value`, `low`, `high`, `verdict`, `nodes`.
     """
-    rows = quantities(results.filter(pl.col("finished_s").is_not_null(), pl.col("faults") == 0))
+    rows = watched_quantities(
+        results.filter(pl.col("finished_s").is_not_null(), pl.col("faults") == 0)
+    )
     first = pl.col("started_s") == pl.col("started_s").min().over("machine", "campaign", "night")
     return rows.filter(first, pl.col("value").is_finite(), pl.col("value") > 0)
 
 
-def quantities(results: pl.DataFrame) -> pl.DataFrame:
+def watched_quantities(results: pl.DataFrame) -> pl.DataFrame:
     """The watched quantities of all runs, as `nights_of`."""
     labels = ("machine", "campaign", "run", "started_s", "night", "case", "arm")
     night = pl.col("started_s").map_elements(night_of, return_dtype=pl.Date)
@@ -165,7 +167,7 @@ def quantities(results: pl.DataFrame) -> pl.DataFrame:
         )
         for quantity, (roles, columns) in _QUANTITIES.items()
     ]
-    return pl.concat(tables).sort("started_s", *KEY, maintain_order=True)
+    return pl.concat(tables).sort("started_s", *SERIES_KEY, maintain_order=True)
 
 
 def night_of(started_s: float) -> date:
@@ -173,7 +175,7 @@ def night_of(started_s: float) -> date:
     return date.fromtimestamp(started_s - _NOON_S)
 
 
-def latest(rows: pl.DataFrame) -> pl.DataFrame:
+def latest_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """The last row of each watched quantity of each machine."""
     last = rows.sort("started_s")
-    return last.unique(("machine", *KEY), keep="last", maintain_order=True)
+    return last.unique(("machine", *SERIES_KEY), keep="last", maintain_order=True)

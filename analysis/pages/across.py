@@ -14,7 +14,7 @@ import polars as pl
 
 from analysis.effects.result import Verdict
 from analysis.history.alarms import Alarm, BelowReference, WatchedSeries
-from analysis.history.nights import latest
+from analysis.history.nights import latest_rows
 from analysis.samples.columns import MAX_FIGURE
 from analysis.samples.provenance import mapping_or_empty
 from analysis.subjects.published import machine_of, paper, triad
@@ -213,7 +213,7 @@ def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:
             pl.all_horizontal(pl.col("value", "low", "high").is_not_null()),
             pl.col("verdict").is_null() | ~pl.col("verdict").is_in(_NOTHING_SAID),
         )
-        shown = latest(judged).select(
+        shown = latest_rows(judged).select(
             "campaign",
             "case",
             "arm",

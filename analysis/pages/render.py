@@ -18,12 +18,12 @@ from analysis.history.alarms import (
     Alarm,
     WatchedSeries,
 )
-from analysis.history.nights import KEY, latest
+from analysis.history.nights import SERIES_KEY, latest_rows
 from analysis.pages.across import MachineHistory, Row
 from analysis.report import plots
 from analysis.report.plots import View, light_colour, render_page
 from analysis.report.sentences import MEANING
-from analysis.report.words import whole_dates
+from analysis.report.words import unbroken_dates
 from analysis.statistics.interval import Estimate, median_of
 from analysis.subjects.published import paper
 from records import units
@@ -94,7 +94,7 @@ def machine_page(history: MachineHistory, nights: Sequence[PageNight]) -> str:
     return render_page(
         PACKAGE,
         f"Nights of {history.machine}",
-        {"dates": whole_dates},
+        {"dates": unbroken_dates},
         template="machine.html",
         history=history,
         state=state_of(history, nights),
@@ -126,9 +126,9 @@ def _cases(history: MachineHistory) -> list[View]:
 
 def _series(nights: pl.DataFrame, series: WatchedSeries, alarm: Alarm | None, name: str) -> View:
     """Return what the page shows of a series: texts, and its figure."""
-    same = (pl.col(column) == value for column, value in zip(KEY, series.key, strict=True))
+    same = (pl.col(column) == value for column, value in zip(SERIES_KEY, series.key, strict=True))
     rows = nights.filter(*same, unit=series.unit)
-    last = latest(rows).row(0, named=True)
+    last = latest_rows(rows).row(0, named=True)
     divisor, scaled = figures.divisor_and_unit(median_of(rows["value"]), series.unit)
     unit = "" if scaled == "1" else scaled
     title, colour = _QUANTITIES[series.quantity]
@@ -186,7 +186,7 @@ def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
     return render_page(
         PACKAGE,
         "Slowdown under network writes: all machines",
-        {"dates": whole_dates},
+        {"dates": unbroken_dates},
         template="index.html",
         states=sorted(states, key=lambda state: (order.index(state["look"]), state["machine"])),
         slowdowns=list(_slowdown_figures(tables["slowdowns"])),

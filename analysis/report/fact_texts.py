@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from analysis.display.figures import quantity
-from analysis.report.words import binary, duration
+from analysis.report.words import duration_text, size_text
 from analysis.samples.columns import MAX_FIGURE
 
 #: Suffix of a key -> format of its number. One that ends with another comes
 #: before it, as `_b_s` before `_s`.
 _UNIT_FORMATS: dict[str, Callable[[float], str]] = {
     "_b_s": lambda value: quantity(value, "B/s"),
-    "_b": binary,
+    "_b": size_text,
     "_hz": lambda value: f"{value / 1e9:.4g} GHz",
     "_mhz": lambda value: f"{value:.4g} MHz",
-    "_s": duration,
+    "_s": duration_text,
 }
 
 
-def facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+def labelled_facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Nested facts as (label, text), in their order.
 
     The last row lists the labels of the facts that are not known (None).

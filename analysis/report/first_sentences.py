@@ -12,8 +12,8 @@ from analysis.display.lines import duration as spent
 from analysis.effects.power import MAX_PAIRS, pairs_to_decide
 from analysis.effects.result import Result, Verdict
 from analysis.report.data import RunData
-from analysis.report.sentences import QUIETER, SENTENCES, WEIGH
-from analysis.report.words import case_and_arm, kind, utc
+from analysis.report.sentences import REDUCE_SCATTER, SENTENCES, WEIGH_REMEDIES
+from analysis.report.words import case_and_arm, traffic_words, utc_text
 from analysis.samples.provenance import all_hosts
 from analysis.statistics.evidence import pairs_of_next_interim
 from analysis.statistics.interval import ends_text, estimate_text
@@ -45,18 +45,18 @@ def summary(run: RunData, shell: Shell | None = None) -> list[str]:
     effects = [row for row in run.results if row.role == "effect"]
     step = next_step(run.results, run.header, run.commands(shell), run.pair_s, failures(run))
     texts = [_measured(run), _lost(effects)]
-    return [*filter(None, [disturbed(run)]), *map(run.reword, texts), step]
+    return [*filter(None, [disturbance_of_run(run)]), *map(run.reword, texts), step]
 
 
 def _measured(run: RunData) -> str:
     header = run.header
     samples = run.samples
     earlier = run.count_earlier_runs()
-    missing = unmeasured(run.results, header)
+    missing = unmeasured_cases(run.results, header)
     cases = [case for case in samples["case"].unique(maintain_order=True) if case not in missing]
     nodes = {name for names in samples["nodes"].unique() for name in str(names).split(",")}
     rejected = samples.filter(status="rejected").height
-    end = "; the run is not finished" if run.ended_s is None else f" to {utc(run.ended_s)}"
+    end = "; the run is not finished" if run.ended_s is None else f" to {utc_text(run.ended_s)}"
     warned = dict.fromkeys(
         row.case
         for row in run.results
@@ -65,7 +65,7 @@ def _measured(run: RunData) -> str:
     text = (
         f"Measured: {some(cases, _NAMED) or 'nothing'} on {plural(len(nodes), 'node')} of "
         f"{header.machine}, {plural(samples.height, 'run')}, {rejected or 'none'} rejected, from "
-        f"{utc(header.started_s)}{end}."
+        f"{utc_text(header.started_s)}{end}."
     )
     if missing:
         text += f" Not measured: {some(missing, _NAMED)}."
@@ -106,7 +106,7 @@ def _loss(row: Result) -> str:
         pairs = plural(row.pairs, "pair")
         ends = f"{-cost.low:.1f} fewer to {cost.high:.1f} more"
         ends += f"; {pairs} do not show the mean more closely"
-    traffic = f"{'emulated ' if row.emulated else ''}{kind(row.direction)[0]}"
+    traffic = f"{'emulated ' if row.emulated else ''}{traffic_words(row.direction)[0]}"
     rate = quantity(row.writer_rate_b_s, "B/s", 3)
     return f"{cost.value:.1f} more ({ends}) in {case_and_arm(row)} under {traffic} at {rate}"
 
@@ -161,7 +161,7 @@ _BY_CORES = {Verdict.NO_CONTROL, Verdict.NOT_ABOVE_CONTROL}
 
 def _begin(rows: Sequence[Result]) -> tuple[str, set[Verdict]]:
     """Return how the headline of these rows begins, and the verdicts that these words stand for."""
-    traffic = " and ".join(dict.fromkeys(kind(row.direction)[0] for row in rows))
+    traffic = " and ".join(dict.fromkeys(traffic_words(row.direction)[0] for row in rows))
     verdicts = {row.verdict for row in rows}
     if verdicts == {Verdict.CONTENTION}:
         return f"Memory contention under network {traffic}", verdicts
@@ -178,7 +178,7 @@ def _begin(rows: Sequence[Result]) -> tuple[str, set[Verdict]]:
     return "No slowdown is shown", set()
 
 
-def unmeasured(rows: Sequence[Result], header: RunHeader) -> list[str]:
+def unmeasured_cases(rows: Sequence[Result], header: RunHeader) -> list[str]:
     """Cases whose effects were requested although none of their pairs counts."""
     paired = {row.case for row in rows if row.pairs}
     return [
@@ -219,7 +219,7 @@ def next_step(
     if failures:
         again = commands.again(*(["--fresh"] if header.finished_s else []))
         return f"Next: mend what fails ({failures[0]}), then `{again}`."
-    if unmeasured(rows, header):
+    if unmeasured_cases(rows, header):
         return "Next: see why runs under writes were rejected; none of them counts."
     return "Next: measure an arm with writers; this run has none."
 
@@ -229,13 +229,13 @@ def _do(row: Result, effects: Sequence[Result], header: RunHeader) -> str:
     verdict, do = row.verdict, SENTENCES[row.verdict].do
     if _is_undecided(row):
         hopeless = header.finished_s is not None and pairs_to_decide(row) is None
-        return QUIETER if hopeless else SENTENCES[Verdict.INCONCLUSIVE].do
+        return REDUCE_SCATTER if hopeless else SENTENCES[Verdict.INCONCLUSIVE].do
     if verdict is Verdict.TOO_FEW_PAIRS and row.rejected:
         return f"see why {plural(row.rejected, 'run')} did not count, then {do}"
     if verdict is Verdict.SLOWER and Note.UNPROVEN.remedy in map(remedy_of, row.notes):
         return f"prove the writes: {Note.UNPROVEN.remedy}"
     if verdict is Verdict.CONTENTION and any(_is_remedy(effect) for effect in effects):
-        return WEIGH
+        return WEIGH_REMEDIES
     return do
 
 
@@ -289,7 +289,7 @@ def failures(run: RunData) -> list[str]:
     return texts
 
 
-def disturbed(run: RunData) -> str:
+def disturbance_of_run(run: RunData) -> str:
     """Return what disturbed a run, in the words of the command that made it; empty if nothing."""
     hosts = all_hosts(run.provenance.values())
     return run.reword(disturbance(run.samples, [host.get("threads") for host in hosts]))

@@ -20,7 +20,7 @@ from analysis.report.plots import View, colour_variable, is_steady, render_page
 from analysis.report.sections import SUBJECTS, Files, Part, data_files, sections_shown
 from analysis.report.sentences import MEANING
 from analysis.report.table import results_table
-from analysis.report.words import DASH, utc
+from analysis.report.words import DASH, utc_text
 from analysis.samples.columns import write_table
 from analysis.statistics.interval import ends_text
 from records.commands import Shell
@@ -39,7 +39,7 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
     return render_page(
         SUBJECTS,
         f"Slowdown under network writes: {machine}",
-        {"utc": utc, "with_code": words.with_code, "breakable": words.breakable},
+        {"utc": utc_text, "with_code": words.with_code, "breakable": words.breakable_name},
         machine=machine,
         untrusted=[run.integrity for run in ordered if run.integrity.count],
         runs=views,
@@ -47,8 +47,8 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
         after=sections_shown("after", ordered),
         emulated=sorted({text for run in views for text in run.emulated}),
         meaning={verdict: reword(text) for verdict, text in MEANING.items()},
-        fom=words.fom,
-        ratio=words.ratio,
+        fom=words.fom_text,
+        ratio=words.ratio_texts,
         interval=lambda interval: ends_text(interval).replace("-", DASH),
         colour_variable=colour_variable,
         is_steady=is_steady,

@@ -13,7 +13,7 @@ from analysis.report.data import RunData
 from analysis.report.page import run_view
 from analysis.report.plots import Picture, View, interval_text
 from analysis.report.sections import ShownSection
-from analysis.report.words import case_and_arm, fom
+from analysis.report.words import case_and_arm, fom_text
 from analysis.statistics.interval import ends_text, estimate_text
 from records.files import make_folder, replace_text
 
@@ -126,7 +126,7 @@ def _tables(view: View) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]
 
 
 def _effect(row: Result) -> Sequence[str]:
-    off, on = fom(row.off_median, row), fom(row.on_median, row)
+    off, on = fom_text(row.off_median, row), fom_text(row.on_median, row)
     intervals = [ends_text(interval) for interval in (row.noise_floor, row.control)]
     return [
         case_and_arm(row),

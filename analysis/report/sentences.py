@@ -30,12 +30,12 @@ _SLOWER = (
 _ONE_NODE = "for one node alone, see 'Without a second node' in docs/what-next.md"
 _MORE = "measure more pairs: {more}"
 #: For a verdict that more pairs would not reach.
-QUIETER = (
+REDUCE_SCATTER = (
     "find what makes these runs differ so much, or make them longer: at this scatter even {most:,}"
     " pairs would decide nothing"
 )
 #: For memory contention, if the run has remedies.
-WEIGH = "weigh the remedies of this run for the share of time with traffic: `{advise}`"
+WEIGH_REMEDIES = "weigh the remedies of this run for the share of time with traffic: `{advise}`"
 #: The needs of figures come first, before what they show.
 SENTENCES: dict[Verdict, Sentences] = {
     Verdict.TOO_FEW_PAIRS: Sentences(

@@ -21,7 +21,7 @@ _BESIDE = 3
 DASH = "\u2013"
 
 
-def ratio(estimate: Estimate | None, following: Interval | None = None) -> dict[str, str]:
+def ratio_texts(estimate: Estimate | None, following: Interval | None = None) -> dict[str, str]:
     """A ratio and its interval, for templates; that of the `following` allocation leads."""
     if estimate is None:
         return {"value": DASH, "interval": "", "beside": ""}
@@ -30,7 +30,7 @@ def ratio(estimate: Estimate | None, following: Interval | None = None) -> dict[
     return {"value": f"{estimate.value:.3f}", "interval": shown, "beside": measured}
 
 
-def fom(value: float | None, row: Result) -> str:
+def fom_text(value: float | None, row: Result) -> str:
     """A figure of merit in the unit that suits the row's baseline median."""
     divisor, unit = figures.divisor_and_unit(row.off_median, row.unit)
     return DASH if value is None else f"{figures.number(value / divisor)} {unit}"
@@ -63,12 +63,12 @@ def case_and_arm(row: Result) -> str:
     return row.case if row.arm == "on" else f"{row.case} {row.arm}"
 
 
-def breakable(treatment: str) -> Markup:
+def breakable_name(treatment: str) -> Markup:
     """A treatment's name as HTML, with a possible line break before each level."""
     return Markup("<wbr>").join(re.split(r"(?=@)|(?<=,)", treatment))
 
 
-def whole_dates(text: object) -> Markup:
+def unbroken_dates(text: object) -> Markup:
     """A text as HTML whose dates do not break at their hyphens."""
     whole = r'<span class="nowrap">\g<0></span>'
     return Markup(re.sub(r"\b\d{4}-\d\d-\d\d\b", whole, str(escape(text))))
@@ -76,14 +76,14 @@ def whole_dates(text: object) -> Markup:
 
 def with_code(text: object) -> Markup:
     """A sentence as HTML: commands between backticks are code, and dates do not break."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(whole_dates(text))))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(unbroken_dates(text))))
 
 
 #: No frame of a network is larger.
 _FRAME_B = 10_000
 
 
-def binary(value: float) -> str:
+def size_text(value: float) -> str:
     """A size in powers of 1024: `64 KiB`; a small one that is none, as of a frame, `1400 B`."""
     if value < _FRAME_B and value % 512:
         return f"{value:.5g} B"
@@ -94,7 +94,7 @@ def binary(value: float) -> str:
     return f"{value:.4g} TiB"
 
 
-def duration(value_s: float) -> str:
+def duration_text(value_s: float) -> str:
     """A duration, in years, days or seconds."""
     for unit in ("y", "d"):
         if value_s >= SECONDS[unit]:
@@ -102,7 +102,7 @@ def duration(value_s: float) -> str:
     return f"{value_s:.4g} s"
 
 
-#: Direction -> its `kind`; others write.
+#: Direction -> its `traffic_words`; others write.
 _KINDS = {
     "read": ("reads", "read from"),
     "both": ("writes and reads", "written into, and as many read from,"),
@@ -110,7 +110,7 @@ _KINDS = {
 }
 
 
-def kind(direction: str | None) -> tuple[str, str]:
+def traffic_words(direction: str | None) -> tuple[str, str]:
     """Return what the network does (`writes`, `reads` or both), and with the target's memory."""
     return _KINDS.get(direction or "", ("writes", "written into"))
 
@@ -125,7 +125,7 @@ def change_text(ratio: float) -> str:
     return f"{abs(ratio - 1) * 100:.1f} % {'more' if ratio >= 1 else 'less'}"
 
 
-def utc(moment_s: float | None) -> str:
+def utc_text(moment_s: float | None) -> str:
     """A moment (Unix time) as a date and time in UTC."""
     if moment_s is None:
         return "not finished"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from analysis.report.data import RunData, page_rewording
-from analysis.report.fact_texts import facts
+from analysis.report.fact_texts import labelled_facts
 from analysis.report.plots import View
 from analysis.report.sections import Section
 from analysis.report.sentences import MEANING
@@ -32,7 +32,7 @@ def _provenance(run: RunData) -> View:
     columns = ("provenance", "case", "block")
     rows = run.samples.select(columns).unique(maintain_order=True)
     blocks = grouped((str(sha), f"{case}, block {block}") for sha, case, block in rows.iter_rows())
-    facts_of_blocks = {sha: facts(run.provenance.get(sha, {})) for sha in blocks}
+    facts_of_blocks = {sha: labelled_facts(run.provenance.get(sha, {})) for sha in blocks}
     recorded = [block_facts for block_facts in facts_of_blocks.values() if block_facts]
     shared = set.intersection(*map(set, recorded)) if recorded else set()
     return View(
@@ -50,7 +50,7 @@ def _provenance(run: RunData) -> View:
 
 
 def _machine(runs: Sequence[RunData]) -> View:
-    return View(facts=facts(runs[0].header.facts))
+    return View(facts=labelled_facts(runs[0].header.facts))
 
 
 def _method(runs: Sequence[RunData]) -> View:

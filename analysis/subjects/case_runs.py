@@ -99,14 +99,15 @@ def _writers_line(
     over = f" over {queue_pairs} queue pairs each" if (queue_pairs or 1) > 1 else ""
     return (
         f"{arm}: {plural(writers, 'writer')}, {injector} over {transport},"
-        f" {words.kind(direction)[0]} of {words.binary(message_b)}{_through(footprint_b)}{over};"
+        f" {words.traffic_words(direction)[0]} of {words.size_text(message_b)}"
+        f"{_through(footprint_b)}{over};"
         f" never below {writer_share or 0:.0%} of the rate alone"
     )
 
 
 def _through(footprint_b: int | None) -> str:
     """The memory that each writer's messages pass through, if it is recorded."""
-    return "" if footprint_b is None else f" through {words.binary(footprint_b)} each"
+    return "" if footprint_b is None else f" through {words.size_text(footprint_b)} each"
 
 
 def _conditions(case: CaseData) -> View:
@@ -138,7 +139,7 @@ def _rejected(case: CaseData) -> View | None:
         warmups=status.eq("warm-up").sum(),
         # The first rejected runs: key, time, outcome, reason.
         listed=[
-            (key, words.utc(start_s), outcome, reason)
+            (key, words.utc_text(start_s), outcome, reason)
             for key, start_s, outcome, reason in rejected.head(_LISTED).iter_rows()
         ],
         outcomes=OUTCOMES,

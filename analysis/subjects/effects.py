@@ -11,7 +11,7 @@ from analysis.report.data import CaseData, RunData
 from analysis.report.plots import View
 from analysis.report.sections import Section
 from analysis.report.sentences import MEANING
-from analysis.report.words import change_text, kind, range_text
+from analysis.report.words import change_text, range_text, traffic_words
 from analysis.statistics.evidence import max_unseen_share
 from analysis.statistics.interval import MIN_VALUES
 from records.arms import BASELINE
@@ -27,7 +27,7 @@ def sentence(row: Result, in_words: Callable[[str], str] = str) -> str:
         return f"No estimate: {plural(row.pairs, 'pair')}, at least {MIN_VALUES} needed."
     writers = ""
     if row.writer_rate_b_s is not None:
-        verb = kind(row.direction)[1]
+        verb = traffic_words(row.direction)[1]
         writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {verb} its node"
     following = f"next allocation: {range_text(row.next)}; these: " if row.next else "interval: "
     return (

@@ -21,7 +21,7 @@ from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
 from analysis.questions.rows import paired, runs_that_count
 from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.report.words import binary
+from analysis.report.words import size_text
 from analysis.samples.counts import beside_baselines
 from analysis.samples.provenance import all_hosts
 from analysis.statistics import evidence
@@ -87,7 +87,7 @@ def _pairs(run: RunData) -> pl.DataFrame:
 
 def _text(name: str) -> pl.Expr:
     """A size in words."""
-    return pl.col(name).map_elements(binary, return_dtype=pl.String).fill_null("unknown")
+    return pl.col(name).map_elements(size_text, return_dtype=pl.String).fill_null("unknown")
 
 
 # The map of all cells.

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from analysis.compare.page import write_page
-from analysis.compare.sides import METRICS, Compared, Comparison, Side, compare_sides
+from analysis.compare.sides import METRICS, ComparedSides, Comparison, Side, compare_sides
 from analysis.display.figures import NO_FIGURE, divisor_and_unit, number, quantity
 from analysis.display.lines import Line
 from analysis.effects.contrasts import Contrast
@@ -21,7 +21,7 @@ from analysis.remedies.advice import Advice, advise, crossing_text, dynamic_line
 from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing
 from analysis.report.data import RunData, load_run
-from analysis.report.first_sentences import disturbed, failures, next_step
+from analysis.report.first_sentences import disturbance_of_run, failures, next_step
 from analysis.report.page import make_reports
 from analysis.report.paper import PaperFiles, write_for_paper
 from analysis.report.words import case_and_arm, notes_of
@@ -113,7 +113,7 @@ def tables_of_run(run: RunData, *, details: bool = False) -> list[str | Listing]
         run.commands(Shell.here()),
         run.contrasts,
         run.pair_s,
-        disturbance=disturbed(run),
+        disturbance=disturbance_of_run(run),
         failures=failures(run),
         details=details,
     )
@@ -353,7 +353,7 @@ def _sides(
     return runs[:1], runs[1:]
 
 
-def comparison_parts(compared: Compared, *, details: bool = False) -> Iterator[str | Listing]:
+def comparison_parts(compared: ComparedSides, *, details: bool = False) -> Iterator[str | Listing]:
     """The comparison: what differs, and a line for each quantity; with `details` all facts."""
     yield from _faults(text for run in compared.untrusted for text in run.lines())
     yield prose(f"{_named(compared.this)} against {_named(compared.reference)}", bold=True)

@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from typing import Any, Literal, get_args
 
-from analysis.compare.sides import Compared, Comparison
+from analysis.compare.sides import ComparedSides, Comparison
 from analysis.display.figures import change
 from analysis.effects.result import Result
 from analysis.statistics.interval import ends_text
@@ -16,7 +16,7 @@ from nimc.crate.zipped import Files
 Outcome = Literal["differs", "cannot be compared", "no difference shown", "reproduced"]
 
 
-def outcome_of(compared: Compared) -> tuple[Outcome, list[str]]:
+def outcome_of(compared: ComparedSides) -> tuple[Outcome, list[str]]:
     """The verdict, the first of all outcomes that any effect has; and a line for each effect.
 
     `compared.reference` is the packed run, `compared.this` its repetition. An effect is reproduced

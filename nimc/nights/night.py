@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from analysis.history.alarms import Alarm, BelowReference, Survey, survey
-from analysis.history.nights import night_of, nights_of, quantities, read_results
+from analysis.history.nights import night_of, nights_of, read_results, watched_quantities
 from analysis.report.page import make_reports
 from analysis.samples.columns import read_run
 from nimc.campaign.prepare import prepare
@@ -245,7 +245,7 @@ class NightRun:
         judged = replace(
             begun,
             run=str(run) if run else None,
-            figures=quantities(rows).select(FIGURE).to_dicts(),
+            figures=watched_quantities(rows).select(FIGURE).to_dicts(),
             stopped=ended.stopped,
             alarms=marked_known(
                 alarms_of(below, open_now, night_of(begun.started_s)), begun.alarms

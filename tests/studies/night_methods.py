@@ -20,8 +20,8 @@ from scipy import special
 
 from analysis.history.between_nights import (
     CORRELATIONS,
-    independent,
-    independent_rows,
+    count_independent_rows,
+    decorrelation_matrix,
     variance_of_mean,
 )
 from tests.studies import FRESH, head, row, show
@@ -123,7 +123,7 @@ class Sides:
 
 
 def _squares(nights: Draws, r: float) -> Draws:
-    return np.asarray(((nights @ independent(nights.shape[-1], r).T) ** 2).sum(-1))
+    return np.asarray(((nights @ decorrelation_matrix(nights.shape[-1], r).T) ** 2).sum(-1))
 
 
 def _log_volume(nights: int, r: float) -> float:
@@ -137,7 +137,7 @@ def _independent_share(sides: list[Draws]) -> Draws:
     centred = np.concatenate([side - side.mean(-1, keepdims=True) for side in sides], axis=-1)
     lengths = centred / np.linalg.norm(centred, axis=-1, keepdims=True)
     freedom = centred.shape[-1] - len(sides)
-    return np.array([independent_rows(rows, freedom) / len(rows) for rows in lengths])
+    return np.array([count_independent_rows(rows, freedom) / len(rows) for rows in lengths])
 
 
 def as_compared(sides: Sides) -> Draws:

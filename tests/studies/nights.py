@@ -18,13 +18,13 @@ from itertools import product
 import numpy as np
 from scipy import special
 
-from analysis.compare.sides import LEVEL, Metric, Nights, Quantity, nights_needed
+from analysis.compare.sides import ERROR_LEVEL, Metric, NightsByQuantity, Quantity, nights_needed
 from analysis.history.between_nights import (
     CORRELATIONS,
-    MISSED,
-    MISSED_OF_HISTORY,
-    independent,
-    independent_rows,
+    MISSED_SHARE,
+    MISSED_SHARE_OF_HISTORY,
+    count_independent_rows,
+    decorrelation_matrix,
     neighbour_ratio,
     variance_of_mean,
 )
@@ -85,7 +85,7 @@ def made_logs(
     return np.stack([off, on, on - off], axis=2).reshape(count, 3 * cases, nights)
 
 
-def as_nights(logs: Draws) -> Nights:
+def as_nights(logs: Draws) -> NightsByQuantity:
     """The nights of one comparison as the program takes them."""
     nights = {}
     for number, values in enumerate(np.exp(logs).tolist()):
@@ -111,7 +111,7 @@ def p_values(old: Draws, new: Draws, correlations: Draws) -> Draws:
 
 def _p_values(old: Draws, new: Draws, r: float) -> Draws:
     sides = [(logs, logs.shape[-1]) for logs in (old, new)]
-    squares = [((logs @ independent(n, r).T) ** 2).sum(-1) for logs, n in sides]
+    squares = [((logs @ decorrelation_matrix(n, r).T) ** 2).sum(-1) for logs, n in sides]
     mean_variances = [variance_of_mean(n, r) for _, n in sides]
     m, n = (n for _, n in sides)
     student = sum(squares) / (m + n - 2) * sum(mean_variances)
@@ -139,7 +139,7 @@ def at_most(old: Draws, new: Draws, past: Draws) -> Draws:
     As of `correlation_of_history` if there are past nights, else of `correlation_of_nights`.
     """
     has_past = past.shape[-1] > 0
-    sides, missed = ([past], MISSED_OF_HISTORY) if has_past else ([old, new], MISSED)
+    sides, missed = ([past], MISSED_SHARE_OF_HISTORY) if has_past else ([old, new], MISSED_SHARE)
     centred = [side - side.mean(-1, keepdims=True) for side in sides]
     squares = sum((side**2).sum(-1) for side in centred)
     products = sum((side[..., 1:] * side[..., :-1]).sum(-1) for side in centred)
@@ -147,7 +147,7 @@ def at_most(old: Draws, new: Draws, past: Draws) -> Draws:
     one, other = sides[0].shape[-1], 0 if has_past else new.shape[-1]
     expected, deviation = np.array([neighbour_ratio(one, other, r) for r in CORRELATIONS]).T
     lengths = np.concatenate(centred, axis=-1) / np.sqrt(squares)[..., None]
-    rows = np.array([independent_rows(comparison, one + other - 2) for comparison in lengths])
+    rows = np.array([count_independent_rows(comparison, one + other - 2) for comparison in lengths])
     error = deviation / np.sqrt(rows)[:, None]
     possible = neighbours[:, None] - expected > special.ndtri(missed) * error
     return np.asarray(np.where(possible, CORRELATIONS, 0.0).max(1))
@@ -156,7 +156,7 @@ def at_most(old: Draws, new: Draws, past: Draws) -> Draws:
 def shown(p: Draws) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
     """Which quantities of each comparison are named, over all of them (Holm 1979)."""
     order = np.sort(p, axis=1)
-    held = np.logical_and.accumulate(order <= LEVEL / np.arange(p.shape[1], 0, -1), axis=1)
+    held = np.logical_and.accumulate(order <= ERROR_LEVEL / np.arange(p.shape[1], 0, -1), axis=1)
     return np.asarray(p <= np.where(held, order, -1.0).max(axis=1, keepdims=True))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from analysis.compare.page import REFERENCE, THIS, render
-from analysis.compare.sides import Compared, compare_sides
+from analysis.compare.sides import ComparedSides, compare_sides
 from tests.analysis.compare.nights import night, nights
 from tests.analysis.drawn import bars, plain
 from tests.analysis.report.html import Page
@@ -18,14 +18,14 @@ def text_of(page: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def several(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+def several(tmp_path_factory: pytest.TempPathFactory) -> ComparedSides:
     folder = tmp_path_factory.mktemp("several")
     return compare_sides(
         nights(folder, "before", 1.35, 1.36, 1.34), nights(folder, "after", 1.5, 1.51)
     )
 
 
-def test_every_night_and_every_ratio_is_drawn_and_nothing_is_loaded(several: Compared) -> None:
+def test_every_night_and_every_ratio_is_drawn_and_nothing_is_loaded(several: ComparedSides) -> None:
     page = render(several)
     text = text_of(page)
     assert "The RDMA on this page is emulated." in text

@@ -8,14 +8,14 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from analysis.compare.mismatches import Mismatch, other_settings, other_writes
+from analysis.compare.mismatches import Mismatch, setting_mismatches, write_mismatches
 from analysis.compare.sides import (
     Comparison,
     Difference,
-    Nights,
+    NightsByQuantity,
     Quantity,
     Side,
-    compare,
+    compare_quantities,
     compare_sides,
     correlation,
     nights_needed,
@@ -83,7 +83,7 @@ def effects_table(*nights: dict[str, Any]) -> pl.DataFrame:
     ],
 )
 def test_writes_must_agree(old: list[dict], new: list[dict], text: str | None) -> None:
-    mismatches = other_writes(effects_table(*old), effects_table(*new))
+    mismatches = write_mismatches(effects_table(*old), effects_table(*new))
     assert [(mismatch.case, mismatch.arm) for mismatch in mismatches] == (
         [("stream", "on")] if text else []
     )
@@ -113,11 +113,11 @@ def test_the_application_must_be_set_alike(
         with_entries(stream, other, {"check": "victim.py:stream", "set": new}),
     ]
     expected = [Mismatch("stream", None, text)] if text else []
-    assert other_settings(sides[:1], sides[1:]) == expected
+    assert setting_mismatches(sides[:1], sides[1:]) == expected
     # Runs that did not keep what was set are compared by the campaign's text.
     unkept = renamed(stream, "old", campaign_text="another")
-    assert other_settings([stream], sides[1:]) == []
-    (whole,) = other_settings([unkept], [stream])
+    assert setting_mismatches([stream], sides[1:]) == []
+    (whole,) = setting_mismatches([unkept], [stream])
     assert whole.text.startswith("campaign file: ")
 
 
@@ -286,8 +286,10 @@ def quantity_of(metric: str = "slowdown", better: str = "lower", case: str = "a"
     return Quantity(case, "off" if metric == "off" else "on", metric, "s", better)  # type: ignore[arg-type]
 
 
-def compared(old: Nights, new: Nights, *mismatches: Mismatch) -> list[Comparison]:
-    return compare(old, new, mismatches, INDEPENDENT)
+def compared(
+    old: NightsByQuantity, new: NightsByQuantity, *mismatches: Mismatch
+) -> list[Comparison]:
+    return compare_quantities(old, new, mismatches, INDEPENDENT)
 
 
 def estimates(*values: float) -> list[Estimate]:
@@ -316,10 +318,10 @@ def test_the_study_of_nights_computes_what_the_program_does(past: int) -> None:
         history = [np.exp(before[draw]).tolist()] if past else []
         correlated = correlation(*sides[:2], *history)
         assert correlated.at_most == largest[draw]
-        rows = compare(*sides[:2], (), correlated)
+        rows = compare_quantities(*sides[:2], (), correlated)
         assert [row.p for row in rows] == pytest.approx(p[draw].tolist())
         assert [row.p_adjusted <= 0.05 for row in rows] == study.shown(p)[draw].tolist()
-        rows = compare(sides[0], sides[2], (), correlated, in_turn=7)
+        rows = compare_quantities(sides[0], sides[2], (), correlated, in_turn=7)
         assert [row.p for row in rows] == pytest.approx(alternating[draw].tolist())
 
 
@@ -436,7 +438,9 @@ def test_nights_in_turn_are_compared_with_their_neighbours(stream: RunData) -> N
     old, new = (
         estimates(*np.exp(10 * drift[start::2] + 0.02 * start).tolist()) for start in (0, 1)
     )
-    (row,) = compare({quantity_of(): old}, {quantity_of(): new}, (), correlation({}, {}), in_turn=3)
+    (row,) = compare_quantities(
+        {quantity_of(): old}, {quantity_of(): new}, (), correlation({}, {}), in_turn=3
+    )
     assert row.ratio is not None
     assert row.ratio.value == pytest.approx(np.exp(0.12))
     assert row.widened == 1
@@ -464,7 +468,9 @@ def test_two_nights_differ_and_no_more_and_one_new_night_is_not_judged() -> None
 def test_correlated_nights_widen_all_intervals_of_a_row() -> None:
     old, new = estimates(1.0, 1.01, 1.02), estimates(1.0, 1.02, 1.03)
     plain, wide = (
-        compare({quantity_of(): old}, {quantity_of(): new}, (), NightCorrelation(None, r))[0]
+        compare_quantities(
+            {quantity_of(): old}, {quantity_of(): new}, (), NightCorrelation(None, r)
+        )[0]
         for r in (0.0, 0.6)
     )
     assert plain.widened == 1

@@ -13,7 +13,7 @@ from analysis.history.alarms import (
     RECENT_NIGHTS,
     Alarm,
     AlarmWatch,
-    Change,
+    NoticedChange,
     below_reference,
     survey,
 )
@@ -39,7 +39,7 @@ def planted(
     return values
 
 
-def changes(values: np.ndarray) -> list[Change]:
+def changes(values: np.ndarray) -> list[NoticedChange]:
     return AlarmWatch(values).all()
 
 

@@ -7,7 +7,7 @@ from scipy import stats
 from analysis.history.between_nights import (
     correlation_of_history,
     correlation_of_nights,
-    independent_rows,
+    count_independent_rows,
     mean_of_nights,
     neighbour_ratio,
     ratio_of_alternating,
@@ -173,7 +173,7 @@ def test_products_of_neighbours_are_as_drawn(m: int, n: int, r: float) -> None:
 )
 def test_rows_that_are_alike_count_as_fewer(cosine: float, freedom: int, rows: float) -> None:
     centred = np.array([[1.0, 0.0], [cosine, math.sqrt(1 - cosine**2)]])
-    assert independent_rows(centred, freedom) == pytest.approx(rows)
+    assert count_independent_rows(centred, freedom) == pytest.approx(rows)
 
 
 def test_rows_that_lack_a_night_do_not_count() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.history.nights import night_of, nights_of, quantities, read_results
+from analysis.history.nights import night_of, nights_of, read_results, watched_quantities
 from analysis.report.data import load_run
 from analysis.report.page import write_data
 from analysis.report.table import COLUMNS, results_table
@@ -64,7 +64,7 @@ def test_the_first_finished_sound_run_of_a_night_counts() -> None:
     for before in (spoilt, stopped):
         nights = nights_of(pl.concat([before, table, again]))
         assert nights["run"].unique().to_list() == ["made"]
-    assert quantities(stopped).height == 4
+    assert watched_quantities(stopped).height == 4
 
 
 def test_a_night_lasts_from_noon_to_noon() -> None:

@@ -2,10 +2,17 @@ import polars as pl
 import pytest
 
 from analysis.effects.result import Verdict
-from analysis.report.fact_texts import facts, ranges_text
+from analysis.report.fact_texts import labelled_facts, ranges_text
 from analysis.report.first_sentences import disturbance
 from analysis.report.sentences import SENTENCES
-from analysis.report.words import breakable, notes_of, ratio, utc, with_code, with_remedy
+from analysis.report.words import (
+    breakable_name,
+    notes_of,
+    ratio_texts,
+    utc_text,
+    with_code,
+    with_remedy,
+)
 from analysis.statistics.interval import Estimate, Interval
 from analysis.subjects.case_runs import conditions_text
 from analysis.subjects.effects import sentence
@@ -113,16 +120,16 @@ def test_what_else_went_on_in_runs_that_count(foreign: list, steal: list, text: 
 def test_facts_read_their_units_from_their_keys(
     record: dict[str, object], label: str, text: str
 ) -> None:
-    assert facts(record) == [(label, text)]
+    assert labelled_facts(record) == [(label, text)]
 
 
 def test_names_lists_and_times() -> None:
-    assert breakable("on@rate=25%,tool=<b>") == "on<wbr>@rate=25%,<wbr>tool=&lt;b&gt;"
+    assert breakable_name("on@rate=25%,tool=<b>") == "on<wbr>@rate=25%,<wbr>tool=&lt;b&gt;"
     none = {"value": "\u2013", "interval": "", "beside": ""}
-    assert ratio(None) == none
+    assert ratio_texts(None) == none
     measured = {"value": "1.000", "interval": "0.998\u20131.250", "beside": ""}
-    assert ratio(ENDS) == measured
-    assert ratio(ENDS, Interval(0.98, 1.3)) == {
+    assert ratio_texts(ENDS) == measured
+    assert ratio_texts(ENDS, Interval(0.98, 1.3)) == {
         **measured,
         "interval": "0.980\u20131.300",
         "beside": "these: 0.998\u20131.250",
@@ -132,10 +139,10 @@ def test_names_lists_and_times() -> None:
     assert with_remedy(f"on, aa: {note}").startswith(f"on, aa: {note}. ")
     assert with_remedy("another note") == "another note"
     assert ranges_text(["a", "b", 1, 2, True]) == "a, b, 1-2, True"
-    assert utc(0) == "1970-01-01 00:00 UTC"
-    assert utc(None) == "not finished"
-    assert utc(1e300) == "1e+300 is not a date"
-    assert utc(float("nan")) == "nan is not a date"
+    assert utc_text(0) == "1970-01-01 00:00 UTC"
+    assert utc_text(None) == "not finished"
+    assert utc_text(1e300) == "1e+300 is not a date"
+    assert utc_text(float("nan")) == "nan is not a date"
 
 
 @pytest.mark.parametrize(
